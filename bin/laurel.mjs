@@ -1,0 +1,28 @@
+#!/usr/bin/env node
+// The command line. Starts src/main.ts on this Node when it runs TypeScript as it stands, else on the Node 24
+// that comes with the packages, which are installed first when they are missing.
+import { spawn, spawnSync } from "node:child_process";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const root = join(dirname(fileURLToPath(import.meta.url)), "..");
+const [major, minor] = process.versions.node.split(".").map(Number);
+const runsTypeScript = major >= 24 || (major === 22 && minor >= 18);
+const node = runsTypeScript ? process.execPath : join(root, "node_modules/.bin/node");
+
+const setup = spawnSync(process.execPath, [join(root, "scripts/setup.mjs"), "--runtime"], {
+  stdio: "inherit",
+});
+if (setup.status !== 0) process.exit(setup.status ?? 1);
+
+const child = spawn(node, [join(root, "src/main.ts"), ...process.argv.slice(2)], { stdio: "inherit" });
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+child.on("error", (error) => {
+  console.error(`laurel could not be started on ${node}: ${error.message}`);
+  process.exit(1);
+});
+child.on("exit", (code, signal) => {
+  if (!signal) process.exit(code ?? 1);
+  process.removeAllListeners(signal);
+  process.kill(process.pid, signal);
+});

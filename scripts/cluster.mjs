@@ -1,0 +1,27 @@
+// Runs the processes of ecosystem.config.js under pm2: in the foreground without arguments, else as the pm2
+// command given (`npm run cluster -- start ecosystem.config.js`, `-- list`, `-- logs`, `-- reload all`, `--
+// kill`).
+import { spawn } from "node:child_process";
+import { mkdirSync } from "node:fs";
+import { join } from "node:path";
+
+const root = join(import.meta.dirname, "..");
+const home = join(root, ".laurel/pm2");
+mkdirSync(home, { recursive: true });
+
+const args = process.argv.slice(2);
+const [program, ...rest] =
+  args.length > 0 ? ["pm2", ...args] : ["pm2-runtime", "start", "ecosystem.config.js"];
+const child = spawn(join(root, "node_modules/.bin", program), rest, {
+  cwd: root,
+  stdio: "inherit",
+  env: { ...process.env, PM2_HOME: home },
+});
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+child.on("error", (error) => {
+  console.error(String(error));
+  process.exitCode = 1;
+});
+child.on("exit", (code) => {
+  process.exitCode = code ?? 1;
+});

@@ -1,0 +1,71 @@
+// Makes node_modules match package-lock.json. Runs before every script, on whatever Node the machine has, so
+// it uses nothing but Node 20. With --runtime, packages for development may be missing.
+import { spawnSync } from "node:child_process";
+import { existsSync, readFileSync } from "node:fs";
+import { basename, delimiter, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const NODE_MIN_MAJOR = 20;
+const root = join(dirname(fileURLToPath(import.meta.url)), "..");
+const isRuntime = process.argv.includes("--runtime");
+
+/** Standard output belongs to the script that runs next. */
+const say = (text) => process.stderr.write(`${text}\n`);
+
+const packagesOf = (lockfile) => {
+  try {
+    return JSON.parse(readFileSync(join(root, lockfile), "utf8")).packages;
+  } catch {
+    return undefined;
+  }
+};
+
+/** npm records what it installed when it is done, so an interrupted install does not match. */
+const isInstalled = () => {
+  const installed = packagesOf("node_modules/.package-lock.json");
+  if (!installed || !existsSync(join(root, "node_modules/.bin/node"))) return false;
+  return Object.entries(packagesOf("package-lock.json") ?? {}).every(([path, wanted]) => {
+    if (path === "" || (isRuntime && wanted.dev)) return true;
+    const found = installed[path];
+    if (!found) return Boolean(wanted.optional || wanted.devOptional || wanted.peer);
+    return found.version === wanted.version && found.integrity === wanted.integrity;
+  });
+};
+
+/** npm itself must not run on the Node inside node_modules, which it is about to replace. */
+const environment = () => {
+  const path = (process.env.PATH ?? "").split(delimiter);
+  const outside = path.filter((folder) => !folder.includes(join("node_modules", ".bin")));
+  return { ...process.env, PATH: outside.join(delimiter) };
+};
+
+const npm = () => {
+  const { npm_execpath: script, npm_node_execpath: node } = process.env;
+  return script && basename(script) === "npm-cli.js" && node && existsSync(node) ? [node, script] : ["npm"];
+};
+
+const install = () => {
+  const startedAt = Date.now();
+  say("Installing packages (about half a minute) ...");
+  const [command, ...prefix] = npm();
+  const flags = ["ci", "--loglevel=error", "--no-audit", "--no-fund", "--no-progress"];
+  if (!isRuntime) flags.push("--include=dev");
+  const { status, stdout, stderr, error } = spawnSync(command, [...prefix, ...flags], {
+    cwd: root,
+    env: environment(),
+    encoding: "utf8",
+  });
+  if (status === 0) return say(`Packages installed in ${Math.round((Date.now() - startedAt) / 1000)} s.`);
+  say(error ? String(error) : `${stdout}${stderr}`.trim());
+  say(
+    "\nThe packages could not be installed: npm's words are above. Usual causes: no way to the npm registry,",
+  );
+  say("a full disk, or a package-lock.json that does not match package.json (`npm install` repairs that).");
+  process.exit(1);
+};
+
+if (Number.parseInt(process.versions.node, 10) < NODE_MIN_MAJOR) {
+  say(`Laurel needs Node.js ${NODE_MIN_MAJOR} or newer to install itself; this is ${process.version}.`);
+  process.exit(1);
+}
+if (!isInstalled()) install();

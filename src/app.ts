@@ -1,0 +1,102 @@
+import { createPrivateKey } from "node:crypto";
+import type { Logger } from "pino";
+import type { Config } from "./config.ts";
+import { type ApiKeyHasher, createApiKeyHasher } from "./domain/api-keys/secret.ts";
+import { createPasswords, type Passwords } from "./domain/auth/passwords.ts";
+import { createTokens, type Tokens } from "./domain/auth/tokens.ts";
+import { entrySource } from "./domain/leaderboards/leaderboards.ts";
+import type { RankStore } from "./domain/leaderboards/ranks.ts";
+import type { Topics } from "./domain/topics.ts";
+import { createIngest, type Ingest } from "./domain/tracking/group-commit.ts";
+import { createProjectRules, type ProjectRules } from "./domain/tracking/project-rules.ts";
+import { createTransact, type Transact } from "./domain/work.ts";
+import type { Queue } from "./jobs/job.ts";
+import type { Metrics } from "./metrics.ts";
+import type { Limits, Platform } from "./platform.ts";
+
+/** Events that may wait for ingestion in one process before callers are told to come back. */
+const INGEST_WAITING_MAX = 50_000;
+
+export type Health = { name: string; ok: boolean; message?: string };
+
+/** The functions that adapters (http, rooms, jobs, cli) are given. Tests replace a part by spread. */
+export type App = {
+  config: Config;
+  log: Logger;
+  clock: () => Date;
+  transact: Transact;
+  /** Stores validated events durably; requests that arrive together are committed together. */
+  ingest: Ingest;
+  /** Which projects a caller's events may name. */
+  projectRules: ProjectRules;
+  ranks: RankStore;
+  topics: Topics;
+  queue: Queue;
+  tokens: Tokens;
+  passwords: Passwords;
+  apiKeys: ApiKeyHasher;
+  metrics: Metrics;
+  limits: Limits;
+  /** What this process depends on, and whether each part answers. */
+  health: () => Promise<Health[]>;
+};
+
+export type AppParts = { config: Config; log: Logger; metrics: Metrics; platform: Platform; clock?: () => Date };
+
+/** Puts the functions together; opens nothing and starts nothing. */
+export const createApp = ({ config, log, metrics, platform, clock = () => new Date() }: AppParts): App => {
+  const { queue, limits, topics } = platform;
+  const transact = createTransact({
+    em: platform.database.em,
+    clock,
+    doorbell: { outbox: (parts) => ring(queue, "relay-outbox", parts) },
+    onError: (err) => log.error({ err }, "after a commit"),
+  });
+  return {
+    config,
+    log,
+    clock,
+    transact,
+    ingest: createIngest({
+      transact,
+      maxEvents: limits.ingestEvents,
+      statementRows: limits.ingestRows,
+      concurrency: limits.ingestConcurrency,
+      maxWaiting: INGEST_WAITING_MAX,
+      ...(limits.pause ? { pause: limits.pause } : {}),
+      onStored: (parts) => ring(queue, "process-events", parts),
+    }),
+    projectRules: createProjectRules(transact, clock),
+    ranks: platform.ranks(entrySource(transact)),
+    topics,
+    queue,
+    tokens: createTokens({ privateKey: createPrivateKey(config.secrets.jwtPrivateKey), issuer: config.publicUrl, clock }),
+    passwords: createPasswords(),
+    apiKeys: createApiKeyHasher(config.secrets.apiKeyPeppers),
+    metrics,
+    limits,
+    health: () => Promise.all(platform.dependencies.map(checkDependency)),
+  };
+};
+
+const ring = (queue: Queue, job: string, parts: Iterable<number>): void => {
+  for (const part of parts) queue.wake(job, String(part));
+};
+
+/** A dependency that has not answered by then counts as down, in ms. */
+const HEALTH_TIMEOUT_MS = 2_000;
+
+const checkDependency = async ({ name, check }: Platform["dependencies"][number]): Promise<Health> => {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${HEALTH_TIMEOUT_MS} ms`)), HEALTH_TIMEOUT_MS);
+  });
+  try {
+    await Promise.race([check(), late]);
+    return { name, ok: true };
+  } catch (error) {
+    return { name, ok: false, message: error instanceof Error ? error.message : String(error) };
+  } finally {
+    clearTimeout(timer);
+  }
+};

@@ -1,0 +1,252 @@
+import { access, constants, stat, statfs } from "node:fs/promises";
+import { createServer } from "node:net";
+import { dirname, resolve } from "node:path";
+import type { Settings } from "../config.ts";
+import { findDataDirHolder } from "../platform/data-lock.ts";
+import { type PostgresProbe, probePostgres, probeRedis, type RedisProbe } from "../platform/probe.ts";
+
+/** One finding. `remedy` says what to do when the status is not "ok". */
+export type Check = { name: string; status: "ok" | "warn" | "fail"; message: string; remedy?: string };
+
+const NODE_MAJOR_MIN = 24;
+const POSTGRES_MAJOR_MIN = 14;
+const REDIS_MAJOR_MIN = 6;
+/** Free disk space and memory below which it warns; a tenth of the disk space fails. */
+const DISK_FREE_MIN_BYTES = 1024 ** 3;
+const MEMORY_FREE_MIN_BYTES = 512 * 1024 ** 2;
+const CLOCK_SKEW_MAX_MS = 1_000;
+const HTTP_TIMEOUT_MS = 3_000;
+
+const ok = (name: string, message: string): Check => ({ name, status: "ok", message });
+const warn = (name: string, message: string, remedy: string): Check => ({
+  name,
+  status: "warn",
+  message,
+  remedy,
+});
+const fail = (name: string, message: string, remedy: string): Check => ({
+  name,
+  status: "fail",
+  message,
+  remedy,
+});
+
+/** The text of an error; a failed connection may hide several in one. */
+const textOf = (error: unknown): string => {
+  const { message, errors } = error as Error & { errors?: Error[] };
+  return message || errors?.map((inner) => inner.message).join("; ") || String(error);
+};
+
+export const checkNode = (version: string): Check =>
+  Number.parseInt(version, 10) >= NODE_MAJOR_MIN
+    ? ok("Node.js", version)
+    : fail(
+        "Node.js",
+        `${version} is too old`,
+        `use npm start, which brings its own, or Node.js ${NODE_MAJOR_MIN}`,
+      );
+
+export const checkMemory = (availableBytes: number): Check => {
+  const text = `${Math.floor(availableBytes / 1024 ** 2)} MiB available`;
+  if (availableBytes >= MEMORY_FREE_MIN_BYTES) return ok("Memory", text);
+  return warn("Memory", text, "leave 512 MiB to a process: with less it may be killed under load");
+};
+
+/** The directory itself, or the nearest one above it that is there. */
+const existing = async (path: string): Promise<string> => {
+  const found = await stat(path).catch(() => undefined);
+  return found || dirname(path) === path ? path : existing(dirname(path));
+};
+
+export const checkDisk = async ({ dataDir }: Settings): Promise<Check> => {
+  const { bavail, bsize } = await statfs(await existing(resolve(dataDir)));
+  const freeBytes = bavail * bsize;
+  const text = `${(freeBytes / 1024 ** 3).toFixed(1)} GiB free for ${dataDir}`;
+  if (freeBytes >= DISK_FREE_MIN_BYTES) return ok("Disk", text);
+  const remedy = "free some space, or set DATA_DIR to another disk";
+  return freeBytes >= DISK_FREE_MIN_BYTES / 10 ? warn("Disk", text, remedy) : fail("Disk", text, remedy);
+};
+
+export const checkDataDir = async ({ dataDir, mode }: Settings): Promise<Check> => {
+  const name = "Data directory";
+  const holder = await findDataDirHolder(dataDir);
+  if (holder !== undefined) return ok(name, `${dataDir}, in use by process ${holder}`);
+  const nearest = await existing(resolve(dataDir));
+  try {
+    if (!(await stat(nearest)).isDirectory()) throw new Error(`${nearest} is not a directory`);
+    await access(nearest, constants.W_OK | constants.X_OK);
+  } catch (error) {
+    return fail(
+      name,
+      `${dataDir} cannot be written: ${textOf(error)}`,
+      "set DATA_DIR, or give this user the rights",
+    );
+  }
+  if (nearest !== resolve(dataDir)) return ok(name, `${dataDir} will be made at the first start`);
+  return ok(
+    name,
+    mode === "embedded" ? `${dataDir}, not in use` : `${dataDir}, holds secrets that are not set`,
+  );
+};
+
+type Listener = "free" | "taken" | { code: string };
+
+const tryListen = (host: string, port: number): Promise<Listener> =>
+  new Promise((done) => {
+    const server = createServer();
+    server.once("error", ({ code = "unknown" }: NodeJS.ErrnoException) =>
+      done(code === "EADDRINUSE" ? "taken" : { code }),
+    );
+    server.listen({ host, port, exclusive: true }, () => server.close(() => done("free")));
+  });
+
+/** The title and version that answer at an address, undefined when it is not an API that describes itself. */
+const identify = async (url: string): Promise<{ title: string; version: string } | undefined> => {
+  try {
+    const response = await fetch(`${url}/openapi.json`, { signal: AbortSignal.timeout(HTTP_TIMEOUT_MS) });
+    const { info } = (await response.json()) as { info: { title: string; version: string } };
+    return { title: info.title, version: info.version };
+  } catch {
+    return undefined;
+  }
+};
+
+const isLaurel = (found: { title: unknown } | undefined): boolean =>
+  String(found?.title).startsWith("Laurel");
+
+/** Whether the server can listen, or already does. */
+export const checkPort = async (settings: Settings): Promise<{ check: Check; isRunning: boolean }> => {
+  const { host, port } = settings;
+  if (port === 0) {
+    return { check: ok("Port", "PORT=0: a free port is taken at each start"), isRunning: false };
+  }
+  const name = `Port ${port}`;
+  const listener = await tryListen(host, port);
+  if (listener === "taken") return whoListens(name, settings);
+  if (listener === "free") return { check: ok(name, `free on ${host}`), isRunning: false };
+  const remedy =
+    listener.code === "EACCES" ? "set PORT to 1024 or more" : "set HOST to an address of this machine";
+  return { check: fail(name, `cannot be used on ${host}: ${listener.code}`, remedy), isRunning: false };
+};
+
+const whoListens = async (
+  name: string,
+  { host, port }: Settings,
+): Promise<{ check: Check; isRunning: boolean }> => {
+  const local = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
+  const found = await identify(`http://${local.includes(":") ? `[${local}]` : local}:${port}`);
+  const who = found ? `${found.title} ${found.version}` : "another program";
+  if (isLaurel(found)) return { check: ok(name, `${who} is running there`), isRunning: true };
+  const remedy = `stop it, or set PORT (who it is: lsof -i :${port})`;
+  return { check: fail(name, `taken by ${who}`, remedy), isRunning: false };
+};
+
+const LOCAL_HOST = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
+
+/** Only a server that runs can be asked for under its public address. */
+export const checkPublicUrl = async ({ publicUrl, host }: Settings, isRunning: boolean): Promise<Check> => {
+  const name = "PUBLIC_URL";
+  const { hostname, pathname, protocol } = new URL(publicUrl);
+  if (pathname !== "/") {
+    return warn(
+      name,
+      `${publicUrl} has a path`,
+      "paths are served from the root: proxy a whole host to Laurel",
+    );
+  }
+  if (LOCAL_HOST.test(hostname)) {
+    if (LOCAL_HOST.test(host)) return ok(name, `${publicUrl}, this machine only`);
+    return warn(
+      name,
+      `${publicUrl} is this machine, yet HOST=${host} invites others`,
+      "set it to what clients use",
+    );
+  }
+  if (isRunning && !isLaurel(await identify(publicUrl))) {
+    return warn(name, `Laurel does not answer at ${publicUrl}`, "check DNS, the proxy and its upstream port");
+  }
+  if (protocol === "https:") return ok(name, publicUrl);
+  return warn(
+    name,
+    `${publicUrl} is not encrypted`,
+    "put a proxy with a certificate before it: https and wss",
+  );
+};
+
+export const checkPostgres = async (url: string): Promise<Check[]> => {
+  try {
+    return judgePostgres(await probePostgres(url));
+  } catch (error) {
+    const remedy = "check DATABASE_URL and that the server is running: psql \"$DATABASE_URL\" -c 'select 1'";
+    return [fail("PostgreSQL", textOf(error), remedy)];
+  }
+};
+
+const judgePostgres = (probe: PostgresProbe): Check[] => [
+  judgeServer(probe),
+  judgeMigrations(probe),
+  judgeClock(probe.clockAheadMs),
+];
+
+const judgeMigrations = ({ pendingMigrations: { length } }: PostgresProbe): Check =>
+  length === 0
+    ? ok("Migrations", "all applied")
+    : warn("Migrations", `${length} pending`, "the next start applies them, or now: laurel migrate up");
+
+const judgeServer = ({
+  version,
+  major,
+  isReadOnly,
+  unsafeSettings,
+  maxConnections,
+}: PostgresProbe): Check => {
+  const name = "PostgreSQL";
+  if (isReadOnly)
+    return fail(name, `${version} is a standby, which takes no writes`, "point DATABASE_URL at the primary");
+  if (major < POSTGRES_MAJOR_MIN)
+    return fail(name, `${version} is too old`, `use PostgreSQL ${POSTGRES_MAJOR_MIN} or newer`);
+  if (unsafeSettings.length === 0) return ok(name, `${version}, ${maxConnections} connections`);
+  const names = unsafeSettings.join(", ");
+  return warn(name, `${version} may lose what it acknowledged: ${names} off`, `turn ${names} on`);
+};
+
+const judgeClock = (aheadMs: number): Check => {
+  const where = aheadMs < 0 ? "behind" : "ahead";
+  const text = `the database's clock is ${Math.abs(Math.round(aheadMs))} ms ${where}`;
+  if (Math.abs(aheadMs) <= CLOCK_SKEW_MAX_MS) return ok("Clock", text);
+  return warn("Clock", text, "run NTP on both machines: times of events, limits and tokens depend on it");
+};
+
+export const checkRedis = async (url: string): Promise<Check> => {
+  try {
+    return judgeRedis(await probeRedis(url));
+  } catch (error) {
+    return fail(
+      "Redis",
+      textOf(error),
+      'check REDIS_URL and that the server is running: redis-cli -u "$REDIS_URL" ping',
+    );
+  }
+};
+
+const judgeRedis = ({ version, major, ...redis }: RedisProbe): Check => {
+  const name = "Redis";
+  if (redis.isReplica) return fail(name, `${version} is a replica`, "point REDIS_URL at the primary");
+  if (major < REDIS_MAJOR_MIN)
+    return fail(name, `${version} is too old`, `use Redis ${REDIS_MAJOR_MIN} or newer`);
+  if (!redis.lastSaveSucceeded) {
+    return fail(
+      name,
+      `${version} could not save to disk and refuses writes`,
+      "free disk space where Redis saves",
+    );
+  }
+  if (redis.maxMemoryPolicy !== "noeviction") {
+    const text = `${version} drops keys when memory is full (maxmemory-policy ${redis.maxMemoryPolicy})`;
+    return warn(name, text, "set maxmemory-policy noeviction: dropped keys are lost jobs and ranks");
+  }
+  const persistence = redis.isAppendOnly
+    ? "append-only file"
+    : "no append-only file: it is rebuilt from PostgreSQL";
+  return ok(name, `${version}, noeviction, ${persistence}`);
+};

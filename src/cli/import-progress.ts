@@ -1,0 +1,176 @@
+import { SingleBar } from "cli-progress";
+import type { ImportWatch, Progress } from "./import-lanes.ts";
+import type { ImportOutcome } from "./import-run.ts";
+
+export type ImportSummary = {
+  type: "summary";
+  status: ImportOutcome["status"];
+  file: string;
+  url: string;
+  lines: number;
+  accepted: number;
+  skipped: number;
+  rejected: number;
+  /** Of the skipped, those in batches that were sent again because an answer was lost. */
+  repeated: number;
+  seconds: number;
+  eventsPerSecond: number;
+  resumedFromLine: number | null;
+  rejectedFile: string | null;
+  error: string | null;
+};
+
+/** Where output goes: `out` for the result, `err` for progress. */
+export type Terminal = { out: NodeJS.WritableStream; err: NodeJS.WritableStream & { isTTY?: boolean } };
+
+export type Reporter = Pick<ImportWatch, "onProgress" | "onNote"> & { finish(summary: ImportSummary): void };
+
+export type ReporterStyle = { json: boolean; quiet: boolean; name: string };
+
+/** How often a line of progress is printed where there is no bar. */
+const LINE_EVERY_MS = 2_000;
+
+/** A bar on a terminal, a line now and then elsewhere, JSON lines on request. */
+export const createReporter = (style: ReporterStyle, terminal: Terminal): Reporter => {
+  if (style.json) return jsonReporter(style, terminal);
+  const finish = (summary: ImportSummary) => void terminal.out.write(`${summaryText(summary)}\n`);
+  if (style.quiet) return { onProgress: () => {}, onNote: () => {}, finish };
+  return terminal.err.isTTY === true
+    ? barReporter(style, terminal, finish)
+    : lineReporter(style, terminal, finish);
+};
+
+type Finish = Reporter["finish"];
+
+const jsonReporter = ({ quiet }: ReporterStyle, { out }: Terminal): Reporter => {
+  const write = (value: unknown) => void out.write(`${JSON.stringify(value)}\n`);
+  const speed = createSpeed();
+  const isDue = every(LINE_EVERY_MS);
+  return {
+    onProgress: (progress) => {
+      const now = speed(progress);
+      if (quiet || !isDue()) return;
+      const { counts, lines, bytes, totalBytes = null } = progress;
+      write({ type: "progress", lines, ...counts, bytes, totalBytes, ...now });
+    },
+    onNote: (message) => {
+      if (!quiet) write({ type: "note", message });
+    },
+    finish: write,
+  };
+};
+
+const lineReporter = ({ name }: ReporterStyle, { err }: Terminal, finish: Finish): Reporter => {
+  const speed = createSpeed();
+  const isDue = every(LINE_EVERY_MS);
+  return {
+    onProgress: (progress) => {
+      const { eventsPerSecond, etaSeconds } = speed(progress);
+      if (!isDue()) return;
+      const { counts, bytes, totalBytes } = progress;
+      const share = totalBytes === undefined ? "" : `  ${percent(bytes, totalBytes)} %`;
+      const eta = etaSeconds === null ? "" : `  eta ${duration(etaSeconds)}`;
+      err.write(`${name}${share}  ${count(eventsPerSecond)} ev/s${eta}  ${countsText(counts)}\n`);
+    },
+    onNote: (text) => void err.write(`${text}\n`),
+    finish,
+  };
+};
+
+const barReporter = ({ name }: ReporterStyle, { err }: Terminal, finish: Finish): Reporter => {
+  const speed = createSpeed();
+  let bar: SingleBar | undefined;
+  return {
+    onProgress: (progress) => {
+      const { eventsPerSecond, etaSeconds } = speed(progress);
+      const { counts, lines, bytes, totalBytes } = progress;
+      const payload = {
+        rate: count(eventsPerSecond),
+        left: etaSeconds === null ? "-" : duration(etaSeconds),
+        counts: countsText(counts),
+        lines: count(lines),
+      };
+      if (!bar) {
+        bar = newBar(name, err, totalBytes !== undefined);
+        bar.start(totalBytes ?? 0, 0, payload);
+      }
+      bar.update(bytes, payload);
+    },
+    onNote: (text) => void err.write(`${bar ? "\r\u001b[K" : ""}${text}\n`),
+    finish: (summary) => {
+      bar?.stop();
+      finish(summary);
+    },
+  };
+};
+
+const newBar = (name: string, stream: NodeJS.WritableStream, hasTotal: boolean): SingleBar =>
+  new SingleBar({
+    stream,
+    format: hasTotal
+      ? `${name} [{bar}] {percentage} %  {rate} ev/s  eta {left}  {counts}`
+      : `${name}  {lines} lines  {rate} ev/s  {counts}`,
+    barsize: 20,
+    barCompleteChar: "#",
+    barIncompleteChar: "-",
+    hideCursor: true,
+    // Ctrl-C is ours: what is on its way is let finish.
+    gracefulExit: false,
+  });
+
+type Speed = { eventsPerSecond: number; etaSeconds: number | null };
+
+/** Rate since the start; time left by bytes since the first answer: lines passed on resuming are quick. */
+const createSpeed = (): ((progress: Progress) => Speed) => {
+  const startMs = performance.now();
+  let first: { ms: number; bytes: number } | undefined;
+  return ({ linesNow, bytes, totalBytes }) => {
+    const ms = performance.now();
+    first ??= { ms, bytes };
+    const eventsPerSecond = Math.round(linesNow / Math.max(0.001, (ms - startMs) / 1_000));
+    const bytesPerMs = (bytes - first.bytes) / (ms - first.ms);
+    const leftMs =
+      totalBytes === undefined || !(bytesPerMs > 0) ? undefined : (totalBytes - bytes) / bytesPerMs;
+    return { eventsPerSecond, etaSeconds: leftMs === undefined ? null : Math.ceil(leftMs / 1_000) };
+  };
+};
+
+const every = (periodMs: number): (() => boolean) => {
+  let lastMs = performance.now();
+  return () => {
+    const ms = performance.now();
+    if (ms - lastMs < periodMs) return false;
+    lastMs = ms;
+    return true;
+  };
+};
+
+const count = (value: number): string => value.toLocaleString("en-US");
+
+const percent = (part: number, whole: number): number =>
+  whole === 0 ? 100 : Math.floor((part / whole) * 100);
+
+const countsText = ({ accepted, skipped, rejected }: Progress["counts"]): string =>
+  `accepted ${count(accepted)}  skipped ${count(skipped)}  rejected ${count(rejected)}`;
+
+const duration = (seconds: number): string => {
+  if (seconds < 60) return `${seconds} s`;
+  const minutes = Math.floor(seconds / 60);
+  return minutes < 60
+    ? `${minutes} min ${seconds % 60} s`
+    : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+};
+
+/** The last lines a person sees. */
+export const summaryText = (summary: ImportSummary): string => {
+  const { status, accepted, skipped, rejected, repeated, lines, seconds, eventsPerSecond } = summary;
+  const counts = `${count(accepted)} accepted, ${count(skipped)} skipped, ${count(rejected)} rejected`;
+  const speed = `${count(lines)} lines, ${seconds.toFixed(1)} s, ${count(eventsPerSecond)} events/s`;
+  const text = [`${status}: ${counts} (${speed})`];
+  if (repeated > 0) {
+    text.push(`${count(repeated)} of the skipped were in batches sent again because an answer was lost`);
+  }
+  if (summary.rejectedFile !== null) text.push(`rejected lines: ${summary.rejectedFile}`);
+  if (summary.error !== null) text.push(`error: ${summary.error}`);
+  return text.join("\n");
+};

@@ -1,0 +1,192 @@
+import { readFileSync, statSync } from "node:fs";
+import { basename, resolve } from "node:path";
+import type { Command } from "commander";
+import { BATCH_MAX_EVENTS } from "../domain/tracking/event-input.ts";
+import { createReporter, type ImportSummary, type Terminal } from "./import-progress.ts";
+import type { ImportOptions } from "./import-lanes.ts";
+import { type ImportOutcome, type ImportSignals, runImport } from "./import-run.ts";
+import { statePath } from "./import-state.ts";
+
+/** Requests in flight. */
+export const CONCURRENCY_MAX = 16;
+
+/** What the command line gives, as commander names it. */
+export type ImportFlags = {
+  key?: string;
+  keyFile?: string;
+  url: string;
+  batch: string;
+  concurrency: string;
+  keyless: string;
+  rejected?: string;
+  state?: string;
+  resume: boolean;
+  json?: boolean;
+  quiet?: boolean;
+};
+
+class UsageError extends Error {}
+
+/** Registers `import` with the program; its exit code is set on the process. */
+export const addImportCommand = (program: Command): void => {
+  program
+    .command("import")
+    .summary("import events from a file of JSON lines")
+    .description(
+      "Sends events, one JSON object a line, to a Laurel server. Plain or gzip; - reads standard input.\n" +
+        "An import that was interrupted goes on where it stopped when the same command is run again.\n" +
+        "Exit codes: 0 no line rejected, 1 failed or interrupted, 2 usage, 3 some lines rejected.",
+    )
+    .argument("<file>", "the file, or - for standard input")
+    .option("--key <key>", "the project's API key (scope events:write)")
+    .option("--key-file <file>", "read the key from a file instead: it then shows in no process list")
+    .option("--url <url>", "the server", "http://localhost:2567")
+    .option("--batch <events>", `events in a request, 1 to ${BATCH_MAX_EVENTS}`, String(BATCH_MAX_EVENTS))
+    .option(
+      "--concurrency <lanes>",
+      `requests in flight, 1 to ${CONCURRENCY_MAX}; a player's order is kept`,
+      "1",
+    )
+    .option(
+      "--keyless <how>",
+      "events without idempotencyKey: stable gives them one, asis sends them as they are",
+      "stable",
+    )
+    .option("--rejected <file>", "where rejected lines go (default: import-rejected-<name>.ndjson)")
+    .option("--state <file>", "where the state goes (default: beside the file)")
+    .option("--no-resume", "start over, whatever an earlier run has left")
+    .option("--json", "progress and summary as JSON lines on standard output")
+    .option("--quiet", "no progress, only the summary")
+    .action(async (file: string, flags: ImportFlags) => {
+      process.exitCode = await importCommand(file, flags);
+    });
+};
+
+/** Runs an import. @returns the exit code: 0 done, 1 failed or interrupted, 2 usage, 3 some lines rejected */
+export const importCommand = async (
+  file: string,
+  flags: ImportFlags,
+  terminal: Terminal = { out: process.stdout, err: process.stderr },
+): Promise<number> => {
+  let options: ImportOptions;
+  try {
+    options = readFlags(file, flags);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    terminal.err.write(`error: ${error.message}\n`);
+    return 2;
+  }
+  const style = { json: flags.json === true, quiet: flags.quiet === true, name: basename(file) };
+  const reporter = createReporter(style, terminal);
+  if (options.key.startsWith("svc_test_"))
+    reporter.onNote("a test key: the events go to the project's sandbox");
+  const signals = listenForStop(reporter.onNote);
+  const startMs = performance.now();
+  const outcome = await runImport(options, reporter, signals);
+  signals.release();
+  reporter.finish(summarize(options, outcome, (performance.now() - startMs) / 1_000));
+  if (outcome.status !== "done") return 1;
+  return outcome.counts.rejected > 0 ? 3 : 0;
+};
+
+const readFlags = (file: string, flags: ImportFlags): ImportOptions => {
+  const url = readUrl(flags.url);
+  const key = readKey(flags);
+  const { keyless } = flags;
+  if (keyless !== "stable" && keyless !== "asis") throw new UsageError("--keyless is stable or asis");
+  return {
+    file,
+    url,
+    key,
+    batch: readNumber("--batch", flags.batch, BATCH_MAX_EVENTS),
+    concurrency: readNumber("--concurrency", flags.concurrency, CONCURRENCY_MAX),
+    keyless,
+    state: canBeReadAgain(file) ? (flags.state ?? statePath(file, url, key)) : undefined,
+    resume: flags.resume,
+    rejected: resolve(flags.rejected ?? `import-rejected-${plainName(file)}.ndjson`),
+  };
+};
+
+/** Accepts the address of the server or of its API. */
+const readUrl = (text: string): string => {
+  const url = URL.parse(text);
+  if (!url || !/^https?:$/.test(url.protocol)) throw new UsageError("--url is an http or https address");
+  if (url.username || url.password || url.search)
+    throw new UsageError("--url has no user, password or query");
+  return `${url.origin}${url.pathname.replace(/\/+$/, "").replace(/\/api\/v1$/, "")}`;
+};
+
+const readKey = ({ key, keyFile }: ImportFlags): string => {
+  const text = (key ?? (keyFile === undefined ? "" : readText(keyFile))).trim();
+  if (text === "") throw new UsageError("an API key is needed: --key svc_live_… or --key-file FILE");
+  if (!/^[\u0021-\u007e]+$/.test(text)) throw new UsageError("the key holds characters that no key has");
+  return text;
+};
+
+const readText = (file: string): string => {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw new UsageError(`cannot read ${file}: ${(error as Error).message}`);
+  }
+};
+
+const readNumber = (name: string, text: string, max: number): number => {
+  const value = Number(text);
+  if (!Number.isInteger(value) || value < 1 || value > max)
+    throw new UsageError(`${name} is a number from 1 to ${max}`);
+  return value;
+};
+
+/** Whether an interrupted import of it can be taken up: a regular file, not a pipe. */
+const canBeReadAgain = (file: string): boolean => {
+  if (file === "-") return false;
+  const stats = statSync(file, { throwIfNoEntry: false });
+  if (!stats) throw new UsageError(`${file} does not exist`);
+  if (stats.isDirectory()) throw new UsageError(`${file} is a directory`);
+  return stats.isFile();
+};
+
+const plainName = (file: string): string =>
+  file === "-"
+    ? "stdin"
+    : basename(file)
+        .replace(/\.gz$/i, "")
+        .replace(/\.(ndjson|jsonl|json)$/i, "");
+
+/** The first Ctrl-C lets what is on its way finish; the second one does not. */
+const listenForStop = (note: (text: string) => void): ImportSignals & { release(): void } => {
+  const stop = new AbortController();
+  const kill = new AbortController();
+  const onSignal = () => {
+    if (stop.signal.aborted) return kill.abort();
+    note("stopping: waiting for the answer to what has been sent (Ctrl-C again does not wait)");
+    stop.abort();
+  };
+  process.on("SIGINT", onSignal).on("SIGTERM", onSignal);
+  const release = () => void process.off("SIGINT", onSignal).off("SIGTERM", onSignal);
+  return { stop: stop.signal, kill: kill.signal, release };
+};
+
+const summarize = (options: ImportOptions, outcome: ImportOutcome, seconds: number): ImportSummary => {
+  const { status, counts, lines, linesNow, resumedFromLine = null } = outcome;
+  return {
+    type: "summary",
+    status,
+    file: options.file,
+    url: options.url,
+    lines,
+    ...counts,
+    seconds: Math.round(seconds * 1_000) / 1_000,
+    eventsPerSecond: Math.round(linesNow / Math.max(0.001, seconds)),
+    resumedFromLine,
+    rejectedFile: counts.rejected > 0 ? options.rejected : null,
+    error: whyNotDone(options, outcome),
+  };
+};
+
+const whyNotDone = ({ state }: ImportOptions, { status, error, lines }: ImportOutcome): string | null => {
+  if (status === "done") return null;
+  const why = error?.message ?? "stopped before the end";
+  return lines === 0 || state === undefined ? why : `${why}; run the same command again to go on`;
+};

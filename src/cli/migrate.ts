@@ -1,0 +1,48 @@
+import { join } from "node:path";
+import type { Command } from "commander";
+
+type Direction = "up" | "down" | "status";
+
+/** Adds `laurel migrate [up|down|status]`. */
+export const addMigrateCommand = (program: Command): void => {
+  program
+    .command("migrate")
+    .argument("[direction]", "up: apply what is pending; down: take the newest back; status: list", "up")
+    .description("change or show the database's schema; the server applies pending migrations when it starts")
+    .action(async (direction: string) => {
+      if (!isDirection(direction)) program.error("direction must be up, down or status", { exitCode: 2 });
+      await migrate(direction);
+    });
+};
+
+const isDirection = (text: string): text is Direction => ["up", "down", "status"].includes(text);
+
+const migrate = async (direction: Direction): Promise<void> => {
+  const { loadConfig } = await import("../config.ts");
+  const { openEmbeddedDatabase, openPostgres } = await import("../platform/database.ts");
+  const { lockDataDir } = await import("../platform/data-lock.ts");
+  const config = await loadConfig();
+  const isEmbedded = config.mode === "embedded";
+  const unlock = isEmbedded ? await lockDataDir(config.dataDir) : async () => undefined;
+  try {
+    const database = isEmbedded
+      ? await openEmbeddedDatabase(join(config.dataDir, "pglite"))
+      : await openPostgres(config.databaseUrl!, 2);
+    try {
+      if (direction === "status") {
+        for (const { name, isApplied } of await database.migrationStates()) {
+          console.log(`${isApplied ? "applied" : "pending"}  ${name}`);
+        }
+        return;
+      }
+      const names = direction === "up" ? await database.migrateUp() : await database.migrateDown();
+      console.log(
+        names.length === 0 ? "nothing to do" : names.map((name) => `${direction}  ${name}`).join("\n"),
+      );
+    } finally {
+      await database.close();
+    }
+  } finally {
+    await unlock();
+  }
+};

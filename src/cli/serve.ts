@@ -1,0 +1,86 @@
+import { once } from "node:events";
+import type { Server as HttpServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Logger } from "pino";
+import { type App, createApp } from "../app.ts";
+import type { Config } from "../config.ts";
+import { ensurePartitions } from "../domain/tracking/partitions.ts";
+import { guardedHttpServer } from "../http/guard.ts";
+import { routes } from "../http/routes.ts";
+import { createHttp } from "../http/server.ts";
+import { jobs } from "../jobs/jobs.ts";
+import { createMetrics } from "../metrics.ts";
+import { openPlatform, type Platform, type PlatformOptions } from "../platform.ts";
+import { createGameServer, type GameServer } from "../rooms/game-server.ts";
+
+/** A running process; `stop` finishes what it has in hand and gives everything back. */
+export type Running = {
+  app: App;
+  /** Undefined in a process without the web role. */
+  address: { host: string; port: number } | undefined;
+  stop(): Promise<void>;
+};
+
+/** Starts a process in the roles of `config`: database, migrations, jobs, HTTP and rooms, in this order. */
+export const startServer = async (
+  config: Config,
+  log: Logger,
+  options: PlatformOptions = {},
+): Promise<Running> => {
+  const platform = await openPlatform(config, log, options);
+  try {
+    return await startOn(platform, config, log);
+  } catch (error) {
+    await platform.close();
+    throw error;
+  }
+};
+
+const startOn = async (platform: Platform, config: Config, log: Logger): Promise<Running> => {
+  const applied = await platform.database.migrateUp();
+  if (applied.length > 0) log.info({ migrations: applied }, "migrations applied");
+  const state = { isStopping: false };
+  const app = withStopping(createApp({ config, log, metrics: createMetrics(), platform }), state);
+  await app.transact(ensurePartitions);
+  const web = config.roles.has("web") ? await openDoor(app, platform) : undefined;
+  if (config.roles.has("worker")) await app.queue.start(app, jobs);
+  const bound = web?.server.address() as AddressInfo | undefined;
+  return {
+    app,
+    address: bound && { host: config.host, port: bound.port },
+    stop: async () => {
+      state.isStopping = true;
+      if (web) await closeDoor(web);
+      await app.queue.close();
+      await platform.close();
+    },
+  };
+};
+
+/** A process that is stopping is not ready, whatever its dependencies say. */
+const withStopping = (app: App, state: { isStopping: boolean }): App => ({
+  ...app,
+  health: async () => [
+    ...(await app.health()),
+    ...(state.isStopping ? [{ name: "process", ok: false, message: "is stopping" }] : []),
+  ],
+});
+
+type Door = { server: HttpServer; game: GameServer };
+
+const openDoor = async (app: App, { presence, driver }: Platform): Promise<Door> => {
+  const server = guardedHttpServer();
+  const game = await createGameServer(app, { server, express: createHttp(app, routes), presence, driver });
+  server.listen(app.config.port, app.config.host);
+  await once(server, "listening");
+  return { server, game };
+};
+
+/** Rooms first, so that clients go elsewhere; then no new connections, and requests in hand are finished. */
+const closeDoor = async ({ server, game }: Door): Promise<void> => {
+  await game.shutdown();
+  const closed = server.listening ? once(server, "close") : Promise.resolve();
+  server.close();
+  server.closeIdleConnections();
+  await closed;
+};

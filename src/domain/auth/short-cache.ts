@@ -1,0 +1,51 @@
+/** How long another process may go on with what it has read; a promise to operators. */
+export const CACHE_TTL_MS = 5_000;
+export const CACHE_MAX_ENTRIES = 10_000;
+
+type Entry<T> = { value: Promise<T | undefined>; untilMs: number };
+
+export type ShortCache<T> = {
+  /** What is kept under `key`, else what `load` finds; requests that arrive together share one load. */
+  get(key: string, load: () => Promise<T | undefined>): Promise<T | undefined>;
+  delete(key: string): void;
+  clear(): void;
+};
+
+/**
+ * A bounded cache of answers that may be at most 5 s old, counted from the start of the load. `undefined`
+ * and failures are not kept. `freshForMs` shortens the life of one answer. Keys are ids or hashes, unique
+ * over every database, so one cache serves the process.
+ */
+export const createShortCache = <T>(freshForMs: (value: T) => number = () => CACHE_TTL_MS): ShortCache<T> => {
+  const entries = new Map<string, Entry<T>>();
+
+  /** Settles how long the answer is kept before anyone has it. */
+  const fill = async (key: string, entry: Omit<Entry<T>, "value">, load: () => Promise<T | undefined>) => {
+    const startMs = performance.now();
+    let value: T | undefined;
+    try {
+      value = await load();
+      return value;
+    } finally {
+      if (value !== undefined) entry.untilMs = startMs + Math.min(CACHE_TTL_MS, freshForMs(value));
+      else if (entries.get(key) === entry) entries.delete(key);
+    }
+  };
+
+  return {
+    get(key, load) {
+      const nowMs = performance.now();
+      const hit = entries.get(key);
+      if (hit && hit.untilMs > nowMs) return hit.value;
+      entries.delete(key);
+      const entry = { untilMs: nowMs + CACHE_TTL_MS } as Entry<T>;
+      entries.set(key, entry);
+      entry.value = fill(key, entry, load);
+      const oldest = entries.keys().next();
+      if (entries.size > CACHE_MAX_ENTRIES && !oldest.done) entries.delete(oldest.value);
+      return entry.value;
+    },
+    delete: (key) => void entries.delete(key),
+    clear: () => entries.clear(),
+  };
+};

@@ -1,0 +1,26 @@
+import { type EntityName, type FilterQuery, raw } from "@mikro-orm/core";
+import type { Work } from "./work.ts";
+
+/** Lists count exactly up to here; a longer list answers this number and says that it is an estimate. */
+export const TOTAL_EXACT_MAX = 100_000;
+
+export type Total = { total: number; isEstimated: boolean };
+
+/** Counts the rows of a filter, but never more than TOTAL_EXACT_MAX + 1 of them. */
+export const countUpTo = async <T extends object>(
+  { em }: Work,
+  entity: EntityName<T>,
+  where: FilterQuery<T>,
+): Promise<Total> => {
+  const some = em
+    .createQueryBuilder(entity)
+    .select(raw("1 as one"))
+    .where(where as never)
+    .limit(TOTAL_EXACT_MAX + 1);
+  const row = await em
+    .createQueryBuilder(some as never, "counted")
+    .select(raw("count(*) as total"))
+    .execute<{ total: string | number }>("get", false);
+  const total = Number(row.total);
+  return { total: Math.min(total, TOTAL_EXACT_MAX), isEstimated: total > TOTAL_EXACT_MAX };
+};

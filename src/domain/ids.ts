@@ -1,0 +1,26 @@
+import { v7, validate } from "uuid";
+
+/** A new UUIDv7: sortable by creation time, monotonic within this process. */
+export const newId = (): string => v7();
+
+export const isId = (text: string): boolean => validate(text);
+
+/** The smallest UUIDv7 of a moment: bounds of time ranges over ids. */
+export const idFloor = (ms: number): string => {
+  const hex = Math.max(0, Math.floor(ms)).toString(16).padStart(12, "0");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-0000-0000-000000000000`;
+};
+
+/** Number of queue partitions; every event of one player falls into one of them, which keeps the player's order. */
+export const PARTITIONS = 32;
+
+/** 32-bit FNV-1a over UTF-16 code units (http://www.isthe.com/chongo/tech/comp/fnv/). */
+export const fnv1a = (text: string): number => {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
+  return hash >>> 0;
+};
+
+/** The partition of a player, by project and external id: known before the player row exists. */
+export const partitionOf = (projectId: string, externalUserId: string): number =>
+  fnv1a(`${projectId}\0${externalUserId}`) % PARTITIONS;

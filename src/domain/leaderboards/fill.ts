@@ -1,0 +1,139 @@
+import { sql } from "kysely";
+import { conflict } from "../errors.ts";
+import type { Json } from "../events.ts";
+import type { EntryState } from "../progression/turn.ts";
+import type { Work } from "../work.ts";
+import type { Metric } from "./definition.ts";
+import { type Board, compileScore, nextEntry, type ScoreOf, toRankScore, toUs } from "./scoring.ts";
+
+/** Events a backfill counts at most; it holds the project's processing up while it runs. */
+export const BACKFILL_EVENTS_MAX = 200_000;
+const BACKFILL_PAGE = 2_000;
+const WRITE_PAGE = 500;
+const FIRST_ID = "00000000-0000-0000-0000-000000000000";
+
+/**
+ * Fills an XP board with every player who has XP, in one statement. A score was reached with the player's
+ * last ledger entry: at the time of the event behind it, else when it was written. Call it under the
+ * project's config lock.
+ */
+export const fillFromXp = async ({ db, now }: Work, projectId: string, board: Board): Promise<void> => {
+  const scoreSign = board.sort === "DESC" ? -1 : 1;
+  const tieSign = board.ties === "LATEST" ? -1 : 1;
+  await sql`
+    insert into leaderboard_entries
+      (project_id, period_id, player_id, rank_score, rank_tie, latest_us, version, updated_at)
+    select p.project_id, ${board.periodId}::uuid, p.id,
+      ${scoreSign}::bigint * p.xp, ${tieSign}::bigint * r.us, r.us, 1, ${now.toISOString()}::timestamptz
+    from players p
+    left join lateral (
+      select cause->>'eventId' as event_id, created_at from ledger_entries
+      where project_id = p.project_id and player_id = p.id and asset = 'XP'
+      order by seq desc limit 1) l on true
+    left join tracked_events e on e.project_id = p.project_id and e.id = l.event_id::uuid
+    cross join lateral (
+      select coalesce(least(e.occurred_at, l.created_at), p.created_at) as at) t
+    cross join lateral (select (extract(epoch from t.at) * 1000000)::bigint as us) r
+    where p.project_id = ${projectId} and p.xp > 0`.execute(db);
+};
+
+/** Removes a period's entries. */
+export const deleteEntries = async ({ db }: Work, projectId: string, periodId: string): Promise<void> => {
+  await sql`
+    delete from leaderboard_entries
+    where project_id = ${projectId} and period_id = ${periodId}`.execute(db);
+};
+
+/**
+ * Counts the events that have been processed already, by the function that counts live ones and in order of
+ * arrival. Call it under the project's config lock: then an event that waits in the queue (not counted
+ * here) is evaluated later with this board, and no event is in between.
+ * @throws DomainError CONFLICT (BACKFILL_TOO_LARGE) beyond BACKFILL_EVENTS_MAX events of the board's types
+ */
+export const fillFromEvents = async (work: Work, projectId: string, board: Board): Promise<void> => {
+  if (board.metric.source !== "EVENT") return;
+  const scoreOf = compileScore(board.metric);
+  const entries = new Map<string, EntryState>();
+  let count = 0;
+  for await (const events of processedEvents(work, projectId, board.metric)) {
+    count += events.length;
+    if (count > BACKFILL_EVENTS_MAX) {
+      throw conflict(
+        "BACKFILL_TOO_LARGE",
+        `backfill counts at most ${BACKFILL_EVENTS_MAX} events; create without it`,
+      );
+    }
+    for (const event of events) addEvent(board, entries, { event, scoreOf });
+  }
+  await writeEntries(work, { projectId, periodId: board.periodId, entries: [...entries] });
+};
+
+type ProcessedEvent = { id: string; playerId: string; type: string; at: number; properties: Json };
+
+const addEvent = (
+  board: Board,
+  entries: Map<string, EntryState>,
+  { event, scoreOf }: { event: ProcessedEvent; scoreOf: ScoreOf },
+): void => {
+  const score = scoreOf({ event });
+  if (score === undefined) return;
+  const operation = { operator: board.operator, rankScore: toRankScore(board, score), atUs: toUs(event.at) };
+  const entry = nextEntry(board, entries.get(event.playerId), operation);
+  if (entry) entries.set(event.playerId, entry);
+};
+
+type EventRow = { id: string; player_id: string; event_type: string; properties: Json; at: Date | string };
+
+/**
+ * Processed events of the metric's types in pages, by id: without those that wait, failed or were rejected.
+ */
+async function* processedEvents(
+  { db }: Work,
+  projectId: string,
+  { event }: Extract<Metric, { source: "EVENT" }>,
+): AsyncGenerator<ProcessedEvent[]> {
+  const isPrefix = (pattern: string): boolean => pattern.endsWith("*");
+  const exact = event.eventTypes.filter((pattern) => !isPrefix(pattern));
+  const prefixes = event.eventTypes.filter(isPrefix).map((pattern) => pattern.slice(0, -1));
+  for (let after: string | undefined = FIRST_ID; after !== undefined;) {
+    const result: { rows: EventRow[] } = await sql<EventRow>`
+      select e.id, p.id as player_id, e.event_type, e.properties, least(e.occurred_at, e.received_at) as at
+      from tracked_events e
+      join players p on p.project_id = e.project_id and p.external_user_id = e.external_user_id
+      where e.project_id = ${projectId} and e.id > ${after}::uuid
+        and (e.event_type in (select json_array_elements_text(${JSON.stringify(exact)}::json))
+          or exists (select 1 from json_array_elements_text(${JSON.stringify(prefixes)}::json) as x(prefix)
+            where starts_with(e.event_type, x.prefix)))
+        and not exists (select 1 from event_q q where q.project_id = e.project_id and q.event_id = e.id)
+        and not exists (select 1 from event_due d where d.project_id = e.project_id and d.event_id = e.id)
+        and not exists (select 1 from event_results r where r.project_id = e.project_id and r.event_id = e.id)
+      order by e.id limit ${BACKFILL_PAGE}`.execute(db);
+    after = result.rows.length < BACKFILL_PAGE ? undefined : result.rows.at(-1)!.id;
+    yield result.rows.map(eventOf);
+  }
+}
+
+const eventOf = (row: EventRow): ProcessedEvent => ({
+  id: row.id,
+  playerId: row.player_id,
+  type: row.event_type,
+  at: new Date(row.at).getTime(),
+  properties: row.properties,
+});
+
+type Entries = { projectId: string; periodId: string; entries: [playerId: string, entry: EntryState][] };
+
+const writeEntries = async ({ db, now }: Work, { projectId, periodId, entries }: Entries): Promise<void> => {
+  for (let start = 0; start < entries.length; start += WRITE_PAGE) {
+    const rows = entries
+      .slice(start, start + WRITE_PAGE)
+      .map(([playerId, entry]) => ({ playerId, ...entry }));
+    await sql`
+      insert into leaderboard_entries
+        (project_id, period_id, player_id, rank_score, rank_tie, latest_us, version, updated_at)
+      select ${projectId}::uuid, ${periodId}::uuid, r."playerId", r."rankScore", r."rankTie", r."latestUs",
+        r.version, ${now.toISOString()}::timestamptz
+      from json_to_recordset(${JSON.stringify(rows)}::json) as r(
+        "playerId" uuid, "rankScore" bigint, "rankTie" bigint, "latestUs" bigint, version int)`.execute(db);
+  }
+};

@@ -1,0 +1,215 @@
+import { sql } from "kysely";
+import { conflict, notFound } from "../errors.ts";
+import { isId, newId } from "../ids.ts";
+import { offsetOf, type PageQuery } from "../paging.ts";
+import type { Transact, Work } from "../work.ts";
+import type { LeaderboardDefinition, LeaderboardPatch } from "./definition.ts";
+import { deleteEntries, fillFromEvents, fillFromXp } from "./fill.ts";
+import { boardOf, Leaderboard } from "./leaderboard.ts";
+import type { EntrySource, Ties } from "./ranks.ts";
+import type { Board, BoardStatus } from "./scoring.ts";
+
+/** Leaderboards of a project that are not archived: each costs the evaluation of every event. */
+export const LEADERBOARDS_MAX = 100;
+/** Leaderboards of a project with the archived ones. */
+export const LEADERBOARDS_WITH_ARCHIVED_MAX = 1_000;
+const SOURCE_PAGE = 1_000;
+const FIRST_ID = "00000000-0000-0000-0000-000000000000";
+
+/**
+ * Bumps the project's config version, and with that locks the project row until commit. Evaluation holds
+ * the row in share mode from reading the version on, so this waits for every batch that evaluates with the
+ * definitions of before, and the batches that come after it wait for this commit and see the new ones. What
+ * is read after this call therefore has everything of the former and nothing of the latter: a board filled
+ * here misses no change and counts none twice.
+ */
+const lockConfig = async ({ db }: Work, projectId: string): Promise<void> => {
+  await sql`update projects set config_version = config_version + 1 where id = ${projectId}`.execute(db);
+};
+
+/**
+ * Creates a leaderboard, active at once. An XP board starts with the XP of every player, an EVENT board
+ * empty or, with `backfill`, with the events of before.
+ * @throws DomainError CONFLICT: KEY_TAKEN, LEADERBOARD_LIMIT, BACKFILL_TOO_LARGE
+ */
+export const createLeaderboard = async (
+  work: Work,
+  projectId: string,
+  { key, name, backfill, ...definition }: LeaderboardDefinition,
+): Promise<Leaderboard> => {
+  await lockConfig(work, projectId);
+  await checkRoom(work, projectId, key);
+  const leaderboard = work.em.create(Leaderboard, {
+    id: newId(),
+    projectId,
+    key,
+    name,
+    status: "ACTIVE",
+    definition,
+    version: 1,
+    periodId: newId(),
+    createdAt: work.now,
+    updatedAt: work.now,
+  });
+  if (definition.metric.source === "XP") await fillFromXp(work, projectId, boardOf(leaderboard));
+  if (backfill) await fillFromEvents(work, projectId, boardOf(leaderboard));
+  return leaderboard;
+};
+
+const checkRoom = async ({ em }: Work, projectId: string, key: string): Promise<void> => {
+  if (await em.findOne(Leaderboard, { projectId, key })) {
+    throw conflict("KEY_TAKEN", `the key ${key} is taken; archived leaderboards keep theirs`);
+  }
+  const active = await em.count(Leaderboard, { projectId, status: { $ne: "ARCHIVED" } });
+  const all = await em.count(Leaderboard, { projectId });
+  if (active < LEADERBOARDS_MAX && all < LEADERBOARDS_WITH_ARCHIVED_MAX) return;
+  const limit = `${LEADERBOARDS_MAX} leaderboards, and ${LEADERBOARDS_WITH_ARCHIVED_MAX} with archived ones`;
+  throw conflict("LEADERBOARD_LIMIT", `a project may have ${limit}`);
+};
+
+/** Reads `{leaderboardId}` of a path: the UUID or the key. */
+export const getLeaderboard = async ({ em }: Work, projectId: string, ref: string): Promise<Leaderboard> => {
+  const byId = isId(ref) ? await em.findOne(Leaderboard, { projectId, id: ref }) : null;
+  const found = byId ?? (await em.findOne(Leaderboard, { projectId, key: ref }));
+  if (!found) throw notFound("leaderboard");
+  return found;
+};
+
+export type ListLeaderboards = PageQuery & { status?: BoardStatus | undefined };
+
+/** A page of leaderboards, newest first; archived ones only when asked for. */
+export const listLeaderboards = async (
+  { em }: Work,
+  projectId: string,
+  query: ListLeaderboards,
+): Promise<{ leaderboards: Leaderboard[]; total: number }> => {
+  const [leaderboards, total] = await em.findAndCount(
+    Leaderboard,
+    { projectId, status: query.status ?? { $ne: "ARCHIVED" } },
+    { orderBy: [{ createdAt: "desc" }, { id: "desc" }], limit: query.limit, offset: offsetOf(query) },
+  );
+  return { leaderboards, total };
+};
+
+/** Reads a leaderboard for change: no batch evaluates with it until commit. */
+const lockLeaderboard = async (work: Work, projectId: string, ref: string): Promise<Leaderboard> => {
+  await lockConfig(work, projectId);
+  const leaderboard = await getLeaderboard(work, projectId, ref);
+  if (leaderboard.status === "ARCHIVED")
+    throw conflict("LEADERBOARD_ARCHIVED", "the leaderboard is archived");
+  return leaderboard;
+};
+
+const touch = (leaderboard: Leaderboard, { now }: Work): Leaderboard => {
+  leaderboard.version++;
+  leaderboard.updatedAt = now;
+  return leaderboard;
+};
+
+/** @throws DomainError CONFLICT: VERSION_CONFLICT, TIES_FIXED, LEADERBOARD_ARCHIVED */
+export const patchLeaderboard = async (
+  work: Work,
+  projectId: string,
+  ref: string,
+  { name, version, ...patch }: LeaderboardPatch,
+): Promise<Leaderboard> => {
+  const leaderboard = await lockLeaderboard(work, projectId, ref);
+  if (version !== undefined && version !== leaderboard.version) {
+    throw conflict("VERSION_CONFLICT", `the leaderboard is at version ${leaderboard.version}`);
+  }
+  const definition = { ...leaderboard.definition };
+  checkTies(definition.ties, patch.ties);
+  if (patch.ties !== undefined) definition.ties = patch.ties;
+  for (const field of ["description", "displayLimit"] as const) {
+    if (patch[field] === null) delete definition[field];
+    else if (patch[field] !== undefined) Object.assign(definition, { [field]: patch[field] });
+  }
+  leaderboard.name = name ?? leaderboard.name;
+  leaderboard.definition = definition;
+  return touch(leaderboard, work);
+};
+
+/**
+ * EARLIEST, SHARED and DENSE order entries alike and differ in the number shown; LATEST orders them the
+ * other way.
+ */
+const checkTies = (from: Ties, to: Ties | undefined): void => {
+  if (to === undefined || (from === "LATEST") === (to === "LATEST")) return;
+  throw conflict("TIES_FIXED", `ties cannot change from ${from} to ${to}; make another leaderboard`);
+};
+
+/** Stops taking scores. Entries stay readable. */
+export const pauseLeaderboard = async (work: Work, projectId: string, ref: string): Promise<Leaderboard> => {
+  const leaderboard = await lockLeaderboard(work, projectId, ref);
+  if (leaderboard.status === "PAUSED") return leaderboard;
+  leaderboard.status = "PAUSED";
+  return touch(leaderboard, work);
+};
+
+export type Resumed = {
+  leaderboard: Leaderboard;
+  /** A period that has no entries any more: its rank index can go. */
+  closedPeriodId?: string;
+};
+
+/**
+ * Takes scores again. Events and scores of the pause are not counted afterwards; an XP board catches up, in
+ * a new period so that the rank index is read anew and not patched with every player at once.
+ */
+export const resumeLeaderboard = async (work: Work, projectId: string, ref: string): Promise<Resumed> => {
+  const leaderboard = await lockLeaderboard(work, projectId, ref);
+  if (leaderboard.status === "ACTIVE") return { leaderboard };
+  leaderboard.status = "ACTIVE";
+  touch(leaderboard, work);
+  if (leaderboard.definition.metric.source !== "XP") return { leaderboard };
+  const closedPeriodId = leaderboard.periodId;
+  leaderboard.periodId = newId();
+  await fillFromXp(work, projectId, boardOf(leaderboard));
+  await deleteEntries(work, projectId, closedPeriodId);
+  return { leaderboard, closedPeriodId };
+};
+
+/** Archives a leaderboard for good: it takes no scores, leaves the list, keeps its key and its entries. */
+export const archiveLeaderboard = async (
+  work: Work,
+  projectId: string,
+  ref: string,
+): Promise<Leaderboard> => {
+  const leaderboard = await lockLeaderboard(work, projectId, ref);
+  leaderboard.status = "ARCHIVED";
+  return touch(leaderboard, work);
+};
+
+/** The boards that evaluation may touch: all but the archived ones. */
+export const loadBoards = async ({ em }: Work, projectId: string): Promise<Board[]> => {
+  const leaderboards = await em.find(
+    Leaderboard,
+    { projectId, status: { $ne: "ARCHIVED" } },
+    { orderBy: { id: "asc" }, disableIdentityMap: true },
+  );
+  return leaderboards.map(boardOf);
+};
+
+type EntryRow = {
+  player_id: string;
+  rank_score: string | number;
+  rank_tie: string | number;
+  version: number;
+};
+
+/** Reads a period's entries page by page, each page in a transaction of its own. */
+export const entrySource = (transact: Transact): EntrySource =>
+  async function* (projectId, periodId) {
+    for (let after: string | undefined = FIRST_ID; after !== undefined;) {
+      const cursor: string = after;
+      const rows: EntryRow[] = await transact(async ({ db }) => {
+        const result = await sql<EntryRow>`
+          select player_id, rank_score, rank_tie, version from leaderboard_entries
+          where project_id = ${projectId} and period_id = ${periodId} and player_id > ${cursor}::uuid
+          order by player_id limit ${SOURCE_PAGE}`.execute(db);
+        return result.rows;
+      });
+      after = rows.length < SOURCE_PAGE ? undefined : rows.at(-1)!.player_id;
+      yield rows.map((row) => [row.player_id, Number(row.rank_score), Number(row.rank_tie), row.version]);
+    }
+  };

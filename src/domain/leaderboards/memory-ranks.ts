@@ -1,0 +1,78 @@
+import { RankIndex } from "./rank-index.ts";
+import type { EntrySource, PeriodRef, RankStore } from "./ranks.ts";
+
+/** Periods kept in memory; the one untouched for longest goes first and is built again when touched. */
+export const PERIODS_IN_MEMORY_MAX = 1_000;
+
+type Build = { index: RankIndex; done: Promise<void> };
+
+/** `current` serves reads; `next` is being built; `queued` is a rebuild that waits for `next` to end. */
+type Period = { current?: RankIndex; next?: Build; queued?: Promise<void> };
+
+/**
+ * The rank index in this process's memory. A period is read from `source` when it is first read; whoever
+ * else reads it meanwhile waits for the same build. Entries that are applied during a build go into it as
+ * well; versions settle which value is newer. Entries for a period that nobody has read are dropped: they
+ * were committed before they got here, so a later build reads them.
+ */
+export const createMemoryRanks = (source: EntrySource): RankStore => {
+  const periods = new Map<string, Period>();
+
+  const touch = (key: string): Period => {
+    const period = periods.get(key) ?? {};
+    periods.delete(key);
+    periods.set(key, period);
+    if (periods.size > PERIODS_IN_MEMORY_MAX) periods.delete(periods.keys().next().value!);
+    return period;
+  };
+
+  const build = (ref: PeriodRef, period: Period): Promise<void> => {
+    const index = new RankIndex();
+    const fill = async (): Promise<void> => {
+      try {
+        for await (const entries of source(ref.projectId, ref.periodId))
+          for (const entry of entries) index.set(entry);
+        period.current = index;
+      } finally {
+        delete period.next;
+      }
+    };
+    const done = fill();
+    period.next = { index, done };
+    return done;
+  };
+
+  const read = async (ref: PeriodRef): Promise<RankIndex> => {
+    const period = touch(keyOf(ref));
+    if (!period.current) await (period.next?.done ?? build(ref, period));
+    return period.current!;
+  };
+
+  const rebuild = (ref: PeriodRef): Promise<void> => {
+    const period = touch(keyOf(ref));
+    if (!period.next) return build(ref, period);
+    // The build in hand may have read past what the caller wants to see: one more after it, for all who wait.
+    period.queued ??= (async () => {
+      while (period.next) await period.next.done.catch(() => undefined);
+      delete period.queued;
+      await build(ref, period);
+    })();
+    return period.queued;
+  };
+
+  return {
+    apply: async (projectId, periodId, entries) => {
+      const period = periods.get(keyOf({ projectId, periodId }));
+      for (const index of [period?.current, period?.next?.index])
+        for (const entry of entries) index?.set(entry);
+    },
+    page: async (ref, offset, limit) => (await read(ref)).page(offset, limit, ref.ties),
+    around: async (ref, playerId, limit) => (await read(ref)).around(playerId, limit, ref.ties),
+    standing: async (ref, playerId) => (await read(ref)).standing(playerId, ref.ties),
+    rebuild,
+    drop: async (projectId, periodId) => void periods.delete(keyOf({ projectId, periodId })),
+  };
+};
+
+const keyOf = ({ projectId, periodId }: Pick<PeriodRef, "projectId" | "periodId">): string =>
+  `${projectId}:${periodId}`;

@@ -1,0 +1,103 @@
+import type { EntryChange } from "../events.ts";
+import { OrderedList } from "./ordered-list.ts";
+import type { Ranked, RankPage, Standing, Ties } from "./ranks.ts";
+import { numberStandings, windowStart } from "./standings.ts";
+
+type Member = Ranked & { version: number };
+
+const compareMembers = (a: Ranked, b: Ranked): number =>
+  a.rankScore - b.rankScore ||
+  a.rankTie - b.rankTie ||
+  (a.playerId < b.playerId ? -1 : a.playerId > b.playerId ? 1 : 0);
+
+/**
+ * One period's ranking in memory, ordered by (rankScore, rankTie, playerId). Setting and every kind of rank
+ * are sub-linear: SHARED counts entries before a score, DENSE counts distinct scores before it.
+ */
+export class RankIndex {
+  readonly #members = new OrderedList<Ranked>(compareMembers);
+  readonly #byPlayer = new Map<string, Member>();
+  /** Distinct scores and how many have them; made when a DENSE rank is first asked for, then kept. */
+  #distinct: DistinctScores | undefined;
+
+  get size(): number {
+    return this.#byPlayer.size;
+  }
+
+  /**
+   * Sets a player's values. @returns false, and changes nothing, when this version or a newer one is known
+   */
+  set([playerId, rankScore, rankTie, version]: EntryChange): boolean {
+    const old = this.#byPlayer.get(playerId);
+    if (old && old.version >= version) return false;
+    const member = { playerId, rankScore, rankTie, version };
+    if (old) {
+      this.#members.remove(old);
+      this.#distinct?.remove(old.rankScore);
+    }
+    this.#byPlayer.set(playerId, member);
+    this.#members.insert(member);
+    this.#distinct?.add(rankScore);
+    return true;
+  }
+
+  standing(playerId: string, ties: Ties): Standing | undefined {
+    const member = this.#byPlayer.get(playerId);
+    if (!member) return undefined;
+    const position = this.#members.countBefore(member);
+    const { rankScore, rankTie } = member;
+    return { playerId, rankScore, rankTie, position, rank: this.#rank(rankScore, position, ties) };
+  }
+
+  page(offset: number, limit: number, ties: Ties): RankPage {
+    const members = this.#members.range(offset, limit).map(({ playerId, rankScore, rankTie }) => ({
+      playerId,
+      rankScore,
+      rankTie,
+    }));
+    const first = members[0];
+    const rank = first ? this.#rank(first.rankScore, offset, ties) : 0;
+    return { standings: numberStandings({ ties, position: offset, rank }, members), total: this.size };
+  }
+
+  around(playerId: string, limit: number, ties: Ties): RankPage | undefined {
+    const member = this.#byPlayer.get(playerId);
+    if (!member) return undefined;
+    return this.page(windowStart(this.#members.countBefore(member), this.size, limit), limit, ties);
+  }
+
+  #rank(rankScore: number, position: number, ties: Ties): number {
+    if (ties === "EARLIEST" || ties === "LATEST") return position + 1;
+    if (ties === "SHARED")
+      return this.#members.countBefore({ rankScore, rankTie: -Infinity, playerId: "" }) + 1;
+    this.#distinct ??= distinctScores(this.#byPlayer.values());
+    return this.#distinct.countBefore(rankScore) + 1;
+  }
+}
+
+type DistinctScores = {
+  add(score: number): void;
+  remove(score: number): void;
+  countBefore(score: number): number;
+};
+
+const distinctScores = (members: Iterable<Ranked>): DistinctScores => {
+  const scores = new OrderedList<number>((a, b) => a - b);
+  const holders = new Map<number, number>();
+  const add = (score: number): void => {
+    const count = holders.get(score) ?? 0;
+    if (count === 0) scores.insert(score);
+    holders.set(score, count + 1);
+  };
+  const remove = (score: number): void => {
+    const count = holders.get(score)! - 1;
+    if (count > 0) {
+      holders.set(score, count);
+      return;
+    }
+    holders.delete(score);
+    scores.remove(score);
+  };
+  for (const { rankScore } of members) add(rankScore);
+  return { add, remove, countBefore: (score) => scores.countBefore(score) };
+};

@@ -1,0 +1,38 @@
+import type { EntryChange } from "../events.ts";
+
+/** How equal scores are ranked: by storage order (EARLIEST, LATEST), 1-2-2-4 (SHARED) or 1-2-2-3 (DENSE). */
+export const TIES = ["EARLIEST", "LATEST", "SHARED", "DENSE"] as const;
+export type Ties = (typeof TIES)[number];
+
+/** A member of a period as the index keeps it. Both numbers ascend: the smallest rankScore is first. */
+export type Ranked = { playerId: string; rankScore: number; rankTie: number };
+
+/** `position` is the 0-based storage position, `rank` the displayed 1-based rank under the period's ties. */
+export type Standing = Ranked & { position: number; rank: number };
+
+export type RankPage = { standings: Standing[]; total: number };
+
+/**
+ * The rank index of open periods: a projection of `leaderboard_entries`, in memory or in Redis. `apply`
+ * takes absolute values with versions, keeps the newest, and so may be repeated, late or concurrent with
+ * `rebuild`. Reads throw DomainError SERVICE_UNAVAILABLE while a period is being built elsewhere; they
+ * build it when nobody is.
+ */
+export type RankStore = {
+  apply(projectId: string, periodId: string, entries: readonly EntryChange[]): Promise<void>;
+  page(period: PeriodRef, offset: number, limit: number): Promise<RankPage>;
+  /**
+   * Up to `limit` standings around the player (the player in the middle), or undefined when the player has
+   * no entry.
+   */
+  around(period: PeriodRef, playerId: string, limit: number): Promise<RankPage | undefined>;
+  standing(period: PeriodRef, playerId: string): Promise<Standing | undefined>;
+  /** Reads the truth again, while reads and applies go on. */
+  rebuild(period: PeriodRef): Promise<void>;
+  drop(projectId: string, periodId: string): Promise<void>;
+};
+
+export type PeriodRef = { projectId: string; periodId: string; ties: Ties };
+
+/** Reads a period's entries from the database in pages by player id, for building. */
+export type EntrySource = (projectId: string, periodId: string) => AsyncIterable<EntryChange[]>;

@@ -1,0 +1,31 @@
+import type { Ranked, Standing, Ties } from "./ranks.ts";
+
+/** What a run of neighbours needs to be numbered: the position and the displayed rank of its first member. */
+export type RunStart = { ties: Ties; position: number; rank: number };
+
+/** Numbers members that follow one another in storage order. */
+export const numberStandings = (
+  { ties, position, rank }: RunStart,
+  members: readonly Ranked[],
+): Standing[] => {
+  const standings: Standing[] = [];
+  for (const [i, member] of members.entries()) {
+    const before = standings[i - 1];
+    const at = position + i;
+    standings.push({ ...member, position: at, rank: before ? rankAfter(ties, before, member, at) : rank });
+  }
+  return standings;
+};
+
+const rankAfter = (ties: Ties, before: Standing, member: Ranked, position: number): number => {
+  if (ties === "EARLIEST" || ties === "LATEST") return position + 1;
+  if (member.rankScore === before.rankScore) return before.rank;
+  return ties === "SHARED" ? position + 1 : before.rank + 1;
+};
+
+/**
+ * The first position of a window of `limit` around `position`: the player in the middle, at the ends less
+ * so.
+ */
+export const windowStart = (position: number, total: number, limit: number): number =>
+  Math.max(0, Math.min(position - Math.floor((limit - 1) / 2), total - limit));

@@ -1,0 +1,81 @@
+import { sql } from "kysely";
+import type { PlayerStatus } from "../players/player.ts";
+import type { PlayerMessage } from "../topics.ts";
+import type { Work } from "../work.ts";
+
+/** A client further behind than this gets the whole state instead of the messages it missed. */
+export const STREAM_REPLAY_MAX = 500;
+
+/** Players asked for in one statement of `readStreamHeads`. */
+const HEADS_MAX = 1_000;
+
+export type StreamRef = { projectId: string; playerId: string };
+
+/** Where a player stands: `seq` is that of the newest line, `configVersion` that of the project's definitions. */
+export type StreamHead = StreamRef & {
+  seq: number;
+  status: PlayerStatus;
+  xp: number;
+  level: number;
+  configVersion: number;
+};
+
+type LineRow = { seq: string | number; id: string; type: string; data: PlayerMessage["data"]; created_at: Date | string };
+
+/**
+ * The lines of a player's stream after `afterSeq`, in order, at most `limit`. Lines removed by retention are missing, so
+ * the first one may be later than `afterSeq + 1`.
+ */
+export const readPlayerStream = async (
+  { db }: Work,
+  { projectId, playerId }: StreamRef,
+  afterSeq: number,
+  limit: number,
+): Promise<PlayerMessage[]> => {
+  const lines = await sql<LineRow>`
+    select player_seq as seq, id, type, data, created_at from outbox
+    where project_id = ${projectId}::uuid and player_id = ${playerId}::uuid and player_seq > ${afterSeq}::bigint
+    order by player_seq limit ${limit}`.execute(db);
+  return lines.rows.map((row) => ({
+    seq: Number(row.seq),
+    id: row.id,
+    type: row.type,
+    data: row.data,
+    at: new Date(row.created_at).toISOString(),
+  }));
+};
+
+type HeadRow = {
+  project_id: string;
+  id: string;
+  seq: string | number;
+  status: PlayerStatus;
+  xp: string | number;
+  level: number;
+  config_version: string | number;
+};
+
+/** Where `players` stand, in one statement for each 1,000; unknown players are absent. */
+export const readStreamHeads = async ({ db }: Work, players: readonly StreamRef[]): Promise<StreamHead[]> => {
+  const heads: StreamHead[] = [];
+  for (let i = 0; i < players.length; i += HEADS_MAX) {
+    const asked = JSON.stringify(players.slice(i, i + HEADS_MAX));
+    const result = await sql<HeadRow>`
+      select p.project_id, p.id, p.seq, p.status, p.xp, p.level, j.config_version
+      from json_to_recordset(${asked}::json) as r("projectId" uuid, "playerId" uuid)
+      join players p on p.project_id = r."projectId" and p.id = r."playerId"
+      join projects j on j.id = p.project_id`.execute(db);
+    heads.push(...result.rows.map(headOf));
+  }
+  return heads;
+};
+
+const headOf = (row: HeadRow): StreamHead => ({
+  projectId: row.project_id,
+  playerId: row.id,
+  seq: Number(row.seq),
+  status: row.status,
+  xp: Number(row.xp),
+  level: row.level,
+  configVersion: Number(row.config_version),
+});

@@ -1,0 +1,28 @@
+import { z } from "zod";
+
+export const PAGE_LIMIT_DEFAULT = 20;
+export const PAGE_LIMIT_MAX = 100;
+/** `page * limit` may not pass this; deeper reading goes through filters. */
+export const PAGE_DEPTH_MAX = 1_000_000;
+
+export const PageQuery = z.object({
+  page: z.coerce.number().int().min(1).max(PAGE_DEPTH_MAX).default(1),
+  limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
+});
+export type PageQuery = z.infer<typeof PageQuery>;
+
+export type Page<T> = { data: T[]; pagination: { page: number; limit: number; total: number; totalPages: number } };
+
+export const pageOf = <T>(data: T[], total: number, { page, limit }: PageQuery): Page<T> => ({
+  data,
+  pagination: { page, limit, total, totalPages: Math.ceil(total / limit) },
+});
+
+export const offsetOf = ({ page, limit }: PageQuery): number => (page - 1) * limit;
+
+/** The response schema of a list of `item`. */
+export const pageBody = <S extends z.ZodType>(item: S) =>
+  z.object({
+    data: z.array(item),
+    pagination: z.object({ page: z.int(), limit: z.int(), total: z.int(), totalPages: z.int() }),
+  });

@@ -1,0 +1,70 @@
+import { sql } from "kysely";
+import type { Work } from "../work.ts";
+import { buildCurve, type CurveInput, DEFAULT_CURVE, type LevelCurve } from "./levels.ts";
+
+type CurveRow = { version: number; type: CurveInput["type"]; params: CurveInput["params"]; thresholds: number[] };
+
+/** A project's curve with its version; version 0 is the default that nobody saved. */
+export type SavedCurve = LevelCurve & { version: number };
+
+/** The project's newest curve, else the default. */
+export const getCurve = async (work: Work, projectId: string): Promise<SavedCurve> => {
+  const found = await sql<CurveRow>`
+    select version, type, params, thresholds from level_curves
+    where project_id = ${projectId} order by version desc limit 1`.execute(work.db);
+  const row = found.rows[0];
+  return row ? ({ ...row } as SavedCurve) : { ...DEFAULT_CURVE, version: 0 };
+};
+
+export type CurvePut = {
+  curve: CurveInput;
+  /** SILENT gives every player the level that the new curve says, without telling anybody; NONE lets it come with XP. */
+  recalculate: "NONE" | "SILENT";
+  /** The name of who saves it, for audit. */
+  actor: string;
+};
+
+/** Saves a new version of the project's curve. @throws DomainError VALIDATION_ERROR for a curve that does not rise */
+export const putCurve = async (work: Work, projectId: string, put: CurvePut): Promise<SavedCurve> => {
+  const curve = buildCurve(put.curve);
+  // First of all: waits for batches that evaluate with the old curve, and serialises writers of the next version.
+  const bumped = await sql<{ allow: boolean }>`
+    update projects set config_version = config_version + 1 where id = ${projectId}
+    returning coalesce((settings ->> 'allowLevelDown')::boolean, false) as allow`.execute(work.db);
+  const inserted = await sql<{ version: number }>`
+    insert into level_curves (project_id, version, type, params, thresholds, created_by, created_at)
+    select ${projectId}, coalesce(max(version), 0) + 1, ${curve.type}, ${JSON.stringify(curve.params)}::jsonb,
+      ${JSON.stringify(curve.thresholds)}::jsonb, ${put.actor}, ${work.now.toISOString()}::timestamptz
+    from level_curves where project_id = ${projectId} returning version`.execute(work.db);
+  if (put.recalculate === "SILENT") await recalculate(work, projectId, { curve, mayFall: bumped.rows[0]!.allow });
+  return { ...curve, version: inserted.rows[0]!.version };
+};
+
+/** The thresholds as a parameter: width_bucket() then counts how many of them an XP value has reached. */
+const pgArray = (curve: LevelCurve): string => `{${curve.thresholds.join(",")}}`;
+
+type Recalculation = { curve: LevelCurve; mayFall: boolean };
+
+const recalculate = async (work: Work, projectId: string, { curve, mayFall }: Recalculation): Promise<void> => {
+  const reached = sql`width_bucket(xp, ${pgArray(curve)}::bigint[])`;
+  const level = mayFall ? reached : sql`greatest(level, ${reached})`;
+  // Rows are locked in id order, as batches lock them, so that neither waits for the other in a circle.
+  await sql`
+    with changed as (
+      select id, ${level} as level from players
+      where project_id = ${projectId} and level <> ${level} order by id for update)
+    update players t set level = changed.level, updated_at = ${work.now.toISOString()}::timestamptz
+    from changed where t.project_id = ${projectId} and t.id = changed.id`.execute(work.db);
+};
+
+export type CurvePreview = { thresholds: number[]; distribution: { level: number; players: number }[] };
+
+/** What a curve would make of the project's players; saves nothing. */
+export const previewCurve = async (work: Work, projectId: string, input: CurveInput): Promise<CurvePreview> => {
+  const curve = buildCurve(input);
+  const counted = await sql<{ level: number; players: string | number }>`
+    select width_bucket(xp, ${pgArray(curve)}::bigint[]) as level, count(*) as players
+    from players where project_id = ${projectId} group by 1 order by 1`.execute(work.db);
+  const distribution = counted.rows.map(({ level, players }) => ({ level, players: Number(players) }));
+  return { thresholds: curve.thresholds, distribution };
+};

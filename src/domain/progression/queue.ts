@@ -1,0 +1,118 @@
+import { sql } from "kysely";
+import type { Json } from "../events.ts";
+import { PARTITIONS } from "../ids.ts";
+import type { Work } from "../work.ts";
+
+/** First key of the advisory locks that give one worker one partition. */
+const LOCK_SPACE = 77;
+/** Projects served by one claim; the next claim goes on with the next ones. */
+const CLAIM_PROJECTS = 4;
+
+/** A tracked event as claimed from the queue. */
+export type QueuedEvent = {
+  seq: number;
+  projectId: string;
+  eventId: string;
+  attempts: number;
+  externalUserId: string;
+  eventType: string;
+  properties: Json;
+  occurredAt: Date;
+};
+
+/**
+ * Takes the partition for this transaction. In a statement of its own on purpose: a statement that also read the queue
+ * would read it as it was before the lock was granted, and apply events twice.
+ */
+export const lockPartition = async ({ db }: Work, part: number): Promise<boolean> => {
+  const result = await sql<{ ok: boolean }>`select pg_try_advisory_xact_lock(${LOCK_SPACE}::int, ${part}::int) as ok`.execute(db);
+  return result.rows[0]!.ok;
+};
+
+type ClaimRow = {
+  seq: string | number;
+  project_id: string;
+  event_id: string;
+  attempts: number;
+  external_user_id: string;
+  event_type: string;
+  properties: Json;
+  occurred_at: Date | string;
+};
+
+/**
+ * Reads the next events of a partition: for each of the next few projects after `afterProject`, its oldest `limit`. So a
+ * project with a million waiting events delays the others by a batch, not by the million.
+ */
+export const claimEvents = async (
+  { db }: Work,
+  part: number,
+  options: { afterProject: string; limit: number },
+): Promise<QueuedEvent[]> => {
+  const result = await sql<ClaimRow>`
+    with recursive w(project_id, n) as (
+      (select project_id, 1 from event_q where part = ${part} and project_id > ${options.afterProject}::uuid
+        order by project_id limit 1)
+      union all
+      (select (select q.project_id from event_q q where q.part = ${part} and q.project_id > w.project_id
+        order by q.project_id limit 1), w.n + 1
+      from w where w.project_id is not null and w.n < ${CLAIM_PROJECTS})),
+    c as materialized (
+      select q.* from w cross join lateral (
+        select project_id, seq, event_id, attempts from event_q
+        where part = ${part} and project_id = w.project_id order by seq limit ${options.limit}) q)
+    select c.seq, c.project_id, c.event_id, c.attempts, e.external_user_id, e.event_type, e.properties, e.occurred_at
+    from c join tracked_events e on e.project_id = c.project_id and e.id = c.event_id
+    order by c.project_id, c.seq`.execute(db);
+  return result.rows.map((row) => ({
+    seq: Number(row.seq),
+    projectId: row.project_id,
+    eventId: row.event_id,
+    attempts: row.attempts,
+    externalUserId: row.external_user_id,
+    eventType: row.event_type,
+    properties: row.properties,
+    occurredAt: row.occurred_at instanceof Date ? row.occurred_at : new Date(row.occurred_at),
+  }));
+};
+
+/** Waits before the 2nd, 3rd and 4th try of an event whose evaluation failed, in ms; after the 4th it is FAILED. */
+export const RETRY_DELAYS_MS = [1_000, 10_000, 60_000];
+
+/** Puts a failed event aside until it is due, so that it blocks nobody. */
+export const postponeEvent = async ({ db, now }: Work, part: number, event: QueuedEvent): Promise<void> => {
+  const dueAt = new Date(now.getTime() + RETRY_DELAYS_MS[event.attempts]!).toISOString();
+  await sql`
+    with q as (
+      delete from event_q where project_id = ${event.projectId} and part = ${part} and seq = ${event.seq}
+      returning project_id, event_id, part)
+    insert into event_due (project_id, event_id, part, attempts, due_at)
+    select project_id, event_id, part, ${event.attempts + 1}::smallint, ${dueAt}::timestamptz from q`.execute(db);
+};
+
+/** Events moved back in one sweep. */
+const SWEEP_MAX = 1_000;
+
+/** Puts events whose time has come back into the queue. Works over all projects. */
+export const requeueDueEvents = async ({ db, now }: Work): Promise<void> => {
+  await sql`
+    with due as (
+      delete from event_due t using (
+        select project_id, event_id from event_due where due_at <= ${now.toISOString()}::timestamptz
+        order by due_at limit ${SWEEP_MAX} for update skip locked) x
+      where t.project_id = x.project_id and t.event_id = x.event_id
+      returning t.project_id, t.event_id, t.part, t.attempts)
+    insert into event_q (project_id, part, event_id, attempts) select project_id, part, event_id, attempts from due`.execute(db);
+};
+
+/** The partitions that have work, of tracked events and of the outbox. Works over all projects. */
+export const waitingParts = async ({ db }: Work): Promise<{ events: number[]; outbox: number[] }> => {
+  const result = await sql<{ part: number; events: boolean; outbox: boolean }>`
+    select part, exists (select 1 from event_q q where q.part = p.part) as events,
+      exists (select 1 from outbox_q q where q.part = p.part) as outbox
+    from generate_series(0, ${PARTITIONS - 1}::int) as p(part)`.execute(db);
+  return {
+    events: result.rows.filter((row) => row.events).map((row) => row.part),
+    outbox: result.rows.filter((row) => row.outbox).map((row) => row.part),
+  };
+};

@@ -1,0 +1,62 @@
+import { type Cause } from "../events.ts";
+import { newId } from "../ids.ts";
+import { levelOf } from "./levels.ts";
+import type { LedgerRow, Turn } from "./turn.ts";
+
+/** Ceiling of a player's XP: every integer below it is exact in JavaScript and JSON. */
+export const XP_MAX = Number.MAX_SAFE_INTEGER;
+
+export type XpGrant = {
+  /** Signed whole number; a loss never takes XP below 0. */
+  amount: number;
+  cause: Cause;
+  /** Deterministic ledger key: the same key never grants twice. */
+  key: string;
+  reason: string;
+};
+
+/**
+ * Changes the player's XP: ledger entry, `player.xp_granted` for a gain, level at once, `player.level_up` for a rise.
+ * XP never falls below 0 and never exceeds XP_MAX; a change of 0 leaves no trace.
+ * @returns the ledger entry, or undefined when nothing changed
+ */
+export const grantXp = (turn: Turn, { amount, cause, key, reason }: XpGrant): LedgerRow | undefined => {
+  const { player } = turn;
+  const xp = Math.min(XP_MAX, Math.max(0, player.xp + amount));
+  const change = xp - player.xp;
+  if (change === 0) return undefined;
+  player.xp = xp;
+  const previousLevel = player.level;
+  const reached = levelOf(turn.project.curve, xp);
+  player.level = turn.project.allowLevelDown ? reached : Math.max(previousLevel, reached);
+  const entry: LedgerRow = {
+    id: newId(),
+    projectId: player.projectId,
+    playerId: player.id,
+    seq: ++player.ledgerSeq,
+    asset: "XP",
+    amount: change,
+    balanceAfter: xp,
+    reason,
+    key,
+    cause,
+  };
+  turn.ledger(entry);
+  if (change > 0) {
+    turn.emit("player.xp_granted", {
+      playerId: player.id,
+      externalUserId: player.externalUserId,
+      amount: change,
+      baseAmount: amount,
+      boostFactor: 1,
+      xp,
+      level: player.level,
+      ledgerEntryId: entry.id,
+      cause,
+    });
+  }
+  if (player.level > previousLevel) {
+    turn.emit("player.level_up", { playerId: player.id, previousLevel, newLevel: player.level, xp });
+  }
+  return entry;
+};

@@ -1,0 +1,46 @@
+import { defineEntity, p } from "@mikro-orm/core";
+
+/** Chosen by the project; what is absent has its default, see `settingsOf`. */
+export type ProjectSettings = {
+  /** An event or a connection of an unknown player creates the player. */
+  autoCreatePlayers: boolean;
+  /** Older events are rejected; null accepts any age. */
+  maxEventAgeDays: number | null;
+  /** Losing XP can lower the level. */
+  allowLevelDown: boolean;
+};
+
+export const DEFAULT_SETTINGS: ProjectSettings = {
+  autoCreatePlayers: true,
+  maxEventAgeDays: null,
+  allowLevelDown: false,
+};
+
+export const ProjectSchema = defineEntity({
+  name: "Project",
+  tableName: "projects",
+  properties: {
+    id: p.uuid().primary(),
+    tenantId: p.uuid(),
+    name: p.text(),
+    description: p.text().nullable(),
+    /** An IANA name. */
+    timezone: p.text(),
+    settings: p.json<Partial<ProjectSettings>>(),
+    /** Raised by every change that evaluation must see. */
+    configVersion: p.bigint("number"),
+    /** Set on a sandbox: the project whose test keys act on it. */
+    sandboxOf: p.uuid().nullable(),
+    createdAt: p.datetime(3),
+    updatedAt: p.datetime(3),
+    deletedAt: p.datetime(3).nullable(),
+  },
+});
+/** A game or an app of a tenant: owns keys, players and definitions. */
+export class Project extends ProjectSchema.class {}
+ProjectSchema.setClass(Project);
+
+export const settingsOf = (project: Project): ProjectSettings => ({
+  ...DEFAULT_SETTINGS,
+  ...project.settings,
+});

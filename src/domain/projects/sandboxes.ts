@@ -1,0 +1,34 @@
+import { newId } from "../ids.ts";
+import type { Work } from "../work.ts";
+import { Project } from "./project.ts";
+import { lockProject } from "./projects.ts";
+import { forgetProjects } from "./resolve.ts";
+import { NAME_MAX } from "../tenants/text.ts";
+
+/**
+ * The sandbox of a project, made when it is first needed: a hidden project with players, events and
+ * definitions of its own, on which test keys act. The project's row is locked, so there is only ever one.
+ */
+export const lockSandbox = async (work: Work, project: Project): Promise<Project> => {
+  const { em, now } = work;
+  const owner = await lockProject(work, project.tenantId, project.id);
+  const found = await em.findOne(Project, { sandboxOf: owner.id });
+  if (found) return found;
+  const suffix = " (sandbox)";
+  const sandbox = em.create(Project, {
+    id: newId(),
+    tenantId: owner.tenantId,
+    name: [...owner.name].slice(0, NAME_MAX - suffix.length).join("") + suffix,
+    description: null,
+    timezone: owner.timezone,
+    settings: owner.settings,
+    configVersion: 1,
+    sandboxOf: owner.id,
+    createdAt: now,
+    updatedAt: now,
+    deletedAt: null,
+  });
+  await em.flush();
+  work.afterCommit(forgetProjects);
+  return sandbox;
+};

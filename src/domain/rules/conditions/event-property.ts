@@ -1,0 +1,22 @@
+import { z } from "zod";
+import { checkOperand, comparisonFields, compileComparison, expectedOf } from "../operators.ts";
+import { compilePath } from "../paths.ts";
+import { Path } from "../syntax.ts";
+import { conditionKind } from "./condition.ts";
+
+/** A property of the triggering event. */
+export const eventProperty = conditionKind({
+  type: "event_property",
+  schema: z
+    .strictObject({ type: z.literal("event_property"), path: Path, ...comparisonFields })
+    .superRefine(checkOperand),
+  compile: (condition) => {
+    const read = compilePath(condition.path);
+    const holds = compileComparison(condition);
+    return (turn) => holds(read(turn.event.properties), turn);
+  },
+  explain: (condition, turn) => ({
+    expected: expectedOf(condition, turn),
+    actual: compilePath(condition.path)(turn.event.properties),
+  }),
+});

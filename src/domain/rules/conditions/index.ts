@@ -1,0 +1,25 @@
+import { z } from "zod";
+import type { ConditionKind, Test } from "./condition.ts";
+import { eventProperty } from "./event-property.ts";
+import { playerProperty } from "./player-property.ts";
+import { timeWindow } from "./time-window.ts";
+
+/** Every kind of condition there is. */
+const KINDS = [eventProperty, playerProperty, timeWindow] as const;
+
+export type Condition = z.output<(typeof KINDS)[number]["schema"]>;
+
+export const CONDITION_TYPES: readonly string[] = KINDS.map(({ type }) => type);
+
+export const ConditionSchema = z.discriminatedUnion(
+  "type",
+  KINDS.map(({ schema }) => schema) as unknown as [(typeof KINDS)[number]["schema"]],
+) as unknown as z.ZodType<Condition>;
+
+const BY_TYPE = new Map<string, ConditionKind<z.ZodObject>>(
+  KINDS.map((kind) => [kind.type, kind as unknown as ConditionKind<z.ZodObject>]),
+);
+
+export const kindOf = (type: string): ConditionKind<z.ZodObject> | undefined => BY_TYPE.get(type);
+
+export const compileCondition = (condition: Condition): Test => BY_TYPE.get(condition.type)!.compile(condition);

@@ -1,0 +1,10 @@
+/** An action that cannot be done. The rule that holds it then has no effect at all: ACTION_FAILED. */
+export class RuleFailure extends Error {
+  readonly actionId: string;
+
+  constructor(actionId: string, message: string) {
+    super(message);
+    this.name = "RuleFailure";
+    this.actionId = actionId;
+  }
+}

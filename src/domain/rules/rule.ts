@@ -1,0 +1,63 @@
+import { defineEntity, p } from "@mikro-orm/core";
+import type { RuleDocument } from "./document.ts";
+
+/** DRAFT until first published; ACTIVE rules run; ARCHIVED is final. */
+export const RULE_STATUSES = ["DRAFT", "ACTIVE", "PAUSED", "ARCHIVED"] as const;
+export type RuleStatus = (typeof RULE_STATUSES)[number];
+
+export const RuleSchema = defineEntity({
+  name: "Rule",
+  tableName: "rules",
+  properties: {
+    id: p.uuid().primary(),
+    projectId: p.uuid(),
+    key: p.text(),
+    name: p.text(),
+    status: p.text().$type<RuleStatus>(),
+    pauseReason: p.text().nullable(),
+    /** What designers edit; only publishing makes it run. */
+    draft: p.json<RuleDocument>(),
+    draftVersion: p.integer(),
+    publishedVersion: p.integer().nullable(),
+    createdBy: p.text(),
+    createdAt: p.datetime(3),
+    updatedAt: p.datetime(3),
+  },
+});
+export class Rule extends RuleSchema.class {}
+RuleSchema.setClass(Rule);
+
+/** A published definition; never changed. */
+export const RuleVersionSchema = defineEntity({
+  name: "RuleVersion",
+  tableName: "rule_versions",
+  properties: {
+    ruleId: p.uuid().primary(),
+    version: p.integer().primary(),
+    definition: p.json<RuleDocument>(),
+    changeNote: p.text().nullable(),
+    publishedBy: p.text(),
+    publishedAt: p.datetime(3),
+  },
+});
+export class RuleVersion extends RuleVersionSchema.class {}
+RuleVersionSchema.setClass(RuleVersion);
+
+/** A rule as the API shows it; `published` is what runs while the status is ACTIVE. */
+export const showRule = (rule: Rule, published: RuleDocument | null) => ({
+  id: rule.id,
+  key: rule.key,
+  name: rule.name,
+  description: rule.draft.description ?? null,
+  status: rule.status,
+  pauseReason: rule.pauseReason ?? null,
+  tags: rule.draft.tags,
+  draft: rule.draft,
+  draftVersion: rule.draftVersion,
+  published,
+  publishedVersion: rule.publishedVersion ?? null,
+  createdBy: rule.createdBy,
+  createdAt: rule.createdAt.toISOString(),
+  updatedAt: rule.updatedAt.toISOString(),
+});
+export type ShownRule = ReturnType<typeof showRule>;

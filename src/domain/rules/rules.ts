@@ -1,0 +1,168 @@
+import { LockMode } from "@mikro-orm/core";
+import { type RawBuilder, sql } from "kysely";
+import { conflict, invalid, notFound } from "../errors.ts";
+import { isId, newId } from "../ids.ts";
+import { offsetOf, type PageQuery } from "../paging.ts";
+import type { Work } from "../work.ts";
+import { compileRules, patternsOf, type PublishedRule, type RuleSet } from "./compile.ts";
+import { identifyActions, RuleDocument, type RulePatch } from "./document.ts";
+import { Rule, type RuleStatus, RuleVersion, type ShownRule, showRule } from "./rule.ts";
+
+export type { RuleSet } from "./compile.ts";
+
+/** Rules of a project that are not archived. */
+export const RULES_MAX = 2_000;
+/** Rules of a project with the archived ones, whose keys and history are kept. */
+export const RULES_WITH_ARCHIVED_MAX = 20_000;
+
+const KEY_TAKEN = (key: string) => conflict("KEY_TAKEN", `the key ${key} is taken; archived rules keep theirs`);
+
+/** Creates a rule as DRAFT. @throws DomainError CONFLICT: KEY_TAKEN, RULE_LIMIT */
+export const createRule = async (
+  work: Work,
+  projectId: string,
+  document: RuleDocument,
+  createdBy: string,
+): Promise<ShownRule> => {
+  const { em, now } = work;
+  await checkKey(work, projectId, document.key);
+  const kept = await em.count(Rule, { projectId, status: { $ne: "ARCHIVED" } });
+  if (kept >= RULES_MAX || (await em.count(Rule, { projectId })) >= RULES_WITH_ARCHIVED_MAX) {
+    throw conflict("RULE_LIMIT", `a project may have ${RULES_MAX} rules, and ${RULES_WITH_ARCHIVED_MAX} with archived ones`);
+  }
+  const rule = em.create(Rule, {
+    id: newId(),
+    projectId,
+    key: document.key,
+    name: document.name,
+    status: "DRAFT",
+    pauseReason: null,
+    draft: { ...document, actions: identifyActions(document.actions) },
+    draftVersion: 1,
+    publishedVersion: null,
+    createdBy,
+    createdAt: now,
+    updatedAt: now,
+  });
+  return showRule(rule, null);
+};
+
+const checkKey = async ({ em }: Work, projectId: string, key: string): Promise<void> => {
+  if ((await em.count(Rule, { projectId, key })) > 0) throw KEY_TAKEN(key);
+};
+
+/** The rule by `{ruleId}` of a path: the UUID or the key. */
+const findEntity = async ({ em }: Work, projectId: string, ref: string, lockMode?: LockMode): Promise<Rule> => {
+  const options = lockMode === undefined ? {} : { lockMode };
+  const byId = isId(ref) ? await em.findOne(Rule, { projectId, id: ref }, options) : null;
+  const found = byId ?? (await em.findOne(Rule, { projectId, key: ref }, options));
+  if (!found) throw notFound("rule");
+  return found;
+};
+
+/** Reads a rule for change. @throws DomainError NOT_FOUND, CONFLICT: INVALID_STATE when it is archived */
+export const lockRule = async (work: Work, projectId: string, ref: string): Promise<Rule> => {
+  const rule = await findEntity(work, projectId, ref, LockMode.PESSIMISTIC_WRITE);
+  if (rule.status === "ARCHIVED") throw conflict("INVALID_STATE", "the rule is archived");
+  return rule;
+};
+
+/** Shows rules with what they have published. */
+export const presentRules = async ({ em }: Work, rules: readonly Rule[]): Promise<ShownRule[]> => {
+  const published = rules.flatMap(({ id, publishedVersion }) =>
+    publishedVersion == null ? [] : [{ ruleId: id, version: publishedVersion }],
+  );
+  const versions = published.length === 0 ? [] : await em.find(RuleVersion, { $or: published });
+  const definitions = new Map(versions.map(({ ruleId, definition }) => [ruleId, definition]));
+  return rules.map((rule) => showRule(rule, definitions.get(rule.id) ?? null));
+};
+
+export const presentRule = async (work: Work, rule: Rule): Promise<ShownRule> => (await presentRules(work, [rule]))[0]!;
+
+export const getRule = async (work: Work, projectId: string, ref: string): Promise<ShownRule> =>
+  presentRule(work, await findEntity(work, projectId, ref));
+
+export type ListRules = PageQuery & {
+  /** Default: all but ARCHIVED. */
+  status?: RuleStatus | undefined;
+  /** Rules whose draft listens to this event type, by name or by pattern. */
+  eventType?: string | undefined;
+  tag?: string | undefined;
+  /** Part of the name or key, in any case. */
+  search?: string | undefined;
+};
+
+/** A page of rules, newest first. */
+export const listRules = async (
+  work: Work,
+  projectId: string,
+  query: ListRules,
+): Promise<{ rules: ShownRule[]; total: number }> => {
+  const where = filterOf(projectId, query);
+  const counted = await sql<{ total: string | number }>`select count(*) as total from rules where ${where}`.execute(work.db);
+  const page = await sql<{ id: string }>`
+    select id from rules where ${where} order by created_at desc, id desc
+    limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
+  const ids = page.rows.map(({ id }) => id);
+  const rules = await work.em.find(Rule, { projectId, id: { $in: ids } }, { orderBy: { createdAt: "desc", id: "desc" } });
+  return { rules: await presentRules(work, rules), total: Number(counted.rows[0]!.total) };
+};
+
+const filterOf = (projectId: string, { status, eventType, tag, search }: ListRules): RawBuilder<unknown> => {
+  const parts = [sql`project_id = ${projectId}`];
+  parts.push(status === undefined ? sql`status <> 'ARCHIVED'` : sql`status = ${status}`);
+  if (eventType !== undefined) {
+    const listening = patternsOf(eventType).map((pattern) => draftHolds({ triggers: [{ eventTypes: [pattern] }] }));
+    parts.push(sql`(${sql.join(listening, sql` or `)})`);
+  }
+  if (tag !== undefined) parts.push(draftHolds({ tags: [tag] }));
+  if (search !== undefined) {
+    const like = `%${search.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`;
+    parts.push(sql`(name ilike ${like} or key ilike ${like})`);
+  }
+  return sql.join(parts, sql` and `);
+};
+
+const draftHolds = (part: object): RawBuilder<unknown> => sql`draft @> ${JSON.stringify(part)}::jsonb`;
+
+/**
+ * Edits the draft; what runs does not change until it is published.
+ * @throws DomainError CONFLICT: VERSION_CONFLICT when somebody else has edited it since, KEY_TAKEN; VALIDATION_ERROR
+ */
+export const patchRule = async (work: Work, projectId: string, ref: string, patch: RulePatch): Promise<ShownRule> => {
+  const { draftVersion, ...changes } = patch;
+  const rule = await lockRule(work, projectId, ref);
+  if (draftVersion !== rule.draftVersion) {
+    throw conflict("VERSION_CONFLICT", `the draft is at version ${rule.draftVersion}, the edit is of ${draftVersion}`);
+  }
+  if (changes.key !== undefined && changes.key !== rule.key) {
+    if (rule.publishedVersion !== null) throw invalid("key", "cannot change once the rule has been published");
+    await checkKey(work, projectId, changes.key);
+  }
+  const merged = Object.entries({ ...rule.draft, ...withoutUndefined(changes) }).filter(([, value]) => value !== null);
+  const draft = RuleDocument.parse(Object.fromEntries(merged));
+  rule.draft = { ...draft, actions: identifyActions(draft.actions) };
+  rule.key = draft.key;
+  rule.name = draft.name;
+  rule.draftVersion++;
+  rule.updatedAt = work.now;
+  return presentRule(work, rule);
+};
+
+const withoutUndefined = (fields: object): object =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
+
+type PublishedRow = { id: string; key: string; version: number; created_at: Date | string; definition: RuleDocument };
+
+/** The rules that run in a project, as published. */
+export const loadPublished = async (work: Work, projectId: string): Promise<PublishedRule[]> => {
+  const found = await sql<PublishedRow>`
+    select r.id, r.key, r.created_at, v.version, v.definition
+    from rules r join rule_versions v on v.rule_id = r.id and v.version = r.published_version
+    where r.project_id = ${projectId} and r.status = 'ACTIVE'`.execute(work.db);
+  return found.rows.map(({ created_at, ...rule }) => ({ ...rule, createdAt: new Date(created_at) }));
+};
+
+/** Reads and compiles the rules that run in a project. Keep them for as long as the project's config version stands. */
+export const loadRuleSet = async (work: Work, projectId: string): Promise<RuleSet> =>
+  compileRules(await loadPublished(work, projectId));

@@ -1,0 +1,115 @@
+import type { EntryState, PlayerState, Turn } from "../progression/turn.ts";
+import { type CompiledRule, type RuleSet, scheduleReason } from "./compile.ts";
+import { RuleFailure } from "./failures.ts";
+
+/** Why a rule fired or did not. */
+export type RuleReason =
+  | "MATCHED"
+  | "CONDITIONS_NOT_MET"
+  | "NOT_ACTIVE_YET"
+  | "EXPIRED"
+  | "LIMIT_REACHED"
+  | "COOLDOWN"
+  | "STOPPED"
+  | "ACTION_FAILED"
+  | "PLAYER_INELIGIBLE";
+
+export type Outcome = {
+  fired: boolean;
+  reason: RuleReason;
+  detail?: string;
+  /** When the limit that refused lets the rule fire again, in ms. */
+  nextEligibleMs?: number;
+  stoppedBy?: string;
+};
+
+const MATCHED: Outcome = { fired: true, reason: "MATCHED" };
+const NOT_MET: Outcome = { fired: false, reason: "CONDITIONS_NOT_MET" };
+const NOT_ACTIVE_YET: Outcome = { fired: false, reason: "NOT_ACTIVE_YET" };
+const EXPIRED: Outcome = { fired: false, reason: "EXPIRED" };
+const INELIGIBLE: Outcome = { fired: false, reason: "PLAYER_INELIGIBLE" };
+
+/**
+ * Runs the rules that listen to the turn's event on the turn's player, in order, each seeing what those before it did.
+ * A rule whose action fails has no effect at all. Players who are not ACTIVE get nothing.
+ */
+export const runRules = (ruleSet: RuleSet, turn: Turn): void => {
+  const candidates = ruleSet.candidates(turn.event);
+  if (candidates.length === 0) return;
+  const stops = createStops();
+  for (const rule of candidates) {
+    if (stops.stoppedBy(rule) !== undefined) continue;
+    if (considerRule(rule, turn).fired) stops.fired(rule);
+  }
+};
+
+/** Which rules a rule with `stopOnMatch` has ended for this event: those of its group, or all when it has none. */
+export type Stops = { fired(rule: CompiledRule): void; stoppedBy(rule: CompiledRule): string | undefined };
+
+export const createStops = (): Stops => {
+  let groups: Map<string, string> | undefined;
+  let all: string | undefined;
+  return {
+    fired: ({ stopOnMatch, exclusiveGroup, key }) => {
+      if (!stopOnMatch) return;
+      if (exclusiveGroup === undefined) all = key;
+      else (groups ??= new Map()).set(exclusiveGroup, key);
+    },
+    stoppedBy: ({ exclusiveGroup }) => all ?? (exclusiveGroup === undefined ? undefined : groups?.get(exclusiveGroup)),
+  };
+};
+
+export type ConsiderOptions = { ignoreLimits?: boolean };
+
+/** Runs one rule: schedule, conditions, limits, actions, in that order. */
+export const considerRule = (rule: CompiledRule, turn: Turn, options?: ConsiderOptions): Outcome => {
+  if (turn.player.status !== "ACTIVE") return INELIGIBLE;
+  const inactive = scheduleReason(rule, turn);
+  if (inactive) return inactive === "EXPIRED" ? EXPIRED : NOT_ACTIVE_YET;
+  if (!rule.test(turn)) return NOT_MET;
+  const limits = options?.ignoreLimits === true ? undefined : rule.limits;
+  const refusal = limits?.check(turn);
+  if (refusal) return { fired: false, ...refusal };
+  try {
+    if (rule.needsUndo) actOrUndo(rule, turn);
+    else for (const act of rule.actions) act(turn);
+  } catch (error) {
+    if (!(error instanceof RuleFailure)) throw error;
+    return { fired: false, reason: "ACTION_FAILED", detail: `${error.actionId}: ${error.message}` };
+  }
+  limits?.record(turn);
+  return MATCHED;
+};
+
+/** Holds back what the actions emit until all have succeeded, and puts the player back when one fails. */
+const actOrUndo = ({ actions }: CompiledRule, turn: Turn): void => {
+  const held: (() => void)[] = [];
+  const restore = snapshot(turn.player);
+  const trial: Turn = {
+    ...turn,
+    emit: (type, data) => void held.push(() => turn.emit(type, data)),
+    ledger: (row) => void held.push(() => turn.ledger(row)),
+  };
+  try {
+    for (const act of actions) act(trial);
+  } catch (error) {
+    restore();
+    throw error;
+  }
+  for (const release of held) release();
+};
+
+/** What actions change of a player. Their values are replaced, never edited in place, so a shallow copy keeps them. */
+const snapshot = (player: PlayerState): (() => void) => {
+  const { xp, level, ledgerSeq, attributes, tags, dirty } = player;
+  const entries: [string, EntryState][] = [...player.entries];
+  const before = { profile: dirty.profile, entries: [...dirty.entries] };
+  return () => {
+    Object.assign(player, { xp, level, ledgerSeq, attributes, tags });
+    player.entries.clear();
+    for (const [periodId, entry] of entries) player.entries.set(periodId, entry);
+    dirty.profile = before.profile;
+    dirty.entries.clear();
+    for (const periodId of before.entries) dirty.entries.add(periodId);
+  };
+};

@@ -1,0 +1,66 @@
+/** Text and time as rules compare them. */
+
+/** Longer strings never match a glob, which bounds the work of one comparison. */
+export const GLOB_TEXT_MAX = 1_024;
+export const GLOB_PATTERN_MAX = 200;
+
+/** UTF-16 orders surrogates below U+E000; this moves them above, where their code points are. */
+const order = (unit: number): number => (unit >= 0xe000 ? unit - 0x800 : unit >= 0xd800 ? unit + 0x2000 : unit);
+
+/** Compares by code point, without regard to any language: negative, 0 or positive. */
+export const compareText = (a: string, b: string): number => {
+  const length = Math.min(a.length, b.length);
+  for (let i = 0; i < length; i++) {
+    const difference = a.charCodeAt(i) - b.charCodeAt(i);
+    if (difference !== 0) return order(a.charCodeAt(i)) - order(b.charCodeAt(i));
+  }
+  return a.length - b.length;
+};
+
+/** A matcher of whole strings: `*` is any run of characters, `?` one character. */
+export const compileGlob = (glob: string): ((text: string) => boolean) => {
+  const pattern = [...glob.replaceAll(/\*+/g, "*")];
+  return (text) => text.length <= GLOB_TEXT_MAX && globMatches(pattern, [...text]);
+};
+
+/** Greedy with one step back to the latest star: at most pattern times text steps. */
+const globMatches = (pattern: readonly string[], text: readonly string[]): boolean => {
+  let p = 0;
+  let t = 0;
+  let star = -1;
+  let resume = 0;
+  while (t < text.length) {
+    if (pattern[p] === "*") {
+      star = p++;
+      resume = t;
+    } else if (p < pattern.length && (pattern[p] === "?" || pattern[p] === text[t])) {
+      p++;
+      t++;
+    } else if (star >= 0) {
+      p = star + 1;
+      t = ++resume;
+    } else {
+      return false;
+    }
+  }
+  return p === pattern.length || (p === pattern.length - 1 && pattern[p] === "*");
+};
+
+const ISO_TIME = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
+
+/** Ms since 1970 of an ISO 8601 date (its midnight in UTC) or of a date-time with a zone; undefined for anything else. */
+export const parseTime = (value: unknown): number | undefined => {
+  if (typeof value !== "string" || !ISO_TIME.test(value)) return undefined;
+  const ms = Date.parse(value);
+  return Number.isNaN(ms) ? undefined : ms;
+};
+
+const DURATION = /^P(?=\d|T\d)(?:(\d{1,6})W)?(?:(\d{1,6})D)?(?:T(?=\d)(?:(\d{1,8})H)?(?:(\d{1,9})M)?(?:(\d{1,9})S)?)?$/;
+const UNITS_MS = [604_800_000, 86_400_000, 3_600_000, 60_000, 1_000];
+
+/** Ms of an ISO 8601 duration in weeks, days, hours, minutes and seconds, such as `P7D` or `PT12H`; else undefined. */
+export const parseDuration = (value: unknown): number | undefined => {
+  const found = typeof value === "string" ? DURATION.exec(value) : null;
+  if (!found) return undefined;
+  return UNITS_MS.reduce((sum, unit, i) => sum + unit * Number(found[i + 1] ?? 0), 0);
+};

@@ -1,0 +1,118 @@
+/** Wall-clock arithmetic in IANA zones. All instants are ms since 1970 UTC. */
+
+const DAY_MS = 86_400_000;
+const SLOT_MS = 900_000;
+/** Names are the caller's to choose, so both caches have a ceiling; a full one starts again. */
+const ZONES_MAX = 1_000;
+const SLOTS_MAX = 10_000;
+/** Intl's years stay positive from here on; local mean time does not change before it. */
+const OLDEST_MS = Date.UTC(1000, 0, 1);
+
+type Zone = { format: Intl.DateTimeFormat; slots: Map<number, number> };
+
+const zones = new Map<string, Zone | undefined>();
+
+const makeZone = (name: string): Zone | undefined => {
+  try {
+    const format = new Intl.DateTimeFormat("en-US", {
+      timeZone: name,
+      hourCycle: "h23",
+      year: "numeric",
+      month: "numeric",
+      day: "numeric",
+      hour: "numeric",
+      minute: "numeric",
+      second: "numeric",
+    });
+    return { format, slots: new Map() };
+  } catch {
+    return undefined;
+  }
+};
+
+const zoneOf = (name: string): Zone | undefined => {
+  if (zones.has(name)) return zones.get(name);
+  if (zones.size >= ZONES_MAX) zones.clear();
+  const zone = makeZone(name);
+  zones.set(name, zone);
+  return zone;
+};
+
+export const isZone = (name: string): boolean => zoneOf(name) !== undefined;
+
+/** The first of `names` that is a time zone, else UTC. */
+export const firstZone = (...names: (string | null | undefined)[]): string =>
+  names.find((name) => typeof name === "string" && isZone(name)) ?? "UTC";
+
+const exactOffset = ({ format }: Zone, ms: number): number => {
+  const at = Math.floor(Math.max(ms, OLDEST_MS) / 1_000) * 1_000;
+  const part: Record<string, number> = {};
+  for (const { type, value } of format.formatToParts(at)) part[type] = Number(value);
+  return Date.UTC(part["year"]!, part["month"]! - 1, part["day"]!, part["hour"], part["minute"], part["second"]) - at;
+};
+
+/**
+ * The zone's offset from UTC in ms at an instant; 0 for an unknown zone. Formatting is slow, so a quarter of an hour
+ * with the same offset at both ends is remembered; one that holds a change is worked out each time.
+ */
+export const offsetAt = (name: string, ms: number): number => {
+  const zone = zoneOf(name);
+  if (!zone) return 0;
+  const slot = Math.floor(ms / SLOT_MS);
+  let offset = zone.slots.get(slot);
+  if (offset === undefined) {
+    const start = exactOffset(zone, slot * SLOT_MS);
+    offset = start === exactOffset(zone, (slot + 1) * SLOT_MS - 1) ? start : Number.NaN;
+    if (zone.slots.size >= SLOTS_MAX) zone.slots.clear();
+    zone.slots.set(slot, offset);
+  }
+  return Number.isNaN(offset) ? exactOffset(zone, ms) : offset;
+};
+
+/** A wall-clock reading. `dayNumber` counts local days from 1970-01-01; `weekday` is 1 for Monday to 7. */
+export type LocalTime = { dayNumber: number; weekday: number; day: number; month: number; year: number; minute: number };
+
+export const localTime = (zone: string, ms: number): LocalTime => {
+  const local = ms + offsetAt(zone, ms);
+  const dayNumber = Math.floor(local / DAY_MS);
+  const date = new Date(dayNumber * DAY_MS);
+  return {
+    dayNumber,
+    weekday: ((((dayNumber + 3) % 7) + 7) % 7) + 1,
+    day: date.getUTCDate(),
+    month: date.getUTCMonth() + 1,
+    year: date.getUTCFullYear(),
+    minute: Math.floor((local - dayNumber * DAY_MS) / 60_000),
+  };
+};
+
+export const CALENDAR_UNITS = ["DAY", "WEEK", "MONTH"] as const;
+export type CalendarUnit = (typeof CALENDAR_UNITS)[number];
+
+/** The number of the local day, week (from Monday) or month that holds an instant; later windows have larger ones. */
+export const windowNumber = (unit: CalendarUnit, zone: string, ms: number): number => {
+  const { dayNumber, month, year } = localTime(zone, ms);
+  if (unit === "DAY") return dayNumber;
+  return unit === "WEEK" ? Math.floor((dayNumber + 3) / 7) : year * 12 + month - 1;
+};
+
+/** The instant at which a window begins: its local midnight, or the first moment after it where that was skipped. */
+export const windowStart = (unit: CalendarUnit, zone: string, number: number): number => {
+  const day = unit === "DAY" ? number : unit === "WEEK" ? number * 7 - 3 : firstDayOfMonth(number);
+  const midnight = day * DAY_MS;
+  // The answer lies within a day and a half of the reading taken as UTC.
+  let low = midnight - DAY_MS * 1.5;
+  let high = midnight + DAY_MS * 1.5;
+  while (low < high) {
+    const middle = Math.floor((low + high) / 2);
+    if (windowNumber(unit, zone, middle) >= number) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+};
+
+const firstDayOfMonth = (number: number): number => {
+  const date = new Date(0);
+  date.setUTCFullYear(Math.floor(number / 12), ((number % 12) + 12) % 12, 1);
+  return date.getTime() / DAY_MS;
+};

@@ -1,0 +1,16 @@
+import { z } from "zod";
+
+export const NAME_MIN = 2;
+export const NAME_MAX = 255;
+
+/**
+ * A name of 2 to 255 characters on one line; outer blanks are cut. PostgreSQL counts code points, so this
+ * does too.
+ */
+export const Name = z
+  .string()
+  .trim()
+  .min(NAME_MIN)
+  .max(NAME_MAX)
+  .refine((name) => [...name].length >= NAME_MIN, `must have at least ${NAME_MIN} characters`)
+  .refine((name) => !/\p{Cc}/u.test(name), "must not hold control characters");

@@ -1,0 +1,160 @@
+import { hash } from "node:crypto";
+import { z } from "zod";
+import { DomainError, type FieldProblem } from "../errors.ts";
+import { type Json, RESERVED_EVENT_TYPES } from "../events.ts";
+import { newId, partitionOf } from "../ids.ts";
+
+/** Events in one batch request. */
+export const BATCH_MAX_EVENTS = 1_000;
+/** Bytes of a batch request's body. */
+export const BATCH_MAX_BYTES = 5 * 1024 * 1024;
+/** Bytes of one event's `properties` as JSON. */
+export const PROPERTIES_MAX_BYTES = 16 * 1024;
+/** Levels of nesting in `properties`, `attributes` and `metadata`. */
+export const JSON_MAX_DEPTH = 32;
+/** How far ahead of our clock an event's timestamp may be, in ms. */
+export const FUTURE_LIMIT_MS = 24 * 3_600_000;
+
+const text = (name: string, max: number) =>
+  z
+    .string({ error: ({ input }) => (input === undefined ? `${name} is required` : `${name} must be a string`) })
+    .min(1, `${name} must not be empty`)
+    .max(max, `${name} must be at most ${max} characters`);
+
+/** One event as integrators send it; `properties` and hostile values are checked apart, see `readEvent`. */
+export const EventInput = z.object({
+  projectId: z.uuid("projectId must be a UUID").optional().meta({ description: "Needed only when the credentials name no project" }),
+  externalUserId: text("externalUserId", 255),
+  eventType: text("eventType", 100).regex(
+    /^[A-Za-z0-9_][A-Za-z0-9_.:-]*$/,
+    "eventType may hold letters, digits and _ . : - and must not start with a mark",
+  ),
+  properties: z.record(z.string(), z.unknown(), { error: "properties must be an object" }).default({}),
+  timestamp: z.iso
+    .datetime({ offset: true, error: "timestamp must be an ISO 8601 date-time with a zone, like 2026-01-31T12:00:00Z" })
+    .optional(),
+  idempotencyKey: text("idempotencyKey", 255).optional(),
+});
+export type EventInput = z.infer<typeof EventInput>;
+
+/** An event on its way into the database. Short names: one JSON parameter carries thousands of these. */
+export type NewEvent = {
+  id: string;
+  /** project id */
+  p: string;
+  /** external user id */
+  u: string;
+  /** event type */
+  t: string;
+  /** properties */
+  d: Json;
+  /** timestamp, ISO 8601 UTC */
+  ts: string;
+  /** received at, ISO 8601 UTC */
+  at: string;
+  /** idempotency key */
+  k: string | null;
+  /** hash of what the sender gave, as a UUID-shaped 128-bit value; null without a key */
+  x: string | null;
+  /** queue partition */
+  h: number;
+};
+
+/** What decides about one event besides the event itself. `resolve` answers undefined for a project out of reach. */
+export type ReadContext = {
+  now: Date;
+  resolve(projectId: string | undefined): { id: string; maxEventAgeDays: number | null } | undefined;
+};
+
+/** Reads and checks one event. @throws DomainError VALIDATION_ERROR whose message names the field */
+export const readEvent = (input: unknown, { now, resolve }: ReadContext): NewEvent => {
+  // Before the schema: it would drop a `__proto__` key without a word.
+  refuseHostile("", input);
+  const parsed = EventInput.safeParse(input);
+  if (!parsed.success) throw fromZod(parsed.error, input);
+  const event = parsed.data;
+  const { externalUserId, eventType, properties, idempotencyKey } = event;
+  const json = JSON.stringify(properties);
+  if (Buffer.byteLength(json) > PROPERTIES_MAX_BYTES) throw bad("properties", "properties must be at most 16 KiB of JSON");
+  if (isReserved(eventType)) throw bad("eventType", `eventType ${eventType} is reserved for the service's own events`);
+
+  const project = resolve(event.projectId);
+  if (!project) {
+    throw event.projectId === undefined
+      ? bad("projectId", "projectId is required: these credentials name no project")
+      : bad("projectId", "projectId is not a project of these credentials");
+  }
+  const atMs = event.timestamp === undefined ? now.getTime() : Date.parse(event.timestamp);
+  checkTime(atMs, now, project.maxEventAgeDays);
+  const key = idempotencyKey ?? null;
+  return {
+    id: newId(),
+    p: project.id,
+    u: externalUserId,
+    t: eventType,
+    d: properties,
+    ts: new Date(atMs).toISOString(),
+    at: now.toISOString(),
+    k: key,
+    x: key === null ? null : payloadHash([externalUserId, eventType, properties, event.timestamp === undefined ? null : atMs]),
+    h: partitionOf(project.id, externalUserId),
+  };
+};
+
+const bad = (field: string, message: string) =>
+  new DomainError("VALIDATION_ERROR", message, { details: [{ field, message }] });
+
+const fromZod = (error: z.ZodError, input: unknown): DomainError => {
+  if (input === null || typeof input !== "object" || Array.isArray(input)) return bad("event", "an event must be a JSON object");
+  const details: FieldProblem[] = error.issues.map(({ path, message }) => ({ field: path.join("."), message }));
+  return new DomainError("VALIDATION_ERROR", details.map(({ message }) => message).join("; "), { details });
+};
+
+const isReserved = (type: string): boolean => type.startsWith("system.") || RESERVED_EVENT_TYPES.has(type);
+
+const checkTime = (atMs: number, now: Date, maxEventAgeDays: number | null): void => {
+  if (!Number.isFinite(atMs) || atMs < -62_135_596_800_000) throw bad("timestamp", "timestamp must be in year 1 or later");
+  if (atMs > now.getTime() + FUTURE_LIMIT_MS) throw bad("timestamp", "timestamp is more than 24 hours ahead of the server's clock");
+  if (maxEventAgeDays !== null && atMs < now.getTime() - maxEventAgeDays * 86_400_000) {
+    throw bad("timestamp", `timestamp is older than the ${maxEventAgeDays} days this project accepts`);
+  }
+};
+
+const FORBIDDEN_KEYS: ReadonlySet<string> = new Set(["__proto__", "constructor", "prototype"]);
+
+const refuseHostileText = (path: string, value: string): void => {
+  if (value.includes("\0")) throw bad(path, `${path} contains a NUL character`);
+  if (!value.isWellFormed()) throw bad(path, `${path} contains half of a surrogate pair`);
+};
+
+/**
+ * Refuses what databases and JavaScript trip over, in any JSON of a caller: NUL, lone surrogates, prototype keys,
+ * numbers that JSON cannot carry, nesting deeper than JSON_MAX_DEPTH.
+ * @throws DomainError VALIDATION_ERROR naming the path
+ */
+export const refuseHostile = (path: string, value: unknown, depth = 0): void => {
+  if (typeof value === "string") return refuseHostileText(path, value);
+  if (typeof value === "number" && !Number.isFinite(value)) throw bad(path, `${path} is not a finite number`);
+  if (value === null || typeof value !== "object") return;
+  if (depth > JSON_MAX_DEPTH) throw bad(path.slice(0, 200), `${path.slice(0, 200)} is nested deeper than ${JSON_MAX_DEPTH}`);
+  for (const key of Object.keys(value)) {
+    const inner = path === "" ? key : `${path}.${key}`;
+    if (FORBIDDEN_KEYS.has(key)) throw bad(inner, `${inner} is a forbidden key`);
+    refuseHostileText(`a key of ${path === "" ? "the event" : path}`, key);
+    refuseHostile(inner, (value as Json)[key], depth + 1);
+  }
+};
+
+/** Canonical JSON: keys sorted at every level, so that equal content has equal text. */
+const canonical = (value: unknown): string => {
+  if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";
+  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
+  const entries = Object.keys(value).toSorted();
+  return `{${entries.map((key) => `${JSON.stringify(key)}:${canonical((value as Json)[key])}`).join(",")}}`;
+};
+
+/** The first 128 bits of SHA-256, written as a UUID so that PostgreSQL stores 16 bytes. */
+const payloadHash = (content: unknown): string => {
+  const hex = hash("sha256", canonical(content), "hex");
+  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`;
+};

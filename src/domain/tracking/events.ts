@@ -1,0 +1,123 @@
+import { sql } from "kysely";
+import { notFound } from "../errors.ts";
+import type { Cause, Json } from "../events.ts";
+import { isId } from "../ids.ts";
+import { causeOf } from "../progression/evaluate.ts";
+import type { Work } from "../work.ts";
+
+export type EventStatus = "PENDING" | "PROCESSED" | "FAILED" | "REJECTED";
+export type Effect = { type: string; data: Json; cause: Cause };
+
+/** A tracked event with what became of it. */
+export type TrackedEvent = {
+  id: string;
+  projectId: string;
+  externalUserId: string;
+  eventType: string;
+  properties: Json;
+  timestamp: string;
+  receivedAt: string;
+  idempotencyKey: string | null;
+  status: EventStatus;
+  error: string | null;
+};
+
+export type ListEvents = {
+  limit: number;
+  /** Answers events older than this one. */
+  cursor?: string | undefined;
+  eventType?: string | undefined;
+  externalUserId?: string | undefined;
+  status?: EventStatus | undefined;
+  from?: string | undefined;
+  to?: string | undefined;
+};
+
+type Row = {
+  id: string;
+  project_id: string;
+  external_user_id: string;
+  event_type: string;
+  properties: Json;
+  occurred_at: Date | string;
+  received_at: Date | string;
+  idempotency_key: string | null;
+  status: EventStatus;
+  error: string | null;
+};
+
+const iso = (value: Date | string): string => new Date(value).toISOString();
+
+const show = (row: Row): TrackedEvent => ({
+  id: row.id,
+  projectId: row.project_id,
+  externalUserId: row.external_user_id,
+  eventType: row.event_type,
+  properties: row.properties,
+  timestamp: iso(row.occurred_at),
+  receivedAt: iso(row.received_at),
+  idempotencyKey: row.idempotency_key,
+  status: row.status,
+  error: row.error,
+});
+
+/** PENDING while queued or waiting for a retry, FAILED or REJECTED by verdict, else PROCESSED. */
+const STATUS = sql`case
+  when q.event_id is not null or w.event_id is not null then 'PENDING'
+  else coalesce(r.status, 'PROCESSED') end`;
+
+/** Events of a project, newest first by arrival, and whether there are more. */
+export const listEvents = async (
+  { db }: Work,
+  projectId: string,
+  query: ListEvents,
+): Promise<{ events: TrackedEvent[]; nextCursor: string | null }> => {
+  const result = await sql<Row>`
+    select e.*, ${STATUS} as status, r.error from tracked_events e
+    left join event_q q on q.project_id = e.project_id and q.event_id = e.id
+    left join event_due w on w.project_id = e.project_id and w.event_id = e.id
+    left join event_results r on r.project_id = e.project_id and r.event_id = e.id
+    where e.project_id = ${projectId}
+      and (${query.cursor ?? null}::uuid is null or e.id < ${query.cursor ?? null}::uuid)
+      and (${query.eventType ?? null}::text is null or e.event_type = ${query.eventType ?? null})
+      and (${query.externalUserId ?? null}::text is null or e.external_user_id = ${query.externalUserId ?? null})
+      and (${query.from ?? null}::timestamptz is null or e.occurred_at >= ${query.from ?? null}::timestamptz)
+      and (${query.to ?? null}::timestamptz is null or e.occurred_at < ${query.to ?? null}::timestamptz)
+      and (${query.status ?? null}::text is null or ${STATUS} = ${query.status ?? null})
+    order by e.id desc limit ${query.limit + 1}`.execute(db);
+  const rows = result.rows.slice(0, query.limit);
+  return { events: rows.map(show), nextCursor: result.rows.length > query.limit ? rows.at(-1)!.id : null };
+};
+
+/** One event with its effects. @throws DomainError NOT_FOUND */
+export const getEvent = async (work: Work, projectId: string, eventId: string): Promise<TrackedEvent & { effects: Effect[] }> => {
+  const [found] = isId(eventId) ? await readStatuses(work, projectId, [eventId]) : [];
+  if (!found) throw notFound("event");
+  const result = await sql<Row>`
+    select e.*, 'PENDING' as status, null as error from tracked_events e
+    where e.project_id = ${projectId} and e.id = ${eventId}`.execute(work.db);
+  return { ...show({ ...result.rows[0]!, status: found.status, error: found.error }), effects: found.effects };
+};
+
+export type StatusOfEvent = { eventId: string; status: EventStatus; error: string | null; effects: Effect[] };
+
+type StatusRow = { id: string; status: EventStatus; error: string | null; effects: { type: string; data: Json }[] | null };
+
+/** Status and effects of events, for `?wait=true`; unknown ids are left out. */
+export const readStatuses = async ({ db }: Work, projectId: string, eventIds: readonly string[]): Promise<StatusOfEvent[]> => {
+  const result = await sql<StatusRow>`
+    select e.id, r.error, ${STATUS} as status,
+      (select jsonb_agg(jsonb_build_object('type', o.type, 'data', o.data) order by o.player_seq, o.id)
+        from outbox o where o.project_id = e.project_id and o.event_id = e.id) as effects
+    from tracked_events e
+    left join event_q q on q.project_id = e.project_id and q.event_id = e.id
+    left join event_due w on w.project_id = e.project_id and w.event_id = e.id
+    left join event_results r on r.project_id = e.project_id and r.event_id = e.id
+    where e.project_id = ${projectId} and e.id = any(${`{${eventIds.join(",")}}`}::uuid[])`.execute(db);
+  return result.rows.map(({ id, status, error, effects }) => ({
+    eventId: id,
+    status,
+    error,
+    effects: (effects ?? []).map(({ type, data }) => ({ type, data, cause: causeOf(data, id) })),
+  }));
+};

@@ -1,0 +1,68 @@
+import { processedTopic, type Topics } from "../topics.ts";
+import type { Transact } from "../work.ts";
+import type { NewEvent } from "./event-input.ts";
+import { readStatuses, type StatusOfEvent } from "./events.ts";
+import type { EventResult } from "./track.ts";
+
+/** How long `?wait=true` waits before it answers PENDING, in ms. */
+export const WAIT_MAX_MS = 2_000;
+/** Events of one request that may be waited for. */
+export const WAIT_MAX_EVENTS = 50;
+
+export type Waiter = {
+  /** Waits until the PENDING results are decided or the time is up, and fills in what is known then. */
+  settle(results: EventResult[]): Promise<void>;
+  close(): void;
+};
+
+/**
+ * Listens for the workers' signals about the partitions of `events`. To be called before they are stored, or the signal
+ * may come first; the signal says only "look", and the database says what happened.
+ */
+export const awaitEvents = async (
+  { transact, topics }: { transact: Transact; topics: Topics },
+  events: readonly NewEvent[],
+): Promise<Waiter> => {
+  let ring = (): void => undefined;
+  const parts = new Set(events.map((event) => event.h));
+  const ends = await Promise.all([...parts].map((part) => topics.subscribe(processedTopic(part), () => ring())));
+  return {
+    settle: async (results) => {
+      const pending = new Map(results.filter((r) => r.status === "PENDING").map((r) => [r.eventId!, r]));
+      const asked = events.filter((event) => pending.has(event.id));
+      const deadline = AbortSignal.timeout(WAIT_MAX_MS);
+      while (pending.size > 0) {
+        const signal = new Promise<void>((resolve) => {
+          ring = resolve;
+          deadline.addEventListener("abort", () => resolve(), { once: true });
+        });
+        for (const status of await readAll(transact, asked)) {
+          if (status.status === "PENDING") continue;
+          Object.assign(pending.get(status.eventId) ?? {}, outcome(status));
+          pending.delete(status.eventId);
+        }
+        if (deadline.aborted) return;
+        if (pending.size > 0) await signal;
+      }
+    },
+    close: () => {
+      for (const end of ends) end();
+    },
+  };
+};
+
+/** Statuses of events that may belong to several projects. */
+const readAll = (transact: Transact, events: readonly NewEvent[]): Promise<StatusOfEvent[]> =>
+  transact(async (work) => {
+    const statuses: StatusOfEvent[] = [];
+    for (const projectId of new Set(events.map((event) => event.p))) {
+      const ids = events.filter((event) => event.p === projectId).map((event) => event.id);
+      statuses.push(...(await readStatuses(work, projectId, ids)));
+    }
+    return statuses;
+  });
+
+const outcome = ({ status, error, effects }: StatusOfEvent): Partial<EventResult> => {
+  if (status === "PROCESSED") return { status, message: "Event processed", effects };
+  return { status: status === "FAILED" ? "FAILED" : "REJECTED", message: error ?? "Event failed", effects };
+};

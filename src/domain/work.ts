@@ -1,0 +1,156 @@
+import assert from "node:assert/strict";
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { SqlEntityManager } from "@mikro-orm/sql";
+import { type Kysely, sql } from "kysely";
+import type { EventData, EventType } from "./events.ts";
+import { fnv1a, newId, PARTITIONS } from "./ids.ts";
+
+/** The tables are spoken to in SQL text, so their rows are typed where they are read. */
+export type Db = Kysely<Record<string, never>>;
+
+export type EmitOptions = { playerId?: string; playerSeq?: number; eventId?: string };
+
+/** A row of the outbox before it has been written. */
+export type OutboxRow = {
+  id: string;
+  projectId: string;
+  type: string;
+  playerId: string | null;
+  playerSeq: number | null;
+  eventId: string | null;
+  data: unknown;
+};
+
+/**
+ * One transaction in progress. Domain functions take a Work; they never open, flush or commit one, and they speak to
+ * nothing but the database while they hold it.
+ */
+export type Work = {
+  /** Unit of work for definitions and accounts. */
+  em: SqlEntityManager;
+  /** SQL inside this transaction, for hot paths. */
+  db: Db;
+  now: Date;
+  /** Puts an event into the outbox of this commit. */
+  emit<T extends EventType>(projectId: string, type: T, data: EventData<T>, options?: EmitOptions): void;
+  /** Rings for outbox partitions once the commit is durable. */
+  ring(parts: Iterable<number>): void;
+  /** Runs once the commit is durable; a throw there is logged and undoes nothing. */
+  afterCommit(run: () => void): void;
+};
+
+export type Transact = <T>(run: (work: Work) => Promise<T>) => Promise<T>;
+
+/** What is told when partitions of a queue have new rows. */
+export type Doorbell = { outbox(parts: Iterable<number>): void };
+
+export type TransactParts = {
+  em: SqlEntityManager;
+  clock: () => Date;
+  doorbell: Doorbell;
+  onError: (error: unknown) => void;
+};
+
+const open = new AsyncLocalStorage<true>();
+
+/**
+ * Makes the one way to change the database: forks the EntityManager, begins, runs, flushes, writes the outbox, commits,
+ * then rings. A transact inside a transact is a bug (with one connection it would wait for itself) and asserts.
+ */
+export const createTransact =
+  ({ em, clock, doorbell, onError }: TransactParts): Transact =>
+  async (run) => {
+    assert(open.getStore() === undefined, "transact() inside transact()");
+    const afterCommit: (() => void)[] = [];
+    const emitted: OutboxRow[] = [];
+    const rung = new Set<number>();
+    const result = await open.run(true, () =>
+      em.fork().transactional(async (tx) => {
+        const txEm = tx as SqlEntityManager;
+        const work: Work = {
+          em: txEm,
+          db: txEm.getKysely() as unknown as Db,
+          now: clock(),
+          emit: (projectId, type, data, options = {}) => void emitted.push(outboxRow(projectId, type, data, options)),
+          ring: (parts) => {
+            for (const part of parts) rung.add(part);
+          },
+          afterCommit: (callback) => void afterCommit.push(callback),
+        };
+        const value = await run(work);
+        await txEm.flush();
+        if (emitted.length > 0) {
+          await writeOutbox(work, emitted);
+          work.ring(emitted.map(outboxPart));
+        }
+        return value;
+      }),
+    );
+    if (rung.size > 0) afterCommit.push(() => doorbell.outbox(rung));
+    for (const callback of afterCommit) {
+      try {
+        callback();
+      } catch (error) {
+        onError(error);
+      }
+    }
+    return result;
+  };
+
+export const outboxRow = (projectId: string, type: string, data: unknown, options: EmitOptions = {}): OutboxRow => ({
+  id: newId(),
+  projectId,
+  type,
+  playerId: options.playerId ?? null,
+  playerSeq: options.playerSeq ?? null,
+  eventId: options.eventId ?? null,
+  data,
+});
+
+/** A player's rows share a partition, so that one relay sends them in order. */
+export const outboxPart = (row: OutboxRow): number => fnv1a(row.playerId ?? row.projectId) % PARTITIONS;
+
+export type OutboxQueueRow = { project_id: string; part: number; ids: string[] };
+
+/** The queue rows that announce `rows`: one for each project and partition, ids in order. */
+export const outboxQueueRows = (rows: readonly OutboxRow[]): OutboxQueueRow[] => {
+  const byPart = new Map<string, OutboxQueueRow>();
+  for (const row of rows) {
+    const part = outboxPart(row);
+    const key = `${row.projectId}:${part}`;
+    const queued = byPart.get(key);
+    if (queued) queued.ids.push(row.id);
+    else byPart.set(key, { project_id: row.projectId, part, ids: [row.id] });
+  }
+  return [...byPart.values()];
+};
+
+/** Writes outbox rows and their queue rows in one statement. */
+const writeOutbox = async ({ db, now }: Work, rows: readonly OutboxRow[]): Promise<void> => {
+  const queue = outboxQueueRows(rows).map((row) => ({ ...row, ids: `{${row.ids.join(",")}}` }));
+  await sql`
+    with o as (
+      insert into outbox (project_id, id, type, player_id, player_seq, event_id, data, created_at)
+      select r."projectId", r.id, r.type, r."playerId", r."playerSeq", r."eventId", r.data, ${now.toISOString()}::timestamptz
+      from json_to_recordset(${JSON.stringify(rows)}::json)
+        as r("projectId" uuid, id uuid, type text, "playerId" uuid, "playerSeq" bigint, "eventId" uuid, data jsonb))
+    insert into outbox_q (project_id, part, outbox_ids)
+    select q.project_id, q.part, q.ids::uuid[]
+    from json_to_recordset(${JSON.stringify(queue)}::json) as q(project_id uuid, part smallint, ids text)`.execute(db);
+};
+
+/**
+ * Runs `run` under a savepoint: a throw undoes only what it did. MikroORM's own nested transaction would fork the
+ * identity map; this one is plain SQL for the batch path.
+ */
+export const savepoint = async <T>({ db }: Work, run: () => Promise<T>): Promise<T> => {
+  await sql`savepoint laurel`.execute(db);
+  try {
+    const value = await run();
+    await sql`release savepoint laurel`.execute(db);
+    return value;
+  } catch (error) {
+    await sql`rollback to savepoint laurel`.execute(db);
+    throw error;
+  }
+};

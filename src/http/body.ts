@@ -1,0 +1,63 @@
+import express, { type Request, type RequestHandler, type Response } from "express";
+import { DomainError } from "../domain/errors.ts";
+import { BODY_LIMIT } from "../domain/limits.ts";
+
+const tooLarge = (limit: number): DomainError =>
+  new DomainError("PAYLOAD_TOO_LARGE", `The body may have at most ${limit} bytes`);
+
+const hasBody = (request: Request): boolean =>
+  request.headers["transfer-encoding"] !== undefined || Number(request.headers["content-length"] ?? 0) > 0;
+
+/** @throws DomainError PAYLOAD_TOO_LARGE or UNSUPPORTED_MEDIA_TYPE, judged by the headers alone */
+export const checkBodyHeaders = (request: Request, limit = BODY_LIMIT): void => {
+  if (!hasBody(request)) return;
+  if (Number(request.headers["content-length"] ?? 0) > limit) throw tooLarge(limit);
+  const charset =
+    /;\s*charset\s*=\s*"?([^\s;"]+)/i.exec(request.headers["content-type"] ?? "")?.[1] ?? "utf-8";
+  if (!request.is("application/json") || !/^utf-?8$/i.test(charset)) {
+    throw new DomainError("UNSUPPORTED_MEDIA_TYPE", "Content-Type must be application/json in UTF-8");
+  }
+};
+
+const readers = new Map<number, RequestHandler>();
+
+const readerOf = (limit: number): RequestHandler => {
+  let reader = readers.get(limit);
+  if (!reader) readers.set(limit, (reader = express.raw({ limit, type: () => true, inflate: false })));
+  return reader;
+};
+
+const isTooLarge = (error: Error): boolean => "type" in error && error.type === "entity.too.large";
+
+const readBytes = (request: Request, response: Response, limit: number): Promise<void> =>
+  new Promise((resolve, reject) => {
+    void readerOf(limit)(request, response, (error?: unknown) => {
+      if (error instanceof Error) reject(isTooLarge(error) ? tooLarge(limit) : error);
+      else resolve();
+    });
+  });
+
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+/**
+ * The JSON of a request's body; `{}` when there is none.
+ * @throws DomainError PAYLOAD_TOO_LARGE past `limit` bytes (chunked ones included), VALIDATION_ERROR MALFORMED_JSON
+ */
+export const readJson = async (
+  request: Request,
+  response: Response,
+  limit = BODY_LIMIT,
+): Promise<unknown> => {
+  if (!hasBody(request)) return {};
+  await readBytes(request, response, limit);
+  const bytes: unknown = request.body;
+  if (!Buffer.isBuffer(bytes) || bytes.length === 0) return {};
+  try {
+    return JSON.parse(utf8.decode(bytes));
+  } catch {
+    // The parser's message quotes the body, which may hold a secret.
+    throw new DomainError("VALIDATION_ERROR", "The body is not valid JSON in UTF-8", {
+      reason: "MALFORMED_JSON",
+    });
+  }
+};

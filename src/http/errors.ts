@@ -1,0 +1,103 @@
+import { DriverException, UniqueConstraintViolationException } from "@mikro-orm/core";
+import type { Response } from "express";
+import { z } from "zod";
+import { conflict, DomainError, type FieldProblem } from "../domain/errors.ts";
+
+/** Field problems in one answer; a body of a million bad items names the first ones. */
+const DETAILS_MAX = 100;
+
+/** The body of every answer that is not 200 or 201. */
+export type ErrorBody = {
+  error: {
+    code: string;
+    message: string;
+    details: FieldProblem[];
+    reason?: string;
+    requestId: string;
+    timestamp: string;
+  };
+};
+
+export const errorBody = (error: DomainError, requestId: string, now: Date): ErrorBody => ({
+  error: {
+    code: error.code,
+    message: error.message,
+    details: error.details,
+    ...(error.reason === undefined ? {} : { reason: error.reason }),
+    requestId,
+    timestamp: now.toISOString(),
+  },
+});
+
+/** One 400 for all problems of a value, each with the dotted path of its field; `root` names the value itself. */
+export const validationError = (error: z.ZodError, root: string): DomainError => {
+  const details = error.issues.slice(0, DETAILS_MAX).map(({ path, message }) => ({
+    field: path.length === 0 ? root : path.map(String).join("."),
+    message,
+  }));
+  const first = details[0] ?? { field: root, message: "is not valid" };
+  const more = error.issues.length > 1 ? ` (and ${error.issues.length - 1} more)` : "";
+  return new DomainError("VALIDATION_ERROR", `${first.field}: ${first.message}${more}`, { details });
+};
+
+const UNIQUE_VIOLATION = "23505";
+/** NUL or text that the database's encoding lacks. */
+const BAD_TEXT = new Set(["22021", "22P05"]);
+/** Deadlock, serialization failure, no connection to be had: another try may succeed. */
+const TRANSIENT =
+  /^(40P01|40001|53300|57P0[123]|08\d{3}|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ENOTFOUND)$/;
+/** What the PostgreSQL driver says without a code. */
+const NO_CONNECTION = /^(Connection terminated|timeout exceeded when trying to connect)/;
+
+const codeOf = (error: Error): string =>
+  "code" in error && typeof error.code === "string" ? error.code : "";
+
+const fromDatabase = (error: Error): DomainError | undefined => {
+  const code = codeOf(error);
+  if (error instanceof UniqueConstraintViolationException || code === UNIQUE_VIOLATION) {
+    return conflict("ALREADY_EXISTS", "A record with these values already exists");
+  }
+  if (BAD_TEXT.has(code))
+    return new DomainError("VALIDATION_ERROR", "A text holds a character that cannot be stored");
+  if (TRANSIENT.test(code) || NO_CONNECTION.test(error.message)) {
+    const parts = { reason: "DATABASE_UNAVAILABLE", retryAfterSeconds: 1 };
+    return new DomainError("SERVICE_UNAVAILABLE", "The database does not answer right now, try again", parts);
+  }
+  return error instanceof DriverException && error.cause instanceof Error
+    ? fromDatabase(error.cause)
+    : undefined;
+};
+
+/** Errors that Express and its body reader throw carry a status and are about the request. */
+const fromExpress = (error: Error): DomainError | undefined => {
+  const { status, type } = error as { status?: unknown; type?: unknown };
+  if (type === "entity.too.large") return new DomainError("PAYLOAD_TOO_LARGE", "The body is too large");
+  if (type === "encoding.unsupported") {
+    return new DomainError("UNSUPPORTED_MEDIA_TYPE", "Send the body without Content-Encoding");
+  }
+  if (status === 400)
+    return new DomainError("VALIDATION_ERROR", "The request is malformed", { reason: "MALFORMED" });
+  return undefined;
+};
+
+/** What the caller may be told about `error`; undefined for a bug, which answers 500 and is logged. */
+export const asDomainError = (error: unknown): DomainError | undefined => {
+  if (error instanceof DomainError) return error;
+  if (error instanceof z.ZodError) return validationError(error, "body");
+  if (!(error instanceof Error)) return undefined;
+  return fromDatabase(error) ?? fromExpress(error);
+};
+
+export const internalError = (): DomainError => new DomainError("INTERNAL_ERROR", "Internal error");
+
+/** Answers with `error`, or ends the connection when an answer has already begun. */
+export const sendError = (response: Response, error: DomainError, now: Date): void => {
+  if (response.headersSent) {
+    response.destroy();
+    return;
+  }
+  if (error.retryAfterSeconds !== undefined) {
+    response.setHeader("Retry-After", String(Math.max(1, Math.ceil(error.retryAfterSeconds))));
+  }
+  response.status(error.status).json(errorBody(error, String(response.locals["requestId"]), now));
+};

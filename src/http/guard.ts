@@ -1,0 +1,134 @@
+import { type IncomingMessage, Server, type ServerResponse, STATUS_CODES } from "node:http";
+import type { Socket } from "node:net";
+import { DomainError, invalid } from "../domain/errors.ts";
+import { MATCHMAKE_BODY_LIMIT } from "../domain/limits.ts";
+import { errorBody } from "./errors.ts";
+import { requestIdFrom } from "./observe.ts";
+
+const HEADERS_TIMEOUT_MS = 10_000;
+/** A whole request, its body included. */
+const REQUEST_TIMEOUT_MS = 30_000;
+/** Longer than load balancers keep an idle connection, so that they close it first. */
+const KEEP_ALIVE_TIMEOUT_MS = 65_000;
+/** How often Node looks for connections past the first two. */
+const TIMEOUT_CHECK_MS = 5_000;
+
+/** The protocol nearest to the client, of a list that each proxy appends to. */
+const forwardedProtocol = (header: string): string => (header.split(",", 1)[0] ?? "").trim().toLowerCase();
+
+const checkProtocol = (request: IncomingMessage): void => {
+  const header = request.headers["x-forwarded-proto"];
+  if (header === undefined) return;
+  const protocol = forwardedProtocol(String(header));
+  if (protocol !== "http" && protocol !== "https")
+    throw invalid("X-Forwarded-Proto", "must be http or https");
+  // Colyseus builds addresses from the header as it stands.
+  request.headers["x-forwarded-proto"] = protocol;
+};
+
+const isHost = (text: string): boolean => !/[/\\?#@]/.test(text) && URL.canParse(`http://${text}/`);
+
+const checkAddress = ({ headers, url = "" }: IncomingMessage): void => {
+  if (!url.startsWith("/") || !URL.canParse(url, "http://localhost")) throw invalid("path", "is not a path");
+  if (headers.host !== undefined && !isHost(headers.host)) throw invalid("Host", "is not a host name");
+};
+
+const checkMatchmaking = ({ headers, method, url = "" }: IncomingMessage): void => {
+  if (method !== "POST" || !url.startsWith("/matchmake/")) return;
+  const length = headers["content-length"];
+  if (length === undefined) throw invalid("Content-Length", "is required", "LENGTH_REQUIRED");
+  if (Number(length) > MATCHMAKE_BODY_LIMIT) {
+    throw new DomainError("PAYLOAD_TOO_LARGE", `The body may have at most ${MATCHMAKE_BODY_LIMIT} bytes`);
+  }
+};
+
+/** What is wrong with a request before anything else looks at it. */
+const refusalOf = (request: IncomingMessage): DomainError | undefined => {
+  try {
+    checkProtocol(request);
+    checkAddress(request);
+    checkMatchmaking(request);
+    return undefined;
+  } catch (error) {
+    if (error instanceof DomainError) return error;
+    throw error;
+  }
+};
+
+type Answer = { status: number; headers: Record<string, string | number>; text: string };
+
+const answerOf = (error: DomainError, status: number, requestIdHeader?: unknown): Answer => {
+  const requestId = requestIdFrom(requestIdHeader);
+  const text = JSON.stringify(errorBody(error, requestId, new Date()));
+  const headers = {
+    "Content-Type": "application/json; charset=utf-8",
+    "Content-Length": Buffer.byteLength(text),
+    "X-Request-Id": requestId,
+    Connection: "close",
+  };
+  return { status, headers, text };
+};
+
+const writeRaw = (socket: Socket, { status, headers, text }: Answer): void => {
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
+  socket.once("error", () => socket.destroy());
+  // Read on and destroy: a half-open socket nobody reads would never close.
+  socket.resume();
+  const head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}`;
+  socket.end([head, ...lines, "", text].join("\r\n"), () => socket.destroy());
+};
+
+const refuseRequest = (error: DomainError, request: IncomingMessage, response: ServerResponse): void => {
+  const { status, headers, text } = answerOf(error, error.status, request.headers["x-request-id"]);
+  response.writeHead(status, headers).end(text);
+};
+
+/** Every listener, Colyseus's own included, sees only requests that passed. */
+class GuardedServer extends Server {
+  override emit(event: string, ...values: unknown[]): boolean {
+    if (event === "request" || event === "upgrade") {
+      const [request, other] = values as [IncomingMessage, ServerResponse | Socket];
+      const error = refusalOf(request);
+      if (error !== undefined) {
+        if (event === "request") refuseRequest(error, request, other as ServerResponse);
+        else writeRaw(other as Socket, answerOf(error, error.status, request.headers["x-request-id"]));
+        return true;
+      }
+    }
+    return super.emit(event, ...values);
+  }
+}
+
+const BROKEN: Record<string, { status: number; reason: string; message: string }> = {
+  HPE_HEADER_OVERFLOW: { status: 431, reason: "HEADERS_TOO_LARGE", message: "The headers are too large" },
+  ERR_HTTP_REQUEST_TIMEOUT: {
+    status: 408,
+    reason: "REQUEST_TIMEOUT",
+    message: "The request took too long to arrive",
+  },
+};
+const MALFORMED = { status: 400, reason: "MALFORMED", message: "The request is not valid HTTP" };
+
+const answerBroken = (error: NodeJS.ErrnoException, socket: Socket): void => {
+  // After a first answer the client could not tell which request this one belongs to.
+  if (error.code === "ECONNRESET" || !socket.writable || socket.bytesWritten > 0)
+    return void socket.destroy();
+  const { status, reason, message } = BROKEN[error.code ?? ""] ?? MALFORMED;
+  writeRaw(socket, answerOf(new DomainError("VALIDATION_ERROR", message, { reason }), status));
+};
+
+/**
+ * The HTTP server that Express and Colyseus share, not yet listening. It refuses what Colyseus's handlers do not
+ * survive (a malformed Host or X-Forwarded-Proto ends a stock process) or do not limit (matchmaking bodies), in the
+ * form of every other error, and gives slow requests up.
+ */
+export const guardedHttpServer = (): Server => {
+  const server = new GuardedServer({
+    headersTimeout: HEADERS_TIMEOUT_MS,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
+    connectionsCheckingInterval: TIMEOUT_CHECK_MS,
+  });
+  server.on("clientError", answerBroken);
+  return server;
+};

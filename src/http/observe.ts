@@ -1,0 +1,60 @@
+import type { RequestHandler, Response } from "express";
+import type { App } from "../app.ts";
+import type { Caller } from "../domain/caller.ts";
+import { newId } from "../domain/ids.ts";
+import { clientIp } from "./caller.ts";
+
+const REQUEST_ID = /^[\w-]{8,64}$/;
+
+/** The client's own `X-Request-Id` when it is a fit one, else a new id. */
+export const requestIdFrom = (header: unknown): string =>
+  typeof header === "string" && REQUEST_ID.test(header) ? header : newId();
+
+/** Names the request in the answer, the log and every error, and sets the headers that all answers have. */
+export const nameRequest: RequestHandler = (request, response, next) => {
+  const requestId = requestIdFrom(request.headers["x-request-id"]);
+  response.locals["requestId"] = requestId;
+  response.set({
+    "X-Request-Id": requestId,
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+  });
+  next();
+};
+
+const who = (caller: Caller | undefined): Record<string, string> => {
+  if (caller?.kind === "key") return { tenantId: caller.tenantId, keyId: caller.keyId };
+  return caller?.kind === "user" ? { tenantId: caller.tenantId, userId: caller.userId } : {};
+};
+
+const routeOf = (response: Response): string => String(response.locals["route"] ?? "unmatched");
+
+/** One log line and one measurement for each request, when its answer is out or its client is gone. */
+export const observe =
+  (app: App): RequestHandler =>
+  (request, response, next) => {
+    const startMs = performance.now();
+    response.once("close", () => {
+      const durationMs = Math.round((performance.now() - startMs) * 1000) / 1000;
+      const route = routeOf(response);
+      const status = response.statusCode;
+      app.metrics.httpDuration.observe({ method: request.method, route, status }, durationMs / 1000);
+      const isRoutine = route === "/health/live" || route === "/health/ready" || route === "/metrics";
+      app.log[isRoutine ? "debug" : "info"](
+        {
+          requestId: response.locals["requestId"],
+          method: request.method,
+          // Without the query, which may hold what must not be kept.
+          path: request.originalUrl.split("?", 1)[0],
+          route,
+          status,
+          durationMs,
+          ip: clientIp(request),
+          ...who(response.locals["caller"] as Caller | undefined),
+          ...(response.writableFinished ? {} : { aborted: true }),
+        },
+        "request",
+      );
+    });
+    next();
+  };

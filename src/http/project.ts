@@ -1,0 +1,44 @@
+import type { Request } from "express";
+import type { App } from "../app.ts";
+import type { Caller } from "../domain/caller.ts";
+import { DomainError } from "../domain/errors.ts";
+import { resolvePathProject, resolveProject } from "../domain/projects/resolve.ts";
+import type { ProjectSource } from "./route.ts";
+
+const one = (value: unknown): string | undefined =>
+  typeof value === "string" && value !== "" ? value : undefined;
+
+/**
+ * The project a request is about, checked to be the caller's own; "" for an operation without one. The path names it,
+ * else `X-Project-ID`, else `projectId` in the query, else the caller has but one.
+ * @throws DomainError NOT_FOUND, VALIDATION_ERROR when none can be told, FORBIDDEN PROJECT_MISMATCH for a key
+ */
+export const projectOf = async (
+  app: App,
+  source: ProjectSource,
+  caller: Caller,
+  request: Request,
+): Promise<string> => {
+  if (source === "none") return "";
+  const header = one(request.get("x-project-id"));
+  if (source === "caller") {
+    const wish = header ?? one(request.query["projectId"]);
+    return (await resolveProject(app.transact, caller, wish)).projectId;
+  }
+  if (source === "optional") return (await resolveIfNamed(app, caller, header)) ?? "";
+  const inPath = one(request.params["projectId"]) ?? "";
+  const { projectId } = await resolvePathProject(app.transact, caller, inPath);
+  // A key that names another project in the header is refused even where the path decides.
+  if (caller.kind === "key" && header !== undefined) await resolveProject(app.transact, caller, header);
+  return projectId;
+};
+
+/** As `resolveProject`, but undefined for a console user who has to name the project and did not. */
+const resolveIfNamed = async (app: App, caller: Caller, wish: string | undefined): Promise<string | undefined> => {
+  try {
+    return (await resolveProject(app.transact, caller, wish)).projectId;
+  } catch (error) {
+    if (error instanceof DomainError && error.reason === "PROJECT_REQUIRED") return undefined;
+    throw error;
+  }
+};

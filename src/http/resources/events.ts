@@ -1,0 +1,174 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { DEVELOPERS, EVERY_ROLE } from "../../domain/access.ts";
+import type { Caller } from "../../domain/caller.ts";
+import { DomainError, invalid } from "../../domain/errors.ts";
+import type { Json } from "../../domain/events.ts";
+import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
+import { findPlayer } from "../../domain/players/players.ts";
+import {
+  BATCH_MAX_BYTES,
+  BATCH_MAX_EVENTS,
+  EventInput,
+  type NewEvent,
+  readEvent,
+} from "../../domain/tracking/event-input.ts";
+import { getEvent, listEvents } from "../../domain/tracking/events.ts";
+import { trackBatch, trackOne } from "../../domain/tracking/track.ts";
+import { WAIT_MAX_EVENTS } from "../../domain/tracking/wait.ts";
+import { route } from "../route.ts";
+
+const Effect = z.object({
+  type: z.string(),
+  data: z.record(z.string(), z.unknown()),
+  cause: z.record(z.string(), z.unknown()),
+});
+
+const EventResult = z
+  .object({
+    eventId: z.uuid().nullable(),
+    status: z.enum(["PENDING", "PROCESSED", "DUPLICATE", "REJECTED", "FAILED"]),
+    skipped: z.boolean(),
+    message: z.string(),
+    existingEventId: z.uuid().optional(),
+    effects: z.array(Effect).optional().meta({ description: "With wait=true, once the event is processed" }),
+  })
+  .meta({ id: "EventResult" });
+
+const BatchResult = z.object({
+  accepted: z.int(),
+  rejected: z.int(),
+  skipped: z.int(),
+  results: z.array(EventResult).meta({ description: "In the order of the events" }),
+});
+
+const TrackedEvent = z
+  .object({
+    id: z.uuid(),
+    projectId: z.uuid(),
+    externalUserId: z.string(),
+    eventType: z.string(),
+    properties: z.record(z.string(), z.unknown()),
+    timestamp: z.iso.datetime(),
+    receivedAt: z.iso.datetime(),
+    idempotencyKey: z.string().nullable(),
+    status: z.enum(["PENDING", "PROCESSED", "FAILED", "REJECTED"]),
+    error: z.string().nullable(),
+  })
+  .meta({ id: "Event" });
+
+const WaitQuery = z.object({
+  wait: z
+    .enum(["true", "false"])
+    .optional()
+    .meta({ description: `true: answer once processed, at most 2 s; batches up to ${WAIT_MAX_EVENTS} events` }),
+});
+
+/** One event, in the field names of a batch item or with `name` for eventType and `playerId` for the player. */
+const SingleEvent = EventInput.partial().extend({
+  name: z.string().optional().meta({ description: "Another name of eventType" }),
+  playerId: z.string().optional().meta({ description: "Id or externalUserId of the player, instead of externalUserId" }),
+});
+
+const byAlias = async (app: App, projectId: string, body: Json): Promise<Json> => {
+  const { name, playerId, ...event } = body;
+  if (name !== undefined) event["eventType"] ??= name;
+  if (playerId !== undefined && event["externalUserId"] === undefined) {
+    if (typeof playerId !== "string") throw invalid("playerId", "must be a string");
+    const player = projectId === "" ? undefined : await app.transact((work) => findPlayer(work, projectId, playerId));
+    event["externalUserId"] = player?.externalUserId ?? playerId.replace(/^ext:/, "");
+  }
+  return event;
+};
+
+const reader = async (app: App, caller: Caller, projectId: string): Promise<(input: unknown) => NewEvent> => {
+  const { resolve } = await app.projectRules(caller, projectId);
+  const now = app.clock();
+  return (input) => readEvent(input, { now, resolve });
+};
+
+const write = { tag: "Events", access: { scope: "events:write", roles: DEVELOPERS }, project: "optional" } as const;
+const read = { tag: "Events", access: { scope: "events:read", roles: EVERY_ROLE }, project: "caller" } as const;
+
+export const eventRoutes = [
+  route({
+    ...write,
+    method: "post",
+    path: "/events",
+    id: "trackEvent",
+    summary: "Track an event",
+    description: "A duplicate of an idempotencyKey answers 200 with status DUPLICATE; an invalid event answers 400.",
+    query: WaitQuery,
+    body: SingleEvent,
+    response: EventResult,
+    run: async (app, { caller, projectId, query, body }) => {
+      const event = (await reader(app, caller, projectId))(await byAlias(app, projectId, body as Json));
+      return trackOne(app, event, query.wait === "true");
+    },
+  }),
+  route({
+    ...write,
+    method: "post",
+    path: "/events/batch",
+    id: "trackEvents",
+    summary: "Track events in a batch",
+    description: `1 to ${BATCH_MAX_EVENTS} events. A bad event is REJECTED in its place and harms no other.`,
+    bodyLimit: BATCH_MAX_BYTES,
+    itemised: true,
+    query: WaitQuery,
+    body: z.object({ events: z.array(z.unknown()).meta({ override: { type: "array", items: { type: "object" } } }) }),
+    response: BatchResult,
+    run: async (app, { caller, projectId, query, body }) => {
+      const { events } = body;
+      if (events.length === 0) throw invalid("events", "must not be empty");
+      if (events.length > BATCH_MAX_EVENTS) {
+        throw invalid("events", `must hold at most ${BATCH_MAX_EVENTS} events`, "BATCH_TOO_MANY_ITEMS");
+      }
+      const readOne = await reader(app, caller, projectId);
+      const inputs = events.map((input) => {
+        try {
+          return readOne(input);
+        } catch (error) {
+          if (error instanceof DomainError) return error;
+          throw error;
+        }
+      });
+      return trackBatch(app, inputs, query.wait === "true");
+    },
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/events",
+    id: "listEvents",
+    summary: "List events, newest first",
+    query: z.object({
+      limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
+      cursor: z.uuid().optional().meta({ description: "pagination.nextCursor of the page before" }),
+      eventType: z.string().max(100).optional(),
+      externalUserId: z.string().max(255).optional(),
+      status: z.enum(["PENDING", "PROCESSED", "FAILED", "REJECTED"]).optional(),
+      from: z.iso.datetime({ offset: true }).optional().meta({ description: "timestamp from, inclusive" }),
+      to: z.iso.datetime({ offset: true }).optional().meta({ description: "timestamp until, exclusive" }),
+    }),
+    response: z.object({
+      data: z.array(TrackedEvent),
+      pagination: z.object({ limit: z.int(), nextCursor: z.uuid().nullable() }),
+    }),
+    run: (app, { projectId, query }) =>
+      app.transact(async (work) => {
+        const { events, nextCursor } = await listEvents(work, projectId, query);
+        return { data: events, pagination: { limit: query.limit, nextCursor } };
+      }),
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/events/{eventId}",
+    id: "getEvent",
+    summary: "Get an event and its effects",
+    params: z.object({ eventId: z.string() }),
+    response: TrackedEvent.extend({ effects: z.array(Effect) }).meta({ id: "EventWithEffects" }),
+    run: (app, { projectId, params }) => app.transact((work) => getEvent(work, projectId, params.eventId)),
+  }),
+];

@@ -1,0 +1,151 @@
+import { z } from "zod";
+import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
+import { notFound } from "../../domain/errors.ts";
+import { PageQuery, pageBody } from "../../domain/paging.ts";
+import {
+  createProject,
+  deleteProject,
+  getProject,
+  listProjects,
+  showProject,
+  updateProject,
+} from "../../domain/projects/projects.ts";
+import { isProjectOf, tenantOf } from "../../domain/projects/resolve.ts";
+import { isZone } from "../../domain/rules/zones.ts";
+import { Name } from "../../domain/tenants/text.ts";
+import { route } from "../route.ts";
+
+const DESCRIPTION_MAX = 2_000;
+const EVENT_AGE_DAYS_MAX = 36_500;
+
+/** Intl also takes offsets such as +02:00, which know no daylight saving. */
+const isIanaName = (name: string): boolean => /^[A-Za-z]/.test(name) && isZone(name);
+
+const Settings = z.object({
+  autoCreatePlayers: z
+    .boolean()
+    .meta({ description: "Events and connections of unknown players create them" }),
+  maxEventAgeDays: z.int().min(1).max(EVENT_AGE_DAYS_MAX).nullable().meta({
+    description: "Events older than this are rejected; null accepts any age",
+  }),
+  allowLevelDown: z.boolean().meta({ description: "Losing XP can lower the level" }),
+});
+
+const ProjectFields = z.object({
+  name: Name.meta({ example: "Space Farmers" }),
+  description: z.string().max(DESCRIPTION_MAX).nullable().optional(),
+  timezone: z
+    .string()
+    .max(64)
+    .refine(isIanaName, "must be an IANA time zone, such as Europe/Berlin")
+    .optional()
+    .meta({ description: "IANA name; default UTC", example: "Europe/Berlin" }),
+  settings: Settings.partial().optional(),
+});
+
+export const ProjectBody = z
+  .object({
+    id: z.uuid(),
+    tenantId: z.uuid(),
+    name: z.string(),
+    description: z.string().nullable(),
+    timezone: z.string(),
+    settings: Settings,
+    sandboxProjectId: z
+      .uuid()
+      .nullable()
+      .meta({ description: "Where test keys act; created with the first of them" }),
+    sandboxOf: z.uuid().nullable().meta({ description: "Set on a sandbox: the project it belongs to" }),
+    createdAt: z.iso.datetime(),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "Project" });
+
+const ProjectParams = z.object({ projectId: z.string() });
+
+/** "none": the project is what is read or changed here, not where the operation takes place. */
+const common = { tag: "Projects", project: "none" } as const;
+
+export const projectRoutes = [
+  route({
+    ...common,
+    method: "get",
+    path: "/projects",
+    id: "listProjects",
+    summary: "List projects",
+    description: "Newest first, without sandboxes. An API key sees its own project.",
+    access: { scope: "projects:read", roles: EVERY_ROLE },
+    query: PageQuery,
+    response: pageBody(ProjectBody),
+    run: (app, { caller, query }) =>
+      app.transact((work) => {
+        const tenantId = tenantOf(caller);
+        return listProjects(
+          work,
+          caller.kind === "key" ? { tenantId, onlyId: caller.ownerProjectId } : { tenantId },
+          query,
+        );
+      }),
+  }),
+  route({
+    ...common,
+    method: "post",
+    path: "/projects",
+    id: "createProject",
+    summary: "Create a project",
+    access: { roles: ADMINS },
+    body: ProjectFields,
+    status: 201,
+    response: ProjectBody,
+    run: (app, { caller, body }) =>
+      app.transact(async (work) => showProject(work, await createProject(work, tenantOf(caller), body))),
+  }),
+  route({
+    ...common,
+    method: "get",
+    path: "/projects/{projectId}",
+    id: "getProject",
+    summary: "Get a project",
+    description: "An API key may read its own project and, a test key, its sandbox.",
+    access: { scope: "projects:read", roles: EVERY_ROLE },
+    params: ProjectParams,
+    response: ProjectBody,
+    run: (app, { caller, params }) =>
+      app.transact(async (work) => {
+        if (!isProjectOf(caller, params.projectId)) throw notFound("Project");
+        return showProject(work, await getProject(work, tenantOf(caller), params.projectId));
+      }),
+  }),
+  route({
+    ...common,
+    method: "patch",
+    path: "/projects/{projectId}",
+    id: "updateProject",
+    summary: "Change a project",
+    description: "Changes what is given; `description: null` clears. Of `settings`, too, only what is given.",
+    access: { roles: ADMINS },
+    params: ProjectParams,
+    body: ProjectFields.partial(),
+    response: ProjectBody,
+    run: (app, { caller, params, body }) =>
+      app.transact(async (work) =>
+        showProject(work, await updateProject(work, tenantOf(caller), params.projectId, body)),
+      ),
+  }),
+  route({
+    ...common,
+    method: "delete",
+    path: "/projects/{projectId}",
+    id: "deleteProject",
+    summary: "Delete a project",
+    description: "With its sandbox. Its API keys stop working within 5 seconds.",
+    access: { roles: ADMINS },
+    params: ProjectParams,
+    response: z.object({ deleted: z.literal(true) }),
+    run: (app, { caller, params }) =>
+      app.transact(async (work) => {
+        await deleteProject(work, tenantOf(caller), params.projectId);
+        return { deleted: true as const };
+      }),
+  }),
+];

@@ -1,0 +1,84 @@
+import type { z } from "zod";
+import type { App } from "../app.ts";
+import type { Access } from "../domain/access.ts";
+import type { Caller } from "../domain/caller.ts";
+import type { ErrorCode } from "../domain/errors.ts";
+
+type Shape = z.ZodType;
+type Out<S> = S extends Shape ? z.output<S> : undefined;
+
+/**
+ * Where an operation's project comes from. "none": the operation has no project. "path": `{projectId}` in the path.
+ * "caller": the key's project; for a console user `X-Project-ID`, else `projectId` in the query, else the tenant's only
+ * project, else 400. "optional": as "caller", but "" where that is a 400 for want of a name.
+ */
+export type ProjectSource = "none" | "path" | "caller" | "optional";
+
+export type RouteContext<P, Q, B> = {
+  caller: Caller;
+  /** Checked to be the caller's own; "" when the route's `project` is "none". */
+  projectId: string;
+  params: P;
+  query: Q;
+  body: B;
+  requestId: string;
+  ip: string;
+};
+
+/** Gives a status other than the route's own, or headers. */
+export class Reply<T> {
+  readonly status: 200 | 201;
+  readonly body: T;
+  readonly headers: Record<string, string>;
+  constructor(status: 200 | 201, body: T, headers: Record<string, string> = {}) {
+    this.status = status;
+    this.body = body;
+    this.headers = headers;
+  }
+}
+
+export type Route<
+  P extends Shape | undefined,
+  Q extends Shape | undefined,
+  B extends Shape | undefined,
+  R extends Shape,
+> = {
+  method: "get" | "post" | "put" | "patch" | "delete";
+  /** With `{name}` for parameters, without a prefix: `/players/{playerId}`. */
+  path: string;
+  /** The OpenAPI operationId, unique. */
+  id: string;
+  tag: string;
+  summary: string;
+  description?: string;
+  access: Access;
+  project: ProjectSource;
+  params?: P;
+  query?: Q;
+  body?: B;
+  /** Bytes; default BODY_LIMIT. */
+  bodyLimit?: number;
+  /** Judges the body's hostile values (NUL, `__proto__`, depth) item by item itself; else one refuses the whole body. */
+  itemised?: boolean;
+  /** The status when `run` answers with a plain value; default 200. */
+  status?: 200 | 201;
+  /** Also answers with this status through Reply (an upsert answers both). */
+  otherStatus?: 200 | 201;
+  /** Error codes that it may answer besides those that every operation has (USUAL_ERRORS in openapi.ts). */
+  errors?: readonly ErrorCode[];
+  response: R;
+  run(app: App, context: RouteContext<Out<P>, Out<Q>, Out<B>>): Promise<z.input<R> | Reply<z.input<R>>>;
+};
+
+// oxlint-disable-next-line typescript/no-explicit-any -- the list holds routes of every shape
+export type AnyRoute = Route<any, any, any, any>;
+
+/** An operation: checked here, served by server.ts, described by openapi.ts. */
+export const route = <
+  R extends Shape,
+  P extends Shape | undefined = undefined,
+  Q extends Shape | undefined = undefined,
+  B extends Shape | undefined = undefined,
+>(
+  definition: Route<P, Q, B, R>,
+): AnyRoute => definition;

@@ -1,0 +1,90 @@
+import express, { type ErrorRequestHandler, type RequestHandler, Router } from "express";
+import type { App } from "../app.ts";
+import { DomainError, notFound } from "../domain/errors.ts";
+import { asDomainError, internalError, sendError } from "./errors.ts";
+import { nameRequest, observe } from "./observe.ts";
+import { operation } from "./operation.ts";
+import type { AnyRoute } from "./route.ts";
+import { bySpecificity, checkRoutes, expressPath, pathPattern } from "./route-list.ts";
+import { systemRouter } from "./system.ts";
+
+/** Clients may write a path with one of these, or with none; the documentation shows the first. */
+const PREFIXES = ["/api/v1", "/v1"];
+
+/** NUL decodes to text that no database takes, so it is refused before anything reads the address. */
+const refuseNul: RequestHandler = (request, _response, next) => {
+  if (request.url.includes("%00"))
+    throw new DomainError("VALIDATION_ERROR", "The address holds a NUL character");
+  next();
+};
+
+/** 405 where another method would be served, else nothing. */
+const refuseMethod = (routes: readonly AnyRoute[]): RequestHandler => {
+  const patterns = routes.map(({ path, method }) => ({
+    pattern: pathPattern(path),
+    method: method.toUpperCase(),
+  }));
+  return (request, response, next) => {
+    const methods = patterns.filter(({ pattern }) => pattern.test(request.path)).map(({ method }) => method);
+    if (methods.length === 0) return next();
+    const allowed = [
+      ...new Set(methods.flatMap((method) => (method === "GET" ? ["GET", "HEAD"] : [method]))),
+    ].join(", ");
+    response.set("Allow", allowed);
+    throw new DomainError("METHOD_NOT_ALLOWED", `This address answers ${allowed}`);
+  };
+};
+
+const operations = (app: App, routes: readonly AnyRoute[]): Router => {
+  const router = Router({ caseSensitive: true });
+  for (const route of routes.toSorted(bySpecificity)) {
+    router[route.method](expressPath(route.path), operation(app, route));
+  }
+  router.use(refuseMethod(routes));
+  return router;
+};
+
+/** A bug, or a part of this service that failed; what operations refuse on purpose is no fault. */
+const isFault = (error: unknown, known: DomainError | undefined): boolean =>
+  known === undefined || (known.status >= 500 && known !== error);
+
+/** The last resort: every error of a request ends here, becomes an answer, and never leaves. */
+const answerError =
+  (app: App): ErrorRequestHandler =>
+  (error: unknown, request, response, _next) => {
+    try {
+      const known = asDomainError(error);
+      const { requestId, route } = response.locals;
+      if (isFault(error, known)) {
+        app.log.error({ err: error, requestId, method: request.method, route }, "request failed");
+      }
+      sendError(response, known ?? internalError(), app.clock());
+    } catch (failure) {
+      app.log.error({ err: failure, cause: error }, "an error could not be answered");
+      response.destroy();
+    }
+  };
+
+/**
+ * The Express application: `routes` under `/api/v1`, `/v1` and no prefix, the pages for operators, the description at
+ * /openapi.json and /docs. Every answer that is not a success has the body of errors.ts.
+ */
+export const createHttp = (app: App, routes: readonly AnyRoute[]): express.Express => {
+  checkRoutes(routes);
+  const http = express();
+  http.disable("x-powered-by");
+  http.disable("etag");
+  http.enable("case sensitive routing");
+  const { trustedProxies } = app.config;
+  http.set("trust proxy", trustedProxies.length === 0 ? false : [...trustedProxies]);
+  http.use(nameRequest, observe(app), refuseNul);
+  http.use(systemRouter(app, routes));
+  const api = operations(app, routes);
+  http.use(PREFIXES, api);
+  http.use(api);
+  http.use(() => {
+    throw notFound("Page");
+  });
+  http.use(answerError(app));
+  return http;
+};

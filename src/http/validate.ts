@@ -1,0 +1,45 @@
+import type { z } from "zod";
+import { DomainError } from "../domain/errors.ts";
+import { validationError } from "./errors.ts";
+import type { AnyRoute } from "./route.ts";
+
+/** The field names of an object schema, seen through refinements, transforms and `lazy`. */
+export const fieldsOf = (schema: z.ZodType | undefined): string[] => {
+  const def = schema?._zod.def as
+    | { type: string; shape?: object; in?: z.ZodType; getter?: () => z.ZodType }
+    | undefined;
+  if (def?.type === "object") return Object.keys(def.shape ?? {});
+  if (def?.type === "pipe") return fieldsOf(def.in);
+  if (def?.type === "lazy") return fieldsOf(def.getter?.());
+  return [];
+};
+
+const parse = async (schema: z.ZodType | undefined, value: unknown, root: string): Promise<unknown> => {
+  if (schema === undefined) return undefined;
+  const result = await schema.safeParseAsync(value);
+  if (!result.success) throw validationError(result.error, root);
+  return result.data;
+};
+
+/** Makes the checker of a route's query: unlike unknown fields of a body, unknown parameters are refused. */
+export const queryChecker = (route: AnyRoute) => {
+  const known = new Set(fieldsOf(route.query));
+  // Says which project, for a caller that has several; read before this check.
+  const tolerated = route.project === "caller" && !known.has("projectId") ? "projectId" : undefined;
+  return async (query: Record<string, unknown>): Promise<unknown> => {
+    const unknown = Object.keys(query).filter((name) => !known.has(name) && name !== tolerated);
+    if (unknown.length > 0) {
+      const details = unknown.map((field) => ({ field, message: "is not a parameter of this operation" }));
+      throw new DomainError("VALIDATION_ERROR", `${unknown[0]}: is not a parameter of this operation`, {
+        details,
+      });
+    }
+    return parse(route.query, query, "query");
+  };
+};
+
+export const parseParams = (route: AnyRoute, params: unknown): Promise<unknown> =>
+  parse(route.params, params, "path");
+
+export const parseBody = (route: AnyRoute, body: unknown): Promise<unknown> =>
+  parse(route.body, body, "body");

@@ -1,0 +1,22 @@
+import type { App } from "../app.ts";
+
+/**
+ * A job is a hint to look at `key`; the work itself is rows. Losing every hint costs only latency, because `everyMs`
+ * looks again, and every run may happen twice.
+ */
+export type Job = {
+  name: string;
+  /** Runs at the same time in one process; runs for one key never overlap in one process. */
+  concurrency: number;
+  /** When set, the job also runs on this interval with the key `*`, once over all processes. */
+  everyMs?: number;
+  run(app: App, key: string): Promise<void>;
+};
+
+/** The doorbell. `wake` coalesces: many wakes of one key while it runs become one more run. */
+export type Queue = {
+  wake(job: string, key: string): void;
+  start(app: App, jobs: readonly Job[]): Promise<void>;
+  /** Takes no new work and waits for the work in hand. */
+  close(): Promise<void>;
+};

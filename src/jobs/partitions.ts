@@ -1,0 +1,10 @@
+import { ensurePartitions } from "../domain/tracking/partitions.ts";
+import type { Job } from "./job.ts";
+
+/** Keeps the partitions of tracked events ahead of time. */
+export const partitions: Job = {
+  name: "partitions",
+  concurrency: 1,
+  everyMs: 3_600_000,
+  run: (app) => app.transact(ensurePartitions),
+};

@@ -1,0 +1,67 @@
+import { pino, type DestinationStream, type Logger } from "pino";
+import type { Config } from "./config.ts";
+
+const CENSOR = "[redacted]";
+const DEPTH_MAX = 6;
+const SECRET_NAME =
+  /^(authorization|cookie|set-cookie|key|.*(password|secret|token|api-?key|pepper|private-?key)s?)$/i;
+/** API keys (all but what shows in their `prefix`), JWTs and bearer values, wherever they stand in a line. */
+const SECRET_TEXT =
+  /(svc_(?:live|test)_[0-9A-Za-z]{8})[0-9A-Za-z]+|\beyJ[\w-]+\.[\w-]+\.[\w-]+|(Bearer )[\w.~+/=-]+/g;
+
+/** The same value with everything under a secret name censored. Errors and other class instances stay as they are. */
+const censor = (value: unknown, depth = 0): unknown => {
+  if (typeof value !== "object" || value === null) return value;
+  if (depth >= DEPTH_MAX) return "[deep]";
+  if (Array.isArray(value)) return value.map((item) => censor(item, depth + 1));
+  const prototype: unknown = Object.getPrototypeOf(value);
+  if (prototype !== Object.prototype && prototype !== null) return value;
+  const clean = Object.entries(value).map(([name, item]) => [
+    name,
+    SECRET_NAME.test(name) ? CENSOR : censor(item, depth + 1),
+  ]);
+  return Object.fromEntries(clean);
+};
+
+const censorText = (line: string): string =>
+  line.replace(SECRET_TEXT, (_all, prefix?: string, bearer?: string) => `${prefix ?? bearer ?? ""}${CENSOR}`);
+
+/** One line for people: time, level, message, then the rest as name=value; a stack below. */
+export const prettyLine = (json: string): string => {
+  const line = JSON.parse(json) as Record<string, unknown> & { level: string; msg?: string; time: string };
+  const { level, msg = "", err, pid: _pid, time, ...rest } = line;
+  const fields = Object.entries(rest).map(
+    ([name, value]) => ` ${name}=${typeof value === "string" ? value : JSON.stringify(value)}`,
+  );
+  const stack = (err as { stack?: string } | undefined)?.stack;
+  const head = `${time.slice(11, 23)} ${level.toUpperCase().padEnd(5)} ${msg}`;
+  return `${head}${fields.join("")}\n${stack === undefined ? "" : `${stack}\n`}`;
+};
+
+/** Where lines go when nothing else is asked for: for people on a terminal, else JSON, one object a line. */
+const standardOutput = (): DestinationStream => {
+  const out = pino.destination({ fd: 1, sync: true });
+  return process.stdout.isTTY ? { write: (line) => void out.write(prettyLine(line)) } : out;
+};
+
+/**
+ * The log of a process. No credential leaves through it: what stands under a secret name is censored at any depth, and
+ * so is text that looks like an API key, a JWT or a bearer value. `log.child({ requestId })` marks one request.
+ */
+export const createLog = (
+  config: Pick<Config, "logLevel">,
+  output: DestinationStream = standardOutput(),
+): Logger =>
+  pino(
+    {
+      level: config.logLevel,
+      base: { pid: process.pid },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      formatters: {
+        level: (label) => ({ level: label }),
+        log: (fields) => censor(fields) as Record<string, unknown>,
+      },
+      serializers: { err: (error: unknown) => censor({ ...pino.stdSerializers.err(error as Error) }) },
+    },
+    { write: (line) => output.write(censorText(line)) },
+  );

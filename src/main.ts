@@ -1,0 +1,63 @@
+import { Command } from "commander";
+import { VERSION } from "./version.ts";
+
+/** Ends the process if stopping takes longer than this, in ms. */
+const STOP_MAX_MS = 30_000;
+
+const program = new Command("laurel")
+  .description("Multi-tenant gamification backend and realtime game server")
+  .version(VERSION)
+  .showHelpAfterError();
+
+program
+  .command("serve", { isDefault: true })
+  .description("start the server in the roles of ROLES")
+  .action(() => run(["web", "worker"]));
+program
+  .command("worker")
+  .description("start the worker role only")
+  .action(() => run(["worker"]));
+
+// Commands load what they need: an import of a file does not load the server.
+const { addMigrateCommand } = await import("./cli/migrate.ts");
+const { addImportCommand } = await import("./cli/import.ts");
+const { addDoctorCommand } = await import("./cli/doctor.ts");
+const { addOpenapiCommand } = await import("./cli/openapi.ts");
+addMigrateCommand(program);
+addImportCommand(program);
+addDoctorCommand(program);
+addOpenapiCommand(program);
+
+await program.parseAsync();
+
+async function run(allowed: ("web" | "worker")[]): Promise<void> {
+  const { loadConfig } = await import("./config.ts");
+  const { createLog } = await import("./log.ts");
+  const { startServer } = await import("./cli/serve.ts");
+  const { announce } = await import("./cli/announce.ts");
+  const startedMs = performance.now();
+  const loaded = await loadConfig().catch(fail);
+  const config = { ...loaded, roles: new Set(allowed.filter((role) => loaded.roles.has(role))) };
+  const log = createLog(config);
+  // A stray rejection must not end a process that holds rooms; it is a bug, and the log says so.
+  process.on("unhandledRejection", (err) => log.error({ err }, "unhandled rejection"));
+  const running = await startServer(config, log).catch(fail);
+
+  let isStopping = false;
+  const stop = async (signal: string) => {
+    if (isStopping) return;
+    isStopping = true;
+    log.info({ signal }, "stopping");
+    setTimeout(() => process.exit(1), STOP_MAX_MS).unref();
+    await running.stop().catch((err: unknown) => log.error({ err }, "stopping failed"));
+    process.exit(0);
+  };
+  for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop(signal));
+  await announce(running, config, performance.now() - startedMs).catch((err: unknown) => log.error({ err }, "demo failed"));
+  process.send?.("ready");
+}
+
+function fail(error: unknown): never {
+  console.error(error instanceof Error ? error.message : error);
+  process.exit(1);
+}

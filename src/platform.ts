@@ -1,0 +1,133 @@
+import { join } from "node:path";
+import type { MatchMakerDriver, Presence } from "@colyseus/core";
+import type { Logger } from "pino";
+import type { Config } from "./config.ts";
+import { createMemoryRanks } from "./domain/leaderboards/memory-ranks.ts";
+import type { EntrySource, RankStore } from "./domain/leaderboards/ranks.ts";
+import type { Topics } from "./domain/topics.ts";
+import type { Queue } from "./jobs/job.ts";
+import { createBullQueue, createLocalQueue } from "./jobs/queue.ts";
+import { lockDataDir } from "./platform/data-lock.ts";
+import { type Database, openEmbeddedDatabase, openPostgres } from "./platform/database.ts";
+
+/** How much one transaction takes on, by engine. */
+export type Limits = {
+  /** Events of one project in one claim. */
+  claimEvents: number;
+  /** Events in one ingest transaction and rows in one of its statements. */
+  ingestEvents: number;
+  ingestRows: number;
+  ingestConcurrency: number;
+  /** Lets the sockets breathe between transactions of an engine that blocks the process. */
+  pause?: () => Promise<void>;
+};
+
+export type Dependency = { name: string; check: () => Promise<void> };
+
+/** What the two modes differ in; nothing else asks for the mode. */
+export type Platform = {
+  database: Database;
+  presence: Presence;
+  driver: MatchMakerDriver;
+  topics: Topics;
+  queue: Queue;
+  ranks(source: EntrySource): RankStore;
+  limits: Limits;
+  dependencies: readonly Dependency[];
+  close(): Promise<void>;
+};
+
+export type PlatformOptions = {
+  /** Embedded mode without a data directory: what it holds ends with the process. */
+  inMemory?: boolean;
+};
+
+/** Opens what a process stands on. @throws Error that says which part cannot be had and what to do */
+export const openPlatform = (config: Config, log: Logger, options: PlatformOptions = {}): Promise<Platform> =>
+  config.mode === "embedded" ? openEmbedded(config, log, options) : openCluster(config, log);
+
+const openEmbedded = async (config: Config, log: Logger, { inMemory = false }: PlatformOptions): Promise<Platform> => {
+  const { LocalDriver, LocalPresence } = await import("@colyseus/core");
+  const unlock = inMemory ? async () => undefined : await lockDataDir(config.dataDir);
+  const database = await openEmbeddedDatabase(inMemory ? "memory://" : join(config.dataDir, "pglite"));
+  const presence = new LocalPresence();
+  // Two macrotasks: one for the sockets to be read, one for their requests to join the next transaction.
+  const pause = () => new Promise<void>((resolve) => void setImmediate(() => setImmediate(resolve)));
+  return {
+    database,
+    presence,
+    driver: new LocalDriver(),
+    topics: topicsOver(presence, "", log),
+    queue: createLocalQueue(),
+    ranks: createMemoryRanks,
+    limits: { claimEvents: 100, ingestEvents: 1_000, ingestRows: 200, ingestConcurrency: 1, pause },
+    dependencies: [{ name: "database", check: () => database.ping() }],
+    close: async () => {
+      await database.close();
+      await unlock();
+    },
+  };
+};
+
+const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
+  const { Redis } = await import("ioredis");
+  const { RedisPresence } = await import("@colyseus/redis-presence");
+  const { IndexedRedisDriver } = await import("./platform/redis-driver.ts");
+  const { createRedisRanks } = await import("./platform/redis-ranks.ts");
+  const { databaseUrl = "", redisUrl = "", redisNamespace: namespace } = config;
+  const connect = () => {
+    // Answers fail fast while Redis is away instead of piling up; the connection itself comes back by itself.
+    const redis = new Redis(redisUrl, { maxRetriesPerRequest: 2, commandTimeout: 1_500 });
+    redis.on("error", (err) => log.warn({ err }, "Redis does not answer"));
+    return redis;
+  };
+  const database = await openPostgres(databaseUrl, config.databasePoolMax);
+  const redis = connect();
+  const presence = new RedisPresence(connect());
+  const queue = createBullQueue({ redisUrl, prefix: `${namespace}:bull`, log });
+  return {
+    database,
+    presence,
+    driver: new IndexedRedisDriver(connect(), { namespace }),
+    topics: topicsOver(presence, `${namespace}:`, log),
+    queue,
+    ranks: (source) => createRedisRanks(redis, namespace, source),
+    limits: { claimEvents: 500, ingestEvents: 2_000, ingestRows: 2_000, ingestConcurrency: 3 },
+    dependencies: [
+      { name: "database", check: () => database.ping() },
+      { name: "redis", check: async () => void (await redis.ping()) },
+    ],
+    close: async () => {
+      await database.close();
+      presence.shutdown();
+      redis.disconnect();
+    },
+  };
+};
+
+/** Topics over a presence: a listener that throws is logged, a publish that fails is lost. */
+const topicsOver = (presence: Presence, prefix: string, log: Logger): Topics => ({
+  publish: (topic, message) => {
+    const failed = (err: unknown) => log.warn({ err, topic }, "publish failed; readers will ask the database");
+    try {
+      Promise.resolve(presence.publish(prefix + topic, message)).catch(failed);
+    } catch (err) {
+      failed(err);
+    }
+  },
+  subscribe: async (topic, listener) => {
+    const guarded = (message: unknown) => {
+      try {
+        listener(message as never);
+      } catch (err) {
+        log.error({ err, topic }, "a listener threw");
+      }
+    };
+    await presence.subscribe(prefix + topic, guarded);
+    return () => {
+      Promise.resolve(presence.unsubscribe(prefix + topic, guarded)).catch((err: unknown) =>
+        log.warn({ err, topic }, "unsubscribe failed"),
+      );
+    };
+  },
+});

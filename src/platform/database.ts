@@ -1,0 +1,74 @@
+import type { SqlEntityManager } from "@mikro-orm/sql";
+import { Migrator } from "@mikro-orm/migrations";
+import { sql } from "kysely";
+import { entities } from "../domain/entities.ts";
+import { migrations } from "../domain/migrations/list.ts";
+
+export type MigrationState = { name: string; isApplied: boolean };
+
+export type Database = {
+  em: SqlEntityManager;
+  /** Applies what is pending; starts at the same time wait for one another. */
+  migrateUp(): Promise<string[]>;
+  /** Takes the newest migration back. */
+  migrateDown(): Promise<string[]>;
+  migrationStates(): Promise<MigrationState[]>;
+  /** Throws when the database does not answer. */
+  ping(): Promise<void>;
+  close(): Promise<void>;
+};
+
+/** Advisory lock held while migrations run. */
+const MIGRATION_LOCK = 7_740;
+/** A statement that takes longer is a mistake, in ms. */
+const STATEMENT_TIMEOUT_MS = 30_000;
+
+const common = {
+  entities,
+  extensions: [Migrator],
+  migrations: { migrationsList: migrations, snapshot: false, transactional: true, silent: true },
+  discovery: { warnWhenNoEntities: false },
+};
+
+/** @param dataDir where PGlite keeps its files, or `memory://` */
+export const openEmbeddedDatabase = async (dataDir: string): Promise<Database> => {
+  const { MikroORM } = await import("@mikro-orm/pglite");
+  const orm = await MikroORM.init({ ...common, dbName: dataDir });
+  return databaseOf(orm as unknown as Orm, (run) => run());
+};
+
+export const openPostgres = async (url: string, poolMax: number): Promise<Database> => {
+  const { MikroORM } = await import("@mikro-orm/postgresql");
+  const orm = await MikroORM.init({
+    ...common,
+    clientUrl: url,
+    pool: { min: 0, max: poolMax },
+    driverOptions: { connectionTimeoutMillis: 5_000, statement_timeout: STATEMENT_TIMEOUT_MS },
+  });
+  const em = orm.em as unknown as SqlEntityManager;
+  // The lock lives on a connection of its own: the migrator opens its own transactions.
+  return databaseOf(orm as unknown as Orm, (run) =>
+    em.fork().transactional(async (tx) => {
+      await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`.execute((tx as SqlEntityManager).getKysely());
+      return run();
+    }),
+  );
+};
+
+type Orm = {
+  em: SqlEntityManager;
+  migrator: Pick<Migrator, "up" | "down" | "getPending" | "getExecuted">;
+  close(): Promise<void>;
+};
+
+const databaseOf = (orm: Orm, alone: <T>(run: () => Promise<T>) => Promise<T>): Database => ({
+  em: orm.em,
+  migrateUp: () => alone(async () => (await orm.migrator.up()).map(({ name }) => name)),
+  migrateDown: () => alone(async () => (await orm.migrator.down()).map(({ name }) => name)),
+  migrationStates: async () => {
+    const executed = new Set((await orm.migrator.getExecuted()).map(({ name }) => name));
+    return migrations.map(({ name }) => ({ name, isApplied: executed.has(name) }));
+  },
+  ping: async () => void (await sql`select 1`.execute(orm.em.fork().getKysely())),
+  close: () => orm.close(),
+});

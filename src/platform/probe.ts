@@ -1,0 +1,140 @@
+import { Redis } from "ioredis";
+import { type Kysely, sql } from "kysely";
+import { migrations } from "../domain/migrations/list.ts";
+import { openPostgres } from "./database.ts";
+
+/** How long a service may take to answer a probe, in ms. */
+const PROBE_TIMEOUT_MS = 5_000;
+
+export type PostgresProbe = {
+  /** Such as "15.10". */
+  version: string;
+  major: number;
+  /** True on a standby, which takes no writes. */
+  isReadOnly: boolean;
+  maxConnections: number;
+  /** How far its clock is ahead of ours, in ms; exact to half of the round trip. */
+  clockAheadMs: number;
+  /** Names of migrations that have not been applied. */
+  pendingMigrations: string[];
+  /** Settings under which an acknowledged commit may be lost. */
+  unsafeSettings: string[];
+};
+
+/** Looks at a PostgreSQL server and changes nothing. @throws when it cannot be reached or refuses */
+export const probePostgres = async (url: string): Promise<PostgresProbe> => {
+  const database = await openPostgres(url, 1);
+  try {
+    return await within(readPostgres(database.em.fork().getKysely() as unknown as Kysely<unknown>));
+  } finally {
+    await database.close();
+  }
+};
+
+type ServerRow = {
+  version: string;
+  number: number;
+  is_standby: boolean;
+  max_connections: number;
+  clock_ms: string;
+  has_migrations: boolean;
+  fsync: string;
+  synchronous_commit: string;
+  full_page_writes: string;
+};
+
+const readPostgres = async (db: Kysely<unknown>): Promise<PostgresProbe> => {
+  // Opens the connection, so that the next round trip measures nothing else.
+  await sql`select 1`.execute(db);
+  const sentMs = Date.now();
+  const { rows } = await sql<ServerRow>`
+    select current_setting('server_version') as version, current_setting('server_version_num')::int as number,
+      pg_is_in_recovery() as is_standby, current_setting('max_connections')::int as max_connections,
+      (extract(epoch from clock_timestamp()) * 1000)::bigint as clock_ms,
+      to_regclass('mikro_orm_migrations') is not null as has_migrations,
+      current_setting('fsync') as fsync, current_setting('synchronous_commit') as synchronous_commit,
+      current_setting('full_page_writes') as full_page_writes`.execute(db);
+  const receivedMs = Date.now();
+  const row = rows[0]!;
+  const applied = row.has_migrations
+    ? (await sql<{ name: string }>`select name from mikro_orm_migrations`.execute(db)).rows
+    : [];
+  const names = new Set(applied.map(({ name }) => name));
+  const settings = {
+    fsync: row.fsync,
+    synchronous_commit: row.synchronous_commit,
+    full_page_writes: row.full_page_writes,
+  };
+  return {
+    version: row.version.split(" ")[0]!,
+    major: Math.floor(row.number / 10_000),
+    isReadOnly: row.is_standby,
+    maxConnections: row.max_connections,
+    clockAheadMs: Number(row.clock_ms) - (sentMs + receivedMs) / 2,
+    pendingMigrations: migrations.map(({ name }) => name).filter((name) => !names.has(name)),
+    unsafeSettings: Object.entries(settings)
+      .filter(([, value]) => value === "off")
+      .map(([name]) => name),
+  };
+};
+
+export type RedisProbe = {
+  version: string;
+  major: number;
+  maxMemoryBytes: number;
+  /** What it drops when memory is full; "noeviction" drops nothing. */
+  maxMemoryPolicy: string;
+  isAppendOnly: boolean;
+  /** False when it failed to save to disk, after which it refuses writes by default. */
+  lastSaveSucceeded: boolean;
+  isReplica: boolean;
+};
+
+/** Looks at a Redis server and changes nothing. @throws when it cannot be reached or refuses */
+export const probeRedis = async (url: string): Promise<RedisProbe> => {
+  const redis = new Redis(url, {
+    lazyConnect: true,
+    connectTimeout: PROBE_TIMEOUT_MS,
+    retryStrategy: () => null,
+    maxRetriesPerRequest: 0,
+    enableOfflineQueue: false,
+  });
+  let failure: Error | undefined;
+  redis.on("error", (error) => (failure = error));
+  try {
+    await redis.connect();
+    const info = readInfo(await within(redis.info()));
+    const version = info.get("redis_version") ?? "unknown";
+    return {
+      version,
+      major: Number.parseInt(version, 10) || 0,
+      maxMemoryBytes: Number(info.get("maxmemory") ?? 0),
+      maxMemoryPolicy: info.get("maxmemory_policy") ?? "unknown",
+      isAppendOnly: info.get("aof_enabled") === "1",
+      lastSaveSucceeded: info.get("rdb_last_bgsave_status") !== "err",
+      isReplica: info.get("role") === "slave",
+    };
+  } catch (error) {
+    // The event names the cause; the rejection says only that the connection is closed.
+    throw failure ?? error;
+  } finally {
+    redis.disconnect();
+  }
+};
+
+const readInfo = (text: string): Map<string, string> => {
+  const pairs = text.split(/\r?\n/).filter((line) => line.includes(":"));
+  return new Map(pairs.map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1)]));
+};
+
+const within = async <T>(answer: Promise<T>): Promise<T> => {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${PROBE_TIMEOUT_MS} ms`)), PROBE_TIMEOUT_MS);
+  });
+  try {
+    return await Promise.race([answer, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+};

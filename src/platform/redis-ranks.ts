@@ -1,0 +1,176 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Redis } from "ioredis";
+import { v7 } from "uuid";
+import { DomainError } from "../domain/errors.ts";
+import type { EntryChange } from "../domain/events.ts";
+import type {
+  EntrySource,
+  PeriodRef,
+  Ranked,
+  RankPage,
+  RankStore,
+  Ties,
+} from "../domain/leaderboards/ranks.ts";
+import { numberStandings } from "../domain/leaderboards/standings.ts";
+import { ABANDON, APPLY, BEGIN, DROP, LOAD, READ, SWITCH } from "./redis-ranks-lua.ts";
+
+/** Entries in one script call: under 2 ms, so that nobody waits for it. */
+const CHUNK = 200;
+/** A build that writes no page for this long has died; another may begin. */
+const LEASE_MS = 15_000;
+/** How long a rebuild waits for one that is under way, and how often it looks. */
+const REBUILD_WAIT_MS = 60_000;
+const REBUILD_POLL_MS = 50;
+
+/**
+ * Ties may be negative; in a member they are shifted by this, so that 14 hex digits sort as the numbers do.
+ */
+const TIE_OFFSET = 2n ** 55n;
+
+const hexOf = (tie: number): string => (BigInt(tie) + TIE_OFFSET).toString(16).padStart(14, "0");
+const tieOf = (hex: string): number => Number(BigInt(`0x${hex}`) - TIE_OFFSET);
+
+const SCRIPTS = { APPLY, BEGIN, LOAD, SWITCH, ABANDON, DROP, READ };
+type ScriptName = keyof typeof SCRIPTS;
+type Run = (script: ScriptName, key: string, ...args: (string | number)[]) => Promise<unknown>;
+
+type Period = Pick<PeriodRef, "projectId" | "periodId">;
+type Read = { ties: Ties; offset: number; limit: number; playerId: string };
+
+/**
+ * The rank index in Redis, for any number of processes. A period has a generation that serves reads and,
+ * while it is rebuilt, one more; an applied entry goes to both in one script. A build sets the pointer to
+ * its generation before it reads the database, so that an entry which it does not read is one that is
+ * applied to it; versions make the order of the two irrelevant. Where there is no generation, applying does
+ * nothing: the entry was committed before it got here, and every build from now on reads it.
+ */
+export const createRedisRanks = (redis: Redis, namespace: string, source: EntrySource): RankStore => {
+  const run = scriptRunner(redis);
+  const keyOf = ({ projectId, periodId }: Period): string =>
+    `{${namespace}:rank:${projectId}:${periodId}}:cur`;
+  /** Builds by this process: its readers share one. */
+  const building = new Map<string, Promise<boolean>>();
+
+  const build = (ref: PeriodRef): Promise<boolean> => {
+    const key = keyOf(ref);
+    const promise = buildGeneration(run, key, { ref, source }).finally(() => void building.delete(key));
+    building.set(key, promise);
+    return promise;
+  };
+
+  const read = async (ref: PeriodRef, query: Omit<Read, "ties">): Promise<RankPage | undefined> => {
+    const attempt = () => readGeneration(run, keyOf(ref), { ...query, ties: ref.ties });
+    const first = await attempt();
+    if (first !== "ABSENT") return first;
+    const isBuilt = await (building.get(keyOf(ref)) ?? build(ref));
+    const second = isBuilt ? await attempt() : "ABSENT";
+    if (second === "ABSENT") throw beingBuilt();
+    return second;
+  };
+
+  const rebuild = async (ref: PeriodRef): Promise<void> => {
+    const until = Date.now() + REBUILD_WAIT_MS;
+    // One that is under way may have read past what the caller wants to see: wait, then build.
+    while (building.has(keyOf(ref)) || !(await build(ref))) {
+      if (Date.now() > until) throw beingBuilt();
+      await delay(REBUILD_POLL_MS);
+    }
+  };
+
+  return {
+    apply: async (projectId, periodId, entries) => {
+      for (const chunk of chunksOf(entries))
+        await run("APPLY", keyOf({ projectId, periodId }), ...argsOf(chunk));
+    },
+    page: async (ref, offset, limit) => (await read(ref, { offset, limit, playerId: "" }))!,
+    around: (ref, playerId, limit) => read(ref, { offset: 0, limit, playerId }),
+    standing: async (ref, playerId) => (await read(ref, { offset: 0, limit: 0, playerId }))?.standings[0],
+    rebuild,
+    drop: async (projectId, periodId) => void (await run("DROP", keyOf({ projectId, periodId }))),
+  };
+};
+
+const beingBuilt = () =>
+  new DomainError("SERVICE_UNAVAILABLE", "the leaderboard is being built", { retryAfterSeconds: 1 });
+
+/** Runs scripts by their digest, and by their text where Redis has lost it. */
+const scriptRunner = (redis: Redis): Run => {
+  type Command = (key: string, ...args: (string | number)[]) => Promise<unknown>;
+  const commands = {} as Record<ScriptName, Command>;
+  for (const [name, lua] of Object.entries(SCRIPTS)) {
+    const command = `laurelRanks${name}`;
+    redis.defineCommand(command, { numberOfKeys: 1, lua });
+    const call = (redis as unknown as Record<string, Command>)[command]!;
+    commands[name as ScriptName] = call.bind(redis);
+  }
+  return async (script, key, ...args) => {
+    try {
+      return await commands[script](key, ...args);
+    } catch (error) {
+      // A reply is a bug in a script; everything else is Redis being away.
+      if (error instanceof Error && error.name === "ReplyError") throw error;
+      throw new DomainError("SERVICE_UNAVAILABLE", "rankings are not available", { retryAfterSeconds: 1 });
+    }
+  };
+};
+
+const argsOf = (entries: readonly EntryChange[]): (string | number)[] =>
+  entries.flatMap(([playerId, rankScore, rankTie, version]) => [
+    playerId,
+    rankScore,
+    hexOf(rankTie),
+    version,
+  ]);
+
+function* chunksOf(entries: readonly EntryChange[]): Generator<readonly EntryChange[]> {
+  for (let start = 0; start < entries.length; start += CHUNK) yield entries.slice(start, start + CHUNK);
+}
+
+type Build = { ref: PeriodRef; source: EntrySource };
+
+/** @returns whether this build is read now; false when another one holds the lease */
+const buildGeneration = async (run: Run, key: string, { ref, source }: Build): Promise<boolean> => {
+  const generation = `${ref.ties === "DENSE" ? "d" : "s"}${v7()}`;
+  if ((await run("BEGIN", key, generation, LEASE_MS)) === 0) return false;
+  try {
+    for await (const page of source(ref.projectId, ref.periodId)) {
+      for (const chunk of chunksOf(page)) {
+        const isOurs = (await run("LOAD", key, generation, LEASE_MS, ...argsOf(chunk))) === 1;
+        if (!isOurs) return await giveUp(run, key, generation);
+      }
+    }
+    return (await run("SWITCH", key, generation)) === 1 || (await giveUp(run, key, generation));
+  } catch (error) {
+    await giveUp(run, key, generation).catch(() => false);
+    throw error;
+  }
+};
+
+const giveUp = async (run: Run, key: string, generation: string): Promise<false> => {
+  await run("ABANDON", key, generation);
+  return false;
+};
+
+type Reply = [total: number, start: number, rank: number, page: string[]];
+
+const readGeneration = async (
+  run: Run,
+  key: string,
+  query: Read,
+): Promise<RankPage | undefined | "ABSENT"> => {
+  const { ties, offset, limit, playerId } = query;
+  const reply = (await run("READ", key, ties, offset, limit, playerId)) as Reply | null;
+  if (reply === null) return "ABSENT";
+  const [total, position, rank, page] = reply;
+  if (total < 0) return undefined;
+  const members: Ranked[] = [];
+  for (let i = 0; i < page.length; i += 2) {
+    const member = page[i]!;
+    members.push({
+      playerId: member.slice(15),
+      rankScore: Number(page[i + 1]),
+      rankTie: tieOf(member.slice(0, 14)),
+    });
+  }
+  return { standings: numberStandings({ ties, position, rank }, members), total };
+};

@@ -1,0 +1,66 @@
+import { matchMaker } from "@colyseus/core";
+import type { z } from "zod";
+import type { App } from "../app.ts";
+import { DomainError, unauthorized } from "../domain/errors.ts";
+import { parse } from "./errors.ts";
+
+/**
+ * Whose socket it is, as the token says. Plain JSON, because it crosses processes with the seat; it must never have a
+ * key named `sessionId`, which core would take as the id of the session.
+ */
+export type Principal = {
+  /** Of a player's token. Console users may watch what belongs to the project. */
+  playerId: string | null;
+  /** One name for all sessions of a player or user. */
+  subject: string;
+  projectId: string;
+  tenantId: string;
+  /** When the token ends, in ms. */
+  expiresAtMs: number;
+};
+
+/** Joins of one player (or console user) in a window, over all processes and rooms. */
+export const JOINS_MAX = 20;
+export const JOINS_WINDOW_SECONDS = 10;
+
+export const verifyToken = async (app: App, token: string | undefined): Promise<Principal> => {
+  if (!token) throw unauthorized("TOKEN_MISSING", "the socket needs a token of POST /auth/ws-token as auth.token");
+  const { sub, pid, tid, kind, exp } = await app.tokens.verifyWs(token);
+  const playerId = kind === "player" ? sub : null;
+  return { playerId, subject: `${kind}:${sub}`, projectId: pid, tenantId: tid, expiresAtMs: exp * 1_000 };
+};
+
+/**
+ * The first half of every join: who it is, and whether they may try once more.
+ * @throws DomainError UNAUTHORIZED for a token that is missing, ended or not of this kind; RATE_LIMITED
+ */
+export const authenticate = async (app: App, token: string | undefined): Promise<Principal> => {
+  const principal = await verifyToken(app, token);
+  await throttle(app, principal);
+  return principal;
+};
+
+const throttle = async (app: App, { projectId, subject }: Principal): Promise<void> => {
+  const windowMs = JOINS_WINDOW_SECONDS * 1_000;
+  const nowMs = app.clock().getTime();
+  const key = `joins:${projectId}:${subject}:${Math.floor(nowMs / windowMs)}`;
+  const joins = await matchMaker.presence.incr(key);
+  if (joins === 1) await matchMaker.presence.expire(key, JOINS_WINDOW_SECONDS);
+  if (joins <= JOINS_MAX) return;
+  const retryAfterSeconds = Math.ceil((windowMs - (nowMs % windowMs)) / 1_000);
+  throw new DomainError("RATE_LIMITED", `more than ${JOINS_MAX} joins in ${JOINS_WINDOW_SECONDS} s`, { retryAfterSeconds });
+};
+
+/**
+ * Replaces what the client sent by what is valid of it plus what the server knows. In place, because core hands this very
+ * object on to the search for a room, to onCreate and to onJoin.
+ */
+export const pinOptions = <S extends z.ZodObject, P extends Record<string, unknown>>(
+  options: object,
+  schema: S,
+  pinned: P,
+): z.output<S> & P => {
+  const parsed = { ...parse(schema, options), ...pinned };
+  for (const key of Object.keys(options)) delete (options as Record<string, unknown>)[key];
+  return Object.assign(options, parsed);
+};

@@ -1,0 +1,64 @@
+import { CloseCode, ErrorCode as CoreCode, ServerError } from "@colyseus/core";
+import { SeatReservationError } from "@colyseus/core/errors/SeatReservationError";
+import { z } from "zod";
+import { DomainError, ERROR_STATUS, type ErrorCode, type FieldProblem } from "../domain/errors.ts";
+
+/** The error object of a rejected request or a refused join. */
+export type ErrorObject = { code: ErrorCode; message: string; details: FieldProblem[]; reason?: string };
+
+/** Parses what a client sent. @throws DomainError VALIDATION_ERROR with the paths that are wrong */
+export const parse = <S extends z.ZodType>(schema: S, value: unknown): z.output<S> => {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  const details = result.error.issues.map(({ path, message }) => ({ field: path.join(".") || "body", message }));
+  const [first] = details;
+  throw new DomainError("VALIDATION_ERROR", first ? `${first.field}: ${first.message}` : "invalid", { details });
+};
+
+const isErrorCode = (code: unknown): code is ErrorCode => typeof code === "string" && Object.hasOwn(ERROR_STATUS, code);
+
+/** Core's own refusals, by its numeric code. */
+const CORE_ERRORS: ReadonlyMap<number, ErrorCode> = new Map<number, ErrorCode>([
+  [CoreCode.MATCHMAKE_NO_HANDLER, "NOT_FOUND"],
+  [CoreCode.MATCHMAKE_INVALID_CRITERIA, "NOT_FOUND"],
+  [CoreCode.MATCHMAKE_INVALID_ROOM_ID, "GONE"],
+  [CoreCode.MATCHMAKE_EXPIRED, "GONE"],
+]);
+
+const MESSAGES: Partial<Record<ErrorCode, string>> = {
+  NOT_FOUND: "room not found",
+  GONE: "the seat has expired, join again",
+};
+
+/**
+ * What a client is told of an error, or undefined for a bug, of which it is told nothing. Core wraps what a room throws
+ * and keeps only `code` and `message`, so a DomainError is known by its code too.
+ */
+export const errorObject = (error: unknown): ErrorObject | undefined => {
+  if (!(error instanceof Error)) return undefined;
+  if (error instanceof DomainError) {
+    const { code, message, reason, details } = error;
+    return { code, message, details, ...(reason === undefined ? {} : { reason }) };
+  }
+  if (error instanceof SeatReservationError) {
+    return { code: "SERVICE_UNAVAILABLE", message: "no seat in this room just now, try again", details: [] };
+  }
+  const code: unknown = "code" in error ? error.code : undefined;
+  if (error instanceof ServerError && isErrorCode(code)) return { code, message: error.message, details: [] };
+  const known = typeof code === "number" ? CORE_ERRORS.get(code) : undefined;
+  return known && { code: known, message: MESSAGES[known] ?? error.message, details: [] };
+};
+
+export const INTERNAL_ERROR: ErrorObject = { code: "INTERNAL_ERROR", message: "internal error", details: [] };
+
+/**
+ * An error as core can send it over a socket: a numeric code (a string code would throw where core encodes it) and a
+ * message that tells nothing of a bug.
+ */
+export const socketError = (error: unknown): ServerError => {
+  if (error instanceof ServerError && typeof error.code === "number") return error;
+  const told = errorObject(error);
+  return told
+    ? new ServerError(ERROR_STATUS[told.code], told.message, { cause: error })
+    : new ServerError(CloseCode.WITH_ERROR, INTERNAL_ERROR.message, { cause: error });
+};

@@ -1,0 +1,249 @@
+import { AsyncResource } from "node:async_hooks";
+import {
+  type Client,
+  ClientState,
+  type MessageContext,
+  Room,
+  type RoomException,
+  type RoomMethodName,
+  SchemaSerializer,
+  type Serializer,
+  ServerError,
+} from "@colyseus/core";
+import type { WebSocket } from "ws";
+import { z } from "zod";
+import type { App } from "../app.ts";
+import { DomainError, forbidden, unauthorized } from "../domain/errors.ts";
+import { type Principal, verifyToken } from "./authenticate.ts";
+import { errorObject, INTERNAL_ERROR, parse, socketError } from "./errors.ts";
+import * as limits from "./messages.ts";
+import { CLOSE, type ClosedReason, live } from "./messages.ts";
+import { SafeSerializer } from "./safe-serializer.ts";
+
+/** What the base room knows of one socket. */
+export type Session = { sinceMs: number; isWarned: boolean; isClosing: boolean };
+
+export type LiveClient = Client<{ auth: Principal; userData: Session; messages: Record<string, unknown> }>;
+
+/** What a room belongs to; part of its listing, so that rooms are found by it. */
+export type RoomMetadata = { projectId: string } & Record<string, unknown>;
+
+const TEND_EVERY_MS = 1_000;
+/** A client that has been told to go is cut off after this. */
+const CLOSE_GRACE_MS = 2_000;
+
+const RenewBody = z.object({ token: z.string().max(4_096) });
+
+/**
+ * What every room has in common: sessions that end with their token, limits on what a client sends and on what waits for
+ * it, and no way for a throw to end the process. Subclasses say what a join shows.
+ */
+export abstract class LiveRoom<S extends object> extends Room<{
+  state: S;
+  metadata: RoomMetadata;
+  client: LiveClient;
+}> {
+  protected abstract readonly app: App;
+  /** First size of the encode buffers, in bytes. */
+  protected readonly stateBytes: number = 2_048;
+
+  override maxMessagesPerSecond = limits.MESSAGES_PER_SECOND_MAX;
+  override seatReservationTimeout = 10;
+  /** Changes are sent at once by broadcastPatch(); the rate is only the cost of an idle room. */
+  override patchRate: number | null = 1_000;
+
+  readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #cleanups: (() => void)[] = [];
+
+  /** Shows the room to a client that may see it. Also runs again for a client that came back. */
+  protected abstract welcome(client: LiveClient, options: object, isBack: boolean): void | Promise<void>;
+  /** Forgets a client; may be called for one that was never welcomed. */
+  protected abstract farewell(client: LiveClient): void;
+
+  override setSerializer(serializer: Serializer<S>): void {
+    const isSchema = serializer instanceof SchemaSerializer;
+    super.setSerializer(isSchema ? (new SafeSerializer(this.stateBytes) as unknown as Serializer<S>) : serializer);
+  }
+
+  override async onCreate(_options: object): Promise<void> {
+    this.onMessage("session.renew", this.handle(RenewBody, (client, body) => this.#renew(client, body)));
+    this.clock.setInterval(() => this.#tend(), TEND_EVERY_MS);
+  }
+
+  override async onJoin(client: LiveClient, options: object): Promise<void> {
+    try {
+      const { auth } = client;
+      if (!auth || auth.projectId !== this.metadata.projectId) throw forbidden("OTHER_PROJECT", "not a room of your project");
+      client.userData = { sinceMs: this.#nowMs(), isWarned: false, isClosing: false };
+      this.#replaceOldest(auth.subject);
+      await this.welcome(client, options, false);
+    } catch (error) {
+      this.report(error, "onJoin");
+      throw socketError(error);
+    }
+  }
+
+  override async onReconnect(client: LiveClient): Promise<void> {
+    try {
+      // A reconnection brings no token: what the old one allowed is looked at again.
+      if (client.auth!.expiresAtMs <= this.#nowMs()) throw unauthorized("TOKEN_EXPIRED", "the token has ended");
+      client.userData!.sinceMs = this.#nowMs();
+      this.#replaceOldest(client.auth!.subject);
+      await this.welcome(client, {}, true);
+    } catch (error) {
+      this.report(error, "onReconnect");
+      throw socketError(error);
+    }
+  }
+
+  override onDrop(client: LiveClient, code?: number): void {
+    // Core also calls this for a client whose onJoin threw; such a seat cannot be kept.
+    if (!client.userData || client.userData.isClosing || !limits.DROPPED.has(code ?? 0)) return;
+    this.allowReconnection(client, limits.RECONNECT_SECONDS).catch(() => {});
+  }
+
+  override onLeave(client: LiveClient): void {
+    this.farewell(client);
+  }
+
+  override onDispose(): void {
+    for (const timer of this.#timers) clearTimeout(timer);
+    for (const cleanup of this.#cleanups.splice(0)) cleanup();
+  }
+
+  override onBeforeShutdown(): void {
+    for (const client of this.clients) this.tell(client, "session.closed", { reason: "SHUTDOWN" });
+    this.disconnect(CLOSE.SHUTDOWN).catch((error: unknown) => this.report(error, "onBeforeShutdown"));
+  }
+
+  // A method of the prototype on purpose: core looks for it before fields are set, and without it any throw in a handler,
+  // hook or timer ends the process.
+  override onUncaughtException(error: RoomException, method: RoomMethodName): void {
+    this.report(error.cause ?? error, method);
+  }
+
+  /** Logs what is not an answer to the client. */
+  protected report(error: unknown, method: string): void {
+    if (error instanceof DomainError || error instanceof ServerError || errorObject(error)) return;
+    this.app.log.error({ err: error, room: this.roomName, roomId: this.roomId, method }, "room failed");
+  }
+
+  /** Runs when the room is gone, or at once when it is going. */
+  protected onceDisposed(cleanup: () => void): void {
+    this.#cleanups.push(cleanup);
+  }
+
+  /** A timer of the room's own: core's clock has the grain of `patchRate`, and a bare setTimeout may throw. */
+  protected later(delayMs: number, run: () => unknown): void {
+    const timer = setTimeout(() => {
+      this.#timers.delete(timer);
+      void this.#run(run);
+    }, delayMs);
+    this.#timers.add(timer);
+  }
+
+  async #run(run: () => unknown): Promise<void> {
+    try {
+      await run();
+    } catch (error) {
+      this.report(error, "timer");
+    }
+  }
+
+  /** Listens to a topic for as long as the room lives. */
+  protected async listen<M>(topic: string, listener: (message: M) => void): Promise<() => void> {
+    // Bound to the room's own async context: a publisher in this process may be inside a transaction.
+    const hear = AsyncResource.bind((message: M) => {
+      try {
+        listener(message);
+      } catch (error) {
+        this.report(error, "topic");
+      }
+    });
+    const unsubscribe = await this.app.topics.subscribe(topic, hear);
+    this.onceDisposed(unsubscribe);
+    return unsubscribe;
+  }
+
+  /** Sends one enveloped message, or ends the session of a client that does not read. */
+  protected tell(client: LiveClient, name: string, data: unknown): void {
+    this.push(client, name, live(this.app.clock(), data));
+  }
+
+  protected push(client: LiveClient, name: string, message: unknown): void {
+    if (client.userData?.isClosing) return;
+    client.send(name, message);
+    this.#dropSlow(client);
+  }
+
+  /** Ends a session from this side. */
+  protected end(client: LiveClient, code: number, reason: ClosedReason | "SLOW" | "NOT_JOINED"): void {
+    const session = client.userData;
+    if (!session || session.isClosing) return;
+    if (code !== CLOSE.SLOW && code !== CLOSE.ERROR) this.tell(client, "session.closed", { reason });
+    session.isClosing = true;
+    // From here core neither sends to the client nor hears it.
+    client.state = ClientState.LEAVING;
+    client.leave(code, reason);
+    const socket = client.ref as WebSocket;
+    this.later(CLOSE_GRACE_MS, () => socket.terminate());
+  }
+
+  /**
+   * A request of the room's contract. What `run` returns is the answer; what it throws is the rejection, as the error
+   * object. A message that wants no answer and is not valid ends the session.
+   */
+  protected handle<B extends z.ZodType>(schema: B, run: (client: LiveClient, body: z.output<B>) => unknown) {
+    return async (client: LiveClient, raw: unknown, context: MessageContext): Promise<unknown> => {
+      try {
+        return await run(client, parse(schema, raw));
+      } catch (error) {
+        this.report(error, "request");
+        if (context.id === undefined) client.leave(CLOSE.ERROR, "invalid message");
+        return context.reject(errorObject(error) ?? INTERNAL_ERROR);
+      }
+    };
+  }
+
+  #nowMs(): number {
+    return this.app.clock().getTime();
+  }
+
+  async #renew(client: LiveClient, { token }: z.output<typeof RenewBody>): Promise<{ expiresAt: string }> {
+    const renewed = await verifyToken(this.app, token);
+    const held = client.auth!;
+    if (renewed.subject !== held.subject || renewed.projectId !== held.projectId) {
+      throw forbidden("OTHER_PLAYER", "the token is of another player");
+    }
+    held.expiresAtMs = Math.max(held.expiresAtMs, renewed.expiresAtMs);
+    client.userData!.isWarned = false;
+    return { expiresAt: new Date(held.expiresAtMs).toISOString() };
+  }
+
+  #replaceOldest(subject: string): void {
+    const own = this.clients.filter((client) => client.auth?.subject === subject && client.userData?.isClosing === false);
+    for (const client of own.slice(0, -limits.SESSIONS_MAX)) this.end(client, CLOSE.CONSENTED, "REPLACED");
+  }
+
+  #tend(): void {
+    const nowMs = this.#nowMs();
+    for (const client of [...this.clients]) {
+      const { auth, userData: session } = client;
+      if (!auth || !session || session.isClosing) continue;
+      const leftMs = auth.expiresAtMs - nowMs;
+      if (leftMs <= 0) this.end(client, CLOSE.EXPIRED, "EXPIRED");
+      else if (leftMs <= limits.EXPIRY_NOTICE_SECONDS * 1_000 && !session.isWarned) {
+        session.isWarned = true;
+        this.tell(client, "session.expiring", { expiresAt: new Date(auth.expiresAtMs).toISOString() });
+      }
+      // What is sent to a client that never acknowledges its join would wait without end.
+      const isLate = nowMs - session.sinceMs > this.seatReservationTimeout * 1_000;
+      if (client.state === ClientState.JOINING && isLate) this.end(client, CLOSE.ERROR, "NOT_JOINED");
+      this.#dropSlow(client);
+    }
+  }
+
+  #dropSlow(client: LiveClient): void {
+    if ((client.ref as WebSocket).bufferedAmount > limits.SEND_BUFFER_MAX_BYTES) this.end(client, CLOSE.SLOW, "SLOW");
+  }
+}

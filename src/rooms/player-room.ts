@@ -1,0 +1,272 @@
+import { schema, type SchemaType, t } from "@colyseus/schema";
+import { z } from "zod";
+import type { App } from "../app.ts";
+import { DomainError, forbidden, notFound } from "../domain/errors.ts";
+import {
+  readPlayerStream,
+  readStreamHeads,
+  STREAM_REPLAY_MAX,
+  type StreamHead,
+  type StreamRef,
+} from "../domain/outbox/stream.ts";
+import { getPlayer, showPlayer } from "../domain/players/players.ts";
+import { getCurve, type SavedCurve } from "../domain/progression/level-curves.ts";
+import { type PlayerMessage, playerTopic } from "../domain/topics.ts";
+import { authenticate, pinOptions } from "./authenticate.ts";
+import { parse } from "./errors.ts";
+import { type LiveClient, LiveRoom } from "./live-room.ts";
+import { CLOSE, HEARTBEAT_SECONDS, SESSIONS_MAX } from "./messages.ts";
+import { livePlayerMessage } from "./player-messages.ts";
+import { createPlayerStream, isBroken, type StreamPage } from "./player-stream.ts";
+import { playerRoomId } from "./room-ids.ts";
+import { createTicker, type Ticker } from "./ticker.ts";
+
+/** How often the players of open rooms are read again, so that a lost publish never leaves a room stale. */
+export const REREAD_EVERY_MS = 5_000;
+const RESYNC_EVERY_MS = 1_000;
+
+/** What every client of the room sees without asking; `displayName` is empty when the player has none. */
+export const PlayerState = schema(
+  {
+    playerId: t.string(),
+    externalUserId: t.string(),
+    displayName: t.string().default(""),
+    xp: t.number().default(0),
+    level: t.uint32().default(1),
+    seq: t.number().default(0),
+  },
+  "PlayerState",
+);
+export type PlayerState = SchemaType<typeof PlayerState>;
+
+const JoinOptions = z.object({ lastSeq: z.int().min(0).optional() });
+const RoomOptions = z.object({ projectId: z.uuid(), playerId: z.uuid() });
+const ResyncBody = z.object({ lastSeq: z.int().min(0) });
+
+/** What one client has been sent. A client that is live gets every further line; the others are being caught up. */
+type Cursor = { seq: number; isLive: boolean };
+type Resume = { lastSeq: number | undefined; isJoin: boolean };
+type Page = StreamPage & { player: ReturnType<typeof showPlayer>; curve: SavedCurve };
+
+const readPage = (app: App, { projectId, playerId }: StreamRef, afterSeq?: number): Promise<Page> =>
+  app.transact(async (work) => {
+    // The player first: lines committed in between are then extra, never missing.
+    const player = await getPlayer(work, projectId, playerId);
+    const curve = await getCurve(work, projectId);
+    const isNear = afterSeq !== undefined && player.seq > afterSeq && player.seq - afterSeq <= STREAM_REPLAY_MAX;
+    const messages = isNear ? await readPlayerStream(work, { projectId, playerId }, afterSeq, STREAM_REPLAY_MAX) : [];
+    return { seq: player.seq, messages, player: showPlayer(player, curve), curve };
+  });
+
+type OpenRoom = { ref: StreamRef; look(head: StreamHead | undefined): void };
+
+const keyOf = ({ projectId, playerId }: StreamRef): string => `${projectId}:${playerId}`;
+
+/** One query for all open rooms of this process. */
+const rereadRooms = async (app: App, rooms: readonly OpenRoom[]): Promise<void> => {
+  const heads = await app.transact((work) => readStreamHeads(work, rooms.map(({ ref }) => ref)));
+  const byKey = new Map(heads.map((head) => [keyOf(head), head]));
+  for (const room of rooms) room.look(byKey.get(keyOf(room.ref)));
+};
+
+/**
+ * Room `player`: one player's state and the resumable player stream. A mirror: what it shows is committed, and a second
+ * room for the same player would show the same.
+ */
+export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRoom {
+  protected abstract readonly open: Ticker<OpenRoom>;
+  override state = new PlayerState();
+  /** Seats that are reserved but not taken count too; sessions beyond SESSIONS_MAX replace the oldest. */
+  override maxClients = SESSIONS_MAX * 6;
+  ref: StreamRef = { projectId: "", playerId: "" };
+  #curve!: SavedCurve;
+  #configVersion: number | undefined;
+  #isPatchDue = false;
+  readonly #cursors = new Map<string, Cursor>();
+  readonly #resyncedAtMs = new WeakMap<object, number>();
+  readonly #stream = createPlayerStream<Page>({
+    read: (afterSeq) => readPage(this.app, this.ref, afterSeq),
+    deliver: (message) => this.#deliver(message),
+    jump: (page) => this.#jump(page),
+    later: (delayMs, run) => this.later(delayMs, run),
+    onError: (error) => this.report(error, "stream"),
+  });
+
+  override async onCreate(options: object): Promise<void> {
+    await super.onCreate(options);
+    const { projectId, playerId } = parse(RoomOptions, options);
+    this.ref = { projectId, playerId };
+    this.roomId = playerRoomId(projectId, playerId);
+    this.onMessage("session.resync", this.handle(ResyncBody, (client, body) => this.#resync(client, body.lastSeq)));
+    // Subscribed before the state is read: what is published in between waits for start().
+    await this.listen<PlayerMessage[]>(playerTopic(projectId, playerId), (lines) => this.#stream.receive(lines));
+    const page = await readPage(this.app, this.ref);
+    this.#mirror(page);
+    this.#stream.start(page.seq);
+    this.open.add(this);
+    this.onceDisposed(() => this.open.remove(this));
+  }
+
+  /** What the re-read found: a player that is gone, a newer seq, or a change that no line tells of. */
+  look(head: StreamHead | undefined): void {
+    if (!head || head.status === "ERASED" || head.status === "MERGED") return this.#endAll("ERASED");
+    if (head.status === "BANNED") return this.#endAll("BANNED");
+    this.#stream.expect(head.seq);
+    if (this.#configVersion !== head.configVersion) {
+      this.#configVersion = head.configVersion;
+      this.later(0, async () => void (this.#curve = await this.app.transact((work) => getCurve(work, head.projectId))));
+    }
+    if (head.seq === this.#stream.head()) this.#set({ xp: head.xp, level: head.level });
+  }
+
+  protected override async welcome(client: LiveClient, options: object, isBack: boolean): Promise<void> {
+    if (client.auth!.playerId !== this.ref.playerId) throw forbidden("OTHER_PLAYER", "not a room of your player");
+    const lastSeq = isBack ? this.#cursors.get(client.sessionId)?.seq : parse(JoinOptions, options).lastSeq;
+    await this.#resume(client, { lastSeq, isJoin: true });
+  }
+
+  protected override farewell(client: LiveClient): void {
+    this.#cursors.delete(client.sessionId);
+  }
+
+  async #resync(client: LiveClient, lastSeq: number): Promise<{ seq: number; resumed: boolean }> {
+    const nowMs = this.app.clock().getTime();
+    if (nowMs - (this.#resyncedAtMs.get(client) ?? 0) < RESYNC_EVERY_MS) {
+      throw new DomainError("RATE_LIMITED", "session.resync once a second", { retryAfterSeconds: 1 });
+    }
+    this.#resyncedAtMs.set(client, nowMs);
+    return this.#resume(client, { lastSeq, isJoin: false });
+  }
+
+  /** Brings a client from `lastSeq`, or from nothing, up to the room's head; from then on it is live. */
+  async #resume(client: LiveClient, { lastSeq, isJoin }: Resume): Promise<{ seq: number; resumed: boolean }> {
+    const cursor: Cursor = { seq: lastSeq ?? 0, isLive: false };
+    this.#cursors.set(client.sessionId, cursor);
+    let page = await readPage(this.app, this.ref, lastSeq);
+    const refused = refusal(page);
+    if (refused) throw refused;
+    const resumed = lastSeq !== undefined && !isBroken(page, lastSeq);
+    if (isJoin) this.#ready(client, page, resumed);
+    if (resumed) this.#replay(client, cursor, page);
+    else this.#snapshot(client, cursor, page, lastSeq === undefined ? "CONNECT" : "GAP");
+    // The room has told the others more while this client's state was read.
+    while (cursor.seq < this.#stream.head() && this.#cursors.get(client.sessionId) === cursor) {
+      page = await readPage(this.app, this.ref, cursor.seq);
+      if (isBroken(page, cursor.seq)) this.#snapshot(client, cursor, page, "GAP");
+      else this.#replay(client, cursor, page);
+    }
+    cursor.isLive = true;
+    this.#stream.expect(cursor.seq);
+    return { seq: cursor.seq, resumed };
+  }
+
+  #ready(client: LiveClient, { seq }: Page, resumed: boolean): void {
+    const expiresAt = new Date(client.auth!.expiresAtMs).toISOString();
+    const { sessionId } = client;
+    const data = { ...this.ref, sessionId, seq, resumed, expiresAt, heartbeatSeconds: HEARTBEAT_SECONDS };
+    this.tell(client, "session.ready", data);
+  }
+
+  #snapshot(client: LiveClient, cursor: Cursor, { seq, player }: Page, reason: "CONNECT" | "GAP"): void {
+    this.tell(client, "state.snapshot", { seq, player, reason });
+    cursor.seq = seq;
+  }
+
+  #replay(client: LiveClient, cursor: Cursor, { messages, curve }: Page): void {
+    for (const line of messages) {
+      if (line.seq !== cursor.seq + 1) continue;
+      const { name, message } = livePlayerMessage(line, curve);
+      this.push(client, name, message);
+      cursor.seq = line.seq;
+    }
+  }
+
+  #deliver(line: PlayerMessage): void {
+    const { name, message } = livePlayerMessage(line, this.#curve);
+    for (const client of this.clients) {
+      const cursor = this.#cursors.get(client.sessionId);
+      if (!cursor?.isLive || cursor.seq >= line.seq) continue;
+      this.push(client, name, message);
+      cursor.seq = line.seq;
+    }
+    this.#set({ ...stateOf(line), seq: line.seq });
+  }
+
+  #jump(page: Page): void {
+    for (const client of this.clients) {
+      const cursor = this.#cursors.get(client.sessionId);
+      if (cursor?.isLive && cursor.seq < page.seq) this.#snapshot(client, cursor, page, "GAP");
+    }
+    this.#mirror(page);
+  }
+
+  #mirror({ seq, player, curve }: Page): void {
+    this.#curve = curve;
+    const { id: playerId, externalUserId, displayName, xp, level } = player;
+    this.#set({ playerId, externalUserId, displayName: displayName ?? "", xp, level, seq });
+  }
+
+  /** Changes the schema state and sends the patch at once, one for all lines of this turn of the event loop. */
+  #set(fields: Partial<Fields>): void {
+    for (const [name, value] of Object.entries(fields)) {
+      if (this.state[name as keyof Fields] !== value) Object.assign(this.state, { [name]: value });
+    }
+    if (this.#isPatchDue || this.clients.length === 0) return;
+    this.#isPatchDue = true;
+    this.later(0, () => {
+      this.#isPatchDue = false;
+      this.broadcastPatch();
+    });
+  }
+
+  #endAll(reason: "BANNED" | "ERASED"): void {
+    for (const client of this.clients) this.end(client, CLOSE.FORBIDDEN, reason);
+  }
+}
+
+/** The class of room `player` for an application. */
+export const playerRoom = (app: App) => {
+  const open: Ticker<OpenRoom> = createTicker({
+    everyMs: REREAD_EVERY_MS,
+    run: (rooms) => rereadRooms(app, rooms),
+    onError: (error) => app.log.error({ err: error }, "open player rooms could not be read again"),
+  });
+  return class extends PlayerRoom {
+    protected readonly app = app;
+    protected readonly open = open;
+
+    static override async onAuth(token: string, options: object): Promise<unknown> {
+      const principal = await authenticate(app, token);
+      const { projectId, playerId } = principal;
+      if (playerId === null) throw forbidden("PLAYER_TOKEN_REQUIRED", "this room takes the token of a player");
+      pinOptions(options, JoinOptions, { projectId, playerId });
+      return principal;
+    }
+  };
+};
+
+type Fields = Pick<PlayerState, "playerId" | "externalUserId" | "displayName" | "xp" | "level" | "seq">;
+
+const refusal = ({ player }: Page): DomainError | undefined => {
+  if (player.status === "BANNED") return forbidden("PLAYER_BANNED", "the player is banned");
+  return player.status === "ERASED" || player.status === "MERGED" ? notFound("player") : undefined;
+};
+
+const LineState = z.object({
+  displayName: z.string().nullish(),
+  xp: z.number().optional(),
+  level: z.number().optional(),
+  newLevel: z.number().optional(),
+});
+
+/** What a line says of the fields of the schema state. */
+const stateOf = ({ type, data }: PlayerMessage): Partial<Fields> => {
+  const said = LineState.safeParse(type === "player.updated" ? data["after"] : data);
+  if (!said.success) return {};
+  const { displayName, xp, level = said.data.newLevel } = said.data;
+  return {
+    ...(displayName === undefined ? {} : { displayName: displayName ?? "" }),
+    ...(xp === undefined ? {} : { xp }),
+    ...(level === undefined ? {} : { level }),
+  };
+};

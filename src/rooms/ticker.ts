@@ -1,0 +1,38 @@
+/** Things of this process that are looked at together, at an interval, while there are any. */
+export type Ticker<T> = { add(item: T): void; remove(item: T): void };
+
+export type TickerParts<T> = {
+  everyMs: number;
+  run(items: readonly T[]): Promise<void>;
+  onError: (error: unknown) => void;
+};
+
+/** Runs never overlap: a slow one swallows the ticks it misses. */
+export const createTicker = <T>({ everyMs, run, onError }: TickerParts<T>): Ticker<T> => {
+  const items = new Set<T>();
+  let timer: NodeJS.Timeout | undefined;
+  let isRunning = false;
+  const tick = async (): Promise<void> => {
+    if (isRunning) return;
+    isRunning = true;
+    try {
+      await run([...items]);
+    } catch (error) {
+      onError(error);
+    } finally {
+      isRunning = false;
+    }
+  };
+  return {
+    add: (item) => {
+      items.add(item);
+      timer ??= setInterval(() => void tick(), everyMs).unref();
+    },
+    remove: (item) => {
+      items.delete(item);
+      if (items.size > 0) return;
+      clearInterval(timer);
+      timer = undefined;
+    },
+  };
+};

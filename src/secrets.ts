@@ -1,0 +1,91 @@
+import { createPrivateKey, generateKeyPairSync, type KeyObject, randomBytes, randomUUID } from "node:crypto";
+import { chmod, link, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { z } from "zod";
+
+/** Values shown in `.env.example`. They are public, so production refuses them. */
+export const SAMPLE_JWT_PRIVATE_KEY =
+  '{"crv":"Ed25519","d":"c2FtcGxlLWtleS1vZi1lbnYtZXhhbXBsZS1wdWJsaWM",' +
+  '"x":"wqV-4qYBlTErNC1jfZGjCCyMac-3zztGRKjC_XcnbaE","kty":"OKP"}';
+export const SAMPLE_API_KEY_PEPPER = "sample-pepper-from-env-example-never-in-production";
+
+/** An Ed25519 key from a PKCS #8 PEM (line ends may be written as `\n`) or a JWK. */
+export const privateKeyOf = (text: string): KeyObject => {
+  const jwk = text.trim().startsWith("{");
+  return jwk
+    ? createPrivateKey({ key: JSON.parse(text), format: "jwk" })
+    : createPrivateKey(text.replaceAll("\\n", "\n"));
+};
+
+/** True for the sample in any spelling: JWK with other spacing or order, or PEM. */
+export const isSampleKey = (text: string | undefined): boolean => {
+  if (text === undefined) return false;
+  try {
+    return privateKeyOf(text).equals(privateKeyOf(SAMPLE_JWT_PRIVATE_KEY));
+  } catch {
+    return false;
+  }
+};
+
+const SecretsFile = z.object({
+  jwtPrivateKey: z.string().min(1),
+  apiKeyPeppers: z.array(z.string().min(1)).min(1),
+});
+
+const newSecrets = (): z.output<typeof SecretsFile> => ({
+  jwtPrivateKey: generateKeyPairSync("ed25519")
+    .privateKey.export({ type: "pkcs8", format: "pem" })
+    .toString(),
+  apiKeyPeppers: [randomBytes(32).toString("base64url")],
+});
+
+const hasCode = (error: unknown, code: string): boolean =>
+  error instanceof Error && "code" in error && error.code === code;
+
+/** Whole or not at all: the file gets its name by a link, which one of several starting processes wins. */
+const createFile = async (path: string): Promise<void> => {
+  const draft = `${path}.${randomUUID()}`;
+  await writeFile(draft, `${JSON.stringify(newSecrets(), null, 2)}\n`, {
+    mode: 0o600,
+    flag: "wx",
+    flush: true,
+  });
+  try {
+    await link(draft, path);
+  } catch (error) {
+    if (!hasCode(error, "EEXIST")) throw error;
+  } finally {
+    await rm(draft, { force: true });
+  }
+};
+
+const readText = async (path: string): Promise<string | undefined> => {
+  try {
+    return await readFile(path, "utf8");
+  } catch (error) {
+    if (hasCode(error, "ENOENT")) return undefined;
+    throw error;
+  }
+};
+
+/**
+ * The secrets kept in `<dataDir>/secrets.json`, made on the first call. Only the owner may read the file.
+ * @throws Error when the file is there but damaged: new secrets would void every API key, so nothing is replaced.
+ */
+export const readSecrets = async (dataDir: string): Promise<z.output<typeof SecretsFile>> => {
+  const path = join(dataDir, "secrets.json");
+  let text = await readText(path);
+  if (text === undefined) {
+    await mkdir(dataDir, { recursive: true, mode: 0o700 });
+    await createFile(path);
+    text = await readFile(path, "utf8");
+  }
+  await chmod(path, 0o600);
+  try {
+    return SecretsFile.parse(JSON.parse(text));
+  } catch {
+    throw new Error(
+      `${path} is damaged. Restore it from a backup; deleting it makes every API key and session invalid`,
+    );
+  }
+};

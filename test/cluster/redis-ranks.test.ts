@@ -1,0 +1,296 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { Redis } from "ioredis";
+import type { EntryChange } from "../../src/domain/events.ts";
+import { DomainError } from "../../src/domain/errors.ts";
+import { RankIndex } from "../../src/domain/leaderboards/rank-index.ts";
+import { type EntrySource, type PeriodRef, TIES, type Ties } from "../../src/domain/leaderboards/ranks.ts";
+import { createRedisRanks } from "../../src/platform/redis-ranks.ts";
+import { eventually } from "../support/eventually.ts";
+
+const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
+
+/** The rows that `leaderboard_entries` would hold; a read is a snapshot of each page when it is read. */
+const aTruth = () => {
+  const rows = new Map<string, EntryChange>();
+  const truth = { rows, reads: 0, beforePage: async (): Promise<void> => undefined };
+  const source: EntrySource = async function* () {
+    truth.reads++;
+    let after = "";
+    for (;;) {
+      await truth.beforePage();
+      const page = [...rows.values()]
+        .filter(([id]) => id > after)
+        .toSorted(([a], [b]) => (a < b ? -1 : 1))
+        .slice(0, 150);
+      yield page;
+      if (page.length < 150) return;
+      after = page.at(-1)![0];
+    }
+  };
+  return { truth, source };
+};
+
+/** Commits an entry with the next version and answers what the relay would apply. */
+const commit = (
+  rows: Map<string, EntryChange>,
+  playerId: string,
+  rankScore: number,
+  rankTie = 0,
+): EntryChange => {
+  const entry: EntryChange = [playerId, rankScore, rankTie, (rows.get(playerId)?.[3] ?? 0) + 1];
+  rows.set(playerId, entry);
+  return entry;
+};
+
+const expectedOf = (rows: Map<string, EntryChange>, ties: Ties) => {
+  const index = new RankIndex();
+  for (const entry of rows.values()) index.set(entry);
+  return index.page(0, 100_000, ties);
+};
+
+const aPlayerId = (n: number): string => `00000000-0000-7000-8000-${n.toString(16).padStart(12, "0")}`;
+
+describe("ranks in Redis", () => {
+  const namespace = `test-${randomUUID()}`;
+  const connections: Redis[] = [];
+  let redis: Redis;
+
+  const connect = (): Redis => {
+    const connection = new Redis(REDIS_URL);
+    connections.push(connection);
+    return connection;
+  };
+  const ownKeys = async (): Promise<string[]> => {
+    const keys: string[] = [];
+    for await (const page of redis.scanStream({ match: `{${namespace}:*`, count: 1_000 }))
+      keys.push(...(page as string[]));
+    return keys;
+  };
+  /** What a restart without persistence would do, to our own keys only and at once. */
+  const lose = async (prefix = `{${namespace}:`): Promise<void> => {
+    const lua = "for _, key in ipairs(redis.call('KEYS', ARGV[1] .. '*')) do redis.call('UNLINK', key) end";
+    await redis.eval(lua, 0, prefix);
+  };
+  const aPeriod = (ties: Ties = "EARLIEST"): PeriodRef => ({
+    projectId: randomUUID(),
+    periodId: randomUUID(),
+    ties,
+  });
+
+  before(() => {
+    redis = connect();
+  });
+  after(async () => {
+    await lose();
+    for (const connection of connections) connection.disconnect();
+  });
+
+  it("orders and ranks as the index in memory does, at the edges of the number range too", async () => {
+    const max = Number.MAX_SAFE_INTEGER;
+    for (const ties of TIES) {
+      const { truth, source } = aTruth();
+      const ranks = createRedisRanks(redis, namespace, source);
+      const period = aPeriod(ties);
+      const scores = [max, -max, max - 1, 1 - max, 0, 1, -1, 1e15, 123_456_789_012_345];
+      let n = 0;
+      for (const score of scores)
+        for (const tie of [-max, -1, 0, 0, 1, max]) commit(truth.rows, aPlayerId(n++), score, tie);
+      const expected = expectedOf(truth.rows, ties);
+      assert.deepEqual(await ranks.page(period, 0, 1_000), expected);
+      assert.deepEqual((await ranks.page(period, 17, 9)).standings, expected.standings.slice(17, 26));
+      for (const standing of expected.standings) {
+        assert.deepEqual(await ranks.standing(period, standing.playerId), standing);
+        const around = (await ranks.around(period, standing.playerId, 5))!.standings;
+        assert.deepEqual(around, expected.standings.slice(around[0]!.position, around[0]!.position + 5));
+        assert.ok(around.some(({ playerId }) => playerId === standing.playerId));
+      }
+      assert.equal(await ranks.standing(period, aPlayerId(n)), undefined);
+      assert.equal(await ranks.around(period, aPlayerId(n), 5), undefined);
+    }
+  });
+
+  it("ignores versions that are older or equal, and follows newer ones in every structure", async () => {
+    const { truth, source } = aTruth();
+    const ranks = createRedisRanks(redis, namespace, source);
+    const period = aPeriod("DENSE");
+    const [a, b] = [aPlayerId(1), aPlayerId(2)];
+    truth.rows.set(a, [a, 5, 0, 3]);
+    await ranks.page(period, 0, 1);
+    await ranks.apply(period.projectId, period.periodId, [
+      [a, 1, 0, 2],
+      [a, 2, 0, 3],
+      [b, 5, 1, 1],
+    ]);
+    assert.deepEqual(
+      (await ranks.page(period, 0, 9)).standings.map(({ rankScore, rank }) => [rankScore, rank]),
+      [
+        [5, 1],
+        [5, 1],
+      ],
+    );
+    await ranks.apply(period.projectId, period.periodId, [[a, 4, 0, 4]]);
+    await ranks.apply(period.projectId, period.periodId, [[b, 9, 0, 2]]);
+    assert.deepEqual(
+      (await ranks.page(period, 0, 9)).standings.map(({ rankScore, rank }) => [rankScore, rank]),
+      [
+        [4, 1],
+        [9, 2],
+      ],
+    );
+  });
+
+  it("reads the truth anew when Redis comes back empty, and loses nothing applied before", async () => {
+    const { truth, source } = aTruth();
+    const ranks = createRedisRanks(redis, namespace, source);
+    const period = aPeriod("SHARED");
+    for (let i = 0; i < 500; i++) commit(truth.rows, aPlayerId(i), i % 20);
+    await ranks.page(period, 0, 1);
+    await lose();
+    await ranks.apply(period.projectId, period.periodId, [commit(truth.rows, aPlayerId(7), -50)]);
+    assert.deepEqual(await ranks.page(period, 0, 1_000), expectedOf(truth.rows, "SHARED"));
+    assert.equal(truth.reads, 2);
+  });
+
+  it("builds once for all readers of a process, and answers 503 in the others meanwhile", async () => {
+    const { truth, source } = aTruth();
+    const { promise: held, resolve: open } = Promise.withResolvers<void>();
+    commit(truth.rows, aPlayerId(1), 1);
+    truth.beforePage = () => held;
+    const here = createRedisRanks(redis, namespace, source);
+    const elsewhere = createRedisRanks(connect(), namespace, source);
+    const period = aPeriod();
+    const reads = [here.page(period, 0, 5), here.page(period, 0, 5), here.standing(period, aPlayerId(1))];
+    await eventually(() => truth.reads === 1);
+    await assert.rejects(
+      elsewhere.page(period, 0, 5),
+      (error) =>
+        error instanceof DomainError && error.code === "SERVICE_UNAVAILABLE" && error.retryAfterSeconds === 1,
+    );
+    open();
+    await Promise.all(reads);
+    assert.equal((await elsewhere.page(period, 0, 5)).total, 1);
+    assert.equal(truth.reads, 1);
+  });
+
+  it("keeps entries that are applied while a period is built", async () => {
+    const { truth, source } = aTruth();
+    const { promise: held, resolve: open } = Promise.withResolvers<void>();
+    for (let i = 0; i < 400; i++) commit(truth.rows, aPlayerId(i), 100 + i);
+    let pages = 0;
+    truth.beforePage = async () => {
+      if (++pages === 2) await held;
+    };
+    const ranks = createRedisRanks(redis, namespace, source);
+    const period = aPeriod("DENSE");
+    const read = ranks.page(period, 0, 1_000);
+    await eventually(() => pages === 2);
+    // Behind the cursor, ahead of it, and new: the first can only come by apply.
+    const changes = [
+      commit(truth.rows, aPlayerId(0), 1),
+      commit(truth.rows, aPlayerId(399), 2),
+      commit(truth.rows, aPlayerId(900), 3),
+    ];
+    await ranks.apply(period.projectId, period.periodId, changes);
+    open();
+    assert.deepEqual(await read, expectedOf(truth.rows, "DENSE"));
+  });
+
+  it("gives a build up when another took its lease, and does not harm the other", async () => {
+    const { truth, source } = aTruth();
+    const { promise: held, resolve: open } = Promise.withResolvers<void>();
+    commit(truth.rows, aPlayerId(1), 1);
+    truth.beforePage = () => held;
+    const slow = createRedisRanks(redis, namespace, source);
+    const period = aPeriod();
+    const read = slow.page(period, 0, 5);
+    await eventually(() => truth.reads === 1);
+    await redis.del(`{${namespace}:rank:${period.projectId}:${period.periodId}}:next`);
+    truth.beforePage = async () => undefined;
+    const other = createRedisRanks(connect(), namespace, source);
+    assert.equal((await other.page(period, 0, 5)).total, 1);
+    open();
+    // The one that lost its lease may answer from the other's build or ask to come again.
+    await read.catch((error: unknown) => assert.equal((error as DomainError).code, "SERVICE_UNAVAILABLE"));
+    assert.equal((await slow.page(period, 0, 5)).total, 1);
+  });
+
+  it("starts keeping distinct scores when a board becomes DENSE", async () => {
+    const { truth, source } = aTruth();
+    for (let i = 0; i < 30; i++) commit(truth.rows, aPlayerId(i), i % 7);
+    const ranks = createRedisRanks(redis, namespace, source);
+    const period = aPeriod("EARLIEST");
+    await ranks.page(period, 0, 1);
+    assert.deepEqual(await ranks.page({ ...period, ties: "DENSE" }, 0, 100), expectedOf(truth.rows, "DENSE"));
+    assert.deepEqual(await ranks.page(period, 0, 100), expectedOf(truth.rows, "EARLIEST"));
+  });
+
+  it("builds anew when Redis has evicted a part", async () => {
+    const { truth, source } = aTruth();
+    for (let i = 0; i < 30; i++) commit(truth.rows, aPlayerId(i), i % 7);
+    const ranks = createRedisRanks(redis, namespace, source);
+    const period = aPeriod("DENSE");
+    for (const part of [":z", ":h", ":d", ":c"]) {
+      await ranks.page(period, 0, 1);
+      const keys = (await ownKeys()).filter((key) => key.includes(period.periodId) && key.endsWith(part));
+      assert.equal(keys.length, 1);
+      await redis.unlink(...keys);
+      assert.deepEqual(await ranks.page(period, 0, 100), expectedOf(truth.rows, "DENSE"));
+    }
+  });
+
+  it("drops a period with all its keys", async () => {
+    const { truth, source } = aTruth();
+    commit(truth.rows, aPlayerId(1), 1);
+    const ranks = createRedisRanks(redis, namespace, source);
+    const period = aPeriod("DENSE");
+    await ranks.page(period, 0, 1);
+    await ranks.drop(period.projectId, period.periodId);
+    assert.deepEqual(
+      (await ownKeys()).filter((key) => key.includes(period.periodId)),
+      [],
+    );
+  });
+
+  it("equals the truth after random writes from two processes amid rebuilds and losses", async function () {
+    this.timeout(60_000);
+    for (const ties of TIES) {
+      const { truth, source } = aTruth();
+      const period = aPeriod(ties);
+      const stores = [
+        createRedisRanks(redis, namespace, source),
+        createRedisRanks(connect(), namespace, source),
+      ];
+      const random = (n: number): number => Math.floor(Math.random() * n);
+      const key = `{${namespace}:rank:${period.projectId}:${period.periodId}}`;
+      const writers = Array.from({ length: 4 }, async (_, w) => {
+        for (let i = 0; i < 60; i++) {
+          const changes = Array.from({ length: 25 }, () =>
+            commit(truth.rows, aPlayerId(random(600)), random(40), random(5)),
+          );
+          // Two relays may send in either order, and twice.
+          const sent = Math.random() < 0.2 ? [...changes, ...changes.toReversed()] : changes;
+          await stores[w % 2]!.apply(period.projectId, period.periodId, sent);
+          if (random(10) === 0) await stores[w % 2]!.page(period, random(600), 10).catch(isUnavailable);
+        }
+      });
+      const rebuilds = stores.map(async (ranks) => {
+        for (let i = 0; i < 6; i++) await ranks.rebuild(period);
+      });
+      const losses = (async () => {
+        for (let i = 0; i < 3; i++) {
+          await stores[0]!.page(period, 0, 1).catch(isUnavailable);
+          await lose(key);
+        }
+      })();
+      await Promise.all([...writers, losses, ...rebuilds.map((rebuild) => rebuild.catch(isUnavailable))]);
+      const page = await eventually(() => stores[0]!.page(period, 0, 10_000));
+      assert.deepEqual(page, expectedOf(truth.rows, ties));
+      const live = (await ownKeys()).filter((name) => name.startsWith(key) && !name.endsWith(":cur"));
+      assert.ok(live.length <= 4, `keys of dead generations: ${live.join(" ")}`);
+    }
+  });
+});
+
+const isUnavailable = (error: unknown): void =>
+  assert.ok(error instanceof DomainError && error.code === "SERVICE_UNAVAILABLE", String(error));

@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import { createApiKeyHasher, isSecret, newSecret, prefixOf } from "../../src/domain/api-keys/secret.ts";
+
+describe("API key secrets", () => {
+  it("have the documented shape, and their prefix is their start", () => {
+    for (const environment of ["live", "test"] as const) {
+      const secret = newSecret(environment);
+      assert.match(secret, new RegExp(`^svc_${environment}_[0-9A-Za-z]{42}$`));
+      assert.equal(isSecret(secret), true);
+      assert.equal(prefixOf(secret), secret.slice(0, 17));
+    }
+  });
+
+  it("never repeat", () => {
+    assert.equal(new Set(Array.from({ length: 10_000 }, () => newSecret("live"))).size, 10_000);
+  });
+
+  it("use every character of base62 equally often", () => {
+    const counts = new Map<string, number>();
+    for (let i = 0; i < 5_000; i++) {
+      for (const character of newSecret("live").slice(9, 45))
+        counts.set(character, (counts.get(character) ?? 0) + 1);
+    }
+    assert.equal(counts.size, 62);
+    // 180,000 draws: 2,903 of each expected, a deviation of 53; seven of those never happen by chance.
+    for (const count of counts.values()) assert(Math.abs(count - 2_903) < 7 * 54);
+  });
+
+  it("with any one character changed are told by the checksum", () => {
+    const secret = newSecret("live");
+    const alphabet = [..."0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"];
+    fc.assert(
+      fc.property(fc.nat({ max: 41 }), fc.constantFrom(...alphabet), (at, character) => {
+        const index = 9 + at;
+        fc.pre(secret[index] !== character);
+        assert.equal(isSecret(secret.slice(0, index) + character + secret.slice(index + 1)), false);
+      }),
+    );
+  });
+
+  it("of one environment are none of the other", () => {
+    assert.equal(isSecret(newSecret("live").replace("live", "test")), false);
+  });
+
+  it("are not what is merely similar", () => {
+    const secret = newSecret("test");
+    fc.assert(fc.property(fc.string(), (text) => !isSecret(text)));
+    for (const text of [
+      `${secret} `,
+      ` ${secret}`,
+      `${secret}\n`,
+      secret.toUpperCase(),
+      secret.slice(0, -1),
+    ]) {
+      assert.equal(isSecret(text), false);
+    }
+  });
+
+  it("are hashed under the first pepper and found under all", () => {
+    const secret = newSecret("live");
+    const before = createApiKeyHasher(["old pepper"]);
+    const after = createApiKeyHasher(["new pepper", "old pepper"]);
+    assert.deepEqual(after.hashes(secret), [after.hash(secret), before.hash(secret)]);
+    assert.notEqual(after.hash(secret), before.hash(secret));
+    assert.match(after.hash(secret), /^[0-9a-f]{64}$/);
+    assert.throws(() => createApiKeyHasher([]));
+  });
+});

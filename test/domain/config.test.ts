@@ -1,0 +1,205 @@
+import assert from "node:assert/strict";
+import { createPrivateKey, generateKeyPairSync } from "node:crypto";
+import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ConfigError, type Env, loadSecrets, readConfig, SETTINGS } from "../../src/config.ts";
+import { SAMPLE_API_KEY_PEPPER, SAMPLE_JWT_PRIVATE_KEY } from "../../src/secrets.ts";
+
+const STORES = { DATABASE_URL: "postgres://u:hunter2hunter2@db/laurel", REDIS_URL: "redis://cache" };
+const PEPPER = "p".repeat(32);
+const newKey = () => generateKeyPairSync("ed25519").privateKey;
+const PRODUCTION = {
+  NODE_ENV: "production",
+  MODE: "cluster",
+  PUBLIC_URL: "https://api.example.com",
+  JWT_PRIVATE_KEY: JSON.stringify(newKey().export({ format: "jwk" })),
+  API_KEY_PEPPERS: PEPPER,
+  ...STORES,
+};
+
+const problemsOf = (env: Env): string[] => {
+  try {
+    readConfig(env);
+    return [];
+  } catch (error) {
+    assert(error instanceof ConfigError, String(error));
+    return error.problems.map(({ name }) => name).toSorted();
+  }
+};
+
+/** Name and value of every setting in the file, commented or not. */
+const exampleSettings = async (): Promise<Record<string, string>> => {
+  const text = await readFile(new URL("../../.env.example", import.meta.url), "utf8");
+  const lines = text.matchAll(/^(?:# )?([A-Z][A-Z_]+)=(.*)$/gm);
+  return Object.fromEntries([...lines].map(([, name, value]) => [name, value]));
+};
+
+describe("configuration", () => {
+  let dir: string;
+  beforeEach(async () => {
+    dir = await mkdtemp(join(tmpdir(), "laurel-config-"));
+  });
+  afterEach(() => rm(dir, { recursive: true, force: true }));
+
+  it("needs nothing: an empty environment is one embedded process on this machine", () => {
+    const config = readConfig({});
+    assert.equal(config.mode, "embedded");
+    assert.deepEqual([...config.roles], ["web", "worker"]);
+    assert.equal(config.host, "127.0.0.1");
+    assert.equal(config.publicUrl, "http://localhost:2567");
+    assert.equal(config.demo, true);
+    assert.equal(config.autoApproveTenants, true);
+    assert.equal(config.isProduction, false);
+    assert(Object.isFrozen(config));
+  });
+
+  it("takes an empty variable for an unset one", () => {
+    assert.deepEqual(readConfig({ PORT: "", MODE: " ", REDIS_URL: "" }), readConfig({}));
+  });
+
+  it("reads cluster mode, where nothing is approved or shown by itself", () => {
+    const config = readConfig({
+      MODE: "cluster",
+      ROLES: "worker",
+      TRUSTED_PROXIES: "10.0.0.0/8, ::1",
+      ...STORES,
+    });
+    assert.deepEqual([...config.roles], ["worker"]);
+    assert.deepEqual(config.trustedProxies, ["10.0.0.0/8", "::1"]);
+    assert.equal(config.host, "0.0.0.0");
+    assert.equal(config.demo, false);
+    assert.equal(config.autoApproveTenants, false);
+    assert.equal(config.databaseUrl, STORES.DATABASE_URL);
+  });
+
+  it("reports every problem at once, with its variable, and quotes no value", () => {
+    const env = {
+      MODE: "cluster",
+      PORT: "seventy",
+      DATABASE_URL: "mysql://u:hunter2hunter2@db",
+      JWT_PRIVATE_KEY: "hunter2hunter2",
+      API_KEY_PEPPERS: "hunter2",
+      TRUSTED_PROXIES: "everyone",
+      DEMO: "perhaps",
+    };
+    const expected = [
+      "API_KEY_PEPPERS",
+      "DATABASE_URL",
+      "DEMO",
+      "JWT_PRIVATE_KEY",
+      "PORT",
+      "REDIS_URL",
+      "TRUSTED_PROXIES",
+    ];
+    assert.deepEqual(problemsOf(env), expected);
+    assert.throws(
+      () => readConfig(env),
+      (error: Error) => !error.message.includes("hunter2") && error.message.includes("node -p"),
+    );
+  });
+
+  it("refuses networks that are none", () => {
+    for (const bad of ["10.0.0.0/33", "::1/129", "10.0.0/8", "10.0.0.0/", "10.0.0.0/8/8", "loopback"]) {
+      assert.deepEqual(problemsOf({ TRUSTED_PROXIES: bad }), ["TRUSTED_PROXIES"], bad);
+    }
+  });
+
+  it("refuses to split the roles of the one embedded process", () => {
+    assert.deepEqual(problemsOf({ ROLES: "web" }), ["ROLES"]);
+    assert.deepEqual(problemsOf({ MODE: "cluster", ROLES: "web", ...STORES }), []);
+  });
+
+  it("remarks on stores that embedded mode does not use", () => {
+    const config = readConfig(STORES);
+    assert.equal(config.remarks.length, 2);
+    assert.equal(config.databaseUrl, undefined);
+  });
+
+  it("lets production start with secrets of its own and https", () => {
+    assert.deepEqual(problemsOf(PRODUCTION), []);
+  });
+
+  it("refuses production without secrets in cluster mode, and over http in any mode", () => {
+    const { JWT_PRIVATE_KEY: _key, API_KEY_PEPPERS: _peppers, ...rest } = PRODUCTION;
+    assert.deepEqual(problemsOf(rest), ["API_KEY_PEPPERS", "JWT_PRIVATE_KEY"]);
+    assert.deepEqual(problemsOf({ NODE_ENV: "production" }), ["PUBLIC_URL"]);
+    assert.deepEqual(problemsOf({ ...PRODUCTION, PUBLIC_URL: "http://localhost:2567" }), ["PUBLIC_URL"]);
+  });
+
+  it("refuses the sample secrets in production, in any spelling", () => {
+    const pem = createPrivateKey({ key: JSON.parse(SAMPLE_JWT_PRIVATE_KEY), format: "jwk" })
+      .export({ type: "pkcs8", format: "pem" })
+      .toString();
+    for (const key of [
+      SAMPLE_JWT_PRIVATE_KEY,
+      ` ${SAMPLE_JWT_PRIVATE_KEY} `,
+      pem,
+      pem.replaceAll("\n", "\\n"),
+    ]) {
+      assert.deepEqual(problemsOf({ ...PRODUCTION, JWT_PRIVATE_KEY: key }), ["JWT_PRIVATE_KEY"]);
+    }
+    const peppers = `${PEPPER},${SAMPLE_API_KEY_PEPPER}`;
+    assert.deepEqual(problemsOf({ ...PRODUCTION, API_KEY_PEPPERS: peppers }), ["API_KEY_PEPPERS"]);
+  });
+
+  it("takes the key as PEM or JWK and hands on the same PEM", async () => {
+    const key = newKey();
+    const pem = key.export({ type: "pkcs8", format: "pem" }).toString();
+    const jwk = JSON.stringify(key.export({ format: "jwk" }));
+    for (const text of [pem, pem.replaceAll("\n", "\\n"), jwk]) {
+      const settings = readConfig({ JWT_PRIVATE_KEY: text, API_KEY_PEPPERS: `${PEPPER},${"q".repeat(40)}` });
+      const { secrets } = await loadSecrets({ ...settings, dataDir: dir });
+      assert.deepEqual(secrets, { jwtPrivateKey: pem, apiKeyPeppers: [PEPPER, "q".repeat(40)] });
+    }
+    const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({
+      type: "pkcs8",
+      format: "pem",
+    });
+    assert.deepEqual(problemsOf({ JWT_PRIVATE_KEY: rsa.toString() }), ["JWT_PRIVATE_KEY"]);
+  });
+
+  it("makes secrets once, readable by the owner alone, the same for processes that start together", async () => {
+    const settings = readConfig({ DATA_DIR: join(dir, "deep", "data") });
+    const configs = await Promise.all(Array.from({ length: 8 }, () => loadSecrets(settings)));
+    const [first] = configs;
+    for (const config of configs) assert.deepEqual(config.secrets, first?.secrets);
+    assert.equal(createPrivateKey(first?.secrets.jwtPrivateKey ?? "").asymmetricKeyType, "ed25519");
+    const { mode } = await stat(join(settings.dataDir, "secrets.json"));
+    assert.equal(mode & 0o777, 0o600);
+    assert.deepEqual((await loadSecrets(settings)).secrets, first?.secrets);
+  });
+
+  it("prefers a given secret and makes only the other", async () => {
+    const { secrets } = await loadSecrets(readConfig({ DATA_DIR: dir, API_KEY_PEPPERS: PEPPER }));
+    assert.deepEqual(secrets.apiKeyPeppers, [PEPPER]);
+    assert.match(secrets.jwtPrivateKey, /BEGIN PRIVATE KEY/);
+  });
+
+  it("never replaces a damaged secrets file", async () => {
+    await writeFile(join(dir, "secrets.json"), "{");
+    await assert.rejects(loadSecrets(readConfig({ DATA_DIR: dir })), /damaged/);
+    assert.equal(await readFile(join(dir, "secrets.json"), "utf8"), "{");
+  });
+
+  it("shows every setting in .env.example and no other, with values that hold", async () => {
+    const shown = await exampleSettings();
+    assert.deepEqual(Object.keys(shown).toSorted(), Object.keys(SETTINGS).toSorted());
+    assert.deepEqual(problemsOf(shown), []);
+    assert.equal(shown["JWT_PRIVATE_KEY"], SAMPLE_JWT_PRIVATE_KEY);
+    assert.equal(shown["API_KEY_PEPPERS"], SAMPLE_API_KEY_PEPPER);
+  });
+
+  it("states in .env.example the defaults that the code has", async () => {
+    const examples = [
+      "TRUSTED_PROXIES",
+      "DATABASE_URL",
+      "REDIS_URL",
+      "JWT_PRIVATE_KEY",
+      "API_KEY_PEPPERS",
+      "METRICS_TOKEN",
+    ];
+    const shown = Object.entries(await exampleSettings()).filter(([name]) => !examples.includes(name));
+    assert.deepEqual(readConfig(Object.fromEntries(shown)), readConfig({}));
+  });
+});

@@ -1,0 +1,185 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import {
+  type Board,
+  fromRankScore,
+  RANK_MAX,
+  reachedUs,
+  submitScore,
+  toRankScore,
+  unitsOf,
+} from "../../src/domain/leaderboards/scoring.ts";
+import type { EntryState } from "../../src/domain/progression/turn.ts";
+import { aBoard, aTurn } from "../support/turn.ts";
+
+const submitAll = (
+  board: Board,
+  scores: [score: number, atMs: number][],
+): { entry: EntryState | undefined; results: string[] } => {
+  const { turn, player } = aTurn();
+  const results = scores.map(([score, atMs]) => {
+    const { accepted, improved, score: now } = submitScore(turn, board, score, { atMs });
+    return `${accepted ? "accepted" : "refused"} ${improved ? "better" : "same"} ${now}`;
+  });
+  return { entry: player.entries.get("w1"), results };
+};
+
+describe("scores", () => {
+  it("are whole units of the board's decimals, rounded as written, and read back", () => {
+    assert.equal(unitsOf({ scoreDecimals: 2 }, 1.005), 101);
+    assert.equal(unitsOf({ scoreDecimals: 2 }, -0.001), 0);
+    assert.ok(Object.is(unitsOf({ scoreDecimals: 2 }, -0.001), 0));
+    assert.equal(unitsOf({ scoreDecimals: 6 }, 5e-7), 1);
+    assert.equal(unitsOf({ scoreDecimals: 0 }, 1e21), 1e21);
+    assert.equal(fromRankScore({ scoreDecimals: 3, sort: "ASC" }, 12_345), 12.345);
+    const decimals = fc.integer({ min: 0, max: 6 });
+    const units = fc.integer({ min: -1e15, max: 1e15 });
+    fc.assert(
+      fc.property(
+        units,
+        decimals,
+        fc.constantFrom("ASC" as const, "DESC" as const),
+        (value, scoreDecimals, sort) => {
+          const score = value / 10 ** scoreDecimals;
+          const rankScore = toRankScore({ scoreDecimals, sort }, score);
+          assert.equal(rankScore, sort === "ASC" ? value : 0 - value);
+          assert.equal(fromRankScore({ scoreDecimals, sort }, rankScore), score + 0);
+        },
+      ),
+    );
+  });
+
+  it("of a better kind have the smaller rankScore by either sort", () => {
+    const scores = fc.integer({ min: -1e9, max: 1e9 });
+    fc.assert(
+      fc.property(scores, scores, (a, b) => {
+        const rank = (sort: "ASC" | "DESC") =>
+          Math.sign(toRankScore({ scoreDecimals: 0, sort }, a) - toRankScore({ scoreDecimals: 0, sort }, b));
+        assert.equal(rank("ASC"), Math.sign(a - b));
+        assert.equal(rank("DESC") + 0, Math.sign(b - a) + 0);
+      }),
+    );
+  });
+
+  it("are clamped to what is exact, with a warning", () => {
+    const { turn, player, warnings } = aTurn();
+    submitScore(turn, aBoard(), 1e300);
+    assert.equal(player.entries.get("w1")?.rankScore, -RANK_MAX);
+    assert.match(warnings[0]!, /clamped/);
+    const sum = aBoard({ operator: "SUM", sort: "ASC", periodId: "w2" });
+    for (let i = 0; i < 3; i++) submitScore(turn, sum, RANK_MAX);
+    assert.equal(player.entries.get("w2")?.rankScore, RANK_MAX);
+  });
+
+  it("BEST keeps the better by the board's sort", () => {
+    const desc = submitAll(aBoard(), [
+      [5, 1],
+      [3, 2],
+      [9, 3],
+      [9, 4],
+    ]);
+    assert.deepEqual(desc.results, [
+      "accepted better 5",
+      "accepted same 5",
+      "accepted better 9",
+      "accepted same 9",
+    ]);
+    assert.deepEqual(desc.entry, { rankScore: -9, rankTie: 3_000, latestUs: 3_000, version: 2 });
+    const asc = submitAll(aBoard({ sort: "ASC" }), [
+      [5, 1],
+      [7, 2],
+      [3, 3],
+    ]);
+    assert.deepEqual(asc.results, ["accepted better 5", "accepted same 5", "accepted better 3"]);
+  });
+
+  it("SUM adds, and a loss is no improvement", () => {
+    const { results, entry } = submitAll(aBoard({ operator: "SUM", scoreDecimals: 1 }), [
+      [0.1, 1],
+      [0.2, 2],
+      [-0.4, 3],
+      [0, 4],
+    ]);
+    assert.deepEqual(results, [
+      "accepted better 0.1",
+      "accepted better 0.3",
+      "accepted same -0.1",
+      "accepted same -0.1",
+    ]);
+    assert.equal(entry?.version, 3);
+  });
+
+  it("LATEST goes by the time of the event, whatever the order of arrival", () => {
+    const scores: [number, number][] = [
+      [1, 10],
+      [2, 30],
+      [3, 20],
+      [3, 40],
+      [4, 35],
+    ];
+    const { results } = submitAll(aBoard({ operator: "LATEST" }), scores);
+    assert.deepEqual(results, [
+      "accepted better 1",
+      "accepted better 2",
+      "refused same 2",
+      "accepted better 3",
+      "refused same 3",
+    ]);
+    fc.assert(
+      fc.property(fc.uniqueArray(fc.nat(1_000), { minLength: 1, maxLength: 20 }), (times) => {
+        const newest = Math.max(...times);
+        const { entry } = submitAll(
+          aBoard({ operator: "LATEST", sort: "ASC" }),
+          times.map((at) => [at * 7, at]),
+        );
+        assert.equal(entry?.rankScore, newest * 7);
+        assert.equal(entry?.latestUs, newest * 1_000);
+      }),
+    );
+  });
+
+  it("LATEST remembers the time of an equal score, so that one in between stays late", () => {
+    const { results } = submitAll(aBoard({ operator: "LATEST" }), [
+      [5, 10],
+      [5, 30],
+      [6, 20],
+    ]);
+    assert.equal(results[2], "refused same 5");
+  });
+
+  it("move the tie only with the score, and never back in time", () => {
+    const board = aBoard({ operator: "SUM" });
+    const { entry } = submitAll(board, [
+      [1, 50],
+      [1, 20],
+      [0, 90],
+    ]);
+    assert.deepEqual(entry, { rankScore: -2, rankTie: 50_000, latestUs: 50_000, version: 2 });
+    const later = aBoard({ operator: "SUM", ties: "LATEST" });
+    const negated = submitAll(later, [
+      [1, 50],
+      [1, 60],
+      [1, 20],
+    ]).entry!;
+    assert.equal(negated.rankTie, -60_000);
+    assert.equal(reachedUs(later, negated.rankTie), 60_000);
+    assert.equal(submitAll(board, [[1, -86_400_000]]).entry?.rankTie, -86_400_000_000);
+    assert.equal(submitAll(board, [[1, -8.64e15]]).entry?.rankTie, -RANK_MAX);
+  });
+
+  it("are refused by boards that are paused or fed by events, and when they are no number", () => {
+    const { turn, player, warnings } = aTurn();
+    const fed = aBoard({ metric: { source: "XP" }, operator: "SUM" });
+    for (const board of [aBoard({ status: "PAUSED" }), fed]) {
+      assert.deepEqual(submitScore(turn, board, 5), {
+        accepted: false,
+        improved: false,
+        score: null,
+        previous: null,
+      });
+    }
+    submitScore(turn, aBoard(), Number.NaN);
+    assert.equal(warnings.length, 3);
+    assert.equal(player.dirty.entries.size, 0);
+  });
+});

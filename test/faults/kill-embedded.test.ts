@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { aTenant } from "../support/app.ts";
+import { eventually } from "../support/eventually.ts";
+import { assertInvariants } from "../support/invariants.ts";
+import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/process.ts";
+import { remote } from "../support/remote.ts";
+import { defineWorldcup, expectedXp, hasRealData, sorted, topTwenty, WORLDCUP, worldcupTruth } from "../support/worldcup.ts";
+
+const KILLS = 20;
+
+describe("kill -9 of the embedded server at random moments of an import", function () {
+  this.timeout(600_000);
+
+  it("loses nothing and applies nothing twice", async function () {
+    if (!hasRealData) this.skip();
+    const dir = await temporaryDir();
+    const port = await freePort();
+    const env = { DATA_DIR: join(dir.path, "data"), PORT: String(port), DEMO: "off", LOG_LEVEL: "error" };
+    let server = await startProcess(["serve"], env);
+    const api = remote(`http://127.0.0.1:${port}`);
+    const { key } = await aTenant(api);
+    await defineWorldcup(api, key);
+
+    const args = ["--key", key, "--url", api.url, "--json", "--batch", "100", "--state", join(dir.path, "state.json")];
+    let isDone = false;
+    const importing = (async () => {
+      // The importer outlives most restarts; when it gives up, the same command goes on where it stopped.
+      for (;;) {
+        const run = laurel(["import", WORLDCUP, ...args]);
+        if ((await run.ended) === 0) return void (isDone = true);
+      }
+    })();
+    let kills = 0;
+    while (kills < KILLS && !isDone) {
+      await delay(50 + Math.random() * 400);
+      await kill(server);
+      kills++;
+      server = await startProcess(["serve"], env);
+    }
+    await importing;
+    assert.equal(kills, KILLS, "the import was over before the last kill");
+
+    await eventually(async () => (await api.get("/api/v1/events?status=PENDING&limit=1", { key })).body.data.length === 0, {
+      timeoutMs: 120_000,
+    });
+    const { goalsAll } = worldcupTruth().leaderboards;
+    await eventually(async () => {
+      assert.deepEqual(sorted(await topTwenty(api, key, "goals")), sorted(goalsAll));
+      return true;
+    });
+    await delay(1_500);
+    server.child.kill("SIGTERM");
+    assert.equal(await server.ended, 0, server.output());
+
+    const database = await openEmbeddedDatabase(join(env.DATA_DIR, "pglite"));
+    try {
+      await assertInvariants(database.em);
+      const rows: { external_user_id: string; xp: string | number }[] = await database.em
+        .fork()
+        .getConnection()
+        .execute("select external_user_id, xp from players");
+      const xp = rows.map((row) => [row.external_user_id, Number(row.xp)] as const);
+      assert.deepEqual(xp.toSorted(), [...(await expectedXp())].toSorted());
+    } finally {
+      await database.close();
+      await dir.remove();
+    }
+  });
+});

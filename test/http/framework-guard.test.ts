@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { MATCHMAKE_BODY_LIMIT } from "../../src/domain/limits.ts";
+import { startTinyHttp, type TinyHttp } from "../support/tiny-http.ts";
+
+const bodyOf = (answer: string) =>
+  JSON.parse(answer.slice(answer.indexOf("\r\n\r\n") + 4)) as {
+    error: { code: string; requestId: string; reason?: string };
+  };
+
+describe("HTTP guard", () => {
+  let http: TinyHttp;
+  before(async () => {
+    http = await startTinyHttp([]);
+  });
+  after(() => http.close());
+
+  const badHosts = ["a b", "[::1", "host:port", "ho<st", "%zz", "a/../b:99999", "user@host", "host:99999"];
+
+  const assertRefused = (answer: string): void => {
+    assert.match(answer, /^HTTP\/1\.1 400 /);
+    const { error } = bodyOf(answer);
+    assert.equal(error.code, "VALIDATION_ERROR");
+    assert(answer.includes(`X-Request-Id: ${error.requestId}\r\n`));
+  };
+
+  it("refuses a Host that is none, with the error body and a request id", async () => {
+    for (const host of badHosts)
+      assertRefused(await http.raw(`GET /health/live HTTP/1.1\r\nHost: ${host}\r\n\r\n`));
+    for (const host of ["localhost", "127.0.0.1:2567", "[::1]:80", "xn--bcher-kva.example"]) {
+      assert.equal((await http.send("GET", "/health/live", { headers: { Host: host } })).status, 200, host);
+    }
+  });
+
+  it("refuses it on upgrades too, before any listener sees them", async () => {
+    let seen = 0;
+    const upgrading = await startTinyHttp([], {}, (_request, socket) => {
+      seen += 1;
+      socket.destroy();
+    });
+    const upgrade = (host: string) =>
+      upgrading.raw(
+        `GET /p/r HTTP/1.1\r\nHost: ${host}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n`,
+      );
+    for (const host of badHosts) assertRefused(await upgrade(host));
+    assert.equal(seen, 0);
+    await upgrade("localhost");
+    assert.equal(seen, 1);
+    await upgrading.close();
+  });
+
+  it("keeps the client's own request id in its refusals", async () => {
+    const answer = await http.raw("GET / HTTP/1.1\r\nHost: a b\r\nX-Request-Id: my-own-id-1\r\n\r\n");
+    assert.equal(bodyOf(answer).error.requestId, "my-own-id-1");
+  });
+
+  it("takes http and https in X-Forwarded-Proto, also of a list, and refuses anything else", async () => {
+    for (const good of ["http", "https", "https, http", "HTTPS"]) {
+      const { status } = await http.send("GET", "/health/live", { headers: { "X-Forwarded-Proto": good } });
+      assert.equal(status, 200, good);
+    }
+    for (const bad of ["gopher", "ht tp", ",", "javascript:"]) {
+      const answer = await http.send("GET", "/health/live", { headers: { "X-Forwarded-Proto": bad } });
+      assert.equal(answer.status, 400, bad);
+      assert.equal(answer.json.error.code, "VALIDATION_ERROR");
+    }
+  });
+
+  it("refuses targets that are no path", async () => {
+    for (const target of ["http://example.com/health/live", "*", "//", "/\\/["]) {
+      const answer = await http.raw(`GET ${target} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n`);
+      assert.match(answer, /^HTTP\/1\.1 40[04] /, target);
+    }
+  });
+
+  it("wants a length for matchmaking and at most 16 KiB", async () => {
+    const chunked = await http.send("POST", "/matchmake/joinOrCreate/lobby", { body: ["{}"] });
+    assert.equal(chunked.status, 400);
+    assert.equal(chunked.json.error.reason, "LENGTH_REQUIRED");
+    const big = await http.send("POST", "/matchmake/joinOrCreate/lobby", {
+      body: "x".repeat(MATCHMAKE_BODY_LIMIT + 1),
+    });
+    assert.equal(big.status, 413);
+    assert.equal(big.json.error.code, "PAYLOAD_TOO_LARGE");
+  });
+
+  it("answers what is not HTTP, and headers that are too large, with the error body", async () => {
+    assert.equal(bodyOf(await http.raw("nonsense\r\n\r\n")).error.reason, "MALFORMED");
+    const large = await http.raw(`GET / HTTP/1.1\r\nHost: x\r\nX-Large: ${"x".repeat(20_000)}\r\n\r\n`);
+    assert.match(large, /^HTTP\/1\.1 431 /);
+    assert.equal(bodyOf(large).error.reason, "HEADERS_TOO_LARGE");
+  });
+
+  it("refuses two lengths and a length beside chunks, the tools of request smuggling", async () => {
+    for (const headers of [
+      "Content-Length: 2\r\nContent-Length: 3",
+      "Content-Length: 2\r\nTransfer-Encoding: chunked",
+    ]) {
+      const answer = await http.raw(`POST / HTTP/1.1\r\nHost: x\r\n${headers}\r\n\r\n{}`);
+      assert.match(answer, /^HTTP\/1\.1 400 /);
+    }
+  });
+});

@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { Project } from "../../src/domain/projects/project.ts";
+import { ROLES } from "../../src/domain/caller.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { aMember } from "../support/member.ts";
+
+describe("projects", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+
+  const path = (id = tenant.projectId) => `/api/v1/projects/${id}`;
+  const configVersion = async (id: string) =>
+    (await api.app.transact(({ em }) => em.findOneOrFail(Project, { id }))).configVersion;
+
+  before(async () => {
+    api = await startApp();
+  });
+
+  beforeEach(async () => {
+    tenant = await aTenant(api);
+  });
+
+  it("start with documented defaults", async () => {
+    const { token } = tenant;
+    const { status, body } = await api.post("/api/v1/projects", { name: "  Space Farmers " }, { token });
+    assert.equal(status, 201);
+    const { id, createdAt, updatedAt, ...rest } = body;
+    assert.deepEqual(rest, {
+      tenantId: tenant.tenantId,
+      name: "Space Farmers",
+      description: null,
+      timezone: "UTC",
+      settings: { autoCreatePlayers: true, maxEventAgeDays: null, allowLevelDown: false },
+      sandboxProjectId: null,
+      sandboxOf: null,
+    });
+    assert.equal(createdAt, updatedAt);
+    assert.deepEqual((await api.get(path(id), { token })).body, body);
+  });
+
+  it("refuse bad values, naming the field", async () => {
+    const bad: [string, object][] = [
+      ["name", { name: "x" }],
+      ["name", {}],
+      ["description", { name: "Fine", description: "x".repeat(2_001) }],
+      ["timezone", { name: "Fine", timezone: "Mars/Olympus" }],
+      ["timezone", { name: "Fine", timezone: "+02:00" }],
+      ["settings.maxEventAgeDays", { name: "Fine", settings: { maxEventAgeDays: 0 } }],
+      ["settings.allowLevelDown", { name: "Fine", settings: { allowLevelDown: "yes" } }],
+    ];
+    for (const [field, body] of bad) {
+      const answer = await api.post("/api/v1/projects", body, { token: tenant.token });
+      assert.equal(answer.status, 400);
+      assert.equal(answer.body.error.details[0].field, field);
+    }
+  });
+
+  it("are listed in pages, newest first, without sandboxes and without other tenants'", async () => {
+    const { token, projectId } = tenant;
+    await aKey(api, { token, projectId, environment: "test" });
+    const second = await api.post("/api/v1/projects", { name: "Second" }, { token });
+    const first = await api.get("/api/v1/projects?limit=1", { token });
+    assert.deepEqual(first.body.pagination, { page: 1, limit: 1, total: 2, totalPages: 2 });
+    assert.deepEqual(first.body.data, [second.body]);
+    const next = await api.get("/api/v1/projects?limit=1&page=2", { token });
+    assert.equal(next.body.data[0].id, projectId);
+    assert.deepEqual((await api.get("/api/v1/projects?page=9", { token })).body.data, []);
+  });
+
+  it("change only in what is given", async () => {
+    const { token } = tenant;
+    const before = (await api.get(path(), { token })).body;
+    const change = { description: "A game", timezone: "Europe/Berlin", settings: { maxEventAgeDays: 30 } };
+    const changed = (await api.patch(path(), change, { token })).body;
+    const settings = { ...before.settings, maxEventAgeDays: 30 };
+    assert.deepEqual(changed, { ...before, ...change, settings, updatedAt: changed.updatedAt });
+    const back = (
+      await api.patch(path(), { description: null, settings: { maxEventAgeDays: null } }, { token })
+    ).body;
+    assert.equal(back.description, null);
+    assert.equal(back.settings.maxEventAgeDays, null);
+    assert.equal(back.timezone, "Europe/Berlin");
+  });
+
+  it("raise their config version only when evaluation must see the change", async () => {
+    const { token, projectId } = tenant;
+    const start = await configVersion(projectId);
+    await api.patch(path(), { name: "Other name" }, { token });
+    assert.equal(await configVersion(projectId), start);
+    await api.patch(path(), { timezone: "Asia/Tokyo" }, { token });
+    await api.patch(path(), { settings: { allowLevelDown: true } }, { token });
+    assert.equal(await configVersion(projectId), start + 2);
+  });
+
+  it("lose no change of two that come at once", async () => {
+    const { token } = tenant;
+    await Promise.all([
+      api.patch(path(), { settings: { maxEventAgeDays: 7 } }, { token }),
+      api.patch(path(), { settings: { allowLevelDown: true } }, { token }),
+    ]);
+    const { settings } = (await api.get(path(), { token })).body;
+    assert.deepEqual(settings, { autoCreatePlayers: true, maxEventAgeDays: 7, allowLevelDown: true });
+  });
+
+  it("are gone with their keys and sandbox once deleted", async () => {
+    const { token, projectId, key } = tenant;
+    const testKey = await aKey(api, { token, projectId, environment: "test" });
+    const { sandboxProjectId } = (await api.get(path(), { token })).body;
+    assert.equal((await api.get(path(sandboxProjectId), { token })).body.sandboxOf, projectId);
+    assert.equal((await api.delete(path(sandboxProjectId), { token })).body.error.reason, "INVALID_STATE");
+    for (const one of [key, testKey])
+      assert.equal((await api.get("/api/v1/projects", { key: one })).status, 200);
+
+    assert.deepEqual((await api.delete(path(), { token })).body, { deleted: true });
+    for (const id of [projectId, sandboxProjectId])
+      assert.equal((await api.get(path(id), { token })).status, 404);
+    assert.equal((await api.delete(path(), { token })).status, 404);
+    assert.equal((await api.get("/api/v1/projects", { token })).body.pagination.total, 0);
+    for (const one of [key, testKey]) {
+      const answer = await api.get("/api/v1/projects", { key: one });
+      assert.equal(answer.status, 401);
+      assert.equal(answer.body.error.reason, "API_KEY_INVALID");
+    }
+  });
+
+  it("of another tenant are not there", async () => {
+    const other = await aTenant(api);
+    for (const id of [other.projectId, randomUUID(), "not-a-uuid"]) {
+      const { token } = tenant;
+      assert.equal((await api.get(path(id), { token })).status, 404);
+      assert.equal((await api.patch(path(id), { name: "Mine now" }, { token })).status, 404);
+      assert.equal((await api.delete(path(id), { token })).status, 404);
+      assert.equal((await api.get(path(id), { key: tenant.key })).status, 404);
+    }
+    assert.equal((await api.get(path(other.projectId), { token: other.token })).status, 200);
+  });
+
+  it("are read by every role and changed by OWNER and ADMIN", async () => {
+    for (const role of ROLES) {
+      const { token } = await aMember(api, tenant.tenantId, role);
+      assert.equal((await api.get(path(), { token })).status, 200);
+      const allowed = role === "OWNER" || role === "ADMIN";
+      assert.equal(
+        (await api.post("/api/v1/projects", { name: "New" }, { token })).status,
+        allowed ? 201 : 403,
+      );
+      assert.equal((await api.patch(path(), { name: "Changed" }, { token })).status, allowed ? 200 : 403);
+      if (!allowed) assert.equal((await api.delete(path(), { token })).status, 403);
+    }
+  });
+
+  it("show a key its own project and nothing else, and let it change nothing", async () => {
+    const { token, projectId, key } = tenant;
+    await api.post("/api/v1/projects", { name: "Second" }, { token });
+    const { data, pagination } = (await api.get("/api/v1/projects", { key })).body;
+    assert.deepEqual([data.length, data[0].id, pagination.total], [1, projectId, 1]);
+    assert.equal((await api.get(path(), { key })).status, 200);
+    assert.equal((await api.patch(path(), { name: "Changed" }, { key })).status, 403);
+    assert.equal((await api.delete(path(), { key })).status, 403);
+    const narrow = await aKey(api, { token, projectId, scopes: ["events:write"] });
+    assert.equal(
+      (await api.get("/api/v1/projects", { key: narrow })).body.error.reason,
+      "INSUFFICIENT_SCOPE",
+    );
+  });
+});

@@ -1,0 +1,132 @@
+import { randomUUID } from "node:crypto";
+import type { App } from "../../src/app.ts";
+import { type Running, startServer } from "../../src/cli/serve.ts";
+import { type Config, readConfig } from "../../src/config.ts";
+import { openApiDocument } from "../../src/http/openapi.ts";
+import { routes } from "../../src/http/routes.ts";
+import { createLog } from "../../src/log.ts";
+import { generateKeyPairSync } from "node:crypto";
+import { checkResponse } from "./openapi-check.ts";
+
+export type Credentials = { key?: string; token?: string };
+export type RequestOptions = Credentials & {
+  body?: unknown;
+  headers?: Record<string, string>;
+  /** A malformed request whose answer the API's description does not cover. */
+  isUnchecked?: boolean;
+};
+// oxlint-disable-next-line typescript/no-explicit-any -- tests read bodies of every shape
+export type Answer = { status: number; body: any; headers: Headers };
+
+/** A running server and a client of it whose every answer is held against the API's description. */
+export type TestApp = {
+  app: App;
+  url: string;
+  port: number;
+  request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
+  get(path: string, options?: RequestOptions): Promise<Answer>;
+  post(path: string, body: unknown, options?: RequestOptions): Promise<Answer>;
+  patch(path: string, body: unknown, options?: RequestOptions): Promise<Answer>;
+  delete(path: string, options?: RequestOptions): Promise<Answer>;
+  stop(): Promise<void>;
+};
+
+const document = openApiDocument(routes);
+const privateKey = generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+
+/** Settings of a test process; LOG_LEVEL=debug npm test shows what the server says. */
+export const testConfig = (env: Record<string, string> = {}): Config => {
+  const level = process.env["LOG_LEVEL"] ?? "silent";
+  const settings = readConfig({ PORT: "0", DEMO: "off", LOG_LEVEL: level, TRUSTED_PROXIES: "127.0.0.1/32", ...env });
+  return { ...settings, secrets: { jwtPrivateKey: privateKey, apiKeyPeppers: ["pepper-of-the-tests-and-of-nothing-else"] } };
+};
+
+let shared: Promise<TestApp> | undefined;
+
+/** The server of this mocha process, embedded and in memory; tests keep apart by tenant. */
+export const startApp = (): Promise<TestApp> => {
+  shared ??= startTestApp(testConfig(), { inMemory: true });
+  return shared;
+};
+
+/** A server of its own; the caller stops it. One process holds one server at a time: Colyseus is a module-wide thing. */
+export const startTestApp = async (config: Config, options: { inMemory?: boolean } = {}): Promise<TestApp> =>
+  clientOf(await startServer(config, createLog(config), options));
+
+export const clientOf = (running: Running): TestApp => {
+  const { port } = running.address!;
+  const url = `http://127.0.0.1:${port}`;
+  const request = async (method: string, path: string, options: RequestOptions = {}): Promise<Answer> => {
+    const { key, token, body, isUnchecked = false } = options;
+    const response = await fetch(url + path, {
+      method,
+      headers: {
+        ...(key === undefined ? {} : { "X-API-Key": key }),
+        ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
+        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+        ...options.headers,
+      },
+      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    const answer = text === "" ? undefined : (JSON.parse(text) as unknown);
+    if (!isUnchecked) checkResponse(document, method, path, response.status, answer);
+    return { status: response.status, body: answer, headers: response.headers };
+  };
+  return {
+    app: running.app,
+    url,
+    port,
+    request,
+    get: (path, options) => request("GET", path, options),
+    post: (path, body, options) => request("POST", path, { ...options, body }),
+    patch: (path, body, options) => request("PATCH", path, { ...options, body }),
+    delete: (path, options) => request("DELETE", path, options),
+    stop: () => running.stop(),
+  };
+};
+
+/** A tenant of a test's own. */
+export type Tenant = {
+  token: string;
+  tenantId: string;
+  userId: string;
+  email: string;
+  password: string;
+  projectId: string;
+  /** A live key of the project with every scope. */
+  key: string;
+};
+
+const must = (answer: Answer, status: number): Answer["body"] => {
+  if (answer.status === status) return answer.body;
+  throw new Error(`expected ${status}, got ${answer.status}: ${JSON.stringify(answer.body)}`);
+};
+
+/** Registers a tenant with one project and a key, through the API. */
+export const aTenant = async (api: TestApp): Promise<Tenant> => {
+  const email = `${randomUUID()}@example.com`;
+  const password = "Correct-horse-7";
+  const registration = { email, password, name: "Test Owner", tenantName: "Test Studio" };
+  // Its own address: limits by address must not make tests depend on one another.
+  const headers = { "X-Forwarded-For": `10.${Math.floor(Math.random() * 256)}.${Math.floor(Math.random() * 256)}.7` };
+  const { accessToken: token, user } = must(await api.post("/api/v1/auth/register", registration, { headers }), 201);
+  const project = must(await api.post("/api/v1/projects", { name: "Test Game" }, { token }), 201);
+  const key = await aKey(api, { token, projectId: project.id });
+  return { token, tenantId: user.tenantId, userId: user.id, email, password, projectId: project.id, key };
+};
+
+/** A key of a project; every scope unless told otherwise. */
+export const aKey = async (
+  api: TestApp,
+  { token, projectId, ...body }: { token: string; projectId: string; scopes?: string[]; environment?: "live" | "test" },
+): Promise<string> =>
+  must(await api.post(`/api/v1/projects/${projectId}/api-keys`, { name: "Test key", scopes: ["*"], ...body }, { token }), 201).key;
+
+/** A token for the rooms, of a player who is made if need be. */
+export const aWsToken = async (api: TestApp, key: string, externalUserId: string): Promise<{ token: string; playerId: string }> =>
+  must(await api.post("/api/v1/auth/ws-token", { externalUserId }, { key }), 200);
+
+after(async () => {
+  await (await shared)?.stop();
+});

@@ -1,0 +1,37 @@
+import { randomUUID } from "node:crypto";
+import { join } from "node:path";
+import { openPostgres } from "../../src/platform/database.ts";
+
+const ADMIN_URL = process.env["DATABASE_URL"] ?? "postgres://postgres@127.0.0.1:5432/postgres";
+const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
+
+const admin = async (statement: string): Promise<void> => {
+  const database = await openPostgres(ADMIN_URL, 1);
+  try {
+    await database.em.fork().getConnection().execute(statement);
+  } finally {
+    await database.close();
+  }
+};
+
+/** A database and a Redis namespace of a test's own. */
+export type Services = { env: Record<string, string>; databaseUrl: string; namespace: string; remove: () => Promise<void> };
+
+/** @param dataDir where the processes keep their shared secrets */
+export const startServices = async (dataDir: string): Promise<Services> => {
+  const name = `laurel_test_${randomUUID().replaceAll("-", "").slice(0, 16)}`;
+  await admin(`create database ${name}`);
+  const url = new URL(ADMIN_URL);
+  url.pathname = `/${name}`;
+  const namespace = name.slice(0, 28);
+  const env = {
+    MODE: "cluster",
+    DATABASE_URL: url.href,
+    REDIS_URL,
+    REDIS_NAMESPACE: namespace,
+    DATA_DIR: join(dataDir, "data"),
+    AUTO_APPROVE_TENANTS: "on",
+    LOG_LEVEL: "error",
+  };
+  return { env, databaseUrl: url.href, namespace, remove: () => admin(`drop database if exists ${name} with (force)`) };
+};

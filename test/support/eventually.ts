@@ -1,0 +1,59 @@
+import { setTimeout as delay } from "node:timers/promises";
+
+const POLL_INTERVAL_MS = 15;
+
+export type EventuallyOptions = {
+  /** Default 5,000. */
+  timeoutMs?: number;
+  /** What is waited for, as the failure should name it. */
+  label?: string;
+};
+
+type NotYet = undefined | null | false | 0 | "";
+/** A check without a value would never be true; those with assertions belong to `eventuallyHolds`. */
+type HasValue<T> = [T] extends [void] ? { "use eventuallyHolds for assertions": never } : unknown;
+
+/**
+ * Polls until `check` gives a truthy value, and gives that value; a throw counts as "not yet". When the time
+ * is over it throws an error with the label and what was seen last.
+ *
+ *     const joined = await eventually(() => messages.find(({ type }) => type === "lobby.joined"));
+ */
+export const eventually = async <T>(
+  check: (() => T | Promise<T>) & HasValue<T>,
+  { timeoutMs = 5_000, label = "the condition holds" }: EventuallyOptions = {},
+): Promise<Exclude<T, NotYet>> => {
+  const deadline = performance.now() + timeoutMs;
+  let last: { value: unknown } | { cause: unknown };
+  do {
+    try {
+      const value = await check();
+      if (value) return value as Exclude<T, NotYet>;
+      last = { value };
+    } catch (cause) {
+      last = { cause };
+    }
+    await delay(POLL_INTERVAL_MS);
+  } while (performance.now() < deadline);
+  const text = `${label}: not in ${timeoutMs} ms`;
+  if ("cause" in last) throw new Error(`${text}, last error: ${String(last.cause)}`, { cause: last.cause });
+  throw new Error(`${text}, last value: ${String(last.value)}`);
+};
+
+/**
+ * Polls until `assertions` does not throw.
+ *
+ *     await eventuallyHolds(async () => assert.equal((await board.top()).length, 3));
+ */
+export const eventuallyHolds = async (
+  assertions: () => void | Promise<void>,
+  options: EventuallyOptions = {},
+): Promise<void> => {
+  await eventually(
+    async () => {
+      await assertions();
+      return true;
+    },
+    { label: "the assertions hold", ...options },
+  );
+};

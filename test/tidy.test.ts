@@ -1,0 +1,230 @@
+import assert from "node:assert/strict";
+import { importCycles, importViolations } from "./support/import-rules.ts";
+import { readMigrations } from "./support/migration-keys.ts";
+import {
+  importsOf,
+  lineAt,
+  readSourceFiles,
+  type SourceFile,
+  withoutComments,
+} from "./support/source-files.ts";
+
+const FILE_LINES_MAX = 300;
+const LINE_CHARACTERS_MAX = 110;
+
+/** Tables that grow with players or events. */
+const GROWING_TABLES = [
+  "players",
+  "player_states",
+  "tracked_events",
+  "event_dedupe",
+  "event_q",
+  "event_due",
+  "event_results",
+  "leaderboard_entries",
+  "ledger_entries",
+  "outbox",
+  "outbox_q",
+];
+/** Definitions and accounts: they stay small, so a plain key will do although they have a project. */
+const SMALL_TABLES = new Set(["api_keys", "rules", "leaderboards"]);
+
+const all = readSourceFiles();
+const code = all.filter(({ path }) => /\.(ts|mjs|js)$/.test(path));
+const src = code.filter(({ path }) => path.startsWith("src/"));
+
+const none = (violations: string[]): void => {
+  if (violations.length > 0) assert.fail(`${violations.length} found:\n${violations.join("\n")}`);
+};
+
+/** `path:line rule` wherever the pattern occurs. */
+const occurrences = (files: readonly SourceFile[], pattern: RegExp, rule: string): string[] =>
+  files.flatMap(({ path, text }) =>
+    [...text.matchAll(pattern)].map(
+      (match) => `${path}:${lineAt(text, match.index)} ${rule}: ${match[0].trim()}`,
+    ),
+  );
+
+const stripped = src.map(({ path, text }) => ({ path, text: withoutComments(text) }));
+
+describe("tidiness", () => {
+  describe("imports", () => {
+    it("go only where the layers allow", () => none(importViolations(src)));
+
+    it("have no cycle at run time", () => none(importCycles(src)));
+
+    it("are not passed on by an index.ts", () => {
+      const indexes = src.filter(({ path }) => path.endsWith("/index.ts"));
+      const reexports = indexes.flatMap(({ path, text }) =>
+        importsOf(text)
+          .map((one) => ({ ...one, path }))
+          .filter(({ isReexport }) => isReexport),
+      );
+      none(reexports.map(({ path, line }) => `${path}:${line} an index.ts computes a list, it is no barrel`));
+    });
+
+    it("of every form are seen by the reader", () => {
+      const text = [
+        `import a from "a";`,
+        `import type { B } from "b";`,
+        `import {\n  type C,\n  c,\n} from "../c.ts";`,
+        `import "d";`,
+        `export { e } from "./e.ts";`,
+        `export type { F } from "f";`,
+        `// import g from "g";`,
+        `const h = await import("h");`,
+        `const text = 'import i from "i"';`,
+      ].join("\n");
+      const seen = importsOf(text).map(
+        (one) => `${one.line} ${one.isTypeOnly ? "type " : ""}${one.specifier}`,
+      );
+      assert.deepEqual(seen, ["1 a", "2 type b", "3 ../c.ts", "7 d", "8 ./e.ts", "9 type f", "11 h"]);
+    });
+
+    it("that break a rule are found, with file, line and rule", () => {
+      const file = (path: string, ...lines: string[]): SourceFile => ({ path, text: lines.join("\n") });
+      const found = importViolations([
+        file("src/http/a.ts", `import { x } from "../rooms/x.ts";`, `import { App } from "../app.ts";`),
+        file("src/rooms/a.ts", `import type { App } from "../app.ts";`, `import { Redis } from "ioredis";`),
+        file(
+          "src/domain/a.ts",
+          `import express from "express";`,
+          `import type { Config } from "../config.ts";`,
+        ),
+        file("src/jobs/a.ts", `import Bull from "bull";`, `import { y } from "./y";`),
+        file(
+          "src/platform/a.ts",
+          `import { q } from "../jobs/queue.ts";`,
+          `import { j } from "../jobs/jobs.ts";`,
+        ),
+        file("src/helpers/a.ts", ""),
+      ]);
+      assert.deepEqual(found, [
+        "src/http/a.ts:1 http may not import rooms (src/rooms/x.ts)",
+        "src/http/a.ts:2 http may only `import type` from app (src/app.ts)",
+        "src/rooms/a.ts:2 only src/platform.ts and src/platform/ import Redis and PGlite",
+        "src/domain/a.ts:1 domain may not import express",
+        "src/domain/a.ts:2 domain may not import config (src/config.ts)",
+        "src/jobs/a.ts:1 only src/jobs/queue.ts imports bull",
+        "src/jobs/a.ts:2 imports carry .ts",
+        "src/platform/a.ts:2 platform may only `import type` from jobs (src/jobs/jobs.ts)",
+        "src/helpers/a.ts:1 belongs to no layer",
+      ]);
+    });
+
+    it("in a circle are found", () => {
+      const file = (path: string, text: string): SourceFile => ({ path, text });
+      const cycles = importCycles([
+        file("src/a.ts", `import "./b.ts";`),
+        file("src/b.ts", `import "./c.ts";\nimport type { D } from "./d.ts";`),
+        file("src/c.ts", `import "./b.ts";`),
+        file("src/d.ts", `import "./b.ts";`),
+      ]);
+      assert.deepEqual(cycles, ["src/b.ts -> src/c.ts -> src/b.ts"]);
+    });
+  });
+
+  describe("code", () => {
+    it("keeps files and lines short", () => {
+      const long = code.filter(({ text }) => text.trimEnd().split("\n").length > FILE_LINES_MAX);
+      const wide = code.flatMap(({ path, text }) =>
+        text
+          .split("\n")
+          .map((line, index) => ({ line, place: `${path}:${index + 1}` }))
+          .filter(({ line }) => line.length > LINE_CHARACTERS_MAX && !line.includes("https://")),
+      );
+      none([
+        ...long.map(({ path }) => `${path}:1 has more than ${FILE_LINES_MAX} lines`),
+        ...wide.map(
+          ({ place, line }) => `${place} has ${line.length} characters, over ${LINE_CHARACTERS_MAX}`,
+        ),
+      ]);
+    });
+
+    it("has kebab-case file and folder names", () => {
+      const kebab = /^(\.?[a-z0-9]+(-[a-z0-9]+)*(\.[a-z0-9]+)*\/?)+$/;
+      none(code.filter(({ path }) => !kebab.test(path)).map(({ path }) => `${path}:1 is not kebab-case`));
+    });
+
+    it("has no default exports and no enums", () => {
+      none([
+        ...occurrences(stripped, /^export default\b|\bas default\b/gm, "no default exports"),
+        ...occurrences(stripped, /^\s*(export )?(declare )?(const )?enum \w+/gm, "no enum"),
+      ]);
+    });
+
+    it("reads the environment in src/config.ts only", () => {
+      const others = stripped.filter(({ path }) => path !== "src/config.ts");
+      none(
+        occurrences(
+          others,
+          /\bprocess\.env\b|["']node:process["']/g,
+          "only src/config.ts reads the environment",
+        ),
+      );
+    });
+  });
+
+  describe("migrations", () => {
+    const { tables, keys } = readMigrations(
+      src.filter(({ path }) => path.startsWith("src/domain/migrations/")),
+    );
+    const mustLead = (name: string): boolean =>
+      GROWING_TABLES.includes(name) ||
+      (!SMALL_TABLES.has(name) && tables.some((table) => table.name === name && table.hasProjectId));
+
+    it("create every table that grows", () => {
+      const names = new Set(tables.map(({ name }) => name));
+      none(GROWING_TABLES.filter((name) => !names.has(name)).map((name) => `${name} is not created`));
+    });
+
+    it("put project_id first in each primary and unique key of a table that grows", () => {
+      const wrong = keys.filter(({ table, columns }) => mustLead(table) && columns[0] !== "project_id");
+      const keyed = new Set(keys.filter(({ isPrimary }) => isPrimary).map(({ table }) => table));
+      none([
+        ...wrong.map(
+          ({ path, line, table, columns }) => `${path}:${line} ${table}: key (${columns.join(", ")})`,
+        ),
+        ...tables
+          .filter(({ name }) => !keyed.has(name))
+          .map(({ path, line, name }) => `${path}:${line} ${name} has no primary key that can be read here`),
+      ]);
+    });
+
+    it("are read whatever form a key takes", () => {
+      const text = `
+        create table a (project_id uuid not null, id uuid primary key, n int check (n in (1, 2)),
+          unique (n, id));
+        create unique index a_n on a (lower(n), id) where n > 0;
+        alter table only a add constraint k unique (project_id, n);`;
+      const read = readMigrations([{ path: "m.ts", text }]);
+      assert.deepEqual(
+        read.keys.map(({ columns, line }) => `${line} ${columns.join(" ")}`),
+        ["2 id", "2 n id", "4 lower(n) id", "5 project_id n"],
+      );
+      assert.deepEqual(
+        read.tables.map(({ name, hasProjectId }) => [name, hasProjectId]),
+        [["a", true]],
+      );
+    });
+  });
+
+  describe("text", () => {
+    const others = all.filter(({ path }) => path !== "test/tidy.test.ts");
+
+    it("names no folder of one machine and no package registry", () => {
+      none([
+        ...occurrences(others, /(?<![\w.:$}-])\/(?:work|home|root|Users|tmp)\/[\w.-]+/g, "a machine path"),
+        ...occurrences(others, /\bregistry\.[\w-]+\.\w+|"resolved": "http/g, "a registry"),
+      ]);
+    });
+
+    it("speaks of the product, not of how it was made", () => {
+      none([
+        ...occurrences(others, /\b(?:issue|ticket|task|PR) ?#\d+|\b(?:fixes|closes|refs) #\d+/gi, "a ticket"),
+        ...occurrences(others, /\b(?:coding|previous|earlier|prior) sessions?\b/gi, "a working session"),
+        ...occurrences(others, /\bsub-?agents?\b|\b(?:other|another|my) helpers?\b/gi, "a helper"),
+      ]);
+    });
+  });
+});
