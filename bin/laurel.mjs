@@ -16,7 +16,10 @@ const setup = spawnSync(process.execPath, [join(root, "scripts/setup.mjs"), "--r
 if (setup.status !== 0) process.exit(setup.status ?? 1);
 
 const child = spawn(node, [join(root, "src/main.ts"), ...process.argv.slice(2)], { stdio: "inherit" });
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
+  // The terminal itself sends Ctrl-C to the child as well.
+  process.on(signal, () => (signal === "SIGINT" && process.stdin.isTTY ? undefined : child.kill(signal)));
+}
 child.on("error", (error) => {
   console.error(`laurel could not be started on ${node}: ${error.message}`);
   process.exit(1);

@@ -15,9 +15,12 @@ const [program, ...rest] =
 const child = spawn(join(root, "node_modules/.bin", program), rest, {
   cwd: root,
   stdio: "inherit",
-  env: { ...process.env, PM2_HOME: home },
+  env: { ...process.env, PM2_HOME: home, PM2_DISCRETE_MODE: "true" },
 });
-for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => child.kill(signal));
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
+  // The terminal itself sends Ctrl-C to the child as well.
+  process.on(signal, () => (signal === "SIGINT" && process.stdin.isTTY ? undefined : child.kill(signal)));
+}
 child.on("error", (error) => {
   console.error(String(error));
   process.exitCode = 1;

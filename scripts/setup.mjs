@@ -65,7 +65,7 @@ const install = () => {
 };
 
 if (Number.parseInt(process.versions.node, 10) < NODE_MIN_MAJOR) {
-  say(`Laurel needs Node.js ${NODE_MIN_MAJOR} or newer to install itself; this is ${process.version}.`);
+  say(`Laurel needs Node.js ${NODE_MIN_MAJOR} or newer; this is ${process.version}.`);
   process.exit(1);
 }
 if (!isInstalled()) install();

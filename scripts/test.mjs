@@ -10,17 +10,19 @@ const root = join(import.meta.dirname, "..");
 const mocha = join(root, "node_modules/mocha/bin/mocha.js");
 const reporter = join(import.meta.dirname, "counting-reporter.mjs");
 const isCi = Boolean(process.env.CI);
-const isRequired = process.env.REQUIRE_SERVICES === "1";
 
 const allTests = globSync("test/**/*.test.ts", { cwd: root }).toSorted();
+const withServices = ["cluster", "faults"];
 const suiteOf = (file) =>
-  ["cluster", "faults"].find((name) => file.startsWith(join("test", name) + sep)) ?? "embedded";
+  withServices.find((name) => file.startsWith(join("test", name) + sep)) ?? "embedded";
 
 /** Splits the arguments into test files and options for mocha. */
 const readArguments = (args) => {
-  const isSpec = (arg) => !arg.startsWith("-") && (existsSync(arg) || /\.test\.ts$|[*{]/.test(arg));
+  const isValue = (index) => index > 0 && args[index - 1].startsWith("-");
+  const isSpec = (arg, index) =>
+    !arg.startsWith("-") && (existsSync(arg) || (/[/*]|\.ts$/.test(arg) && !isValue(index)));
   const specs = args.filter(isSpec).map((spec) => relative(root, resolve(spec)));
-  return { specs, options: args.filter((arg) => !isSpec(arg)) };
+  return { specs, options: args.filter((arg, index) => !isSpec(arg, index)) };
 };
 
 const under = (spec) => (file) => file === spec || file.startsWith(spec + sep);
@@ -55,14 +57,19 @@ const sum = (results) => {
   return total;
 };
 
+const summary = ({ passed, failed, skipped }) =>
+  `${passed} passed, ${failed} failed${skipped > 0 ? `, ${skipped} skipped` : ""}`;
+
 const { specs, options } = readArguments(process.argv.slice(2));
 const files = filesOf(specs);
 const suites = Map.groupBy(files, suiteOf);
 const { variables, missing } = await findServices();
 const results = [];
 const left = [];
-for (const [name, suiteFiles] of suites) {
-  const needsServices = name !== "embedded";
+for (const name of ["embedded", ...withServices]) {
+  const suiteFiles = suites.get(name);
+  if (!suiteFiles) continue;
+  const needsServices = withServices.includes(name);
   if (needsServices && missing.length > 0) left.push(name);
   else results.push(runSuite(name, suiteFiles, options, needsServices ? variables : {}));
 }
@@ -70,16 +77,18 @@ for (const [name, suiteFiles] of suites) {
 if (left.length > 0) {
   console.log(`\nNot run: ${left.join(", ")}, because ${missing.join(" and ")}.`);
   console.log(
-    "To run them: start PostgreSQL 15 and Redis 7, set DATABASE_URL and REDIS_URL, and run the tests again.",
+    "To run them: start PostgreSQL 15 and Redis 7, set DATABASE_URL and REDIS_URL, and test again.",
   );
 }
-if (files.length === 0) console.log(`\nNo test file matches ${specs.join(" ")}.`);
-const areServicesWanted = isRequired || specs.length > 0;
-const unmet = (left.length > 0 && areServicesWanted ? left.length : 0) + (files.length === 0 ? 1 : 0);
-const total = sum([...results, { passed: 0, failed: unmet, skipped: 0 }]);
-if (process.env.TEST_TOTAL_FILE)
-  writeFileSync(process.env.TEST_TOTAL_FILE, JSON.stringify({ ...total, left }));
-console.log(
-  `\n${total.passed} passed, ${total.failed} failed${total.skipped > 0 ? `, ${total.skipped} skipped` : ""}`,
-);
+const ran = sum(results);
+const areServicesWanted = process.env.REQUIRE_SERVICES === "1" || specs.length > 0;
+const isNothingRun = ran.passed + ran.failed + ran.skipped === 0;
+if (isNothingRun) console.log("\nNo test ran.");
+const total = {
+  ...ran,
+  failed: ran.failed + Math.max(areServicesWanted ? left.length : 0, isNothingRun ? 1 : 0),
+};
+const { TEST_TOTAL_FILE: totalFile } = process.env;
+if (totalFile) writeFileSync(totalFile, JSON.stringify({ ...total, left }));
+console.log(`\n${summary(total)}`);
 process.exit(total.failed > 0 ? 1 : 0);

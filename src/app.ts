@@ -41,7 +41,13 @@ export type App = {
   health: () => Promise<Health[]>;
 };
 
-export type AppParts = { config: Config; log: Logger; metrics: Metrics; platform: Platform; clock?: () => Date };
+export type AppParts = {
+  config: Config;
+  log: Logger;
+  metrics: Metrics;
+  platform: Platform;
+  clock?: () => Date;
+};
 
 /** Puts the functions together; opens nothing and starts nothing. */
 export const createApp = ({ config, log, metrics, platform, clock = () => new Date() }: AppParts): App => {
@@ -70,7 +76,11 @@ export const createApp = ({ config, log, metrics, platform, clock = () => new Da
     ranks: platform.ranks(entrySource(transact)),
     topics,
     queue,
-    tokens: createTokens({ privateKey: createPrivateKey(config.secrets.jwtPrivateKey), issuer: config.publicUrl, clock }),
+    tokens: createTokens({
+      privateKey: createPrivateKey(config.secrets.jwtPrivateKey),
+      issuer: config.publicUrl,
+      clock,
+    }),
     passwords: createPasswords(),
     apiKeys: createApiKeyHasher(config.secrets.apiKeyPeppers),
     metrics,
@@ -89,7 +99,10 @@ const HEALTH_TIMEOUT_MS = 2_000;
 const checkDependency = async ({ name, check }: Platform["dependencies"][number]): Promise<Health> => {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${HEALTH_TIMEOUT_MS} ms`)), HEALTH_TIMEOUT_MS);
+    timer = setTimeout(
+      () => reject(new Error(`no answer within ${HEALTH_TIMEOUT_MS} ms`)),
+      HEALTH_TIMEOUT_MS,
+    );
   });
   try {
     await Promise.race([check(), late]);

@@ -4,7 +4,9 @@ import { z } from "zod";
 import { isSampleKey, privateKeyOf, readSecrets, SAMPLE_API_KEY_PEPPER } from "./secrets.ts";
 
 const PEPPER_LENGTH_MIN = 32;
-const NEW_JWT_KEY = `node -p "JSON.stringify(require('node:crypto').generateKeyPairSync('ed25519').privateKey.export({format:'jwk'}))"`;
+const NEW_JWT_KEY =
+  `node -p "JSON.stringify(require('node:crypto').generateKeyPairSync('ed25519')` +
+  `.privateKey.export({format:'jwk'}))"`;
 const NEW_PEPPER = `node -p "require('node:crypto').randomBytes(32).toString('base64url')"`;
 
 export type ProcessRole = "web" | "worker";
@@ -117,9 +119,7 @@ export class ConfigError extends Error {
   readonly problems: readonly Problem[];
   constructor(problems: readonly Problem[]) {
     const lines = problems.map(({ name, message }) => `  ${name} ${message}`);
-    super(
-      `The configuration has ${problems.length} problem${problems.length === 1 ? "" : "s"}:\n${lines.join("\n")}`,
-    );
+    super(`The configuration has problems:\n${lines.join("\n")}`);
     this.name = "ConfigError";
     this.problems = problems;
   }
@@ -168,12 +168,12 @@ const RULES: readonly Rule[] = [
   {
     name: "JWT_PRIVATE_KEY",
     breaks: (env) => isProduction(env) && isSampleKey(env["JWT_PRIVATE_KEY"]),
-    message: `is the public sample of .env.example, which production refuses. Make your own: ${NEW_JWT_KEY}`,
+    message: `is the sample of .env.example, which production refuses. Make your own: ${NEW_JWT_KEY}`,
   },
   {
     name: "API_KEY_PEPPERS",
     breaks: (env) => isProduction(env) && Boolean(env["API_KEY_PEPPERS"]?.includes(SAMPLE_API_KEY_PEPPER)),
-    message: `holds the public sample of .env.example, which production refuses. Make your own: ${NEW_PEPPER}`,
+    message: `holds the sample of .env.example, which production refuses. Make your own: ${NEW_PEPPER}`,
   },
 ];
 
@@ -263,8 +263,8 @@ export const readConfig = (env: Env): Settings => {
 };
 
 /**
- * Adds the secrets: those of the environment, and for those it lacks the ones kept in DATA_DIR/secrets.json (mode
- * 0600), which is made on the first start. All processes that share a data directory share them.
+ * Adds the secrets: those of the environment, and for those it lacks the ones kept in DATA_DIR/secrets.json
+ * (mode 0600), which is made on the first start. All processes that share a data directory share them.
  */
 export const loadSecrets = async (settings: Settings): Promise<Config> => {
   const { jwtPrivateKey: key, apiKeyPeppers: peppers } = settings.givenSecrets;

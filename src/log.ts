@@ -9,7 +9,10 @@ const SECRET_NAME =
 const SECRET_TEXT =
   /(svc_(?:live|test)_[0-9A-Za-z]{8})[0-9A-Za-z]+|\beyJ[\w-]+\.[\w-]+\.[\w-]+|(Bearer )[\w.~+/=-]+/g;
 
-/** The same value with everything under a secret name censored. Errors and other class instances stay as they are. */
+/**
+ * The same value with everything under a secret name censored. Errors and other class instances stay as they
+ * are.
+ */
 const censor = (value: unknown, depth = 0): unknown => {
   if (typeof value !== "object" || value === null) return value;
   if (depth >= DEPTH_MAX) return "[deep]";
@@ -45,8 +48,9 @@ const standardOutput = (): DestinationStream => {
 };
 
 /**
- * The log of a process. No credential leaves through it: what stands under a secret name is censored at any depth, and
- * so is text that looks like an API key, a JWT or a bearer value. `log.child({ requestId })` marks one request.
+ * The log of a process. No credential leaves through it: what stands under a secret name is censored at any
+ * depth, and so is text that looks like an API key, a JWT or a bearer value. `log.child({ requestId })` marks
+ * one request.
  */
 export const createLog = (
   config: Pick<Config, "logLevel">,

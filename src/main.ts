@@ -53,7 +53,9 @@ async function run(allowed: ("web" | "worker")[]): Promise<void> {
     process.exit(0);
   };
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop(signal));
-  await announce(running, config, performance.now() - startedMs).catch((err: unknown) => log.error({ err }, "demo failed"));
+  await announce(running, config, performance.now() - startedMs).catch((err: unknown) =>
+    log.error({ err }, "demo failed"),
+  );
   process.send?.("ready");
 }
 

@@ -46,7 +46,11 @@ export type PlatformOptions = {
 export const openPlatform = (config: Config, log: Logger, options: PlatformOptions = {}): Promise<Platform> =>
   config.mode === "embedded" ? openEmbedded(config, log, options) : openCluster(config, log);
 
-const openEmbedded = async (config: Config, log: Logger, { inMemory = false }: PlatformOptions): Promise<Platform> => {
+const openEmbedded = async (
+  config: Config,
+  log: Logger,
+  { inMemory = false }: PlatformOptions,
+): Promise<Platform> => {
   const { LocalDriver, LocalPresence } = await import("@colyseus/core");
   const unlock = inMemory ? async () => undefined : await lockDataDir(config.dataDir);
   const database = await openEmbeddedDatabase(inMemory ? "memory://" : join(config.dataDir, "pglite"));
@@ -108,7 +112,8 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
 /** Topics over a presence: a listener that throws is logged, a publish that fails is lost. */
 const topicsOver = (presence: Presence, prefix: string, log: Logger): Topics => ({
   publish: (topic, message) => {
-    const failed = (err: unknown) => log.warn({ err, topic }, "publish failed; readers will ask the database");
+    const failed = (err: unknown) =>
+      log.warn({ err, topic }, "publish failed; readers will ask the database");
     try {
       Promise.resolve(presence.publish(prefix + topic, message)).catch(failed);
     } catch (err) {

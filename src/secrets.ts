@@ -70,7 +70,8 @@ const readText = async (path: string): Promise<string | undefined> => {
 
 /**
  * The secrets kept in `<dataDir>/secrets.json`, made on the first call. Only the owner may read the file.
- * @throws Error when the file is there but damaged: new secrets would void every API key, so nothing is replaced.
+ * @throws Error when the file is there but damaged: new secrets would void every API key, so nothing is
+ * replaced.
  */
 export const readSecrets = async (dataDir: string): Promise<z.output<typeof SecretsFile>> => {
   const path = join(dataDir, "secrets.json");

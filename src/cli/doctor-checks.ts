@@ -8,7 +8,6 @@ import { type PostgresProbe, probePostgres, probeRedis, type RedisProbe } from "
 /** One finding. `remedy` says what to do when the status is not "ok". */
 export type Check = { name: string; status: "ok" | "warn" | "fail"; message: string; remedy?: string };
 
-const NODE_MAJOR_MIN = 24;
 const POSTGRES_MAJOR_MIN = 14;
 const REDIS_MAJOR_MIN = 6;
 /** Free disk space and memory below which it warns; a tenth of the disk space fails. */
@@ -37,14 +36,12 @@ const textOf = (error: unknown): string => {
   return message || errors?.map((inner) => inner.message).join("; ") || String(error);
 };
 
-export const checkNode = (version: string): Check =>
-  Number.parseInt(version, 10) >= NODE_MAJOR_MIN
-    ? ok("Node.js", version)
-    : fail(
-        "Node.js",
-        `${version} is too old`,
-        `use npm start, which brings its own, or Node.js ${NODE_MAJOR_MIN}`,
-      );
+/** TypeScript runs as it stands from 22.18 on. */
+export const checkNode = (version: string): Check => {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  if (major > 22 || (major === 22 && minor >= 18)) return ok("Node.js", version);
+  return fail("Node.js", `${version} is too old`, "use npm start, which brings its own, or Node.js 24");
+};
 
 export const checkMemory = (availableBytes: number): Check => {
   const text = `${Math.floor(availableBytes / 1024 ** 2)} MiB available`;

@@ -7,6 +7,9 @@ import { createGunzip } from "node:zlib";
 /** Bytes of one line; what is longer is rejected without being kept in memory. An event is far smaller. */
 export const LINE_MAX_BYTES = 1024 * 1024;
 
+/** Read at once; small, since compressed events are, and progress is told by bytes. */
+const READ_BYTES = 16 * 1024;
+
 /** One line of the file, numbered from 1, without its end. A line that is too long is cut. */
 export type Line = { number: number; bytes: Buffer; isTooLong: boolean };
 
@@ -31,7 +34,8 @@ type OnBytes = (read: number) => void;
  * @param onBytes told how many bytes have been read, before decompression
  */
 export const openLines = (file: string, signal: AbortSignal, onBytes: OnBytes): AsyncGenerator<Line[]> => {
-  const source: Readable = file === "-" ? process.stdin : createReadStream(file);
+  const source: Readable =
+    file === "-" ? process.stdin : createReadStream(file, { highWaterMark: READ_BYTES });
   return splitLines(unzipped(source, signal, onBytes));
 };
 

@@ -171,6 +171,6 @@ export const summaryText = (summary: ImportSummary): string => {
     text.push(`${count(repeated)} of the skipped were in batches sent again because an answer was lost`);
   }
   if (summary.rejectedFile !== null) text.push(`rejected lines: ${summary.rejectedFile}`);
-  if (summary.error !== null) text.push(`error: ${summary.error}`);
+  if (summary.error !== null) text.push(status === "failed" ? `error: ${summary.error}` : summary.error);
   return text.join("\n");
 };

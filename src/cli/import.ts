@@ -154,12 +154,20 @@ const plainName = (file: string): string =>
         .replace(/\.gz$/i, "")
         .replace(/\.(ndjson|jsonl|json)$/i, "");
 
+/** A launcher that passes signals on doubles a Ctrl-C; only a later one is a second one. */
+const SECOND_SIGNAL_AFTER_MS = 500;
+
 /** The first Ctrl-C lets what is on its way finish; the second one does not. */
 const listenForStop = (note: (text: string) => void): ImportSignals & { release(): void } => {
   const stop = new AbortController();
   const kill = new AbortController();
+  let firstMs: number | undefined;
   const onSignal = () => {
-    if (stop.signal.aborted) return kill.abort();
+    if (firstMs !== undefined) {
+      if (performance.now() - firstMs > SECOND_SIGNAL_AFTER_MS) kill.abort();
+      return;
+    }
+    firstMs = performance.now();
     note("stopping: waiting for the answer to what has been sent (Ctrl-C again does not wait)");
     stop.abort();
   };

@@ -20,4 +20,8 @@ export type Caller =
 
 /** A name for audit fields such as `createdBy` and `cause.actor`. */
 export const actorOf = (caller: Caller): string =>
-  caller.kind === "user" ? `user:${caller.userId}` : caller.kind === "key" ? `key:${caller.keyId}` : "anonymous";
+  caller.kind === "user"
+    ? `user:${caller.userId}`
+    : caller.kind === "key"
+      ? `key:${caller.keyId}`
+      : "anonymous";

@@ -47,9 +47,11 @@ export const notFound = (what: string) => new DomainError("NOT_FOUND", `${what} 
 
 export const conflict = (reason: string, message: string) => new DomainError("CONFLICT", message, { reason });
 
-export const forbidden = (reason: string, message: string) => new DomainError("FORBIDDEN", message, { reason });
+export const forbidden = (reason: string, message: string) =>
+  new DomainError("FORBIDDEN", message, { reason });
 
-export const unauthorized = (reason: string, message: string) => new DomainError("UNAUTHORIZED", message, { reason });
+export const unauthorized = (reason: string, message: string) =>
+  new DomainError("UNAUTHORIZED", message, { reason });
 
 /** One bad field: the usual 400. */
 export const invalid = (field: string, message: string, reason?: string) =>

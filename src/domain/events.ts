@@ -40,7 +40,13 @@ export type Events = {
   };
   /** Exactly the four fields of the specification. */
   "player.level_up": { playerId: string; previousLevel: number; newLevel: number; xp: number };
-  "event.failed": { eventId: string; eventType: string; externalUserId: string; error: string; attempts: number };
+  "event.failed": {
+    eventId: string;
+    eventType: string;
+    externalUserId: string;
+    error: string;
+    attempts: number;
+  };
   "leaderboard.entries_changed": { periodId: string; entries: EntryChange[] };
 };
 
@@ -68,14 +74,51 @@ const catalogue = (noun: string, ...names: string[]): string[] => names.map((nam
 
 /** Types of the whole event catalogue: integrators may not send them as tracked events. */
 export const RESERVED_EVENT_TYPES: ReadonlySet<string> = new Set([
-  ...catalogue("player", "created", "updated", "xp_granted", "level_up", "currency_granted", "currency_spent"),
-  ...catalogue("player", "currency_expired", "lives_changed", "badge_earned", "badge_revoked", "streak_extended"),
-  ...catalogue("player", "streak_at_risk", "streak_frozen", "streak_broken", "streak_repaired", "segment_entered"),
-  ...catalogue("player", "segment_left", "boost_started", "boost_ended", "reward_granted", "merged", "erased"),
+  ...catalogue(
+    "player",
+    "created",
+    "updated",
+    "xp_granted",
+    "level_up",
+    "currency_granted",
+    "currency_spent",
+  ),
+  ...catalogue(
+    "player",
+    "currency_expired",
+    "lives_changed",
+    "badge_earned",
+    "badge_revoked",
+    "streak_extended",
+  ),
+  ...catalogue(
+    "player",
+    "streak_at_risk",
+    "streak_frozen",
+    "streak_broken",
+    "streak_repaired",
+    "segment_entered",
+  ),
+  ...catalogue(
+    "player",
+    "segment_left",
+    "boost_started",
+    "boost_ended",
+    "reward_granted",
+    "merged",
+    "erased",
+  ),
   ...catalogue("quest", "started", "progress", "completed", "step_completed", "claimed", "expired", "failed"),
   ...catalogue("quest", "approval_requested"),
   ...catalogue("adventure", "started", "completed", "quest_unlocked", "tier_reached", "claimed"),
-  ...catalogue("leaderboard", "rank_changed", "new_leader", "period_started", "period_closed", "league_moved"),
+  ...catalogue(
+    "leaderboard",
+    "rank_changed",
+    "new_leader",
+    "period_started",
+    "period_closed",
+    "league_moved",
+  ),
   ...catalogue("leaderboard", "score_held", "entries_changed"),
   ...catalogue("lobby", "created", "started", "ended", "game_finished", "member_joined", "member_left"),
   ...catalogue("lobby", "host_changed", "result"),

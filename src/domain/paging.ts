@@ -11,7 +11,10 @@ export const PageQuery = z.object({
 });
 export type PageQuery = z.infer<typeof PageQuery>;
 
-export type Page<T> = { data: T[]; pagination: { page: number; limit: number; total: number; totalPages: number } };
+export type Page<T> = {
+  data: T[];
+  pagination: { page: number; limit: number; total: number; totalPages: number };
+};
 
 export const pageOf = <T>(data: T[], total: number, { page, limit }: PageQuery): Page<T> => ({
   data,

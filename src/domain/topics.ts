@@ -18,4 +18,10 @@ export const periodTopic = (projectId: string, periodId: string): string => `per
 export const processedTopic = (part: number): string => `processed:${part}`;
 
 /** One line of the player stream. `seq` runs without gaps; the outbox keeps every line. */
-export type PlayerMessage = { seq: number; id: string; type: string; data: Record<string, unknown>; at: string };
+export type PlayerMessage = {
+  seq: number;
+  id: string;
+  type: string;
+  data: Record<string, unknown>;
+  at: string;
+};

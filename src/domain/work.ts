@@ -71,7 +71,8 @@ export const createTransact =
           em: txEm,
           db: txEm.getKysely() as unknown as Db,
           now: clock(),
-          emit: (projectId, type, data, options = {}) => void emitted.push(outboxRow(projectId, type, data, options)),
+          emit: (projectId, type, data, options = {}) =>
+            void emitted.push(outboxRow(projectId, type, data, options)),
           ring: (parts) => {
             for (const part of parts) rung.add(part);
           },
@@ -97,7 +98,12 @@ export const createTransact =
     return result;
   };
 
-export const outboxRow = (projectId: string, type: string, data: unknown, options: EmitOptions = {}): OutboxRow => ({
+export const outboxRow = (
+  projectId: string,
+  type: string,
+  data: unknown,
+  options: EmitOptions = {},
+): OutboxRow => ({
   id: newId(),
   projectId,
   type,
@@ -136,7 +142,9 @@ const writeOutbox = async ({ db, now }: Work, rows: readonly OutboxRow[]): Promi
         as r("projectId" uuid, id uuid, type text, "playerId" uuid, "playerSeq" bigint, "eventId" uuid, data jsonb))
     insert into outbox_q (project_id, part, outbox_ids)
     select q.project_id, q.part, q.ids::uuid[]
-    from json_to_recordset(${JSON.stringify(queue)}::json) as q(project_id uuid, part smallint, ids text)`.execute(db);
+    from json_to_recordset(${JSON.stringify(queue)}::json) as q(project_id uuid, part smallint, ids text)`.execute(
+    db,
+  );
 };
 
 /**

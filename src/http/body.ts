@@ -41,7 +41,8 @@ const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
  * The JSON of a request's body; `{}` when there is none.
- * @throws DomainError PAYLOAD_TOO_LARGE past `limit` bytes (chunked ones included), VALIDATION_ERROR MALFORMED_JSON
+ * @throws DomainError PAYLOAD_TOO_LARGE past `limit` bytes (chunked ones included), VALIDATION_ERROR
+ * MALFORMED_JSON
  */
 export const readJson = async (
   request: Request,

@@ -8,8 +8,8 @@ import type { Caller } from "../domain/caller.ts";
 import { forbidden, unauthorized } from "../domain/errors.ts";
 
 /**
- * Who sends the request, by `X-API-Key` or `Authorization: Bearer`; with neither, nobody. A key is never looked for in
- * the address or in Authorization.
+ * Who sends the request, by `X-API-Key` or `Authorization: Bearer`; with neither, nobody. A key is never
+ * looked for in the address or in Authorization.
  * @throws DomainError UNAUTHORIZED when what was sent is not valid, or when both were sent
  */
 export const identify = async (app: App, request: Request): Promise<Caller> => {
@@ -51,8 +51,8 @@ export const requireAccess = (access: Access, caller: Caller): void => {
 };
 
 /**
- * The client's address, by X-Forwarded-For as far as TRUSTED_PROXIES vouch for it (Express's "trust proxy"). What a
- * proxy passes on may be any text, so what is not an address counts as the proxy itself.
+ * The client's address, by X-Forwarded-For as far as TRUSTED_PROXIES vouch for it (Express's "trust proxy").
+ * What a proxy passes on may be any text, so what is not an address counts as the proxy itself.
  */
 export const clientIp = (request: Request): string => {
   const named = request.ip ?? "";

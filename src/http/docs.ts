@@ -4,8 +4,8 @@ import { gzip } from "node:zlib";
 import type { RequestHandler } from "express";
 
 /**
- * Nothing from another host, no inline script. The reference draws itself with style elements and attributes, which is
- * why styles may be inline; its request console speaks to this server alone.
+ * Nothing from another host, no inline script. The reference draws itself with style elements and attributes,
+ * which is why styles may be inline; its request console speaks to this server alone.
  */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -30,7 +30,7 @@ const PAGE = `<!doctype html>
   </head>
   <body>
     <div id="reference"></div>
-    <noscript>The reference needs JavaScript. The same description for machines: <a href="/openapi.json">openapi.json</a></noscript>
+    <noscript>The reference needs JavaScript; <a href="/openapi.json">openapi.json</a> does not.</noscript>
     <script src="/docs/scalar.js"></script>
     <script src="/docs/start.js"></script>
   </body>

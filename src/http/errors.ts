@@ -29,7 +29,9 @@ export const errorBody = (error: DomainError, requestId: string, now: Date): Err
   },
 });
 
-/** One 400 for all problems of a value, each with the dotted path of its field; `root` names the value itself. */
+/**
+ * One 400 for all problems of a value, each with the dotted path of its field; `root` names the value itself.
+ */
 export const validationError = (error: z.ZodError, root: string): DomainError => {
   const details = error.issues.slice(0, DETAILS_MAX).map(({ path, message }) => ({
     field: path.length === 0 ? root : path.map(String).join("."),

@@ -72,7 +72,7 @@ const answerOf = (error: DomainError, status: number, requestIdHeader?: unknown)
 const writeRaw = (socket: Socket, { status, headers, text }: Answer): void => {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
   socket.once("error", () => socket.destroy());
-  // Read on and destroy: a half-open socket nobody reads would never close.
+  // A client that never closes its half must not keep the socket.
   socket.resume();
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}`;
   socket.end([head, ...lines, "", text].join("\r\n"), () => socket.destroy());
@@ -118,9 +118,9 @@ const answerBroken = (error: NodeJS.ErrnoException, socket: Socket): void => {
 };
 
 /**
- * The HTTP server that Express and Colyseus share, not yet listening. It refuses what Colyseus's handlers do not
- * survive (a malformed Host or X-Forwarded-Proto ends a stock process) or do not limit (matchmaking bodies), in the
- * form of every other error, and gives slow requests up.
+ * The HTTP server that Express and Colyseus share, not yet listening. It refuses what Colyseus's handlers do
+ * not survive (a malformed Host or X-Forwarded-Proto ends a stock process) or do not limit (matchmaking
+ * bodies), in the form of every other error, and gives slow requests up.
  */
 export const guardedHttpServer = (): Server => {
   const server = new GuardedServer({

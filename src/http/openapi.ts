@@ -115,13 +115,24 @@ const securityOf = (access: Access) => {
   ];
 };
 
-const projectParameters = ({ project, query }: AnyRoute) =>
-  project !== "caller"
-    ? []
-    : [
-        { $ref: "#/components/parameters/X-Project-ID" },
-        ...(fieldsOf(query).includes("projectId") ? [] : [{ $ref: "#/components/parameters/projectId" }]),
-      ];
+const projectParameters = ({ project, query }: AnyRoute) => {
+  if (project !== "caller" && project !== "optional") return [];
+  const inQuery = project === "caller" && !fieldsOf(query).includes("projectId");
+  return [
+    { $ref: "#/components/parameters/X-Project-ID" },
+    ...(inQuery ? [{ $ref: "#/components/parameters/projectId" }] : []),
+  ];
+};
+
+/** Whether the operation may be called without a body, which counts as `{}`. */
+const isOptional = (body: z.ZodType): boolean => {
+  try {
+    return body.safeParse({}).success;
+  } catch {
+    // A schema with asynchronous checks has something to check.
+    return false;
+  }
+};
 
 const successesOf = (route: AnyRoute) => {
   const statuses = [route.status ?? 200, ...(route.otherStatus === undefined ? [] : [route.otherStatus])];
@@ -148,7 +159,7 @@ const operationOf = (route: AnyRoute): ZodOpenApiOperationObject => ({
     ? {}
     : {
         requestBody: {
-          required: !route.body.safeParse({}).success,
+          required: !isOptional(route.body),
           content: { [JSON_TYPE]: { schema: route.body } },
         },
       }),
@@ -161,7 +172,9 @@ const pathsOf = (routes: readonly AnyRoute[]) => {
   return paths;
 };
 
-/** What the document says in its own version's words: 3.0 knows `format`, one `example`, no `propertyNames`. */
+/**
+ * What the document says in its own version's words: 3.0 knows `format`, one `example`, no `propertyNames`.
+ */
 const override: NonNullable<CreateDocumentOptions["override"]> = ({ jsonSchema, zodSchema, io }) => {
   const type = zodSchema._zod.def.type;
   if (type === "date") Object.assign(jsonSchema, { type: "string", format: "date-time" });

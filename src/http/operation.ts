@@ -31,8 +31,9 @@ const send = (response: Response, route: AnyRoute, result: unknown): void => {
 };
 
 /**
- * Serves a route. The order of checks is part of the contract: size and type, credentials, role or scope, project,
- * then the values. What `run` answers is sent as it is; tests hold it against the route's `response`.
+ * Serves a route. The order of checks is part of the contract: size and type, credentials, role or scope,
+ * project, then the values. What `run` answers is sent as it is; tests hold it against the route's
+ * `response`.
  */
 export const operation = (app: App, route: AnyRoute): RequestHandler => {
   const checkQuery = queryChecker(route);

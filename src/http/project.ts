@@ -9,8 +9,8 @@ const one = (value: unknown): string | undefined =>
   typeof value === "string" && value !== "" ? value : undefined;
 
 /**
- * The project a request is about, checked to be the caller's own; "" for an operation without one. The path names it,
- * else `X-Project-ID`, else `projectId` in the query, else the caller has but one.
+ * The project a request is about, checked to be the caller's own; "" for an operation without one. The path
+ * names it, else `X-Project-ID`, else `projectId` in the query, else the caller has but one.
  * @throws DomainError NOT_FOUND, VALIDATION_ERROR when none can be told, FORBIDDEN PROJECT_MISMATCH for a key
  */
 export const projectOf = async (
@@ -34,7 +34,11 @@ export const projectOf = async (
 };
 
 /** As `resolveProject`, but undefined for a console user who has to name the project and did not. */
-const resolveIfNamed = async (app: App, caller: Caller, wish: string | undefined): Promise<string | undefined> => {
+const resolveIfNamed = async (
+  app: App,
+  caller: Caller,
+  wish: string | undefined,
+): Promise<string | undefined> => {
   try {
     return (await resolveProject(app.transact, caller, wish)).projectId;
   } catch (error) {

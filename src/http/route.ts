@@ -8,9 +8,10 @@ type Shape = z.ZodType;
 type Out<S> = S extends Shape ? z.output<S> : undefined;
 
 /**
- * Where an operation's project comes from. "none": the operation has no project. "path": `{projectId}` in the path.
- * "caller": the key's project; for a console user `X-Project-ID`, else `projectId` in the query, else the tenant's only
- * project, else 400. "optional": as "caller", but "" where that is a 400 for want of a name.
+ * Where an operation's project comes from. "none": the operation has no project. "path": `{projectId}` in the
+ * path. "caller": the key's project; for a console user `X-Project-ID`, else `projectId` in the query, else
+ * the tenant's only project, else 400. "optional": as "caller", but "" where that is a 400 for want of a
+ * name.
  */
 export type ProjectSource = "none" | "path" | "caller" | "optional";
 
@@ -58,7 +59,10 @@ export type Route<
   body?: B;
   /** Bytes; default BODY_LIMIT. */
   bodyLimit?: number;
-  /** Judges the body's hostile values (NUL, `__proto__`, depth) item by item itself; else one refuses the whole body. */
+  /**
+   * Judges the body's hostile values (NUL, `__proto__`, depth) item by item itself; else one refuses the
+   * whole body.
+   */
   itemised?: boolean;
   /** The status when `run` answers with a plain value; default 200. */
   status?: 200 | 201;

@@ -66,8 +66,8 @@ const answerError =
   };
 
 /**
- * The Express application: `routes` under `/api/v1`, `/v1` and no prefix, the pages for operators, the description at
- * /openapi.json and /docs. Every answer that is not a success has the body of errors.ts.
+ * The Express application: `routes` under `/api/v1`, `/v1` and no prefix, the pages for operators, the
+ * description at /openapi.json and /docs. Every answer that is not a success has the body of errors.ts.
  */
 export const createHttp = (app: App, routes: readonly AnyRoute[]): express.Express => {
   checkRoutes(routes);

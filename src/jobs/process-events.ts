@@ -25,7 +25,8 @@ export const processEvents: Job = {
       transact: app.transact,
       plans: plansOf(app),
       claimLimit: app.limits.claimEvents,
-      onError: (error: unknown, event: object) => app.log.error({ err: error, event }, "an event could not be processed"),
+      onError: (error: unknown, event: object) =>
+        app.log.error({ err: error, event }, "an event could not be processed"),
     };
     let afterProject = FIRST_PROJECT;
     for (;;) {

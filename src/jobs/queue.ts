@@ -7,7 +7,7 @@ import type { Job, Queue } from "./job.ts";
 export const EVERY_KEY = "*";
 
 /** A wake for a key that was sent less than this ago is held back until then, in ms: the row it announces is seen anyway. */
-const WAKE_GAP_MS = 5;
+const WAKE_GAP_MS = 20;
 
 /**
  * Runs one job's keys: a key never runs twice at once, and wakes that come during its run become one more run, so no wake
@@ -66,7 +66,10 @@ const runnersOf = (app: App, jobs: readonly Job[]): Map<string, Runner> =>
         try {
           await job.run(app, key);
         } catch (error) {
-          app.log.error({ err: error, job: job.name, jobKey: key }, "job failed; its rows wait for the next sweep");
+          app.log.error(
+            { err: error, job: job.name, jobKey: key },
+            "job failed; its rows wait for the next sweep",
+          );
         }
       }),
     ]),
@@ -118,7 +121,9 @@ export const createBullQueue = ({ redisUrl, prefix, log }: BullOptions): Queue =
     if (isClosed) return;
     queueOf(job)
       .add({ key })
-      .catch((error: unknown) => log.warn({ err: error, job, jobKey: key }, "wake lost; the sweep will find the rows"));
+      .catch((error: unknown) =>
+        log.warn({ err: error, job, jobKey: key }, "wake lost; the sweep will find the rows"),
+      );
   };
   /** The first wake goes at once; those that follow within the gap become one at its end. */
   const wake = (job: string, key: string): void => {

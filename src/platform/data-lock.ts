@@ -47,7 +47,9 @@ export const lockDataDir = async (dataDir: string): Promise<() => Promise<void>>
       const holder = await readHolder(path);
       if (attempt >= 3 || (holder && isAlive(holder))) {
         const by = holder ? `process ${holder.pid}` : "another process";
-        throw new Error(`the data directory ${dataDir} is in use by ${by}; stop it or set DATA_DIR`, { cause: error });
+        throw new Error(`the data directory ${dataDir} is in use by ${by}; stop it or set DATA_DIR`, {
+          cause: error,
+        });
       }
       await rm(path, { force: true });
     }

@@ -49,7 +49,9 @@ export const openPostgres = async (url: string, poolMax: number): Promise<Databa
   // The lock lives on a connection of its own: the migrator opens its own transactions.
   return databaseOf(orm as unknown as Orm, (run) =>
     em.fork().transactional(async (tx) => {
-      await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`.execute((tx as SqlEntityManager).getKysely());
+      await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`.execute(
+        (tx as SqlEntityManager).getKysely(),
+      );
       return run();
     }),
   );

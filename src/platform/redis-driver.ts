@@ -9,7 +9,16 @@ type Operations = Partial<{ $set: Partial<IRoomCache>; $inc: Partial<IRoomCache>
 /** Rooms read in one command. */
 const READ_MAX = 500;
 /** Fields of a listing itself; the others that rooms are looked up by are in its metadata. */
-const OWN_FIELDS = new Set(["roomId", "name", "processId", "locked", "private", "unlisted", "clients", "maxClients"]);
+const OWN_FIELDS = new Set([
+  "roomId",
+  "name",
+  "processId",
+  "locked",
+  "private",
+  "unlisted",
+  "clients",
+  "maxClients",
+]);
 
 /** KEYS: listings, then the indexes of the room. ARGV: room id, listing. */
 const INSERT = `
@@ -40,7 +49,8 @@ const valueOf = (room: IRoomCache, field: string): unknown => {
   return metadata && Object.hasOwn(metadata, field) ? metadata[field] : undefined;
 };
 
-const isAscending = (order: SortOptions[string]): boolean => order === 1 || order === "asc" || order === "ascending";
+const isAscending = (order: SortOptions[string]): boolean =>
+  order === 1 || order === "asc" || order === "ascending";
 
 const compareBy =
   (sort: SortOptions) =>
@@ -53,9 +63,9 @@ const compareBy =
   };
 
 /**
- * The listing of rooms over all processes. Unlike the driver it extends it inserts atomically, so that one of two rooms
- * with one id wins; looks rooms up by the fields they are joined with, by name or by process without reading the
- * others; and keeps no shared promise that one failed read would poison.
+ * The listing of rooms over all processes. Unlike the driver it extends it inserts atomically, so that one
+ * of two rooms with one id wins; looks rooms up by the fields they are joined with, by name or by process
+ * without reading the others; and keeps no shared promise that one failed read would poison.
  */
 export class IndexedRedisDriver extends RedisDriver {
   readonly #redis: Redis;
@@ -114,7 +124,9 @@ export class IndexedRedisDriver extends RedisDriver {
   override async query(conditions: Conditions = {}, sort?: SortOptions): Promise<IRoomCache[]> {
     const wanted = Object.entries(conditions);
     const candidates = await this.findByIds(await this.#candidates(conditions));
-    const rooms = [...candidates.values()].filter((room) => wanted.every(([field, value]) => valueOf(room, field) === value));
+    const rooms = [...candidates.values()].filter((room) =>
+      wanted.every(([field, value]) => valueOf(room, field) === value),
+    );
     return sort ? rooms.toSorted(compareBy(sort)) : rooms;
   }
 
@@ -146,7 +158,9 @@ export class IndexedRedisDriver extends RedisDriver {
       const fields = Object.entries(conditions).filter(([field]) => !OWN_FIELDS.has(field));
       return this.#redis.smembers(fields.length > 0 ? this.#fieldsKey(name, fields) : this.#nameKey(name));
     }
-    return processId === undefined ? this.#redis.hkeys(this.#key) : this.#redis.smembers(this.#processKey(processId));
+    return processId === undefined
+      ? this.#redis.hkeys(this.#key)
+      : this.#redis.smembers(this.#processKey(processId));
   }
 
   /** The field index knows a room by all of its metadata, which is what rooms of its name are joined with. */

@@ -5,8 +5,8 @@ import { DomainError, unauthorized } from "../domain/errors.ts";
 import { parse } from "./errors.ts";
 
 /**
- * Whose socket it is, as the token says. Plain JSON, because it crosses processes with the seat; it must never have a
- * key named `sessionId`, which core would take as the id of the session.
+ * Whose socket it is, as the token says. Plain JSON, because it crosses processes with the seat; it must
+ * never have a key named `sessionId`, which core would take as the id of the session.
  */
 export type Principal = {
   /** Of a player's token. Console users may watch what belongs to the project. */
@@ -24,7 +24,8 @@ export const JOINS_MAX = 20;
 export const JOINS_WINDOW_SECONDS = 10;
 
 export const verifyToken = async (app: App, token: string | undefined): Promise<Principal> => {
-  if (!token) throw unauthorized("TOKEN_MISSING", "the socket needs a token of POST /auth/ws-token as auth.token");
+  if (!token)
+    throw unauthorized("TOKEN_MISSING", "the socket needs a token of POST /auth/ws-token as auth.token");
   const { sub, pid, tid, kind, exp } = await app.tokens.verifyWs(token);
   const playerId = kind === "player" ? sub : null;
   return { playerId, subject: `${kind}:${sub}`, projectId: pid, tenantId: tid, expiresAtMs: exp * 1_000 };
@@ -48,12 +49,14 @@ const throttle = async (app: App, { projectId, subject }: Principal): Promise<vo
   if (joins === 1) await matchMaker.presence.expire(key, JOINS_WINDOW_SECONDS);
   if (joins <= JOINS_MAX) return;
   const retryAfterSeconds = Math.ceil((windowMs - (nowMs % windowMs)) / 1_000);
-  throw new DomainError("RATE_LIMITED", `more than ${JOINS_MAX} joins in ${JOINS_WINDOW_SECONDS} s`, { retryAfterSeconds });
+  throw new DomainError("RATE_LIMITED", `more than ${JOINS_MAX} joins in ${JOINS_WINDOW_SECONDS} s`, {
+    retryAfterSeconds,
+  });
 };
 
 /**
- * Replaces what the client sent by what is valid of it plus what the server knows. In place, because core hands this very
- * object on to the search for a room, to onCreate and to onJoin.
+ * Replaces what the client sent by what is valid of it plus what the server knows. In place, because core
+ * hands this very object on to the search for a room, to onCreate and to onJoin.
  */
 export const pinOptions = <S extends z.ZodObject, P extends Record<string, unknown>>(
   options: object,

@@ -10,12 +10,23 @@ const NAME_KEPT_MS = 30_000;
 const NAMES_KEPT_MAX = 20_000;
 
 /** `displayName` is empty when the player has none. */
-export type BoardLine = { rank: number; playerId: string; externalUserId: string; displayName: string; score: number };
+export type BoardLine = {
+  rank: number;
+  playerId: string;
+  externalUserId: string;
+  displayName: string;
+  score: number;
+};
 
 /** One player's place: `rank` is 0 without an entry, `rows` the places around. */
 export type Place = { rank: number; score: number; rows: BoardLine[] };
 
-export type BoardView = { leaderboard: Leaderboard; size: number; top: BoardLine[]; places: Map<string, Place> };
+export type BoardView = {
+  leaderboard: Leaderboard;
+  size: number;
+  top: BoardLine[];
+  places: Map<string, Place>;
+};
 
 export type BoardQuery = {
   top: number;
@@ -37,7 +48,8 @@ export const createBoardReader = (app: App, projectId: string, leaderboardKey: s
     if (unknown.length === 0) return;
     const names = await app.transact((work) => readNames(work, projectId, unknown));
     if (kept.size > NAMES_KEPT_MAX) kept.clear();
-    for (const { playerId } of unknown) kept.set(playerId, { name: names.get(playerId), untilMs: nowMs + NAME_KEPT_MS });
+    for (const { playerId } of unknown)
+      kept.set(playerId, { name: names.get(playerId), untilMs: nowMs + NAME_KEPT_MS });
   };
 
   return async ({ top, watchers }) => {
@@ -45,7 +57,10 @@ export const createBoardReader = (app: App, projectId: string, leaderboardKey: s
     const period = periodOf(leaderboard);
     const page = await app.ranks.page(period, 0, Math.min(top, leaderboard.definition.displayLimit ?? top));
     const windows = await Promise.all(
-      [...watchers].map(async ([playerId, around]) => [playerId, await readWindow(app, period, { playerId, around })] as const),
+      [...watchers].map(
+        async ([playerId, around]) =>
+          [playerId, await readWindow(app, period, { playerId, around })] as const,
+      ),
     );
     await learnNames([...page.standings, ...windows.flatMap(([, window]) => window?.standings ?? [])]);
     const board = boardOf(leaderboard);
@@ -53,12 +68,24 @@ export const createBoardReader = (app: App, projectId: string, leaderboardKey: s
       const name = kept.get(playerId)?.name;
       if (!name) return [];
       const { externalUserId, displayName } = name;
-      return [{ rank, playerId, externalUserId, displayName: displayName ?? "", score: fromRankScore(board, rankScore) }];
+      return [
+        {
+          rank,
+          playerId,
+          externalUserId,
+          displayName: displayName ?? "",
+          score: fromRankScore(board, rankScore),
+        },
+      ];
     };
     const place = (playerId: string, window: RankPage | undefined): Place => {
       const lines = window?.standings.flatMap(line) ?? [];
       const me = lines.find((own) => own.playerId === playerId);
-      return { rank: me?.rank ?? 0, score: me?.score ?? 0, rows: (watchers.get(playerId) ?? 0) > 0 ? lines : [] };
+      return {
+        rank: me?.rank ?? 0,
+        score: me?.score ?? 0,
+        rows: (watchers.get(playerId) ?? 0) > 0 ? lines : [],
+      };
     };
     const places = new Map(windows.map(([playerId, window]) => [playerId, place(playerId, window)]));
     return { leaderboard, size: page.total, top: page.standings.flatMap(line), places };

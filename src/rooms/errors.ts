@@ -1,6 +1,6 @@
 import { CloseCode, ErrorCode as CoreCode, ServerError } from "@colyseus/core";
 import { SeatReservationError } from "@colyseus/core/errors/SeatReservationError";
-import { z } from "zod";
+import type { z } from "zod";
 import { DomainError, ERROR_STATUS, type ErrorCode, type FieldProblem } from "../domain/errors.ts";
 
 /** The error object of a rejected request or a refused join. */
@@ -10,12 +10,18 @@ export type ErrorObject = { code: ErrorCode; message: string; details: FieldProb
 export const parse = <S extends z.ZodType>(schema: S, value: unknown): z.output<S> => {
   const result = schema.safeParse(value);
   if (result.success) return result.data;
-  const details = result.error.issues.map(({ path, message }) => ({ field: path.join(".") || "body", message }));
+  const details = result.error.issues.map(({ path, message }) => ({
+    field: path.join(".") || "body",
+    message,
+  }));
   const [first] = details;
-  throw new DomainError("VALIDATION_ERROR", first ? `${first.field}: ${first.message}` : "invalid", { details });
+  throw new DomainError("VALIDATION_ERROR", first ? `${first.field}: ${first.message}` : "invalid", {
+    details,
+  });
 };
 
-const isErrorCode = (code: unknown): code is ErrorCode => typeof code === "string" && Object.hasOwn(ERROR_STATUS, code);
+const isErrorCode = (code: unknown): code is ErrorCode =>
+  typeof code === "string" && Object.hasOwn(ERROR_STATUS, code);
 
 /** Core's own refusals, by its numeric code. */
 const CORE_ERRORS: ReadonlyMap<number, ErrorCode> = new Map<number, ErrorCode>([
@@ -30,9 +36,16 @@ const MESSAGES: Partial<Record<ErrorCode, string>> = {
   GONE: "the seat has expired, join again",
 };
 
+/** Core's refusals carry a code: a number of its own, or that of the DomainError that a room threw. */
+const coreErrorCode = (error: Error): ErrorCode | undefined => {
+  const code: unknown = "code" in error ? error.code : undefined;
+  if (typeof code === "number") return CORE_ERRORS.get(code);
+  return error instanceof ServerError && isErrorCode(code) ? code : undefined;
+};
+
 /**
- * What a client is told of an error, or undefined for a bug, of which it is told nothing. Core wraps what a room throws
- * and keeps only `code` and `message`, so a DomainError is known by its code too.
+ * What a client is told of an error, or undefined for a bug, of which it is told nothing. Core wraps what a
+ * room throws and keeps only `code` and `message`, so a DomainError is known by its code too.
  */
 export const errorObject = (error: unknown): ErrorObject | undefined => {
   if (!(error instanceof Error)) return undefined;
@@ -43,17 +56,17 @@ export const errorObject = (error: unknown): ErrorObject | undefined => {
   if (error instanceof SeatReservationError) {
     return { code: "SERVICE_UNAVAILABLE", message: "no seat in this room just now, try again", details: [] };
   }
-  const code: unknown = "code" in error ? error.code : undefined;
-  if (error instanceof ServerError && isErrorCode(code)) return { code, message: error.message, details: [] };
-  const known = typeof code === "number" ? CORE_ERRORS.get(code) : undefined;
-  return known && { code: known, message: MESSAGES[known] ?? error.message, details: [] };
+  const code = coreErrorCode(error);
+  if (!code) return undefined;
+  const isOwn = typeof (error as ServerError).code === "number";
+  return { code, message: (isOwn && MESSAGES[code]) || error.message, details: [] };
 };
 
 export const INTERNAL_ERROR: ErrorObject = { code: "INTERNAL_ERROR", message: "internal error", details: [] };
 
 /**
- * An error as core can send it over a socket: a numeric code (a string code would throw where core encodes it) and a
- * message that tells nothing of a bug.
+ * An error as core can send it over a socket: a numeric code (a string code would throw where core encodes
+ * it) and a message that tells nothing of a bug.
  */
 export const socketError = (error: unknown): ServerError => {
   if (error instanceof ServerError && typeof error.code === "number") return error;

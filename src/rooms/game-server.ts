@@ -14,17 +14,22 @@ const PINGS_MISSED_MAX = 2;
 /** First size of an encode buffer; rooms with more state say so. */
 const STATE_BYTES = 2_048;
 
+/** What a browser may send beyond what it always may. */
+const REQUEST_HEADERS =
+  "Origin, X-Requested-With, Content-Type, Accept, Authorization, X-API-Key, X-Idempotency-Key, X-Project-ID";
+/** What a page may read of an answer. */
+const RESPONSE_HEADERS =
+  "X-Request-Id, Retry-After, X-Total-Estimated, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset";
+
 /**
- * Any origin may call: nothing here is authenticated by what a browser adds by itself. Credentials are allowed because
- * the SDK asks for them, not because a cookie would be read.
+ * Any origin may call: nothing here is authenticated by what a browser adds by itself. Credentials are
+ * allowed because the SDK asks for them, not because a cookie would be read.
  */
 const CORS_HEADERS = {
-  "Access-Control-Allow-Headers":
-    "Origin, X-Requested-With, Content-Type, Accept, Authorization, X-API-Key, X-Idempotency-Key, X-Project-ID",
+  "Access-Control-Allow-Headers": REQUEST_HEADERS,
   "Access-Control-Allow-Methods": "GET,HEAD,PUT,PATCH,POST,DELETE",
   "Access-Control-Allow-Credentials": "true",
-  "Access-Control-Expose-Headers":
-    "X-Request-Id, Retry-After, X-Total-Estimated, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset",
+  "Access-Control-Expose-Headers": RESPONSE_HEADERS,
   "Access-Control-Max-Age": "600",
   Vary: "Origin",
 };
@@ -42,16 +47,16 @@ export type GameServerOptions = {
 
 export type GameServer = {
   /**
-   * Tells every client to go (`session.closed` SHUTDOWN, close code 4001), waits until the rooms are gone and leaves the
-   * listing of rooms. Joins answer 503 from the start; other requests are served on.
+   * Tells every client to go (`session.closed` SHUTDOWN, close code 4001), waits until the rooms are gone
+   * and leaves the listing of rooms. Joins answer 503 from the start; other requests are served on.
    */
   shutdown(): Promise<void>;
 };
 
 /**
- * Attaches rooms and requests to an HTTP server; ready when it resolves. One in a process at a time, because core's
- * matchmaker is one. Core's own Server class is left out: its request handler rejects un-awaited on a malformed Host, and
- * its matchmaking route answers 200 for errors with a text code.
+ * Attaches rooms and requests to an HTTP server; ready when it resolves. One in a process at a time, because
+ * core's matchmaker is one. Core's own Server class is left out: its request handler rejects un-awaited on a
+ * malformed Host, and its matchmaking route answers 200 for errors with a text code.
  */
 export const createGameServer = async (app: App, options: GameServerOptions): Promise<GameServer> => {
   const { server, express, presence, driver, publicAddress } = options;
@@ -59,7 +64,8 @@ export const createGameServer = async (app: App, options: GameServerOptions): Pr
   setLogger(coreLog(app));
   matchMaker.controller.exposedMethods = [...METHODS];
   presence.setMaxListeners(0);
-  // The load balancer has chosen this process already; asking another one would cost a round trip that may time out.
+  // The load balancer has chosen this process already; asking another one would cost a round trip that may
+  // time out.
   await matchMaker.setup(presence, driver, publicAddress, async () => matchMaker.processId);
   registerRoomDefinitions(gameRooms(app));
   const transport = new WebSocketTransport({
@@ -80,9 +86,17 @@ export const createGameServer = async (app: App, options: GameServerOptions): Pr
   };
 };
 
-const serve = (app: App, express: RequestListener, request: IncomingMessage, response: ServerResponse): void => {
+const serve = (
+  app: App,
+  express: RequestListener,
+  request: IncomingMessage,
+  response: ServerResponse,
+): void => {
   for (const [name, value] of Object.entries(CORS_HEADERS)) response.setHeader(name, value);
   response.setHeader("Access-Control-Allow-Origin", request.headers.origin ?? "*");
+  // An answer that kept its connection would keep the closing server waiting for it.
+  if (matchMaker.state === matchMaker.MatchMakerState.SHUTTING_DOWN)
+    response.setHeader("Connection", "close");
   if (request.method === "OPTIONS") response.writeHead(204).end();
   else if (isMatchmake(request)) void answerMatchmake(app, request, response);
   else express(request, response);
@@ -95,5 +109,11 @@ const coreLog = ({ log }: App) => {
     (level: "trace" | "debug" | "info" | "warn" | "error") =>
     (...parts: unknown[]): void =>
       child[level](parts.map(String).join(" "));
-  return { trace: line("trace"), debug: line("debug"), info: line("info"), warn: line("warn"), error: line("error") };
+  return {
+    trace: line("trace"),
+    debug: line("debug"),
+    info: line("info"),
+    warn: line("warn"),
+    error: line("error"),
+  };
 };

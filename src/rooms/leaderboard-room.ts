@@ -82,8 +82,8 @@ const assignChanged = <T extends object>(target: T, values: Partial<T>): void =>
 };
 
 /**
- * Room `leaderboard`: the first places of a board for everybody in it, and for each watcher their own place. A mirror of
- * the rank index; there may be several rooms of one board.
+ * Room `leaderboard`: the first places of a board for everybody in it, and for each watcher their own place.
+ * A mirror of the rank index; there may be several rooms of one board.
  */
 export abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements OpenRoom {
   protected abstract readonly open: Ticker<OpenRoom>;
@@ -129,7 +129,9 @@ export abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> impleme
     client.view = new StateView();
     client.view.add(place);
     // A place of its own is worth a read of its own: the state that the join sends has it.
-    this.#show(await this.#read({ top: this.#top, watchers: new Map([[playerId, around]]) }), [client.sessionId]);
+    this.#show(await this.#read({ top: this.#top, watchers: new Map([[playerId, around]]) }), [
+      client.sessionId,
+    ]);
   }
 
   protected override farewell(client: LiveClient): void {
@@ -171,7 +173,10 @@ export abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> impleme
     }
   }
 
-  #show({ leaderboard: { key, name, status }, size, top, places }: BoardView, sessionIds: readonly string[]): void {
+  #show(
+    { leaderboard: { key, name, status }, size, top, places }: BoardView,
+    sessionIds: readonly string[],
+  ): void {
     assignChanged(this.state, { leaderboardKey: key, name, status, size });
     syncRows(this.state.top, top);
     for (const sessionId of sessionIds) {

@@ -35,8 +35,8 @@ const CLOSE_GRACE_MS = 2_000;
 const RenewBody = z.object({ token: z.string().max(4_096) });
 
 /**
- * What every room has in common: sessions that end with their token, limits on what a client sends and on what waits for
- * it, and no way for a throw to end the process. Subclasses say what a join shows.
+ * What every room has in common: sessions that end with their token, limits on what a client sends and on
+ * what waits for it, and no way for a throw to end the process. Subclasses say what a join shows.
  */
 export abstract class LiveRoom<S extends object> extends Room<{
   state: S;
@@ -62,18 +62,24 @@ export abstract class LiveRoom<S extends object> extends Room<{
 
   override setSerializer(serializer: Serializer<S>): void {
     const isSchema = serializer instanceof SchemaSerializer;
-    super.setSerializer(isSchema ? (new SafeSerializer(this.stateBytes) as unknown as Serializer<S>) : serializer);
+    super.setSerializer(
+      isSchema ? (new SafeSerializer(this.stateBytes) as unknown as Serializer<S>) : serializer,
+    );
   }
 
   override async onCreate(_options: object): Promise<void> {
-    this.onMessage("session.renew", this.handle(RenewBody, (client, body) => this.#renew(client, body)));
+    this.onMessage(
+      "session.renew",
+      this.handle(RenewBody, (client, body) => this.#renew(client, body)),
+    );
     this.clock.setInterval(() => this.#tend(), TEND_EVERY_MS);
   }
 
   override async onJoin(client: LiveClient, options: object): Promise<void> {
     try {
       const { auth } = client;
-      if (!auth || auth.projectId !== this.metadata.projectId) throw forbidden("OTHER_PROJECT", "not a room of your project");
+      if (!auth || auth.projectId !== this.metadata.projectId)
+        throw forbidden("OTHER_PROJECT", "not a room of your project");
       client.userData = { sinceMs: this.#nowMs(), isWarned: false, isClosing: false };
       this.#replaceOldest(auth.subject);
       await this.welcome(client, options, false);
@@ -86,7 +92,8 @@ export abstract class LiveRoom<S extends object> extends Room<{
   override async onReconnect(client: LiveClient): Promise<void> {
     try {
       // A reconnection brings no token: what the old one allowed is looked at again.
-      if (client.auth!.expiresAtMs <= this.#nowMs()) throw unauthorized("TOKEN_EXPIRED", "the token has ended");
+      if (client.auth!.expiresAtMs <= this.#nowMs())
+        throw unauthorized("TOKEN_EXPIRED", "the token has ended");
       client.userData!.sinceMs = this.#nowMs();
       this.#replaceOldest(client.auth!.subject);
       await this.welcome(client, {}, true);
@@ -116,8 +123,8 @@ export abstract class LiveRoom<S extends object> extends Room<{
     this.disconnect(CLOSE.SHUTDOWN).catch((error: unknown) => this.report(error, "onBeforeShutdown"));
   }
 
-  // A method of the prototype on purpose: core looks for it before fields are set, and without it any throw in a handler,
-  // hook or timer ends the process.
+  // A method of the prototype on purpose: core looks for it before fields are set, and without it any throw
+  // in a handler, hook or timer ends the process.
   override onUncaughtException(error: RoomException, method: RoomMethodName): void {
     this.report(error.cause ?? error, method);
   }
@@ -133,7 +140,9 @@ export abstract class LiveRoom<S extends object> extends Room<{
     this.#cleanups.push(cleanup);
   }
 
-  /** A timer of the room's own: core's clock has the grain of `patchRate`, and a bare setTimeout may throw. */
+  /**
+   * A timer of the room's own: core's clock has the grain of `patchRate`, and a bare setTimeout may throw.
+   */
   protected later(delayMs: number, run: () => unknown): void {
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
@@ -190,8 +199,8 @@ export abstract class LiveRoom<S extends object> extends Room<{
   }
 
   /**
-   * A request of the room's contract. What `run` returns is the answer; what it throws is the rejection, as the error
-   * object. A message that wants no answer and is not valid ends the session.
+   * A request of the room's contract. What `run` returns is the answer; what it throws is the rejection, as
+   * the error object. A message that wants no answer and is not valid ends the session.
    */
   protected handle<B extends z.ZodType>(schema: B, run: (client: LiveClient, body: z.output<B>) => unknown) {
     return async (client: LiveClient, raw: unknown, context: MessageContext): Promise<unknown> => {
@@ -221,13 +230,15 @@ export abstract class LiveRoom<S extends object> extends Room<{
   }
 
   #replaceOldest(subject: string): void {
-    const own = this.clients.filter((client) => client.auth?.subject === subject && client.userData?.isClosing === false);
+    const own = this.clients.filter(
+      (client) => client.auth?.subject === subject && client.userData?.isClosing === false,
+    );
     for (const client of own.slice(0, -limits.SESSIONS_MAX)) this.end(client, CLOSE.CONSENTED, "REPLACED");
   }
 
   #tend(): void {
     const nowMs = this.#nowMs();
-    for (const client of [...this.clients]) {
+    for (const client of this.clients) {
       const { auth, userData: session } = client;
       if (!auth || !session || session.isClosing) continue;
       const leftMs = auth.expiresAtMs - nowMs;
@@ -244,6 +255,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
   }
 
   #dropSlow(client: LiveClient): void {
-    if ((client.ref as WebSocket).bufferedAmount > limits.SEND_BUFFER_MAX_BYTES) this.end(client, CLOSE.SLOW, "SLOW");
+    if ((client.ref as WebSocket).bufferedAmount > limits.SEND_BUFFER_MAX_BYTES)
+      this.end(client, CLOSE.SLOW, "SLOW");
   }
 }

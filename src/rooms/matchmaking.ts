@@ -11,8 +11,6 @@ import { errorObject, INTERNAL_ERROR, parse } from "./errors.ts";
 export const METHODS = ["joinOrCreate", "reconnect"] as const;
 type Method = (typeof METHODS)[number];
 
-
-
 const PATH = /^\/matchmake\/(\w{1,32})\/([A-Za-z0-9_-]{1,64})$/;
 const ReconnectBody = z.object({ reconnectionToken: z.string().min(1).max(64) });
 
@@ -24,7 +22,8 @@ const readBody = async (request: IncomingMessage): Promise<object> => {
   let bytes = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
     bytes += chunk.byteLength;
-    if (bytes > MATCHMAKE_BODY_LIMIT) throw new DomainError("PAYLOAD_TOO_LARGE", "join options of at most 16 KiB");
+    if (bytes > MATCHMAKE_BODY_LIMIT)
+      throw new DomainError("PAYLOAD_TOO_LARGE", "join options of at most 16 KiB");
     chunks.push(chunk);
   }
   if (bytes === 0) return {};
@@ -34,25 +33,33 @@ const readBody = async (request: IncomingMessage): Promise<object> => {
   } catch {
     throw invalid("body", "must be JSON");
   }
-  if (body === null || typeof body !== "object" || Array.isArray(body)) throw invalid("body", "must be an object");
+  if (body === null || typeof body !== "object" || Array.isArray(body))
+    throw invalid("body", "must be an object");
   return body;
 };
 
 /** Core reads `hasOwnProperty` off the options, which a client may have overwritten. */
-const withPrototype = (body: object): object => Object.fromEntries(Object.entries(body).filter(([key]) => !(key in {})));
+const withPrototype = (body: object): object =>
+  Object.fromEntries(Object.entries(body).filter(([key]) => !(key in {})));
+
+/** The method and the room of a request. @throws DomainError for what cannot be served */
+const readAddress = ({ url = "", method: verb }: IncomingMessage): { method: Method; target: string } => {
+  const [, method, target = ""] = PATH.exec(url.split("?", 1)[0] ?? "") ?? [];
+  if (!isMethod(method)) throw notFound("matchmaking method");
+  if (verb !== "POST") throw new DomainError("METHOD_NOT_ALLOWED", "This address answers POST");
+  return { method, target };
+};
 
 const reserveSeat = async (request: IncomingMessage): Promise<unknown> => {
-  const [path = ""] = (request.url ?? "").split("?");
-  const [, method, target = ""] = PATH.exec(path) ?? [];
-  if (!isMethod(method)) throw notFound("matchmaking method");
-  if (request.method !== "POST") throw new DomainError("METHOD_NOT_ALLOWED", "This address answers POST");
+  const { method, target } = readAddress(request);
   if (matchMaker.state !== matchMaker.MatchMakerState.READY) {
-    throw new DomainError("SERVICE_UNAVAILABLE", "the server is starting or stopping", { retryAfterSeconds: 1 });
+    const retry = { retryAfterSeconds: 1 };
+    throw new DomainError("SERVICE_UNAVAILABLE", "the server is starting or stopping", retry);
   }
   const body = await readBody(request);
   if (method === "reconnect") return matchMaker.reconnect(target, parse(ReconnectBody, body));
   const token = getBearerToken(request.headers.authorization ?? "");
-  const context: AuthContext = { ip: undefined, headers: new Headers(), ...(token === undefined ? {} : { token }) };
+  const context: AuthContext = { ip: undefined, headers: new Headers(), ...(token ? { token } : {}) };
   return matchMaker.joinOrCreate(target, withPrototype(body), context);
 };
 
@@ -65,11 +72,15 @@ const answer = (response: ServerResponse, status: number, body: unknown): void =
 };
 
 /**
- * Answers a request for a seat in a room, and never rejects. Errors have the body of every other operation, and beside
- * it `message`, which is what the SDK's error shows. Core's own route would answer 200 for an error with a text code and
- * an empty 500 for one beyond 599.
+ * Answers a request for a seat in a room, and never rejects. Errors have the body of every other operation,
+ * and beside it `message`, which is what the SDK's error shows. Core's own route would answer 200 for an
+ * error with a text code and an empty 500 for one beyond 599.
  */
-export const answerMatchmake = async (app: App, request: IncomingMessage, response: ServerResponse): Promise<void> => {
+export const answerMatchmake = async (
+  app: App,
+  request: IncomingMessage,
+  response: ServerResponse,
+): Promise<void> => {
   try {
     answer(response, 200, await reserveSeat(request));
   } catch (error) {
@@ -82,7 +93,10 @@ export const answerMatchmake = async (app: App, request: IncomingMessage, respon
     // What is left of a body that was refused is not read.
     if (!request.complete) response.setHeader("Connection", "close");
     const timestamp = app.clock().toISOString();
-    answer(response, ERROR_STATUS[told.code], { error: { ...told, requestId, timestamp }, message: told.message });
+    answer(response, ERROR_STATUS[told.code], {
+      error: { ...told, requestId, timestamp },
+      message: told.message,
+    });
   }
 };
 

@@ -10,9 +10,15 @@ const show = <T extends "player.updated" | "player.xp_granted" | "player.level_u
   data: (data: EventData<T>, curve: LevelCurve) => unknown,
 ): Show => ({ name, data });
 
-/** How lines whose live form differs from the domain event are shown; every other line keeps its name and data. */
+/**
+ * How lines whose live form differs from the domain event are shown; every other line keeps its name and
+ * data.
+ */
 const SHOWN: Readonly<Record<string, Show>> = {
-  "player.updated": show<"player.updated">("player.updated", ({ changed, after }) => ({ changed, player: after })),
+  "player.updated": show<"player.updated">("player.updated", ({ changed, after }) => ({
+    changed,
+    player: after,
+  })),
   "player.xp_granted": show<"player.xp_granted">("player.xp", ({ amount, xp, level, cause }, curve) => ({
     amount,
     xp,

@@ -17,7 +17,7 @@ import { parse } from "./errors.ts";
 import { type LiveClient, LiveRoom } from "./live-room.ts";
 import { CLOSE, HEARTBEAT_SECONDS, SESSIONS_MAX } from "./messages.ts";
 import { livePlayerMessage } from "./player-messages.ts";
-import { createPlayerStream, isBroken, type StreamPage } from "./player-stream.ts";
+import { isBroken, PlayerStream, type StreamPage } from "./player-stream.ts";
 import { playerRoomId } from "./room-ids.ts";
 import { createTicker, type Ticker } from "./ticker.ts";
 
@@ -43,7 +43,10 @@ const JoinOptions = z.object({ lastSeq: z.int().min(0).optional() });
 const RoomOptions = z.object({ projectId: z.uuid(), playerId: z.uuid() });
 const ResyncBody = z.object({ lastSeq: z.int().min(0) });
 
-/** What one client has been sent. A client that is live gets every further line; the others are being caught up. */
+/**
+ * What one client has been sent. A client that is live gets every further line; the others are being caught
+ * up.
+ */
 type Cursor = { seq: number; isLive: boolean };
 type Resume = { lastSeq: number | undefined; isJoin: boolean };
 type Page = StreamPage & { player: ReturnType<typeof showPlayer>; curve: SavedCurve };
@@ -53,8 +56,11 @@ const readPage = (app: App, { projectId, playerId }: StreamRef, afterSeq?: numbe
     // The player first: lines committed in between are then extra, never missing.
     const player = await getPlayer(work, projectId, playerId);
     const curve = await getCurve(work, projectId);
-    const isNear = afterSeq !== undefined && player.seq > afterSeq && player.seq - afterSeq <= STREAM_REPLAY_MAX;
-    const messages = isNear ? await readPlayerStream(work, { projectId, playerId }, afterSeq, STREAM_REPLAY_MAX) : [];
+    const isNear =
+      afterSeq !== undefined && player.seq > afterSeq && player.seq - afterSeq <= STREAM_REPLAY_MAX;
+    const messages = isNear
+      ? await readPlayerStream(work, { projectId, playerId }, afterSeq, STREAM_REPLAY_MAX)
+      : [];
     return { seq: player.seq, messages, player: showPlayer(player, curve), curve };
   });
 
@@ -64,14 +70,19 @@ const keyOf = ({ projectId, playerId }: StreamRef): string => `${projectId}:${pl
 
 /** One query for all open rooms of this process. */
 const rereadRooms = async (app: App, rooms: readonly OpenRoom[]): Promise<void> => {
-  const heads = await app.transact((work) => readStreamHeads(work, rooms.map(({ ref }) => ref)));
+  const heads = await app.transact((work) =>
+    readStreamHeads(
+      work,
+      rooms.map(({ ref }) => ref),
+    ),
+  );
   const byKey = new Map(heads.map((head) => [keyOf(head), head]));
   for (const room of rooms) room.look(byKey.get(keyOf(room.ref)));
 };
 
 /**
- * Room `player`: one player's state and the resumable player stream. A mirror: what it shows is committed, and a second
- * room for the same player would show the same.
+ * Room `player`: one player's state and the resumable player stream. A mirror: what it shows is committed,
+ * and a second room for the same player would show the same.
  */
 export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRoom {
   protected abstract readonly open: Ticker<OpenRoom>;
@@ -84,7 +95,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
   #isPatchDue = false;
   readonly #cursors = new Map<string, Cursor>();
   readonly #resyncedAtMs = new WeakMap<object, number>();
-  readonly #stream = createPlayerStream<Page>({
+  readonly #stream = new PlayerStream<Page>({
     read: (afterSeq) => readPage(this.app, this.ref, afterSeq),
     deliver: (message) => this.#deliver(message),
     jump: (page) => this.#jump(page),
@@ -97,10 +108,17 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     const { projectId, playerId } = parse(RoomOptions, options);
     this.ref = { projectId, playerId };
     this.roomId = playerRoomId(projectId, playerId);
-    this.onMessage("session.resync", this.handle(ResyncBody, (client, body) => this.#resync(client, body.lastSeq)));
+    this.onMessage(
+      "session.resync",
+      this.handle(ResyncBody, (client, body) => this.#resync(client, body.lastSeq)),
+    );
     // Subscribed before the state is read: what is published in between waits for start().
-    await this.listen<PlayerMessage[]>(playerTopic(projectId, playerId), (lines) => this.#stream.receive(lines));
+    await this.listen<PlayerMessage[]>(playerTopic(projectId, playerId), (lines) =>
+      this.#stream.receive(lines),
+    );
     const page = await readPage(this.app, this.ref);
+    const refused = refusal(page);
+    if (refused) throw refused;
     this.#mirror(page);
     this.#stream.start(page.seq);
     this.open.add(this);
@@ -114,13 +132,17 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     this.#stream.expect(head.seq);
     if (this.#configVersion !== head.configVersion) {
       this.#configVersion = head.configVersion;
-      this.later(0, async () => void (this.#curve = await this.app.transact((work) => getCurve(work, head.projectId))));
+      this.later(
+        0,
+        async () => void (this.#curve = await this.app.transact((work) => getCurve(work, head.projectId))),
+      );
     }
-    if (head.seq === this.#stream.head()) this.#set({ xp: head.xp, level: head.level });
+    if (head.seq === this.#stream.head) this.#set({ xp: head.xp, level: head.level });
   }
 
   protected override async welcome(client: LiveClient, options: object, isBack: boolean): Promise<void> {
-    if (client.auth!.playerId !== this.ref.playerId) throw forbidden("OTHER_PLAYER", "not a room of your player");
+    if (client.auth!.playerId !== this.ref.playerId)
+      throw forbidden("OTHER_PLAYER", "not a room of your player");
     const lastSeq = isBack ? this.#cursors.get(client.sessionId)?.seq : parse(JoinOptions, options).lastSeq;
     await this.#resume(client, { lastSeq, isJoin: true });
   }
@@ -150,7 +172,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     if (resumed) this.#replay(client, cursor, page);
     else this.#snapshot(client, cursor, page, lastSeq === undefined ? "CONNECT" : "GAP");
     // The room has told the others more while this client's state was read.
-    while (cursor.seq < this.#stream.head() && this.#cursors.get(client.sessionId) === cursor) {
+    while (cursor.seq < this.#stream.head && this.#cursors.get(client.sessionId) === cursor) {
       page = await readPage(this.app, this.ref, cursor.seq);
       if (isBroken(page, cursor.seq)) this.#snapshot(client, cursor, page, "GAP");
       else this.#replay(client, cursor, page);
@@ -206,7 +228,9 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     this.#set({ playerId, externalUserId, displayName: displayName ?? "", xp, level, seq });
   }
 
-  /** Changes the schema state and sends the patch at once, one for all lines of this turn of the event loop. */
+  /**
+   * Changes the schema state and sends the patch at once, one for all lines of this turn of the event loop.
+   */
   #set(fields: Partial<Fields>): void {
     for (const [name, value] of Object.entries(fields)) {
       if (this.state[name as keyof Fields] !== value) Object.assign(this.state, { [name]: value });
@@ -238,7 +262,8 @@ export const playerRoom = (app: App) => {
     static override async onAuth(token: string, options: object): Promise<unknown> {
       const principal = await authenticate(app, token);
       const { projectId, playerId } = principal;
-      if (playerId === null) throw forbidden("PLAYER_TOKEN_REQUIRED", "this room takes the token of a player");
+      if (playerId === null)
+        throw forbidden("PLAYER_TOKEN_REQUIRED", "this room takes the token of a player");
       pinOptions(options, JoinOptions, { projectId, playerId });
       return principal;
     }

@@ -8,7 +8,10 @@ const READ_RETRY_MS = 1_000;
 /** Lines kept while an earlier one is missing; more are read again from the database. */
 const WAITING_MAX = 1_000;
 
-/** The truth after a seq: the player's newest seq, and the lines up to it (perhaps a few later ones) in order. */
+/**
+ * The truth after a seq: the player's newest seq, and the lines up to it (perhaps a few later ones) in
+ * order.
+ */
 export type StreamPage = { seq: number; messages: readonly PlayerMessage[] };
 
 export type PlayerStreamParts<P extends StreamPage> = {
@@ -21,17 +24,6 @@ export type PlayerStreamParts<P extends StreamPage> = {
   onError(error: unknown): void;
 };
 
-export type PlayerStream = {
-  /** The newest line delivered. */
-  head(): number;
-  /** Begins at `seq`; what was received before is kept until then. */
-  start(seq: number): void;
-  /** Published lines, in any order, any number of times. */
-  receive(messages: readonly PlayerMessage[]): void;
-  /** Somebody saw that the player's stream has reached `seq`. */
-  expect(seq: number): void;
-};
-
 /** True when `page` does not continue right after `seq`, or is too long to be told line by line. */
 export const isBroken = (page: StreamPage, seq: number): boolean =>
   page.seq < seq ||
@@ -40,85 +32,103 @@ export const isBroken = (page: StreamPage, seq: number): boolean =>
   page.messages.some((message, i) => message.seq !== seq + 1 + i);
 
 /**
- * Puts the published lines of one player in order. Publishing may lose, repeat or reorder lines; what comes out is each
- * line once, in order, with what is missing read from the database.
+ * Puts the published lines of one player in order. Publishing may lose, repeat or reorder lines; what comes
+ * out is each line once, in order, with what is missing read from the database.
  */
-export const createPlayerStream = <P extends StreamPage>(parts: PlayerStreamParts<P>): PlayerStream => {
-  const waiting = new Map<number, PlayerMessage>();
-  let head = -1;
-  let expected = -1;
-  let isHealing = false;
+export class PlayerStream<P extends StreamPage> {
+  readonly #parts: PlayerStreamParts<P>;
+  readonly #waiting = new Map<number, PlayerMessage>();
+  #head = -1;
+  #expected = -1;
+  #isHealing = false;
 
-  const advance = (): void => {
-    for (let next = waiting.get(head + 1); next; next = waiting.get(head + 1)) {
-      waiting.delete(next.seq);
-      head = next.seq;
-      parts.deliver(next);
+  constructor(parts: PlayerStreamParts<P>) {
+    this.#parts = parts;
+  }
+
+  /** The newest line delivered; -1 before the start. */
+  get head(): number {
+    return this.#head;
+  }
+
+  /** Begins at `seq`; what was received before is kept until then. */
+  start(seq: number): void {
+    this.#skipTo(seq);
+    this.#advance();
+    this.#heal(0);
+  }
+
+  /** Published lines, in any order, any number of times. */
+  receive(messages: readonly PlayerMessage[]): void {
+    for (const message of messages) {
+      if (message.seq <= this.#head) continue;
+      this.#expected = Math.max(this.#expected, message.seq);
+      if (this.#waiting.size < WAITING_MAX) this.#waiting.set(message.seq, message);
     }
-  };
+    if (this.#head >= 0) this.#advance();
+    this.#heal(GAP_WAIT_MS);
+  }
 
-  const skipTo = (seq: number): void => {
-    head = seq;
-    for (const known of waiting.keys()) if (known <= head) waiting.delete(known);
-  };
+  /** Somebody saw that the player's stream has reached `seq`. */
+  expect(seq: number): void {
+    this.#expected = Math.max(this.#expected, seq);
+    this.#heal(0);
+  }
+
+  #skipTo(seq: number): void {
+    this.#head = seq;
+    for (const known of this.#waiting.keys()) if (known <= seq) this.#waiting.delete(known);
+  }
+
+  #advance(): void {
+    for (;;) {
+      const next = this.#waiting.get(this.#head + 1);
+      if (!next) return;
+      this.#waiting.delete(next.seq);
+      this.#head = next.seq;
+      this.#parts.deliver(next);
+    }
+  }
 
   /** True while a later line than the head is known of. */
-  const isBehind = (): boolean => head >= 0 && (expected > head || waiting.size > 0);
+  #isBehind(): boolean {
+    return this.#head >= 0 && (this.#expected > this.#head || this.#waiting.size > 0);
+  }
 
-  const heal = (delayMs: number): void => {
-    if (isHealing || !isBehind()) return;
-    isHealing = true;
-    parts.later(delayMs, async () => {
-      const wanted = expected;
+  #heal(delayMs: number): void {
+    if (this.#isHealing || !this.#isBehind()) return;
+    this.#isHealing = true;
+    this.#parts.later(delayMs, async () => {
+      const wanted = this.#expected;
       let waitMs = GAP_WAIT_MS;
       try {
-        if (!isBehind()) return;
-        expected = -1;
-        await fill();
+        if (!this.#isBehind()) return;
+        this.#expected = -1;
+        await this.#fill();
       } catch (error) {
-        parts.onError(error);
-        expected = Math.max(expected, wanted);
+        this.#parts.onError(error);
+        this.#expected = Math.max(this.#expected, wanted);
         waitMs = READ_RETRY_MS;
       } finally {
-        isHealing = false;
-        heal(waitMs);
+        this.#isHealing = false;
+        this.#heal(waitMs);
       }
     });
-  };
+  }
 
-  const fill = async (): Promise<void> => {
-    const after = head;
-    const known = [...waiting.keys()];
-    const page = await parts.read(after);
+  async #fill(): Promise<void> {
+    const after = this.#head;
+    const known = [...this.#waiting.keys()];
+    const page = await this.#parts.read(after);
     // A line is published once it is committed, so one that this read does not know will never be.
-    for (const seq of known) if (seq > page.seq) waiting.delete(seq);
-    if (page.seq > head && isBroken(page, after)) {
-      skipTo(page.seq);
-      parts.jump(page);
+    for (const seq of known) if (seq > page.seq) this.#waiting.delete(seq);
+    if (page.seq > this.#head && isBroken(page, after)) {
+      this.#skipTo(page.seq);
+      this.#parts.jump(page);
     }
-    for (const message of page.messages) if (message.seq > head) waiting.set(message.seq, message);
-    advance();
-  };
-
-  return {
-    head: () => head,
-    start(seq) {
-      skipTo(seq);
-      advance();
-      heal(0);
-    },
-    receive(messages) {
-      for (const message of messages) {
-        if (message.seq <= head) continue;
-        expected = Math.max(expected, message.seq);
-        if (waiting.size < WAITING_MAX) waiting.set(message.seq, message);
-      }
-      if (head >= 0) advance();
-      heal(GAP_WAIT_MS);
-    },
-    expect(seq) {
-      expected = Math.max(expected, seq);
-      heal(0);
-    },
-  };
-};
+    for (const message of page.messages) {
+      if (message.seq > this.#head) this.#waiting.set(message.seq, message);
+    }
+    this.#advance();
+  }
+}

@@ -7,7 +7,8 @@ export const BOARD_SHARDS = 32;
 const roomId = (...parts: readonly (string | number)[]): string =>
   createHash("sha256").update(parts.join("\0")).digest("base64url").slice(0, 22);
 
-export const playerRoomId = (projectId: string, playerId: string): string => roomId("player", projectId, playerId);
+export const playerRoomId = (projectId: string, playerId: string): string =>
+  roomId("player", projectId, playerId);
 
 export type BoardRoomKey = { projectId: string; leaderboardKey: string; top: number };
 

@@ -3,7 +3,10 @@ import type { App } from "../app.ts";
 import { leaderboardRoom } from "./leaderboard-room.ts";
 import { playerRoom } from "./player-room.ts";
 
-/** Every room by the name it is joined with, and the pinned options that say which room of that name is meant. */
+/**
+ * Every room by the name it is joined with, and the pinned options that say which room of that name is
+ * meant.
+ */
 export const gameRooms = (app: App): Record<string, RegisteredHandler> => ({
   player: defineRoom(playerRoom(app)).filterBy(["projectId", "playerId"]),
   leaderboard: defineRoom(leaderboardRoom(app)).filterBy(["projectId", "leaderboardKey", "top"]),

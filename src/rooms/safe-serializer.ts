@@ -4,8 +4,9 @@ import { Encoder, type Schema } from "@colyseus/schema";
 type Encode = Encoder["encode"];
 
 /**
- * Core hands every socket a view of one shared encode buffer and writes over it at the next patch, so a socket that is
- * slow to send transmits bytes of a later patch. One private copy for each patch (not for each client) answers that.
+ * Core hands every socket a view of one shared encode buffer and writes over it at the next patch, so a
+ * socket that is slow to send transmits bytes of a later patch. One private copy for each patch (not for
+ * each client) answers that.
  */
 export class SafeSerializer extends SchemaSerializer<Schema> {
   readonly #bufferBytes: number;
@@ -29,7 +30,8 @@ export class SafeSerializer extends SchemaSerializer<Schema> {
     const { encoder } = this;
     const encode: Encode = encoder.encode.bind(encoder);
     // A pass for a view is copied by the encoder itself.
-    encoder.encode = (...args: Parameters<Encode>) => (args[1] === undefined ? encode(...args).slice() : encode(...args));
+    encoder.encode = (...args: Parameters<Encode>) =>
+      args[1] === undefined ? encode(...args).slice() : encode(...args);
   }
 
   override getFullState(...args: Parameters<SchemaSerializer<Schema>["getFullState"]>): Uint8Array {

@@ -224,6 +224,6 @@ describe("laurel import over a bad network", function () {
     clearInterval(watch);
     assert.deepEqual([counts.accepted, counts.rejected, verdicts.get(2_001)], [2_001, 1, "rejected"]);
     const grownMiB = (peak.bytes - beforeBytes) / 1024 ** 2;
-    console.log(grownMiB);assert.ok(grownMiB < 200, `${grownMiB.toFixed()} MiB for a file of 400`);
+    assert.ok(grownMiB < 100, `${grownMiB.toFixed()} MiB for a file of 400`);
   });
 });

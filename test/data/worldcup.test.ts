@@ -3,21 +3,46 @@ import { Client } from "@colyseus/sdk";
 import { aTenant, aWsToken, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { laurel, temporaryDir } from "../support/process.ts";
-import { defineWorldcup, expectedXp, hasRealData, sorted, topTwenty, WORLDCUP, worldcupTruth } from "../support/worldcup.ts";
+import {
+  defineWorldcup,
+  expectedXp,
+  hasRealData,
+  sorted,
+  topTwenty,
+  WORLDCUP,
+  worldcupTruth,
+} from "../support/worldcup.ts";
 
 type Row = { rank: number; externalUserId: string; score: number };
 
 /** Waits until nothing of the project is queued any more. */
 const allProcessed = (api: TestApp, key: string) =>
-  eventually(async () => (await api.get("/api/v1/events?status=PENDING&limit=1", { key })).body.data.length === 0, {
-    timeoutMs: 120_000,
-    label: "every event is processed",
-  });
+  eventually(
+    async () => (await api.get("/api/v1/events?status=PENDING&limit=1", { key })).body.data.length === 0,
+    {
+      timeoutMs: 120_000,
+      label: "every event is processed",
+    },
+  );
 
 const importFile = async (api: TestApp, key: string, stateDir: string) => {
-  const run = laurel(["import", WORLDCUP, "--key", key, "--url", api.url, "--json", "--state", `${stateDir}/state.json`]);
+  const run = laurel([
+    "import",
+    WORLDCUP,
+    "--key",
+    key,
+    "--url",
+    api.url,
+    "--json",
+    "--state",
+    `${stateDir}/state.json`,
+  ]);
   assert.equal(await run.ended, 0, run.output());
-  return JSON.parse(run.output().trim().split("\n").at(-1)!) as { accepted: number; skipped: number; rejected: number };
+  return JSON.parse(run.output().trim().split("\n").at(-1)!) as {
+    accepted: number;
+    skipped: number;
+    rejected: number;
+  };
 };
 
 describe("the World Cup, 1930 to 2022, imported as real events", function () {
@@ -56,7 +81,8 @@ describe("the World Cup, 1930 to 2022, imported as real events", function () {
         const top = await topTwenty(api, tenant.key, board);
         // A truth cut at exactly twenty may leave out ties of the last place.
         const shown = board === "points" ? top.filter((row) => row.rank < expected.at(-1)!.rank) : top;
-        const wanted = board === "points" ? expected.filter((row) => row.rank < expected.at(-1)!.rank) : expected;
+        const wanted =
+          board === "points" ? expected.filter((row) => row.rank < expected.at(-1)!.rank) : expected;
         assert.deepEqual(sorted(shown), wanted);
         return true;
       });
@@ -68,9 +94,12 @@ describe("the World Cup, 1930 to 2022, imported as real events", function () {
     assert.equal(expected.size, truth!.players);
     const xp = new Map<string, number>();
     for (let page = 1; xp.size < expected.size; page++) {
-      const { data } = (await api.get(`/api/v1/players?limit=100&order=asc&page=${page}`, { key: tenant.key })).body;
+      const { data } = (
+        await api.get(`/api/v1/players?limit=100&order=asc&page=${page}`, { key: tenant.key })
+      ).body;
       if (data.length === 0) break;
-      for (const player of data) if (player.externalUserId !== "watcher") xp.set(player.externalUserId, player.xp);
+      for (const player of data)
+        if (player.externalUserId !== "watcher") xp.set(player.externalUserId, player.xp);
     }
     assert.deepEqual([...xp].toSorted(), [...expected].toSorted());
   });
@@ -78,8 +107,13 @@ describe("the World Cup, 1930 to 2022, imported as real events", function () {
   it("showed a watcher the final order in the end, and on the way only states that were true", async () => {
     const final = sorted(truth!.leaderboards.goalsAll).slice(0, 10);
     await eventually(() => {
-      const last = seen.at(-1)!.map(({ rank, externalUserId, score }) => ({ rank, player: externalUserId, value: score }));
-      assert.deepEqual(last.map(({ rank, value }) => [rank, value]), final.map(({ rank, value }) => [rank, value]));
+      const last = seen
+        .at(-1)!
+        .map(({ rank, externalUserId, score }) => ({ rank, player: externalUserId, value: score }));
+      assert.deepEqual(
+        last.map(({ rank, value }) => [rank, value]),
+        final.map(({ rank, value }) => [rank, value]),
+      );
       return true;
     });
     assert.ok(seen.length > 3, `the watcher saw the board move (${seen.length} states)`);
@@ -88,14 +122,19 @@ describe("the World Cup, 1930 to 2022, imported as real events", function () {
       state.forEach((row, index) => {
         const above = state[index - 1];
         assert.ok(!above || above.score >= row.score, "in order");
-        assert.equal(row.rank, above?.score === row.score ? above.rank : index + 1, "ranks follow from the scores");
+        assert.equal(
+          row.rank,
+          above?.score === row.score ? above.rank : index + 1,
+          "ranks follow from the scores",
+        );
         // A player's goals so far: never taken back, never more than the file holds.
         assert.ok(row.score >= (last.get(row.externalUserId) ?? 0), `${row.externalUserId} lost goals`);
         last.set(row.externalUserId, row.score);
       });
     }
     const goals = new Map(truth!.leaderboards.goalsAll.map(({ player, value }) => [player, value]));
-    for (const [player, score] of last) assert.ok(score <= (goals.get(player) ?? final.at(-1)!.value), `${player} has ${score}`);
+    for (const [player, score] of last)
+      assert.ok(score <= (goals.get(player) ?? final.at(-1)!.value), `${player} has ${score}`);
   });
 
   it("changes nothing when the file is imported again", async () => {

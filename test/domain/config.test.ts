@@ -159,7 +159,7 @@ describe("configuration", () => {
     assert.deepEqual(problemsOf({ JWT_PRIVATE_KEY: rsa.toString() }), ["JWT_PRIVATE_KEY"]);
   });
 
-  it("makes secrets once, readable by the owner alone, the same for processes that start together", async () => {
+  it("makes secrets once for all that start together, readable by the owner alone", async () => {
     const settings = readConfig({ DATA_DIR: join(dir, "deep", "data") });
     const configs = await Promise.all(Array.from({ length: 8 }, () => loadSecrets(settings)));
     const [first] = configs;

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { DomainError } from "../../src/domain/errors.ts";
 import {
   buildCurve,
@@ -41,7 +41,8 @@ describe("level curves", () => {
         assert(progress.xpForLevel <= xp);
         assert(progress.percent >= 0 && progress.percent <= 100);
         assert.equal(progress.maxLevel, curve.thresholds.length);
-        if (progress.xpForNextLevel === null) assert.deepEqual([progress.level, progress.percent], [progress.maxLevel, 100]);
+        if (progress.xpForNextLevel === null)
+          assert.deepEqual([progress.level, progress.percent], [progress.maxLevel, 100]);
         else assert(xp < progress.xpForNextLevel && progress.percent < 100);
       }),
     );
@@ -52,7 +53,10 @@ describe("level curves", () => {
     assert.deepEqual(linear.thresholds, [0, 50, 100, 150]);
     const quadratic = buildCurve({ type: "QUADRATIC", params: { base: 100, growth: 50, maxLevel: 6 } });
     assert.deepEqual(quadratic.thresholds, [0, 100, 250, 450, 700, 1_000]);
-    const exponential = buildCurve({ type: "EXPONENTIAL", params: { base: 100, ratio: 1.15, roundTo: 5, maxLevel: 6 } });
+    const exponential = buildCurve({
+      type: "EXPONENTIAL",
+      params: { base: 100, ratio: 1.15, roundTo: 5, maxLevel: 6 },
+    });
     assert.deepEqual(exponential.thresholds, [0, 100, 215, 345, 495, 670]);
   });
 
@@ -72,11 +76,17 @@ describe("level curves", () => {
   it("are refused when they do not start at 0 or do not rise", () => {
     refuses({ type: "TABLE", params: { thresholds: [1, 2] } }, /params\.thresholds: level 1/);
     refuses({ type: "TABLE", params: { thresholds: [0, 5, 5] } }, /level 3 must need more XP/);
-    refuses({ type: "EXPONENTIAL", params: { base: 1, ratio: 1.1, roundTo: 100, maxLevel: 9 } }, /level 2 must/);
+    refuses(
+      { type: "EXPONENTIAL", params: { base: 1, ratio: 1.1, roundTo: 100, maxLevel: 9 } },
+      /level 2 must/,
+    );
   });
 
   it("are refused when a level needs more than the safe integers", () => {
-    refuses({ type: "EXPONENTIAL", params: { base: 1_000, ratio: 3, roundTo: 1, maxLevel: LEVELS_MAX } }, /2\^53 - 1/);
+    refuses(
+      { type: "EXPONENTIAL", params: { base: 1_000, ratio: 3, roundTo: 1, maxLevel: LEVELS_MAX } },
+      /2\^53 - 1/,
+    );
     refuses({ type: "LINEAR", params: { base: Number.MAX_SAFE_INTEGER, maxLevel: 3 } }, /level 3 needs more/);
   });
 

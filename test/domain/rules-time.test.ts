@@ -1,30 +1,73 @@
 import assert from "node:assert/strict";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { timeWindow } from "../../src/domain/rules/conditions/time-window.ts";
-import { CALENDAR_UNITS, firstZone, isZone, localTime, windowNumber, windowStart } from "../../src/domain/rules/zones.ts";
+import {
+  CALENDAR_UNITS,
+  firstZone,
+  isZone,
+  localTime,
+  windowNumber,
+  windowStart,
+} from "../../src/domain/rules/zones.ts";
 import { aPlayer, aTurn } from "../support/rules.ts";
 
-const ZONES = ["UTC", "Europe/Berlin", "America/New_York", "America/St_Johns", "Australia/Lord_Howe", "Pacific/Apia", "Asia/Kathmandu", "Africa/Monrovia"];
+const ZONES = [
+  "UTC",
+  "Europe/Berlin",
+  "America/New_York",
+  "America/St_Johns",
+  "Australia/Lord_Howe",
+  "Pacific/Apia",
+  "Asia/Kathmandu",
+  "Africa/Monrovia",
+];
 const zone = fc.constantFrom(...ZONES);
 const instant = fc.integer({ min: Date.parse("1965-01-01"), max: Date.parse("2035-01-01") });
 /** Around the changes of clocks in 2026, where mistakes live. */
 const atChange = fc
-  .tuple(fc.constantFrom("2026-03-08T07:00Z", "2026-03-29T01:00Z", "2026-10-25T01:00Z", "2026-11-01T06:00Z", "2026-04-04T15:00Z", "2011-12-30T10:00Z"), fc.integer({ min: -9e6, max: 9e6 }))
+  .tuple(
+    fc.constantFrom(
+      "2026-03-08T07:00Z",
+      "2026-03-29T01:00Z",
+      "2026-10-25T01:00Z",
+      "2026-11-01T06:00Z",
+      "2026-04-04T15:00Z",
+      "2011-12-30T10:00Z",
+    ),
+    fc.integer({ min: -9e6, max: 9e6 }),
+  )
   .map(([text, offset]) => Date.parse(text) + offset);
 const anyTime = fc.oneof(instant, atChange);
 
 const WEEKDAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const byIntl = (timeZone: string, ms: number): unknown => {
   const parts: Record<string, string> = {};
-  const format = new Intl.DateTimeFormat("en-US", { timeZone, hourCycle: "h23", weekday: "short", year: "numeric", month: "numeric", day: "numeric", hour: "numeric", minute: "numeric" });
+  const format = new Intl.DateTimeFormat("en-US", {
+    timeZone,
+    hourCycle: "h23",
+    weekday: "short",
+    year: "numeric",
+    month: "numeric",
+    day: "numeric",
+    hour: "numeric",
+    minute: "numeric",
+  });
   for (const { type, value } of format.formatToParts(ms)) parts[type] = value;
   const minute = Number(parts["hour"]) * 60 + Number(parts["minute"]);
-  return { weekday: WEEKDAYS.indexOf(parts["weekday"]!) + 1, day: Number(parts["day"]), month: Number(parts["month"]), year: Number(parts["year"]), minute };
+  return {
+    weekday: WEEKDAYS.indexOf(parts["weekday"]!) + 1,
+    day: Number(parts["day"]),
+    month: Number(parts["month"]),
+    year: Number(parts["year"]),
+    minute,
+  };
 };
 
 const holds = (window: object, iso: string, timezone: string | null = null): boolean => {
   const condition = timeWindow.schema.parse({ type: "time_window", ...window });
-  return timeWindow.compile(condition)(aTurn({ at: Date.parse(iso), player: aPlayer({ timezone }), timezone: "Asia/Tokyo" }));
+  return timeWindow.compile(condition)(
+    aTurn({ at: Date.parse(iso), player: aPlayer({ timezone }), timezone: "Asia/Tokyo" }),
+  );
 };
 
 describe("local time", () => {
@@ -55,7 +98,8 @@ describe("local time", () => {
   it("starts weeks on Monday and days at midnight, 23 and 25 hours long at the changes", () => {
     const monday = Date.parse("2026-06-15T00:00:00Z");
     assert.equal(windowNumber("WEEK", "UTC", monday), windowNumber("WEEK", "UTC", monday - 1) + 1);
-    const start = (iso: string): number => windowStart("DAY", "Europe/Berlin", windowNumber("DAY", "Europe/Berlin", Date.parse(iso)));
+    const start = (iso: string): number =>
+      windowStart("DAY", "Europe/Berlin", windowNumber("DAY", "Europe/Berlin", Date.parse(iso)));
     assert.equal(start("2026-03-30T12:00Z") - start("2026-03-29T12:00Z"), 23 * 3_600_000);
     assert.equal(start("2026-10-26T12:00Z") - start("2026-10-25T12:00Z"), 25 * 3_600_000);
   });
@@ -70,15 +114,18 @@ describe("local time", () => {
 describe("time windows", () => {
   it("include their start, exclude their end and may wrap midnight", () => {
     const night = { between: { from: "22:00", to: "06:00" }, timezone: "UTC" };
-    for (const time of ["22:00:00", "23:59:59", "00:00:00", "05:59:59"]) assert(holds(night, `2026-06-15T${time}Z`), time);
-    for (const time of ["21:59:59", "06:00:00", "12:00:00"]) assert(!holds(night, `2026-06-15T${time}Z`), time);
+    for (const time of ["22:00:00", "23:59:59", "00:00:00", "05:59:59"])
+      assert(holds(night, `2026-06-15T${time}Z`), time);
+    for (const time of ["21:59:59", "06:00:00", "12:00:00"])
+      assert(!holds(night, `2026-06-15T${time}Z`), time);
     const evening = { between: { from: "20:00", to: "24:00" }, timezone: "UTC" };
     assert(holds(evening, "2026-06-15T23:59:59Z") && !holds(evening, "2026-06-16T00:00:00Z"));
   });
 
   it("agree with a scan of the minutes, wrapping or not", () => {
     const minute = fc.integer({ min: 0, max: 1_439 });
-    const text = (m: number): string => `${String(Math.floor(m / 60)).padStart(2, "0")}:${String(m % 60).padStart(2, "0")}`;
+    const text = (m: number): string =>
+      `${String(Math.floor(m / 60)).padStart(2, "0")}:${String(m % 60).padStart(2, "0")}`;
     fc.assert(
       fc.property(minute, minute, minute, (from, to, now) => {
         fc.pre(from !== to);
@@ -100,21 +147,41 @@ describe("time windows", () => {
 
   it("follow the wall clock through changes of clocks", () => {
     const nine = { between: { from: "09:00", to: "09:01" }, timezone: "Europe/Berlin" };
-    assert(holds(nine, "2026-03-28T08:00:00Z") && holds(nine, "2026-03-29T07:00:00Z") && holds(nine, "2026-10-25T08:00:00Z"));
+    assert(
+      holds(nine, "2026-03-28T08:00:00Z") &&
+        holds(nine, "2026-03-29T07:00:00Z") &&
+        holds(nine, "2026-10-25T08:00:00Z"),
+    );
     const skipped = { between: { from: "02:00", to: "03:00" }, timezone: "Europe/Berlin" };
     assert(!holds(skipped, "2026-03-29T00:59:59Z") && !holds(skipped, "2026-03-29T01:00:00Z"));
-    assert(holds(skipped, "2026-10-25T00:30:00Z") && holds(skipped, "2026-10-25T01:30:00Z"), "the hour comes twice");
+    assert(
+      holds(skipped, "2026-10-25T00:30:00Z") && holds(skipped, "2026-10-25T01:30:00Z"),
+      "the hour comes twice",
+    );
   });
 
   it("need every given part: weekday, day of month, dates inclusive", () => {
-    const window = { daysOfWeek: [1], daysOfMonth: [15], dates: { from: "2026-06-15", until: "2026-06-15" }, timezone: "UTC" };
+    const window = {
+      daysOfWeek: [1],
+      daysOfMonth: [15],
+      dates: { from: "2026-06-15", until: "2026-06-15" },
+      timezone: "UTC",
+    };
     assert(holds(window, "2026-06-15T00:00:00Z") && holds(window, "2026-06-15T23:59:59Z"));
     assert(!holds(window, "2026-06-14T23:59:59Z") && !holds(window, "2026-06-16T00:00:00Z"));
     assert(!holds({ ...window, daysOfWeek: [2] }, "2026-06-15T12:00:00Z"));
   });
 
   it("look at the event's time, or at the present when told so", () => {
-    const condition = (clock: string) => timeWindow.compile(timeWindow.schema.parse({ type: "time_window", clock, timezone: "UTC", dates: { from: "2026-01-01", until: "2026-01-01" } }));
+    const condition = (clock: string) =>
+      timeWindow.compile(
+        timeWindow.schema.parse({
+          type: "time_window",
+          clock,
+          timezone: "UTC",
+          dates: { from: "2026-01-01", until: "2026-01-01" },
+        }),
+      );
     const turn = aTurn({ at: Date.parse("2026-01-01T10:00:00Z"), nowMs: Date.parse("2026-06-01T00:00:00Z") });
     assert(condition("EVENT")(turn) && !condition("NOW")(turn));
   });

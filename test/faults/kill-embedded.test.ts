@@ -7,7 +7,15 @@ import { eventually } from "../support/eventually.ts";
 import { assertInvariants } from "../support/invariants.ts";
 import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/process.ts";
 import { remote } from "../support/remote.ts";
-import { defineWorldcup, expectedXp, hasRealData, sorted, topTwenty, WORLDCUP, worldcupTruth } from "../support/worldcup.ts";
+import {
+  defineWorldcup,
+  expectedXp,
+  hasRealData,
+  sorted,
+  topTwenty,
+  WORLDCUP,
+  worldcupTruth,
+} from "../support/worldcup.ts";
 
 const KILLS = 20;
 
@@ -24,7 +32,17 @@ describe("kill -9 of the embedded server at random moments of an import", functi
     const { key } = await aTenant(api);
     await defineWorldcup(api, key);
 
-    const args = ["--key", key, "--url", api.url, "--json", "--batch", "100", "--state", join(dir.path, "state.json")];
+    const args = [
+      "--key",
+      key,
+      "--url",
+      api.url,
+      "--json",
+      "--batch",
+      "100",
+      "--state",
+      join(dir.path, "state.json"),
+    ];
     let isDone = false;
     const importing = (async () => {
       // The importer outlives most restarts; when it gives up, the same command goes on where it stopped.
@@ -43,9 +61,12 @@ describe("kill -9 of the embedded server at random moments of an import", functi
     await importing;
     assert.equal(kills, KILLS, "the import was over before the last kill");
 
-    await eventually(async () => (await api.get("/api/v1/events?status=PENDING&limit=1", { key })).body.data.length === 0, {
-      timeoutMs: 120_000,
-    });
+    await eventually(
+      async () => (await api.get("/api/v1/events?status=PENDING&limit=1", { key })).body.data.length === 0,
+      {
+        timeoutMs: 120_000,
+      },
+    );
     const { goalsAll } = worldcupTruth().leaderboards;
     await eventually(async () => {
       assert.deepEqual(sorted(await topTwenty(api, key, "goals")), sorted(goalsAll));

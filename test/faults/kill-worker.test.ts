@@ -8,7 +8,15 @@ import { eventually } from "../support/eventually.ts";
 import { assertInvariants } from "../support/invariants.ts";
 import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/process.ts";
 import { remote } from "../support/remote.ts";
-import { defineWorldcup, expectedXp, hasRealData, sorted, topTwenty, WORLDCUP, worldcupTruth } from "../support/worldcup.ts";
+import {
+  defineWorldcup,
+  expectedXp,
+  hasRealData,
+  sorted,
+  topTwenty,
+  WORLDCUP,
+  worldcupTruth,
+} from "../support/worldcup.ts";
 
 const KILLS = 20;
 
@@ -27,7 +35,17 @@ describe("kill -9 of a cluster's worker at random moments of an import", functio
       const api = remote(`http://127.0.0.1:${port}`);
       const { key } = await aTenant(api);
       await defineWorldcup(api, key);
-      const args = ["--key", key, "--url", api.url, "--json", "--batch", "50", "--state", join(dir.path, "state.json")];
+      const args = [
+        "--key",
+        key,
+        "--url",
+        api.url,
+        "--json",
+        "--batch",
+        "50",
+        "--state",
+        join(dir.path, "state.json"),
+      ];
       const importing = laurel(["import", WORLDCUP, ...args]);
       // One worker, mostly dead: the import runs ahead of it, so every kill but the last ones meets it at work.
       for (let kills = 0; kills < KILLS; kills++) {
@@ -55,7 +73,11 @@ describe("kill -9 of a cluster's worker at random moments of an import", functio
         await database.close();
       }
       const { goalsAll, goalsMen, goalsWomen } = worldcupTruth().leaderboards;
-      for (const [board, truth] of Object.entries({ goals: goalsAll, "goals-men": goalsMen, "goals-women": goalsWomen })) {
+      for (const [board, truth] of Object.entries({
+        goals: goalsAll,
+        "goals-men": goalsMen,
+        "goals-women": goalsWomen,
+      })) {
         assert.deepEqual(sorted(await topTwenty(api, key, board)), sorted(truth));
       }
     } finally {

@@ -12,8 +12,10 @@ const event = (more: Record<string, unknown> = {}) => ({
   ...more,
 });
 
-const statuses = (answer: Answer): string[] => answer.body.results.map(({ status }: { status: string }) => status);
-const messages = (answer: Answer): string[] => answer.body.results.map(({ message }: { message: string }) => message);
+const statuses = (answer: Answer): string[] =>
+  answer.body.results.map(({ status }: { status: string }) => status);
+const messages = (answer: Answer): string[] =>
+  answer.body.results.map(({ message }: { message: string }) => message);
 
 describe("event ingestion", () => {
   let api: TestApp;
@@ -26,12 +28,17 @@ describe("event ingestion", () => {
     tenant = await aTenant(api);
     key = tenant.key;
   });
-  const batch = (events: unknown[], query = "") => api.post(`/api/v1/events/batch${query}`, { events }, { key });
+  const batch = (events: unknown[], query = "") =>
+    api.post(`/api/v1/events/batch${query}`, { events }, { key });
   const stored = async (): Promise<number> =>
     (await api.get("/api/v1/events?limit=100", { key })).body.data.length as number;
 
   it("stores a batch, answers in order, and processes every event once", async () => {
-    const answer = await batch([event(), event({ externalUserId: "u2" }), event({ properties: undefined, timestamp: undefined })]);
+    const answer = await batch([
+      event(),
+      event({ externalUserId: "u2" }),
+      event({ properties: undefined, timestamp: undefined }),
+    ]);
     assert.equal(answer.status, 200);
     assert.deepEqual(statuses(answer), ["PENDING", "PENDING", "PENDING"]);
     assert.deepEqual([answer.body.accepted, answer.body.rejected, answer.body.skipped], [3, 0, 0]);
@@ -43,7 +50,10 @@ describe("event ingestion", () => {
     const one = await api.get(`/api/v1/events/${ids[0]}`, { key });
     assert.equal(one.body.externalUserId, "u1");
     assert.deepEqual(one.body.properties, { level: 1 });
-    assert.deepEqual(one.body.effects.map(({ type }: { type: string }) => type), ["player.created"]);
+    assert.deepEqual(
+      one.body.effects.map(({ type }: { type: string }) => type),
+      ["player.created"],
+    );
   });
 
   it("answers the effects of an event when asked to wait", async () => {
@@ -61,7 +71,10 @@ describe("event ingestion", () => {
       assert.equal(answer.body.status, "PROCESSED");
     }
     const list = (await api.get("/api/v1/events", { key })).body.data;
-    assert.deepEqual(list.map(({ externalUserId }: { externalUserId: string }) => externalUserId), ["newcomer", "someone", "someone"]);
+    assert.deepEqual(
+      list.map(({ externalUserId }: { externalUserId: string }) => externalUserId),
+      ["newcomer", "someone", "someone"],
+    );
   });
 
   it("skips a key it has seen, in the batch, in the next batch and on its own, and says when the body differs", async () => {
@@ -73,10 +86,18 @@ describe("event ingestion", () => {
     assert.match(other.message, /different body/);
     assert.doesNotMatch(same.message, /different body/);
 
-    const single = await api.post("/api/v1/events", { ...first, timestamp: "2026-01-10T19:00:00.000+01:00" }, { key });
+    const single = await api.post(
+      "/api/v1/events",
+      { ...first, timestamp: "2026-01-10T19:00:00.000+01:00" },
+      { key },
+    );
     assert.equal(single.status, 200);
     assert.equal(single.body.status, "DUPLICATE");
-    assert.doesNotMatch(single.body.message, /different body/, "the same instant in another zone is the same body");
+    assert.doesNotMatch(
+      single.body.message,
+      /different body/,
+      "the same instant in another zone is the same body",
+    );
     assert.equal((await batch([first])).body.skipped, 1);
     assert.equal(await stored(), 1);
   });
@@ -119,7 +140,8 @@ describe("event ingestion", () => {
     assert.equal(answer.status, 200);
     assert.deepEqual([answer.body.accepted, answer.body.rejected], [2, cases.length]);
     cases.forEach(([, message], index) => assert.match(messages(answer)[index + 1]!, message));
-    for (const result of answer.body.results.slice(1, -1)) assert.deepEqual([result.eventId, result.status], [null, "REJECTED"]);
+    for (const result of answer.body.results.slice(1, -1))
+      assert.deepEqual([result.eventId, result.status], [null, "REJECTED"]);
     assert.equal(await stored(), 2);
     for (const [item, message] of cases.slice(0, 13)) {
       const single = await api.post("/api/v1/events", item, { key });
@@ -129,7 +151,10 @@ describe("event ingestion", () => {
   });
 
   it("rejects a __proto__ key in its place", async () => {
-    const text = JSON.stringify({ events: [event(), event()] }).replace('"level":1', '"__proto__":{"polluted":true}');
+    const text = JSON.stringify({ events: [event(), event()] }).replace(
+      '"level":1',
+      '"__proto__":{"polluted":true}',
+    );
     const answer = await api.request("POST", "/api/v1/events/batch", { key, body: text });
     assert.deepEqual(statuses(answer), ["REJECTED", "PENDING"]);
     assert.match(messages(answer)[0]!, /properties\.__proto__ is a forbidden key/);
@@ -137,12 +162,21 @@ describe("event ingestion", () => {
   });
 
   it("answers 400 for a batch that is missing, empty, no array or over 1,000, and 413 over 5 MiB", async () => {
-    for (const body of [{}, { events: [] }, { events: {} }, { events: Array.from({ length: 1_001 }, () => event()) }]) {
+    for (const body of [
+      {},
+      { events: [] },
+      { events: {} },
+      { events: Array.from({ length: 1_001 }, () => event()) },
+    ]) {
       const answer = await api.post("/api/v1/events/batch", body, { key });
       assert.equal(answer.status, 400);
       assert.equal(answer.body.error.details[0].field, "events");
     }
-    const large = await api.post("/api/v1/events/batch", { events: [event({ properties: { t: "x".repeat(6 * 1024 * 1024) } })] }, { key });
+    const large = await api.post(
+      "/api/v1/events/batch",
+      { events: [event({ properties: { t: "x".repeat(6 * 1024 * 1024) } })] },
+      { key },
+    );
     assert.equal(large.status, 413);
     assert.equal(large.body.error.code, "PAYLOAD_TOO_LARGE");
     assert.equal((await batch(Array.from({ length: 1_000 }, () => event()))).body.accepted, 1_000);
@@ -153,7 +187,9 @@ describe("event ingestion", () => {
     const ids = [other.projectId, randomUUID()];
     for (const credentials of [{ key }, { token: tenant.token }]) {
       const answers = await Promise.all(
-        ids.map((projectId) => api.post("/api/v1/events/batch", { events: [event({ projectId })] }, credentials)),
+        ids.map((projectId) =>
+          api.post("/api/v1/events/batch", { events: [event({ projectId })] }, credentials),
+        ),
       );
       assert.deepEqual(messages(answers[0]!), messages(answers[1]!));
       assert.deepEqual(statuses(answers[0]!), ["REJECTED"]);
@@ -183,15 +219,24 @@ describe("event ingestion", () => {
     assert.equal((await api.post("/api/v1/events", event())).status, 401);
     assert.equal((await api.get("/api/v1/events")).status, 401);
     const reader = await aKey(api, { ...tenant, scopes: ["players:read"] });
-    assert.equal((await api.post("/api/v1/events/batch", { events: [event()] }, { key: reader })).status, 403);
+    assert.equal(
+      (await api.post("/api/v1/events/batch", { events: [event()] }, { key: reader })).status,
+      403,
+    );
     assert.equal((await api.get("/api/v1/events", { key: reader })).status, 403);
   });
 
   it("lists events newest first with a cursor and filters", async () => {
-    await batch([event({ eventType: "a" }), event({ eventType: "b", externalUserId: "u2" }), event({ eventType: "a" })]);
+    await batch([
+      event({ eventType: "a" }),
+      event({ eventType: "b", externalUserId: "u2" }),
+      event({ eventType: "a" }),
+    ]);
     const first = await api.get("/api/v1/events?limit=2", { key });
     assert.equal(first.body.data.length, 2);
-    const second = await api.get(`/api/v1/events?limit=2&cursor=${first.body.pagination.nextCursor}`, { key });
+    const second = await api.get(`/api/v1/events?limit=2&cursor=${first.body.pagination.nextCursor}`, {
+      key,
+    });
     assert.equal(second.body.data.length, 1);
     assert.equal(second.body.pagination.nextCursor, null);
     assert.equal((await api.get("/api/v1/events?eventType=a", { key })).body.data.length, 2);

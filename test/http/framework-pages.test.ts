@@ -43,7 +43,7 @@ describe("HTTP pages for operators", () => {
     const broken = async () => {
       throw new Error("password=hunter2");
     };
-    const hanging = () => new Promise<never>(() => undefined);
+    const hanging = () => new Promise<never>(() => {});
     for (const health of [broken, hanging]) {
       await withHttp({ health }, async (http) => {
         const answer = await http.send("GET", "/health/ready");

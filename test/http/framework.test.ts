@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { gzipSync } from "node:zlib";
 import { UniqueConstraintViolationException } from "@mikro-orm/core";
-import fc from "fast-check";
 import { z } from "zod";
 import { conflict, DomainError } from "../../src/domain/errors.ts";
 import { BODY_LIMIT } from "../../src/domain/limits.ts";
@@ -179,7 +178,7 @@ describe("HTTP framework", () => {
     }
   });
 
-  it("answers malformed JSON and bytes that are no UTF-8 with MALFORMED_JSON, without quoting them", async () => {
+  it("answers broken JSON and bytes that are no UTF-8 with MALFORMED_JSON, unquoted", async () => {
     for (const body of ["{", '{"password":"hunter2"', Buffer.from([0x22, 0xff, 0x22]), "{}{}"]) {
       const answer = await http.send("POST", "/things", { body });
       assertError(answer, { status: 400, code: "VALIDATION_ERROR" });
@@ -208,7 +207,7 @@ describe("HTTP framework", () => {
     assertError(packed, { status: 415, code: "UNSUPPORTED_MEDIA_TYPE" });
   });
 
-  it("refuses a body over the operation's limit, announced or in chunks, and takes one of exactly the limit", async () => {
+  it("takes a body of exactly the limit and refuses a larger one, announced or in chunks", async () => {
     const text = (bytes: number) => `{"x":"${"y".repeat(bytes - 8)}"}`;
     assert.equal((await post("/things", text(BODY_LIMIT))).status, 201);
     assertError(await post("/things", text(BODY_LIMIT + 1)), { status: 413, code: "PAYLOAD_TOO_LARGE" });
@@ -218,7 +217,7 @@ describe("HTTP framework", () => {
     assertError(await post("/raw", text(2 * BODY_LIMIT + 1)), { status: 413, code: "PAYLOAD_TOO_LARGE" });
   });
 
-  it("refuses values that databases and JavaScript trip over, naming the path, and lets itemised bodies judge", async () => {
+  it("refuses values that databases trip over by their path, and lets itemised bodies judge", async () => {
     const hostile = {
       '{"name":"a\\u0000b"}': "name",
       '{"deep":{"list":["\\ud800"]}}': "deep.list.0",
@@ -244,7 +243,7 @@ describe("HTTP framework", () => {
     }
   });
 
-  it("maps what operations throw: expected errors as they are, bugs as 500 without a word of the inside", async () => {
+  it("answers expected errors as they are and bugs as 500 without a word of the inside", async () => {
     const full = await post("/fail/domain", "{}");
     assertError(full, { status: 409, code: "CONFLICT" });
     assert.equal(full.json.error.reason, "LOBBY_FULL");
@@ -276,41 +275,5 @@ describe("HTTP framework", () => {
     assert.equal(await ipOf("6.6.6.6, 203.0.113.9"), "203.0.113.9");
     assert.equal(await ipOf("2001:db8::1"), "2001:db8::1");
     assert.equal(await ipOf("<script>"), "127.0.0.1");
-  });
-
-  it("answers any method, path, header and body with a success or the error body, and lives on", async () => {
-    const part = fc.constantFrom(
-      "api",
-      "v1",
-      "things",
-      "7",
-      "..",
-      "%2e",
-      "%",
-      "docs",
-      "",
-      "é",
-      "{id}",
-      "*",
-      "?a[b]=c",
-      "raw",
-    );
-    await fc.assert(
-      fc.asyncProperty(
-        fc.constantFrom("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS", "TRACE"),
-        fc.array(part, { maxLength: 5 }),
-        fc.oneof(fc.json(), fc.string()),
-        fc.constantFrom("application/json", "text/plain", "application/json;charset=x", ";"),
-        async (method, parts, body, type) => {
-          const path = encodeURI(`/${parts.join("/")}`).replaceAll("%25", "%");
-          const { status, json } = await http.send(method, path, { body, headers: { "Content-Type": type } });
-          assert(status < 500, `${method} ${path}: ${status}`);
-          if (status >= 400 && method !== "HEAD")
-            assert.equal(typeof json?.error?.code, "string", `${method} ${path}`);
-        },
-      ),
-      { numRuns: 300 },
-    );
-    assert.equal((await http.send("GET", "/health/live")).status, 200);
   });
 });

@@ -50,13 +50,18 @@ describe("room player", () => {
       await heardUpTo(session, player.seq);
       assert.deepEqual(seqs(session), range(2, player.seq));
       const grants = session.named("player.xp");
-      assert.deepEqual(grants.map(({ data }) => data.xp), range(1, 12).map((n) => n * 20));
+      assert.deepEqual(
+        grants.map(({ data }) => data.xp),
+        range(1, 12).map((n) => n * 20),
+      );
       assert.equal(grants.at(-1)?.data.levelProgress.level, player.level);
       assert.equal(grants[0]?.data.amount, 20);
       assert.equal(grants[0]?.data.cause.kind, "API");
       const [levelUp] = session.named("player.level_up");
       assert.deepEqual(levelUp?.data, { playerId, previousLevel: 1, newLevel: 2, xp: 100, rewards: null });
-      await eventually(() => session.room.state.xp === player.xp && session.room.state.level === player.level);
+      await eventually(
+        () => session.room.state.xp === player.xp && session.room.state.level === player.level,
+      );
       assert.equal(session.room.state.seq, player.seq);
       await session.room.leave();
     }
@@ -66,7 +71,9 @@ describe("room player", () => {
     const { token, playerId } = await aPlayer(api, tenant.key);
     const me = await join(api, token, "player");
     await api.patch(`/api/v1/players/${playerId}`, { displayName: "Ada" }, { key: tenant.key });
-    const [updated] = await eventually(() => me.named("player.updated").length > 0 && me.named("player.updated"));
+    const [updated] = await eventually(
+      () => me.named("player.updated").length > 0 && me.named("player.updated"),
+    );
     assert.deepEqual(updated?.data, { changed: ["displayName"], player: { displayName: "Ada" } });
     await eventually(() => me.room.state.displayName === "Ada");
     await me.room.leave();
@@ -77,7 +84,10 @@ describe("room player", () => {
     for (let i = 0; i < 3; i++) await grantXp(api, tenant.key, playerId, 10);
     const first = await join(api, token, "player", { lastSeq: 2 });
     await heardUpTo(first, 4);
-    assert.deepEqual(first.heard.map(({ name }) => name), ["session.ready", "player.xp", "player.xp"]);
+    assert.deepEqual(
+      first.heard.map(({ name }) => name),
+      ["session.ready", "player.xp", "player.xp"],
+    );
     assert.equal(first.heard[0]?.data.resumed, true);
     assert.deepEqual(seqs(first), [3, 4]);
     await first.room.leave();
@@ -95,14 +105,19 @@ describe("room player", () => {
     await grantXp(api, tenant.key, playerId);
     const me = await join(api, token, "player", { lastSeq: 0 });
     await heardUpTo(me, 2);
-    assert.deepEqual(me.stream.map(({ name }) => name), ["player.created", "player.xp"]);
+    assert.deepEqual(
+      me.stream.map(({ name }) => name),
+      ["player.created", "player.xp"],
+    );
     await me.room.leave();
   });
 
   it("sends the whole state to a client that knows more than there is", async () => {
     const { token } = await aPlayer(api, tenant.key);
     const me = await join(api, token, "player", { lastSeq: 99 });
-    const [snapshot] = await eventually(() => me.named("state.snapshot").length > 0 && me.named("state.snapshot"));
+    const [snapshot] = await eventually(
+      () => me.named("state.snapshot").length > 0 && me.named("state.snapshot"),
+    );
     assert.equal(snapshot?.data.reason, "GAP");
     assert.equal(me.named("session.ready")[0]?.data.resumed, false);
     await me.room.leave();
@@ -143,7 +158,9 @@ describe("room player", () => {
     const me = await join(api, token, "player");
     for (let i = 0; i < 3; i++) await grantXp(api, tenant.key, playerId);
     await heardUpTo(me, 4);
-    const lines = await api.app.transact((work) => readPlayerStream(work, { projectId: tenant.projectId, playerId }, 0, 10));
+    const lines = await api.app.transact((work) =>
+      readPlayerStream(work, { projectId: tenant.projectId, playerId }, 0, 10),
+    );
     api.app.topics.publish(playerTopic(tenant.projectId, playerId), lines.toReversed());
     await grantXp(api, tenant.key, playerId);
     await heardUpTo(me, 5);
@@ -157,7 +174,10 @@ describe("room player", () => {
     await grantSilently(playerId, 10);
     await grantXp(api, tenant.key, playerId, 20);
     await heardUpTo(me, 3);
-    assert.deepEqual(me.named("player.xp").map(({ data }) => data.amount), [10, 20]);
+    assert.deepEqual(
+      me.named("player.xp").map(({ data }) => data.amount),
+      [10, 20],
+    );
     assert.deepEqual(seqs(me), [2, 3]);
     await me.room.leave();
   });

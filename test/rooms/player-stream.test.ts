@@ -1,13 +1,19 @@
 import assert from "node:assert/strict";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import type { PlayerMessage } from "../../src/domain/topics.ts";
-import { createPlayerStream, isBroken, type PlayerStream, type StreamPage } from "../../src/rooms/player-stream.ts";
+import { isBroken, PlayerStream, type StreamPage } from "../../src/rooms/player-stream.ts";
 import { eventually } from "../support/eventually.ts";
 
-const aLine = (seq: number): PlayerMessage => ({ seq, id: `id-${seq}`, type: "t", data: {}, at: "2026-01-01T00:00:00.000Z" });
+const aLine = (seq: number): PlayerMessage => ({
+  seq,
+  id: `id-${seq}`,
+  type: "t",
+  data: {},
+  at: "2026-01-01T00:00:00.000Z",
+});
 
 type Stream = {
-  stream: PlayerStream;
+  stream: PlayerStream<StreamPage>;
   heard: (number | string)[];
   /** Commits lines up to `seq`. */
   commit(seq: number): void;
@@ -24,7 +30,7 @@ const aStream = (start = 0): Stream => {
   let isBroke = false;
   const heard: (number | string)[] = [];
   const reads: number[] = [];
-  const stream = createPlayerStream<StreamPage>({
+  const stream = new PlayerStream<StreamPage>({
     read: async (after) => {
       reads.push(after);
       await new Promise(setImmediate);
@@ -128,23 +134,30 @@ describe("the order of a player's stream", () => {
     assert.deepEqual(heard, ["jump 501"]);
   });
 
-  it("delivers every committed line once and in order, whatever publishing loses, repeats or reorders", async () => {
+  it("delivers every line once and in order, whatever publishing loses, repeats or reorders", async () => {
     const lines = fc.integer({ min: 1, max: 40 });
     await fc.assert(
-      fc.asyncProperty(lines, fc.array(fc.array(lines, { maxLength: 6 }), { maxLength: 30 }), async (last, published) => {
-        const { stream, heard, commit } = aStream();
-        stream.start(0);
-        for (const batch of published) {
-          const known = batch.filter((seq) => seq <= last);
-          commit(Math.max(0, ...known));
-          stream.receive(known.map(aLine));
-          if (batch.length % 2 === 0) await new Promise(setImmediate);
-        }
-        commit(last);
-        stream.expect(last);
-        await eventually(() => stream.head() === last);
-        assert.deepEqual(heard, Array.from({ length: last }, (_, i) => i + 1));
-      }),
+      fc.asyncProperty(
+        lines,
+        fc.array(fc.array(lines, { maxLength: 6 }), { maxLength: 30 }),
+        async (last, published) => {
+          const { stream, heard, commit } = aStream();
+          stream.start(0);
+          for (const batch of published) {
+            const known = batch.filter((seq) => seq <= last);
+            commit(Math.max(0, ...known));
+            stream.receive(known.map(aLine));
+            if (batch.length % 2 === 0) await new Promise(setImmediate);
+          }
+          commit(last);
+          stream.expect(last);
+          await eventually(() => stream.head === last);
+          assert.deepEqual(
+            heard,
+            Array.from({ length: last }, (_, i) => i + 1),
+          );
+        },
+      ),
       { numRuns: 100 },
     );
   });

@@ -1,11 +1,12 @@
-import { randomUUID } from "node:crypto";
+import { createPrivateKey, randomUUID } from "node:crypto";
 import { matchMaker } from "@colyseus/core";
 import { Client, type Room } from "@colyseus/sdk";
 import type { WebSocket } from "ws";
 import type { PlayerRoom } from "../../src/rooms/player-room.ts";
 import { playerRoomId } from "../../src/rooms/room-ids.ts";
+import { createTokens } from "../../src/domain/auth/tokens.ts";
 import type { Live } from "../../src/rooms/messages.ts";
-import { type Answer, aWsToken, type TestApp } from "../support/app.ts";
+import { type Answer, aWsToken, type Tenant, type TestApp } from "../support/app.ts";
 import { eventually } from "../support/eventually.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests read messages of every shape
@@ -32,7 +33,12 @@ export type Listener = {
 };
 
 /** Joins with the SDK and listens from the first message on. */
-export const join = async (api: TestApp, token: string, name: string, options: object = {}): Promise<Listener> => {
+export const join = async (
+  api: TestApp,
+  token: string,
+  name: string,
+  options: object = {},
+): Promise<Listener> => {
   const client = new Client(api.url);
   client.auth.token = token;
   const room = await client.joinOrCreate(name, options);
@@ -50,7 +56,10 @@ const listenTo = (room: Listener["room"]): Listener => {
     named: (wanted) => heard.filter(({ name }) => name === wanted),
     left: undefined,
   };
-  room.onMessage("*", (type: string | number, message: Heard) => void heard.push({ ...message, name: String(type) }));
+  room.onMessage(
+    "*",
+    (type: string | number, message: Heard) => void heard.push({ ...message, name: String(type) }),
+  );
   room.onLeave((code: number, reason?: string) => {
     listener.left = { code, reason };
   });
@@ -65,7 +74,10 @@ export const matchmake = async (
 ): Promise<Answer> => {
   const response = await fetch(`${api.url}/matchmake/${path}`, {
     method: "POST",
-    headers: { "Content-Type": "application/json", ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }) },
+    headers: {
+      "Content-Type": "application/json",
+      ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
+    },
     body: typeof body === "string" ? body : JSON.stringify(body),
   });
   return { status: response.status, body: await response.json(), headers: response.headers };
@@ -79,6 +91,20 @@ export const aPlayer = async (api: TestApp, key: string): Promise<Player> => {
   return { ...(await aWsToken(api, key, externalUserId)), externalUserId };
 };
 
+/** A token of a player that was made `ageSeconds` ago. */
+export const anOldToken = async (
+  { app }: TestApp,
+  tenant: Tenant,
+  playerId: string,
+  ageSeconds: number,
+): Promise<string> => {
+  const privateKey = createPrivateKey(app.config.secrets.jwtPrivateKey);
+  const clock = () => new Date(Date.now() - ageSeconds * 1_000);
+  const tokens = createTokens({ privateKey, issuer: app.config.publicUrl, clock });
+  const { projectId: pid, tenantId: tid } = tenant;
+  return (await tokens.signWs({ sub: playerId, pid, tid, kind: "player" })).token;
+};
+
 export const grantXp = async (api: TestApp, key: string, playerId: string, amount = 10): Promise<void> => {
   const { status, body } = await api.post(`/api/v1/players/${playerId}/xp`, { amount }, { key });
   if (status !== 201) throw new Error(`xp: ${status} ${JSON.stringify(body)}`);
@@ -86,7 +112,8 @@ export const grantXp = async (api: TestApp, key: string, playerId: string, amoun
 
 export const seqs = (listener: Listener): number[] => listener.stream.map(({ seq }) => seq!);
 
-export const range = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, i) => from + i);
+export const range = (from: number, to: number): number[] =>
+  Array.from({ length: to - from + 1 }, (_, i) => from + i);
 
 /** Waits until a client has heard the stream up to `seq`. */
 export const heardUpTo = (listener: Listener, seq: number): Promise<boolean> =>

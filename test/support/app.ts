@@ -32,13 +32,24 @@ export type TestApp = {
 };
 
 const document = openApiDocument(routes);
-const privateKey = generateKeyPairSync("ed25519").privateKey.export({ type: "pkcs8", format: "pem" }).toString();
+const privateKey = generateKeyPairSync("ed25519")
+  .privateKey.export({ type: "pkcs8", format: "pem" })
+  .toString();
 
 /** Settings of a test process; LOG_LEVEL=debug npm test shows what the server says. */
 export const testConfig = (env: Record<string, string> = {}): Config => {
   const level = process.env["LOG_LEVEL"] ?? "silent";
-  const settings = readConfig({ PORT: "0", DEMO: "off", LOG_LEVEL: level, TRUSTED_PROXIES: "127.0.0.1/32", ...env });
-  return { ...settings, secrets: { jwtPrivateKey: privateKey, apiKeyPeppers: ["pepper-of-the-tests-and-of-nothing-else"] } };
+  const settings = readConfig({
+    PORT: "0",
+    DEMO: "off",
+    LOG_LEVEL: level,
+    TRUSTED_PROXIES: "127.0.0.1/32",
+    ...env,
+  });
+  return {
+    ...settings,
+    secrets: { jwtPrivateKey: privateKey, apiKeyPeppers: ["pepper-of-the-tests-and-of-nothing-else"] },
+  };
 };
 
 let shared: Promise<TestApp> | undefined;
@@ -109,8 +120,13 @@ export const aTenant = async (api: TestApp): Promise<Tenant> => {
   const password = "Correct-horse-7";
   const registration = { email, password, name: "Test Owner", tenantName: "Test Studio" };
   // Its own address: limits by address must not make tests depend on one another.
-  const headers = { "X-Forwarded-For": `10.${Math.floor(Math.random() * 256)}.${Math.floor(Math.random() * 256)}.7` };
-  const { accessToken: token, user } = must(await api.post("/api/v1/auth/register", registration, { headers }), 201);
+  const headers = {
+    "X-Forwarded-For": `10.${Math.floor(Math.random() * 256)}.${Math.floor(Math.random() * 256)}.7`,
+  };
+  const { accessToken: token, user } = must(
+    await api.post("/api/v1/auth/register", registration, { headers }),
+    201,
+  );
   const project = must(await api.post("/api/v1/projects", { name: "Test Game" }, { token }), 201);
   const key = await aKey(api, { token, projectId: project.id });
   return { token, tenantId: user.tenantId, userId: user.id, email, password, projectId: project.id, key };
@@ -119,12 +135,27 @@ export const aTenant = async (api: TestApp): Promise<Tenant> => {
 /** A key of a project; every scope unless told otherwise. */
 export const aKey = async (
   api: TestApp,
-  { token, projectId, ...body }: { token: string; projectId: string; scopes?: string[]; environment?: "live" | "test" },
+  {
+    token,
+    projectId,
+    ...body
+  }: { token: string; projectId: string; scopes?: string[]; environment?: "live" | "test" },
 ): Promise<string> =>
-  must(await api.post(`/api/v1/projects/${projectId}/api-keys`, { name: "Test key", scopes: ["*"], ...body }, { token }), 201).key;
+  must(
+    await api.post(
+      `/api/v1/projects/${projectId}/api-keys`,
+      { name: "Test key", scopes: ["*"], ...body },
+      { token },
+    ),
+    201,
+  ).key;
 
 /** A token for the rooms, of a player who is made if need be. */
-export const aWsToken = async (api: TestApp, key: string, externalUserId: string): Promise<{ token: string; playerId: string }> =>
+export const aWsToken = async (
+  api: TestApp,
+  key: string,
+  externalUserId: string,
+): Promise<{ token: string; playerId: string }> =>
   must(await api.post("/api/v1/auth/ws-token", { externalUserId }, { key }), 200);
 
 after(async () => {

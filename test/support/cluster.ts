@@ -15,7 +15,12 @@ const admin = async (statement: string): Promise<void> => {
 };
 
 /** A database and a Redis namespace of a test's own. */
-export type Services = { env: Record<string, string>; databaseUrl: string; namespace: string; remove: () => Promise<void> };
+export type Services = {
+  env: Record<string, string>;
+  databaseUrl: string;
+  namespace: string;
+  remove: () => Promise<void>;
+};
 
 /** @param dataDir where the processes keep their shared secrets */
 export const startServices = async (dataDir: string): Promise<Services> => {
@@ -33,5 +38,10 @@ export const startServices = async (dataDir: string): Promise<Services> => {
     AUTO_APPROVE_TENANTS: "on",
     LOG_LEVEL: "error",
   };
-  return { env, databaseUrl: url.href, namespace, remove: () => admin(`drop database if exists ${name} with (force)`) };
+  return {
+    env,
+    databaseUrl: url.href,
+    namespace,
+    remove: () => admin(`drop database if exists ${name} with (force)`),
+  };
 };

@@ -48,13 +48,13 @@ const KEPT_PACKAGES: { packages: RegExp; files: RegExp; rule: string }[] = [
   },
 ];
 
-/** The layer of a file under src (secrets.ts is a part of config); undefined when it has none. */
+/** The layer of a file under src (secrets.ts and version.ts count as config); undefined when it has none. */
 export const layerOf = (path: string): Layer | undefined => {
   const [, first = ""] = path.split("/");
   const name = first.replace(/\.ts$/, "");
   const isFile = first.endsWith(".ts");
   if (!isFile) return FOLDERS.find((layer) => layer === name);
-  return name === "secrets" ? "config" : FILES.find((layer) => layer === name);
+  return name === "secrets" || name === "version" ? "config" : FILES.find((layer) => layer === name);
 };
 
 const layerRule = (layer: Layer, target: string, { isTypeOnly }: Import): string | undefined => {

@@ -49,7 +49,10 @@ export const assertInvariants = async (em: SqlEntityManager): Promise<void> => {
 };
 
 const assertLevels = async (em: SqlEntityManager): Promise<void> => {
-  const rows = await sql<{ xp: string | number; level: number }>`select distinct xp, level from players`.execute(em.fork().getKysely());
+  const rows = await sql<{
+    xp: string | number;
+    level: number;
+  }>`select distinct xp, level from players`.execute(em.fork().getKysely());
   const curve = buildCurve(DEFAULT_CURVE);
   for (const { xp, level } of rows.rows) assert.equal(level, levelOf(curve, Number(xp)), `level at ${xp} XP`);
 };

@@ -17,7 +17,10 @@ const exclusiveBounds = (schema: Node): Node => {
   return Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
 };
 
-/** Undocumented fields are a leak or a gap in the documentation; parts of an `allOf` cannot know one another's. */
+/**
+ * Undocumented fields are a leak or a gap in the documentation; parts of an `allOf` cannot know one
+ * another's.
+ */
 const closed = (schema: Node, isPart: boolean): Node =>
   isPart || !isNode(schema["properties"]) || "additionalProperties" in schema
     ? schema
@@ -95,7 +98,7 @@ const validatorOf = (
   const response = responsesOf(checker.document, template, method)[status];
   if (response === undefined) {
     throw new Error(
-      `${method} ${template} answered ${status}, which its route does not list (see \`errors\`)`,
+      `${method.toUpperCase()} ${template} answered ${status}, which its route's \`errors\` do not list`,
     );
   }
   const at = response.$ref?.slice(1) ?? pointer("paths", template, method, "responses", String(status));
@@ -109,9 +112,9 @@ const describeError = ({ instancePath, message, params }: ErrorObject): string =
   `  ${instancePath || "body"} ${message ?? ""} ${JSON.stringify(params)}`;
 
 /**
- * Holds an answer against the OpenAPI document: the operation and the status must be in it, the body must fit the
- * schema, and no field may be undocumented. `target` is an address (with or without origin, prefix and query) or a
- * path template.
+ * Holds an answer against the OpenAPI document: the operation and the status must be in it, the body must fit
+ * the schema, and no field may be undocumented. `target` is an address (with or without origin, prefix and
+ * query) or a path template.
  * @throws Error that names the operation and every deviation
  */
 // oxlint-disable-next-line max-params -- reads like the exchange it checks

@@ -38,7 +38,8 @@ export const laurel = (args: readonly string[], env: Record<string, string> = {}
     stdio: ["ignore", "pipe", "pipe"],
   });
   let text = "";
-  for (const stream of [child.stdout, child.stderr]) stream.on("data", (chunk: Buffer) => (text += chunk.toString()));
+  for (const stream of [child.stdout, child.stderr])
+    stream.on("data", (chunk: Buffer) => (text += chunk.toString()));
   const ended = once(child, "close").then(([code, signal]: unknown[]) => (code ?? signal) as number | string);
   return { child, output: () => text, ended };
 };

@@ -69,7 +69,7 @@ export const aTurn = ({ player = aPlayer(), boards = [], ...options }: TurnOptio
     nowMs,
     emit: (name, data) => {
       player.seq++;
-      emitted.push({ type: name, data: data as Json });
+      emitted.push({ type: name, data });
     },
     ledger: (row) => void rows.push(row),
     warn: (message) => void warnings.push(message),
@@ -98,4 +98,5 @@ export const aRule = (more: Json = {}): PublishedRule => {
 
 export const ruleSetOf = (...documents: Json[]): RuleSet => compileRules(documents.map(aRule));
 
-export const grantedXp = ({ rows }: RecordedTurn): number => rows.reduce((sum, { amount }) => sum + amount, 0);
+export const grantedXp = ({ rows }: RecordedTurn): number =>
+  rows.reduce((sum, { amount }) => sum + amount, 0);

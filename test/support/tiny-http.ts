@@ -109,7 +109,8 @@ export const startTinyHttp = async (
     raw: (bytes) => rawTo(port, bytes),
     close: async () => {
       server.closeAllConnections();
-      await new Promise((resolve) => server.close(resolve));
+      server.close();
+      await once(server, "close");
     },
   };
 };

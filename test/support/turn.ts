@@ -2,6 +2,7 @@ import type { Json } from "../../src/domain/events.ts";
 import type { Board } from "../../src/domain/leaderboards/scoring.ts";
 import type { PlayerState, Turn } from "../../src/domain/progression/turn.ts";
 
+/** An active CUSTOM board, BEST and DESC, unless told otherwise. */
 export const aBoard = (board: Partial<Board> = {}): Board => ({
   id: "b1",
   key: "board",
@@ -15,6 +16,7 @@ export const aBoard = (board: Partial<Board> = {}): Board => ({
   ...board,
 });
 
+/** A player without XP, entries or history. */
 export const aPlayer = (): PlayerState => ({
   id: "p1",
   projectId: "j1",
@@ -39,6 +41,7 @@ export const aPlayer = (): PlayerState => ({
 
 export type TurnOptions = { player?: PlayerState; type?: string; at?: number; properties?: Json };
 
+/** A turn at `at` ms over a player, whose effects go nowhere, and the warnings it collects. */
 export const aTurn = (options: TurnOptions = {}) => {
   const { player = aPlayer(), type = "x", at = 1_000, properties = {} } = options;
   const warnings: string[] = [];

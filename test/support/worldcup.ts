@@ -13,10 +13,16 @@ export type Standing = { rank: number; player: string; value: number };
 export type Truth = {
   events: number;
   players: number;
-  leaderboards: { goalsAll: Standing[]; goalsMen: Standing[]; goalsWomen: Standing[]; xp: { top: Standing[] } };
+  leaderboards: {
+    goalsAll: Standing[];
+    goalsMen: Standing[];
+    goalsWomen: Standing[];
+    xp: { top: Standing[] };
+  };
 };
 
-export const worldcupTruth = (): Truth => JSON.parse(readFileSync(`${DATA}worldcup.truth.json`, "utf8")) as Truth;
+export const worldcupTruth = (): Truth =>
+  JSON.parse(readFileSync(`${DATA}worldcup.truth.json`, "utf8")) as Truth;
 
 type Line = { externalUserId: string; eventType: string; properties: Record<string, unknown> };
 
@@ -55,7 +61,8 @@ export const expectedXp = async (): Promise<Map<string, number>> => {
 };
 
 const must = (answer: Answer, status: number): Answer["body"] => {
-  if (answer.status !== status) throw new Error(`expected ${status}, got ${answer.status}: ${JSON.stringify(answer.body)}`);
+  if (answer.status !== status)
+    throw new Error(`expected ${status}, got ${answer.status}: ${JSON.stringify(answer.body)}`);
   return answer.body;
 };
 
@@ -93,7 +100,14 @@ export const defineWorldcup = async (api: Client, key: string): Promise<void> =>
     goals("goals-men", { path: "competition", op: "eq", value: "men" }),
     goals("goals-women", { path: "competition", op: "eq", value: "women" }),
     { key: "xp", name: "XP", metric: { source: "XP" }, sort: "DESC", ties: "SHARED" },
-    { key: "points", name: "Points", metric: { source: "CUSTOM" }, operator: "SUM", sort: "DESC", ties: "SHARED" },
+    {
+      key: "points",
+      name: "Points",
+      metric: { source: "CUSTOM" },
+      operator: "SUM",
+      sort: "DESC",
+      ties: "SHARED",
+    },
   ];
   for (const board of boards) must(await api.post("/api/v1/leaderboards", board, { key }), 201);
   const rules = [
@@ -113,7 +127,11 @@ export const defineWorldcup = async (api: Client, key: string): Promise<void> =>
 };
 
 /** A board's first places as the truth file writes them: everybody at rank 20 or better. */
-export const topTwenty = async (api: Pick<TestApp, "get">, key: string, board: string): Promise<Standing[]> => {
+export const topTwenty = async (
+  api: Pick<TestApp, "get">,
+  key: string,
+  board: string,
+): Promise<Standing[]> => {
   const { data } = must(await api.get(`/api/v1/leaderboards/${board}/entries?limit=100`, { key }), 200);
   return data
     .filter(({ rank }: { rank: number }) => rank <= 20)

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { changeConfig } from "../config-lock.ts";
 import { conflict, notFound } from "../errors.ts";
 import { isId, newId } from "../ids.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
@@ -17,19 +18,9 @@ const SOURCE_PAGE = 1_000;
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
 /**
- * Bumps the project's config version, and with that locks the project row until commit. Evaluation holds
- * the row in share mode from reading the version on, so this waits for every batch that evaluates with the
- * definitions of before, and the batches that come after it wait for this commit and see the new ones. What
- * is read after this call therefore has everything of the former and nothing of the latter: a board filled
- * here misses no change and counts none twice.
- */
-const lockConfig = async ({ db }: Work, projectId: string): Promise<void> => {
-  await sql`update projects set config_version = config_version + 1 where id = ${projectId}`.execute(db);
-};
-
-/**
  * Creates a leaderboard, active at once. An XP board starts with the XP of every player, an EVENT board
- * empty or, with `backfill`, with the events of before.
+ * empty or, with `backfill`, with the events of before. No batch evaluates meanwhile (see changeConfig), so
+ * no change is missed and no event counted twice.
  * @throws DomainError CONFLICT: KEY_TAKEN, LEADERBOARD_LIMIT, BACKFILL_TOO_LARGE
  */
 export const createLeaderboard = async (
@@ -37,7 +28,7 @@ export const createLeaderboard = async (
   projectId: string,
   { key, name, backfill, ...definition }: LeaderboardDefinition,
 ): Promise<Leaderboard> => {
-  await lockConfig(work, projectId);
+  await changeConfig(work, projectId);
   await checkRoom(work, projectId, key);
   const leaderboard = work.em.create(Leaderboard, {
     id: newId(),
@@ -93,7 +84,7 @@ export const listLeaderboards = async (
 
 /** Reads a leaderboard for change: no batch evaluates with it until commit. */
 const lockLeaderboard = async (work: Work, projectId: string, ref: string): Promise<Leaderboard> => {
-  await lockConfig(work, projectId);
+  await changeConfig(work, projectId);
   const leaderboard = await getLeaderboard(work, projectId, ref);
   if (leaderboard.status === "ARCHIVED")
     throw conflict("LEADERBOARD_ARCHIVED", "the leaderboard is archived");

@@ -102,7 +102,15 @@ export class Migration20261121000003 extends Migration {
   }
 
   override down(): void {
-    const tables = ["outbox_q", "outbox", "ledger_entries", "leaderboard_entries", "leaderboards", "rule_versions", "rules"];
+    const tables = [
+      "outbox_q",
+      "outbox",
+      "ledger_entries",
+      "leaderboard_entries",
+      "leaderboards",
+      "rule_versions",
+      "rules",
+    ];
     for (const table of [...tables, "level_curves"]) this.addSql(`drop table ${table}`);
   }
 }

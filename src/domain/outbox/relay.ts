@@ -26,7 +26,10 @@ type OutboxRow = {
  * numbers, so twice is once.
  * @returns how many outbox rows went out; 0 when nothing was waiting
  */
-export const relayPartition = async ({ transact, ranks, topics }: RelayParts, part: number): Promise<number> => {
+export const relayPartition = async (
+  { transact, ranks, topics }: RelayParts,
+  part: number,
+): Promise<number> => {
   const { queued, rows } = await transact((work) => readNext(work, part));
   if (queued.length === 0) return 0;
   await applyRanks({ ranks, topics }, rows);
@@ -37,7 +40,9 @@ export const relayPartition = async ({ transact, ranks, topics }: RelayParts, pa
 
 const readNext = async ({ db }: Work, part: number): Promise<{ queued: QueueRow[]; rows: OutboxRow[] }> => {
   const queue = await sql<QueueRow>`
-    select project_id, seq, outbox_ids from outbox_q where part = ${part} order by seq limit ${RELAY_COMMITS}`.execute(db);
+    select project_id, seq, outbox_ids from outbox_q where part = ${part} order by seq limit ${RELAY_COMMITS}`.execute(
+    db,
+  );
   const ids = queue.rows.flatMap((row) => row.outbox_ids.map((id) => ({ p: row.project_id, i: id })));
   if (ids.length === 0) return { queued: queue.rows, rows: [] };
   const found = await sql<OutboxRow>`

@@ -11,7 +11,10 @@ const HEADS_MAX = 1_000;
 
 export type StreamRef = { projectId: string; playerId: string };
 
-/** Where a player stands: `seq` is that of the newest line, `configVersion` that of the project's definitions. */
+/**
+ * Where a player stands: `seq` is that of the newest line, `configVersion` that of the project's
+ * definitions.
+ */
 export type StreamHead = StreamRef & {
   seq: number;
   status: PlayerStatus;
@@ -20,11 +23,17 @@ export type StreamHead = StreamRef & {
   configVersion: number;
 };
 
-type LineRow = { seq: string | number; id: string; type: string; data: PlayerMessage["data"]; created_at: Date | string };
+type LineRow = {
+  seq: string | number;
+  id: string;
+  type: string;
+  data: PlayerMessage["data"];
+  created_at: Date | string;
+};
 
 /**
- * The lines of a player's stream after `afterSeq`, in order, at most `limit`. Lines removed by retention are missing, so
- * the first one may be later than `afterSeq + 1`.
+ * The lines of a player's stream after `afterSeq`, in order, at most `limit`. Lines removed by retention are
+ * missing, so the first one may be later than `afterSeq + 1`.
  */
 export const readPlayerStream = async (
   { db }: Work,
@@ -34,7 +43,8 @@ export const readPlayerStream = async (
 ): Promise<PlayerMessage[]> => {
   const lines = await sql<LineRow>`
     select player_seq as seq, id, type, data, created_at from outbox
-    where project_id = ${projectId}::uuid and player_id = ${playerId}::uuid and player_seq > ${afterSeq}::bigint
+    where project_id = ${projectId}::uuid and player_id = ${playerId}::uuid
+      and player_seq > ${afterSeq}::bigint
     order by player_seq limit ${limit}`.execute(db);
   return lines.rows.map((row) => ({
     seq: Number(row.seq),

@@ -96,7 +96,10 @@ const createPlayer = async (
   return true;
 };
 
-const startProfile = (player: PlayerState, { attributes = {}, addTags = [] }: PlayerProfile): string | undefined => {
+const startProfile = (
+  player: PlayerState,
+  { attributes = {}, addTags = [] }: PlayerProfile,
+): string | undefined => {
   player.attributes = Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== null));
   player.tags = [...new Set(addTags)];
   player.dirty.profile = true;
@@ -144,7 +147,12 @@ const attributesChange = ({ attributes = {}, addTags = [], removeTags = [] }: Pl
   return { set, unset, addTags, removeTags };
 };
 
-const writeColumns = async ({ db, now }: Work, projectId: string, id: string, profile: PlayerProfile): Promise<void> => {
+const writeColumns = async (
+  { db, now }: Work,
+  projectId: string,
+  id: string,
+  profile: PlayerProfile,
+): Promise<void> => {
   const given = COLUMNS.filter((name) => profile[name] !== undefined);
   if (given.length === 0) return;
   const row = JSON.stringify(Object.fromEntries(given.map((name) => [name, profile[name]])));
@@ -172,12 +180,16 @@ export const grantPlayerXp = async (
     throw conflict("REFERENCE_USED", `reference ${grant.reference} was used for this player before`);
   }
   const { value } = await changePlayer(work, projectId, id, (turn) => {
-    if (turn.player.xp + grant.amount < 0) throw conflict("INSUFFICIENT_XP", `the player has ${turn.player.xp} XP`);
+    if (turn.player.xp + grant.amount < 0)
+      throw conflict("INSUFFICIENT_XP", `the player has ${turn.player.xp} XP`);
     const entry = grantXp(turn, { ...grant, key });
     if (!entry) throw conflict("XP_LIMIT", `XP may not exceed ${XP_MAX}`);
     return entry;
   });
-  return { player: await work.em.findOneOrFail(Player, { projectId, id }, { refresh: true }), ledgerEntry: value };
+  return {
+    player: await work.em.findOneOrFail(Player, { projectId, id }, { refresh: true }),
+    ledgerEntry: value,
+  };
 };
 
 const hasLedgerKey = async ({ db }: Work, { projectId, id }: Player, key: string): Promise<boolean> => {
@@ -187,7 +199,12 @@ const hasLedgerKey = async ({ db }: Work, { projectId, id }: Player, key: string
   return found.rows.length > 0;
 };
 
-export const PLAYER_SORTS = { createdAt: "createdAt", xp: "xp", level: "level", lastSeenAt: "lastSeenAt" } as const;
+export const PLAYER_SORTS = {
+  createdAt: "createdAt",
+  xp: "xp",
+  level: "level",
+  lastSeenAt: "lastSeenAt",
+} as const;
 
 export type PlayerFilter = {
   externalUserId?: string | undefined;
@@ -197,7 +214,8 @@ export type PlayerFilter = {
   maxLevel?: number | undefined;
 };
 
-export type ListPlayers = PageQuery & PlayerFilter & { sort: keyof typeof PLAYER_SORTS; order: "asc" | "desc" };
+export type ListPlayers = PageQuery &
+  PlayerFilter & { sort: keyof typeof PLAYER_SORTS; order: "asc" | "desc" };
 
 /** A page of players and how many there are. */
 export const listPlayers = async (
@@ -218,7 +236,8 @@ const playerWhere = (projectId: string, filter: PlayerFilter): FilterQuery<Playe
   const level: { $gte?: number; $lte?: number } = {};
   if (filter.minLevel !== undefined) level.$gte = filter.minLevel;
   if (filter.maxLevel !== undefined) level.$lte = filter.maxLevel;
-  const contains = filter.search === undefined ? undefined : `%${filter.search.replaceAll(/[\\%_]/g, "\\$&")}%`;
+  const contains =
+    filter.search === undefined ? undefined : `%${filter.search.replaceAll(/[\\%_]/g, "\\$&")}%`;
   return {
     projectId,
     ...(filter.externalUserId === undefined ? {} : { externalUserId: filter.externalUserId }),

@@ -24,7 +24,11 @@ export const FIRST_PROJECT = "00000000-0000-0000-0000-000000000000";
  * number of statements whatever the number of events. When that fails, the claim is undone and its events are tried one
  * by one under savepoints, so that a poisoned event delays and fails only itself.
  */
-export const processPartition = async (options: ProcessOptions, part: number, afterProject: string): Promise<Processed> => {
+export const processPartition = async (
+  options: ProcessOptions,
+  part: number,
+  afterProject: string,
+): Promise<Processed> => {
   try {
     return await processClaim(options, { part, afterProject }, runBatch);
   } catch {
@@ -69,7 +73,13 @@ const failEvent = async (
   const { projectId, eventId, eventType, externalUserId, seq } = event;
   const message = (error instanceof Error ? error.message : String(error)).slice(0, 500);
   const attempts = event.attempts + 1;
-  const failed = outboxRow(projectId, "event.failed", { eventId, eventType, externalUserId, error: message, attempts });
+  const failed = outboxRow(projectId, "event.failed", {
+    eventId,
+    eventType,
+    externalUserId,
+    error: message,
+    attempts,
+  });
   const batch = {
     players: [],
     effects: { outbox: [failed], ledger: [] },
@@ -86,7 +96,12 @@ const runBatch = async (work: Work, { events, part, plans }: BatchInput): Promis
   const effects = noEffects();
   const players = await lockOrCreate(work, { events, plans, effects });
   const states = [...players.values()];
-  if (states.length > 0) await loadStates(work, states, [...plans.values()].flatMap((plan) => plan.boards.map((b) => b.periodId)));
+  if (states.length > 0)
+    await loadStates(
+      work,
+      states,
+      [...plans.values()].flatMap((plan) => plan.boards.map((b) => b.periodId)),
+    );
   const verdicts: EventVerdict[] = [];
   for (const event of events) {
     const verdict = applyEvent(event, { plans, players, effects, nowMs: work.now.getTime() });
@@ -105,10 +120,19 @@ type Scene = {
   nowMs: number;
 };
 
-const applyEvent = (queued: QueuedEvent, { plans, players, effects, nowMs }: Scene): EventVerdict | undefined => {
+const applyEvent = (
+  queued: QueuedEvent,
+  { plans, players, effects, nowMs }: Scene,
+): EventVerdict | undefined => {
   const { projectId, eventId } = queued;
   const player = players.get(externalKey(queued));
-  const reject = (error: string): EventVerdict => ({ projectId, eventId, status: "REJECTED", error, attempts: queued.attempts + 1 });
+  const reject = (error: string): EventVerdict => ({
+    projectId,
+    eventId,
+    status: "REJECTED",
+    error,
+    attempts: queued.attempts + 1,
+  });
   if (!player) return reject("the player is unknown and this project does not create players");
   if (player.status !== "ACTIVE") return reject(`the player is ${player.status}`);
   const plan = plans.get(projectId)!;
@@ -121,24 +145,37 @@ const applyEvent = (queued: QueuedEvent, { plans, players, effects, nowMs }: Sce
 type LockInput = { events: readonly QueuedEvent[]; plans: Map<string, ProjectPlan>; effects: Effects };
 
 /** Locks the batch's players and makes those seen for the first time, announcing each in its stream. */
-const lockOrCreate = async (work: Work, { events, plans, effects }: LockInput): Promise<Map<string, PlayerState>> => {
+const lockOrCreate = async (
+  work: Work,
+  { events, plans, effects }: LockInput,
+): Promise<Map<string, PlayerState>> => {
   const refs = new Map<string, ExternalRef>(events.map((event) => [externalKey(event), event]));
   const players = new Map<string, PlayerState>();
   const lock = async (wanted: readonly ExternalRef[]) => {
     for (const player of await lockPlayers(work, wanted)) players.set(externalKey(player), player);
   };
   await lock([...refs.values()]);
-  const missing = [...refs.values()].filter((ref) => !players.has(externalKey(ref)) && plans.get(ref.projectId)!.autoCreatePlayers);
+  const missing = [...refs.values()].filter(
+    (ref) => !players.has(externalKey(ref)) && plans.get(ref.projectId)!.autoCreatePlayers,
+  );
   if (missing.length === 0) return players;
 
-  const made = await insertPlayers(work, missing.map((ref) => ({ ...ref, id: newId() })));
+  const made = await insertPlayers(
+    work,
+    missing.map((ref) => ({ ...ref, id: newId() })),
+  );
   await lock(missing);
   const firstEvent = new Map(events.toReversed().map((event) => [externalKey(event), event]));
   for (const ref of missing) {
     const player = players.get(externalKey(ref));
     if (!player || !made.has(player.id)) continue;
     const cause = firstEvent.get(externalKey(ref))!;
-    const event = { id: cause.eventId, type: cause.eventType, at: cause.occurredAt.getTime(), properties: cause.properties };
+    const event = {
+      id: cause.eventId,
+      type: cause.eventType,
+      at: cause.occurredAt.getTime(),
+      properties: cause.properties,
+    };
     const turn = openTurn({
       plan: plans.get(ref.projectId)!,
       player,

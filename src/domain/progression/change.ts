@@ -24,7 +24,11 @@ export const changePlayer = async <T>(
   const plan = (await loadPlans(work, [projectId], createPlanCache())).get(projectId);
   const player = await lockPlayer(work, projectId, playerId);
   if (!plan || !player) throw notFound("player");
-  await loadStates(work, [player], plan.boards.map((board) => board.periodId));
+  await loadStates(
+    work,
+    [player],
+    plan.boards.map((board) => board.periodId),
+  );
   const effects = noEffects();
   const nowMs = work.now.getTime();
   const turn = openTurn({ plan, player, event: changeEvent(newId(), nowMs), nowMs, effects });

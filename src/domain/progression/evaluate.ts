@@ -27,7 +27,11 @@ export const openTurn = ({ plan, player, event, nowMs, effects, eventId }: TurnP
   event,
   nowMs,
   emit: <T extends EventType>(type: T, data: EventData<T>) => {
-    const options = { playerId: player.id, playerSeq: ++player.seq, ...(eventId === undefined ? {} : { eventId }) };
+    const options = {
+      playerId: player.id,
+      playerSeq: ++player.seq,
+      ...(eventId === undefined ? {} : { eventId }),
+    };
     effects.outbox.push(outboxRow(player.projectId, type, data, options));
   },
   ledger: (row) => void effects.ledger.push(row),
@@ -41,7 +45,8 @@ export const openTurn = ({ plan, player, event, nowMs, effects, eventId }: TurnP
 export const evaluateEvent = (plan: ProjectPlan, turn: Turn): void => {
   const { player, event } = turn;
   const xpBefore = player.xp;
-  if (player.lastSeenAt === null || event.at > player.lastSeenAt.getTime()) player.lastSeenAt = new Date(event.at);
+  if (player.lastSeenAt === null || event.at > player.lastSeenAt.getTime())
+    player.lastSeenAt = new Date(event.at);
   runRules(plan.rules, turn);
   scoreEvent(turn, plan.boardIndex);
   if (player.xp !== xpBefore) scoreXp(turn, plan.boardIndex);
@@ -64,7 +69,12 @@ export const announcePlayer = (turn: Turn, source: "EVENT" | "IDENTIFY"): void =
 };
 
 /** The pseudo event of a change that no tracked event caused, such as a grant by REST. */
-export const changeEvent = (id: string, nowMs: number): RuleEvent => ({ id, type: "system.change", at: nowMs, properties: {} });
+export const changeEvent = (id: string, nowMs: number): RuleEvent => ({
+  id,
+  type: "system.change",
+  at: nowMs,
+  properties: {},
+});
 
 /** The cause of an effect as the API shows it. */
 export const causeOf = (data: Record<string, unknown>, eventId: string): Cause =>

@@ -2,7 +2,12 @@ import { sql } from "kysely";
 import type { Work } from "../work.ts";
 import { buildCurve, type CurveInput, DEFAULT_CURVE, type LevelCurve } from "./levels.ts";
 
-type CurveRow = { version: number; type: CurveInput["type"]; params: CurveInput["params"]; thresholds: number[] };
+type CurveRow = {
+  version: number;
+  type: CurveInput["type"];
+  params: CurveInput["params"];
+  thresholds: number[];
+};
 
 /** A project's curve with its version; version 0 is the default that nobody saved. */
 export type SavedCurve = LevelCurve & { version: number };
@@ -18,16 +23,23 @@ export const getCurve = async (work: Work, projectId: string): Promise<SavedCurv
 
 export type CurvePut = {
   curve: CurveInput;
-  /** SILENT gives every player the level that the new curve says, without telling anybody; NONE lets it come with XP. */
+  /**
+   * SILENT gives every player the level that the new curve says, without telling anybody; NONE lets it come
+   * with XP.
+   */
   recalculate: "NONE" | "SILENT";
   /** The name of who saves it, for audit. */
   actor: string;
 };
 
-/** Saves a new version of the project's curve. @throws DomainError VALIDATION_ERROR for a curve that does not rise */
+/**
+ * Saves a new version of the project's curve.
+ * @throws DomainError VALIDATION_ERROR for a curve that does not rise
+ */
 export const putCurve = async (work: Work, projectId: string, put: CurvePut): Promise<SavedCurve> => {
   const curve = buildCurve(put.curve);
-  // First of all: waits for batches that evaluate with the old curve, and serialises writers of the next version.
+  // First of all: waits for batches that evaluate with the old curve, and serialises writers of the next
+  // version.
   const bumped = await sql<{ allow: boolean }>`
     update projects set config_version = config_version + 1 where id = ${projectId}
     returning coalesce((settings ->> 'allowLevelDown')::boolean, false) as allow`.execute(work.db);
@@ -36,7 +48,8 @@ export const putCurve = async (work: Work, projectId: string, put: CurvePut): Pr
     select ${projectId}, coalesce(max(version), 0) + 1, ${curve.type}, ${JSON.stringify(curve.params)}::jsonb,
       ${JSON.stringify(curve.thresholds)}::jsonb, ${put.actor}, ${work.now.toISOString()}::timestamptz
     from level_curves where project_id = ${projectId} returning version`.execute(work.db);
-  if (put.recalculate === "SILENT") await recalculate(work, projectId, { curve, mayFall: bumped.rows[0]!.allow });
+  if (put.recalculate === "SILENT")
+    await recalculate(work, projectId, { curve, mayFall: bumped.rows[0]!.allow });
   return { ...curve, version: inserted.rows[0]!.version };
 };
 
@@ -45,7 +58,11 @@ const pgArray = (curve: LevelCurve): string => `{${curve.thresholds.join(",")}}`
 
 type Recalculation = { curve: LevelCurve; mayFall: boolean };
 
-const recalculate = async (work: Work, projectId: string, { curve, mayFall }: Recalculation): Promise<void> => {
+const recalculate = async (
+  work: Work,
+  projectId: string,
+  { curve, mayFall }: Recalculation,
+): Promise<void> => {
   const reached = sql`width_bucket(xp, ${pgArray(curve)}::bigint[])`;
   const level = mayFall ? reached : sql`greatest(level, ${reached})`;
   // Rows are locked in id order, as batches lock them, so that neither waits for the other in a circle.
@@ -60,7 +77,11 @@ const recalculate = async (work: Work, projectId: string, { curve, mayFall }: Re
 export type CurvePreview = { thresholds: number[]; distribution: { level: number; players: number }[] };
 
 /** What a curve would make of the project's players; saves nothing. */
-export const previewCurve = async (work: Work, projectId: string, input: CurveInput): Promise<CurvePreview> => {
+export const previewCurve = async (
+  work: Work,
+  projectId: string,
+  input: CurveInput,
+): Promise<CurvePreview> => {
   const curve = buildCurve(input);
   const counted = await sql<{ level: number; players: string | number }>`
     select width_bucket(xp, ${pgArray(curve)}::bigint[]) as level, count(*) as players

@@ -33,10 +33,16 @@ export const CurveInput = z.discriminatedUnion("type", [
 ]);
 export type CurveInput = z.output<typeof CurveInput>;
 
-/** A curve ready for use: `thresholds[L - 1]` is the total XP that level L needs; strictly increasing from 0. */
+/**
+ * A curve ready for use: `thresholds[L - 1]` is the total XP that level L needs; strictly increasing from
+ * 0.
+ */
 export type LevelCurve = CurveInput & { thresholds: number[] };
 
-/** Where a player stands between two levels. XP values are totals from 0; `percent` is 0 to 100, rounded down. */
+/**
+ * Where a player stands between two levels. XP values are totals from 0; `percent` is 0 to 100, rounded
+ * down.
+ */
 export type LevelProgress = {
   level: number;
   levelName: string | null;
@@ -57,7 +63,8 @@ export const buildCurve = (input: CurveInput): LevelCurve => {
   for (let level = 2; level <= thresholds.length; level++) {
     const xp = thresholds[level - 1]!;
     if (xp > Number.MAX_SAFE_INTEGER) throw invalid(field, `level ${level} needs more than 2^53 - 1 XP`);
-    if (xp <= thresholds[level - 2]!) throw invalid(field, `level ${level} must need more XP than level ${level - 1}`);
+    if (xp <= thresholds[level - 2]!)
+      throw invalid(field, `level ${level} must need more XP than level ${level - 1}`);
   }
   return { ...input, thresholds };
 };

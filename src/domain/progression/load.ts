@@ -6,7 +6,8 @@ import type { EntryState, PlayerDoc, PlayerState } from "./turn.ts";
 /** A player by the integrator's id. */
 export type ExternalRef = { projectId: string; externalUserId: string };
 
-export const externalKey = ({ projectId, externalUserId }: ExternalRef): string => `${projectId}\0${externalUserId}`;
+export const externalKey = ({ projectId, externalUserId }: ExternalRef): string =>
+  `${projectId}\0${externalUserId}`;
 
 type PlayerRow = {
   id: string;
@@ -28,7 +29,18 @@ type PlayerRow = {
 };
 
 const COLUMNS = sql.raw(
-  ["id", "project_id", "external_user_id", "display_name", "status", "xp", "level", "seq", "ledger_seq", "timezone"]
+  [
+    "id",
+    "project_id",
+    "external_user_id",
+    "display_name",
+    "status",
+    "xp",
+    "level",
+    "seq",
+    "ledger_seq",
+    "timezone",
+  ]
     .concat("locale", "country", "attributes", "tags", "created_at", "last_seen_at")
     .map((name) => `t.${name}`)
     .join(", "),
@@ -46,9 +58,15 @@ export const lockPlayers = async (work: Work, refs: readonly ExternalRef[]): Pro
 };
 
 /** Locks one player by id; undefined when the project has none. */
-export const lockPlayer = async (work: Work, projectId: string, playerId: string): Promise<PlayerState | undefined> => {
+export const lockPlayer = async (
+  work: Work,
+  projectId: string,
+  playerId: string,
+): Promise<PlayerState | undefined> => {
   const result = await sql<PlayerRow>`
-    select ${COLUMNS} from players t where t.project_id = ${projectId} and t.id = ${playerId} for update`.execute(work.db);
+    select ${COLUMNS} from players t where t.project_id = ${projectId} and t.id = ${playerId} for update`.execute(
+    work.db,
+  );
   return result.rows[0] && stateOf(result.rows[0]);
 };
 
@@ -64,7 +82,11 @@ type NewPlayer = ExternalRef & { id: string };
 
 /** Creates players that do not exist yet and answers the ids of those it made: one statement. */
 export const insertPlayers = async (work: Work, players: readonly NewPlayer[]): Promise<Set<string>> => {
-  const rows = players.map(({ id, projectId, externalUserId }) => ({ i: id, p: projectId, u: externalUserId }));
+  const rows = players.map(({ id, projectId, externalUserId }) => ({
+    i: id,
+    p: projectId,
+    u: externalUserId,
+  }));
   const result = await sql<{ id: string }>`
     insert into players (project_id, id, external_user_id, created_at, updated_at)
     select p, i, u, ${work.now.toISOString()}::timestamptz, ${work.now.toISOString()}::timestamptz
@@ -118,7 +140,9 @@ export const loadStates = async (
     select 'e', e.project_id, e.player_id, e.period_id,
       jsonb_build_array(e.rank_score, e.rank_tie, e.latest_us, e.version)
     from r cross join unnest(${`{${periodIds.join(",")}}`}::uuid[]) as w(period_id)
-    join leaderboard_entries e on e.project_id = r.p and e.period_id = w.period_id and e.player_id = r.i`.execute(work.db);
+    join leaderboard_entries e on e.project_id = r.p and e.period_id = w.period_id and e.player_id = r.i`.execute(
+    work.db,
+  );
   for (const row of result.rows) {
     const player = byId.get(`${row.project_id}${row.player_id}`)!;
     if (row.k === "d") player.doc = row.r as PlayerDoc;

@@ -6,7 +6,12 @@ export const ATTRIBUTES_MAX_BYTES = 8 * 1024;
 export const ATTRIBUTES_MAX_DEPTH = 3;
 export const TAGS_MAX = 50;
 
-export type ProfileChange = { set?: Json; unset?: readonly string[]; addTags?: readonly string[]; removeTags?: readonly string[] };
+export type ProfileChange = {
+  set?: Json;
+  unset?: readonly string[];
+  addTags?: readonly string[];
+  removeTags?: readonly string[];
+};
 
 /**
  * Changes attributes (by dotted path) and tags, and emits one `player.updated` with what differs.
@@ -17,7 +22,8 @@ export const updatePlayer = (turn: Turn, change: ProfileChange, cause: Cause): s
   const attributes = changedAttributes(player.attributes, change);
   const removed = new Set(change.removeTags ?? []);
   const tags = [...new Set([...player.tags, ...(change.addTags ?? [])])].filter((tag) => !removed.has(tag));
-  const problem = attributesProblem(attributes) ?? (tags.length > TAGS_MAX ? `more than ${TAGS_MAX} tags` : undefined);
+  const problem =
+    attributesProblem(attributes) ?? (tags.length > TAGS_MAX ? `more than ${TAGS_MAX} tags` : undefined);
   if (problem !== undefined) return problem;
 
   const before: Json = {};
@@ -42,9 +48,12 @@ export const updatePlayer = (turn: Turn, change: ProfileChange, cause: Cause): s
 
 /** A sentence when attributes break a limit, else undefined. */
 export const attributesProblem = (attributes: Json): string | undefined => {
-  if (Object.keys(attributes).length > ATTRIBUTES_MAX_KEYS) return `more than ${ATTRIBUTES_MAX_KEYS} attributes`;
-  if (Buffer.byteLength(JSON.stringify(attributes)) > ATTRIBUTES_MAX_BYTES) return "attributes larger than 8 KiB";
-  if (depthOf(attributes) > ATTRIBUTES_MAX_DEPTH) return `attributes nested deeper than ${ATTRIBUTES_MAX_DEPTH}`;
+  if (Object.keys(attributes).length > ATTRIBUTES_MAX_KEYS)
+    return `more than ${ATTRIBUTES_MAX_KEYS} attributes`;
+  if (Buffer.byteLength(JSON.stringify(attributes)) > ATTRIBUTES_MAX_BYTES)
+    return "attributes larger than 8 KiB";
+  if (depthOf(attributes) > ATTRIBUTES_MAX_DEPTH)
+    return `attributes nested deeper than ${ATTRIBUTES_MAX_DEPTH}`;
   return undefined;
 };
 
@@ -53,7 +62,8 @@ export const sameJson = (a: unknown, b: unknown): boolean => JSON.stringify(a) =
 const depthOf = (value: unknown): number =>
   value !== null && typeof value === "object" ? 1 + Math.max(0, ...Object.values(value).map(depthOf)) : 0;
 
-const isObject = (value: unknown): value is Json => value !== null && typeof value === "object" && !Array.isArray(value);
+const isObject = (value: unknown): value is Json =>
+  value !== null && typeof value === "object" && !Array.isArray(value);
 
 const changedAttributes = (attributes: Json, { set = {}, unset = [] }: ProfileChange): Json => {
   const result = structuredClone(attributes);

@@ -25,7 +25,9 @@ export type QueuedEvent = {
  * would read it as it was before the lock was granted, and apply events twice.
  */
 export const lockPartition = async ({ db }: Work, part: number): Promise<boolean> => {
-  const result = await sql<{ ok: boolean }>`select pg_try_advisory_xact_lock(${LOCK_SPACE}::int, ${part}::int) as ok`.execute(db);
+  const result = await sql<{
+    ok: boolean;
+  }>`select pg_try_advisory_xact_lock(${LOCK_SPACE}::int, ${part}::int) as ok`.execute(db);
   return result.rows[0]!.ok;
 };
 
@@ -87,7 +89,9 @@ export const postponeEvent = async ({ db, now }: Work, part: number, event: Queu
       delete from event_q where project_id = ${event.projectId} and part = ${part} and seq = ${event.seq}
       returning project_id, event_id, part)
     insert into event_due (project_id, event_id, part, attempts, due_at)
-    select project_id, event_id, part, ${event.attempts + 1}::smallint, ${dueAt}::timestamptz from q`.execute(db);
+    select project_id, event_id, part, ${event.attempts + 1}::smallint, ${dueAt}::timestamptz from q`.execute(
+    db,
+  );
 };
 
 /** Events moved back in one sweep. */
@@ -102,7 +106,9 @@ export const requeueDueEvents = async ({ db, now }: Work): Promise<void> => {
         order by due_at limit ${SWEEP_MAX} for update skip locked) x
       where t.project_id = x.project_id and t.event_id = x.event_id
       returning t.project_id, t.event_id, t.part, t.attempts)
-    insert into event_q (project_id, part, event_id, attempts) select project_id, part, event_id, attempts from due`.execute(db);
+    insert into event_q (project_id, part, event_id, attempts) select project_id, part, event_id, attempts from due`.execute(
+    db,
+  );
 };
 
 /** The partitions that have work, of tracked events and of the outbox. Works over all projects. */

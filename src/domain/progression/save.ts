@@ -9,7 +9,13 @@ import type { PlayerState } from "./turn.ts";
 export type QueueRef = { projectId: string; part: number; seq: number };
 
 /** An event that had no effect and never will have one. */
-export type EventVerdict = { projectId: string; eventId: string; status: "FAILED" | "REJECTED"; error: string; attempts: number };
+export type EventVerdict = {
+  projectId: string;
+  eventId: string;
+  status: "FAILED" | "REJECTED";
+  error: string;
+  attempts: number;
+};
 
 export type Batch = {
   players: readonly PlayerState[];
@@ -72,13 +78,15 @@ export const saveBatch = async (work: Work, batch: Batch): Promise<void> => {
       where t.project_id = x."projectId" and t.part = x.part and t.seq = x.seq returning 1)
     select count(*) as deleted from q`.execute(work.db);
   const deleted = Number(result.rows[0]!.deleted);
-  if (deleted !== batch.done.length) throw new Error(`queue rows went missing: ${deleted} of ${batch.done.length}`);
+  if (deleted !== batch.done.length)
+    throw new Error(`queue rows went missing: ${deleted} of ${batch.done.length}`);
 };
 
 /** The outbox partitions that a batch rings for. */
 export const batchOutboxParts = ({ effects, players }: Batch): Set<number> => {
   const parts = new Set(effects.outbox.map(outboxPart));
-  for (const { projectId, dirty } of players) if (dirty.entries.size > 0) parts.add(fnv1a(projectId) % PARTITIONS);
+  for (const { projectId, dirty } of players)
+    if (dirty.entries.size > 0) parts.add(fnv1a(projectId) % PARTITIONS);
   return parts;
 };
 
@@ -86,7 +94,9 @@ const writeRows = ({ players, effects, verdicts, done }: Batch) => {
   const outbox = [...effects.outbox, ...entryRows(players)];
   return {
     players: JSON.stringify(players.map(playerRow)),
-    docs: JSON.stringify(players.filter(({ dirty }) => dirty.doc).map((t) => ({ p: t.projectId, i: t.id, d: t.doc }))),
+    docs: JSON.stringify(
+      players.filter(({ dirty }) => dirty.doc).map((t) => ({ p: t.projectId, i: t.id, d: t.doc })),
+    ),
     entries: JSON.stringify(players.flatMap(entriesOf)),
     ledger: JSON.stringify(effects.ledger),
     outbox: JSON.stringify(outbox),

@@ -7,7 +7,11 @@ import { getCurve } from "./level-curves.ts";
 import type { ProjectSetup } from "./turn.ts";
 
 /** A project's setup together with its compiled rules. */
-export type ProjectPlan = ProjectSetup & { rules: RuleSet; boardIndex: BoardIndex; autoCreatePlayers: boolean };
+export type ProjectPlan = ProjectSetup & {
+  rules: RuleSet;
+  boardIndex: BoardIndex;
+  autoCreatePlayers: boolean;
+};
 
 /** Plans kept in a process; a plan that has gone is compiled again. */
 const PLANS_MAX = 1_000;

@@ -1,5 +1,5 @@
 import { RESERVED_EVENT_TYPES } from "../events.ts";
-import type { RuleEvent, Turn } from "../progression/turn.ts";
+import type { RuleEvent } from "../progression/turn.ts";
 import { type Act, type Firing } from "./actions/action.ts";
 import { canFail, compileAction } from "./actions/index.ts";
 import type { Test } from "./conditions/condition.ts";
@@ -9,7 +9,13 @@ import { type CompiledLimits, compileLimits } from "./limits.ts";
 import { compilePath, type Reader } from "./paths.ts";
 
 /** A published version of a rule. */
-export type PublishedRule = { id: string; key: string; version: number; createdAt: Date; definition: RuleDocument };
+export type PublishedRule = {
+  id: string;
+  key: string;
+  version: number;
+  createdAt: Date;
+  definition: RuleDocument;
+};
 
 /** A rule ready to run. `order` is its place among all rules of the project: priority, then age, then id. */
 export type CompiledRule = {
@@ -144,7 +150,9 @@ const indexType = (rules: readonly CompiledRule[]): TypeIndex => {
 };
 
 /** A property and the values without which the rule cannot match, from the top-level `all`. */
-const equalityOf = ({ conditions }: RuleDocument): { path: string; values: readonly unknown[] } | undefined => {
+const equalityOf = ({
+  conditions,
+}: RuleDocument): { path: string; values: readonly unknown[] } | undefined => {
   if (!("all" in conditions)) return undefined;
   for (const node of conditions.all) {
     const values = literalsOf(node);
@@ -172,13 +180,4 @@ const candidatesOf = ({ always, lookups }: TypeIndex, event: RuleEvent): readonl
     lists++;
   }
   return lists > 1 ? found.toSorted((a, b) => a.order - b.order) : found;
-};
-
-/** Tells whether the rule's schedule holds the event's time. */
-export const scheduleReason = (
-  { activeFromMs, activeUntilMs }: CompiledRule,
-  { event }: Turn,
-): "NOT_ACTIVE_YET" | "EXPIRED" | undefined => {
-  if (event.at < activeFromMs) return "NOT_ACTIVE_YET";
-  return event.at >= activeUntilMs ? "EXPIRED" : undefined;
 };

@@ -14,24 +14,34 @@ export const LIMITS_MAX = 4;
 export const ROLLING_MAX = 100;
 const YEAR_SECONDS = 31_536_000;
 
-const isSystemType = (pattern: string): boolean => pattern.startsWith("system.") || RESERVED_EVENT_TYPES.has(pattern);
+const isSystemType = (pattern: string): boolean =>
+  pattern.startsWith("system.") || RESERVED_EVENT_TYPES.has(pattern);
 
 const Trigger = z.strictObject({
   kind: z.literal("EVENT"),
   eventTypes: z
     .array(
-      EventPattern.refine((pattern) => !isSystemType(pattern), "rules on the service's own events are not available yet"),
+      EventPattern.refine(
+        (pattern) => !isSystemType(pattern),
+        "rules on the service's own events are not available yet",
+      ),
     )
     .min(1)
     .max(EVENT_TYPES_MAX),
 });
 
 const LimitWindow = z.union(
-  [z.enum(["LIFETIME", ...CALENDAR_UNITS]), z.strictObject({ rollingSeconds: z.int().min(1).max(YEAR_SECONDS) })],
+  [
+    z.enum(["LIFETIME", ...CALENDAR_UNITS]),
+    z.strictObject({ rollingSeconds: z.int().min(1).max(YEAR_SECONDS) }),
+  ],
   { error: 'must be LIFETIME, DAY, WEEK, MONTH or {"rollingSeconds": 1 to 31536000}' },
 );
 
-/** At most `max` firings for one player in each local day, week (from Monday), month, ever, or any span of seconds. */
+/**
+ * At most `max` firings for one player in each local day, week (from Monday), month, ever, or any span of
+ * seconds.
+ */
 const Limit = z
   .strictObject({ max: z.int().min(1).max(1_000_000_000), window: LimitWindow })
   .refine(({ max, window }) => typeof window === "string" || max <= ROLLING_MAX, {
@@ -53,7 +63,9 @@ const Schedule = z
   })
   .refine(
     ({ activeFrom, activeUntil }) =>
-      activeFrom === undefined || activeUntil === undefined || Date.parse(activeFrom) < Date.parse(activeUntil),
+      activeFrom === undefined ||
+      activeUntil === undefined ||
+      Date.parse(activeFrom) < Date.parse(activeUntil),
     { path: ["activeUntil"], message: "must be after activeFrom" },
   );
 
@@ -86,7 +98,10 @@ const fields = {
   exclusiveGroup: Key,
 };
 
-/** Problems that the schemas below cannot put at their path, or cannot put well; nothing is parsed when there are any. */
+/**
+ * Problems that the schemas below cannot put at their path, or cannot put well; nothing is parsed when
+ * there are any.
+ */
 const explain = (document: unknown, context: z.RefinementCtx): unknown => {
   const problems: Problem[] = unavailableProblems(document);
   const named = new Set(problems.map(({ path }) => path.join(".")));
@@ -97,7 +112,8 @@ const explain = (document: unknown, context: z.RefinementCtx): unknown => {
       if (!named.has(at.join("."))) problems.push({ path: at, message });
     }
   }
-  for (const { path, message } of problems) context.addIssue({ code: "custom", path, message, input: document });
+  for (const { path, message } of problems)
+    context.addIssue({ code: "custom", path, message, input: document });
   return problems.length === 0 ? document : z.NEVER;
 };
 
@@ -121,7 +137,10 @@ export type RuleDocument = z.output<typeof StoredRule>;
 /** A rule as designers write it. */
 export const RuleDocument = z.preprocess(explain, StoredRule);
 
-/** Some fields of a rule; null takes an optional one away. `draftVersion` is the version that the edit is based on. */
+/**
+ * Some fields of a rule; null takes an optional one away. `draftVersion` is the version that the edit is
+ * based on.
+ */
 export const RulePatch = z.preprocess(
   explain,
   z.strictObject({
@@ -145,7 +164,10 @@ export type RulePatch = z.output<typeof RulePatch>;
 /** An action with the id that its grants are keyed by. */
 export type IdentifiedAction = Action & { id: string };
 
-/** Gives every action an id; ids that are there stay, so that editing a rule does not change what has been granted. */
+/**
+ * Gives every action an id; ids that are there stay, so that editing a rule does not change what has been
+ * granted.
+ */
 export const identifyActions = (actions: readonly Action[]): IdentifiedAction[] => {
   const taken = new Set(actions.map(({ id }) => id));
   let next = 1;

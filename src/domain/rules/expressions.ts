@@ -50,7 +50,8 @@ const Node: z.ZodType<Expression> = z
   .union([safe, Reference, Operation], {
     error:
       'must be a number, {"$ref"}, {"op": add|sub|mul|div|min|max, "args": 2 to 8}, ' +
-      '{"op": floor|ceil|round|abs, "args": 1} or {"op": "table", "input", "steps": ascending [from, result]}',
+      '{"op": floor|ceil|round|abs, "args": 1} or ' +
+      '{"op": "table", "input", "steps": ascending [from, result]}',
   })
   .meta({ id: "Expression" });
 
@@ -60,7 +61,8 @@ const childrenOf = (node: Expression): Expression[] => {
 };
 
 const depthOf = (node: Expression): number => 1 + Math.max(0, ...childrenOf(node).map(depthOf));
-const sizeOf = (node: Expression): number => childrenOf(node).reduce<number>((sum, child) => sum + sizeOf(child), 1);
+const sizeOf = (node: Expression): number =>
+  childrenOf(node).reduce<number>((sum, child) => sum + sizeOf(child), 1);
 
 export const Expression = Node.refine(
   (node) => depthOf(node) <= EXPRESSION_MAX_DEPTH,
@@ -73,8 +75,8 @@ const clamp = (value: number): number =>
   Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, value));
 
 /**
- * Turns an expression into a closure. Whatever the event holds, the answer is a number within ±(2^53 - 1): what is not a
- * number and a division by zero count as 0 and leave a warning.
+ * Turns an expression into a closure. Whatever the event holds, the answer is a number within ±(2^53 - 1):
+ * what is not a number and a division by zero count as 0 and leave a warning.
  */
 export const compileExpression = (node: Expression): Calculation => {
   if (typeof node === "number") return () => node;

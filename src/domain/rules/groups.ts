@@ -1,7 +1,13 @@
 import { z } from "zod";
 import type { Turn } from "../progression/turn.ts";
 import type { Test } from "./conditions/condition.ts";
-import { compileCondition, type Condition, CONDITION_TYPES, ConditionSchema, kindOf } from "./conditions/index.ts";
+import {
+  compileCondition,
+  type Condition,
+  CONDITION_TYPES,
+  ConditionSchema,
+  kindOf,
+} from "./conditions/index.ts";
 
 export const CONDITIONS_MAX_DEPTH = 5;
 export const CONDITIONS_MAX_LEAVES = 50;
@@ -20,7 +26,9 @@ const groupOf = (node: object): { key: GroupKey; members: ConditionNode[] } | un
   return key && { key, members: (node as Record<string, ConditionNode[]>)[key]! };
 };
 
-const Node: z.ZodType<ConditionNode> = z.lazy(() => z.union([Group, ConditionSchema])).meta({ id: "RuleCondition" });
+const Node: z.ZodType<ConditionNode> = z
+  .lazy(() => z.union([Group, ConditionSchema]))
+  .meta({ id: "RuleCondition" });
 
 export const Group: z.ZodType<Group> = z
   .lazy(() =>
@@ -38,8 +46,8 @@ const isObject = (value: unknown): value is object =>
   value !== null && typeof value === "object" && !Array.isArray(value);
 
 /**
- * What is wrong with a tree of conditions, each problem at its own path. A union of schemas could only say "invalid" at
- * the root, so `Group` describes the shape and this explains it.
+ * What is wrong with a tree of conditions, each problem at its own path. A union of schemas could only say
+ * "invalid" at the root, so `Group` describes the shape and this explains it.
  */
 export const conditionProblems = (root: unknown): Problem[] => {
   const problems: Problem[] = [];
@@ -58,13 +66,19 @@ export const conditionProblems = (root: unknown): Problem[] => {
     if (!Array.isArray(group.members) || group.members.length > GROUP_MAX) return;
     group.members.forEach((member, i) => walk(member, [...path, group.key, i], depth + 1));
   };
-  if (isObject(root) && !groupOf(root)) problems.push({ path: [], message: 'must be {"all"}, {"any"} or {"none"}' });
+  if (isObject(root) && !groupOf(root))
+    problems.push({ path: [], message: 'must be {"all"}, {"any"} or {"none"}' });
   else walk(root, [], 1);
-  if (leaves > CONDITIONS_MAX_LEAVES) problems.push({ path: [], message: `more than ${CONDITIONS_MAX_LEAVES} conditions` });
+  if (leaves > CONDITIONS_MAX_LEAVES)
+    problems.push({ path: [], message: `more than ${CONDITIONS_MAX_LEAVES} conditions` });
   return problems;
 };
 
-const groupProblems = (node: object, { key, members }: { key: GroupKey; members: unknown }, path: PropertyKey[]) => {
+const groupProblems = (
+  node: object,
+  { key, members }: { key: GroupKey; members: unknown },
+  path: PropertyKey[],
+) => {
   const problems: Problem[] = Object.keys(node)
     .filter((name) => name !== key)
     .map((name) => ({ path: [...path, name], message: `cannot stand beside "${key}"` }));
@@ -80,7 +94,9 @@ const leafProblems = (node: object, path: PropertyKey[]): Problem[] => {
   const kind = typeof type === "string" ? kindOf(type) : undefined;
   if (!kind) return [{ path: [...path, "type"], message: `must be one of ${CONDITION_TYPES.join(", ")}` }];
   const parsed = kind.schema.safeParse(node);
-  return parsed.success ? [] : parsed.error.issues.map((issue) => ({ path: [...path, ...issue.path], message: issue.message }));
+  return parsed.success
+    ? []
+    : parsed.error.issues.map((issue) => ({ path: [...path, ...issue.path], message: issue.message }));
 };
 
 /** Turns a tree into one closure that stops at the first member that decides. */
@@ -93,7 +109,9 @@ export const compileGroup = (node: ConditionNode): Test => {
     if (tests.length === 0) return () => true;
     return tests.length === 1 ? only! : (turn) => tests.every((test) => test(turn));
   }
-  return group.key === "any" ? (turn) => tests.some((test) => test(turn)) : (turn) => !tests.some((test) => test(turn));
+  return group.key === "any"
+    ? (turn) => tests.some((test) => test(turn))
+    : (turn) => !tests.some((test) => test(turn));
 };
 
 /** One node of an explained tree; `path` leads to it from the rule, such as `conditions.all[0]`. */
@@ -124,6 +142,9 @@ export const explainGroup = (node: ConditionNode, turn: Turn, path = "conditions
   const condition = node as Condition;
   const { expected, actual } = kindOf(condition.type)!.explain(condition, turn);
   const op = "op" in condition ? { op: condition.op } : {};
-  const seen = { ...(expected === undefined ? {} : { expected }), ...(actual === undefined ? {} : { actual }) };
+  const seen = {
+    ...(expected === undefined ? {} : { expected }),
+    ...(actual === undefined ? {} : { actual }),
+  };
   return { path, type: condition.type, ...op, ...seen, pass: compileCondition(condition)(turn) };
 };

@@ -2,13 +2,16 @@ import type { PlayerDoc, Turn } from "../progression/turn.ts";
 import type { Limit, RuleDocument } from "./document.ts";
 import { CALENDAR_UNITS, type CalendarUnit, firstZone, windowNumber, windowStart } from "./zones.ts";
 
-/** Windows kept for each calendar unit, and firing times kept at least: how late an event may come and still fire. */
+/**
+ * Windows kept for each calendar unit, and firing times kept at least: how late an event may come and still
+ * fire.
+ */
 export const WINDOWS_KEPT = 8;
 
 /**
  * What is kept of a rule's firings for one player, by kind of window so that it outlives edits of the rule:
- * `n` firings ever; `d`, `w`, `m` pairs of window number and firings, ascending; `t` firing times in ms, ascending;
- * `f` the latest firing time that was dropped from `t`.
+ * `n` firings ever; `d`, `w`, `m` pairs of window number and firings, ascending; `t` firing times in ms,
+ * ascending; `f` the latest firing time that was dropped from `t`.
  */
 type LimitState = { n?: number; d?: Counted[]; w?: Counted[]; m?: Counted[]; t?: number[]; f?: number };
 type Counted = [window: number, firings: number];
@@ -37,9 +40,11 @@ const isCalendar = (limit: Limit): limit is Limit & { window: CalendarUnit } =>
 const partsOf = ({ perPlayer, cooldownSeconds }: NonNullable<RuleDocument["limits"]>): Parts => {
   const rolling: RollingLimit[] = [];
   // A cooldown is a span in which the rule fires once.
-  if (cooldownSeconds !== undefined) rolling.push({ max: 1, spanMs: cooldownSeconds * 1_000, reason: "COOLDOWN" });
+  if (cooldownSeconds !== undefined)
+    rolling.push({ max: 1, spanMs: cooldownSeconds * 1_000, reason: "COOLDOWN" });
   for (const { max, window } of perPlayer) {
-    if (typeof window === "object") rolling.push({ max, spanMs: window.rollingSeconds * 1_000, reason: "LIMIT_REACHED" });
+    if (typeof window === "object")
+      rolling.push({ max, spanMs: window.rollingSeconds * 1_000, reason: "LIMIT_REACHED" });
   }
   const lifetime = perPlayer.filter(({ window }) => window === "LIFETIME").map(({ max }) => max);
   const calendar = perPlayer.filter(isCalendar).map(({ max, window: unit }) => ({ max, unit }));
@@ -51,7 +56,8 @@ export const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): C
   if (!limits || (limits.perPlayer.length === 0 && limits.cooldownSeconds === undefined)) return undefined;
   const parts = partsOf(limits);
   const units = [...new Set(parts.calendar.map(({ unit }) => unit))];
-  const timesKept = parts.rolling.length === 0 ? 0 : Math.max(WINDOWS_KEPT, ...parts.rolling.map(({ max }) => max));
+  const timesKept =
+    parts.rolling.length === 0 ? 0 : Math.max(WINDOWS_KEPT, ...parts.rolling.map(({ max }) => max));
   return {
     check: (turn) => {
       const state = stateOf(turn.player.doc, ruleId);
@@ -66,7 +72,8 @@ export const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): C
       const state: LimitState = { ...stateOf(player.doc, ruleId) };
       if (parts.lifetimeMax !== Infinity) state.n = (state.n ?? 0) + 1;
       const zone = units.length === 0 ? "UTC" : zoneOf(turn);
-      for (const unit of units) state[SLOT[unit]] = counted(state[SLOT[unit]] ?? [], windowNumber(unit, zone, event.at));
+      for (const unit of units)
+        state[SLOT[unit]] = counted(state[SLOT[unit]] ?? [], windowNumber(unit, zone, event.at));
       if (timesKept > 0) keepTime(state, event.at, timesKept);
       (player.doc.l ??= {})[ruleId] = state;
       player.dirty.doc = true;
@@ -102,7 +109,11 @@ const checkCalendar = ({ max, unit }: CalendarLimit, state: LimitState, turn: Tu
     return isUnknown ? { reason: "LIMIT_REACHED", detail: LATE } : undefined;
   }
   if (firings < max) return undefined;
-  return { reason: "LIMIT_REACHED", detail: `${max} ${unit}`, nextEligibleMs: windowStart(unit, zone, window + 1) };
+  return {
+    reason: "LIMIT_REACHED",
+    detail: `${max} ${unit}`,
+    nextEligibleMs: windowStart(unit, zone, window + 1),
+  };
 };
 
 const counted = (kept: readonly Counted[], window: number): Counted[] => {
@@ -112,10 +123,14 @@ const counted = (kept: readonly Counted[], window: number): Counted[] => {
 };
 
 /**
- * May the rule fire at `at`, so that no half-open span of `spanMs` holds more than `max` firings? Events come late, so
- * spans that begin before `at` and spans that end after it both count.
+ * May the rule fire at `at`, so that no half-open span of `spanMs` holds more than `max` firings? Events
+ * come late, so spans that begin before `at` and spans that end after it both count.
  */
-const checkRolling = ({ max, spanMs, reason }: RollingLimit, state: LimitState, at: number): Refusal | undefined => {
+const checkRolling = (
+  { max, spanMs, reason }: RollingLimit,
+  state: LimitState,
+  at: number,
+): Refusal | undefined => {
   const { t: times = [], f: dropped } = state;
   if (dropped !== undefined && dropped > at - spanMs) return { reason, detail: LATE };
   const after = times.findIndex((time) => time > at);

@@ -31,7 +31,8 @@ const operator = (
   make: (operand) => (fits(operand) ? make(operand as never) : NEVER),
 });
 
-const isScalar = (value: unknown): boolean => value === null || ["string", "number", "boolean"].includes(typeof value);
+const isScalar = (value: unknown): boolean =>
+  value === null || ["string", "number", "boolean"].includes(typeof value);
 const isOrdered = (value: unknown): boolean => isText(value) || isNumber(value);
 const isList = (value: unknown): value is Scalar[] => Array.isArray(value);
 
@@ -42,8 +43,10 @@ const compare = (a: unknown, b: unknown): number => {
 };
 
 const ordered = (decide: (difference: number) => boolean): Operator =>
-  operator(isOrdered, "must be a number or a string", (operand: number | string) => (actual) =>
-    decide(compare(actual, operand)),
+  operator(
+    isOrdered,
+    "must be a number or a string",
+    (operand: number | string) => (actual) => decide(compare(actual, operand)),
   );
 
 const scalar = (make: (operand: Scalar) => Check): Operator =>
@@ -111,7 +114,9 @@ const contains = scalar((operand) => (actual) => {
 const isRange = (operand: unknown): boolean =>
   isList(operand) && operand.length === 2 && compare(operand[1], operand[0]) >= 0;
 
-/** The 22 operators. None changes a value's type; each is false on missing data but for the four negations. */
+/**
+ * The 22 operators. None changes a value's type; each is false on missing data but for the four negations.
+ */
 const OPERATORS = {
   eq,
   neq: not(eq),
@@ -120,8 +125,12 @@ const OPERATORS = {
   lt: ordered((difference) => difference < 0),
   lte: ordered((difference) => difference <= 0),
   between: {
-    ...operator(isRange, "must be [low, high], two numbers or two strings", ([low, high]: [Scalar, Scalar]) => (actual) =>
-      compare(actual, low) >= 0 && compare(actual, high) <= 0,
+    ...operator(
+      isRange,
+      "must be [low, high], two numbers or two strings",
+      ([low, high]: [Scalar, Scalar]) =>
+        (actual) =>
+          compare(actual, low) >= 0 && compare(actual, high) <= 0,
     ),
     takesReference: false,
   },
@@ -129,7 +138,9 @@ const OPERATORS = {
   not_in: not(isIn),
   contains,
   not_contains: not(contains),
-  contains_any: list((operand) => (actual) => Array.isArray(actual) && actual.some((item) => operand.has(item))),
+  contains_any: list(
+    (operand) => (actual) => Array.isArray(actual) && actual.some((item) => operand.has(item)),
+  ),
   contains_all: list((operand) => (actual) => {
     if (!Array.isArray(actual)) return false;
     const found = new Set(actual.filter((item) => operand.has(item)));
@@ -162,7 +173,9 @@ export const LIST_MAX = 500;
 /** The fields `op` and `value` of a condition; check them together with `checkOperand`. */
 export const comparisonFields = {
   op: z.enum(OPERATOR_NAMES),
-  value: z.union([Scalar, Reference, z.array(Scalar).min(1).max(LIST_MAX)], { error: "is not a value" }).optional(),
+  value: z
+    .union([Scalar, Reference, z.array(Scalar).min(1).max(LIST_MAX)], { error: "is not a value" })
+    .optional(),
 };
 export type Comparison = { op: OperatorName; value?: Scalar | Reference | Scalar[] | undefined };
 
@@ -171,7 +184,8 @@ export const checkOperand = ({ op, value }: Comparison, context: z.RefinementCtx
   const entry: Operator = OPERATORS[op];
   const isFree = entry.takesReference && isReferenceObject(value);
   const problem = isFree ? undefined : entry.problem(value);
-  if (problem !== undefined) context.addIssue({ code: "custom", path: ["value"], message: `${problem} (${op})` });
+  if (problem !== undefined)
+    context.addIssue({ code: "custom", path: ["value"], message: `${problem} (${op})` });
 };
 
 /** Turns a comparison into a closure over the actual value. A literal is prepared once. */

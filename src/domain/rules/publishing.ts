@@ -10,8 +10,8 @@ import { lockRule, presentRule } from "./rules.ts";
 export const ACTIVE_RULES_MAX = 1_000;
 
 /**
- * Announces a change of what runs. It comes first in a transaction: it waits for batches that evaluate what was there
- * before, and keeps two changes of one project apart.
+ * Announces a change of what runs. It comes first in a transaction: it waits for batches that evaluate what
+ * was there before, and keeps two changes of one project apart.
  */
 const bumpConfig = async ({ db }: Work, projectId: string): Promise<void> => {
   await sql`update projects set config_version = config_version + 1 where id = ${projectId}`.execute(db);
@@ -19,7 +19,8 @@ const bumpConfig = async ({ db }: Work, projectId: string): Promise<void> => {
 
 const checkRoom = async ({ em }: Work, { projectId, id }: Rule): Promise<void> => {
   const active = await em.count(Rule, { projectId, status: "ACTIVE", id: { $ne: id } });
-  if (active >= ACTIVE_RULES_MAX) throw conflict("RULE_LIMIT", `a project may have ${ACTIVE_RULES_MAX} active rules`);
+  if (active >= ACTIVE_RULES_MAX)
+    throw conflict("RULE_LIMIT", `a project may have ${ACTIVE_RULES_MAX} active rules`);
 };
 
 export type Publication = { changeNote?: string | undefined; publishedBy: string };
@@ -54,9 +55,15 @@ export const publishRule = async (
 };
 
 /** A score can be submitted to a CUSTOM leaderboard only; the others count on their own. */
-const checkLeaderboards = async ({ em }: Work, projectId: string, { actions }: RuleDocument): Promise<void> => {
+const checkLeaderboards = async (
+  { em }: Work,
+  projectId: string,
+  { actions }: RuleDocument,
+): Promise<void> => {
   const named = actions.flatMap((action, i) =>
-    action.type === "submit_score" ? [{ field: `actions.${i}.leaderboardKey`, key: action.leaderboardKey }] : [],
+    action.type === "submit_score"
+      ? [{ field: `actions.${i}.leaderboardKey`, key: action.leaderboardKey }]
+      : [],
   );
   if (named.length === 0) return;
   const keys = named.map(({ key }) => key);
@@ -65,7 +72,8 @@ const checkLeaderboards = async ({ em }: Work, projectId: string, { actions }: R
   const details = named.flatMap(({ field, key }): FieldProblem[] => {
     const source = sources.get(key);
     if (source === "CUSTOM") return [];
-    const why = source === undefined ? "there is no such leaderboard" : `a leaderboard of ${source} takes no scores`;
+    const why =
+      source === undefined ? "there is no such leaderboard" : `a leaderboard of ${source} takes no scores`;
     return [{ field, message: `${key}: ${why}` }];
   });
   const [first] = details;
@@ -83,15 +91,20 @@ const setStatus = (work: Work, rule: Rule, status: Rule["status"]): Promise<Show
 export const pauseRule = async (work: Work, projectId: string, ref: string): Promise<ShownRule> => {
   await bumpConfig(work, projectId);
   const rule = await lockRule(work, projectId, ref);
-  if (rule.status !== "ACTIVE") throw conflict("INVALID_STATE", `only an active rule can be paused, this is ${rule.status}`);
+  if (rule.status !== "ACTIVE")
+    throw conflict("INVALID_STATE", `only an active rule can be paused, this is ${rule.status}`);
   return setStatus(work, rule, "PAUSED");
 };
 
-/** Lets a PAUSED rule run again, as it was published. @throws DomainError CONFLICT: INVALID_STATE, RULE_LIMIT */
+/**
+ * Lets a PAUSED rule run again, as it was published.
+ * @throws DomainError CONFLICT: INVALID_STATE, RULE_LIMIT
+ */
 export const resumeRule = async (work: Work, projectId: string, ref: string): Promise<ShownRule> => {
   await bumpConfig(work, projectId);
   const rule = await lockRule(work, projectId, ref);
-  if (rule.status !== "PAUSED") throw conflict("INVALID_STATE", `only a paused rule can resume, this is ${rule.status}`);
+  if (rule.status !== "PAUSED")
+    throw conflict("INVALID_STATE", `only a paused rule can resume, this is ${rule.status}`);
   await checkRoom(work, rule);
   return setStatus(work, rule, "ACTIVE");
 };

@@ -25,7 +25,8 @@ const REF_FIELDS: Record<string, (turn: Turn) => unknown> = {
   "player.id": ({ player }) => player.id,
   "player.displayName": ({ player }) => player.displayName ?? undefined,
 };
-for (const [name, read] of Object.entries(PLAYER_FIELDS)) REF_FIELDS[`player.${name}`] = ({ player }) => read(player);
+for (const [name, read] of Object.entries(PLAYER_FIELDS))
+  REF_FIELDS[`player.${name}`] = ({ player }) => read(player);
 
 const PROPERTIES = "event.properties.";
 const ATTRIBUTES = "player.attributes.";
@@ -40,7 +41,10 @@ export const Reference = z.strictObject({
   $ref: z
     .string()
     .max(400)
-    .refine(isReference, "must be event.type, event.timestamp, event.properties.…, player.… or player.attributes.…"),
+    .refine(
+      isReference,
+      "must be event.type, event.timestamp, event.properties.…, player.… or player.attributes.…",
+    ),
   default: Scalar.optional(),
 });
 export type Reference = z.output<typeof Reference>;

@@ -15,7 +15,8 @@ export const RULES_MAX = 2_000;
 /** Rules of a project with the archived ones, whose keys and history are kept. */
 export const RULES_WITH_ARCHIVED_MAX = 20_000;
 
-const KEY_TAKEN = (key: string) => conflict("KEY_TAKEN", `the key ${key} is taken; archived rules keep theirs`);
+const KEY_TAKEN = (key: string) =>
+  conflict("KEY_TAKEN", `the key ${key} is taken; archived rules keep theirs`);
 
 /** Creates a rule as DRAFT. @throws DomainError CONFLICT: KEY_TAKEN, RULE_LIMIT */
 export const createRule = async (
@@ -28,7 +29,10 @@ export const createRule = async (
   await checkKey(work, projectId, document.key);
   const kept = await em.count(Rule, { projectId, status: { $ne: "ARCHIVED" } });
   if (kept >= RULES_MAX || (await em.count(Rule, { projectId })) >= RULES_WITH_ARCHIVED_MAX) {
-    throw conflict("RULE_LIMIT", `a project may have ${RULES_MAX} rules, and ${RULES_WITH_ARCHIVED_MAX} with archived ones`);
+    throw conflict(
+      "RULE_LIMIT",
+      `a project may have ${RULES_MAX} rules, and ${RULES_WITH_ARCHIVED_MAX} with archived ones`,
+    );
   }
   const rule = em.create(Rule, {
     id: newId(),
@@ -52,7 +56,12 @@ const checkKey = async ({ em }: Work, projectId: string, key: string): Promise<v
 };
 
 /** The rule by `{ruleId}` of a path: the UUID or the key. */
-const findEntity = async ({ em }: Work, projectId: string, ref: string, lockMode?: LockMode): Promise<Rule> => {
+const findEntity = async (
+  { em }: Work,
+  projectId: string,
+  ref: string,
+  lockMode?: LockMode,
+): Promise<Rule> => {
   const options = lockMode === undefined ? {} : { lockMode };
   const byId = isId(ref) ? await em.findOne(Rule, { projectId, id: ref }, options) : null;
   const found = byId ?? (await em.findOne(Rule, { projectId, key: ref }, options));
@@ -77,7 +86,8 @@ export const presentRules = async ({ em }: Work, rules: readonly Rule[]): Promis
   return rules.map((rule) => showRule(rule, definitions.get(rule.id) ?? null));
 };
 
-export const presentRule = async (work: Work, rule: Rule): Promise<ShownRule> => (await presentRules(work, [rule]))[0]!;
+export const presentRule = async (work: Work, rule: Rule): Promise<ShownRule> =>
+  (await presentRules(work, [rule]))[0]!;
 
 export const getRule = async (work: Work, projectId: string, ref: string): Promise<ShownRule> =>
   presentRule(work, await findEntity(work, projectId, ref));
@@ -99,12 +109,18 @@ export const listRules = async (
   query: ListRules,
 ): Promise<{ rules: ShownRule[]; total: number }> => {
   const where = filterOf(projectId, query);
-  const counted = await sql<{ total: string | number }>`select count(*) as total from rules where ${where}`.execute(work.db);
+  const counted = await sql<{
+    total: string | number;
+  }>`select count(*) as total from rules where ${where}`.execute(work.db);
   const page = await sql<{ id: string }>`
     select id from rules where ${where} order by created_at desc, id desc
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   const ids = page.rows.map(({ id }) => id);
-  const rules = await work.em.find(Rule, { projectId, id: { $in: ids } }, { orderBy: { createdAt: "desc", id: "desc" } });
+  const rules = await work.em.find(
+    Rule,
+    { projectId, id: { $in: ids } },
+    { orderBy: { createdAt: "desc", id: "desc" } },
+  );
   return { rules: await presentRules(work, rules), total: Number(counted.rows[0]!.total) };
 };
 
@@ -112,7 +128,9 @@ const filterOf = (projectId: string, { status, eventType, tag, search }: ListRul
   const parts = [sql`project_id = ${projectId}`];
   parts.push(status === undefined ? sql`status <> 'ARCHIVED'` : sql`status = ${status}`);
   if (eventType !== undefined) {
-    const listening = patternsOf(eventType).map((pattern) => draftHolds({ triggers: [{ eventTypes: [pattern] }] }));
+    const listening = patternsOf(eventType).map((pattern) =>
+      draftHolds({ triggers: [{ eventTypes: [pattern] }] }),
+    );
     parts.push(sql`(${sql.join(listening, sql` or `)})`);
   }
   if (tag !== undefined) parts.push(draftHolds({ tags: [tag] }));
@@ -127,19 +145,31 @@ const draftHolds = (part: object): RawBuilder<unknown> => sql`draft @> ${JSON.st
 
 /**
  * Edits the draft; what runs does not change until it is published.
- * @throws DomainError CONFLICT: VERSION_CONFLICT when somebody else has edited it since, KEY_TAKEN; VALIDATION_ERROR
+ * @throws DomainError CONFLICT: VERSION_CONFLICT when somebody else has edited it since, KEY_TAKEN;
+ * VALIDATION_ERROR
  */
-export const patchRule = async (work: Work, projectId: string, ref: string, patch: RulePatch): Promise<ShownRule> => {
+export const patchRule = async (
+  work: Work,
+  projectId: string,
+  ref: string,
+  patch: RulePatch,
+): Promise<ShownRule> => {
   const { draftVersion, ...changes } = patch;
   const rule = await lockRule(work, projectId, ref);
   if (draftVersion !== rule.draftVersion) {
-    throw conflict("VERSION_CONFLICT", `the draft is at version ${rule.draftVersion}, the edit is of ${draftVersion}`);
+    throw conflict(
+      "VERSION_CONFLICT",
+      `the draft is at version ${rule.draftVersion}, the edit is of ${draftVersion}`,
+    );
   }
   if (changes.key !== undefined && changes.key !== rule.key) {
-    if (rule.publishedVersion !== null) throw invalid("key", "cannot change once the rule has been published");
+    if (rule.publishedVersion !== null)
+      throw invalid("key", "cannot change once the rule has been published");
     await checkKey(work, projectId, changes.key);
   }
-  const merged = Object.entries({ ...rule.draft, ...withoutUndefined(changes) }).filter(([, value]) => value !== null);
+  const merged = Object.entries({ ...rule.draft, ...withoutUndefined(changes) }).filter(
+    ([, value]) => value !== null,
+  );
   const draft = RuleDocument.parse(Object.fromEntries(merged));
   rule.draft = { ...draft, actions: identifyActions(draft.actions) };
   rule.key = draft.key;
@@ -152,7 +182,13 @@ export const patchRule = async (work: Work, projectId: string, ref: string, patc
 const withoutUndefined = (fields: object): object =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
 
-type PublishedRow = { id: string; key: string; version: number; created_at: Date | string; definition: RuleDocument };
+type PublishedRow = {
+  id: string;
+  key: string;
+  version: number;
+  created_at: Date | string;
+  definition: RuleDocument;
+};
 
 /** The rules that run in a project, as published. */
 export const loadPublished = async (work: Work, projectId: string): Promise<PublishedRule[]> => {
@@ -163,6 +199,9 @@ export const loadPublished = async (work: Work, projectId: string): Promise<Publ
   return found.rows.map(({ created_at, ...rule }) => ({ ...rule, createdAt: new Date(created_at) }));
 };
 
-/** Reads and compiles the rules that run in a project. Keep them for as long as the project's config version stands. */
+/**
+ * Reads and compiles the rules that run in a project. Keep them for as long as the project's config version
+ * stands.
+ */
 export const loadRuleSet = async (work: Work, projectId: string): Promise<RuleSet> =>
   compileRules(await loadPublished(work, projectId));

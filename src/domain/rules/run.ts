@@ -1,5 +1,5 @@
 import type { EntryState, PlayerState, Turn } from "../progression/turn.ts";
-import { type CompiledRule, type RuleSet, scheduleReason } from "./compile.ts";
+import type { CompiledRule, RuleSet } from "./compile.ts";
 import { RuleFailure } from "./failures.ts";
 
 /** Why a rule fired or did not. */
@@ -30,8 +30,8 @@ const EXPIRED: Outcome = { fired: false, reason: "EXPIRED" };
 const INELIGIBLE: Outcome = { fired: false, reason: "PLAYER_INELIGIBLE" };
 
 /**
- * Runs the rules that listen to the turn's event on the turn's player, in order, each seeing what those before it did.
- * A rule whose action fails has no effect at all. Players who are not ACTIVE get nothing.
+ * Runs the rules that listen to the turn's event on the turn's player, in order, each seeing what those
+ * before it did. A rule whose action fails has no effect at all. Players who are not ACTIVE get nothing.
  */
 export const runRules = (ruleSet: RuleSet, turn: Turn): void => {
   const candidates = ruleSet.candidates(turn.event);
@@ -43,7 +43,10 @@ export const runRules = (ruleSet: RuleSet, turn: Turn): void => {
   }
 };
 
-/** Which rules a rule with `stopOnMatch` has ended for this event: those of its group, or all when it has none. */
+/**
+ * Which rules a rule with `stopOnMatch` has ended for this event: those of its group, or all when it has
+ * none.
+ */
 export type Stops = { fired(rule: CompiledRule): void; stoppedBy(rule: CompiledRule): string | undefined };
 
 export const createStops = (): Stops => {
@@ -55,7 +58,8 @@ export const createStops = (): Stops => {
       if (exclusiveGroup === undefined) all = key;
       else (groups ??= new Map()).set(exclusiveGroup, key);
     },
-    stoppedBy: ({ exclusiveGroup }) => all ?? (exclusiveGroup === undefined ? undefined : groups?.get(exclusiveGroup)),
+    stoppedBy: ({ exclusiveGroup }) =>
+      all ?? (exclusiveGroup === undefined ? undefined : groups?.get(exclusiveGroup)),
   };
 };
 
@@ -64,21 +68,37 @@ export type ConsiderOptions = { ignoreLimits?: boolean };
 /** Runs one rule: schedule, conditions, limits, actions, in that order. */
 export const considerRule = (rule: CompiledRule, turn: Turn, options?: ConsiderOptions): Outcome => {
   if (turn.player.status !== "ACTIVE") return INELIGIBLE;
-  const inactive = scheduleReason(rule, turn);
-  if (inactive) return inactive === "EXPIRED" ? EXPIRED : NOT_ACTIVE_YET;
+  const inactive = outsideSchedule(rule, turn);
+  if (inactive) return inactive;
   if (!rule.test(turn)) return NOT_MET;
   const limits = options?.ignoreLimits === true ? undefined : rule.limits;
   const refusal = limits?.check(turn);
   if (refusal) return { fired: false, ...refusal };
-  try {
-    if (rule.needsUndo) actOrUndo(rule, turn);
-    else for (const act of rule.actions) act(turn);
-  } catch (error) {
-    if (!(error instanceof RuleFailure)) throw error;
-    return { fired: false, reason: "ACTION_FAILED", detail: `${error.actionId}: ${error.message}` };
-  }
+  const failure = act(rule, turn);
+  if (failure) return { fired: false, reason: "ACTION_FAILED", detail: failure };
   limits?.record(turn);
   return MATCHED;
+};
+
+/** By the event's time; undefined inside the schedule. */
+const outsideSchedule = (
+  { activeFromMs, activeUntilMs }: CompiledRule,
+  { event }: Turn,
+): Outcome | undefined => {
+  if (event.at < activeFromMs) return NOT_ACTIVE_YET;
+  return event.at >= activeUntilMs ? EXPIRED : undefined;
+};
+
+/** Does all actions of a rule, or none: then it answers why. */
+const act = (rule: CompiledRule, turn: Turn): string | undefined => {
+  try {
+    if (rule.needsUndo) actOrUndo(rule, turn);
+    else for (const action of rule.actions) action(turn);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof RuleFailure)) throw error;
+    return `${error.actionId}: ${error.message}`;
+  }
 };
 
 /** Holds back what the actions emit until all have succeeded, and puts the player back when one fails. */
@@ -91,7 +111,7 @@ const actOrUndo = ({ actions }: CompiledRule, turn: Turn): void => {
     ledger: (row) => void held.push(() => turn.ledger(row)),
   };
   try {
-    for (const act of actions) act(trial);
+    for (const action of actions) action(trial);
   } catch (error) {
     restore();
     throw error;
@@ -99,7 +119,10 @@ const actOrUndo = ({ actions }: CompiledRule, turn: Turn): void => {
   for (const release of held) release();
 };
 
-/** What actions change of a player. Their values are replaced, never edited in place, so a shallow copy keeps them. */
+/**
+ * What actions change of a player. Their values are replaced, never edited in place, so a shallow copy
+ * keeps them.
+ */
 const snapshot = (player: PlayerState): (() => void) => {
   const { xp, level, ledgerSeq, attributes, tags, dirty } = player;
   const entries: [string, EntryState][] = [...player.entries];

@@ -75,7 +75,11 @@ export type EventTrace = {
  * Works out what an event would do, without writing and without locks.
  * @throws DomainError NOT_FOUND for an unknown draft, or an unknown player where events do not create players
  */
-export const simulate = async (work: Work, projectId: string, simulation: Simulation): Promise<EventTrace> => {
+export const simulate = async (
+  work: Work,
+  projectId: string,
+  simulation: Simulation,
+): Promise<EventTrace> => {
   const event = eventOf(work, simulation);
   const plan = await loadPlan(work, projectId);
   if (!plan) throw notFound("project");
@@ -120,11 +124,22 @@ const eventOf = ({ now }: Work, { event }: Simulation): RuleEvent => {
   return { id: newId(), type, at, properties };
 };
 
-/** Published rules, drafts in the place of what they would replace, and inline rules in the place of their namesakes. */
-const rulesOf = async (work: Work, projectId: string, { include, inline }: Simulation): Promise<PublishedRule[]> => {
+/**
+ * Published rules, drafts in the place of what they would replace, and inline rules in the place of their
+ * namesakes.
+ */
+const rulesOf = async (
+  work: Work,
+  projectId: string,
+  { include, inline }: Simulation,
+): Promise<PublishedRule[]> => {
   const published = include.published ? await loadPublished(work, projectId) : [];
   const byKey = new Map(published.map((rule) => [rule.key, rule]));
-  const drafts = await work.em.find(Rule, { projectId, key: { $in: include.drafts }, status: { $ne: "ARCHIVED" } });
+  const drafts = await work.em.find(Rule, {
+    projectId,
+    key: { $in: include.drafts },
+    status: { $ne: "ARCHIVED" },
+  });
   for (const { id, key, createdAt, draft, draftVersion } of drafts) {
     byKey.set(key, { id, key, version: draftVersion, createdAt, definition: draft });
   }
@@ -150,9 +165,14 @@ const playerOf = async (work: Work, plan: ProjectPlan, { player }: Simulation): 
   return imagine(work, plan, Snapshot.parse({ externalUserId }));
 };
 
-const dateOf = (text: string | undefined): Date | undefined => (text === undefined ? undefined : new Date(text));
+const dateOf = (text: string | undefined): Date | undefined =>
+  text === undefined ? undefined : new Date(text);
 
-const imagine = ({ now }: Work, { projectId, curve }: ProjectPlan, snapshot: z.output<typeof Snapshot>): PlayerState => ({
+const imagine = (
+  { now }: Work,
+  { projectId, curve }: ProjectPlan,
+  snapshot: z.output<typeof Snapshot>,
+): PlayerState => ({
   id: newId(),
   projectId,
   externalUserId: snapshot.externalUserId,

@@ -5,7 +5,8 @@ export const GLOB_TEXT_MAX = 1_024;
 export const GLOB_PATTERN_MAX = 200;
 
 /** UTF-16 orders surrogates below U+E000; this moves them above, where their code points are. */
-const order = (unit: number): number => (unit >= 0xe000 ? unit - 0x800 : unit >= 0xd800 ? unit + 0x2000 : unit);
+const order = (unit: number): number =>
+  unit >= 0xe000 ? unit - 0x800 : unit >= 0xd800 ? unit + 0x2000 : unit;
 
 /** Compares by code point, without regard to any language: negative, 0 or positive. */
 export const compareText = (a: string, b: string): number => {
@@ -48,17 +49,24 @@ const globMatches = (pattern: readonly string[], text: readonly string[]): boole
 
 const ISO_TIME = /^\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d))?$/;
 
-/** Ms since 1970 of an ISO 8601 date (its midnight in UTC) or of a date-time with a zone; undefined for anything else. */
+/**
+ * Ms since 1970 of an ISO 8601 date (its midnight in UTC) or of a date-time with a zone; undefined for
+ * anything else.
+ */
 export const parseTime = (value: unknown): number | undefined => {
   if (typeof value !== "string" || !ISO_TIME.test(value)) return undefined;
   const ms = Date.parse(value);
   return Number.isNaN(ms) ? undefined : ms;
 };
 
-const DURATION = /^P(?=\d|T\d)(?:(\d{1,6})W)?(?:(\d{1,6})D)?(?:T(?=\d)(?:(\d{1,8})H)?(?:(\d{1,9})M)?(?:(\d{1,9})S)?)?$/;
+const DURATION =
+  /^P(?=\d|T\d)(?:(\d{1,6})W)?(?:(\d{1,6})D)?(?:T(?=\d)(?:(\d{1,8})H)?(?:(\d{1,9})M)?(?:(\d{1,9})S)?)?$/;
 const UNITS_MS = [604_800_000, 86_400_000, 3_600_000, 60_000, 1_000];
 
-/** Ms of an ISO 8601 duration in weeks, days, hours, minutes and seconds, such as `P7D` or `PT12H`; else undefined. */
+/**
+ * Ms of an ISO 8601 duration in weeks, days, hours, minutes and seconds, such as `P7D` or `PT12H`; else
+ * undefined.
+ */
 export const parseDuration = (value: unknown): number | undefined => {
   const found = typeof value === "string" ? DURATION.exec(value) : null;
   if (!found) return undefined;

@@ -24,13 +24,17 @@ export type RuleTrace = {
   warnings: string[];
 };
 
-/** Runs every rule that listens to the turn's event, as `runRules` does, and tells what each one saw and did. */
+/**
+ * Runs every rule that listens to the turn's event, as `runRules` does, and tells what each one saw and
+ * did.
+ */
 export const traceRules = (ruleSet: RuleSet, turn: Turn, options: ConsiderOptions = {}): RuleTrace[] => {
   const stops = createStops();
   const traces: RuleTrace[] = [];
   for (const rule of ruleSet.listeners(turn.event.type)) {
     const stoppedBy = stops.stoppedBy(rule);
-    const conditions = traces.length < TRACED_RULES_MAX ? explainGroup(rule.definition.conditions, turn) : undefined;
+    const conditions =
+      traces.length < TRACED_RULES_MAX ? explainGroup(rule.definition.conditions, turn) : undefined;
     const { effects, warnings, watched } = watch(rule, turn);
     const outcome: Outcome =
       stoppedBy === undefined
@@ -53,11 +57,17 @@ const about = ({ id, key, version }: CompiledRule, { nextEligibleMs, ...outcome 
 const watch = ({ id, key, version }: CompiledRule, turn: Turn) => {
   const effects: Effect[] = [];
   const warnings: string[] = [];
-  const cause: Cause = { kind: "RULE", eventId: turn.event.id, ruleId: id, ruleKey: key, ruleVersion: version };
+  const cause: Cause = {
+    kind: "RULE",
+    eventId: turn.event.id,
+    ruleId: id,
+    ruleKey: key,
+    ruleVersion: version,
+  };
   const watched: Turn = {
     ...turn,
     emit: <T extends EventType>(type: T, data: EventData<T>) => {
-      effects.push({ type, data, cause: "cause" in data ? (data.cause as Cause) : cause });
+      effects.push({ type, data, cause: "cause" in data ? data.cause : cause });
       turn.emit(type, data);
     },
     warn: (message) => {

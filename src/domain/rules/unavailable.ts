@@ -1,10 +1,17 @@
 import type { Problem } from "./groups.ts";
 
 /**
- * What the rule format has names for and this version does not do. Said in so many words, at the path, because "unknown
- * key" would send the reader looking for a typing error. A thing that becomes available leaves this file.
+ * What the rule format has names for and this version does not do. Said in so many words, at the path,
+ * because "unknown key" would send the reader looking for a typing error. A thing that becomes available
+ * leaves this file.
  */
-const CONDITION_TYPES = new Set(["event_aggregate", "streak", "progress_state", "leaderboard_rank", "segment"]);
+const CONDITION_TYPES = new Set([
+  "event_aggregate",
+  "streak",
+  "progress_state",
+  "leaderboard_rank",
+  "segment",
+]);
 const ACTION_TYPES = new Set([
   "adjust_currency",
   "adjust_lives",
@@ -56,9 +63,11 @@ export const unavailableProblems = (document: unknown): Problem[] => {
   });
   visit(document, [], (fields, path) => {
     const { type, field, $ref } = fields;
-    if (typeof type === "string" && path[0] === "conditions" && CONDITION_TYPES.has(type)) refuse([...path, "type"], type);
+    if (typeof type === "string" && path[0] === "conditions" && CONDITION_TYPES.has(type))
+      refuse([...path, "type"], type);
     if (typeof field === "string" && PLAYER_VALUE.test(field)) refuse([...path, "field"], field);
-    if (typeof $ref === "string" && $ref.startsWith("player.") && PLAYER_VALUE.test($ref)) refuse([...path, "$ref"], $ref);
+    if (typeof $ref === "string" && $ref.startsWith("player.") && PLAYER_VALUE.test($ref))
+      refuse([...path, "$ref"], $ref);
   });
   return problems;
 };
@@ -66,8 +75,13 @@ export const unavailableProblems = (document: unknown): Problem[] => {
 /** Deeper values cannot be part of a rule; the schemas refuse them. */
 const VISIT_MAX_DEPTH = 32;
 
-const visit = (value: unknown, path: PropertyKey[], look: (fields: Fields, path: PropertyKey[]) => void): void => {
+const visit = (
+  value: unknown,
+  path: PropertyKey[],
+  look: (fields: Fields, path: PropertyKey[]) => void,
+): void => {
   if (value === null || typeof value !== "object" || path.length > VISIT_MAX_DEPTH) return;
   if (!Array.isArray(value)) look(value as Fields, path);
-  for (const [key, inner] of Object.entries(value)) visit(inner, [...path, Array.isArray(value) ? Number(key) : key], look);
+  for (const [key, inner] of Object.entries(value))
+    visit(inner, [...path, Array.isArray(value) ? Number(key) : key], look);
 };

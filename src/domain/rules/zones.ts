@@ -48,12 +48,16 @@ const exactOffset = ({ format }: Zone, ms: number): number => {
   const at = Math.floor(Math.max(ms, OLDEST_MS) / 1_000) * 1_000;
   const part: Record<string, number> = {};
   for (const { type, value } of format.formatToParts(at)) part[type] = Number(value);
-  return Date.UTC(part["year"]!, part["month"]! - 1, part["day"]!, part["hour"], part["minute"], part["second"]) - at;
+  return (
+    Date.UTC(part["year"]!, part["month"]! - 1, part["day"], part["hour"], part["minute"], part["second"]) -
+    at
+  );
 };
 
 /**
- * The zone's offset from UTC in ms at an instant; 0 for an unknown zone. Formatting is slow, so a quarter of an hour
- * with the same offset at both ends is remembered; one that holds a change is worked out each time.
+ * The zone's offset from UTC in ms at an instant; 0 for an unknown zone. Formatting is slow, so a quarter
+ * of an hour with the same offset at both ends is remembered; one that holds a change is worked out each
+ * time.
  */
 export const offsetAt = (name: string, ms: number): number => {
   const zone = zoneOf(name);
@@ -70,7 +74,14 @@ export const offsetAt = (name: string, ms: number): number => {
 };
 
 /** A wall-clock reading. `dayNumber` counts local days from 1970-01-01; `weekday` is 1 for Monday to 7. */
-export type LocalTime = { dayNumber: number; weekday: number; day: number; month: number; year: number; minute: number };
+export type LocalTime = {
+  dayNumber: number;
+  weekday: number;
+  day: number;
+  month: number;
+  year: number;
+  minute: number;
+};
 
 export const localTime = (zone: string, ms: number): LocalTime => {
   const local = ms + offsetAt(zone, ms);
@@ -89,14 +100,20 @@ export const localTime = (zone: string, ms: number): LocalTime => {
 export const CALENDAR_UNITS = ["DAY", "WEEK", "MONTH"] as const;
 export type CalendarUnit = (typeof CALENDAR_UNITS)[number];
 
-/** The number of the local day, week (from Monday) or month that holds an instant; later windows have larger ones. */
+/**
+ * The number of the local day, week (from Monday) or month that holds an instant; later windows have larger
+ * ones.
+ */
 export const windowNumber = (unit: CalendarUnit, zone: string, ms: number): number => {
   const { dayNumber, month, year } = localTime(zone, ms);
   if (unit === "DAY") return dayNumber;
   return unit === "WEEK" ? Math.floor((dayNumber + 3) / 7) : year * 12 + month - 1;
 };
 
-/** The instant at which a window begins: its local midnight, or the first moment after it where that was skipped. */
+/**
+ * The instant at which a window begins: its local midnight, or the first moment after it where that was
+ * skipped.
+ */
 export const windowStart = (unit: CalendarUnit, zone: string, number: number): number => {
   const day = unit === "DAY" ? number : unit === "WEEK" ? number * 7 - 3 : firstDayOfMonth(number);
   const midnight = day * DAY_MS;

@@ -17,13 +17,18 @@ export const FUTURE_LIMIT_MS = 24 * 3_600_000;
 
 const text = (name: string, max: number) =>
   z
-    .string({ error: ({ input }) => (input === undefined ? `${name} is required` : `${name} must be a string`) })
+    .string({
+      error: ({ input }) => (input === undefined ? `${name} is required` : `${name} must be a string`),
+    })
     .min(1, `${name} must not be empty`)
     .max(max, `${name} must be at most ${max} characters`);
 
 /** One event as integrators send it; `properties` and hostile values are checked apart, see `readEvent`. */
 export const EventInput = z.object({
-  projectId: z.uuid("projectId must be a UUID").optional().meta({ description: "Needed only when the credentials name no project" }),
+  projectId: z
+    .uuid("projectId must be a UUID")
+    .optional()
+    .meta({ description: "Needed only when the credentials name no project" }),
   externalUserId: text("externalUserId", 255),
   eventType: text("eventType", 100).regex(
     /^[A-Za-z0-9_][A-Za-z0-9_.:-]*$/,
@@ -31,7 +36,10 @@ export const EventInput = z.object({
   ),
   properties: z.record(z.string(), z.unknown(), { error: "properties must be an object" }).default({}),
   timestamp: z.iso
-    .datetime({ offset: true, error: "timestamp must be an ISO 8601 date-time with a zone, like 2026-01-31T12:00:00Z" })
+    .datetime({
+      offset: true,
+      error: "timestamp must be an ISO 8601 date-time with a zone, like 2026-01-31T12:00:00Z",
+    })
     .optional(),
   idempotencyKey: text("idempotencyKey", 255).optional(),
 });
@@ -46,8 +54,8 @@ export type NewEvent = {
   u: string;
   /** event type */
   t: string;
-  /** properties */
-  d: Json;
+  /** properties, as JSON text */
+  d: string;
   /** timestamp, ISO 8601 UTC */
   ts: string;
   /** received at, ISO 8601 UTC */
@@ -75,8 +83,10 @@ export const readEvent = (input: unknown, { now, resolve }: ReadContext): NewEve
   const event = parsed.data;
   const { externalUserId, eventType, properties, idempotencyKey } = event;
   const json = JSON.stringify(properties);
-  if (Buffer.byteLength(json) > PROPERTIES_MAX_BYTES) throw bad("properties", "properties must be at most 16 KiB of JSON");
-  if (isReserved(eventType)) throw bad("eventType", `eventType ${eventType} is reserved for the service's own events`);
+  if (Buffer.byteLength(json) > PROPERTIES_MAX_BYTES)
+    throw bad("properties", "properties must be at most 16 KiB of JSON");
+  if (isReserved(eventType))
+    throw bad("eventType", `eventType ${eventType} is reserved for the service's own events`);
 
   const project = resolve(event.projectId);
   if (!project) {
@@ -92,11 +102,14 @@ export const readEvent = (input: unknown, { now, resolve }: ReadContext): NewEve
     p: project.id,
     u: externalUserId,
     t: eventType,
-    d: properties,
+    d: json,
     ts: new Date(atMs).toISOString(),
     at: now.toISOString(),
     k: key,
-    x: key === null ? null : payloadHash([externalUserId, eventType, properties, event.timestamp === undefined ? null : atMs]),
+    x:
+      key === null
+        ? null
+        : payloadHash([externalUserId, eventType, properties, event.timestamp === undefined ? null : atMs]),
     h: partitionOf(project.id, externalUserId),
   };
 };
@@ -105,16 +118,22 @@ const bad = (field: string, message: string) =>
   new DomainError("VALIDATION_ERROR", message, { details: [{ field, message }] });
 
 const fromZod = (error: z.ZodError, input: unknown): DomainError => {
-  if (input === null || typeof input !== "object" || Array.isArray(input)) return bad("event", "an event must be a JSON object");
-  const details: FieldProblem[] = error.issues.map(({ path, message }) => ({ field: path.join("."), message }));
+  if (input === null || typeof input !== "object" || Array.isArray(input))
+    return bad("event", "an event must be a JSON object");
+  const details: FieldProblem[] = error.issues.map(({ path, message }) => ({
+    field: path.join("."),
+    message,
+  }));
   return new DomainError("VALIDATION_ERROR", details.map(({ message }) => message).join("; "), { details });
 };
 
 const isReserved = (type: string): boolean => type.startsWith("system.") || RESERVED_EVENT_TYPES.has(type);
 
 const checkTime = (atMs: number, now: Date, maxEventAgeDays: number | null): void => {
-  if (!Number.isFinite(atMs) || atMs < -62_135_596_800_000) throw bad("timestamp", "timestamp must be in year 1 or later");
-  if (atMs > now.getTime() + FUTURE_LIMIT_MS) throw bad("timestamp", "timestamp is more than 24 hours ahead of the server's clock");
+  if (!Number.isFinite(atMs) || atMs < -62_135_596_800_000)
+    throw bad("timestamp", "timestamp must be in year 1 or later");
+  if (atMs > now.getTime() + FUTURE_LIMIT_MS)
+    throw bad("timestamp", "timestamp is more than 24 hours ahead of the server's clock");
   if (maxEventAgeDays !== null && atMs < now.getTime() - maxEventAgeDays * 86_400_000) {
     throw bad("timestamp", `timestamp is older than the ${maxEventAgeDays} days this project accepts`);
   }
@@ -127,21 +146,42 @@ const refuseHostileText = (path: string, value: string): void => {
   if (!value.isWellFormed()) throw bad(path, `${path} contains half of a surrogate pair`);
 };
 
+const isHarmlessText = (value: string): boolean => !value.includes("\0") && value.isWellFormed();
+
+/** Whether `refuseHostile` has nothing to refuse. Builds no paths: nearly every value is harmless. */
+const isHarmless = (value: unknown, depth: number): boolean => {
+  if (typeof value === "string") return isHarmlessText(value);
+  if (typeof value === "number") return Number.isFinite(value);
+  if (value === null || typeof value !== "object") return true;
+  if (depth > JSON_MAX_DEPTH) return false;
+  for (const key of Object.keys(value)) {
+    if (FORBIDDEN_KEYS.has(key) || !isHarmlessText(key)) return false;
+    if (!isHarmless((value as Json)[key], depth + 1)) return false;
+  }
+  return true;
+};
+
 /**
  * Refuses what databases and JavaScript trip over, in any JSON of a caller: NUL, lone surrogates, prototype keys,
  * numbers that JSON cannot carry, nesting deeper than JSON_MAX_DEPTH.
  * @throws DomainError VALIDATION_ERROR naming the path
  */
-export const refuseHostile = (path: string, value: unknown, depth = 0): void => {
+export const refuseHostile = (path: string, value: unknown): void => {
+  if (!isHarmless(value, 0)) refuseFirst(path, value, 0);
+};
+
+/** Throws for the first hostile part of `value`. */
+const refuseFirst = (path: string, value: unknown, depth: number): void => {
   if (typeof value === "string") return refuseHostileText(path, value);
   if (typeof value === "number" && !Number.isFinite(value)) throw bad(path, `${path} is not a finite number`);
   if (value === null || typeof value !== "object") return;
-  if (depth > JSON_MAX_DEPTH) throw bad(path.slice(0, 200), `${path.slice(0, 200)} is nested deeper than ${JSON_MAX_DEPTH}`);
+  if (depth > JSON_MAX_DEPTH)
+    throw bad(path.slice(0, 200), `${path.slice(0, 200)} is nested deeper than ${JSON_MAX_DEPTH}`);
   for (const key of Object.keys(value)) {
     const inner = path === "" ? key : `${path}.${key}`;
     if (FORBIDDEN_KEYS.has(key)) throw bad(inner, `${inner} is a forbidden key`);
     refuseHostileText(`a key of ${path === "" ? "the event" : path}`, key);
-    refuseHostile(inner, (value as Json)[key], depth + 1);
+    refuseFirst(inner, (value as Json)[key], depth + 1);
   }
 };
 

@@ -90,21 +90,37 @@ export const listEvents = async (
 };
 
 /** One event with its effects. @throws DomainError NOT_FOUND */
-export const getEvent = async (work: Work, projectId: string, eventId: string): Promise<TrackedEvent & { effects: Effect[] }> => {
+export const getEvent = async (
+  work: Work,
+  projectId: string,
+  eventId: string,
+): Promise<TrackedEvent & { effects: Effect[] }> => {
   const [found] = isId(eventId) ? await readStatuses(work, projectId, [eventId]) : [];
   if (!found) throw notFound("event");
   const result = await sql<Row>`
     select e.*, 'PENDING' as status, null as error from tracked_events e
     where e.project_id = ${projectId} and e.id = ${eventId}`.execute(work.db);
-  return { ...show({ ...result.rows[0]!, status: found.status, error: found.error }), effects: found.effects };
+  return {
+    ...show({ ...result.rows[0]!, status: found.status, error: found.error }),
+    effects: found.effects,
+  };
 };
 
 export type StatusOfEvent = { eventId: string; status: EventStatus; error: string | null; effects: Effect[] };
 
-type StatusRow = { id: string; status: EventStatus; error: string | null; effects: { type: string; data: Json }[] | null };
+type StatusRow = {
+  id: string;
+  status: EventStatus;
+  error: string | null;
+  effects: { type: string; data: Json }[] | null;
+};
 
 /** Status and effects of events, for `?wait=true`; unknown ids are left out. */
-export const readStatuses = async ({ db }: Work, projectId: string, eventIds: readonly string[]): Promise<StatusOfEvent[]> => {
+export const readStatuses = async (
+  { db }: Work,
+  projectId: string,
+  eventIds: readonly string[],
+): Promise<StatusOfEvent[]> => {
   const result = await sql<StatusRow>`
     select e.id, r.error, ${STATUS} as status,
       (select jsonb_agg(jsonb_build_object('type', o.type, 'data', o.data) order by o.player_seq, o.id)

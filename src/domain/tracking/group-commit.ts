@@ -41,7 +41,10 @@ export const createIngest = (options: GroupCommitOptions): Ingest => {
   const takeGroup = (): Request[] => {
     const group: Request[] = [];
     let events = 0;
-    while (waiting.length > 0 && (group.length === 0 || events + waiting[0]!.events.length <= options.maxEvents)) {
+    while (
+      waiting.length > 0 &&
+      (group.length === 0 || events + waiting[0]!.events.length <= options.maxEvents)
+    ) {
       const request = waiting.shift()!;
       events += request.events.length;
       group.push(request);

@@ -45,7 +45,9 @@ export const trackBatch = async (
   try {
     const stored = await parts.ingest(events);
     let next = 0;
-    const results = inputs.map((input) => (input instanceof DomainError ? rejected(input) : resultOf(stored[next++]!)));
+    const results = inputs.map((input) =>
+      input instanceof DomainError ? rejected(input) : resultOf(stored[next++]!),
+    );
     const counts = countsOf(results);
     parts.metrics.eventsAccepted.inc(counts.accepted);
     parts.metrics.eventsRejected.inc(counts.rejected);
@@ -57,11 +59,21 @@ export const trackBatch = async (
   }
 };
 
-const rejected = ({ message }: DomainError): EventResult => ({ eventId: null, status: "REJECTED", skipped: false, message });
+const rejected = ({ message }: DomainError): EventResult => ({
+  eventId: null,
+  status: "REJECTED",
+  skipped: false,
+  message,
+});
 
 const resultOf = (stored: Ingested): EventResult => {
   if (stored.kind === "stored") {
-    return { eventId: stored.eventId, status: "PENDING", skipped: false, message: "Event queued for processing" };
+    return {
+      eventId: stored.eventId,
+      status: "PENDING",
+      skipped: false,
+      message: "Event queued for processing",
+    };
   }
   const message = stored.isSameBody
     ? "An event with this idempotencyKey was accepted before"

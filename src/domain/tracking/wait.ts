@@ -25,7 +25,9 @@ export const awaitEvents = async (
 ): Promise<Waiter> => {
   let ring = (): void => undefined;
   const parts = new Set(events.map((event) => event.h));
-  const ends = await Promise.all([...parts].map((part) => topics.subscribe(processedTopic(part), () => ring())));
+  const ends = await Promise.all(
+    [...parts].map((part) => topics.subscribe(processedTopic(part), () => ring())),
+  );
   return {
     settle: async (results) => {
       const pending = new Map(results.filter((r) => r.status === "PENDING").map((r) => [r.eventId!, r]));

@@ -61,13 +61,18 @@ const WaitQuery = z.object({
   wait: z
     .enum(["true", "false"])
     .optional()
-    .meta({ description: `true: answer once processed, at most 2 s; batches up to ${WAIT_MAX_EVENTS} events` }),
+    .meta({
+      description: `true: answer once processed, at most 2 s; batches up to ${WAIT_MAX_EVENTS} events`,
+    }),
 });
 
 /** One event, in the field names of a batch item or with `name` for eventType and `playerId` for the player. */
 const SingleEvent = EventInput.partial().extend({
   name: z.string().optional().meta({ description: "Another name of eventType" }),
-  playerId: z.string().optional().meta({ description: "Id or externalUserId of the player, instead of externalUserId" }),
+  playerId: z
+    .string()
+    .optional()
+    .meta({ description: "Id or externalUserId of the player, instead of externalUserId" }),
 });
 
 const byAlias = async (app: App, projectId: string, body: Json): Promise<Json> => {
@@ -75,7 +80,8 @@ const byAlias = async (app: App, projectId: string, body: Json): Promise<Json> =
   if (name !== undefined) event["eventType"] ??= name;
   if (playerId !== undefined && event["externalUserId"] === undefined) {
     if (typeof playerId !== "string") throw invalid("playerId", "must be a string");
-    const player = projectId === "" ? undefined : await app.transact((work) => findPlayer(work, projectId, playerId));
+    const player =
+      projectId === "" ? undefined : await app.transact((work) => findPlayer(work, projectId, playerId));
     event["externalUserId"] = player?.externalUserId ?? playerId.replace(/^ext:/, "");
   }
   return event;
@@ -87,8 +93,16 @@ const reader = async (app: App, caller: Caller, projectId: string): Promise<(inp
   return (input) => readEvent(input, { now, resolve });
 };
 
-const write = { tag: "Events", access: { scope: "events:write", roles: DEVELOPERS }, project: "optional" } as const;
-const read = { tag: "Events", access: { scope: "events:read", roles: EVERY_ROLE }, project: "caller" } as const;
+const write = {
+  tag: "Events",
+  access: { scope: "events:write", roles: DEVELOPERS },
+  project: "optional",
+} as const;
+const read = {
+  tag: "Events",
+  access: { scope: "events:read", roles: EVERY_ROLE },
+  project: "caller",
+} as const;
 
 export const eventRoutes = [
   route({
@@ -97,7 +111,8 @@ export const eventRoutes = [
     path: "/events",
     id: "trackEvent",
     summary: "Track an event",
-    description: "A duplicate of an idempotencyKey answers 200 with status DUPLICATE; an invalid event answers 400.",
+    description:
+      "A duplicate of an idempotencyKey answers 200 with status DUPLICATE; an invalid event answers 400.",
     query: WaitQuery,
     body: SingleEvent,
     response: EventResult,
@@ -116,7 +131,9 @@ export const eventRoutes = [
     bodyLimit: BATCH_MAX_BYTES,
     itemised: true,
     query: WaitQuery,
-    body: z.object({ events: z.array(z.unknown()).meta({ override: { type: "array", items: { type: "object" } } }) }),
+    body: z.object({
+      events: z.array(z.unknown()).meta({ override: { type: "array", items: { type: "object" } } }),
+    }),
     response: BatchResult,
     run: async (app, { caller, projectId, query, body }) => {
       const { events } = body;

@@ -111,7 +111,7 @@ const definitionRoutes = [
     id: "createLeaderboard",
     summary: "Create a leaderboard",
     description:
-      "Active at once. An XP board starts with the XP of all players; an EVENT board empty or, with backfill, " +
+      "Active at once. An XP board starts with all players' XP; an EVENT board empty or, with backfill, " +
       "with the events processed so far.",
     body: LeaderboardDefinition,
     status: 201,

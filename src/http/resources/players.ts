@@ -23,14 +23,25 @@ const METADATA_MAX_BYTES = 16 * 1024;
 const Zone = z
   .string()
   .max(64)
-  .refine((zone) => Intl.supportedValuesOf("timeZone").includes(zone) || zone === "UTC", "is not an IANA time zone");
+  .refine(
+    (zone) => Intl.supportedValuesOf("timeZone").includes(zone) || zone === "UTC",
+    "is not an IANA time zone",
+  );
 const Tag = z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be 1 to 64 of a-z 0-9 _ -");
 const Attributes = z
-  .record(z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$/, "must be 1 to 64 of A-Z a-z 0-9 _ -"), z.unknown())
-  .meta({ description: "Merge patch: null removes an attribute. At most 100 keys, 8 KiB, depth 3; rules see them" });
+  .record(
+    z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$/, "must be 1 to 64 of A-Z a-z 0-9 _ -"),
+    z.unknown(),
+  )
+  .meta({
+    description: "Merge patch: null removes an attribute. At most 100 keys, 8 KiB, depth 3; rules see them",
+  });
 const Metadata = z
   .record(z.string().max(255), z.unknown())
-  .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_MAX_BYTES, "must be at most 16 KiB of JSON")
+  .refine(
+    (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_MAX_BYTES,
+    "must be at most 16 KiB of JSON",
+  )
   .meta({ description: "Free-form, at most 16 KiB; rules do not see it" });
 
 const Profile = z.object({
@@ -52,7 +63,10 @@ const Profile = z.object({
   attributes: Attributes.optional(),
   metadata: Metadata.optional(),
 });
-const NewPlayer = Profile.extend({ externalUserId: z.string().min(1).max(255), tags: z.array(Tag).max(50).optional() });
+const NewPlayer = Profile.extend({
+  externalUserId: z.string().min(1).max(255),
+  tags: z.array(Tag).max(50).optional(),
+});
 const PlayerPatch = Profile.extend({
   addTags: z.array(Tag).max(50).optional(),
   removeTags: z.array(Tag).max(50).optional(),
@@ -122,7 +136,12 @@ const list = route({
     order: z.enum(["asc", "desc"]).default("desc"),
     externalUserId: z.string().max(255).optional(),
     status: z.enum(["ACTIVE", "SUSPENDED", "BANNED"]).optional(),
-    search: z.string().min(1).max(100).optional().meta({ description: "Part of externalUserId or displayName" }),
+    search: z
+      .string()
+      .min(1)
+      .max(100)
+      .optional()
+      .meta({ description: "Part of externalUserId or displayName" }),
     minLevel: z.coerce.number().int().min(1).optional(),
     maxLevel: z.coerce.number().int().min(1).optional(),
   }),
@@ -131,7 +150,11 @@ const list = route({
     app.transact(async (work) => {
       const { players, total, isEstimated } = await listPlayers(work, projectId, query);
       const curve = await getCurve(work, projectId);
-      const page = pageOf(players.map((player) => showPlayer(player, curve)), total, query);
+      const page = pageOf(
+        players.map((player) => showPlayer(player, curve)),
+        total,
+        query,
+      );
       return new Reply(200, page, isEstimated ? { "X-Total-Estimated": "true" } : {});
     }),
 });
@@ -206,7 +229,16 @@ export const playerRoutes = [
         const player = await getPlayer(work, projectId, params.playerId);
         const granted = await grantPlayerXp(work, player, { ...body, cause: causeOf(caller) });
         const { id, seq, asset, amount, balanceAfter, reason, cause } = granted.ledgerEntry;
-        const ledgerEntry = { id, seq, asset, amount, balanceAfter, reason, cause, createdAt: work.now.toISOString() };
+        const ledgerEntry = {
+          id,
+          seq,
+          asset,
+          amount,
+          balanceAfter,
+          reason,
+          cause,
+          createdAt: work.now.toISOString(),
+        };
         return { player: await show(work, granted.player), ledgerEntry };
       }),
   }),

@@ -9,7 +9,9 @@ import { createRule, getRule, listRules, patchRule } from "../../domain/rules/ru
 import { simulate, Simulation } from "../../domain/rules/simulate.ts";
 import { route } from "../route.ts";
 
-const RuleParams = z.object({ ruleId: z.string().max(64).meta({ description: "The rule's UUID or its key" }) });
+const RuleParams = z.object({
+  ruleId: z.string().max(64).meta({ description: "The rule's UUID or its key" }),
+});
 
 const RuleBody = z
   .object({
@@ -32,7 +34,11 @@ const RuleBody = z
 
 const ListRulesQuery = PageQuery.extend({
   status: z.enum(RULE_STATUSES).optional().meta({ description: "Default: all but ARCHIVED" }),
-  eventType: z.string().max(100).optional().meta({ description: "Rules that listen to it, by name or by pattern" }),
+  eventType: z
+    .string()
+    .max(100)
+    .optional()
+    .meta({ description: "Rules that listen to it, by name or by pattern" }),
   tag: z.string().max(64).optional(),
   search: z.string().min(1).max(100).optional().meta({ description: "Part of the name or key" }),
 });
@@ -95,7 +101,11 @@ const EventTraceBody = z
 
 /** What the operations share. */
 const read = { tag: "Rules", access: { scope: "rules:read", roles: EVERY_ROLE }, project: "caller" } as const;
-const write = { tag: "Rules", access: { scope: "rules:manage", roles: DESIGNERS }, project: "caller" } as const;
+const write = {
+  tag: "Rules",
+  access: { scope: "rules:manage", roles: DESIGNERS },
+  project: "caller",
+} as const;
 
 export const ruleRoutes = [
   route({
@@ -134,7 +144,8 @@ export const ruleRoutes = [
     path: "/rules/simulate",
     id: "simulateRules",
     summary: "Show what an event would do",
-    description: "Writes nothing. Every condition of every rule that listens to the event is shown with what it saw.",
+    description:
+      "Writes nothing. Every condition of every rule that listens to the event is shown with what it saw.",
     body: Simulation,
     response: EventTraceBody,
     run: (app, { projectId, body }) => app.transact((work) => simulate(work, projectId, body)),
@@ -155,7 +166,8 @@ export const ruleRoutes = [
     path: "/rules/{ruleId}",
     id: "updateRule",
     summary: "Edit a rule's draft",
-    description: "Send the `draftVersion` that you have read; a stale one is 409 with the reason VERSION_CONFLICT.",
+    description:
+      "Send the `draftVersion` that you have read; a stale one is 409 with the reason VERSION_CONFLICT.",
     params: RuleParams,
     body: RulePatch,
     response: RuleBody,

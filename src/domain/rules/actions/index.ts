@@ -14,14 +14,18 @@ export const ACTION_TYPES: readonly string[] = KINDS.map(({ type }) => type);
 export const ActionSchema = z.discriminatedUnion(
   "type",
   KINDS.map(({ schema }) => schema) as unknown as [(typeof KINDS)[number]["schema"]],
-  { error: (issue) => (issue.code === "invalid_union" ? `must be one of ${ACTION_TYPES.join(", ")}` : undefined) },
+  {
+    error: (issue) =>
+      issue.code === "invalid_union" ? `must be one of ${ACTION_TYPES.join(", ")}` : undefined,
+  },
 ) as unknown as z.ZodType<Action>;
 
 const BY_TYPE = new Map<string, ActionKind<z.ZodObject>>(
   KINDS.map((kind) => [kind.type, kind as unknown as ActionKind<z.ZodObject>]),
 );
 
-export const compileAction = (action: Action, firing: Firing): Act => BY_TYPE.get(action.type)!.compile(action, firing);
+export const compileAction = (action: Action, firing: Firing): Act =>
+  BY_TYPE.get(action.type)!.compile(action, firing);
 
 /** Whether the action may throw RuleFailure. */
 export const canFail = (action: Action): boolean => BY_TYPE.get(action.type)!.canFail;

@@ -4,7 +4,10 @@ import { compileExpression, Expression } from "../expressions.ts";
 import { Key } from "../syntax.ts";
 import { actionFields, actionKind } from "./action.ts";
 
-/** Submits a score to a leaderboard that takes them. A board that is not active now is left alone, with a warning. */
+/**
+ * Submits a score to a leaderboard that takes them. A board that is not active now is left alone, with a
+ * warning.
+ */
 export const submitScore = actionKind({
   type: "submit_score",
   schema: z.strictObject({

@@ -22,4 +22,5 @@ const BY_TYPE = new Map<string, ConditionKind<z.ZodObject>>(
 
 export const kindOf = (type: string): ConditionKind<z.ZodObject> | undefined => BY_TYPE.get(type);
 
-export const compileCondition = (condition: Condition): Test => BY_TYPE.get(condition.type)!.compile(condition);
+export const compileCondition = (condition: Condition): Test =>
+  BY_TYPE.get(condition.type)!.compile(condition);

@@ -9,7 +9,8 @@ import { conditionKind } from "./condition.ts";
 const ATTRIBUTES = "attributes.";
 
 const isField = (field: string): boolean =>
-  Object.hasOwn(PLAYER_FIELDS, field) || (field.startsWith(ATTRIBUTES) && isPath(field.slice(ATTRIBUTES.length)));
+  Object.hasOwn(PLAYER_FIELDS, field) ||
+  (field.startsWith(ATTRIBUTES) && isPath(field.slice(ATTRIBUTES.length)));
 
 const readerOf = (field: string): ((player: PlayerState) => unknown) => {
   if (!field.startsWith(ATTRIBUTES)) return PLAYER_FIELDS[field as PlayerField];

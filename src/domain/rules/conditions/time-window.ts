@@ -17,7 +17,9 @@ const schema = z
     between: z
       .strictObject({
         from: z.string().regex(TIME, "must be a time HH:MM"),
-        to: z.string().refine((text) => TIME.test(text) || text === MIDNIGHT_END, "must be a time HH:MM or 24:00"),
+        to: z
+          .string()
+          .refine((text) => TIME.test(text) || text === MIDNIGHT_END, "must be a time HH:MM or 24:00"),
       })
       .refine(({ from, to }) => from !== to, "from and to must differ; 00:00 to 24:00 is the whole day")
       .optional(),
@@ -85,7 +87,12 @@ export const timeWindow = conditionKind({
     const time = `${two(Math.floor(minute / 60))}:${two(minute % 60)}`;
     return {
       expected: { daysOfWeek, daysOfMonth, between: times, dates },
-      actual: { date: `${year}-${two(month)}-${two(day)}`, time, dayOfWeek: weekday, zone: zoneOf(condition.timezone, turn) },
+      actual: {
+        date: `${year}-${two(month)}-${two(day)}`,
+        time,
+        dayOfWeek: weekday,
+        zone: zoneOf(condition.timezone, turn),
+      },
     };
   },
 });

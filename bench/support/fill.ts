@@ -1,0 +1,44 @@
+import type { Pool } from "./box.ts";
+import { PLAYERS } from "./sample.ts";
+
+/** Rows of one INSERT while filling: below the statement time-out. */
+const FILL_ROWS = 250_000;
+
+/** Every table that ingestion writes, empty again. */
+export const clearEvents = async (pool: Pool): Promise<void> => {
+  await pool.query("truncate tracked_events, event_dedupe, event_q, event_due, event_results");
+};
+
+/**
+ * Puts `rows` events of the past minutes into the tables, as if they had been accepted: ids in the order of time, random
+ * idempotency keys.
+ */
+export const fillEvents = async (pool: Pool, projectId: string, rows: number): Promise<void> => {
+  for (let from = 0; from < rows; from += FILL_ROWS) {
+    const to = Math.min(rows, from + FILL_ROWS);
+    await pool.query(
+      `with r as materialized (
+        select n, (lpad(to_hex((extract(epoch from now()) * 1000)::bigint - 60000 + n / 1000), 12, '0')
+            || '7000a' || substr(md5(n::text), 1, 15))::uuid as id,
+          md5('key' || n) as key
+        from generate_series($2::int, $3::int - 1) as n),
+      d as (
+        insert into event_dedupe (project_id, idempotency_key, event_id, payload_hash)
+        select $1::uuid, key, id, md5(n::text)::uuid from r)
+      insert into tracked_events
+        (project_id, id, external_user_id, event_type, properties, occurred_at, received_at, idempotency_key)
+      select $1::uuid, id, 'player-' || lpad((n % ${PLAYERS})::text, 6, '0'), 'level_completed',
+        jsonb_build_object('level', n % 40, 'points', n % 100, 'world', 'the-whispering-forest', 'difficulty', 'hard',
+          'durationSeconds', 84.25, 'deaths', n % 5, 'powerUps', '["shield", "boost"]'::jsonb),
+        now(), now(), key from r`,
+      [projectId, from, to],
+    );
+  }
+  await pool.query("vacuum analyze tracked_events");
+  await pool.query("vacuum analyze event_dedupe");
+};
+
+export const storedEvents = async (pool: Pool, projectId: string): Promise<number> => {
+  const { rows } = await pool.query("select count(*) as n from tracked_events where project_id = $1", [projectId]);
+  return Number(rows[0]!["n"]);
+};

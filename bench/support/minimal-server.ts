@@ -1,0 +1,31 @@
+// The smallest durable event server: Express, a JSON body, one INSERT a request into the events table. No credentials, no
+// checks, no dedupe, no queue.
+import type { AddressInfo } from "node:net";
+import express from "express";
+import { newId } from "../../src/domain/ids.ts";
+import { openPostgres } from "../../src/platform/database.ts";
+import { poolOf } from "./box.ts";
+
+type Event = Record<string, unknown>;
+const [projectId] = process.argv.slice(2);
+const CONNECTIONS = 8;
+const database = await openPostgres(process.env["DATABASE_URL"]!, CONNECTIONS);
+const pool = await poolOf(database);
+
+const INSERT = `
+  insert into tracked_events
+    (project_id, id, external_user_id, event_type, properties, occurred_at, received_at, idempotency_key)
+  select '${projectId}', id, "externalUserId", "eventType", properties, timestamp, now(), "idempotencyKey"
+  from json_to_recordset($1::json) as r(
+    id uuid, "externalUserId" text, "eventType" text, properties jsonb, timestamp timestamptz, "idempotencyKey" text)`;
+
+const app = express();
+app.use(express.json({ limit: "5mb" }));
+app.post("/events", async (request, response) => {
+  const body = request.body as Event & { events?: Event[] };
+  const events = (body.events ?? [body]).map((event) => ({ ...event, id: newId() }));
+  await pool.query(INSERT, [JSON.stringify(events)]);
+  response.json({ accepted: events.length, results: events.map(({ id }) => ({ eventId: id })) });
+});
+const server = app.listen(0, "127.0.0.1", () => process.send?.((server.address() as AddressInfo).port));
+process.on("SIGTERM", () => process.exit(0));

@@ -1,0 +1,35 @@
+import { sql } from "kysely";
+import { fnv1a } from "./ids.ts";
+import type { Work } from "./work.ts";
+
+/**
+ * First key of the advisory locks that keep evaluation and changes of definitions apart; the second is the
+ * project.
+ */
+const LOCK_SPACE = 79;
+
+const keyOf = (projectId: string): number => fnv1a(projectId) | 0;
+
+/**
+ * Keeps the definitions of projects as they are until commit. What evaluates takes it first, and reads the
+ * config version in a later statement: a statement sees what was committed before it began, not before its
+ * lock was granted. A row lock would do the same, but share locks on a row pass a waiting writer, who then
+ * waits for a gap that never comes; advisory locks are granted in turn.
+ */
+export const shareConfig = async ({ db }: Work, projectIds: readonly string[]): Promise<void> => {
+  // All in one order, so that two batches and two changes cannot wait for one another in a ring.
+  const keys = [...new Set(projectIds)].toSorted().map(keyOf);
+  await sql`
+    select pg_advisory_xact_lock_shared(${LOCK_SPACE}::int, k)
+    from unnest(${`{${keys.join(",")}}`}::int[]) as u(k)`.execute(db);
+};
+
+/**
+ * Bumps a project's config version, alone: this waits for every batch that evaluates with the definitions of
+ * before, and batches that come later wait for this commit and see the new ones. What is read after this call
+ * therefore has everything of the former and nothing of the latter.
+ */
+export const changeConfig = async ({ db }: Work, projectId: string): Promise<void> => {
+  await sql`select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${keyOf(projectId)}::int)`.execute(db);
+  await sql`update projects set config_version = config_version + 1 where id = ${projectId}`.execute(db);
+};

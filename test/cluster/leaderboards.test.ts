@@ -1,0 +1,129 @@
+import assert from "node:assert/strict";
+import { setTimeout as delay } from "node:timers/promises";
+import { sql } from "kysely";
+import { shareConfig } from "../../src/domain/config-lock.ts";
+import type { Leaderboard } from "../../src/domain/leaderboards/leaderboard.ts";
+import { pauseLeaderboard, resumeLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
+import { type Database, openPostgres } from "../../src/platform/database.ts";
+import { startServices } from "../support/cluster.ts";
+import { type Domain, openDomain } from "../support/leaderboards.ts";
+
+const USERS = 40;
+
+describe("leaderboards made while players change", () => {
+  let database: Database;
+  let domain: Domain;
+  let remove: () => Promise<void>;
+
+  before(async () => {
+    const services = await startServices("");
+    remove = services.remove;
+    database = await openPostgres(services.databaseUrl, 12);
+    await database.migrateUp();
+    domain = openDomain(database);
+  });
+  after(async () => {
+    await database.close();
+    await remove();
+  });
+
+  const xpOf = (projectId: string) =>
+    domain.transact(async ({ db }) => {
+      const found = await sql<{ external_user_id: string; xp: string }>`
+        select external_user_id, xp from players where project_id = ${projectId} and xp > 0
+        order by xp desc, external_user_id`.execute(db);
+      return found.rows.map((row) => [row.external_user_id, Number(row.xp)]);
+    });
+  const scores = async (board: Leaderboard) =>
+    (await domain.entries(board))
+      .map(([user, score]) => [user, 0 - score] as const)
+      .toSorted(([a, x], [b, y]) => y - x || (a < b ? -1 : 1));
+
+  it("hold every player's last XP: no change is missed, whoever commits first", async function () {
+    this.timeout(60_000);
+    const projectId = await domain.addProject();
+    const load = { isOver: false };
+    const grants = Array.from({ length: 4 }, async (_, w) => {
+      const players: string[] = [];
+      for (let i = 0; !load.isOver; i++) {
+        if (i % 3 === 0) players.push(await domain.addPlayer(projectId, `user-${w}-${i}`));
+        await domain.grant(projectId, players[(i * 7) % players.length]!, 1 + (i % 5));
+      }
+    });
+    const boards: Leaderboard[] = [];
+    for (let i = 0; i < 8; i++) {
+      const board = await domain.addBoard(projectId, {
+        key: `xp-${i}`,
+        name: "XP",
+        metric: { source: "XP" },
+      });
+      if (i % 2 > 0) {
+        boards.push(board);
+        continue;
+      }
+      await domain.transact((work) => pauseLeaderboard(work, projectId, board.id));
+      const resumed = await domain.transact((work) => resumeLeaderboard(work, projectId, board.id));
+      boards.push(resumed.leaderboard);
+    }
+    load.isOver = true;
+    await Promise.all(grants);
+    const expected = await xpOf(projectId);
+    assert.ok(expected.length > 20, `only ${expected.length} players came meanwhile`);
+    for (const board of boards) assert.deepEqual(await scores(board), expected, board.key);
+  });
+
+  it("count every event once, whether a backfill or the worker sees it", async function () {
+    this.timeout(60_000);
+    const projectId = await domain.addProject();
+    const load = { tracked: 0, total: 3_000 };
+    const ingest = (async () => {
+      while (load.tracked < load.total) {
+        const events = Array.from({ length: 50 }, (_, i) => ({ user: `user-${(load.tracked + i) % USERS}` }));
+        await domain.track(projectId, events);
+        load.tracked += events.length;
+      }
+    })();
+    const work = async (): Promise<void> => {
+      while (load.tracked < load.total) await domain.process();
+    };
+    const workers = [work(), work(), work()];
+    const boards: Leaderboard[] = [];
+    const metric = { source: "EVENT", event: { eventTypes: ["goal"] }, aggregate: "count" };
+    for (let i = 0; load.tracked < load.total && i < 90; i++) {
+      boards.push(
+        await domain.addBoard(projectId, { key: `goals-${i}`, name: "Goals", metric, backfill: true }),
+      );
+    }
+    await Promise.all([ingest, ...workers]);
+    await domain.process();
+    assert.ok(boards.length > 3, `only ${boards.length} boards were made meanwhile`);
+    for (const board of boards) {
+      const sum = (await domain.entries(board)).reduce((all, [, score]) => all - score, 0);
+      assert.equal(sum, load.total, board.key);
+    }
+  });
+
+  it("wait for the batches in hand, not for a gap between batches that never comes", async function () {
+    this.timeout(60_000);
+    const projectId = await domain.addProject();
+    const load = { isOver: false };
+    const holders = Array.from({ length: 4 }, async (_, i) => {
+      await delay(i * 20);
+      while (!load.isOver) {
+        await domain.transact(async (work) => {
+          await shareConfig(work, [projectId]);
+          await sql`select pg_sleep(0.08)`.execute(work.db);
+        });
+      }
+    });
+    await delay(200);
+    const timer = setTimeout(() => (load.isOver = true), 20_000);
+    const start = performance.now();
+    await domain.addBoard(projectId, { key: "xp", name: "XP", metric: { source: "XP" } });
+    const waitedMs = performance.now() - start;
+    clearTimeout(timer);
+    load.isOver = true;
+    await Promise.all(holders);
+    assert.ok(waitedMs < 5_000, `creation waited ${Math.round(waitedMs)} ms`);
+  });
+});

@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { DomainError } from "../../src/domain/errors.ts";
+import { readEntries, readEntry } from "../../src/domain/leaderboards/entries.ts";
+import { patchLeaderboard, pauseLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
+import { submitPlayerScore } from "../../src/domain/leaderboards/scores.ts";
+import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { type Domain, openDomain } from "../support/leaderboards.ts";
+
+const reason = (expected: string) => (error: unknown) =>
+  error instanceof DomainError && error.reason === expected;
+const code = (expected: string) => (error: unknown) =>
+  error instanceof DomainError && error.code === expected;
+
+const xp = { key: "xp", name: "XP", metric: { source: "XP" } };
+const custom = { key: "scores", name: "Scores", metric: { source: "CUSTOM" }, operator: "BEST" };
+
+describe("leaderboard entries", () => {
+  let database: Database;
+  let domain: Domain;
+  let projectId: string;
+
+  before(async () => {
+    database = await openEmbeddedDatabase("memory://");
+    await database.migrateUp();
+    domain = openDomain(database);
+  });
+  beforeEach(async () => {
+    projectId = await domain.addProject();
+  });
+  after(() => database.close());
+
+  const submit = (user: string, score: number, occurredAt?: Date) =>
+    submitPlayerScore(domain, projectId, "scores", { playerId: `ext:${user}`, score, occurredAt });
+  const read = (query: Parameters<typeof readEntries>[3] = {}) =>
+    readEntries(domain, projectId, "scores", query);
+  const names = async (query: Parameters<typeof readEntries>[3]) =>
+    (await read(query)).data.map(({ externalUserId, rank }) => `${rank} ${externalUserId}`);
+
+  const withScores = async (definition: object, count: number): Promise<void> => {
+    await domain.addBoard(projectId, { ...custom, ...definition });
+    for (let i = 0; i < count; i++) {
+      await domain.addPlayer(projectId, `user-${i}`);
+      await submit(`user-${i}`, 100 - Math.floor(i / 2), new Date(1_700_000_000_000 + i));
+    }
+  };
+
+  it("tell score, place and what it was before, at once", async () => {
+    await domain.addBoard(projectId, { ...custom, scoreDecimals: 1 });
+    await domain.addPlayer(projectId, "ann");
+    await domain.addPlayer(projectId, "bob");
+    const first = { accepted: true, improved: true, score: 1.5, rank: 1, previousRank: null };
+    assert.deepEqual(await submit("ann", 1.49), first);
+    assert.deepEqual(await submit("bob", 2), { ...first, score: 2 });
+    assert.deepEqual(await submit("ann", 1), { ...first, improved: false, rank: 2, previousRank: 2 });
+    assert.deepEqual(await submit("ann", 3), { ...first, score: 3, previousRank: 2 });
+    // The relay brings the same entries again, some of them old by now.
+    await domain.relay();
+    assert.deepEqual(await names({}), ["1 ann", "2 bob"]);
+  });
+
+  it("come in pages, around a player, and with the reader's own line", async () => {
+    await withScores({ ties: "SHARED" }, 8);
+    assert.deepEqual(await names({ page: 2, limit: 3 }), ["3 user-3", "5 user-4", "5 user-5"]);
+    assert.deepEqual(await names({ around: "ext:user-4", limit: 3 }), ["3 user-3", "5 user-4", "5 user-5"]);
+    assert.deepEqual(await names({ around: "ext:user-0", limit: 3 }), ["1 user-0", "1 user-1", "3 user-2"]);
+    const view = await read({ limit: 2, playerId: "ext:user-1" });
+    assert.deepEqual(view.pagination, { page: 1, limit: 2, total: 8, totalPages: 4 });
+    assert.deepEqual(
+      [view.leaderboardKey, view.board, view.period.key, view.period.status],
+      ["scores", "", "all-time", "OPEN"],
+    );
+    assert.deepEqual(view.me, view.data[1]);
+    assert.equal(view.me?.isMe, true);
+    assert.equal(view.data[0]?.isMe, undefined);
+    assert.equal(view.data[1]?.reachedAt, new Date(1_700_000_000_001).toISOString());
+  });
+
+  it("end at the display limit, but for the player's own surroundings", async () => {
+    await withScores({ displayLimit: 5 }, 8);
+    assert.deepEqual(await names({ page: 2, limit: 3 }), ["4 user-3", "5 user-4"]);
+    assert.deepEqual(await names({ page: 3, limit: 3 }), []);
+    assert.deepEqual((await read({})).pagination, { page: 1, limit: 20, total: 5, totalPages: 1 });
+    assert.deepEqual(await names({ around: "ext:user-7", limit: 2 }), ["7 user-6", "8 user-7"]);
+  });
+
+  it("answer 404 for a player without an entry or without existence", async () => {
+    await withScores({}, 1);
+    await domain.addPlayer(projectId, "new");
+    assert.equal((await read({ playerId: "ext:new" })).me, null);
+    await assert.rejects(read({ around: "ext:new" }), code("NOT_FOUND"));
+    await assert.rejects(read({ playerId: "ext:nobody" }), code("NOT_FOUND"));
+    await assert.rejects(readEntry(domain, projectId, "scores", "ext:new"), code("NOT_FOUND"));
+  });
+
+  it("do not show banned players", async () => {
+    await withScores({}, 3);
+    await domain.transact(({ db }) =>
+      sql`update players set status = 'BANNED' where project_id = ${projectId}
+        and external_user_id = 'user-0'`.execute(db),
+    );
+    assert.deepEqual(await names({}), ["2 user-1", "3 user-2"]);
+    await assert.rejects(submit("user-0", 500), reason("PLAYER_INACTIVE"));
+  });
+
+  it("are not taken by boards that are fed by events, paused, or for scores out of range", async () => {
+    await domain.addPlayer(projectId, "ann");
+    await domain.addBoard(projectId, { ...custom, scoreDecimals: 6 });
+    await domain.addBoard(projectId, xp);
+    const to = (key: string, score: number, occurredAt?: Date) =>
+      submitPlayerScore(domain, projectId, key, { playerId: "ext:ann", score, occurredAt });
+    await assert.rejects(to("xp", 1), reason("LEADERBOARD_DERIVED"));
+    await assert.rejects(to("scores", 1e10), code("VALIDATION_ERROR"));
+    await assert.rejects(to("scores", 1, new Date(Date.now() + 2 * 86_400_000)), code("VALIDATION_ERROR"));
+    await domain.transact((work) => pauseLeaderboard(work, projectId, "scores"));
+    await assert.rejects(to("scores", 1), reason("LEADERBOARD_CLOSED"));
+  });
+
+  it("follow a change of ties", async () => {
+    await withScores({}, 5);
+    assert.deepEqual(await names({ page: 2, limit: 3 }), ["4 user-3", "5 user-4"]);
+    await domain.transact((work) => patchLeaderboard(work, projectId, "scores", { ties: "DENSE" }));
+    assert.deepEqual(await names({ page: 2, limit: 3 }), ["2 user-3", "3 user-4"]);
+  });
+
+  it("are read page by page when an index is built, none missing", async () => {
+    const board = await domain.addBoard(projectId, custom);
+    await domain.transact(({ db }) =>
+      sql`insert into leaderboard_entries
+        (project_id, period_id, player_id, rank_score, rank_tie, latest_us, updated_at)
+        select ${projectId}, ${board.periodId}, gen_random_uuid(), i, 0, 0, now()
+        from generate_series(1, 2500) as s(i)`.execute(db),
+    );
+    const period = { projectId, periodId: board.periodId, ties: "DENSE" as const };
+    assert.equal((await domain.ranks.page(period, 2_499, 5)).standings[0]?.rank, 2_500);
+  });
+});

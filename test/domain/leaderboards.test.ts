@@ -1,0 +1,265 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { DomainError } from "../../src/domain/errors.ts";
+import { readEntry } from "../../src/domain/leaderboards/entries.ts";
+import {
+  archiveLeaderboard,
+  getLeaderboard,
+  LEADERBOARDS_MAX,
+  listLeaderboards,
+  loadBoards,
+  patchLeaderboard,
+  pauseLeaderboard,
+  resumeLeaderboard,
+} from "../../src/domain/leaderboards/leaderboards.ts";
+import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { type Domain, openDomain } from "../support/leaderboards.ts";
+
+const reason = (expected: string) => (error: unknown) =>
+  error instanceof DomainError && error.reason === expected;
+const code = (expected: string) => (error: unknown) =>
+  error instanceof DomainError && error.code === expected;
+
+const xp = { key: "xp", name: "XP", metric: { source: "XP" } };
+const custom = { key: "scores", name: "Scores", metric: { source: "CUSTOM" }, operator: "BEST" };
+const goals = (part: object = {}) => ({
+  key: "goals",
+  name: "Goals",
+  metric: { source: "EVENT", event: { eventTypes: ["goal"] }, aggregate: "count", ...part },
+});
+
+describe("leaderboards", () => {
+  let database: Database;
+  let domain: Domain;
+  let projectId: string;
+
+  before(async () => {
+    database = await openEmbeddedDatabase("memory://");
+    await database.migrateUp();
+    domain = openDomain(database);
+  });
+  beforeEach(async () => {
+    projectId = await domain.addProject();
+  });
+  after(() => database.close());
+
+  const configVersion = () =>
+    domain.transact(async ({ db }) => {
+      const found = await sql<{ v: string | number }>`
+        select config_version as v from projects where id = ${projectId}`.execute(db);
+      return Number(found.rows[0]!.v);
+    });
+
+  describe("creation", () => {
+    it("fills an XP board from players, at the time of the grant that made the score", async () => {
+      const [ann, , cid] = [
+        await domain.addPlayer(projectId, "ann"),
+        await domain.addPlayer(projectId, "without-xp"),
+        await domain.addPlayer(projectId, "cid"),
+      ];
+      const start = Date.now();
+      await domain.grant(projectId, ann, 50);
+      await domain.grant(projectId, cid, 20);
+      await domain.grant(projectId, cid, 70);
+      const board = await domain.addBoard(projectId, xp);
+      const entries = await domain.entries(board);
+      assert.deepEqual(
+        entries.map(([user, score]) => [user, score]),
+        [
+          ["cid", -90],
+          ["ann", -50],
+        ],
+      );
+      for (const [, , tie] of entries) assert.ok(tie >= start * 1_000 && tie <= Date.now() * 1_000);
+      const negated = await domain.addBoard(projectId, { ...xp, key: "latest", ties: "LATEST", sort: "ASC" });
+      const mirrored = entries.map(([user, score, tie]) => [user, -score, -tie]).toReversed();
+      assert.deepEqual(await domain.entries(negated), mirrored);
+    });
+
+    it("fills an XP board with the time of the event behind a score, not of its processing", async () => {
+      const ann = await domain.addPlayer(projectId, "ann");
+      const at = new Date("1966-07-30T17:17:00Z");
+      const [eventId] = await domain.track(projectId, [{ user: "ann", at }]);
+      await domain.grant(projectId, ann, 5);
+      await domain.grant(projectId, ann, 30, eventId);
+      const board = await domain.addBoard(projectId, xp);
+      assert.deepEqual(await domain.entries(board), [["ann", -35, at.getTime() * 1_000]]);
+    });
+
+    it("starts an EVENT board empty, and counts from then on", async () => {
+      await domain.track(projectId, [{ user: "ann" }]);
+      await domain.process();
+      const board = await domain.addBoard(projectId, goals());
+      assert.deepEqual(await domain.entries(board), []);
+      await domain.track(projectId, [{ user: "ann" }, { user: "bob" }, { user: "ann" }]);
+      await domain.process();
+      assert.deepEqual(
+        (await domain.entries(board)).map(([user, score]) => [user, score]),
+        [
+          ["ann", -2],
+          ["bob", -1],
+        ],
+      );
+    });
+
+    it("backfills what counting live would have given, and leaves waiting events for later", async () => {
+      const definitions = [
+        goals({ event: { eventTypes: ["goal", "own.*"], filter: { path: "cup", op: "eq", value: "men" } } }),
+        goals({ aggregate: "sum", property: "n" }),
+        goals({ aggregate: "max", property: "n" }),
+        goals({ aggregate: "min", property: "n" }),
+        goals({ aggregate: "latest", property: "n" }),
+      ].map((definition, i) => ({ ...definition, key: `board-${i}`, sort: i % 2 === 0 ? "DESC" : "ASC" }));
+      const live = [];
+      for (const definition of definitions) live.push(await domain.addBoard(projectId, definition));
+      const events = Array.from({ length: 120 }, (_, i) => ({
+        user: `user-${(i * 7) % 10}`,
+        type: ["goal", "own.goal", "card"][i % 3]!,
+        at: new Date(1_600_000_000_000 + ((i * 37) % 50) * 60_000),
+        properties: { cup: i % 4 === 0 ? "women" : "men", n: i % 5 === 0 ? "none" : ((i * 13) % 21) - 10 },
+      }));
+      await domain.track(projectId, events.slice(0, 80));
+      await domain.process();
+      await domain.track(projectId, events.slice(80));
+      const filled = [];
+      for (const definition of definitions) {
+        filled.push(
+          await domain.addBoard(projectId, { ...definition, key: `${definition.key}-b`, backfill: true }),
+        );
+      }
+      await domain.process();
+      for (const [i, board] of live.entries()) {
+        const expected = await domain.entries(board);
+        assert.ok(expected.length >= 5);
+        assert.deepEqual(await domain.entries(filled[i]!), expected, definitions[i]!.metric.aggregate);
+      }
+    });
+
+    it("does not backfill events that failed or were rejected", async () => {
+      const player = await domain.addPlayer(projectId, "ann");
+      await domain.transact(({ db }) =>
+        sql`update players set status = 'BANNED' where project_id = ${projectId} and id = ${player}`.execute(
+          db,
+        ),
+      );
+      await domain.track(projectId, [{ user: "ann" }, { user: "bob" }]);
+      await domain.process();
+      const board = await domain.addBoard(projectId, { ...goals(), backfill: true });
+      assert.deepEqual(
+        (await domain.entries(board)).map(([user]) => user),
+        ["bob"],
+      );
+    });
+
+    it("refuses a taken key and more boards than the limit, and counts archived ones apart", async () => {
+      await domain.addBoard(projectId, custom);
+      await assert.rejects(domain.addBoard(projectId, custom), reason("KEY_TAKEN"));
+      for (let i = 1; i < LEADERBOARDS_MAX; i++)
+        await domain.addBoard(projectId, { ...custom, key: `scores-${i}` });
+      await assert.rejects(
+        domain.addBoard(projectId, { ...custom, key: "more" }),
+        reason("LEADERBOARD_LIMIT"),
+      );
+      await domain.transact((work) => archiveLeaderboard(work, projectId, "scores-1"));
+      await domain.addBoard(projectId, { ...custom, key: "more" });
+      await assert.rejects(domain.addBoard(projectId, { ...custom, key: "scores-1" }), reason("KEY_TAKEN"));
+    });
+  });
+
+  describe("changes", () => {
+    it("bump the config version each", async () => {
+      const versions = [await configVersion()];
+      const note = async (run: Promise<unknown>) => {
+        await run;
+        versions.push(await configVersion());
+      };
+      const { id } = await domain.addBoard(projectId, custom);
+      versions.push(await configVersion());
+      await note(domain.transact((work) => patchLeaderboard(work, projectId, id, { name: "Other" })));
+      await note(domain.transact((work) => pauseLeaderboard(work, projectId, id)));
+      await note(domain.transact((work) => resumeLeaderboard(work, projectId, id)));
+      await note(domain.transact((work) => archiveLeaderboard(work, projectId, id)));
+      assert.deepEqual(
+        versions,
+        versions.toSorted((a, b) => a - b),
+      );
+      assert.equal(new Set(versions).size, 6);
+    });
+
+    it("keep what is not named, clear with null, and refuse a stale version", async () => {
+      const { id } = await domain.addBoard(projectId, { ...custom, description: "one", displayLimit: 5 });
+      const patch = (body: Parameters<typeof patchLeaderboard>[3]) =>
+        domain.transact((work) => patchLeaderboard(work, projectId, id, body));
+      assert.equal((await patch({ name: "Two", version: 1 })).definition.description, "one");
+      const { definition, version } = await patch({ description: null, displayLimit: 7, ties: "DENSE" });
+      assert.deepEqual(
+        [definition.description, definition.displayLimit, definition.ties, version],
+        [undefined, 7, "DENSE", 3],
+      );
+      await assert.rejects(patch({ name: "Three", version: 1 }), reason("VERSION_CONFLICT"));
+      await assert.rejects(patch({ ties: "LATEST" }), reason("TIES_FIXED"));
+    });
+
+    it("are refused on an archived board, which is listed only when asked for", async () => {
+      await domain.addBoard(projectId, custom);
+      await domain.addBoard(projectId, xp);
+      await domain.transact((work) => archiveLeaderboard(work, projectId, "scores"));
+      await assert.rejects(
+        domain.transact((work) => resumeLeaderboard(work, projectId, "scores")),
+        reason("LEADERBOARD_ARCHIVED"),
+      );
+      const list = (status?: "ARCHIVED") =>
+        domain.transact(async (work) => {
+          const { leaderboards, total } = await listLeaderboards(work, projectId, {
+            page: 1,
+            limit: 9,
+            status,
+          });
+          assert.equal(total, leaderboards.length);
+          return leaderboards.map(({ key }) => key);
+        });
+      assert.deepEqual(await list(), ["xp"]);
+      assert.deepEqual(await list("ARCHIVED"), ["scores"]);
+      assert.deepEqual(
+        (await domain.transact((work) => loadBoards(work, projectId))).map(({ key }) => key),
+        ["xp"],
+      );
+    });
+
+    it("find a board by UUID or key in its own project only", async () => {
+      const { id } = await domain.addBoard(projectId, custom);
+      const other = await domain.addProject();
+      const get = (project: string, ref: string) =>
+        domain.transact((work) => getLeaderboard(work, project, ref));
+      assert.equal((await get(projectId, id)).id, id);
+      assert.equal((await get(projectId, "scores")).id, id);
+      for (const ref of [id, "scores"]) await assert.rejects(get(other, ref), code("NOT_FOUND"));
+    });
+
+    it("stop the scores of a paused board; an XP board catches up when it resumes", async () => {
+      const ann = await domain.addPlayer(projectId, "ann");
+      const [board, events] = [
+        await domain.addBoard(projectId, xp),
+        await domain.addBoard(projectId, goals()),
+      ];
+      await domain.grant(projectId, ann, 10);
+      assert.equal((await readEntry(domain, projectId, "xp", ann)).score, 10);
+      for (const key of ["xp", "goals"])
+        await domain.transact((work) => pauseLeaderboard(work, projectId, key));
+      await domain.grant(projectId, ann, 5);
+      await domain.track(projectId, [{ user: "ann" }]);
+      await domain.process();
+      await domain.relay();
+      assert.equal((await readEntry(domain, projectId, "xp", ann)).score, 10);
+      const resumed = await domain.transact((work) => resumeLeaderboard(work, projectId, "xp"));
+      assert.equal(resumed.closedPeriodId, board.periodId);
+      await domain.transact((work) => resumeLeaderboard(work, projectId, "goals"));
+      assert.equal((await readEntry(domain, projectId, "xp", ann)).score, 15);
+      assert.deepEqual(await domain.entries(board), []);
+      assert.deepEqual(await domain.entries(events), []);
+      await domain.grant(projectId, ann, 1);
+      await domain.relay();
+      assert.equal((await readEntry(domain, projectId, "xp", ann)).score, 16);
+    });
+  });
+});

@@ -1,0 +1,296 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import type { Json } from "../../src/domain/events.ts";
+import type { Board } from "../../src/domain/leaderboards/scoring.ts";
+import { compileRules } from "../../src/domain/rules/compile.ts";
+import { considerRule, runRules } from "../../src/domain/rules/run.ts";
+import { traceRules } from "../../src/domain/rules/trace.ts";
+import {
+  aPlayer,
+  aRule,
+  aTurn,
+  grantedXp,
+  type RecordedTurn,
+  ruleSetOf,
+  type TurnOptions,
+} from "../support/rules.ts";
+
+const run = (options: TurnOptions, ...documents: Json[]): RecordedTurn => {
+  const turn = aTurn(options);
+  runRules(ruleSetOf(...documents), turn);
+  return turn;
+};
+const addTag = (tag: string) => ({ type: "update_player", addTags: [tag] });
+const when = (path: string, op: string, value: unknown) => ({
+  all: [{ type: "event_property", path, op, value }],
+});
+const aBoard = (key: string): Board => ({
+  id: key,
+  key,
+  periodId: `period-${key}`,
+  status: "ACTIVE",
+  ties: "EARLIEST",
+  sort: "DESC",
+  operator: "SUM",
+  scoreDecimals: 0,
+  metric: { source: "CUSTOM" },
+});
+
+describe("rules at work", () => {
+  it("run by priority, then age, each seeing what those before it did", () => {
+    const ifTag = (tag: string) => ({
+      all: [{ type: "player_property", field: "tags", op: "contains", value: tag }],
+    });
+    const turn = run(
+      {},
+      { priority: 1, conditions: ifTag("b"), actions: [addTag("c")] },
+      { priority: 5, actions: [addTag("a")] },
+      { priority: 5, conditions: ifTag("a"), actions: [addTag("b")] },
+      { priority: 9, conditions: ifTag("a"), actions: [addTag("too-early")] },
+    );
+    assert.deepEqual(turn.player.tags, ["a", "b", "c"]);
+  });
+
+  it("listen to exact types, prefixes, and * for custom events only", () => {
+    const listen = (...eventTypes: string[]) => ({
+      triggers: [{ kind: "EVENT", eventTypes }],
+      actions: [addTag(eventTypes[0]!.replace(/\W/g, "-").replace(/^-/, "any"))],
+    });
+    const set = ruleSetOf(
+      listen("order.paid"),
+      listen("order.*", "order.paid"),
+      listen("*"),
+      listen("or.*"),
+      listen("order.paid.*"),
+      listen("player.*"),
+    );
+    const heard = (type: string): number[] => set.listeners(type).map(({ order }) => order);
+    assert.deepEqual(heard("order.paid"), [0, 1, 2]);
+    assert.deepEqual(heard("order.paid.late"), [1, 2, 4]);
+    assert.deepEqual(heard("order"), [2]);
+    assert.deepEqual(heard("orders.x"), [2]);
+    assert.deepEqual(heard("player.level_up"), [5], "an event of the service itself");
+    assert.deepEqual(heard("system.schedule"), []);
+  });
+
+  it("remember the rules of a bounded number of event types, and stay right beyond it", () => {
+    const set = ruleSetOf({ triggers: [{ kind: "EVENT", eventTypes: ["t.*"] }] });
+    for (let i = 0; i < 5_000; i++) assert.equal(set.listeners(`t.${i}`).length, 1);
+    assert.equal(set.listeners("t.0").length, 1);
+  });
+
+  it("fire the same with and without the index of equal properties", () => {
+    const value = fc.constantFrom<unknown>("a", "b", 1, true, null);
+    const node = fc.oneof(
+      fc
+        .tuple(fc.constantFrom("p", "q.r"), value)
+        .map(([path, literal]) => ({ type: "event_property", path, op: "eq", value: literal })),
+      fc
+        .tuple(fc.constantFrom("p", "q.r"), fc.array(value, { minLength: 1, maxLength: 3 }))
+        .map(([path, list]) => ({ type: "event_property", path, op: "in", value: list })),
+      fc.constant({ type: "event_property", path: "p", op: "neq", value: "a" }),
+      fc.constant({ type: "event_property", path: "p", op: "eq", value: { $ref: "event.properties.q.r" } }),
+    );
+    const document = fc
+      .tuple(fc.array(node, { maxLength: 3 }), fc.constantFrom("all", "any"), fc.integer({ min: 0, max: 2 }))
+      .map(([nodes, word, priority]) => ({
+        priority,
+        conditions: nodes.length === 0 ? { all: [] } : { [word]: nodes },
+      }));
+    const properties = fc.record(
+      { p: fc.oneof(value, fc.constant([1])), q: fc.record({ r: value }, { requiredKeys: [] }) },
+      { requiredKeys: [] },
+    );
+    fc.assert(
+      fc.property(fc.array(document, { maxLength: 12 }), properties, (documents, props) => {
+        const set = compileRules(documents.map((each) => aRule(each)));
+        const event = aTurn({ properties: props }).event;
+        const matching = (rules: ReturnType<typeof set.candidates>): string[] =>
+          rules.filter((rule) => considerRule(rule, aTurn({ properties: props })).fired).map(({ id }) => id);
+        assert.deepEqual(matching(set.candidates(event)), matching(set.listeners(event.type)));
+        const turn = aTurn({ properties: props });
+        runRules(set, turn);
+        const traced = traceRules(set, aTurn({ properties: props })).filter(({ fired }) => fired);
+        assert.equal(grantedXp(turn), traced.length);
+        for (const { conditions, fired } of traced) assert.equal(conditions.pass, fired);
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  it("stop the rest of their group, or everything when they have none", () => {
+    const turn = run(
+      {},
+      { priority: 4, actions: [addTag("a")], exclusiveGroup: "g", stopOnMatch: true },
+      { priority: 3, actions: [addTag("b")], exclusiveGroup: "g" },
+      { priority: 2, actions: [addTag("c")], stopOnMatch: true },
+      { priority: 1, actions: [addTag("d")] },
+    );
+    assert.deepEqual(turn.player.tags, ["a", "c"]);
+  });
+
+  it("take the interval of their schedule half open, by the event's time", () => {
+    const at = Date.parse("2026-02-01T00:00:00Z");
+    const fires = (ms: number): boolean =>
+      grantedXp(
+        run(
+          { at: ms },
+          { schedule: { activeFrom: "2026-02-01T00:00:00Z", activeUntil: "2026-02-01T00:00:01Z" } },
+        ),
+      ) > 0;
+    assert.deepEqual([at - 1, at, at + 999, at + 1_000].map(fires), [false, true, true, false]);
+  });
+
+  it("give players who are not active nothing", () => {
+    for (const status of ["SUSPENDED", "BANNED", "ERASED"] as const)
+      assert.equal(run({ player: aPlayer({ status }) }, {}).rows.length, 0);
+  });
+
+  it("have no effect at all when one action fails", () => {
+    const board = aBoard("top");
+    const entry = { rankScore: -5, rankTie: 1, latestUs: 1, version: 1 };
+    const player = aPlayer({
+      xp: 90,
+      tags: ["old"],
+      attributes: { keep: 1 },
+      entries: new Map([[board.periodId, entry]]),
+    });
+    const before = structuredClone(player);
+    const failing = {
+      limits: { perPlayer: [{ max: 1, window: "DAY" }] },
+      actions: [
+        { type: "grant_xp", amount: 500 },
+        { type: "submit_score", leaderboardKey: "top", score: 9 },
+        { type: "update_player", set: { fine: 1 }, addTags: ["new"] },
+        { type: "update_player", set: { big: { $ref: "event.properties.big" } } },
+      ],
+    };
+    const options = { player, boards: [board], properties: { big: "x".repeat(9_000) } };
+    const turn = run(options, failing);
+    assert.deepEqual(player, before);
+    assert.deepEqual([turn.rows, turn.emitted], [[], []]);
+    assert.equal(
+      grantedXp(run(options, failing, { actions: [{ type: "grant_xp", amount: 1 }] })),
+      1,
+      "others still run",
+    );
+    const small = run({ ...options, properties: { big: "x" } }, failing);
+    assert.deepEqual(
+      small.emitted.map(({ type }) => type),
+      ["player.xp_granted", "player.level_up", "player.updated", "player.updated"],
+    );
+    assert.deepEqual([player.xp, player.entries.get(board.periodId)?.rankScore], [591, -14]);
+  });
+
+  it("grant XP under a key of event, rule and action, and name themselves as the cause", () => {
+    const rule = aRule({
+      actions: [
+        { type: "grant_xp", amount: 2.9 },
+        { type: "grant_xp", amount: 2.1, rounding: "CEIL", id: "up" },
+      ],
+    });
+    const turn = aTurn();
+    runRules(compileRules([rule]), turn);
+    assert.deepEqual(
+      turn.rows.map(({ amount, key }) => [amount, key]),
+      [
+        [2, `evt:${turn.event.id}:r:${rule.id}:a1`],
+        [3, `evt:${turn.event.id}:r:${rule.id}:up`],
+      ],
+    );
+    const cause = {
+      kind: "RULE",
+      eventId: turn.event.id,
+      rootEventId: turn.event.id,
+      ruleId: rule.id,
+      ruleKey: rule.key,
+      ruleVersion: 1,
+      actionId: "a1",
+    };
+    assert.deepEqual(turn.rows[0]!.cause, cause);
+  });
+
+  it("never take XP away, and see the XP that they have just granted", () => {
+    const turn = run(
+      { properties: { score: -7 } },
+      {
+        actions: [
+          { type: "grant_xp", amount: { $ref: "event.properties.score" } },
+          { type: "grant_xp", amount: 40 },
+          { type: "update_player", set: { now: { $ref: "player.xp" } } },
+        ],
+      },
+    );
+    assert.deepEqual([turn.player.xp, turn.player.attributes], [40, { now: 40 }]);
+    assert.match(turn.warnings.join(), /negative/);
+  });
+
+  it("submit scores, and leave a board that is gone alone", () => {
+    const board = aBoard("top");
+    const score = { type: "submit_score", leaderboardKey: "top", score: { $ref: "event.properties.n" } };
+    const turn = run({ boards: [board], properties: { n: 12 } }, { actions: [score] });
+    assert.equal(turn.player.entries.get(board.periodId)?.rankScore, -12);
+    const gone = run({ properties: { n: 12 } }, { actions: [score] });
+    assert.match(gone.warnings.join(), /top is not active/);
+  });
+
+  it("set, count, unset and tag; a missing reference leaves the attribute alone", () => {
+    const player = aPlayer({ attributes: { runs: 4, old: 1, word: "x", deep: { n: 1 } }, tags: ["a"] });
+    const turn = run(
+      { player, properties: { city: "Oslo" } },
+      {
+        actions: [
+          {
+            type: "update_player",
+            set: {
+              city: { $ref: "event.properties.city" },
+              none: { $ref: "event.properties.none" },
+              list: [1, 2],
+            },
+            increment: { runs: 1, word: 2, "deep.n": { op: "mul", args: [2, 3] }, fresh: 1 },
+            unset: ["old"],
+            addTags: ["b"],
+            removeTags: ["a"],
+          },
+        ],
+      },
+    );
+    assert.deepEqual(player.attributes, {
+      runs: 5,
+      word: 2,
+      deep: { n: 7 },
+      city: "Oslo",
+      list: [1, 2],
+      fresh: 1,
+    });
+    assert.deepEqual(player.tags, ["b"]);
+    assert.equal(turn.warnings.length, 2);
+  });
+
+  it("trace a stopped, a limited and a failing rule with the reason", () => {
+    const set = ruleSetOf(
+      { key: "limited", priority: 5, limits: { perPlayer: [{ max: 1, window: "LIFETIME" }] } },
+      {
+        key: "failing",
+        priority: 4,
+        actions: [{ type: "update_player", set: { big: { $ref: "event.properties.big" } } }],
+      },
+      { key: "stopping", priority: 3, stopOnMatch: true, conditions: when("big", "exists", undefined) },
+      { key: "stopped", priority: 2 },
+    );
+    const player = aPlayer();
+    const trace = () => traceRules(set, aTurn({ player, properties: { big: "x".repeat(9_000) } }));
+    trace();
+    const [limited, failing, stopping, stopped] = trace();
+    assert.deepEqual(
+      [limited, failing, stopping, stopped].map((each) => each!.reason),
+      ["LIMIT_REACHED", "ACTION_FAILED", "MATCHED", "STOPPED"],
+    );
+    assert.equal(stopped!.stoppedBy, "stopping");
+    assert.match(failing!.detail!, /a1: attributes larger than 8 KiB/);
+    assert.deepEqual(
+      stopping!.effects.map(({ type }) => type),
+      ["player.xp_granted"],
+    );
+  });
+});

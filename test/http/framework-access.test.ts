@@ -1,0 +1,206 @@
+import assert from "node:assert/strict";
+import { generateKeyPairSync } from "node:crypto";
+import { sql } from "kysely";
+import { z } from "zod";
+import type { Access } from "../../src/domain/access.ts";
+import { createApiKeyHasher, newSecret, prefixOf } from "../../src/domain/api-keys/secret.ts";
+import { createTokens, type Tokens } from "../../src/domain/auth/tokens.ts";
+import type { Role } from "../../src/domain/caller.ts";
+import { newId } from "../../src/domain/ids.ts";
+import { createTransact, type Work } from "../../src/domain/work.ts";
+import { type ProjectSource, route } from "../../src/http/route.ts";
+import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { startTinyHttp, type TinyHttp } from "../support/tiny-http.ts";
+
+const operation = (id: string, access: Access, project: ProjectSource, path = `/${id}`) =>
+  route({
+    method: "post",
+    path,
+    id,
+    tag: "Test",
+    summary: "A test operation",
+    access,
+    project,
+    ...(project === "path" ? { params: z.object({ projectId: z.string() }) } : {}),
+    body: z.object({ must: z.string().optional() }),
+    response: z.unknown(),
+    run: async (_app, { caller, projectId }) => ({ caller, projectId }),
+  });
+
+const BOTH: Access = { scope: "config:read", roles: ["OWNER", "DESIGNER"] };
+const routes = [
+  operation("both", BOTH, "caller"),
+  operation("tenant", BOTH, "none"),
+  operation("inPath", BOTH, "path", "/projects/{projectId}/x"),
+  operation("usersOnly", { roles: ["OWNER"] }, "none"),
+  operation("keysOnly", { scope: "config:read" }, "caller"),
+];
+const clock = () => new Date();
+const hasher = createApiKeyHasher(["p".repeat(32)]);
+
+type Ids = { tenant: string; project: string; other: string; foreign: string };
+
+const addTenant = async ({ db, now }: Work, tenant: string, projects: readonly string[]): Promise<void> => {
+  const at = now.toISOString();
+  await sql`insert into tenants (id, name, approval_status, plan, created_at, updated_at)
+    values (${tenant}, 'Studio', 'APPROVED', 'ENTERPRISE', ${at}, ${at})`.execute(db);
+  for (const project of projects) {
+    await sql`insert into projects (id, tenant_id, name, created_at, updated_at)
+      values (${project}, ${tenant}, 'Game', ${at}, ${at})`.execute(db);
+  }
+};
+
+const addKey = async ({ db, now }: Work, project: string, scopes: string): Promise<string> => {
+  const secret = newSecret("live");
+  const at = now.toISOString();
+  await sql`insert into api_keys
+    (id, project_id, acts_on_project_id, name, prefix, secret_hash, scopes, status, created_at, updated_at)
+    values (${newId()}, ${project}, ${project}, 'Key', ${prefixOf(secret)}, ${hasher.hash(secret)},
+      ${scopes}::text[], 'ACTIVE', ${at}, ${at})`.execute(db);
+  return secret;
+};
+
+const addUser = async ({ db, now }: Work, tokens: Tokens, tenant: string, role: Role): Promise<string> => {
+  const [id, at] = [newId(), now.toISOString()];
+  await sql`insert into users (id, tenant_id, email, name, password_hash, role, created_at, updated_at)
+    values (${id}, ${tenant}, ${`${id}@example.com`}, 'User', 'x', ${role}, ${at}, ${at})`.execute(db);
+  return (await tokens.signAccess({ sub: id, tid: tenant, role })).token;
+};
+
+describe("HTTP access", () => {
+  const ids: Ids = { tenant: newId(), project: newId(), other: newId(), foreign: newId() };
+  const lone = { tenant: newId(), project: newId() };
+  const tokens = createTokens({
+    privateKey: generateKeyPairSync("ed25519").privateKey,
+    issuer: "http://test",
+    clock,
+  });
+  let database: Database;
+  let http: TinyHttp;
+  let key: string;
+  let weakKey: string;
+  let designer: string;
+  let viewer: string;
+  let loneOwner: string;
+
+  before(async () => {
+    database = await openEmbeddedDatabase("memory://");
+    await database.migrateUp();
+    const transact = createTransact({
+      em: database.em,
+      clock,
+      doorbell: { outbox: () => undefined },
+      onError: (error) => assert.fail(String(error)),
+    });
+    await transact(async (work) => {
+      await addTenant(work, ids.tenant, [ids.project, ids.other]);
+      await addTenant(work, newId(), [ids.foreign]);
+      await addTenant(work, lone.tenant, [lone.project]);
+      key = await addKey(work, ids.project, "{config:read}");
+      weakKey = await addKey(work, ids.project, "{events:write}");
+      designer = await addUser(work, tokens, ids.tenant, "DESIGNER");
+      viewer = await addUser(work, tokens, ids.tenant, "VIEWER");
+      loneOwner = await addUser(work, tokens, lone.tenant, "OWNER");
+    });
+    http = await startTinyHttp(routes, { transact, tokens, apiKeys: hasher, clock });
+  });
+  after(async () => {
+    await http.close();
+    await database.close();
+  });
+
+  const call = async (path: string, headers: Record<string, string>, body = "{}") => {
+    const { status, json } = await http.send("POST", path, { headers, body });
+    return {
+      status,
+      reason: json.error?.reason as string | undefined,
+      projectId: json.projectId as string,
+      json,
+    };
+  };
+  const byKey = (secret: string, more = {}) => ({ "X-API-Key": secret, ...more });
+  const byUser = (token: string, more = {}) => ({ Authorization: `Bearer ${token}`, ...more });
+
+  it("answers 401 without credentials, with two, and with what is no credential", async () => {
+    assert.deepEqual(await pick(call("/both", {})), [401, "CREDENTIALS_MISSING"]);
+    assert.deepEqual(await pick(call("/both", { ...byKey(key), ...byUser(designer) })), [
+      401,
+      "CREDENTIALS_AMBIGUOUS",
+    ]);
+    assert.deepEqual(await pick(call("/both", byKey("svc_live_nonsense"))), [401, "API_KEY_INVALID"]);
+    assert.deepEqual(await pick(call("/both", byUser(key))), [401, "TOKEN_INVALID"]);
+    assert.deepEqual(await pick(call("/both", { Authorization: `Basic ${designer}` })), [
+      401,
+      "TOKEN_INVALID",
+    ]);
+    assert.deepEqual(await pick(call(`/both?apiKey=${key}`, {})), [401, "CREDENTIALS_MISSING"]);
+  });
+
+  it("lets a key pass by its scope and a user by the role", async () => {
+    assert.equal((await call("/both", byKey(key))).status, 200);
+    assert.deepEqual(await pick(call("/both", byKey(weakKey))), [403, "INSUFFICIENT_SCOPE"]);
+    assert.deepEqual(await pick(call("/usersOnly", byKey(key))), [403, "INSUFFICIENT_SCOPE"]);
+    assert.equal((await call("/tenant", byUser(designer))).status, 200);
+    assert.deepEqual(await pick(call("/tenant", byUser(viewer))), [403, "INSUFFICIENT_ROLE"]);
+    assert.deepEqual(await pick(call("/usersOnly", byUser(designer))), [403, "INSUFFICIENT_ROLE"]);
+    assert.deepEqual(await pick(call("/keysOnly", byUser(designer))), [403, "INSUFFICIENT_ROLE"]);
+  });
+
+  it("takes a key's own project and refuses another in the header", async () => {
+    assert.equal((await call("/both", byKey(key))).projectId, ids.project);
+    assert.equal((await call("/both", byKey(key, { "X-Project-ID": ids.project }))).projectId, ids.project);
+    assert.deepEqual(await pick(call("/both", byKey(key, { "X-Project-ID": ids.other }))), [
+      403,
+      "PROJECT_MISMATCH",
+    ]);
+    assert.equal((await call("/tenant", byKey(key, { "X-Project-ID": ids.other }))).status, 200);
+    const inPath = `/projects/${ids.project}/x`;
+    assert.equal((await call(inPath, byKey(key))).projectId, ids.project);
+    assert.equal((await call(`/projects/${ids.other}/x`, byKey(key))).status, 404);
+    assert.deepEqual(await pick(call(inPath, byKey(key, { "X-Project-ID": ids.other }))), [
+      403,
+      "PROJECT_MISMATCH",
+    ]);
+  });
+
+  it("takes a user's project from the path, the header, the query, or the only one there is", async () => {
+    const header = { "X-Project-ID": ids.other };
+    assert.equal((await call(`/projects/${ids.project}/x`, byUser(designer, header))).projectId, ids.project);
+    assert.equal(
+      (await call(`/both?projectId=${ids.project}`, byUser(designer, header))).projectId,
+      ids.other,
+    );
+    assert.equal((await call(`/both?projectId=${ids.project}`, byUser(designer))).projectId, ids.project);
+    assert.deepEqual(await pick(call("/both", byUser(designer))), [400, "PROJECT_REQUIRED"]);
+    assert.equal((await call("/both", byUser(loneOwner))).projectId, lone.project);
+  });
+
+  it("answers the same for a project of another tenant, an unknown one and what is no id", async () => {
+    for (const id of [ids.foreign, newId(), "nonsense"]) {
+      const inPath = await call(`/projects/${id}/x`, byUser(designer));
+      const inHeader = await call("/both", byUser(designer, { "X-Project-ID": id }));
+      for (const { status, json } of [inPath, inHeader]) {
+        assert.equal(status, 404);
+        assert.equal(json.error.message, "Project not found");
+      }
+    }
+  });
+
+  it("checks size and type, then credentials, then access, then project, then values", async () => {
+    const bad = '{"must":7}';
+    const big = "x".repeat(1024 * 1024 + 1);
+    const foreign = { "X-Project-ID": ids.foreign };
+    assert.equal((await call("/both", {}, big)).status, 413);
+    assert.equal((await call("/both", { "Content-Type": "text/plain" }, bad)).status, 415);
+    assert.equal((await call("/both", {}, bad)).status, 401);
+    assert.equal((await call("/both", {}, "{")).status, 401);
+    assert.equal((await call("/tenant", byUser(viewer), bad)).status, 403);
+    assert.equal((await call("/both", byUser(designer, foreign), bad)).status, 404);
+    assert.equal((await call("/both", byKey(key), bad)).status, 400);
+  });
+});
+
+const pick = async (answer: Promise<{ status: number; reason: string | undefined }>) => {
+  const { status, reason } = await answer;
+  return [status, reason];
+};

@@ -1,0 +1,207 @@
+import assert from "node:assert/strict";
+import { z } from "zod";
+import { openApiDocument } from "../../src/http/openapi.ts";
+import { checkRoutes } from "../../src/http/route-list.ts";
+import { type AnyRoute, route } from "../../src/http/route.ts";
+import { routes as allRoutes } from "../../src/http/routes.ts";
+import { checkResponse } from "../support/openapi-check.ts";
+import { startTinyHttp } from "../support/tiny-http.ts";
+
+const Thing = z
+  .object({
+    id: z.uuid(),
+    name: z.string(),
+    note: z.string().nullable(),
+    parent: z.object({ id: z.uuid() }).nullable().optional(),
+    kind: z.enum(["A", "B"]).nullable(),
+    share: z.number().gt(0).lt(1),
+    nullable: z.boolean().optional(),
+    labels: z.record(z.string(), z.string()),
+    createdAt: z.date(),
+  })
+  .meta({ id: "Thing" });
+
+const basics = {
+  tag: "Things",
+  summary: "A test operation",
+  response: Thing,
+  run: () => Promise.reject(new Error()),
+} as const;
+const getThing = route({
+  ...basics,
+  method: "get",
+  path: "/projects/{projectId}/things/{thingId}",
+  id: "getThing",
+  access: { scope: "config:read", roles: ["OWNER", "ADMIN"] },
+  project: "path",
+  params: z.object({ projectId: z.uuid(), thingId: z.string().meta({ description: "UUID or key" }) }),
+  query: z.object({ limit: z.coerce.number().int().min(1).default(20) }),
+});
+const createThing = route({
+  ...basics,
+  method: "post",
+  path: "/things",
+  id: "createThing",
+  access: { scope: "config:manage" },
+  project: "caller",
+  body: z.object({ name: z.string() }),
+  status: 201,
+  otherStatus: 200,
+  errors: ["GONE"],
+});
+const routes = [getThing, createThing];
+const sample = {
+  id: "0190b0f0-0000-7000-8000-000000000000",
+  name: "x",
+  note: null,
+  kind: null,
+  share: 0.5,
+  labels: { any: "text" },
+  createdAt: "2026-01-02T03:04:05.678Z",
+};
+const failure = {
+  error: {
+    code: "NOT_FOUND",
+    message: "Thing not found",
+    details: [],
+    requestId: "12345678",
+    timestamp: "2026-01-02T03:04:05Z",
+  },
+};
+
+// oxlint-disable-next-line typescript/no-explicit-any -- read in many shapes
+const plain = (list: readonly AnyRoute[]): any => JSON.parse(JSON.stringify(openApiDocument(list)));
+
+describe("OpenAPI document", () => {
+  const document = plain(routes);
+  const path = "/projects/{projectId}/things/{thingId}";
+
+  it("describes an operation with its parameters, body, answers, errors and who may call it", () => {
+    const get = document.paths[path].get;
+    assert.equal(get.operationId, "getThing");
+    assert.deepEqual(
+      get.parameters.map(({ name, in: where, required }: Record<string, unknown>) => [name, where, required]),
+      [
+        ["projectId", "path", true],
+        ["thingId", "path", true],
+        ["limit", "query", undefined],
+      ],
+    );
+    assert.deepEqual(get.security, [{ ApiKeyAuth: [] }, { BearerAuth: [] }]);
+    assert.match(get.description, /`config:read`.*OWNER, ADMIN/);
+    assert.deepEqual(get.responses["404"], { $ref: "#/components/responses/NotFound" });
+    assert.equal(get.responses["200"].content["application/json"].schema.$ref, "#/components/schemas/Thing");
+    assert(get.responses["200"].headers["X-Request-Id"]);
+    const post = document.paths["/things"].post;
+    assert.deepEqual(
+      Object.keys(post.responses).filter((status) => status < "300"),
+      ["200", "201"],
+    );
+    assert(post.responses["410"] && post.responses["413"] && !get.responses["410"]);
+    assert.equal(post.requestBody.required, true);
+    assert.deepEqual(post.security, [{ ApiKeyAuth: [] }]);
+    assert.equal(post.parameters.length, 2);
+  });
+
+  it("speaks OpenAPI 3.0: nullable, boolean exclusive bounds, no JSON Schema of later drafts", () => {
+    assert.equal(document.openapi, "3.0.3");
+    assert.deepEqual(document.servers, [{ url: "/api/v1" }]);
+    const { note, share, createdAt } = document.components.schemas.Thing.properties;
+    assert.deepEqual(note, { type: "string", nullable: true });
+    assert.equal(share.exclusiveMinimum, true);
+    assert.deepEqual(createdAt, { type: "string", format: "date-time" });
+    for (const word of [
+      '"type":"null"',
+      '"const"',
+      '"$defs"',
+      '"propertyNames"',
+      '"examples"',
+      '"prefixItems"',
+    ]) {
+      assert(!JSON.stringify(plain([...routes, ...allRoutes])).includes(word), word);
+    }
+  });
+
+  it("has no reference that leads nowhere", () => {
+    const whole = plain(allRoutes);
+    for (const [, ref = ""] of JSON.stringify(whole).matchAll(/"\$ref":"#([^"]+)"/g)) {
+      const target = ref
+        .split("/")
+        .slice(1)
+        .reduce((node, name) => node?.[decodeURIComponent(name)], whole);
+      assert(target, ref);
+    }
+  });
+
+  it("is what the server shows, with every operation", async () => {
+    const http = await startTinyHttp(allRoutes);
+    const { json } = await http.send("GET", "/openapi.json");
+    const limits = await http.send("GET", "/api/v1/limits");
+    await http.close();
+    assert.deepEqual(json, plain(allRoutes));
+    assert.equal(
+      Object.values(json.paths).flatMap((item) => Object.keys(item as object)).length,
+      allRoutes.length,
+    );
+    checkResponse(json, "GET", "/api/v1/limits", limits.status, limits.json);
+    assert(
+      limits.json.data.some(
+        ({ name, value }: Record<string, unknown>) => name === "event.batch.events" && value === 1000,
+      ),
+    );
+  });
+
+  it("lets the check pass what is documented, by address or template, in every prefix form", () => {
+    const id = sample.id;
+    for (const target of [
+      path,
+      `/api/v1/projects/${id}/things/${id}?limit=1`,
+      `http://x/v1/projects/${id}/things/ext:a`,
+    ]) {
+      checkResponse(document, "GET", target, 200, sample);
+      checkResponse(document, "get", target, 404, failure);
+    }
+    checkResponse(document, "POST", "/things", 201, { ...sample, parent: null, kind: "A", nullable: true });
+  });
+
+  it("lets the check fail on what is not: field, type, null, bound, status, operation, error body", () => {
+    const bad: [number, unknown][] = [
+      [200, { ...sample, secretHash: "x" }],
+      [200, { ...sample, parent: { id: sample.id, extra: 1 } }],
+      [200, { ...sample, name: null }],
+      [200, { ...sample, name: undefined }],
+      [200, { ...sample, id: "7" }],
+      [200, { ...sample, kind: "C" }],
+      [200, { ...sample, share: 1 }],
+      [200, { ...sample, createdAt: "yesterday" }],
+      [201, sample],
+      [410, failure],
+      [404, { error: { ...failure.error, code: "LOST" } }],
+      [404, { message: "x" }],
+    ];
+    for (const [status, body] of bad) {
+      const text = JSON.parse(JSON.stringify(body));
+      assert.throws(
+        () => checkResponse(document, "GET", path, status, text),
+        /getThing|GET/,
+        JSON.stringify(body),
+      );
+    }
+    assert.throws(() => checkResponse(document, "DELETE", path, 200, {}), /not in the OpenAPI document/);
+    assert.throws(() => checkResponse(document, "GET", "/nowhere", 200, {}), /not in the OpenAPI document/);
+  });
+
+  it("refuses routes that contradict themselves or each other", () => {
+    checkRoutes(allRoutes);
+    const wrong: AnyRoute[][] = [
+      [getThing, { ...getThing, id: "other" }],
+      [getThing, { ...createThing, id: "getThing" }],
+      [getThing, { ...getThing, id: "renamed", path: path.replace("thingId", "id") }],
+      [{ ...createThing, path: "/things/{id}" }],
+      [{ ...createThing, path: "things" }],
+      [{ ...createThing, access: "public" }],
+      [{ ...createThing, project: "path" }],
+    ];
+    for (const list of wrong) assert.throws(() => checkRoutes(list), { name: "AssertionError" });
+  });
+});

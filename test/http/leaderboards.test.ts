@@ -1,0 +1,225 @@
+import assert from "node:assert/strict";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { eventuallyHolds } from "../support/eventually.ts";
+
+const PATH = "/api/v1/leaderboards";
+const scores = {
+  key: "scores",
+  name: "Scores",
+  metric: { source: "CUSTOM" },
+  operator: "BEST",
+  sort: "DESC",
+};
+const goals = {
+  key: "goals",
+  name: "Goals",
+  metric: { source: "EVENT", event: { eventTypes: ["goal.*"] }, aggregate: "sum", property: "points" },
+  ties: "SHARED",
+};
+
+describe("leaderboards over HTTP", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  let key: string;
+
+  before(async () => {
+    api = await startApp();
+  });
+  beforeEach(async () => {
+    tenant = await aTenant(api);
+    key = tenant.key;
+  });
+
+  const aPlayer = async (externalUserId: string): Promise<string> =>
+    (
+      await api.post(
+        "/api/v1/players",
+        { externalUserId, displayName: externalUserId.toUpperCase() },
+        { key },
+      )
+    ).body.id;
+  const submit = (playerId: string, score: unknown, board = "scores") =>
+    api.post(`${PATH}/${board}/scores`, { playerId, score }, { key });
+
+  it("are created active with every default, and read by id or key", async () => {
+    const created = await api.post(PATH, goals, { key });
+    assert.equal(created.status, 201);
+    const { id, createdAt, updatedAt, ...rest } = created.body;
+    assert.equal(createdAt, updatedAt);
+    assert.deepEqual(rest, {
+      key: "goals",
+      name: "Goals",
+      description: null,
+      status: "ACTIVE",
+      metric: goals.metric,
+      operator: "SUM",
+      sort: "DESC",
+      scoreDecimals: 0,
+      period: { kind: "ALL_TIME", timezone: "UTC" },
+      ties: "SHARED",
+      displayLimit: null,
+      authoritative: true,
+      version: 1,
+    });
+    for (const ref of [id, "goals"])
+      assert.deepEqual((await api.get(`${PATH}/${ref}`, { key })).body, created.body);
+    assert.deepEqual((await api.get(PATH, { key })).body.data, [created.body]);
+    assertError(await api.post(PATH, goals, { key }), 409, "KEY_TAKEN");
+  });
+
+  it("refuse what is not supported, naming the field", async () => {
+    const refused = async (part: object, field: RegExp) => {
+      const answer = await api.post(PATH, { ...goals, ...part }, { key });
+      assert.equal(answer.status, 400);
+      const { field: name, message } = answer.body.error.details[0];
+      assert.match(`${name}: ${message}`, field);
+    };
+    await refused({ period: { kind: "DAILY" } }, /period\.kind: only ALL_TIME is supported/);
+    await refused({ operator: "BEST" }, /operator: this metric is SUM/);
+    await refused({ league: {} }, /league: not supported/);
+    await refused({ metric: { source: "BADGE_POINTS" } }, /metric.*XP, EVENT or CUSTOM/);
+    await api.post(PATH, goals, { key });
+    const patch = await api.patch(`${PATH}/goals`, { sort: "ASC" }, { key });
+    assert.equal(patch.status, 400);
+    assert.match(patch.body.error.message, /sort: cannot change/);
+  });
+
+  it("change, pause, resume and go", async () => {
+    await api.post(PATH, scores, { key });
+    const patched = await api.patch(
+      `${PATH}/scores`,
+      { name: "Best", ties: "DENSE", displayLimit: 50 },
+      { key },
+    );
+    assert.deepEqual(
+      [patched.body.name, patched.body.ties, patched.body.displayLimit, patched.body.version],
+      ["Best", "DENSE", 50, 2],
+    );
+    assertError(
+      await api.patch(`${PATH}/scores`, { name: "Old", version: 1 }, { key }),
+      409,
+      "VERSION_CONFLICT",
+    );
+    assert.equal((await api.post(`${PATH}/scores/pause`, {}, { key })).body.status, "PAUSED");
+    const playerId = await aPlayer("ann");
+    assertError(await submit(playerId, 5), 409, "LEADERBOARD_CLOSED");
+    assert.equal((await api.post(`${PATH}/scores/resume`, {}, { key })).body.status, "ACTIVE");
+    assert.equal((await submit(playerId, 5)).body.rank, 1);
+    assert.deepEqual((await api.delete(`${PATH}/scores`, { key })).body, { deleted: true });
+    assert.deepEqual((await api.get(PATH, { key })).body.data, []);
+    assert.equal((await api.get(`${PATH}?status=ARCHIVED`, { key })).body.data.length, 1);
+    assertError(await submit(playerId, 6), 409, "LEADERBOARD_CLOSED");
+    assert.equal((await api.get(`${PATH}/scores/entries`, { key })).body.data[0].score, 5);
+  });
+
+  it("take scores, by UUID or external id, and rank at once", async () => {
+    await api.post(PATH, { ...scores, scoreDecimals: 2, sort: "ASC" }, { key });
+    const ann = await aPlayer("ann");
+    await aPlayer("bob");
+    const first = await submit(ann, 12.345);
+    assert.equal(first.status, 200);
+    assert.deepEqual(first.body, {
+      accepted: true,
+      improved: true,
+      score: 12.35,
+      rank: 1,
+      previousRank: null,
+    });
+    assert.equal((await submit("ext:bob", 9)).body.rank, 1);
+    const better = await submit(ann, 8);
+    assert.deepEqual(better.body, { accepted: true, improved: true, score: 8, rank: 1, previousRank: 2 });
+    const view = (await api.get(`${PATH}/scores/entries?playerId=ext:bob&limit=1`, { key })).body;
+    assert.deepEqual(
+      view.data.map((entry: { displayName: string; score: number }) => [entry.displayName, entry.score]),
+      [["ANN", 8]],
+    );
+    assert.deepEqual([view.me.rank, view.me.externalUserId, view.me.isMe], [2, "bob", true]);
+    assert.deepEqual(view.pagination, { page: 1, limit: 1, total: 2, totalPages: 2 });
+    const entry = (await api.get(`${PATH}/scores/players/ext:bob`, { key })).body;
+    assert.deepEqual([entry.rank, entry.score, entry.isMe], [2, 9, undefined]);
+    const around = (await api.get(`${PATH}/scores/entries?around=${ann}`, { key })).body;
+    assert.deepEqual([around.data.length, around.pagination.limit], [2, 11]);
+  });
+
+  it("refuse scores that are no number, too large, or for nobody", async () => {
+    await api.post(PATH, scores, { key });
+    const playerId = await aPlayer("ann");
+    for (const score of ["5", null, 1e300]) assertError(await submit(playerId, score), 400);
+    assertError(await submit("ext:nobody", 5), 404);
+    assertError(await submit(playerId, 5, "nothing"), 404);
+    assertError(await api.get(`${PATH}/scores/players/${playerId}`, { key }), 404);
+    assertError(await api.get(`${PATH}/scores/entries?page=1000000&limit=100`, { key }), 400);
+    assertError(await api.get(`${PATH}/scores/entries?scope=friends`, { key }), 400);
+  });
+
+  it("count the events they listen to, and their players' XP", async () => {
+    await api.post(PATH, goals, { key });
+    await api.post(PATH, { key: "xp", name: "XP", metric: { source: "XP" } }, { key });
+    const events = [3, 5, "x", 5].map((points, i) => ({
+      externalUserId: i < 2 ? "ann" : `player-${i}`,
+      eventType: "goal.scored",
+      properties: { points },
+    }));
+    assert.equal((await api.post("/api/v1/events/batch", { events }, { key })).body.accepted, 4);
+    await eventuallyHolds(async () => {
+      const { data } = (await api.get(`${PATH}/goals/entries`, { key })).body;
+      const shown = data.map((entry: { externalUserId: string; score: number }) => [
+        entry.externalUserId,
+        entry.score,
+      ]);
+      assert.deepEqual(shown, [
+        ["ann", 8],
+        ["player-3", 5],
+      ]);
+    });
+    await api.post("/api/v1/players/ext:ann/xp", { amount: 40 }, { key });
+    await eventuallyHolds(async () => {
+      const { data } = (await api.get(`${PATH}/xp/entries`, { key })).body;
+      assert.deepEqual([data.length, data[0].score, data[0].externalUserId], [1, 40, "ann"]);
+    });
+    assertError(await submit("ext:ann", 1, "xp"), 409, "LEADERBOARD_DERIVED");
+  });
+
+  it("stay apart by tenant", async () => {
+    const { body } = await api.post(PATH, scores, { key });
+    const stranger = await aTenant(api);
+    for (const ref of [body.id, "scores"]) {
+      assertError(await api.get(`${PATH}/${ref}`, { key: stranger.key }), 404);
+      assertError(await api.get(`${PATH}/${ref}/entries`, { key: stranger.key }), 404);
+      assertError(await api.patch(`${PATH}/${ref}`, { name: "Mine" }, { key: stranger.key }), 404);
+      assertError(await api.delete(`${PATH}/${ref}`, { key: stranger.key }), 404);
+      assertError(
+        await api.post(`${PATH}/${ref}/scores`, { playerId: "ext:a", score: 1 }, { key: stranger.key }),
+        404,
+      );
+    }
+    const playerId = (await api.post("/api/v1/players", { externalUserId: "s" }, { key: stranger.key })).body
+      .id;
+    assertError(await submit(playerId, 5), 404);
+  });
+
+  it("ask for the scope of each operation", async () => {
+    await api.post(PATH, scores, { key });
+    await aPlayer("ann");
+    const { token, projectId } = tenant;
+    const with_ = (scope: string) => aKey(api, { token, projectId, scopes: [scope] });
+    const reader = await with_("leaderboards:read");
+    const writer = await with_("leaderboards:write");
+    const manager = await with_("leaderboards:manage");
+    const score = { playerId: "ext:ann", score: 1 };
+    const status = async (scoped: string) => [
+      (await api.get(`${PATH}/scores/entries`, { key: scoped })).status,
+      (await api.post(`${PATH}/scores/scores`, score, { key: scoped })).status,
+      (await api.patch(`${PATH}/scores`, { name: "Name" }, { key: scoped })).status,
+    ];
+    assert.deepEqual(await status(reader), [200, 403, 403]);
+    assert.deepEqual(await status(writer), [403, 200, 403]);
+    assert.deepEqual(await status(manager), [403, 403, 200]);
+    assert.equal(
+      (await api.get(`${PATH}/scores`, { token, headers: { "X-Project-ID": projectId } })).status,
+      200,
+    );
+    assertError(await api.get(PATH), 401, "CREDENTIALS_MISSING");
+  });
+});

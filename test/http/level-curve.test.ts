@@ -1,0 +1,106 @@
+import assert from "node:assert/strict";
+import { DEFAULT_CURVE } from "../../src/domain/progression/levels.ts";
+import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+
+const PATH = "/api/v1/level-curve";
+
+describe("the level curve", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  before(async () => {
+    api = await startApp();
+  });
+  beforeEach(async () => {
+    tenant = await aTenant(api);
+  });
+  const put = (body: unknown, key = tenant.key): Promise<Answer> => api.request("PUT", PATH, { key, body });
+  const levelOf = async (player: string): Promise<number> =>
+    (await api.get(`/api/v1/players/ext:${player}`, { key: tenant.key })).body.level as number;
+  const grant = (player: string, amount: number): Promise<Answer> =>
+    api.post(`/api/v1/players/ext:${player}/xp`, { amount }, { key: tenant.key });
+  const aPlayer = (externalUserId: string): Promise<Answer> =>
+    api.post("/api/v1/players", { externalUserId }, { key: tenant.key });
+
+  it("is the default until one is saved, then the newest version", async () => {
+    const first = await api.get(PATH, { key: tenant.key });
+    assert.deepEqual([first.body.version, first.body.thresholds], [0, DEFAULT_CURVE.thresholds]);
+    const saved = await put({ type: "TABLE", params: { thresholds: [0, 10, 30] } });
+    assert.deepEqual([saved.status, saved.body.version, saved.body.maxLevel], [200, 1, 3]);
+    assert.equal((await put({ type: "LINEAR", params: { base: 5, maxLevel: 4 } })).body.version, 2);
+    const last = await api.get(PATH, { key: tenant.key });
+    assert.deepEqual(
+      [last.body.version, last.body.type, last.body.thresholds],
+      [2, "LINEAR", [0, 5, 10, 15]],
+    );
+  });
+
+  it("moves players at once with SILENT, else with their next XP, never down unless allowed", async () => {
+    for (const [player, xp] of [
+      ["low", 20],
+      ["high", 300],
+    ] as const) {
+      await aPlayer(player);
+      assert.equal((await grant(player, xp)).status, 201);
+    }
+    assert.deepEqual([await levelOf("low"), await levelOf("high")], [1, 3]);
+    await put({ type: "TABLE", params: { thresholds: [0, 10, 20, 500] } });
+    assert.equal(await levelOf("low"), 1);
+    await grant("low", 1);
+    assert.equal(await levelOf("low"), 3);
+    await put({ type: "TABLE", params: { thresholds: [0, 5, 10, 15, 100] }, recalculate: "SILENT" });
+    assert.deepEqual([await levelOf("low"), await levelOf("high")], [4, 5]);
+    await put({ type: "TABLE", params: { thresholds: [0, 1_000] }, recalculate: "SILENT" });
+    assert.deepEqual([await levelOf("low"), await levelOf("high")], [4, 5]);
+  });
+
+  it("is previewed with the players it would spread, and nothing is saved", async () => {
+    for (const [player, xp] of [
+      ["a", 5],
+      ["b", 15],
+      ["c", 16],
+    ] as const) {
+      await aPlayer(player);
+      await grant(player, xp);
+    }
+    const preview = await api.post(
+      `${PATH}/preview`,
+      { type: "LINEAR", params: { base: 10, maxLevel: 3 } },
+      { key: tenant.key },
+    );
+    assert.deepEqual(preview.body, {
+      thresholds: [0, 10, 20],
+      distribution: [
+        { level: 1, players: 1 },
+        { level: 2, players: 2 },
+      ],
+    });
+    assert.equal((await api.get(PATH, { key: tenant.key })).body.version, 0);
+  });
+
+  it("is refused, naming the field, when it does not rise or has what is not offered", async () => {
+    const refused = async (body: unknown, field: string): Promise<void> => {
+      const answer = await put(body);
+      assert.equal(answer.status, 400);
+      assert.equal(answer.body.error.details[0].field, field);
+    };
+    await refused({ type: "TABLE", params: { thresholds: [0, 10, 10] } }, "params.thresholds");
+    await refused({ type: "TABLE", params: { thresholds: [5, 10] } }, "params.thresholds");
+    await refused({ type: "CUBIC", params: {} }, "type");
+    await refused({ type: "LINEAR", params: { base: 1, maxLevel: 1_001 } }, "params.maxLevel");
+    await refused(
+      { type: "LINEAR", params: { base: 1, maxLevel: 5 }, recalculate: "WITH_EVENTS" },
+      "recalculate",
+    );
+    await refused({ type: "LINEAR", params: { base: 1, maxLevel: 5 }, rewards: [] }, "body");
+    assert.equal((await api.get(PATH, { key: tenant.key })).body.version, 0);
+  });
+
+  it("needs config:read to be seen and config:manage to be saved, and keeps tenants apart", async () => {
+    const reader = await aKey(api, { ...tenant, scopes: ["config:read"] });
+    assert.equal((await api.get(PATH, { key: reader })).status, 200);
+    assert.equal((await put({ type: "LINEAR", params: { base: 5, maxLevel: 4 } }, reader)).status, 403);
+    const other = await aTenant(api);
+    await put({ type: "LINEAR", params: { base: 5, maxLevel: 4 } });
+    assert.equal((await api.get(PATH, { key: other.key })).body.version, 0);
+  });
+});

@@ -1,0 +1,112 @@
+import assert from "node:assert/strict";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+
+const rule = (more: Record<string, unknown> = {}) => ({
+  key: "daily",
+  name: "Daily lesson",
+  triggers: [{ kind: "EVENT", eventTypes: ["lesson.completed"] }],
+  conditions: {
+    all: [
+      { type: "event_property", path: "score", op: "gte", value: 60 },
+      { type: "player_property", field: "level", op: "gte", value: 2 },
+    ],
+  },
+  actions: [{ type: "grant_xp", amount: 50 }],
+  ...more,
+});
+const event = { eventType: "lesson.completed", properties: { score: 80 }, timestamp: "2026-01-10T18:00:00Z" };
+
+describe("simulation of rules", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  before(async () => {
+    api = await startApp();
+  });
+  beforeEach(async () => {
+    tenant = await aTenant(api);
+  });
+  const simulate = (body: Record<string, unknown>): Promise<Answer> =>
+    api.post("/api/v1/rules/simulate", { event, player: { snapshot: {} }, ...body }, { key: tenant.key });
+  const publish = async (more: Record<string, unknown> = {}): Promise<void> => {
+    const { body } = await api.post("/api/v1/rules", rule(more), { key: tenant.key });
+    assert.equal((await api.post(`/api/v1/rules/${body.id}/publish`, {}, { key: tenant.key })).status, 200);
+  };
+
+  it("shows every condition with what it saw, the effects and the resulting state", async () => {
+    const missed = await simulate({ inline: [rule()] });
+    assert.equal(missed.status, 200);
+    const [trace] = missed.body.rules;
+    assert.deepEqual([trace.fired, trace.reason, trace.effects], [false, "CONDITIONS_NOT_MET", []]);
+    assert.deepEqual(trace.conditions.children, [
+      { path: "conditions.all[0]", type: "event_property", op: "gte", expected: 60, actual: 80, pass: true },
+      { path: "conditions.all[1]", type: "player_property", op: "gte", expected: 2, actual: 1, pass: false },
+    ]);
+    const met = await simulate({ inline: [rule()], player: { snapshot: { xp: 220 } } });
+    assert.deepEqual(
+      met.body.rules[0].effects.map(({ type }: { type: string }) => type),
+      ["player.xp_granted", "player.level_up"],
+    );
+    assert.deepEqual(met.body.resultingState, {
+      changed: ["xp", "level"],
+      before: { xp: 220, level: 2 },
+      after: { xp: 270, level: 3 },
+    });
+  });
+
+  it("writes nothing", async () => {
+    const always = rule({ conditions: { all: [] } });
+    const result = await simulate({ inline: [always], player: { externalUserId: "ghost" } });
+    assert.equal(result.body.resultingState.after.xp, 50);
+    assert.equal((await api.get("/api/v1/players/ext:ghost", { key: tenant.key })).status, 404);
+    assert.equal((await api.get("/api/v1/rules", { key: tenant.key })).body.pagination.total, 0);
+  });
+
+  it("reads the player's own state and limits, which can be ignored", async () => {
+    await publish({ conditions: { all: [] }, limits: { perPlayer: [{ max: 1, window: "DAY" }] } });
+    const tracked = { externalUserId: "u1", ...event };
+    await api.post("/api/v1/events?wait=true", tracked, { key: tenant.key });
+    const player = { externalUserId: "u1" };
+    const [limited] = (await simulate({ player })).body.rules;
+    assert.deepEqual([limited.reason, limited.nextEligibleAt], ["LIMIT_REACHED", "2026-01-11T00:00:00.000Z"]);
+    const [free] = (await simulate({ player, overrides: { limits: "IGNORE" } })).body.rules;
+    assert.equal(free.reason, "MATCHED");
+    assert.equal((await api.get("/api/v1/players/ext:u1", { key: tenant.key })).body.xp, 50);
+  });
+
+  it("puts drafts and inline rules in the place of what is published", async () => {
+    await publish({ conditions: { all: [] } });
+    const draft = { draftVersion: 1, actions: [{ type: "grant_xp", amount: 7 }] };
+    await api.patch("/api/v1/rules/daily", draft, { key: tenant.key });
+    const xp = async (body: Record<string, unknown>): Promise<number> =>
+      (await simulate(body)).body.resultingState.after.xp as number;
+    assert.equal(await xp({}), 50);
+    assert.equal(await xp({ include: { drafts: ["daily"] } }), 7);
+    assert.equal(
+      await xp({ inline: [rule({ conditions: { all: [] }, actions: [{ type: "grant_xp", amount: 9 }] })] }),
+      9,
+    );
+    assert.equal(await xp({ include: { published: false } }), undefined);
+    assert.equal((await simulate({ include: { drafts: ["nope"] } })).status, 404);
+  });
+
+  it("shows leaderboard scores before and after", async () => {
+    const made = await api.post(
+      "/api/v1/leaderboards",
+      { key: "xp", name: "XP", metric: { source: "XP" } },
+      { key: tenant.key },
+    );
+    assert.equal(made.status, 201, JSON.stringify(made.body));
+    const result = await simulate({ inline: [rule({ conditions: { all: [] } })] });
+    assert.deepEqual(result.body.leaderboards, [{ key: "xp", before: null, after: 50 }]);
+  });
+
+  it("refuses reserved event types, bad players and bad inline rules with the field", async () => {
+    const field = async (body: Record<string, unknown>): Promise<[number, string]> => {
+      const { status, body: answer } = await simulate(body);
+      return [status, answer.error.details[0].field];
+    };
+    assert.deepEqual(await field({ event: { eventType: "player.level_up" } }), [400, "event.eventType"]);
+    assert.deepEqual(await field({ player: {} }), [400, "player"]);
+    assert.deepEqual(await field({ inline: [rule({ rollout: {} })] }), [400, "inline.0.rollout"]);
+  });
+});

@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { newId } from "../../src/domain/ids.ts";
+import { Player } from "../../src/domain/players/player.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { eventually } from "../support/eventually.ts";
+import { anOldToken, aPlayer, join, matchmake } from "./sdk.ts";
+
+describe("a join of a room", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+  });
+
+  const status = async (
+    path: string,
+    request: Parameters<typeof matchmake>[2],
+  ): Promise<[number, string, string]> => {
+    const answer = await matchmake(api, path, request);
+    return [answer.status, answer.body.error?.code, answer.body.error?.reason];
+  };
+
+  it("is refused 401 without a token, with a wrong one and with one of another kind", async () => {
+    const { token } = await aPlayer(api, tenant.key);
+    assert.deepEqual(await status("joinOrCreate/player", {}), [401, "UNAUTHORIZED", "TOKEN_MISSING"]);
+    const refused = [401, "UNAUTHORIZED", "TOKEN_INVALID"];
+    assert.deepEqual(await status("joinOrCreate/player", { token: "x.y.z" }), refused);
+    assert.deepEqual(await status("joinOrCreate/player", { token: `${token.slice(0, -3)}AAA` }), refused);
+    assert.deepEqual(await status("joinOrCreate/player", { token: tenant.token }), refused);
+    assert.deepEqual(await status("joinOrCreate/leaderboard", { token: tenant.key }), refused);
+  });
+
+  it("is refused 401 with a token that has ended", async () => {
+    const { playerId } = await aPlayer(api, tenant.key);
+    const token = await anOldToken(api, tenant, playerId, 910);
+    assert.deepEqual(await status("joinOrCreate/player", { token }), [401, "UNAUTHORIZED", "TOKEN_EXPIRED"]);
+  });
+
+  it("has the error body of every other operation, and the SDK shows its message", async () => {
+    const { body } = await matchmake(api, "joinOrCreate/player");
+    assert.deepEqual(Object.keys(body.error).toSorted(), [
+      "code",
+      "details",
+      "message",
+      "reason",
+      "requestId",
+      "timestamp",
+    ]);
+    await assert.rejects(join(api, "x", "player"), { code: 401, message: /WebSocket token is not valid/ });
+  });
+
+  it("enters the room of the token, whatever the options name", async () => {
+    const [me, other] = [await aPlayer(api, tenant.key), await aPlayer(api, tenant.key)];
+    const options = { playerId: other.playerId, projectId: newId(), sessionId: "x", roomId: "y" };
+    const joined = await join(api, me.token, "player", options);
+    await eventually(() => joined.room.state.playerId === me.playerId);
+    await joined.room.leave();
+  });
+
+  it("is refused 404 for a player who is gone, a room or a method that is not there", async () => {
+    const { token } = await aPlayer(api, tenant.key);
+    const gone = await anOldToken(api, tenant, newId(), 0);
+    assert.deepEqual((await status("joinOrCreate/player", { token: gone })).slice(0, 2), [404, "NOT_FOUND"]);
+    assert.deepEqual((await status("joinOrCreate/lobby-of-doom", { token })).slice(0, 2), [404, "NOT_FOUND"]);
+    for (const method of ["create", "join", "joinById", "setup", "constructor"]) {
+      assert.deepEqual((await status(`${method}/player`, { token })).slice(0, 2), [404, "NOT_FOUND"], method);
+    }
+  });
+
+  it("is refused 400 for options that are not valid, naming the field", async () => {
+    const { token } = await aPlayer(api, tenant.key);
+    const bad = await matchmake(api, "joinOrCreate/player", { token, body: { lastSeq: -1 } });
+    assert.equal(bad.status, 400);
+    assert.equal(bad.body.error.details[0].field, "lastSeq");
+    for (const body of ["[]", "null", "3", "{", '"x"']) {
+      assert.equal((await matchmake(api, "joinOrCreate/player", { token, body })).status, 400, body);
+    }
+    const hostile = '{"__proto__":{"x":1},"hasOwnProperty":1,"constructor":2}';
+    assert.equal((await matchmake(api, "joinOrCreate/player", { token, body: hostile })).status, 200);
+  });
+
+  it("is refused 413 with options beyond 16 KiB", async () => {
+    const { token } = await aPlayer(api, tenant.key);
+    const body = { x: "x".repeat(17_000) };
+    assert.deepEqual((await status("joinOrCreate/player", { token, body })).slice(0, 2), [
+      413,
+      "PAYLOAD_TOO_LARGE",
+    ]);
+  });
+
+  it("is refused 429 when a player joins again and again, and says when to come back", async () => {
+    const { token } = await aPlayer(api, tenant.key);
+    const answers: Awaited<ReturnType<typeof matchmake>>[] = [];
+    for (let i = 0; i < 45; i++) answers.push(await matchmake(api, "joinOrCreate/player", { token }));
+    const refused = answers.find((answer) => answer.status === 429);
+    assert.ok(refused, "45 joins");
+    assert.ok(Number(refused.headers.get("retry-after")) >= 1);
+  });
+
+  it("is refused for a banned player, and a ban ends the session", async () => {
+    const { token, playerId } = await aPlayer(api, tenant.key);
+    const me = await join(api, token, "player");
+    await api.app.transact(async (work) => {
+      await work.em.nativeUpdate(Player, { projectId: tenant.projectId, id: playerId }, { status: "BANNED" });
+    });
+    await eventually(() => me.left !== undefined, { timeoutMs: 7_000 });
+    assert.deepEqual(me.left, { code: 4403, reason: "BANNED" });
+    await assert.rejects(join(api, token, "player"), { code: 403, message: "the player is banned" });
+  });
+});

@@ -1,0 +1,175 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { eventually, eventuallyHolds } from "../support/eventually.ts";
+import { aPlayer, join, type Listener, matchmake, type Player, range } from "./sdk.ts";
+
+type Row = { rank: number; playerId: string; score: number };
+
+const topOf = ({ room }: Listener): [number, string, number][] =>
+  [...(room.state.top as Row[])].map(({ rank, playerId, score }) => [rank, playerId, score]);
+
+type Place = { rank: number; score: number; rows: Row[] };
+
+/** The places that a client can see, its own only if all is well. */
+const placesOf = ({ room }: Listener): Place[] =>
+  [...(room.state.me?.values() ?? [])].map(({ rank, score, rows }: Place) => ({
+    rank,
+    score,
+    rows: [...rows].map((row) => ({ rank: row.rank, playerId: row.playerId, score: row.score })),
+  }));
+
+describe("room leaderboard", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  let players: Player[];
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+    players = await Promise.all(range(1, 15).map(() => aPlayer(api, tenant.key)));
+  });
+
+  const aBoard = async (): Promise<string> => {
+    const key = `board-${randomUUID().slice(0, 8)}`;
+    const body = { key, name: "Board", metric: { source: "CUSTOM" }, operator: "LATEST" };
+    const { status, body: answer } = await api.post("/api/v1/leaderboards", body, { key: tenant.key });
+    assert.equal(status, 201, JSON.stringify(answer));
+    return key;
+  };
+
+  const submit = async (board: string, playerId: string, score: number): Promise<void> => {
+    const answer = await api.post(
+      `/api/v1/leaderboards/${board}/scores`,
+      { playerId, score },
+      { key: tenant.key },
+    );
+    assert.ok(answer.status < 300, JSON.stringify(answer.body));
+  };
+
+  const seed = async (board: string, count: number): Promise<void> => {
+    for (const [i, { playerId }] of players.slice(0, count).entries())
+      await submit(board, playerId, 1_000 - i * 10);
+  };
+
+  it("shows the first ten, and converges after every change", async () => {
+    const board = await aBoard();
+    await seed(board, 12);
+    const watcher = await join(api, players[0]!.token, "leaderboard", { leaderboardKey: board });
+    await eventuallyHolds(() => {
+      assert.deepEqual(
+        topOf(watcher),
+        players.slice(0, 10).map(({ playerId }, i) => [i + 1, playerId, 1_000 - i * 10]),
+      );
+      assert.equal(watcher.room.state.size, 12);
+    });
+    const last = players[11]!;
+    await submit(board, last.playerId, 5_000);
+    await submit(board, players[0]!.playerId, 1);
+    await eventuallyHolds(() => {
+      const order = [last, ...players.slice(1, 10)];
+      assert.deepEqual(
+        topOf(watcher).map(([, playerId]) => playerId),
+        order.map(({ playerId }) => playerId),
+      );
+      assert.equal(watcher.room.state.top[0].externalUserId, last.externalUserId);
+    });
+    assert.deepEqual(
+      { key: watcher.room.state.leaderboardKey, name: watcher.room.state.name },
+      { key: board, name: "Board" },
+    );
+    await watcher.room.leave();
+  });
+
+  it("shows each watcher their own place and the places around, and nobody else's", async () => {
+    const board = await aBoard();
+    await seed(board, 9);
+    const [third, eighth, absent] = [players[2]!, players[7]!, players[14]!];
+    const options = { leaderboardKey: board, around: 3 };
+    const one = await join(api, third.token, "leaderboard", options);
+    const two = await join(api, eighth.token, "leaderboard", options);
+    const none = await join(api, absent.token, "leaderboard", { leaderboardKey: board });
+    const row = (i: number, score = 1_000 - i * 10): Row => ({
+      rank: i + 1,
+      playerId: players[i]!.playerId,
+      score,
+    });
+    await eventuallyHolds(() => {
+      assert.deepEqual(placesOf(one), [{ rank: 3, score: 980, rows: [row(1), row(2), row(3)] }]);
+      assert.deepEqual(placesOf(two), [{ rank: 8, score: 930, rows: [row(6), row(7), row(8)] }]);
+      assert.deepEqual(placesOf(none), [{ rank: 0, score: 0, rows: [] }]);
+    });
+    await submit(board, eighth.playerId, 9_000);
+    await submit(board, absent.playerId, 5);
+    await eventuallyHolds(() => {
+      assert.equal(placesOf(two)[0]?.rank, 1);
+      assert.equal(placesOf(one)[0]?.rank, 4);
+      assert.deepEqual(placesOf(none), [{ rank: 10, score: 5, rows: [] }]);
+    });
+    for (const { room } of [one, two, none]) await room.leave();
+  });
+
+  it("sends only the cells that changed", async () => {
+    const board = await aBoard();
+    await seed(board, 10);
+    const watcher = await join(api, players[14]!.token, "leaderboard", { leaderboardKey: board });
+    await eventually(() => watcher.room.state.top?.length === 10 && watcher.room.state.top[9].score === 910);
+    const fullBytes = 10 * (36 + players[0]!.externalUserId.length);
+    const sizes: number[] = [];
+    const patch = watcher.room.serializer.patch.bind(watcher.room.serializer);
+    watcher.room.serializer.patch = (bytes: Uint8Array, ...rest: []) => {
+      sizes.push(bytes.byteLength);
+      return patch(bytes, ...rest);
+    };
+    await submit(board, players[4]!.playerId, 961);
+    await eventually(() => watcher.room.state.top[4].score === 961);
+    const sent = sizes.reduce((sum, size) => sum + size, 0);
+    assert.ok(sent > 0 && sent < 40, `${sent} bytes, the board has ${fullBytes}`);
+    await watcher.room.leave();
+  });
+
+  it("gives every length of list its own room", async () => {
+    const board = await aBoard();
+    await seed(board, 12);
+    const few = await join(api, players[0]!.token, "leaderboard", { leaderboardKey: board, top: 3 });
+    const more = await join(api, players[1]!.token, "leaderboard", { leaderboardKey: board, top: 12 });
+    const same = await join(api, players[2]!.token, "leaderboard", { leaderboardKey: board, top: 3 });
+    await eventually(() => few.room.state.top?.length === 3 && more.room.state.top?.length === 12);
+    assert.equal(few.room.roomId, same.room.roomId);
+    assert.notEqual(few.room.roomId, more.room.roomId);
+    for (const { room } of [few, more, same]) await room.leave();
+  });
+
+  it("refuses an unknown leaderboard, another project's, and bad options", async () => {
+    const board = await aBoard();
+    const [{ token }, stranger] = [players[0]!, await aTenant(api)];
+    const ask = async (body: object, as = token): Promise<number> =>
+      (await matchmake(api, "joinOrCreate/leaderboard", { token: as, body })).status;
+    assert.equal(await ask({ leaderboardKey: "no-such-board" }), 404);
+    assert.equal(await ask({ leaderboardKey: board }, (await aPlayer(api, stranger.key)).token), 404);
+    assert.equal(await ask({ leaderboardKey: board, projectId: stranger.projectId }), 200);
+    assert.equal(await ask({}), 400);
+    assert.equal(await ask({ leaderboardKey: board, top: 101 }), 400);
+    assert.equal(await ask({ leaderboardKey: board, around: 26 }), 400);
+  });
+
+  it("follows the board into a new period", async () => {
+    const board = `xp-${randomUUID().slice(0, 8)}`;
+    await api.post(
+      "/api/v1/leaderboards",
+      { key: board, name: "XP", metric: { source: "XP" } },
+      { key: tenant.key },
+    );
+    const watcher = await join(api, players[0]!.token, "leaderboard", { leaderboardKey: board });
+    await api.post(`/api/v1/leaderboards/${board}/pause`, {}, { key: tenant.key });
+    await api.post(`/api/v1/leaderboards/${board}/resume`, {}, { key: tenant.key });
+    await eventually(() => watcher.room.state.status === "ACTIVE", { timeoutMs: 7_000 });
+    await api.post(`/api/v1/players/${players[0]!.playerId}/xp`, { amount: 77 }, { key: tenant.key });
+    await eventually(
+      () => topOf(watcher).some(([, playerId, score]) => playerId === players[0]!.playerId && score === 77),
+      {
+        timeoutMs: 7_000,
+      },
+    );
+    await watcher.room.leave();
+  });
+});

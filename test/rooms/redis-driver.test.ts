@@ -1,0 +1,118 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { initializeRoomCache, type IRoomCache } from "@colyseus/core";
+import { Redis } from "ioredis";
+import { IndexedRedisDriver } from "../../src/platform/redis-driver.ts";
+import { eventually } from "../support/eventually.ts";
+
+const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
+
+const aRoom = (fields: Partial<IRoomCache> = {}): IRoomCache =>
+  initializeRoomCache({
+    name: "player",
+    roomId: randomUUID(),
+    processId: "p1",
+    maxClients: 5,
+    metadata: { projectId: "a", playerId: randomUUID() },
+    ...fields,
+  });
+
+describe("the Redis driver of room listings", () => {
+  const namespace = `laurel-test-${randomUUID().slice(0, 8)}`;
+  let redis: Redis;
+  let driver: IndexedRedisDriver;
+
+  before(async () => {
+    redis = new Redis(REDIS_URL, { maxRetriesPerRequest: 2, commandTimeout: 1_500 });
+    driver = new IndexedRedisDriver(redis, { namespace });
+  });
+  after(async () => {
+    const left = await redis.keys(`${namespace}:*`);
+    if (left.length > 0) await redis.del(...left);
+    await driver.shutdown();
+  });
+
+  it("lets one of many rooms with one id in", async () => {
+    const room = aRoom();
+    const inserted = await Promise.all(
+      ["p1", "p2", "p3", "p4"].map((processId) => driver.insert({ ...room, processId })),
+    );
+    assert.deepEqual(inserted.filter(Boolean).length, 1);
+    const winner = await driver.findOne({ roomId: room.roomId });
+    assert.equal(winner.processId, `p${inserted.indexOf(true) + 1}`);
+    await driver.remove(room.roomId);
+    assert.equal(await driver.has(room.roomId), false);
+  });
+
+  it("finds rooms by what they are joined with, by name, process and id", async () => {
+    const board = (top: number, fields: Partial<IRoomCache> = {}) =>
+      aRoom({ name: "leaderboard", metadata: { top, leaderboardKey: "k", projectId: "a" }, ...fields });
+    const rooms = [board(10, { locked: true }), board(10), board(20, { processId: "p2" }), aRoom()];
+    for (const room of rooms) await driver.insert(room);
+    const ids = async (conditions: Record<string, unknown>): Promise<string[]> =>
+      (await driver.query(conditions)).map(({ roomId }) => roomId).toSorted();
+    const some = (...picks: number[]) => picks.map((i) => rooms[i]!.roomId).toSorted();
+    const wanted = { name: "leaderboard", private: false, projectId: "a", leaderboardKey: "k", top: 10 };
+    assert.deepEqual(await ids(wanted), some(0, 1));
+    assert.deepEqual(await ids({ ...wanted, locked: false }), some(1));
+    assert.deepEqual(await ids({ ...wanted, projectId: "b" }), []);
+    assert.deepEqual(await ids({ name: "leaderboard" }), some(0, 1, 2));
+    assert.deepEqual(await ids({ processId: "p2" }), some(2));
+    assert.deepEqual(await ids({}), some(0, 1, 2, 3));
+    assert.deepEqual([...(await driver.findByIds([...some(3), "none"])).keys()], some(3));
+    assert.equal(await driver.findOne({ ...wanted, top: 11 }), undefined);
+    await driver.clear();
+    assert.deepEqual(await ids({}), []);
+  });
+
+  it("sorts by fields of the listing and of its metadata", async () => {
+    const rooms = [1, 3, 2].map((clients) =>
+      aRoom({ name: "sorted", clients, metadata: { weight: -clients } }),
+    );
+    for (const room of rooms) await driver.insert(room);
+    const clientsBy = async (sort: Record<string, 1 | -1>) =>
+      (await driver.query({ name: "sorted" }, sort)).map(({ clients }) => clients);
+    assert.deepEqual(await clientsBy({ clients: -1 }), [3, 2, 1]);
+    assert.deepEqual(await clientsBy({ weight: -1 }), [1, 2, 3]);
+    await driver.clear();
+  });
+
+  it("counts clients, and never brings a removed listing back", async () => {
+    const room = aRoom();
+    await driver.insert(room);
+    assert.equal(await driver.update(room, { $inc: { clients: 2 }, $set: { locked: true } }), true);
+    assert.deepEqual(
+      await driver.findOne({ roomId: room.roomId }).then(({ clients, locked }) => [clients, locked]),
+      [2, true],
+    );
+    assert.equal(await driver.remove(room.roomId), true);
+    assert.equal(await driver.remove(room.roomId), false);
+    assert.equal(await driver.update(room, { $inc: { clients: 1 } }), false);
+    assert.equal(await driver.persist(room), false);
+    assert.equal(await driver.has(room.roomId), false);
+    assert.equal(await driver.persist(room, true), true);
+    assert.equal((await driver.query({ name: "player", ...room.metadata })).length, 1);
+    await driver.clear();
+  });
+
+  it("takes the listings of one process away", async () => {
+    const rooms = [aRoom(), aRoom(), aRoom({ processId: "p9" })];
+    for (const room of rooms) await driver.insert(room);
+    await driver.cleanup("p1");
+    assert.deepEqual(
+      (await driver.query({})).map(({ roomId }) => roomId),
+      [rooms[2]!.roomId],
+    );
+    await driver.clear();
+  });
+
+  it("finds rooms again after the connection was lost", async () => {
+    const room = aRoom();
+    await driver.insert(room);
+    redis.disconnect(true);
+    await eventually(
+      async () => (await driver.findOne({ name: "player", ...room.metadata })).roomId === room.roomId,
+    );
+    await driver.clear();
+  });
+});
