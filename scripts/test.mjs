@@ -6,6 +6,8 @@ import { tmpdir } from "node:os";
 import { join, relative, resolve, sep } from "node:path";
 import { findServices } from "./services.mjs";
 
+const SUITE_TIMEOUT_MS = 20 * 60_000;
+
 const root = join(import.meta.dirname, "..");
 const mocha = join(root, "node_modules/mocha/bin/mocha.js");
 const reporter = join(import.meta.dirname, "counting-reporter.mjs");
@@ -42,6 +44,8 @@ const runSuite = (name, files, options, variables) => {
   const { status, signal } = spawnSync(process.execPath, args, {
     cwd: root,
     stdio: "inherit",
+    timeout: SUITE_TIMEOUT_MS,
+    killSignal: "SIGKILL",
     env: { ...process.env, ...variables, TEST_COUNTS_FILE: countsFile },
   });
   const counts = existsSync(countsFile) ? JSON.parse(readFileSync(countsFile, "utf8")) : undefined;

@@ -96,7 +96,7 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
     topics: topicsOver(presence, `${namespace}:`, log),
     queue,
     ranks: (source) => createRedisRanks(redis, namespace, source),
-    limits: { claimEvents: 500, ingestEvents: 2_000, ingestRows: 2_000, ingestConcurrency: 3 },
+    limits: { claimEvents: 500, ingestEvents: 500, ingestRows: 1_000, ingestConcurrency: 4 },
     dependencies: [
       { name: "database", check: () => database.ping() },
       { name: "redis", check: async () => void (await redis.ping()) },

@@ -66,6 +66,9 @@ const withStopping = (app: App, state: { isStopping: boolean }): App => ({
   ],
 });
 
+/** How often connections that have become idle are closed while stopping, in ms. */
+const IDLE_SWEEP_MS = 100;
+
 type Door = { server: HttpServer; game: GameServer };
 
 const openDoor = async (app: App, { presence, driver }: Platform): Promise<Door> => {
@@ -79,8 +82,11 @@ const openDoor = async (app: App, { presence, driver }: Platform): Promise<Door>
 /** Rooms first, so that clients go elsewhere; then no new connections, and requests in hand are finished. */
 const closeDoor = async ({ server, game }: Door): Promise<void> => {
   await game.shutdown();
-  const closed = server.listening ? once(server, "close") : Promise.resolve();
+  if (!server.listening) return;
+  const closed = once(server, "close");
   server.close();
-  server.closeIdleConnections();
+  // A connection kept alive by its client is idle only between requests, so one look is not enough.
+  const sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS);
   await closed;
+  clearInterval(sweep);
 };

@@ -8,7 +8,7 @@ export type Job = {
   name: string;
   /** Runs at the same time in one process; runs for one key never overlap in one process. */
   concurrency: number;
-  /** When set, the job also runs on this interval with the key `*`, once over all processes. */
+  /** When set, the job also runs at the start and on this interval, with the key `*`, in every worker process. */
   everyMs?: number;
   run(app: App, key: string): Promise<void>;
 };
@@ -16,6 +16,8 @@ export type Job = {
 /** The doorbell. `wake` coalesces: many wakes of one key while it runs become one more run. */
 export type Queue = {
   wake(job: string, key: string): void;
+  /** As `wake`, but always in this process. */
+  wakeHere(job: string, key: string): void;
   start(app: App, jobs: readonly Job[]): Promise<void>;
   /** Takes no new work and waits for the work in hand. */
   close(): Promise<void>;

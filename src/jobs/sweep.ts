@@ -9,7 +9,8 @@ export const sweep: Job = {
   run: async (app) => {
     await app.transact(requeueDueEvents);
     const { events, outbox } = await app.transact(waitingParts);
-    for (const part of events) app.queue.wake("process-events", String(part));
+    // Here, not through the queue: events are processed also while Redis is away.
+    for (const part of events) app.queue.wakeHere("process-events", String(part));
     for (const part of outbox) app.queue.wake("relay-outbox", String(part));
   },
 };

@@ -4,7 +4,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { aTenant } from "../support/app.ts";
 import { eventually } from "../support/eventually.ts";
-import { assertInvariants } from "../support/invariants.ts";
+import { assertInvariants, readXp } from "../support/invariants.ts";
 import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/process.ts";
 import { remote } from "../support/remote.ts";
 import {
@@ -79,12 +79,7 @@ describe("kill -9 of the embedded server at random moments of an import", functi
     const database = await openEmbeddedDatabase(join(env.DATA_DIR, "pglite"));
     try {
       await assertInvariants(database.em);
-      const rows: { external_user_id: string; xp: string | number }[] = await database.em
-        .fork()
-        .getConnection()
-        .execute("select external_user_id, xp from players");
-      const xp = rows.map((row) => [row.external_user_id, Number(row.xp)] as const);
-      assert.deepEqual(xp.toSorted(), [...(await expectedXp())].toSorted());
+      assert.deepEqual(await readXp(database.em), [...(await expectedXp())].toSorted());
     } finally {
       await database.close();
       await dir.remove();

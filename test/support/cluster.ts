@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { join } from "node:path";
+import { Redis } from "ioredis";
 import { openPostgres } from "../../src/platform/database.ts";
 
 const ADMIN_URL = process.env["DATABASE_URL"] ?? "postgres://postgres@127.0.0.1:5432/postgres";
@@ -11,6 +12,18 @@ const admin = async (statement: string): Promise<void> => {
     await database.em.fork().getConnection().execute(statement);
   } finally {
     await database.close();
+  }
+};
+
+/** Redis is shared with other runs: only the keys of this one go. */
+const removeKeys = async (namespace: string): Promise<void> => {
+  const redis = new Redis(REDIS_URL);
+  try {
+    for await (const keys of redis.scanStream({ match: `*${namespace}*`, count: 1_000 })) {
+      if ((keys as string[]).length > 0) await redis.unlink(...(keys as string[]));
+    }
+  } finally {
+    redis.disconnect();
   }
 };
 
@@ -42,6 +55,9 @@ export const startServices = async (dataDir: string): Promise<Services> => {
     env,
     databaseUrl: url.href,
     namespace,
-    remove: () => admin(`drop database if exists ${name} with (force)`),
+    remove: async () => {
+      await admin(`drop database if exists ${name} with (force)`);
+      await removeKeys(namespace);
+    },
   };
 };

@@ -18,32 +18,27 @@ export const assertInvariants = async (em: SqlEntityManager): Promise<void> => {
   await zero("failed events", sql`select count(*) as n from event_results`);
   await zero("commits left in the outbox queue", sql`select count(*) as n from outbox_q`);
   await zero(
-    "players whose XP is not the sum of their ledger",
-    sql`select count(*) as n from players p where p.xp <> coalesce((select sum(amount) from ledger_entries l
-      where l.project_id = p.project_id and l.player_id = p.id), 0)`,
+    "players whose XP or ledger_seq is not what their ledger says, or whose ledger has gaps",
+    sql`select count(*) as n from players p left join (
+      select project_id, player_id, sum(amount) as xp, count(*) as n, max(seq) as last
+      from ledger_entries group by 1, 2) l on l.project_id = p.project_id and l.player_id = p.id
+      where (p.xp, p.ledger_seq, p.ledger_seq) <> (coalesce(l.xp, 0), coalesce(l.n, 0), coalesce(l.last, 0))`,
   );
   await zero(
-    "players whose ledger has gaps",
-    sql`select count(*) as n from players p where p.ledger_seq <> (select count(*) from ledger_entries l
-      where l.project_id = p.project_id and l.player_id = p.id)
-      or p.ledger_seq <> coalesce((select max(seq) from ledger_entries l
-        where l.project_id = p.project_id and l.player_id = p.id), 0)`,
-  );
-  await zero(
-    "players whose stream has gaps",
-    sql`select count(*) as n from players p where p.seq <> (select count(*) from outbox o
-      where o.project_id = p.project_id and o.player_id = p.id and o.player_seq between 1 and p.seq)`,
+    "players whose stream has gaps, or who were not announced exactly once",
+    sql`select count(*) as n from players p left join (
+      select project_id, player_id, count(*) as n, min(player_seq) as first, max(player_seq) as last,
+        count(*) filter (where type = 'player.created') as created
+      from outbox where player_seq is not null group by 1, 2) o
+        on o.project_id = p.project_id and o.player_id = p.id
+      where (p.seq, p.seq, 1, 1) <> (coalesce(o.n, 0), coalesce(o.last, 0), coalesce(o.first, 0), coalesce(o.created, 0))`,
   );
   await zero(
     "ledger gains that did not make exactly one player.xp_granted",
-    sql`select count(*) as n from ledger_entries l where l.amount > 0 and 1 <> (select count(*) from outbox o
-      where o.project_id = l.project_id and o.player_id = l.player_id and o.type = 'player.xp_granted'
-      and o.data->>'ledgerEntryId' = l.id::text)`,
-  );
-  await zero(
-    "players that were not announced exactly once",
-    sql`select count(*) as n from players p where 1 <> (select count(*) from outbox o
-      where o.project_id = p.project_id and o.player_id = p.id and o.type = 'player.created')`,
+    sql`select count(*) as n from (select id::text as id from ledger_entries where amount > 0) l
+      full join (select data->>'ledgerEntryId' as id, count(*) as n from outbox
+        where type = 'player.xp_granted' group by 1) o on o.id = l.id
+      where o.n is distinct from 1 or l.id is null`,
   );
   await assertLevels(em);
 };
@@ -55,4 +50,11 @@ const assertLevels = async (em: SqlEntityManager): Promise<void> => {
   }>`select distinct xp, level from players`.execute(em.fork().getKysely());
   const curve = buildCurve(DEFAULT_CURVE);
   for (const { xp, level } of rows.rows) assert.equal(level, levelOf(curve, Number(xp)), `level at ${xp} XP`);
+};
+
+/** [externalUserId, xp] of every player, sorted. */
+export const readXp = async (em: SqlEntityManager): Promise<(readonly [string, number])[]> => {
+  const found = await sql<{ u: string; xp: string | number }>`
+    select external_user_id as u, xp from players`.execute(em.fork().getKysely());
+  return found.rows.map(({ u, xp }) => [u, Number(xp)] as const).toSorted();
 };

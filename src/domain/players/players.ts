@@ -1,5 +1,6 @@
 import { type FilterQuery, LockMode } from "@mikro-orm/core";
 import { sql } from "kysely";
+import { shareConfig } from "../config-lock.ts";
 import { countUpTo, type Total } from "../counting.ts";
 import { conflict, invalid, notFound } from "../errors.ts";
 import type { Cause, Json } from "../events.ts";
@@ -115,6 +116,8 @@ export const patchPlayer = async (
   profile: PlayerProfile,
   cause: Cause = { kind: "API" },
 ): Promise<Player> => {
+  // Before the row, in the order in which batches lock: else a change of definitions could wait in a ring with us.
+  await shareConfig(work, [projectId]);
   const options = { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } as const;
   const before = await work.em.findOneOrFail(Player, { projectId, id }, options);
   await changePlayer(work, projectId, id, (turn) => {

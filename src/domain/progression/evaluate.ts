@@ -45,11 +45,13 @@ export const openTurn = ({ plan, player, event, nowMs, effects, eventId }: TurnP
 export const evaluateEvent = (plan: ProjectPlan, turn: Turn): void => {
   const { player, event } = turn;
   const xpBefore = player.xp;
-  if (player.lastSeenAt === null || event.at > player.lastSeenAt.getTime())
-    player.lastSeenAt = new Date(event.at);
   runRules(plan.rules, turn);
   scoreEvent(turn, plan.boardIndex);
   if (player.xp !== xpBefore) scoreXp(turn, plan.boardIndex);
+  // Last: until now it is when the player was seen before, which is what a rule for comebacks asks.
+  if (player.lastSeenAt === null || event.at > player.lastSeenAt.getTime()) {
+    player.lastSeenAt = new Date(event.at);
+  }
 };
 
 /** Announces a player who has just been made by an event. */

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { changeConfig } from "../config-lock.ts";
 import type { Work } from "../work.ts";
 import { buildCurve, type CurveInput, DEFAULT_CURVE, type LevelCurve } from "./levels.ts";
 
@@ -40,16 +41,17 @@ export const putCurve = async (work: Work, projectId: string, put: CurvePut): Pr
   const curve = buildCurve(put.curve);
   // First of all: waits for batches that evaluate with the old curve, and serialises writers of the next
   // version.
-  const bumped = await sql<{ allow: boolean }>`
-    update projects set config_version = config_version + 1 where id = ${projectId}
-    returning coalesce((settings ->> 'allowLevelDown')::boolean, false) as allow`.execute(work.db);
+  await changeConfig(work, projectId);
+  const settings = await sql<{ allow: boolean }>`
+    select coalesce((settings ->> 'allowLevelDown')::boolean, false) as allow
+    from projects where id = ${projectId}`.execute(work.db);
   const inserted = await sql<{ version: number }>`
     insert into level_curves (project_id, version, type, params, thresholds, created_by, created_at)
     select ${projectId}, coalesce(max(version), 0) + 1, ${curve.type}, ${JSON.stringify(curve.params)}::jsonb,
       ${JSON.stringify(curve.thresholds)}::jsonb, ${put.actor}, ${work.now.toISOString()}::timestamptz
     from level_curves where project_id = ${projectId} returning version`.execute(work.db);
   if (put.recalculate === "SILENT")
-    await recalculate(work, projectId, { curve, mayFall: bumped.rows[0]!.allow });
+    await recalculate(work, projectId, { curve, mayFall: settings.rows[0]!.allow });
   return { ...curve, version: inserted.rows[0]!.version };
 };
 

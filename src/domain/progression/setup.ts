@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { shareConfig } from "../config-lock.ts";
 import { indexBoards, type BoardIndex } from "../leaderboards/scoring.ts";
 import { loadBoards } from "../leaderboards/leaderboards.ts";
 import { loadRuleSet, type RuleSet } from "../rules/rules.ts";
@@ -25,18 +26,19 @@ type ProjectRow = { id: string; config_version: string | number; timezone: strin
 type Settings = { autoCreatePlayers?: boolean; allowLevelDown?: boolean };
 
 /**
- * The plans of `projectIds`, for evaluation in this transaction. Takes a share lock on the project rows: a change of
- * definitions bumps config_version under the exclusive lock, so it waits for batches that evaluate the old version, and
- * batches that come later see the new one. One statement, plus the definitions of projects whose version moved.
+ * The plans of `projectIds`, for evaluation in this transaction: a change of definitions waits for batches that evaluate
+ * the old version, and batches that come later see the new one (config-lock.ts). Two statements, plus the definitions
+ * of projects whose version moved.
  */
 export const loadPlans = async (
   work: Work,
   projectIds: readonly string[],
   cache: PlanCache,
 ): Promise<Map<string, ProjectPlan>> => {
+  await shareConfig(work, projectIds);
   const rows = await sql<ProjectRow>`
     select id, config_version, timezone, settings from projects
-    where id = any(${`{${projectIds.join(",")}}`}::uuid[]) order by id for share`.execute(work.db);
+    where id = any(${`{${projectIds.join(",")}}`}::uuid[])`.execute(work.db);
   const plans = new Map<string, ProjectPlan>();
   for (const row of rows.rows) {
     const known = cache.get(row.id);

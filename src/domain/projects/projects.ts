@@ -1,5 +1,6 @@
 import { LockMode } from "@mikro-orm/core";
 import { forgetKeys } from "../api-keys/authenticate.ts";
+import { changeConfig } from "../config-lock.ts";
 import { conflict, notFound } from "../errors.ts";
 import { isId, newId } from "../ids.ts";
 import { offsetOf, type Page, pageOf, type PageQuery } from "../paging.ts";
@@ -97,11 +98,13 @@ export const updateProject = async (
   projectId: string,
   change: ProjectChange,
 ): Promise<Project> => {
-  const project = await lockProject(work, tenantId, projectId);
   const { settings, ...plain } = change;
+  // Found first: only the tenant's own project may be locked.
+  await getProject(work, tenantId, projectId);
+  if (settings || change.timezone !== undefined) await changeConfig(work, projectId);
+  const project = await lockProject(work, tenantId, projectId);
   Object.assign(project, definedOf(plain), { updatedAt: work.now });
   if (settings) project.settings = { ...project.settings, ...definedOf(settings) };
-  if (settings || change.timezone !== undefined) project.configVersion++;
   work.afterCommit(forgetProjects);
   return project;
 };

@@ -1,4 +1,4 @@
-import { sql } from "kysely";
+import { changeConfig } from "../config-lock.ts";
 import { conflict, DomainError, type FieldProblem } from "../errors.ts";
 import { Leaderboard } from "../leaderboards/leaderboard.ts";
 import type { Work } from "../work.ts";
@@ -8,14 +8,6 @@ import { lockRule, presentRule } from "./rules.ts";
 
 /** Rules of a project that run: each may cost every event. */
 export const ACTIVE_RULES_MAX = 1_000;
-
-/**
- * Announces a change of what runs. It comes first in a transaction: it waits for batches that evaluate what
- * was there before, and keeps two changes of one project apart.
- */
-const bumpConfig = async ({ db }: Work, projectId: string): Promise<void> => {
-  await sql`update projects set config_version = config_version + 1 where id = ${projectId}`.execute(db);
-};
 
 const checkRoom = async ({ em }: Work, { projectId, id }: Rule): Promise<void> => {
   const active = await em.count(Rule, { projectId, status: "ACTIVE", id: { $ne: id } });
@@ -35,7 +27,7 @@ export const publishRule = async (
   ref: string,
   { changeNote, publishedBy }: Publication,
 ): Promise<ShownRule> => {
-  await bumpConfig(work, projectId);
+  await changeConfig(work, projectId);
   const rule = await lockRule(work, projectId, ref);
   const definition = RuleDocument.parse(rule.draft);
   await checkLeaderboards(work, projectId, definition);
@@ -89,7 +81,7 @@ const setStatus = (work: Work, rule: Rule, status: Rule["status"]): Promise<Show
 
 /** Stops an ACTIVE rule; what it counted stays. @throws DomainError CONFLICT: INVALID_STATE */
 export const pauseRule = async (work: Work, projectId: string, ref: string): Promise<ShownRule> => {
-  await bumpConfig(work, projectId);
+  await changeConfig(work, projectId);
   const rule = await lockRule(work, projectId, ref);
   if (rule.status !== "ACTIVE")
     throw conflict("INVALID_STATE", `only an active rule can be paused, this is ${rule.status}`);
@@ -101,7 +93,7 @@ export const pauseRule = async (work: Work, projectId: string, ref: string): Pro
  * @throws DomainError CONFLICT: INVALID_STATE, RULE_LIMIT
  */
 export const resumeRule = async (work: Work, projectId: string, ref: string): Promise<ShownRule> => {
-  await bumpConfig(work, projectId);
+  await changeConfig(work, projectId);
   const rule = await lockRule(work, projectId, ref);
   if (rule.status !== "PAUSED")
     throw conflict("INVALID_STATE", `only a paused rule can resume, this is ${rule.status}`);
@@ -111,6 +103,6 @@ export const resumeRule = async (work: Work, projectId: string, ref: string): Pr
 
 /** Ends a rule for good. It keeps its key and its versions. @throws DomainError CONFLICT: INVALID_STATE */
 export const archiveRule = async (work: Work, projectId: string, ref: string): Promise<ShownRule> => {
-  await bumpConfig(work, projectId);
+  await changeConfig(work, projectId);
   return setStatus(work, await lockRule(work, projectId, ref), "ARCHIVED");
 };

@@ -54,15 +54,15 @@ export type NewEvent = {
   u: string;
   /** event type */
   t: string;
-  /** properties, as JSON text */
+  /** properties, as JSON text with sorted keys */
   d: string;
-  /** timestamp, ISO 8601 UTC */
-  ts: string;
-  /** received at, ISO 8601 UTC */
-  at: string;
+  /** timestamp, in ms since 1970 */
+  ts: number;
+  /** received at, in ms since 1970 */
+  at: number;
   /** idempotency key */
   k: string | null;
-  /** hash of what the sender gave, as a UUID-shaped 128-bit value; null without a key */
+  /** hash of what the sender gave, 32 hexadecimal digits; null without a key */
   x: string | null;
   /** queue partition */
   h: number;
@@ -82,7 +82,7 @@ export const readEvent = (input: unknown, { now, resolve }: ReadContext): NewEve
   if (!parsed.success) throw fromZod(parsed.error, input);
   const event = parsed.data;
   const { externalUserId, eventType, properties, idempotencyKey } = event;
-  const json = JSON.stringify(properties);
+  const json = JSON.stringify(inKeyOrder(properties));
   if (Buffer.byteLength(json) > PROPERTIES_MAX_BYTES)
     throw bad("properties", "properties must be at most 16 KiB of JSON");
   if (isReserved(eventType))
@@ -97,19 +97,22 @@ export const readEvent = (input: unknown, { now, resolve }: ReadContext): NewEve
   const atMs = event.timestamp === undefined ? now.getTime() : Date.parse(event.timestamp);
   checkTime(atMs, now, project.maxEventAgeDays);
   const key = idempotencyKey ?? null;
+  const payload = () => [
+    JSON.stringify(externalUserId),
+    JSON.stringify(eventType),
+    json,
+    event.timestamp === undefined ? "null" : String(atMs),
+  ];
   return {
     id: newId(),
     p: project.id,
     u: externalUserId,
     t: eventType,
     d: json,
-    ts: new Date(atMs).toISOString(),
-    at: now.toISOString(),
+    ts: atMs,
+    at: now.getTime(),
     k: key,
-    x:
-      key === null
-        ? null
-        : payloadHash([externalUserId, eventType, properties, event.timestamp === undefined ? null : atMs]),
+    x: key === null ? null : payloadHash(payload()),
     h: partitionOf(project.id, externalUserId),
   };
 };
@@ -185,16 +188,19 @@ const refuseFirst = (path: string, value: unknown, depth: number): void => {
   }
 };
 
-/** Canonical JSON: keys sorted at every level, so that equal content has equal text. */
-const canonical = (value: unknown): string => {
-  if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";
-  if (Array.isArray(value)) return `[${value.map(canonical).join(",")}]`;
-  const entries = Object.keys(value).toSorted();
-  return `{${entries.map((key) => `${JSON.stringify(key)}:${canonical((value as Json)[key])}`).join(",")}}`;
+const isSorted = (keys: readonly string[]): boolean => keys.every((key, i) => i === 0 || keys[i - 1]! < key);
+
+/** The same value with the keys of every level in order, so that equal content has equal JSON. */
+const inKeyOrder = (value: unknown): unknown => {
+  if (value === null || typeof value !== "object") return value;
+  if (Array.isArray(value)) return value.map(inKeyOrder);
+  const keys = Object.keys(value);
+  if (!isSorted(keys)) keys.sort();
+  const ordered: Json = {};
+  for (const key of keys) ordered[key] = inKeyOrder((value as Json)[key]);
+  return ordered;
 };
 
-/** The first 128 bits of SHA-256, written as a UUID so that PostgreSQL stores 16 bytes. */
-const payloadHash = (content: unknown): string => {
-  const hex = hash("sha256", canonical(content), "hex");
-  return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-${hex.slice(12, 16)}-${hex.slice(16, 20)}-${hex.slice(20, 32)}`;
-};
+/** The first 128 bits of SHA-256 in hexadecimal digits, which PostgreSQL takes for a UUID of 16 bytes. */
+const payloadHash = (content: readonly string[]): string =>
+  hash("sha256", `[${content.join()}]`, "hex").slice(0, 32);

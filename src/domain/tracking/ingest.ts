@@ -20,17 +20,17 @@ export const storeEvents = async (
   events: readonly NewEvent[],
   chunk = ALL_ROWS,
 ): Promise<Ingested[]> => {
-  const stored = new Set<string>();
+  const refused = new Set<string>();
   for (let start = 0; start < events.length; start += chunk) {
     const rows = events.slice(start, start + chunk);
-    for (const id of await insert(work, rows)) stored.add(id);
+    for (const id of await insert(work, rows)) refused.add(id);
   }
-  const rejected = events.filter((event) => !stored.has(event.id));
-  const existing = rejected.length === 0 ? new Map<string, Existing>() : await findExisting(work, rejected);
+  const duplicates = events.filter((event) => refused.has(event.id));
+  const existing = duplicates.length === 0 ? new Map<string, Existing>() : await findExisting(work, duplicates);
   return events.map((event) => {
-    if (stored.has(event.id)) return { kind: "stored", eventId: event.id };
+    if (!refused.has(event.id)) return { kind: "stored", eventId: event.id };
     const first = existing.get(dedupeKey(event.p, event.k))!;
-    return { kind: "duplicate", existingEventId: first.event_id, isSameBody: first.payload_hash === event.x };
+    return { kind: "duplicate", existingEventId: first.event_id, isSameBody: first.payload_hash.replaceAll("-", "") === event.x };
   });
 };
 
@@ -40,19 +40,20 @@ const dedupeKey = (projectId: string, key: string | null): string => `${projectI
 const rowOf = (event: NewEvent, o: number): string => {
   const { id, p, u, t, d, ts, at, k, x, h } = event;
   const sender = `"u":${JSON.stringify(u)},"t":${JSON.stringify(t)},"k":${JSON.stringify(k)},"x":${JSON.stringify(x)}`;
-  return `{"id":"${id}","p":"${p}",${sender},"d":${d},"ts":"${ts}","at":"${at}","h":${h},"o":${o}}`;
+  return `{"id":"${id}","p":"${p}",${sender},"d":${d},"ts":${ts},"at":${at},"h":${h},"o":${o}}`;
 };
 
 /**
  * The ingest statement. Dedupe rows go in key order, so that two overlapping batches cannot deadlock, and by ordinal
  * within a key, so that the first one wins. Events without a key pass the dedupe table by.
+ * @returns the ids of the duplicates, which are not stored
  */
 const insert = async ({ db }: Work, events: readonly NewEvent[]): Promise<string[]> => {
   const rows = `[${events.map(rowOf).join()}]`;
   const result = await sql<{ id: string }>`
     with r as materialized (
       select * from json_to_recordset(${rows}::json) as r(
-        id uuid, p uuid, u text, t text, d jsonb, ts timestamptz, at timestamptz, k text, x uuid, h smallint, o int)),
+        id uuid, p uuid, u text, t text, d jsonb, ts float8, at float8, k text, x uuid, h smallint, o int)),
     dd as (
       insert into event_dedupe (project_id, idempotency_key, event_id, payload_hash)
       select p, k, id, x from r where k is not null order by p, k, o
@@ -61,9 +62,9 @@ const insert = async ({ db }: Work, events: readonly NewEvent[]): Promise<string
     e as (
       insert into tracked_events
         (project_id, id, external_user_id, event_type, properties, occurred_at, received_at, idempotency_key)
-      select p, id, u, t, d, ts, at, k from fresh order by o),
+      select p, id, u, t, d, to_timestamp(ts / 1000), to_timestamp(at / 1000), k from fresh order by o),
     q as (insert into event_q (project_id, part, event_id) select p, h, id from fresh order by o)
-    select id from fresh`.execute(db);
+    select id from r where k is not null and id not in (select event_id from dd)`.execute(db);
   return result.rows.map((row) => row.id);
 };
 
