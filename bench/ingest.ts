@@ -7,7 +7,7 @@ import { freePort } from "../test/support/process.ts";
 import { type Box, describeMachine, openBox, startCosts } from "./support/box.ts";
 import { ask, type Child, MAIN, startChild, supportFile } from "./support/children.ts";
 import type { CopyJob, CopyResult } from "./support/copy-load.ts";
-import { clearEvents, fillEvents, storedEvents } from "./support/fill.ts";
+import { clearEvents, createOnceTable, fillEvents, storedEvents } from "./support/fill.ts";
 import type { LoadJob, LoadResult } from "./support/load.ts";
 import { createSite, type Site, untilReady } from "./support/setup.ts";
 import { rounded, spread, spreadText, table } from "./support/stats.ts";
@@ -34,7 +34,7 @@ const CONNECTIONS: Record<number, number> = { 0: 64, 1: 64, 100: 32, 1_000: 16 }
 /** One figure of one round. Rates are events a second, CPU is in cores. */
 type Sample = { rate: number; sender: number; server: number; postgres: number; foreign: number; p50Ms?: number; p99Ms?: number };
 type Contestant = { name: string; measure: () => Promise<Sample> };
-type Stage = { box: Box; site: Site; laurel: Child; oneCommit: Child; minimal: Child; laurelPort: number };
+type Stage = { box: Box; site: Site; laurel: Child; oneCommit: Child; plain: Child; once: Child; laurelPort: number };
 
 const openStage = async (box: Box, dir: string): Promise<Stage> => {
   const laurelPort = await freePort();
@@ -46,8 +46,10 @@ const openStage = async (box: Box, dir: string): Promise<Stage> => {
   await untilReady(url);
   const site = await createSite(url);
   const oneCommit = await startChild(supportFile("one-commit-server.ts"), { env, outputFile });
-  const minimal = await startChild(supportFile("minimal-server.ts"), { args: [site.projectId], env });
-  return { box, site, laurel, oneCommit, minimal, laurelPort };
+  await createOnceTable(box.pool);
+  const minimal = (kind: string) => startChild(supportFile("minimal-server.ts"), { args: [site.projectId, kind], env });
+  const [plain, once] = [await minimal("plain"), await minimal("once")];
+  return { box, site, laurel, oneCommit, plain, once, laurelPort };
 };
 
 type Target = { server: Child; port: number; path: string; headers: Record<string, string>; batch: number };
@@ -86,12 +88,13 @@ const measureCopy = async ({ box, site }: Stage, tables: CopyJob["tables"]): Pro
 };
 
 const contestantsOf = (stage: Stage): Contestant[] => {
-  const { site, laurel, oneCommit, minimal, laurelPort } = stage;
+  const { site, laurel, oneCommit, plain, once, laurelPort } = stage;
   const headers = { "X-API-Key": site.key };
   const http = (name: string, target: Target): Contestant => ({ name, measure: () => measureLoad(stage, target) });
   const batches = [1, 100, 1_000].flatMap((batch) => [
     http(`laurel ${batch}`, { server: laurel, port: laurelPort, path: "/api/v1/events/batch", headers, batch }),
-    http(`minimal ${batch}`, { server: minimal, port: Number(minimal.first), path: "/events", headers: {}, batch }),
+    http(`minimal ${batch}`, { server: plain, port: Number(plain.first), path: "/events", headers: {}, batch }),
+    http(`minimal once ${batch}`, { server: once, port: Number(once.first), path: "/events", headers: {}, batch }),
   ]);
   const single = { path: "/api/v1/events", headers, batch: 0 };
   return [
@@ -131,6 +134,9 @@ const GOALS = [
   { name: "laurel 1", other: "minimal 1" },
   { name: "laurel 100", other: "minimal 100", goal: 0.6 },
   { name: "laurel 1000", other: "minimal 1000" },
+  { name: "laurel 1", other: "minimal once 1" },
+  { name: "laurel 100", other: "minimal once 100", goal: 0.6 },
+  { name: "laurel 1000", other: "minimal once 1000" },
   { name: "laurel single", other: "one commit single", goal: 2 },
 ];
 
@@ -165,7 +171,7 @@ const main = async (): Promise<void> => {
       result["large"] = report(`Tables that began with ${rounded(LARGE_ROWS)} events`, large);
       result["rowsAtEnd"] = await storedEvents(box.pool, stage.site.projectId);
     }
-    for (const child of [stage.laurel, stage.oneCommit, stage.minimal]) await child.stop();
+    for (const child of [stage.laurel, stage.oneCommit, stage.plain, stage.once]) await child.stop();
     const text = JSON.stringify(result);
     console.log(`\n${text}`);
     if (options.json !== undefined) await writeFile(options.json, text);

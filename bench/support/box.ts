@@ -31,6 +31,7 @@ export const openBox = async (dataDir: string): Promise<Box> => {
   const name = `laurel_bench_${randomUUID().replaceAll("-", "").slice(0, 12)}`;
   const admin = await openPostgres(ADMIN_URL, 1);
   await (await poolOf(admin)).query(`create database ${name}`);
+  for (const line of (process.env["BENCH_SQL"] ?? "").split(";").filter(Boolean)) await (await poolOf(admin)).query(`alter database ${name} set ${line}`);
   const url = new URL(ADMIN_URL);
   url.pathname = `/${name}`;
   const database = await openPostgres(url.href, 4);

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { invalid } from "./errors.ts";
 
 export const PAGE_LIMIT_DEFAULT = 20;
 export const PAGE_LIMIT_MAX = 100;
@@ -21,7 +22,12 @@ export const pageOf = <T>(data: T[], total: number, { page, limit }: PageQuery):
   pagination: { page, limit, total, totalPages: Math.ceil(total / limit) },
 });
 
-export const offsetOf = ({ page, limit }: PageQuery): number => (page - 1) * limit;
+/** @throws DomainError VALIDATION_ERROR beyond PAGE_DEPTH_MAX */
+export const offsetOf = ({ page, limit }: PageQuery): number => {
+  if (page * limit > PAGE_DEPTH_MAX)
+    throw invalid("page", `page times limit may be at most ${PAGE_DEPTH_MAX}`);
+  return (page - 1) * limit;
+};
 
 /** The response schema of a list of `item`. */
 export const pageBody = <S extends z.ZodType>(item: S) =>

@@ -66,10 +66,10 @@ export const createTransact =
     const rung = new Set<number>();
     const result = await open.run(true, () =>
       em.fork().transactional(async (tx) => {
-        const txEm = tx as SqlEntityManager;
+        const txEm = tx;
         const work: Work = {
           em: txEm,
-          db: txEm.getKysely() as unknown as Db,
+          db: txEm.getKysely(),
           now: clock(),
           emit: (projectId, type, data, options = {}) =>
             void emitted.push(outboxRow(projectId, type, data, options)),

@@ -198,7 +198,7 @@ export const openApiDocument = (routes: readonly AnyRoute[]): OpenApiDocument =>
       info: {
         title: "Laurel API",
         version: "1.0.0",
-        description: "Multi-tenant gamification: players, rules, quests, leaderboards, lobbies, chat.",
+        description: "Multi-tenant gamification: players, events, rules, levels and live leaderboards.",
       },
       servers: [{ url: "/api/v1" }],
       tags: [...new Set(routes.map(({ tag }) => tag))].map((name) => ({ name })),

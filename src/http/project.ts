@@ -1,12 +1,14 @@
 import type { Request } from "express";
 import type { App } from "../app.ts";
 import type { Caller } from "../domain/caller.ts";
-import { DomainError } from "../domain/errors.ts";
+import { DomainError, invalid } from "../domain/errors.ts";
 import { resolvePathProject, resolveProject } from "../domain/projects/resolve.ts";
 import type { ProjectSource } from "./route.ts";
 
-const one = (value: unknown): string | undefined =>
-  typeof value === "string" && value !== "" ? value : undefined;
+const one = (value: unknown): string | undefined => {
+  if (Array.isArray(value)) throw invalid("projectId", "must be given once");
+  return typeof value === "string" && value !== "" ? value : undefined;
+};
 
 /**
  * The project a request is about, checked to be the caller's own; "" for an operation without one. The path

@@ -34,7 +34,7 @@ const common = {
 export const openEmbeddedDatabase = async (dataDir: string): Promise<Database> => {
   const { MikroORM } = await import("@mikro-orm/pglite");
   const orm = await MikroORM.init({ ...common, dbName: dataDir });
-  return databaseOf(orm as unknown as Orm, (run) => run());
+  return databaseOf(orm, (run) => run());
 };
 
 export const openPostgres = async (url: string, poolMax: number): Promise<Database> => {
@@ -43,14 +43,19 @@ export const openPostgres = async (url: string, poolMax: number): Promise<Databa
     ...common,
     clientUrl: url,
     pool: { min: 0, max: poolMax },
-    driverOptions: { connectionTimeoutMillis: 5_000, statement_timeout: STATEMENT_TIMEOUT_MS },
+    driverOptions: {
+      connectionTimeoutMillis: 5_000,
+      statement_timeout: STATEMENT_TIMEOUT_MS,
+      // Times are read as text, and old ones have offsets that a Date cannot read in any other zone.
+      options: "-c TimeZone=UTC",
+    },
   });
   const em = orm.em as unknown as SqlEntityManager;
   // The lock lives on a connection of its own: the migrator opens its own transactions.
-  return databaseOf(orm as unknown as Orm, (run) =>
+  return databaseOf(orm, (run) =>
     em.fork().transactional(async (tx) => {
       await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`.execute(
-        (tx as SqlEntityManager).getKysely(),
+        (tx).getKysely(),
       );
       return run();
     }),

@@ -1,7 +1,10 @@
 import { matchMaker } from "@colyseus/core";
 import type { z } from "zod";
 import type { App } from "../app.ts";
-import { DomainError, unauthorized } from "../domain/errors.ts";
+import { DomainError, forbidden, notFound, unauthorized } from "../domain/errors.ts";
+import { readStreamHeads } from "../domain/outbox/stream.ts";
+import type { PlayerStatus } from "../domain/players/player.ts";
+import { findKnownProject } from "../domain/projects/resolve.ts";
 import { parse } from "./errors.ts";
 
 /**
@@ -32,13 +35,33 @@ export const verifyToken = async (app: App, token: string | undefined): Promise<
 };
 
 /**
- * The first half of every join: who it is, and whether they may try once more.
- * @throws DomainError UNAUTHORIZED for a token that is missing, ended or not of this kind; RATE_LIMITED
+ * The first half of every join: who it is, whether they may try once more, and whether the project is still
+ * there.
+ * @throws DomainError UNAUTHORIZED for a token that is missing, ended or not of this kind; RATE_LIMITED;
+ * NOT_FOUND
  */
 export const authenticate = async (app: App, token: string | undefined): Promise<Principal> => {
   const principal = await verifyToken(app, token);
   await throttle(app, principal);
+  if (!(await findKnownProject(app.transact, principal.projectId))) throw notFound("Project");
   return principal;
+};
+
+/** Why a player of this status may not be here; undefined for one who may. */
+export const refusalOf = (status: PlayerStatus | undefined): DomainError | undefined => {
+  if (status === "BANNED") return forbidden("PLAYER_BANNED", "the player is banned");
+  return status === "ACTIVE" || status === "SUSPENDED" ? undefined : notFound("player");
+};
+
+/**
+ * For rooms that do not read the player: a token outlives what happens to its player.
+ * @throws DomainError FORBIDDEN for a banned player, NOT_FOUND for one who is gone
+ */
+export const requirePlayer = async (app: App, { projectId, playerId }: Principal): Promise<void> => {
+  if (playerId === null) return;
+  const [head] = await app.transact((work) => readStreamHeads(work, [{ projectId, playerId }]));
+  const refused = refusalOf(head?.status);
+  if (refused) throw refused;
 };
 
 const throttle = async (app: App, { projectId, subject }: Principal): Promise<void> => {

@@ -4,7 +4,7 @@ import { z } from "zod";
 import type { App } from "../app.ts";
 import { DomainError } from "../domain/errors.ts";
 import { periodTopic } from "../domain/topics.ts";
-import { authenticate, pinOptions } from "./authenticate.ts";
+import { authenticate, pinOptions, requirePlayer } from "./authenticate.ts";
 import { type BoardLine, type BoardReader, type BoardView, createBoardReader } from "./board-reader.ts";
 import { parse } from "./errors.ts";
 import { type LiveClient, LiveRoom } from "./live-room.ts";
@@ -224,6 +224,7 @@ export const leaderboardRoom = (app: App) => {
 
     static override async onAuth(token: string, options: object): Promise<unknown> {
       const principal = await authenticate(app, token);
+      await requirePlayer(app, principal);
       pinOptions(options, JoinOptions, { projectId: principal.projectId });
       return principal;
     }

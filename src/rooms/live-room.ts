@@ -63,7 +63,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
   override setSerializer(serializer: Serializer<S>): void {
     const isSchema = serializer instanceof SchemaSerializer;
     super.setSerializer(
-      isSchema ? (new SafeSerializer(this.stateBytes) as unknown as Serializer<S>) : serializer,
+      isSchema ? (new SafeSerializer(this.stateBytes)) : serializer,
     );
   }
 
@@ -202,7 +202,10 @@ export abstract class LiveRoom<S extends object> extends Room<{
    * A request of the room's contract. What `run` returns is the answer; what it throws is the rejection, as
    * the error object. A message that wants no answer and is not valid ends the session.
    */
-  protected handle<B extends z.ZodType>(schema: B, run: (client: LiveClient, body: z.output<B>) => unknown) {
+  protected handle<B extends z.ZodType>(
+    schema: B,
+    run: (client: LiveClient, body: z.output<B>) => unknown,
+  ): (client: LiveClient, raw: unknown, context: MessageContext) => unknown {
     return async (client: LiveClient, raw: unknown, context: MessageContext): Promise<unknown> => {
       try {
         return await run(client, parse(schema, raw));

@@ -1,7 +1,7 @@
 import { schema, type SchemaType, t } from "@colyseus/schema";
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { DomainError, forbidden, notFound } from "../domain/errors.ts";
+import { DomainError, forbidden } from "../domain/errors.ts";
 import {
   readPlayerStream,
   readStreamHeads,
@@ -12,7 +12,7 @@ import {
 import { getPlayer, showPlayer } from "../domain/players/players.ts";
 import { getCurve, type SavedCurve } from "../domain/progression/level-curves.ts";
 import { type PlayerMessage, playerTopic } from "../domain/topics.ts";
-import { authenticate, pinOptions } from "./authenticate.ts";
+import { authenticate, pinOptions, refusalOf } from "./authenticate.ts";
 import { parse } from "./errors.ts";
 import { type LiveClient, LiveRoom } from "./live-room.ts";
 import { CLOSE, HEARTBEAT_SECONDS, SESSIONS_MAX } from "./messages.ts";
@@ -117,7 +117,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
       this.#stream.receive(lines),
     );
     const page = await readPage(this.app, this.ref);
-    const refused = refusal(page);
+    const refused = refusalOf(page.player.status);
     if (refused) throw refused;
     this.#mirror(page);
     this.#stream.start(page.seq);
@@ -165,7 +165,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     const cursor: Cursor = { seq: lastSeq ?? 0, isLive: false };
     this.#cursors.set(client.sessionId, cursor);
     let page = await readPage(this.app, this.ref, lastSeq);
-    const refused = refusal(page);
+    const refused = refusalOf(page.player.status);
     if (refused) throw refused;
     const resumed = lastSeq !== undefined && !isBroken(page, lastSeq);
     if (isJoin) this.#ready(client, page, resumed);
@@ -271,11 +271,6 @@ export const playerRoom = (app: App) => {
 };
 
 type Fields = Pick<PlayerState, "playerId" | "externalUserId" | "displayName" | "xp" | "level" | "seq">;
-
-const refusal = ({ player }: Page): DomainError | undefined => {
-  if (player.status === "BANNED") return forbidden("PLAYER_BANNED", "the player is banned");
-  return player.status === "ERASED" || player.status === "MERGED" ? notFound("player") : undefined;
-};
 
 const LineState = z.object({
   displayName: z.string().nullish(),

@@ -23,7 +23,7 @@ describe("room player", () => {
     assert.equal(ready?.name, "session.ready");
     assert.equal(ready?.v, 1);
     assert.equal(ready?.seq, undefined);
-    const { expiresAt, ...session } = ready!.data;
+    const { expiresAt, ...session } = ready.data;
     assert.ok(Date.parse(expiresAt) > Date.now() + 800_000);
     assert.deepEqual(session, {
       projectId: tenant.projectId,

@@ -160,7 +160,8 @@ describe("sessions of rooms", () => {
     };
     let timers = 0;
     room.onMessage("boom", boom);
-    room.onMessage("late boom", async () => boom());
+    const lateBoom = (): unknown => Promise.resolve().then(boom);
+    room.onMessage("late boom", lateBoom);
     room.clock.setTimeout(() => {
       timers++;
       boom();

@@ -1,11 +1,10 @@
-import { randomUUID } from "node:crypto";
+import { randomUUID,generateKeyPairSync } from "node:crypto";
 import type { App } from "../../src/app.ts";
 import { type Running, startServer } from "../../src/cli/serve.ts";
 import { type Config, readConfig } from "../../src/config.ts";
 import { openApiDocument } from "../../src/http/openapi.ts";
 import { routes } from "../../src/http/routes.ts";
 import { createLog } from "../../src/log.ts";
-import { generateKeyPairSync } from "node:crypto";
 import { checkResponse } from "./openapi-check.ts";
 
 export type Credentials = { key?: string; token?: string };

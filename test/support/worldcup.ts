@@ -1,5 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
-import { createReadStream } from "node:fs";
+import { existsSync, readFileSync,createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
 import { createGunzip } from "node:zlib";
 import type { Answer, TestApp } from "./app.ts";

@@ -85,7 +85,7 @@ export const createApiKey = async (
   const project = await keysProject(work, granter.tenantId, granter.projectId);
   const scopes = expandScopes(body.scopes);
   checkCeiling(granter.role, scopes);
-  if (body.expiresAt && body.expiresAt <= now) throw invalid("expiresAt", "must be in the future");
+  if (body.expiresAt) checkExpiry(body.expiresAt, now);
   const metadata = checkMetadata(body.metadata ?? {});
   await checkRoom(work, project.id);
   const actsOn = body.environment === "test" ? await lockSandbox(work, project) : project;
@@ -173,6 +173,14 @@ const keysProject = async (work: Work, tenantId: string, projectId: string): Pro
     "INVALID_STATE",
     `A sandbox has no keys of its own; make a key of project ${project.sandboxOf} with environment "test"`,
   );
+};
+
+/** Dates of later years have no ISO 8601 form of four digits. */
+const YEAR_MAX = 9_999;
+
+const checkExpiry = (expiresAt: Date, now: Date): void => {
+  if (expiresAt <= now) throw invalid("expiresAt", "must be in the future");
+  if (expiresAt.getUTCFullYear() > YEAR_MAX) throw invalid("expiresAt", `must be in year ${YEAR_MAX} or before`);
 };
 
 const checkMetadata = (metadata: Json): Json => {

@@ -10,8 +10,8 @@ import { changePlayer } from "../progression/change.ts";
 import { announcePlayer } from "../progression/evaluate.ts";
 import { insertPlayers } from "../progression/load.ts";
 import { type LevelCurve, levelProgress } from "../progression/levels.ts";
-import { attributesProblem, sameJson, TAGS_MAX, updatePlayer } from "../progression/profile.ts";
-import type { LedgerRow, PlayerState, Turn } from "../progression/turn.ts";
+import { attributesProblem, type Difference, sameJson, TAGS_MAX, updatePlayer } from "../progression/profile.ts";
+import type { LedgerRow, PlayerState } from "../progression/turn.ts";
 import { grantXp, XP_MAX } from "../progression/xp.ts";
 import type { Work } from "../work.ts";
 import { Player, type PlayerStatus } from "./player.ts";
@@ -75,6 +75,8 @@ export const identifyPlayer = async (
   projectId: string,
   { externalUserId, ...profile }: { externalUserId: string } & PlayerProfile,
 ): Promise<{ player: Player; created: boolean }> => {
+  // Before the row, in the order in which batches lock: else a change of definitions could wait in a ring with us.
+  await shareConfig(work, [projectId]);
   const created = await createPlayer(work, projectId, { id: newId(), externalUserId, profile });
   const player = await getPlayer(work, projectId, `ext:${externalUserId}`);
   return { player: created ? player : await patchPlayer(work, player, profile), created };
@@ -116,20 +118,19 @@ export const patchPlayer = async (
   profile: PlayerProfile,
   cause: Cause = { kind: "API" },
 ): Promise<Player> => {
-  // Before the row, in the order in which batches lock: else a change of definitions could wait in a ring with us.
+  // First, as in identifyPlayer.
   await shareConfig(work, [projectId]);
   const options = { lockMode: LockMode.PESSIMISTIC_WRITE, refresh: true } as const;
   const before = await work.em.findOneOrFail(Player, { projectId, id }, options);
   await changePlayer(work, projectId, id, (turn) => {
-    announceColumns(turn, before, profile, cause);
-    const problem = updatePlayer(turn, attributesChange(profile), cause);
+    const problem = updatePlayer(turn, attributesChange(profile), cause, columnsChange(before, profile));
     if (problem !== undefined) throw invalid("attributes", problem);
   });
   await writeColumns(work, projectId, id, profile);
   return work.em.findOneOrFail(Player, { projectId, id }, { refresh: true });
 };
 
-const announceColumns = (turn: Turn, player: Player, profile: PlayerProfile, cause: Cause): void => {
+const columnsChange = (player: Player, profile: PlayerProfile): Difference => {
   const before: Json = {};
   const after: Json = {};
   for (const name of COLUMNS) {
@@ -138,10 +139,7 @@ const announceColumns = (turn: Turn, player: Player, profile: PlayerProfile, cau
     before[name] = player[name] ?? null;
     after[name] = value;
   }
-  const changed = Object.keys(after);
-  if (changed.length === 0) return;
-  const { id: playerId, externalUserId } = player;
-  turn.emit("player.updated", { playerId, externalUserId, changed, before, after, cause });
+  return { before, after };
 };
 
 const attributesChange = ({ attributes = {}, addTags = [], removeTags = [] }: PlayerProfile) => {
@@ -171,7 +169,10 @@ const writeColumns = async (
     where t.project_id = ${projectId} and t.id = ${id}`.execute(db);
 };
 
-/** Grants (or with a negative amount takes) XP by REST. @throws DomainError CONFLICT when XP would fall below 0 */
+/**
+ * Grants (or with a negative amount takes) XP by REST, exactly `amount` or nothing.
+ * @throws DomainError CONFLICT: INSUFFICIENT_XP, XP_LIMIT, REFERENCE_USED, PLAYER_INACTIVE
+ */
 export const grantPlayerXp = async (
   work: Work,
   player: Player,
@@ -179,15 +180,10 @@ export const grantPlayerXp = async (
 ): Promise<{ player: Player; ledgerEntry: LedgerRow }> => {
   const { projectId, id } = player;
   const key = grant.reference === undefined ? `api:${newId()}` : `api:ref:${grant.reference}`;
-  if (grant.reference !== undefined && (await hasLedgerKey(work, player, key))) {
-    throw conflict("REFERENCE_USED", `reference ${grant.reference} was used for this player before`);
-  }
+  if (grant.reference !== undefined) await checkReference(work, player, { reference: grant.reference, key });
   const { value } = await changePlayer(work, projectId, id, (turn) => {
-    if (turn.player.xp + grant.amount < 0)
-      throw conflict("INSUFFICIENT_XP", `the player has ${turn.player.xp} XP`);
-    const entry = grantXp(turn, { ...grant, key });
-    if (!entry) throw conflict("XP_LIMIT", `XP may not exceed ${XP_MAX}`);
-    return entry;
+    checkGrant(turn.player, grant.amount);
+    return grantXp(turn, { ...grant, key })!;
   });
   return {
     player: await work.em.findOneOrFail(Player, { projectId, id }, { refresh: true }),
@@ -195,11 +191,25 @@ export const grantPlayerXp = async (
   };
 };
 
-const hasLedgerKey = async ({ db }: Work, { projectId, id }: Player, key: string): Promise<boolean> => {
+const checkGrant = ({ xp, status }: PlayerState, amount: number): void => {
+  if (amount > 0 && status !== "ACTIVE") throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
+  if (xp + amount < 0) throw conflict("INSUFFICIENT_XP", `the player has ${xp} XP`);
+  if (xp + amount > XP_MAX) throw conflict("XP_LIMIT", `XP may not exceed ${XP_MAX}`);
+};
+
+const checkReference = async (
+  work: Work,
+  { projectId, id }: Player,
+  { reference, key }: { reference: string; key: string },
+): Promise<void> => {
+  // Of two grants with one reference, the second looks when the first is done. First, as in identifyPlayer.
+  await shareConfig(work, [projectId]);
+  await sql`select 1 from players where project_id = ${projectId} and id = ${id} for update`.execute(work.db);
   const found = await sql`
     select 1 from ledger_entries
-    where project_id = ${projectId} and player_id = ${id} and idempotency_key = ${key}`.execute(db);
-  return found.rows.length > 0;
+    where project_id = ${projectId} and player_id = ${id} and idempotency_key = ${key}`.execute(work.db);
+  if (found.rows.length > 0)
+    throw conflict("REFERENCE_USED", `reference ${reference} was used for this player before`);
 };
 
 export const PLAYER_SORTS = {

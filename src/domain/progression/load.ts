@@ -135,14 +135,15 @@ export const loadStates = async (
   const result = await sql<StateRow>`
     with r as materialized (select * from json_to_recordset(${rows}::json) as r(i uuid, p uuid))
     select 'd' as k, s.project_id, s.player_id, null::uuid as period_id, s.doc as r
-    from r join player_states s on s.project_id = r.p and s.player_id = r.i
+    from r cross join lateral (
+      select * from player_states s where s.project_id = r.p and s.player_id = r.i limit 1) s
     union all
     select 'e', e.project_id, e.player_id, e.period_id,
       jsonb_build_array(e.rank_score, e.rank_tie, e.latest_us, e.version)
     from r cross join unnest(${`{${periodIds.join(",")}}`}::uuid[]) as w(period_id)
-    join leaderboard_entries e on e.project_id = r.p and e.period_id = w.period_id and e.player_id = r.i`.execute(
-    work.db,
-  );
+    cross join lateral (
+      select * from leaderboard_entries e
+      where e.project_id = r.p and e.period_id = w.period_id and e.player_id = r.i limit 1) e`.execute(work.db);
   for (const row of result.rows) {
     const player = byId.get(`${row.project_id}${row.player_id}`)!;
     if (row.k === "d") player.doc = row.r as PlayerDoc;

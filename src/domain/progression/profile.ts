@@ -13,11 +13,20 @@ export type ProfileChange = {
   removeTags?: readonly string[];
 };
 
+/** Fields that differ, with their values before and after. */
+export type Difference = { before: Json; after: Json };
+
 /**
  * Changes attributes (by dotted path) and tags, and emits one `player.updated` with what differs.
+ * @param other differences of other fields, told in the same event
  * @returns a sentence when the result would break a limit; then nothing has changed
  */
-export const updatePlayer = (turn: Turn, change: ProfileChange, cause: Cause): string | undefined => {
+export const updatePlayer = (
+  turn: Turn,
+  change: ProfileChange,
+  cause: Cause,
+  other: Difference = { before: {}, after: {} },
+): string | undefined => {
   const { player } = turn;
   const attributes = changedAttributes(player.attributes, change);
   const removed = new Set(change.removeTags ?? []);
@@ -26,8 +35,8 @@ export const updatePlayer = (turn: Turn, change: ProfileChange, cause: Cause): s
     attributesProblem(attributes) ?? (tags.length > TAGS_MAX ? `more than ${TAGS_MAX} tags` : undefined);
   if (problem !== undefined) return problem;
 
-  const before: Json = {};
-  const after: Json = {};
+  const before = { ...other.before };
+  const after = { ...other.after };
   if (!sameJson(attributes, player.attributes)) {
     before["attributes"] = player.attributes;
     after["attributes"] = attributes;
@@ -67,22 +76,32 @@ const isObject = (value: unknown): value is Json =>
 
 const changedAttributes = (attributes: Json, { set = {}, unset = [] }: ProfileChange): Json => {
   const result = structuredClone(attributes);
-  for (const [path, value] of Object.entries(set)) {
-    const keys = path.split(".");
-    const last = keys.pop()!;
-    let at = result;
-    for (const key of keys) {
-      const next = Object.hasOwn(at, key) ? at[key] : undefined;
-      at = isObject(next) ? next : ((at[key] = {}) as Json);
-    }
-    at[last] = value;
-  }
-  for (const path of unset) {
-    const keys = path.split(".");
-    const last = keys.pop()!;
-    let at: unknown = result;
-    for (const key of keys) at = isObject(at) && Object.hasOwn(at, key) ? at[key] : undefined;
-    if (isObject(at)) delete at[last];
-  }
+  for (const [path, value] of Object.entries(set)) setAt(result, path, value);
+  for (const path of unset) unsetAt(result, path);
   return result;
+};
+
+const splitPath = (path: string): { parents: string[]; last: string } => {
+  const parents = path.split(".");
+  return { last: parents.pop()!, parents };
+};
+
+/** Makes the objects on the way; a value in the way that is no object is replaced. */
+const setAt = (target: Json, path: string, value: unknown): void => {
+  const { parents, last } = splitPath(path);
+  let at = target;
+  for (const key of parents) {
+    const next = Object.hasOwn(at, key) ? at[key] : undefined;
+    const inner: Json = isObject(next) ? next : {};
+    at[key] = inner;
+    at = inner;
+  }
+  at[last] = value;
+};
+
+const unsetAt = (target: Json, path: string): void => {
+  const { parents, last } = splitPath(path);
+  let at: unknown = target;
+  for (const key of parents) at = isObject(at) && Object.hasOwn(at, key) ? at[key] : undefined;
+  if (isObject(at)) delete at[last];
 };

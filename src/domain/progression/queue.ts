@@ -45,6 +45,7 @@ type ClaimRow = {
 /**
  * Reads the next events of a partition: for each of the next few projects after `afterProject`, its oldest `limit`. So a
  * project with a million waiting events delays the others by a batch, not by the million.
+ * The limit of 1 keeps the planner to one index look-up for each event: as a join it read every event there is.
  */
 export const claimEvents = async (
   { db }: Work,
@@ -64,7 +65,8 @@ export const claimEvents = async (
         select project_id, seq, event_id, attempts from event_q
         where part = ${part} and project_id = w.project_id order by seq limit ${options.limit}) q)
     select c.seq, c.project_id, c.event_id, c.attempts, e.external_user_id, e.event_type, e.properties, e.occurred_at
-    from c join tracked_events e on e.project_id = c.project_id and e.id = c.event_id
+    from c cross join lateral (
+      select * from tracked_events e where e.project_id = c.project_id and e.id = c.event_id limit 1) e
     order by c.project_id, c.seq`.execute(db);
   return result.rows.map((row) => ({
     seq: Number(row.seq),

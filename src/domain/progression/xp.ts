@@ -16,7 +16,8 @@ export type XpGrant = {
 };
 
 /**
- * Changes the player's XP: ledger entry, `player.xp_granted` for a gain, level at once, `player.level_up` for a rise.
+ * Changes the player's XP: ledger entry, `player.xp_granted` for a gain or `player.updated` for a loss, level at once,
+ * `player.level_up` for a rise.
  * XP never falls below 0 and never exceeds XP_MAX; a change of 0 leaves no trace.
  * @returns the ledger entry, or undefined when nothing changed
  */
@@ -55,8 +56,16 @@ export const grantXp = (turn: Turn, { amount, cause, key, reason }: XpGrant): Le
       cause,
     });
   }
+  // A loss has no event type of its own; the stream must still tell it.
+  if (change < 0) emitLoss(turn, { xp: xp - change, level: previousLevel }, cause);
   if (player.level > previousLevel) {
     turn.emit("player.level_up", { playerId: player.id, previousLevel, newLevel: player.level, xp });
   }
   return entry;
+};
+
+const emitLoss = ({ player, emit }: Turn, before: { xp: number; level: number }, cause: Cause): void => {
+  const after = { xp: player.xp, level: player.level };
+  const changed = after.level === before.level ? ["xp"] : ["xp", "level"];
+  emit("player.updated", { playerId: player.id, externalUserId: player.externalUserId, changed, before, after, cause });
 };

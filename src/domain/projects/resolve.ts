@@ -18,8 +18,14 @@ const byId = createShortCache<KnownProject>();
 /** The ids of a tenant's first two projects; kept only where there is exactly one. */
 const firstOfTenant = createShortCache<string[]>((ids) => (ids.length === 1 ? CACHE_TTL_MS : 0));
 
+let changes = 0;
+
+/** Rises with every change of a project in this process: for caches that are kept elsewhere. */
+export const projectChanges = (): number => changes;
+
 /** Makes this process read projects anew; others do within 5 s. */
 export const forgetProjects = (): void => {
+  changes++;
   byId.clear();
   firstOfTenant.clear();
 };

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isZone } from "./zones.ts";
+import { isIanaName } from "./zones.ts";
 
 /** The stable name by which definitions refer to one another. */
 export const Key = z
@@ -40,4 +40,4 @@ export const Scalar = z.union([z.string().max(1_000), z.number(), z.boolean(), z
 export type Scalar = z.output<typeof Scalar>;
 
 /** An IANA time zone such as `Europe/Berlin`. */
-export const Zone = z.string().max(64).refine(isZone, "must be an IANA time zone");
+export const Zone = z.string().max(64).refine(isIanaName, "must be an IANA time zone");

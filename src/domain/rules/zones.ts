@@ -40,6 +40,9 @@ const zoneOf = (name: string): Zone | undefined => {
 
 export const isZone = (name: string): boolean => zoneOf(name) !== undefined;
 
+/** Intl also takes offsets such as +02:00, which know no daylight saving. */
+export const isIanaName = (name: string): boolean => /^[A-Za-z]/.test(name) && isZone(name);
+
 /** The first of `names` that is a time zone, else UTC. */
 export const firstZone = (...names: (string | null | undefined)[]): string =>
   names.find((name) => typeof name === "string" && isZone(name)) ?? "UTC";

@@ -14,6 +14,8 @@ export const PROPERTIES_MAX_BYTES = 16 * 1024;
 export const JSON_MAX_DEPTH = 32;
 /** How far ahead of our clock an event's timestamp may be, in ms. */
 export const FUTURE_LIMIT_MS = 24 * 3_600_000;
+/** The text of a time before it can be misread: databases write the year 50 as a Date reads 1950. */
+const OLDEST_MS = Date.UTC(1000, 0, 1);
 
 const text = (name: string, max: number) =>
   z
@@ -133,8 +135,8 @@ const fromZod = (error: z.ZodError, input: unknown): DomainError => {
 const isReserved = (type: string): boolean => type.startsWith("system.") || RESERVED_EVENT_TYPES.has(type);
 
 const checkTime = (atMs: number, now: Date, maxEventAgeDays: number | null): void => {
-  if (!Number.isFinite(atMs) || atMs < -62_135_596_800_000)
-    throw bad("timestamp", "timestamp must be in year 1 or later");
+  if (!Number.isFinite(atMs) || atMs < OLDEST_MS)
+    throw bad("timestamp", "timestamp must be in year 1000 or later");
   if (atMs > now.getTime() + FUTURE_LIMIT_MS)
     throw bad("timestamp", "timestamp is more than 24 hours ahead of the server's clock");
   if (maxEventAgeDays !== null && atMs < now.getTime() - maxEventAgeDays * 86_400_000) {

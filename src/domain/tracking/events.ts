@@ -61,6 +61,15 @@ const show = (row: Row): TrackedEvent => ({
   error: row.error,
 });
 
+const YEAR_1_MS = Date.parse("0001-01-01T00:00:00Z");
+const YEAR_9999_MS = Date.parse("9999-12-31T23:59:59.999Z");
+
+/** A bound of a range as PostgreSQL takes it: it knows fewer years and zone offsets than ISO 8601. */
+const boundOf = (text: string | undefined): string | null =>
+  text === undefined
+    ? null
+    : new Date(Math.min(YEAR_9999_MS, Math.max(YEAR_1_MS, Date.parse(text)))).toISOString();
+
 /** PENDING while queued or waiting for a retry, FAILED or REJECTED by verdict, else PROCESSED. */
 const STATUS = sql`case
   when q.event_id is not null or w.event_id is not null then 'PENDING'
@@ -72,6 +81,7 @@ export const listEvents = async (
   projectId: string,
   query: ListEvents,
 ): Promise<{ events: TrackedEvent[]; nextCursor: string | null }> => {
+  const [from, to] = [boundOf(query.from), boundOf(query.to)];
   const result = await sql<Row>`
     select e.*, ${STATUS} as status, r.error from tracked_events e
     left join event_q q on q.project_id = e.project_id and q.event_id = e.id
@@ -81,8 +91,8 @@ export const listEvents = async (
       and (${query.cursor ?? null}::uuid is null or e.id < ${query.cursor ?? null}::uuid)
       and (${query.eventType ?? null}::text is null or e.event_type = ${query.eventType ?? null})
       and (${query.externalUserId ?? null}::text is null or e.external_user_id = ${query.externalUserId ?? null})
-      and (${query.from ?? null}::timestamptz is null or e.occurred_at >= ${query.from ?? null}::timestamptz)
-      and (${query.to ?? null}::timestamptz is null or e.occurred_at < ${query.to ?? null}::timestamptz)
+      and (${from}::timestamptz is null or e.occurred_at >= ${from}::timestamptz)
+      and (${to}::timestamptz is null or e.occurred_at < ${to}::timestamptz)
       and (${query.status ?? null}::text is null or ${STATUS} = ${query.status ?? null})
     order by e.id desc limit ${query.limit + 1}`.execute(db);
   const rows = result.rows.slice(0, query.limit);

@@ -1,11 +1,12 @@
 import { sql } from "kysely";
 import type { Caller } from "../caller.ts";
+import { projectChanges } from "../projects/resolve.ts";
 import type { Transact } from "../work.ts";
 import type { ReadContext } from "./event-input.ts";
 
 type Rules = { id: string; maxEventAgeDays: number | null };
 
-/** Answers stay this long; a change of settings reaches ingestion within it, in ms. */
+/** Answers stay this long; a change of settings in another process reaches ingestion within it, in ms. */
 const CACHE_MS = 5_000;
 const CACHE_MAX = 10_000;
 
@@ -17,14 +18,15 @@ export type ProjectRules = (caller: Caller, projectId: string) => Promise<Pick<R
  * project of the request when they name none.
  */
 export const createProjectRules = (transact: Transact, clock: () => Date): ProjectRules => {
-  const cache = new Map<string, { until: number; rules: Rules[] }>();
+  const cache = new Map<string, { until: number; changes: number; rules: Rules[] }>();
   const cached = async (key: string, read: () => Promise<Rules[]>): Promise<Rules[]> => {
     const now = clock().getTime();
+    const changes = projectChanges();
     const known = cache.get(key);
-    if (known && known.until > now) return known.rules;
+    if (known && known.until > now && known.changes === changes) return known.rules;
     const rules = await read();
     if (cache.size >= CACHE_MAX) cache.clear();
-    cache.set(key, { until: now + CACHE_MS, rules });
+    cache.set(key, { until: now + CACHE_MS, changes, rules });
     return rules;
   };
 
@@ -33,11 +35,11 @@ export const createProjectRules = (transact: Transact, clock: () => Date): Proje
     if (caller.kind === "key") {
       const [own] = await cached(caller.projectId, () => readRules(transact, "id", caller.projectId));
       const names = new Set([undefined, caller.projectId, caller.ownerProjectId]);
-      return { resolve: (named) => (names.has(named) ? own : undefined) };
+      return { resolve: (named) => (names.has(named?.toLowerCase()) ? own : undefined) };
     }
     const all = await cached(caller.tenantId, () => readRules(transact, "tenant_id", caller.tenantId));
     const byId = new Map(all.map((rules) => [rules.id, rules]));
-    return { resolve: (named) => byId.get(named ?? projectId) };
+    return { resolve: (named) => byId.get(named?.toLowerCase() ?? projectId) };
   };
 };
 

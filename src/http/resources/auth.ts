@@ -103,7 +103,7 @@ export const authRoutes = [
       "the player when the project allows it. A console user gets a token for a project. " +
       "Pass it as auth.token of the connection.",
     access: { scope: "realtime:connect", roles: EVERY_ROLE },
-    project: "none",
+    project: "optional",
     body: WsTokenBody,
     response: z.object({
       token: z.string(),
@@ -111,8 +111,8 @@ export const authRoutes = [
       expiresAt: z.iso.datetime(),
       playerId: z.uuid().optional().meta({ description: "Absent for a console token" }),
     }),
-    run: async (app, { caller, body }) => {
-      const signed = await issueWsToken(app, caller, body);
+    run: async (app, { caller, projectId, body }) => {
+      const signed = await issueWsToken(app, caller, { ...body, projectId: body.projectId ?? (projectId || undefined) });
       return { ...signed, expiresAt: signed.expiresAt.toISOString() };
     },
   }),

@@ -75,13 +75,13 @@ const SingleEvent = EventInput.partial().extend({
     .meta({ description: "Id or externalUserId of the player, instead of externalUserId" }),
 });
 
-const byAlias = async (app: App, projectId: string, body: Json): Promise<Json> => {
+const byAlias = async (app: App, projectId: string | undefined, body: Json): Promise<Json> => {
   const { name, playerId, ...event } = body;
   if (name !== undefined) event["eventType"] ??= name;
   if (playerId !== undefined && event["externalUserId"] === undefined) {
     if (typeof playerId !== "string") throw invalid("playerId", "must be a string");
     const player =
-      projectId === "" ? undefined : await app.transact((work) => findPlayer(work, projectId, playerId));
+      projectId === undefined ? undefined : await app.transact((work) => findPlayer(work, projectId, playerId));
     event["externalUserId"] = player?.externalUserId ?? playerId.replace(/^ext:/, "");
   }
   return event;
@@ -117,7 +117,10 @@ export const eventRoutes = [
     body: SingleEvent,
     response: EventResult,
     run: async (app, { caller, projectId, query, body }) => {
-      const event = (await reader(app, caller, projectId))(await byAlias(app, projectId, body as Json));
+      const rules = await app.projectRules(caller, projectId);
+      // The player is one of the project that the event itself may name.
+      const playersOf = rules.resolve(body.projectId)?.id;
+      const event = readEvent(await byAlias(app, playersOf, body), { now: app.clock(), ...rules });
       return trackOne(app, event, query.wait === "true");
     },
   }),

@@ -14,19 +14,13 @@ import {
 } from "../../domain/players/players.ts";
 import { getCurve } from "../../domain/progression/level-curves.ts";
 import { XP_MAX } from "../../domain/progression/xp.ts";
+import { Zone } from "../../domain/rules/syntax.ts";
 import type { Work } from "../../domain/work.ts";
 import { Reply, route } from "../route.ts";
 
 /** Bytes of `metadata` as JSON. */
 const METADATA_MAX_BYTES = 16 * 1024;
 
-const Zone = z
-  .string()
-  .max(64)
-  .refine(
-    (zone) => Intl.supportedValuesOf("timeZone").includes(zone) || zone === "UTC",
-    "is not an IANA time zone",
-  );
 const Tag = z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be 1 to 64 of a-z 0-9 _ -");
 const Attributes = z
   .record(
@@ -211,7 +205,8 @@ export const playerRoutes = [
     path: "/players/{playerId}/xp",
     id: "grantXp",
     summary: "Grant XP to a player",
-    description: "A negative amount takes XP away, never below 0. A reference can be used once for a player.",
+    description:
+      "A negative amount takes XP away; more than the player has is 409. A reference can be used once for a player.",
     params: PlayerParams,
     body: z.object({
       amount: z

@@ -11,15 +11,12 @@ import {
   updateProject,
 } from "../../domain/projects/projects.ts";
 import { isProjectOf, tenantOf } from "../../domain/projects/resolve.ts";
-import { isZone } from "../../domain/rules/zones.ts";
+import { isIanaName } from "../../domain/rules/zones.ts";
 import { Name } from "../../domain/tenants/text.ts";
 import { route } from "../route.ts";
 
 const DESCRIPTION_MAX = 2_000;
 const EVENT_AGE_DAYS_MAX = 36_500;
-
-/** Intl also takes offsets such as +02:00, which know no daylight saving. */
-const isIanaName = (name: string): boolean => /^[A-Za-z]/.test(name) && isZone(name);
 
 const Settings = z.object({
   autoCreatePlayers: z

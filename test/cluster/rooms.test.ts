@@ -4,7 +4,7 @@ import { type Services, startServices } from "../support/cluster.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
 import { remote } from "../support/remote.ts";
-import { aPlayer, grantXp, heardUpTo, join, type Listener, range, seqs } from "./sdk.ts";
+import { aPlayer, grantXp, heardUpTo, join, type Listener, range, seqs } from "../rooms/sdk.ts";
 
 describe("rooms in cluster mode", function () {
   this.timeout(90_000);

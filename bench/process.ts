@@ -1,0 +1,187 @@
+// How fast waiting events are processed by 1, 2 and 4 worker processes. See README.md.
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { freePort } from "../test/support/process.ts";
+import { PARTITIONS } from "../src/domain/ids.ts";
+import { createBullQueue } from "../src/jobs/queue.ts";
+import { createLog } from "../src/log.ts";
+import { type Box, type Costs, describeMachine, openBox, startCosts } from "./support/box.ts";
+import { type Child, MAIN, startChild } from "./support/children.ts";
+import { checkEffects, clearProgress, isDrained, isRelayed, queueEvents } from "./support/queued.ts";
+import { createSite, post, type Site, untilReady } from "./support/setup.ts";
+import { rounded, spread, spreadText, table } from "./support/stats.ts";
+
+const { values: options } = parseArgs({
+  options: {
+    quick: { type: "boolean", default: false },
+    rounds: { type: "string" },
+    events: { type: "string" },
+    workers: { type: "string", default: "1,2,4" },
+    json: { type: "string" },
+    profile: { type: "string" },
+  },
+});
+const ROUNDS = Number(options.rounds ?? (options.quick ? 2 : 5));
+const EVENTS = Number(options.events ?? (options.quick ? 30_000 : 60_000));
+const WORKERS = options.workers.split(",").map(Number);
+const PLAYERS = 10_000;
+const WARM_EVENTS = 20_000;
+const WARM_PLAYERS = 1_000;
+const POLL_MS = 10;
+
+type Pass = "new players" | "known players";
+/** One drain. Rates are events a second, CPU is in seconds. */
+type Sample = {
+  workers: number;
+  pass: Pass;
+  rate: number;
+  /** Until the outbox was relayed too. */
+  relayedRate: number;
+  workerCpu: number;
+  postgresCpu: number;
+  foreignCores: number;
+};
+
+type Stage = { box: Box; site: Site; web: Child; env: Record<string, string>; outputFile: string; wakeAll: () => void };
+
+const openStage = async (box: Box, dir: string): Promise<Stage> => {
+  const port = await freePort();
+  const env = { ...box.env, PORT: String(port) };
+  const outputFile = join(dir, "server.log");
+  const web = await startChild(MAIN, { args: ["serve"], env: { ...env, ROLES: "web" }, outputFile });
+  const url = `http://127.0.0.1:${port}`;
+  await untilReady(url);
+  const site = await createSite(url);
+  const event = { eventTypes: ["level_completed"] };
+  const metric = { source: "EVENT", event, aggregate: "sum", property: "points" };
+  await post(site, "/leaderboards", { key: "points", name: "Points", metric, sort: "DESC", ties: "SHARED" });
+  const rule = {
+    key: "points",
+    name: "Points",
+    triggers: [{ kind: "EVENT", ...event }],
+    conditions: { all: [{ type: "event_property", path: "points", op: "gt", value: 0 }] },
+    actions: [{ type: "grant_xp", amount: { $ref: "event.properties.points" } }],
+  };
+  const { id } = await post(site, "/rules", rule);
+  await post(site, `/rules/${String(id)}/publish`, {});
+  const prefix = `${env["REDIS_NAMESPACE"]}:bull`;
+  const queue = createBullQueue({ redisUrl: env["REDIS_URL"]!, prefix, log: createLog({ logLevel: "silent" }) });
+  const wakeAll = () => {
+    for (let part = 0; part < PARTITIONS; part++) queue.wake("process-events", String(part));
+  };
+  return { box, site, web, env, outputFile, wakeAll };
+};
+
+const poll = async (check: () => Promise<boolean>): Promise<void> => {
+  while (!(await check())) await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+};
+
+/** Queues events in one commit and waits until they are done; the clock runs from the commit. */
+const drain = async ({ box, site, wakeAll }: Stage, workers: readonly Child[], load: Parameters<typeof queueEvents>[2]) => {
+  await queueEvents(box.pool, site.projectId, load);
+  const stop = await startCosts(box.pool, workers.map(({ pid }) => pid));
+  const startMs = performance.now();
+  wakeAll();
+  await poll(() => isDrained(box.pool));
+  const seconds = (performance.now() - startMs) / 1000;
+  const costs = await stop();
+  await poll(() => isRelayed(box.pool));
+  return { seconds, relayedSeconds: (performance.now() - startMs) / 1000, costs };
+};
+
+const sampleOf = (workers: readonly Child[], pass: Pass, { seconds, relayedSeconds, costs }: { seconds: number; relayedSeconds: number; costs: Costs }): Sample => ({
+  workers: workers.length,
+  pass,
+  rate: EVENTS / seconds,
+  relayedRate: EVENTS / relayedSeconds,
+  workerCpu: workers.reduce((sum, { pid }) => sum + costs.byPid.get(pid)!, 0),
+  postgresCpu: costs.postgres,
+  foreignCores: costs.foreign / costs.wall,
+});
+
+const measure = async (stage: Stage, count: number): Promise<Sample[]> => {
+  const { box, site, env, outputFile } = stage;
+  await clearProgress(box.pool);
+  const execArgv = options.profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${options.profile}`];
+  const start = () => startChild(MAIN, { args: ["worker"], env, outputFile, execArgv });
+  const workers = await Promise.all(Array.from({ length: count }, start));
+  const load = { events: EVENTS, players: PLAYERS, prefix: "player" };
+  await drain(stage, workers, { events: WARM_EVENTS * count, players: WARM_PLAYERS, prefix: "warm" });
+  const samples = [
+    sampleOf(workers, "new players", await drain(stage, workers, load)),
+    sampleOf(workers, "known players", await drain(stage, workers, load)),
+  ];
+  await checkEffects(box.pool, site.projectId);
+  for (const worker of workers) await worker.stop();
+  return samples;
+};
+
+const summarise = (samples: readonly Sample[]): void => {
+  const groups = Map.groupBy(samples, ({ workers, pass }) => `${workers} | ${pass}`);
+  const lines = [...groups].map(([name, group]) => {
+    const of = (read: (sample: Sample) => number) => spread(group.map(read));
+    const perEvent = (read: (sample: Sample) => number) => rounded((1e6 * of(read).median) / EVENTS);
+    return [
+      ...name.split(" | "),
+      spreadText(of(({ rate }) => rate)),
+      spreadText(of(({ relayedRate }) => relayedRate)),
+      perEvent(({ workerCpu }) => workerCpu),
+      perEvent(({ postgresCpu }) => postgresCpu),
+      rounded(of(({ foreignCores }) => foreignCores).median),
+    ];
+  });
+  const head = ["workers", "pass", "events/s", "events/s until relayed", "worker CPU us/event", "PG CPU us/event", "other load, cores"];
+  console.log(`\n${table(head, lines)}\n`);
+};
+
+/** Rates with several workers over the rate with one, round by round. */
+const scaling = (samples: readonly Sample[], workers: number, pass: Pass) => {
+  const rates = (count: number) => samples.filter((s) => s.workers === count && s.pass === pass).map(({ rate }) => rate);
+  const alone = rates(1);
+  return spread(rates(workers).map((rate, i) => rate / alone[i]!));
+};
+
+const judge = (samples: readonly Sample[]) => {
+  const passes: Pass[] = ["new players", "known players"];
+  const found = passes.flatMap((pass) => [
+    { name: `1 worker, ${pass}, events/s`, goal: 20_000, value: spread(samples.filter((s) => s.workers === 1 && s.pass === pass).map(({ rate }) => rate)) },
+    { name: `2 workers / 1, ${pass}`, goal: 1.6, value: scaling(samples, 2, pass) },
+    { name: `4 workers / 1, ${pass}`, goal: undefined, value: scaling(samples, 4, pass) },
+  ]);
+  const known = found.filter(({ value }) => Number.isFinite(value.median));
+  const verdict = (goal: number | undefined, median: number) => (goal === undefined ? "" : `${median >= goal ? "met" : "MISSED"}: ${goal}`);
+  console.log(table(["", "median (min..max)", "goal"], known.map(({ name, value, goal }) => [name, spreadText(value), verdict(goal, value.median)])));
+  return known;
+};
+
+const main = async (): Promise<void> => {
+  const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
+  const box = await openBox(join(dir, "data"));
+  try {
+    const stage = await openStage(box, dir);
+    const samples: Sample[] = [];
+    for (let round = 1; round <= ROUNDS; round++) {
+      for (const count of WORKERS) {
+        const measured = await measure(stage, count);
+        samples.push(...measured);
+        for (const { pass, rate, foreignCores } of measured) {
+          console.error(`round ${round}, ${count} workers, ${pass}: ${rounded(rate)}/s, other load ${rounded(foreignCores)} cores`);
+        }
+      }
+    }
+    await stage.web.stop();
+    summarise(samples);
+    const ratios = judge(samples);
+    const text = JSON.stringify({ bench: "process", machine: await describeMachine(box.pool), events: EVENTS, players: PLAYERS, samples, ratios });
+    console.log(`\n${text}`);
+    if (options.json !== undefined) await writeFile(options.json, text);
+  } finally {
+    await box.close();
+    await rm(dir, { recursive: true, force: true });
+  }
+};
+
+await main();
+process.exit(0);

@@ -1,0 +1,96 @@
+/** What the demo project defines, as a designer would send it to the API. */
+
+/** The board whose ranks the self test and the printed commands look at. */
+export const XP_BOARD = "xp";
+/** The rule and event type of the self test. */
+export const SELF_TEST = "self_test";
+
+const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];
+const property = (path: string, op: string, value: number | string) => ({
+  type: "event_property",
+  path,
+  op,
+  value,
+});
+const ref = (path: string) => ({ $ref: `event.properties.${path}`, default: 0 });
+const LEVEL_PASSED = property("stars", "gte", 1);
+
+export const DEMO_CURVE = {
+  type: "QUADRATIC",
+  params: { base: 100, growth: 40, maxLevel: 60 },
+} as const;
+
+export const DEMO_BOARDS: readonly object[] = [
+  { key: XP_BOARD, name: "Experience", metric: { source: "XP" } },
+  {
+    key: "gems",
+    name: "Gems found",
+    metric: { source: "EVENT", event: { eventTypes: ["gems_found"] }, aggregate: "sum", property: "count" },
+  },
+  {
+    key: "hardest-hit",
+    name: "Hardest hit on a boss",
+    metric: { source: "CUSTOM" },
+    operator: "BEST",
+    ties: "SHARED",
+  },
+];
+
+export const DEMO_RULES: readonly object[] = [
+  {
+    key: "level-finished",
+    name: "XP for a finished level, more for more stars",
+    triggers: on("level_finished"),
+    conditions: { all: [LEVEL_PASSED] },
+    actions: [
+      { type: "grant_xp", amount: { op: "add", args: [10, { op: "mul", args: [5, ref("stars")] }] } },
+      { type: "update_player", increment: { levelsFinished: 1 } },
+    ],
+  },
+  {
+    key: "three-stars",
+    name: "A bonus for three stars, five times a day",
+    triggers: on("level_finished"),
+    conditions: { all: [property("stars", "eq", 3)] },
+    actions: [{ type: "grant_xp", amount: 20 }],
+    limits: { perPlayer: [{ max: 5, window: "DAY" }] },
+  },
+  {
+    key: "weekend",
+    name: "A bonus for levels finished at the weekend",
+    triggers: on("level_finished"),
+    conditions: { all: [LEVEL_PASSED, { type: "time_window", daysOfWeek: [6, 7] }] },
+    actions: [{ type: "grant_xp", amount: 10 }],
+  },
+  {
+    key: "boss-defeated",
+    name: "XP and a score for a defeated boss",
+    triggers: on("boss_defeated"),
+    conditions: { all: [property("damage", "gt", 0)] },
+    actions: [
+      { type: "grant_xp", amount: 120 },
+      { type: "submit_score", leaderboardKey: "hardest-hit", score: ref("damage") },
+    ],
+  },
+  {
+    key: "first-session-of-the-day",
+    name: "XP for coming back",
+    triggers: on("session_started"),
+    actions: [{ type: "grant_xp", amount: 5 }],
+    limits: { perPlayer: [{ max: 1, window: "DAY" }] },
+  },
+  {
+    key: "veteran",
+    name: "A tag for players who reach level 10",
+    triggers: on("level_finished", "boss_defeated"),
+    conditions: { all: [{ type: "player_property", field: "level", op: "gte", value: 10 }] },
+    actions: [{ type: "update_player", addTags: ["veteran"], set: { rank: "veteran" } }],
+    limits: { perPlayer: [{ max: 1, window: "LIFETIME" }] },
+  },
+  {
+    key: "self-test",
+    name: "One XP for the self test at the start",
+    triggers: on(SELF_TEST),
+    actions: [{ type: "grant_xp", amount: 1 }],
+  },
+];
