@@ -3,11 +3,14 @@ import { VERSION } from "./version.ts";
 
 /** Ends the process if stopping takes longer than this, in ms. */
 const STOP_MAX_MS = 30_000;
+const USAGE_EXIT_CODE = 2;
 
 const program = new Command("laurel")
   .description("Multi-tenant gamification backend and realtime game server")
   .version(VERSION)
-  .showHelpAfterError();
+  .showHelpAfterError()
+  // Before the commands are added: they inherit it. Help and version are no mistakes.
+  .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : USAGE_EXIT_CODE));
 
 program
   .command("serve", { isDefault: true })
@@ -22,26 +25,28 @@ program
 const { addMigrateCommand } = await import("./cli/migrate.ts");
 const { addImportCommand } = await import("./cli/import.ts");
 const { addDoctorCommand } = await import("./cli/doctor.ts");
+const { addDemoCommand } = await import("./cli/demo.ts");
 const { addOpenapiCommand } = await import("./cli/openapi.ts");
 addMigrateCommand(program);
 addImportCommand(program);
 addDoctorCommand(program);
+addDemoCommand(program);
 addOpenapiCommand(program);
 
-await program.parseAsync();
+await program.parseAsync().catch(fail);
 
 async function run(allowed: ("web" | "worker")[]): Promise<void> {
   const { loadConfig } = await import("./config.ts");
   const { createLog } = await import("./log.ts");
   const { startServer } = await import("./cli/serve.ts");
   const { announce } = await import("./cli/announce.ts");
-  const startedMs = performance.now();
-  const loaded = await loadConfig().catch(fail);
+  const loaded = await loadConfig();
   const config = { ...loaded, roles: new Set(allowed.filter((role) => loaded.roles.has(role))) };
   const log = createLog(config);
+  for (const remark of config.remarks) log.warn(remark);
   // A stray rejection must not end a process that holds rooms; it is a bug, and the log says so.
   process.on("unhandledRejection", (err) => log.error({ err }, "unhandled rejection"));
-  const running = await startServer(config, log).catch(fail);
+  const running = await startServer(config, log);
 
   let isStopping = false;
   const stop = async (signal: string) => {
@@ -53,9 +58,10 @@ async function run(allowed: ("web" | "worker")[]): Promise<void> {
     process.exit(0);
   };
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop(signal));
-  await announce(running, config, performance.now() - startedMs).catch((err: unknown) =>
-    log.error({ err }, "demo failed"),
-  );
+  await announce(running, config).catch((err: unknown) => {
+    // The demo needs the database that a stop has just closed.
+    if (!isStopping) log.error({ err }, "the demo could not be made; the next start tries again");
+  });
   process.send?.("ready");
 }
 

@@ -13,8 +13,8 @@ export type Metrics = {
   eventsProcessed: Counter;
   batches: Counter;
   outboxRelayed: Counter;
-  wsClients: Gauge;
-  rooms: Gauge;
+  /** Tells what to ask for the gauges of open rooms and connections when they are scraped. */
+  watchRooms(read: () => { rooms: number; clients: number }): void;
 };
 
 /** A registry of its own for each process part, so that two servers in one test do not meet. */
@@ -23,7 +23,18 @@ export const createMetrics = (): Metrics => {
   const registers = [registry];
   collectDefaultMetrics({ register: registry });
   const counter = (name: string, help: string) => new Counter({ name, help, registers });
-  const gauge = (name: string, help: string) => new Gauge({ name, help, registers });
+  let readRooms = () => ({ rooms: 0, clients: 0 });
+  const gauge = (name: string, help: string, read: () => number) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      collect() {
+        this.set(read());
+      },
+    });
+  gauge("laurel_ws_clients", "Clients in rooms", () => readRooms().clients);
+  gauge("laurel_rooms", "Open rooms", () => readRooms().rooms);
   return {
     registry,
     httpDuration: new Histogram({
@@ -39,7 +50,8 @@ export const createMetrics = (): Metrics => {
     eventsProcessed: counter("laurel_events_processed_total", "Tracked events put through the rules"),
     batches: counter("laurel_batches_total", "Batches of events put through the rules"),
     outboxRelayed: counter("laurel_outbox_relayed_total", "Outbox rows relayed"),
-    wsClients: gauge("laurel_ws_clients", "Open WebSocket connections"),
-    rooms: gauge("laurel_rooms", "Open rooms"),
+    watchRooms: (read) => {
+      readRooms = read;
+    },
   };
 };

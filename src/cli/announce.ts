@@ -1,13 +1,121 @@
+import { styleText } from "node:util";
 import type { Config } from "../config.ts";
+import { VERSION } from "../version.ts";
+import { DEMO_EMAIL } from "./demo-account.ts";
+import { demoFilePath } from "./demo-file.ts";
+import { DEMO_DAYS, DEMO_PLAYERS } from "./demo-history.ts";
+import { boardCommand, trackCommand, watchCommand } from "./demo-commands.ts";
+import { completeDemo, type Demo, openDemo } from "./demo-seed.ts";
 import type { Running } from "./serve.ts";
 
-/** Tells whoever started the server where it is. */
-export const announce = async (running: Running, config: Config, startMs: number): Promise<void> => {
-  const { address } = running;
+const LAUREL = "node bin/laurel.mjs";
+
+/** How the self test went: its time in ms, or what did not happen. */
+type Proof = { ms: number } | { problem: string };
+
+/**
+ * Tells whoever started the server where it is and what to do next. A demo comes first: an empty embedded
+ * database gets one, and with a demo the server calls itself ready only after an event went all the way.
+ */
+export const announce = async (running: Running, config: Config): Promise<void> => {
+  const { address, app } = running;
   if (!address) {
-    console.log(`Laurel worker ready in ${Math.round(startMs)} ms`);
+    console.log(`Laurel ${VERSION}: the worker is ready (${config.mode} mode, ${seconds()})`);
     return;
   }
-  const url = config.publicUrl.replace(/:0$/, `:${address.port}`);
-  console.log(`Laurel is ready on ${url} (${config.mode} mode, ${Math.round(startMs)} ms). API: ${url}/docs`);
+  const { port } = address;
+  const url = config.publicUrl.replace(/:0$/, `:${port}`);
+  const demo = await findOrMakeDemo(running, config);
+  const proof = demo && (await prove(`http://${hostOf(address.host, "127.0.0.1")}:${port}`, demo.key));
+  const isProven = !proof || "ms" in proof;
+  const title = `Laurel ${VERSION} is ${isProven ? "ready" : "running"} on ${url}`;
+  console.log(`\n${styleText("bold", title)}  (${config.mode} mode, ${seconds()})\n`);
+  row("API docs", `${url}/docs   (OpenAPI: ${url}/openapi.json)`);
+  if (!demo || !proof) {
+    row("API key", "register, then make a project and a key: POST /auth/register, /projects,");
+    row("", "/projects/{projectId}/api-keys; /docs shows the bodies");
+    return;
+  }
+  showDemo(demo, config);
+  showProof(proof);
+  showCommands(`http://${hostOf(address.host, "localhost")}:${port}`, demo.key);
+  await completeDemo(app, demo);
+};
+
+/** Since the process began. */
+const seconds = (): string => `${(performance.now() / 1_000).toFixed(1)} s`;
+
+const row = (name: string, text: string): void => console.log(`  ${name.padEnd(10)} ${text}`);
+
+/** The host under which this machine reaches the server. */
+const hostOf = (host: string, loopback: string): string => {
+  if (["127.0.0.1", "0.0.0.0", "::"].includes(host)) return loopback;
+  return host.includes(":") ? `[${host}]` : host;
+};
+
+const findOrMakeDemo = async ({ app }: Running, config: Config): Promise<Demo | undefined> => {
+  if (!config.demo) return undefined;
+  if (config.mode !== "embedded") {
+    console.log("DEMO=on does nothing in cluster mode: the demo is for an embedded database");
+    return undefined;
+  }
+  const progress = createProgress(process.stdout);
+  try {
+    return await openDemo(app, progress.show);
+  } finally {
+    progress.end();
+  }
+};
+
+const prove = async (url: string, key: string): Promise<Proof> => {
+  const { selfTest } = await import("./demo-self-test.ts");
+  try {
+    return { ms: await selfTest({ url, key }) };
+  } catch (error) {
+    return { problem: (error as Error).message };
+  }
+};
+
+const count = (value: number): string => value.toLocaleString("en");
+
+const showDemo = ({ key, events, password }: Demo, { dataDir }: Config): void => {
+  const size = `${count(DEMO_PLAYERS)} players, ${count(events)} events over ${DEMO_DAYS} days`;
+  row("Demo", `${size}   (remove: ${LAUREL} demo remove)`);
+  row("Console", "not built yet; its login works: POST /auth/login");
+  if (password === undefined) row("", `${DEMO_EMAIL}   (for a new password: ${LAUREL} demo password)`);
+  else row("", `${DEMO_EMAIL}  /  ${styleText("bold", password)}   (shown only now)`);
+  row("Test key", `${styleText("bold", key)}   (kept in ${demoFilePath(dataDir)})`);
+  row("", "test keys act on the project's sandbox: the demo data are there");
+};
+
+const showProof = (proof: Proof): void => {
+  if ("ms" in proof) row("Self test", `event -> rule -> XP -> rank -> socket in ${Math.round(proof.ms)} ms`);
+  else row("Self test", styleText("red", `FAILED: ${proof.problem}`));
+};
+
+const showCommands = (url: string, key: string): void => {
+  console.log("\n  Send an event and see what it did:\n");
+  console.log(trackCommand(url, key));
+  console.log("\n  The leaders:\n");
+  console.log(boardCommand(url, key));
+  console.log("\n  Watch that player live, in a second terminal, then send the event again:\n");
+  console.log(`${watchCommand(url, key)}\n`);
+};
+
+const LINE_EVERY_MS = 2_000;
+
+/** One line that changes on a terminal; elsewhere a line now and then. */
+const createProgress = (out: NodeJS.WriteStream) => {
+  let shownAtMs = -Infinity;
+  return {
+    show: (text: string): void => {
+      if (out.isTTY) out.write(`\r\u001b[K${text}`);
+      else if (performance.now() - shownAtMs >= LINE_EVERY_MS) out.write(`${text}\n`);
+      else return;
+      shownAtMs = performance.now();
+    },
+    end: (): void => {
+      if (out.isTTY && shownAtMs > 0) out.write("\r\u001b[K");
+    },
+  };
 };

@@ -2,8 +2,10 @@ import { createRandom, oneOf, personName, type Random, wholeFrom } from "./demo-
 
 export const DEMO_PLAYERS = 2_000;
 export const DEMO_DAYS = 60;
-/** Roughly how many events there are: the sessions of all players, which last from one to nine events. */
-const SESSIONS = 5_600;
+/** Sessions of all players; one is two to ten events. */
+const SESSIONS = 4_300;
+/** Players from this place on look in once, for one level. */
+const CASUAL_FROM = 900;
 
 const SEED = 20_261;
 const DAY_MS = 86_400_000;
@@ -43,10 +45,18 @@ const PLATFORMS = ["ios", "android", "android", "web"];
 const WEEK = [1.5, 0.8, 0.8, 0.85, 0.9, 1.2, 1.7];
 const BUSIEST_DAY = Math.max(...WEEK);
 /** Hours of the day, each as often as it is played in; evenings most. */
-const HOURS = [0, 7, 8, 12, 12, 13, 15, 16, 17, 17, 18, 18, 19, 19, 19, 20, 20, 20, 20, 21, 21, 21, 22, 22, 23];
+const HOURS = [
+  0, 7, 8, 12, 12, 13, 15, 16, 17, 17, 18, 18, 19, 19, 19, 20, 20, 20, 20, 21, 21, 21, 22, 22, 23,
+];
 
 type Timed = { atMs: number; externalUserId: string; eventType: string; properties: Record<string, unknown> };
-type Session = { random: Random; player: DemoPlayer; startMs: number; add(event: Timed): void };
+type Session = {
+  random: Random;
+  player: DemoPlayer;
+  startMs: number;
+  levels: number;
+  add(event: Timed): void;
+};
 
 /**
  * The same sixty days for the same end: a few players play most of the time and most only now and then, people
@@ -57,15 +67,16 @@ export const demoHistory = (endMs: number): DemoHistory => {
   const random = createRandom(SEED);
   const players = Array.from({ length: DEMO_PLAYERS }, (_, i) => playerOf(random, i));
   const weights = players.map((_, i) => 1 / (i + 8) ** 0.75);
-  const total = weights.reduce((sum, weight) => sum + weight, 0);
+  const total = weights.slice(0, CASUAL_FROM).reduce((sum, weight) => sum + weight, 0);
   const events: Timed[] = [];
   for (const [i, player] of players.entries()) {
-    // Everybody came at least once.
-    const sessions = 1 + Math.round(((SESSIONS - DEMO_PLAYERS) * weights[i]!) / total);
+    const isCasual = i >= CASUAL_FROM;
+    const sessions = 1 + (isCasual ? 0 : Math.round(((SESSIONS - DEMO_PLAYERS) * weights[i]!) / total));
     const joinedDay = random() < 0.5 ? 0 : wholeFrom(random, 0, DEMO_DAYS - 1);
     for (let n = 0; n < sessions; n++) {
       const startMs = sessionStart(random, endMs, joinedDay);
-      playSession({ random, player, startMs, add: (event) => void events.push(event) });
+      const levels = isCasual ? 1 : wholeFrom(random, 1, 4);
+      playSession({ random, player, startMs, levels, add: (event) => void events.push(event) });
     }
   }
   return { players, events: events.toSorted((a, b) => a.atMs - b.atMs).map(eventOf) };
@@ -103,7 +114,7 @@ const sessionStart = (random: Random, endMs: number, joinedDay: number): number 
   }
 };
 
-const playSession = ({ random, player, startMs, add }: Session): void => {
+const playSession = ({ random, player, startMs, levels, add }: Session): void => {
   const { externalUserId, attributes } = player;
   let atMs = startMs;
   const happens = (eventType: string, properties: Record<string, unknown>) => {
@@ -111,7 +122,7 @@ const playSession = ({ random, player, startMs, add }: Session): void => {
     atMs += wholeFrom(random, 20_000, 240_000);
   };
   happens("session_started", attributes);
-  for (let levels = wholeFrom(random, 1, 4); levels > 0; levels--) {
+  for (let played = 0; played < levels; played++) {
     const stars = oneOf(random, [0, 1, 1, 2, 2, 2, 3]);
     const seconds = wholeFrom(random, 25, 180);
     happens("level_finished", { level: wholeFrom(random, 1, 40), stars, seconds });
@@ -119,6 +130,10 @@ const playSession = ({ random, player, startMs, add }: Session): void => {
   }
   if (random() < 0.12) {
     const boss = oneOf(random, ["hydra", "golem", "kraken"]);
-    happens("boss_defeated", { boss, damage: wholeFrom(random, 200, 4_000), seconds: wholeFrom(random, 60, 600) });
+    happens("boss_defeated", {
+      boss,
+      damage: wholeFrom(random, 200, 4_000),
+      seconds: wholeFrom(random, 60, 600),
+    });
   }
 };

@@ -18,8 +18,8 @@ export const wholeFrom = (random: Random, low: number, high: number): number =>
 export const oneOf = <T>(random: Random, values: readonly T[]): T =>
   values[Math.floor(random() * values.length)]!;
 
-const CONSONANTS = [..."bdfgklmnprstvz"];
-const VOWELS = [..."aeiou"];
+const CONSONANTS = "bdfgklmnprstvz".split("");
+const VOWELS = "aeiou".split("");
 
 /** A word that can be spoken: syllables of a consonant and a vowel, about 6 bits each. */
 export const spokenWord = (random: Random, syllables: number): string =>

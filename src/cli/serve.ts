@@ -74,9 +74,26 @@ type Door = { server: HttpServer; game: GameServer };
 const openDoor = async (app: App, { presence, driver }: Platform): Promise<Door> => {
   const server = guardedHttpServer();
   const game = await createGameServer(app, { server, express: createHttp(app, routes), presence, driver });
-  server.listen(app.config.port, app.config.host);
-  await once(server, "listening");
+  await listen(server, app.config);
   return { server, game };
+};
+
+/** What to do when the server cannot listen, by the code of the error. */
+const LISTEN_REMEDIES: Record<string, string> = {
+  EADDRINUSE: "another process uses it. Stop that one, or choose another port: PORT=2568 npm start",
+  EACCES: "ports below 1024 need rights. Choose another one: PORT=2567 npm start",
+  EADDRNOTAVAIL: "HOST is not an address of this machine. Leave it out, or set HOST=0.0.0.0 for all of them",
+};
+
+const listen = async (server: HttpServer, { host, port }: Config): Promise<void> => {
+  server.listen(port, host);
+  try {
+    await once(server, "listening");
+  } catch (error) {
+    const { code = "", message } = error as NodeJS.ErrnoException;
+    const remedy = LISTEN_REMEDIES[code] ?? message;
+    throw new Error(`Cannot listen on ${host} port ${port}: ${remedy}`, { cause: error });
+  }
 };
 
 /** Rooms first, so that clients go elsewhere; then no new connections, and requests in hand are finished. */

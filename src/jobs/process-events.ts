@@ -36,6 +36,7 @@ export const processEvents: Job = {
       afterProject = done.lastProject;
       if (done.events === 0) continue;
       app.metrics.eventsProcessed.inc(done.events);
+      app.metrics.batches.inc();
       app.topics.publish(processedTopic(part), part);
       await app.limits.pause?.();
     }

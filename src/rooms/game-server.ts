@@ -75,6 +75,10 @@ export const createGameServer = async (app: App, options: GameServerOptions): Pr
     pingMaxRetries: PINGS_MISSED_MAX,
   });
   await matchMaker.accept();
+  app.metrics.watchRooms(() => {
+    const { roomCount, ccu } = matchMaker.stats.local;
+    return { rooms: roomCount, clients: ccu };
+  });
   transport.attachToServer(server);
   server.on("request", (request, response) => serve(app, express, request, response));
   return {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { aTenant, type Tenant, type TestApp } from "../support/app.ts";
+import { aTenant, type Tenant } from "../support/app.ts";
 import { type Services, startServices } from "../support/cluster.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
-import { remote } from "../support/remote.ts";
+import { type Client, clientOf } from "../support/client.ts";
 import { aPlayer, grantXp, heardUpTo, join, type Listener, range, seqs } from "../rooms/sdk.ts";
 
 describe("rooms in cluster mode", function () {
@@ -13,7 +13,7 @@ describe("rooms in cluster mode", function () {
   let port: number;
   let web: Laurel;
   let worker: Laurel;
-  let api: TestApp;
+  let api: Client;
   let tenant: Tenant;
 
   const startWeb = (): Promise<Laurel> =>
@@ -25,7 +25,7 @@ describe("rooms in cluster mode", function () {
     port = await freePort();
     web = await startWeb();
     worker = await startProcess(["worker"], { ...services.env, ROLES: "worker", PORT: "0" });
-    api = remote(`http://127.0.0.1:${port}`);
+    api = clientOf(`http://127.0.0.1:${port}`);
     tenant = await aTenant(api);
   });
   after(async () => {

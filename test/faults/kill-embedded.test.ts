@@ -6,7 +6,7 @@ import { aTenant } from "../support/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertInvariants, readXp } from "../support/invariants.ts";
 import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/process.ts";
-import { remote } from "../support/remote.ts";
+import { clientOf } from "../support/client.ts";
 import {
   defineWorldcup,
   expectedXp,
@@ -28,7 +28,7 @@ describe("kill -9 of the embedded server at random moments of an import", functi
     const port = await freePort();
     const env = { DATA_DIR: join(dir.path, "data"), PORT: String(port), DEMO: "off", LOG_LEVEL: "error" };
     let server = await startProcess(["serve"], env);
-    const api = remote(`http://127.0.0.1:${port}`);
+    const api = clientOf(`http://127.0.0.1:${port}`);
     const { key } = await aTenant(api);
     await defineWorldcup(api, key);
 

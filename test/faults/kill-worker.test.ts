@@ -8,7 +8,7 @@ import { type Services, startServices } from "../support/cluster.ts";
 import { eventually } from "../support/eventually.ts";
 import { assertInvariants, readXp } from "../support/invariants.ts";
 import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/process.ts";
-import { remote } from "../support/remote.ts";
+import { clientOf } from "../support/client.ts";
 import {
   defineWorldcup,
   expectedXp,
@@ -52,7 +52,7 @@ describe("kill -9 of a cluster's worker at random moments of an import", functio
     const env = { ...services.env, PORT: String(await freePort()) };
     const web = await startProcess(["serve"], { ...env, ROLES: "web" });
     let worker = await startProcess(["worker"], env);
-    const api = remote(`http://127.0.0.1:${env.PORT}`);
+    const api = clientOf(`http://127.0.0.1:${env.PORT}`);
     const { key } = await aTenant(api);
     await defineWorldcup(api, key);
     const state = join(dir.path, "state.json");

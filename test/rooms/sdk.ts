@@ -7,6 +7,7 @@ import { playerRoomId } from "../../src/rooms/room-ids.ts";
 import { createTokens } from "../../src/domain/auth/tokens.ts";
 import type { Live } from "../../src/rooms/messages.ts";
 import { type Answer, aWsToken, type Tenant, type TestApp } from "../support/app.ts";
+import type { Client as HttpClient } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests read messages of every shape
@@ -34,7 +35,7 @@ export type Listener = {
 
 /** Joins with the SDK and listens from the first message on. */
 export const join = async (
-  api: TestApp,
+  api: HttpClient,
   token: string,
   name: string,
   options: object = {},
@@ -68,7 +69,7 @@ const listenTo = (room: Listener["room"]): Listener => {
 
 /** Asks for a seat without the SDK, to see status and body. */
 export const matchmake = async (
-  api: TestApp,
+  api: HttpClient,
   path: string,
   { token, body = {} }: { token?: string; body?: unknown } = {},
 ): Promise<Answer> => {
@@ -86,7 +87,7 @@ export const matchmake = async (
 export type Player = { token: string; playerId: string; externalUserId: string };
 
 /** A player of a test's own, with a token. */
-export const aPlayer = async (api: TestApp, key: string): Promise<Player> => {
+export const aPlayer = async (api: HttpClient, key: string): Promise<Player> => {
   const externalUserId = `player-${randomUUID()}`;
   return { ...(await aWsToken(api, key, externalUserId)), externalUserId };
 };
@@ -105,7 +106,7 @@ export const anOldToken = async (
   return (await tokens.signWs({ sub: playerId, pid, tid, kind: "player" })).token;
 };
 
-export const grantXp = async (api: TestApp, key: string, playerId: string, amount = 10): Promise<void> => {
+export const grantXp = async (api: HttpClient, key: string, playerId: string, amount = 10): Promise<void> => {
   const { status, body } = await api.post(`/api/v1/players/${playerId}/xp`, { amount }, { key });
   if (status !== 201) throw new Error(`xp: ${status} ${JSON.stringify(body)}`);
 };

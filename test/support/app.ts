@@ -1,34 +1,17 @@
-import { randomUUID,generateKeyPairSync } from "node:crypto";
+import { generateKeyPairSync, randomUUID } from "node:crypto";
 import type { App } from "../../src/app.ts";
 import { type Running, startServer } from "../../src/cli/serve.ts";
 import { type Config, readConfig } from "../../src/config.ts";
 import { openApiDocument } from "../../src/http/openapi.ts";
 import { routes } from "../../src/http/routes.ts";
 import { createLog } from "../../src/log.ts";
+import { type Client, clientOf, must } from "./client.ts";
 import { checkResponse } from "./openapi-check.ts";
 
-export type Credentials = { key?: string; token?: string };
-export type RequestOptions = Credentials & {
-  body?: unknown;
-  headers?: Record<string, string>;
-  /** A malformed request whose answer the API's description does not cover. */
-  isUnchecked?: boolean;
-};
-// oxlint-disable-next-line typescript/no-explicit-any -- tests read bodies of every shape
-export type Answer = { status: number; body: any; headers: Headers };
+export type { Answer, RequestOptions } from "./client.ts";
 
 /** A running server and a client of it whose every answer is held against the API's description. */
-export type TestApp = {
-  app: App;
-  url: string;
-  port: number;
-  request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
-  get(path: string, options?: RequestOptions): Promise<Answer>;
-  post(path: string, body: unknown, options?: RequestOptions): Promise<Answer>;
-  patch(path: string, body: unknown, options?: RequestOptions): Promise<Answer>;
-  delete(path: string, options?: RequestOptions): Promise<Answer>;
-  stop(): Promise<void>;
-};
+export type TestApp = Client & { app: App; stop(): Promise<void> };
 
 const document = openApiDocument(routes);
 const privateKey = generateKeyPairSync("ed25519")
@@ -61,40 +44,13 @@ export const startApp = (): Promise<TestApp> => {
 
 /** A server of its own; the caller stops it. One process holds one server at a time: Colyseus is a module-wide thing. */
 export const startTestApp = async (config: Config, options: { inMemory?: boolean } = {}): Promise<TestApp> =>
-  clientOf(await startServer(config, createLog(config), options));
+  testAppOf(await startServer(config, createLog(config), options));
 
-export const clientOf = (running: Running): TestApp => {
-  const { port } = running.address!;
-  const url = `http://127.0.0.1:${port}`;
-  const request = async (method: string, path: string, options: RequestOptions = {}): Promise<Answer> => {
-    const { key, token, body, isUnchecked = false } = options;
-    const response = await fetch(url + path, {
-      method,
-      headers: {
-        ...(key === undefined ? {} : { "X-API-Key": key }),
-        ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
-        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
-        ...options.headers,
-      },
-      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
-    });
-    const text = await response.text();
-    const answer = text === "" ? undefined : (JSON.parse(text) as unknown);
-    if (!isUnchecked) checkResponse(document, method, path, response.status, answer);
-    return { status: response.status, body: answer, headers: response.headers };
-  };
-  return {
-    app: running.app,
-    url,
-    port,
-    request,
-    get: (path, options) => request("GET", path, options),
-    post: (path, body, options) => request("POST", path, { ...options, body }),
-    patch: (path, body, options) => request("PATCH", path, { ...options, body }),
-    delete: (path, options) => request("DELETE", path, options),
-    stop: () => running.stop(),
-  };
-};
+const testAppOf = ({ app, address, stop }: Running): TestApp => ({
+  ...clientOf(`http://127.0.0.1:${address!.port}`, (...answer) => checkResponse(document, ...answer)),
+  app,
+  stop,
+});
 
 /** A tenant of a test's own. */
 export type Tenant = {
@@ -108,13 +64,8 @@ export type Tenant = {
   key: string;
 };
 
-const must = (answer: Answer, status: number): Answer["body"] => {
-  if (answer.status === status) return answer.body;
-  throw new Error(`expected ${status}, got ${answer.status}: ${JSON.stringify(answer.body)}`);
-};
-
 /** Registers a tenant with one project and a key, through the API. */
-export const aTenant = async (api: TestApp): Promise<Tenant> => {
+export const aTenant = async (api: Client): Promise<Tenant> => {
   const email = `${randomUUID()}@example.com`;
   const password = "Correct-horse-7";
   const registration = { email, password, name: "Test Owner", tenantName: "Test Studio" };
@@ -133,7 +84,7 @@ export const aTenant = async (api: TestApp): Promise<Tenant> => {
 
 /** A key of a project; every scope unless told otherwise. */
 export const aKey = async (
-  api: TestApp,
+  api: Client,
   {
     token,
     projectId,
@@ -151,7 +102,7 @@ export const aKey = async (
 
 /** A token for the rooms, of a player who is made if need be. */
 export const aWsToken = async (
-  api: TestApp,
+  api: Client,
   key: string,
   externalUserId: string,
 ): Promise<{ token: string; playerId: string }> =>

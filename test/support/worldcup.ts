@@ -1,7 +1,7 @@
-import { existsSync, readFileSync,createReadStream } from "node:fs";
+import { existsSync, readFileSync, createReadStream } from "node:fs";
 import { createInterface } from "node:readline";
 import { createGunzip } from "node:zlib";
-import type { Answer, TestApp } from "./app.ts";
+import { type Client, must } from "./client.ts";
 
 const DATA = new URL("../../../shared/data/", import.meta.url).pathname;
 
@@ -58,14 +58,6 @@ export const expectedXp = async (): Promise<Map<string, number>> => {
   }
   return xp;
 };
-
-const must = (answer: Answer, status: number): Answer["body"] => {
-  if (answer.status !== status)
-    throw new Error(`expected ${status}, got ${answer.status}: ${JSON.stringify(answer.body)}`);
-  return answer.body;
-};
-
-type Client = Pick<TestApp, "post">;
 
 const goals = (key: string, filter?: object) => ({
   key,
@@ -126,11 +118,7 @@ export const defineWorldcup = async (api: Client, key: string): Promise<void> =>
 };
 
 /** A board's first places as the truth file writes them: everybody at rank 20 or better. */
-export const topTwenty = async (
-  api: Pick<TestApp, "get">,
-  key: string,
-  board: string,
-): Promise<Standing[]> => {
+export const topTwenty = async (api: Client, key: string, board: string): Promise<Standing[]> => {
   const { data } = must(await api.get(`/api/v1/leaderboards/${board}/entries?limit=100`, { key }), 200);
   return data
     .filter(({ rank }: { rank: number }) => rank <= 20)

@@ -55,12 +55,12 @@ export const saveBatch = async (work: Work, batch: Batch): Promise<void> => {
       insert into ledger_entries
         (project_id, player_id, seq, id, asset, amount, balance_after, reason, idempotency_key, cause, created_at)
       select "projectId", "playerId", seq, id, asset, amount, "balanceAfter", reason, key, cause, ${now}::timestamptz
-      from json_to_recordset(${rows.ledger}::json) as x("projectId" uuid, "playerId" uuid, seq bigint, id uuid,
+      from jsonb_to_recordset(${rows.ledger}::jsonb) as x("projectId" uuid, "playerId" uuid, seq bigint, id uuid,
         asset text, amount bigint, "balanceAfter" bigint, reason text, key text, cause jsonb)),
     o as (
       insert into outbox (project_id, id, type, player_id, player_seq, event_id, data, created_at)
       select "projectId", id, type, "playerId", "playerSeq", "eventId", data, ${now}::timestamptz
-      from json_to_recordset(${rows.outbox}::json) as x("projectId" uuid, id uuid, type text, "playerId" uuid,
+      from jsonb_to_recordset(${rows.outbox}::jsonb) as x("projectId" uuid, id uuid, type text, "playerId" uuid,
         "playerSeq" bigint, "eventId" uuid, data jsonb)),
     oq as (
       insert into outbox_q (project_id, part, outbox_ids)

@@ -52,7 +52,7 @@ const insert = async ({ db }: Work, events: readonly NewEvent[]): Promise<string
   const rows = `[${events.map(rowOf).join()}]`;
   const result = await sql<{ id: string }>`
     with r as materialized (
-      select * from json_to_recordset(${rows}::json) as r(
+      select * from jsonb_to_recordset(${rows}::jsonb) as r(
         id uuid, p uuid, u text, t text, d jsonb, ts float8, at float8, k text, x uuid, h smallint, o int)),
     dd as (
       insert into event_dedupe (project_id, idempotency_key, event_id, payload_hash)

@@ -1,0 +1,91 @@
+import { randomInt } from "node:crypto";
+import type { App } from "../app.ts";
+import { ApiKey } from "../domain/api-keys/api-key.ts";
+import { createApiKey, revokeApiKey } from "../domain/api-keys/api-keys.ts";
+import { register } from "../domain/auth/registration.ts";
+import { setPassword } from "../domain/auth/set-password.ts";
+import { User } from "../domain/auth/user.ts";
+import { Project } from "../domain/projects/project.ts";
+import { createProject } from "../domain/projects/projects.ts";
+import { Tenant } from "../domain/tenants/tenant.ts";
+import type { Transact, Work } from "../domain/work.ts";
+import { capital, spokenWord } from "./demo-names.ts";
+
+/** Nobody can register it: the API takes no address without a domain. */
+export const DEMO_EMAIL = "demo@localhost";
+const KEY_NAME = "Demo key";
+
+/** The demo's account and its project, as far as they exist. */
+export type DemoAccount = { userId: string; tenantId: string; projectId: string | undefined };
+
+export type DemoState =
+  /** Nobody has used this database. */
+  | { kind: "empty" }
+  /** No demo, and none to be made: somebody's own tenants are here, or the demo was removed. */
+  | { kind: "none" }
+  | { kind: "found"; account: DemoAccount };
+
+export const findDemo = (transact: Transact): Promise<DemoState> =>
+  transact(async ({ em }) => {
+    const user = await em.findOne(User, { email: DEMO_EMAIL });
+    if (!user) return { kind: (await em.count(Tenant, {})) === 0 ? "empty" : "none" };
+    const { id: userId, tenantId } = user;
+    const [project] = await em.find(
+      Project,
+      { tenantId, sandboxOf: null },
+      { orderBy: { createdAt: "asc", id: "asc" }, limit: 1 },
+    );
+    if (project?.deletedAt != null) return { kind: "none" };
+    return { kind: "found", account: { userId, tenantId, projectId: project?.id } };
+  });
+
+/** A password that can be read out: three words of 18 bits each, and a number. */
+export const newPassword = (): string => {
+  const word = () => spokenWord(() => randomInt(2 ** 32) / 2 ** 32, 3);
+  return `${capital(word())}-${word()}-${randomInt(10, 100)}-${word()}`;
+};
+
+/** Makes the tenant and its OWNER, or gives the one of an interrupted start a new password. */
+export const openAccount = async (
+  app: App,
+  known: DemoAccount | undefined,
+): Promise<DemoAccount & { password: string }> => {
+  const password = newPassword();
+  if (known) {
+    const hash = await app.passwords.hash(password);
+    await app.transact((work) => setPassword(work, known.userId, hash));
+    return { ...known, password };
+  }
+  const { user } = await register(
+    { ...app, autoApproveTenants: true, defaultPlan: app.config.defaultPlan },
+    { email: DEMO_EMAIL, name: "Demo Owner", tenantName: "Demo", password },
+  );
+  return { userId: user.id, tenantId: user.tenantId, projectId: undefined, password };
+};
+
+export const openProject = async (app: App, { tenantId, projectId }: DemoAccount): Promise<string> =>
+  projectId ??
+  (await app.transact(async (work) => {
+    const description = "Made by the first start. Its data are in its sandbox, where test keys act.";
+    return (await createProject(work, tenantId, { name: "Demo", description })).id;
+  }));
+
+/** The sandbox of the demo project, and the moment its history ends, the same at every start. */
+export const getSandbox = (app: App, projectId: string): Promise<{ id: string; createdAt: Date }> =>
+  app.transact(async ({ em }) => {
+    const { id, createdAt } = await em.findOneOrFail(Project, { sandboxOf: projectId });
+    return { id, createdAt };
+  });
+
+/** A test key with every scope. Earlier ones are revoked: nobody has seen their secrets. */
+export const newDemoKey = (app: App, tenantId: string, projectId: string): Promise<string> =>
+  app.transact(async (work) => {
+    await revokeDemoKeys(work, tenantId, projectId);
+    const body = { name: KEY_NAME, environment: "test" as const, scopes: ["*"] };
+    return (await createApiKey(work, app.apiKeys, { tenantId, role: "OWNER", projectId }, body)).secret;
+  });
+
+const revokeDemoKeys = async (work: Work, tenantId: string, projectId: string): Promise<void> => {
+  const keys = await work.em.find(ApiKey, { projectId, name: KEY_NAME, status: "ACTIVE" });
+  for (const { id } of keys) await revokeApiKey(work, { tenantId, projectId }, id);
+};

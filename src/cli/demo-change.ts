@@ -1,0 +1,55 @@
+import { join } from "node:path";
+import { type Config, loadConfig } from "../config.ts";
+import { createPasswords } from "../domain/auth/passwords.ts";
+import { setPassword } from "../domain/auth/set-password.ts";
+import { deleteProject } from "../domain/projects/projects.ts";
+import { createTransact, type Transact } from "../domain/work.ts";
+import { lockDataDir } from "../platform/data-lock.ts";
+import { openEmbeddedDatabase } from "../platform/database.ts";
+import { type DemoAccount, DEMO_EMAIL, findDemo, newPassword } from "./demo-account.ts";
+import { removeDemoFile } from "./demo-file.ts";
+
+type Change = { transact: Transact; config: Config; account: DemoAccount };
+
+/** Deletes the demo project as the API would: its keys end and its ids answer 404. The account stays. */
+export const removeDemo = (): Promise<void> =>
+  changeDemo(async ({ transact, config, account: { tenantId, projectId } }) => {
+    if (projectId !== undefined) await transact((work) => deleteProject(work, tenantId, projectId));
+    await removeDemoFile(config.dataDir);
+    console.log("The demo project is deleted. To start all over, delete the data directory:");
+    console.log(`  ${config.dataDir}`);
+  });
+
+export const renewDemoPassword = (): Promise<void> =>
+  changeDemo(async ({ transact, account }) => {
+    const password = newPassword();
+    const hash = await createPasswords().hash(password);
+    await transact((work) => setPassword(work, account.userId, hash));
+    console.log(`${DEMO_EMAIL}  /  ${password}`);
+  });
+
+/** Runs `change` on the database of this directory, which no server may hold. @throws Error naming who does */
+const changeDemo = async (change: (parts: Change) => Promise<void>): Promise<void> => {
+  const config = await loadConfig();
+  if (config.mode !== "embedded") throw new Error("The demo belongs to embedded mode; MODE is cluster");
+  const unlock = await lockDataDir(config.dataDir);
+  try {
+    const database = await openEmbeddedDatabase(join(config.dataDir, "pglite"));
+    try {
+      await database.migrateUp();
+      const transact = createTransact({
+        em: database.em,
+        clock: () => new Date(),
+        doorbell: { outbox: () => undefined },
+        onError: (error) => console.error(error),
+      });
+      const state = await findDemo(transact);
+      if (state.kind !== "found") throw new Error(`There is no demo project in ${config.dataDir}`);
+      await change({ transact, config, account: state.account });
+    } finally {
+      await database.close();
+    }
+  } finally {
+    await unlock();
+  }
+};

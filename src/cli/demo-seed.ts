@@ -1,0 +1,157 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { App } from "../app.ts";
+import { DomainError } from "../domain/errors.ts";
+import { LeaderboardDefinition } from "../domain/leaderboards/definition.ts";
+import { createLeaderboard } from "../domain/leaderboards/leaderboards.ts";
+import { identifyPlayers } from "../domain/players/identify.ts";
+import { getCurve, putCurve } from "../domain/progression/level-curves.ts";
+import { RuleDocument } from "../domain/rules/document.ts";
+import { publishRule } from "../domain/rules/publishing.ts";
+import { createRule } from "../domain/rules/rules.ts";
+import { countBacklog } from "../domain/tracking/backlog.ts";
+import { BATCH_MAX_EVENTS, readEvent } from "../domain/tracking/event-input.ts";
+import { trackBatch } from "../domain/tracking/track.ts";
+import {
+  type DemoAccount,
+  findDemo,
+  getSandbox,
+  newDemoKey,
+  openAccount,
+  openProject,
+} from "./demo-account.ts";
+import { readDemoFile, writeDemoFile } from "./demo-file.ts";
+import { DEMO_BOARDS, DEMO_CURVE, DEMO_RULES } from "./demo-game.ts";
+import { type DemoEvent, demoHistory, type DemoPlayer } from "./demo-history.ts";
+
+const ACTOR = "demo";
+const PLAYERS_AT_ONCE = 250;
+const DRAIN_POLL_MS = 50;
+const DRAIN_MAX_MS = 180_000;
+
+export type Demo = {
+  projectId: string;
+  key: string;
+  /** Events of its history. */
+  events: number;
+  /** Only of a demo that has just been made. */
+  password: string | undefined;
+};
+
+/** Told how far the making of the demo has come. */
+export type OnProgress = (text: string) => void;
+
+/**
+ * The demo of this database. An empty database gets one; one that an earlier start did not finish is finished:
+ * every step finds what is there already, and events are told apart by their idempotency keys.
+ * @returns undefined where there is none and none is to be made
+ */
+export const openDemo = async (app: App, onProgress: OnProgress): Promise<Demo | undefined> => {
+  const state = await findDemo(app.transact);
+  if (state.kind === "none") return undefined;
+  const known = state.kind === "found" ? state.account : undefined;
+  const file = await readDemoFile(app.config.dataDir);
+  if (file?.isComplete && file.projectId === known?.projectId) return { ...file, password: undefined };
+  return makeDemo(app, known, onProgress);
+};
+
+/** To be called once the password has been shown. */
+export const completeDemo = (app: App, { projectId, key, events }: Demo): Promise<void> =>
+  writeDemoFile(app.config.dataDir, { projectId, key, events, isComplete: true });
+
+const makeDemo = async (app: App, known: DemoAccount | undefined, onProgress: OnProgress): Promise<Demo> => {
+  onProgress("Making the demo project");
+  const { password, ...account } = await openAccount(app, known);
+  const projectId = await openProject(app, account);
+  const key = await openKey(app, account.tenantId, projectId);
+  const sandbox = await getSandbox(app, projectId);
+  // The project has the same rules as its sandbox, so that a live key finds a game to play too.
+  for (const id of [projectId, sandbox.id]) await defineGame(app, id);
+  const { players, events } = demoHistory(sandbox.createdAt.getTime());
+  await sendPlayers(app, sandbox.id, players);
+  await sendEvents(app, sandbox.id, events, onProgress);
+  await drain(app, sandbox.id, events.length, onProgress);
+  return { projectId, key, events: events.length, password };
+};
+
+const openKey = async (app: App, tenantId: string, projectId: string): Promise<string> => {
+  const { dataDir } = app.config;
+  const file = await readDemoFile(dataDir);
+  if (file?.projectId === projectId) return file.key;
+  const key = await newDemoKey(app, tenantId, projectId);
+  await writeDemoFile(dataDir, { projectId, key, events: 0, isComplete: false });
+  return key;
+};
+
+/** Runs `make` unless its key is taken, by an earlier start. */
+const unlessTaken = async (make: () => Promise<unknown>): Promise<void> => {
+  try {
+    await make();
+  } catch (error) {
+    if (!(error instanceof DomainError) || error.reason !== "KEY_TAKEN") throw error;
+  }
+};
+
+const defineGame = async ({ transact }: App, projectId: string): Promise<void> => {
+  await transact(async (work) => {
+    if ((await getCurve(work, projectId)).version > 0) return;
+    await putCurve(work, projectId, { curve: DEMO_CURVE, recalculate: "NONE", actor: ACTOR });
+  });
+  for (const board of DEMO_BOARDS) {
+    const definition = LeaderboardDefinition.parse(board);
+    await unlessTaken(() => transact((work) => createLeaderboard(work, projectId, definition)));
+  }
+  for (const rule of DEMO_RULES) {
+    const document = RuleDocument.parse(rule);
+    const create = () =>
+      transact(async (work) => {
+        const { id } = await createRule(work, projectId, document, ACTOR);
+        await work.em.flush();
+        await publishRule(work, projectId, id, { publishedBy: ACTOR });
+      });
+    await unlessTaken(create);
+  }
+};
+
+const chunksOf = <T>(items: readonly T[], size: number): T[][] =>
+  Array.from({ length: Math.ceil(items.length / size) }, (_, i) => items.slice(i * size, (i + 1) * size));
+
+const sendPlayers = async (app: App, projectId: string, players: readonly DemoPlayer[]): Promise<void> => {
+  for (const some of chunksOf(players, PLAYERS_AT_ONCE))
+    await app.transact((work) => identifyPlayers(work, projectId, some));
+};
+
+const sendEvents = async (
+  app: App,
+  projectId: string,
+  events: readonly DemoEvent[],
+  onProgress: OnProgress,
+): Promise<void> => {
+  const context = { now: app.clock(), resolve: () => ({ id: projectId, maxEventAgeDays: null }) };
+  let sent = 0;
+  for (const some of chunksOf(events, BATCH_MAX_EVENTS)) {
+    const { results } = await trackBatch(
+      app,
+      some.map((event) => readEvent(event, context)),
+      false,
+    );
+    const refused = results.find(({ status }) => status === "REJECTED");
+    if (refused) throw new Error(`a demo event was rejected: ${refused.message}`);
+    sent += some.length;
+    onProgress(`Making the demo project: ${percent(sent / events.length / 4)}`);
+  }
+};
+
+/** Waits until every event has been processed and its effects have reached ranks and sockets. */
+const drain = async (app: App, projectId: string, total: number, onProgress: OnProgress): Promise<void> => {
+  const deadlineMs = performance.now() + DRAIN_MAX_MS;
+  for (;;) {
+    const { events, commits } = await app.transact((work) => countBacklog(work, projectId));
+    if (events === 0 && commits === 0) return;
+    if (performance.now() > deadlineMs)
+      throw new Error(`${events} demo events were not processed within ${DRAIN_MAX_MS / 1_000} s`);
+    onProgress(`Making the demo project: ${percent(1 - (0.75 * events) / total)}`);
+    await delay(DRAIN_POLL_MS);
+  }
+};
+
+const percent = (part: number): string => `${Math.min(99, Math.floor(part * 100))} %`;

@@ -1,0 +1,68 @@
+import { sql } from "kysely";
+import type { Json } from "../events.ts";
+import { newId } from "../ids.ts";
+import { announcePlayer, changeEvent, noEffects, openTurn } from "../progression/evaluate.ts";
+import { insertPlayers, lockPlayers } from "../progression/load.ts";
+import { batchOutboxParts, saveBatch } from "../progression/save.ts";
+import { createPlanCache, loadPlans } from "../progression/setup.ts";
+import type { Work } from "../work.ts";
+
+/** A player as it is first known. */
+export type NewPlayer = {
+  externalUserId: string;
+  displayName: string;
+  country: string;
+  timezone: string;
+  attributes: Json;
+};
+
+/**
+ * Makes those of `players` that do not exist yet, with their profiles, and announces them as one batch; the
+ * others stay as they are.
+ * @returns how many were made
+ */
+export const identifyPlayers = async (
+  work: Work,
+  projectId: string,
+  players: readonly NewPlayer[],
+): Promise<number> => {
+  const plan = (await loadPlans(work, [projectId], createPlanCache())).get(projectId)!;
+  const rows = players.map((player) => ({ ...player, projectId, id: newId() }));
+  const made = await insertPlayers(work, rows);
+  const fresh = rows.filter(({ id }) => made.has(id));
+  if (fresh.length === 0) return 0;
+  await writeProfiles(work, projectId, fresh);
+  const attributes = new Map(fresh.map((player) => [player.id, player.attributes]));
+  const states = await lockPlayers(work, fresh);
+  const effects = noEffects();
+  const nowMs = work.now.getTime();
+  for (const player of states) {
+    player.attributes = attributes.get(player.id)!;
+    player.dirty.profile = true;
+    announcePlayer(
+      openTurn({ plan, player, event: changeEvent(newId(), nowMs), nowMs, effects }),
+      "IDENTIFY",
+    );
+  }
+  const batch = { players: states, effects, verdicts: [], done: [] };
+  await saveBatch(work, batch);
+  work.ring(batchOutboxParts(batch));
+  return fresh.length;
+};
+
+const writeProfiles = async (
+  { db }: Work,
+  projectId: string,
+  players: readonly (NewPlayer & { id: string })[],
+): Promise<void> => {
+  const rows = players.map(({ id, displayName, country, timezone }) => ({
+    i: id,
+    n: displayName,
+    c: country,
+    z: timezone,
+  }));
+  await sql`
+    update players t set display_name = x.n, country = x.c, timezone = x.z
+    from json_to_recordset(${JSON.stringify(rows)}::json) as x(i uuid, n text, c text, z text)
+    where t.project_id = ${projectId} and t.id = x.i`.execute(db);
+};

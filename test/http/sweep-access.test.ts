@@ -1,0 +1,222 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { SCOPES } from "../../src/domain/access.ts";
+import { ROLES } from "../../src/domain/caller.ts";
+import { routes } from "../../src/http/routes.ts";
+import { aKey, type Answer, aWsToken, startApp, type TestApp } from "../support/app.ts";
+import { aMember } from "../support/member.ts";
+import {
+  type As,
+  aSecondSide,
+  aSide,
+  type Call,
+  forgottenOperations,
+  type Operation,
+  operations,
+  send,
+  type Side,
+} from "../support/operations.ts";
+
+/** The path of an operation with ids that name nothing, for calls that must be refused before any look-up. */
+const unreachable = ({ route }: Operation): Call => ({
+  body: {},
+  path: route.path.replaceAll(/\{\w+\}/g, () => randomUUID()),
+});
+
+const says = (answer: Answer, status: number, reason?: string): void => {
+  assert.equal(answer.status, status, JSON.stringify(answer.body));
+  if (reason !== undefined) assert.equal(answer.body.error.reason, reason);
+};
+
+/** Tables whose rows belong to a project, by the column that says so. */
+const OWNED: readonly (readonly [table: string, column: string])[] = [
+  ["projects", "id"],
+  ["api_keys", "project_id"],
+  ["players", "project_id"],
+  ["rules", "project_id"],
+  ["leaderboards", "project_id"],
+  ["leaderboard_entries", "project_id"],
+  ["level_curves", "project_id"],
+  ["tracked_events", "project_id"],
+  ["ledger_entries", "project_id"],
+  ["outbox", "project_id"],
+];
+
+const fingerprint = (api: TestApp, { tenant }: Side): Promise<Record<string, string>> =>
+  api.app.transact(async ({ db }) => {
+    const found: Record<string, string> = {};
+    for (const [table, column] of OWNED) {
+      const result = await sql<{ print: string }>`
+        select count(*) || ':' || coalesce(md5(string_agg(r, '|' order by r)), '') as print
+        from (select (to_jsonb(t) - 'last_used_at')::text as r from ${sql.ref(table)} t
+          where ${sql.ref(column)} = ${tenant.projectId}::uuid) as rows`.execute(db);
+      found[table] = result.rows[0]!.print;
+    }
+    return found;
+  });
+
+const all = operations();
+const isOpenTo = ({ route: { access } }: Operation, as: As): boolean =>
+  access !== "public" && (as === "key" ? access.scope : access.roles) !== undefined;
+const guarded = all.filter(({ route }) => route.access !== "public");
+
+describe("access to every operation", function () {
+  this.timeout(120_000);
+  let api: TestApp;
+  let own: Side;
+  let second: Side;
+  let stranger: Side;
+  /** Tokens by role, keys by the one scope that they lack, and keys by the one scope that they have. */
+  const tokens = new Map<string, string>();
+  const keysWithout = new Map<string, string>();
+  const keysWith = new Map<string, string>();
+  let wsToken: string;
+  let cells = 0;
+
+  const cell = async (answer: Promise<Answer>, status: number, reason?: string): Promise<void> => {
+    says(await answer, status, reason);
+    cells += 1;
+  };
+  /** With the header, since the tenant has two projects. */
+  const byUser = (token: string, projectId = own.tenant.projectId) => ({
+    token,
+    headers: { "X-Project-ID": projectId },
+  });
+  const by = (as: As) => (as === "key" ? { key: own.tenant.key } : byUser(own.tenant.token));
+
+  before(async () => {
+    api = await startApp();
+    [own, stranger] = [await aSide(api), await aSide(api)];
+    second = await aSecondSide(api, own);
+    const { token, projectId, tenantId } = own.tenant;
+    for (const role of ROLES) tokens.set(role, (await aMember(api, tenantId, role)).token);
+    for (const scope of SCOPES) {
+      keysWith.set(scope, await aKey(api, { token, projectId, scopes: [scope] }));
+      const others = SCOPES.filter((other) => other !== scope);
+      keysWithout.set(scope, await aKey(api, { token, projectId, scopes: others }));
+    }
+    wsToken = (await aWsToken(api, own.tenant.key, "someone")).token;
+  });
+
+  it("is described for the sweeps, every operation and no other", () => {
+    assert.equal(all.length, routes.length);
+    assert.deepEqual(forgottenOperations(), []);
+  });
+
+  it("is refused 401 without credentials, and with what is none", async () => {
+    for (const operation of guarded) {
+      const { route } = operation;
+      const call = unreachable(operation);
+      await cell(send(api, route, call), 401, "CREDENTIALS_MISSING");
+      await cell(send(api, route, call, { key: "svc_live_x" }), 401, "API_KEY_INVALID");
+      await cell(send(api, route, call, { token: wsToken }), 401, "TOKEN_INVALID");
+      await cell(send(api, route, call, { token: own.tenant.key }), 401, "TOKEN_INVALID");
+      const both = { key: own.tenant.key, token: own.tenant.token };
+      await cell(send(api, route, call, both), 401, "CREDENTIALS_AMBIGUOUS");
+      const inQuery = { ...call, path: `${call.path}?apiKey=${own.tenant.key}&access_token=${own.tenant.token}` };
+      await cell(send(api, route, inQuery), 401, "CREDENTIALS_MISSING");
+    }
+    assert.equal(cells, guarded.length * 6);
+  });
+
+  it("is open to everybody where the operation says so", async () => {
+    const open = all.filter(({ route }) => route.access === "public");
+    for (const { route, call, success } of open) await cell(send(api, route, await call(own, "user")), success);
+    assert.deepEqual(
+      open.map(({ route }) => route.id).toSorted(),
+      ["listLimits", "login", "register"],
+      "a new public operation is a decision: add it here",
+    );
+  });
+
+  it("is the scope's: a key with it alone passes, a key with all others does not", async () => {
+    for (const operation of guarded) {
+      const { route, call, success } = operation;
+      const { scope } = route.access as { scope?: string };
+      if (scope === undefined) {
+        await cell(send(api, route, unreachable(operation), by("key")), 403, "INSUFFICIENT_SCOPE");
+        continue;
+      }
+      const lacking = keysWithout.get(scope)!;
+      await cell(send(api, route, unreachable(operation), { key: lacking }), 403, "INSUFFICIENT_SCOPE");
+      await cell(send(api, route, await call(own, "key"), { key: keysWith.get(scope)! }), success);
+    }
+  });
+
+  it("is the roles' that the operation names", async () => {
+    const before = cells;
+    for (const operation of guarded) {
+      const { route, call, success } = operation;
+      const { roles = [] } = route.access as { roles?: readonly string[] };
+      for (const role of ROLES) {
+        const caller = byUser(tokens.get(role)!);
+        if (roles.includes(role)) await cell(send(api, route, await call(own, "user"), caller), success);
+        else await cell(send(api, route, unreachable(operation), caller), 403, "INSUFFICIENT_ROLE");
+      }
+    }
+    assert.equal(cells - before, guarded.length * ROLES.length);
+  });
+
+  type Attack = { send: () => Promise<Answer>; status: number; reason?: string };
+  const attack = (status: number, reason: string | undefined, run: Attack["send"]): Attack => ({
+    send: run,
+    status,
+    ...(reason === undefined ? {} : { reason }),
+  });
+
+  /** What belongs to `other`, in the path. */
+  const inPath = async ({ route, call }: Operation, other: Side, as: As): Promise<Attack[]> => {
+    const isAllowed = as === "user" && other === second && route.path.includes("{projectId}");
+    if (!route.path.includes("{") || isAllowed) return [];
+    const request = await call(other, as);
+    return [attack(404, undefined, () => send(api, route, request, by(as)))];
+  };
+
+  /** The project of `other`, in header and query. */
+  const inHeader = async ({ route, call, success }: Operation, other: Side, as: As): Promise<Attack[]> => {
+    const { projectId } = other.tenant;
+    const credentials = as === "key" ? { key: own.tenant.key } : { token: own.tenant.token };
+    const request = await call(own, as);
+    const named = () => send(api, route, request, { ...credentials, headers: { "X-Project-ID": projectId } });
+    // Where the operation has no project, or the path names it, the header says nothing to a user.
+    if (route.project === "none" || route.project === "path") return [attack(success, undefined, named)];
+    if (as === "user" && other === second) return [];
+    const refused = (run: Attack["send"]): Attack =>
+      as === "key" ? attack(403, "PROJECT_MISMATCH", run) : attack(404, undefined, run);
+    if (route.project !== "caller") return [refused(named)];
+    const asked = { ...request, path: `${request.path}?projectId=${projectId}` };
+    return [refused(named), refused(() => send(api, route, asked, credentials))];
+  };
+
+  const elsewhere = async ({ route, foreign }: Operation, other: Side, as: As): Promise<Attack[]> =>
+    ((await foreign?.(own, other, as)) ?? []).map(({ status = 404, reason, ...request }) =>
+      attack(status, reason, () => send(api, route, request, by(as))),
+    );
+
+  /** Everything that a caller of `own` may try with what belongs to `other`. */
+  const attacksOn = async (other: Side, as: As): Promise<Attack[]> => {
+    const attacks: Attack[] = [];
+    for (const operation of guarded.filter((one) => isOpenTo(one, as))) {
+      for (const kind of [inPath, inHeader, elsewhere]) attacks.push(...(await kind(operation, other, as)));
+    }
+    return attacks;
+  };
+
+  for (const as of ["key", "user"] as const) {
+    for (const whose of ["tenant", "project of the tenant"] as const) {
+      it(`ends at the project: nothing of another ${whose} is there for a ${as}`, async () => {
+        const other = whose === "tenant" ? stranger : second;
+        const attacks = await attacksOn(other, as);
+        const before = await fingerprint(api, other);
+        for (const { send: run, status, reason } of attacks) await cell(run(), status, reason);
+        assert.deepEqual(await fingerprint(api, other), before, "the other side was changed");
+        assert.ok(attacks.length >= (as === "key" ? 50 : 25), `only ${attacks.length} attacks`);
+      });
+    }
+  }
+
+  it("was looked at in every cell of the table", () => {
+    assert.ok(cells >= guarded.length * 18, `${cells} cells over ${guarded.length} operations`);
+  });
+});

@@ -1,0 +1,60 @@
+/** What a request carries besides its path. */
+export type RequestOptions = {
+  key?: string;
+  token?: string;
+  /** Sent as JSON; a string is sent as it is. */
+  body?: unknown;
+  headers?: Record<string, string>;
+  /** A malformed request whose answer the API's description does not cover. */
+  isUnchecked?: boolean;
+};
+// oxlint-disable-next-line typescript/no-explicit-any -- tests read bodies of every shape
+export type Answer = { status: number; body: any; headers: Headers };
+
+export type Client = {
+  url: string;
+  port: number;
+  request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
+  get(path: string, options?: RequestOptions): Promise<Answer>;
+  post(path: string, body: unknown, options?: RequestOptions): Promise<Answer>;
+  patch(path: string, body: unknown, options?: RequestOptions): Promise<Answer>;
+  delete(path: string, options?: RequestOptions): Promise<Answer>;
+};
+
+type Check = (method: string, path: string, status: number, body: unknown) => void;
+
+/** A client of the server at `url`; `check` sees every answer. */
+export const clientOf = (url: string, check: Check = () => undefined): Client => {
+  const request = async (method: string, path: string, options: RequestOptions = {}): Promise<Answer> => {
+    const { key, token, body, isUnchecked = false } = options;
+    const response = await fetch(url + path, {
+      method,
+      headers: {
+        ...(key === undefined ? {} : { "X-API-Key": key }),
+        ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
+        ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+        ...options.headers,
+      },
+      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    const answer = text === "" ? undefined : (JSON.parse(text) as unknown);
+    if (!isUnchecked) check(method, path, response.status, answer);
+    return { status: response.status, body: answer, headers: response.headers };
+  };
+  return {
+    url,
+    port: Number(new URL(url).port),
+    request,
+    get: (path, options) => request("GET", path, options),
+    post: (path, body, options) => request("POST", path, { ...options, body }),
+    patch: (path, body, options) => request("PATCH", path, { ...options, body }),
+    delete: (path, options) => request("DELETE", path, options),
+  };
+};
+
+/** The body of an answer that has the status it must have. */
+export const must = (answer: Answer, status: number): Answer["body"] => {
+  if (answer.status === status) return answer.body;
+  throw new Error(`expected ${status}, got ${answer.status}: ${JSON.stringify(answer.body)}`);
+};

@@ -1,0 +1,95 @@
+import { Agent, request as httpRequest } from "node:http";
+
+const nested = (open: string, close: string, depth: number): string =>
+  open.repeat(depth) + "1" + close.repeat(depth);
+
+/** JSON texts that are wrong nearly everywhere, and dangerous where they are not. */
+export const HOSTILE_VALUES: readonly string[] = [
+  ...["null", "true", "0", "-0", "-1", "1.5", "1e308", "-1e308", "1e999", "5e-324"],
+  ...["2147483648", "9007199254740993", "9223372036854775808", "[]", "[[]]", "[null]", "{}", '{"":1}'],
+  ...['""', '" "', String.raw`"\u0000"`, String.raw`"a\u0000b"`, String.raw`"\ud800"`],
+  ...[String.raw`"\udfff\ud800"`, String.raw`"\u202e\u2066evil\ufeff"`, String.raw`"\r\nSet-Cookie: a=b"`],
+  ...['"👩‍👩‍👧‍👦"', '"Ｚ̸̢͗ﷺ"', `"'; drop table players; --"`, '"${7*7}{{7*7}}<script>"', '"../../etc/passwd"'],
+  ...['"%00%2f%5c"', '"__proto__"', '"constructor"', '"ext:"', '"*"', '"a.*"', '"%_\\\\"'],
+  ...['"2026-02-30T00:00:00Z"', '"0000-01-01T00:00:00Z"', '"9999-12-31T23:59:59-23:59"', '"NaN"'],
+  ...['"00000000-0000-0000-0000-000000000000"', `"${"x".repeat(300)}"`, `"${"é".repeat(40_000)}"`],
+  '{"__proto__":{"polluted":1}}',
+  '{"constructor":{"prototype":{"polluted":1}}}',
+  '{"toString":1,"valueOf":1,"then":1,"toJSON":1,"length":-1}',
+  '{"$ref":"player.__proto__.polluted"}',
+  '{"op":"mul","args":[1e300,1e300]}',
+  `[${"0,".repeat(9_999)}0]`,
+  nested('{"a":', "}", 40),
+  nested("[", "]", 500),
+];
+
+/** Whole bodies that are no JSON object, or one that no reader should trust. */
+export const HOSTILE_BODIES: readonly (string | Buffer)[] = [
+  ...HOSTILE_VALUES,
+  ...["", " ", "{", '{"a":1,}', '{"a":1}{"b":2}', "undefined", "NaN", "'x'", "<a/>", "a=b&c=d", "\0"],
+  '\ufeff{"a":1}',
+  '{"name":"first","name":7,"name":[]}',
+  nested("[", "]", 100_000),
+  Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d]),
+  Buffer.from([0x1f, 0x8b, 0x08, 0x00]),
+];
+
+/** Texts as they stand in an address, percent-encoded or not as an attacker would have them. */
+export const HOSTILE_TEXTS: readonly string[] = [
+  ...["%00", "a%00b", "%2500", "..%2f..%2fetc%2fpasswd", "%2e%2e", ".", "..", "a%2fb", "%5c", "%", "%zz", "%ff"],
+  ...["%ed%a0%80", "%f0%9f%91%a9", "%ef%bb%bf", "%e2%80%ae", "%0d%0aSet-Cookie:a=b", "%20", "+", "-1", "1e400"],
+  ...["NaN", "null", "true", "0x10", "999999999999999999999", "9007199254740991", "-9007199254740992", "1.5"],
+  ...["'%20or%20'1'='1", "%25%5f", "*", "{}", "[]", "__proto__", "constructor", "toString", "ext:", "ext:%00"],
+  ...["ext:__proto__", "00000000-0000-0000-0000-000000000000", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59Z"],
+  ...["2026-01-01T00:00:00%2b23:59", "x".repeat(300), "%f0%9f%91%a9".repeat(300)],
+];
+
+export type RawAnswer = { status: number; text: string; headers: Record<string, unknown> };
+export type RawRequest = {
+  method: string;
+  path: string;
+  headers?: Record<string, string>;
+  body?: string | Buffer;
+};
+
+const agent = new Agent({ keepAlive: true, maxSockets: 8 });
+
+/** A request whose path goes out as it stands: fetch would tidy it. */
+export const sendRaw = (url: string, { method, path, headers = {}, body }: RawRequest): Promise<RawAnswer> =>
+  new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(url);
+    const length = body === undefined ? {} : { "Content-Length": Buffer.byteLength(body) };
+    const request = httpRequest(
+      { agent, hostname, port, method, path, headers: { ...headers, ...length } },
+      (response) => {
+        const chunks: Buffer[] = [];
+        response.on("data", (chunk: Buffer) => chunks.push(chunk));
+        response.once("error", reject);
+        response.once("end", () => {
+          const { statusCode = 0, headers: answered } = response;
+          resolve({ status: statusCode, text: Buffer.concat(chunks).toString("utf8"), headers: answered });
+        });
+      },
+    );
+    request.once("error", reject);
+    request.end(body);
+  });
+
+const LEAK = new RegExp(
+  [
+    String.raw`node_modules|file:\/\/|\/work\/|\/src\/|\.ts:\d|\.js:\d|\bat (async )?[\w.<>]+ \(`,
+    `violates|constraint "|relation "|column "|syntax error at|invalid input syntax|out of range for type`,
+    "SQLSTATE|DriverException|DatabaseError|TypeError|RangeError|ZodError|PGlite|kysely|mikro",
+  ].join("|"),
+  "i",
+);
+
+/** What is wrong with an answer to a hostile request; undefined for a decent one. */
+export const indecency = ({ status, text }: RawAnswer): string | undefined => {
+  if (status >= 500) return `answered ${status}`;
+  if (LEAK.test(text)) return `leaks the inside: ${LEAK.exec(text)?.[0]}`;
+  if (status < 400) return undefined;
+  const { error } = JSON.parse(text) as { error?: { code?: unknown; requestId?: unknown } };
+  const isDocumented = typeof error?.code === "string" && typeof error.requestId === "string";
+  return isDocumented ? undefined : `has no error body: ${text.slice(0, 100)}`;
+};
