@@ -24,17 +24,33 @@ const { values: options } = parseArgs({
 });
 const ROUNDS = Number(options.rounds ?? (options.quick ? 2 : 5));
 const LARGE_ROWS = Number(options.rows ?? (options.quick ? 200_000 : 5_000_000));
-const WARM_MS = options.quick ? 1_000 : 1_500;
-const MEASURE_MS = options.quick ? 2_000 : 4_000;
+const WARM_MS = 1_000;
+const MEASURE_MS = options.quick ? 2_000 : 3_000;
 /** A COPY commits this many rows; more made it no faster. */
 const COPY_ROWS = 1_000;
 const COPY_CONNECTIONS = 4;
 const CONNECTIONS: Record<number, number> = { 0: 64, 1: 64, 100: 32, 1_000: 16 };
 
 /** One figure of one round. Rates are events a second, CPU is in cores. */
-type Sample = { rate: number; sender: number; server: number; postgres: number; foreign: number; p50Ms?: number; p99Ms?: number };
+type Sample = {
+  rate: number;
+  sender: number;
+  server: number;
+  postgres: number;
+  foreign: number;
+  p50Ms?: number;
+  p99Ms?: number;
+};
 type Contestant = { name: string; measure: () => Promise<Sample> };
-type Stage = { box: Box; site: Site; laurel: Child; oneCommit: Child; plain: Child; once: Child; laurelPort: number };
+type Stage = {
+  box: Box;
+  site: Site;
+  laurel: Child;
+  oneCommit: Child;
+  plain: Child;
+  once: Child;
+  laurelPort: number;
+};
 
 const openStage = async (box: Box, dir: string): Promise<Stage> => {
   const laurelPort = await freePort();
@@ -47,7 +63,8 @@ const openStage = async (box: Box, dir: string): Promise<Stage> => {
   const site = await createSite(url);
   const oneCommit = await startChild(supportFile("one-commit-server.ts"), { env, outputFile });
   await createOnceTable(box.pool);
-  const minimal = (kind: string) => startChild(supportFile("minimal-server.ts"), { args: [site.projectId, kind], env });
+  const minimal = (kind: string) =>
+    startChild(supportFile("minimal-server.ts"), { args: [site.projectId, kind], env });
   const [plain, once] = [await minimal("plain"), await minimal("once")];
   return { box, site, laurel, oneCommit, plain, once, laurelPort };
 };
@@ -63,7 +80,8 @@ const measureLoad = async ({ box, site }: Stage, { server, ...target }: Target):
   const result = await ask<LoadResult>(sender, job);
   const costs = await stop();
   await sender.stop();
-  if (result.failures.length > 0) throw new Error(`answers that are no success: ${result.failures.join(" ")}`);
+  if (result.failures.length > 0)
+    throw new Error(`answers that are no success: ${result.failures.join(" ")}`);
   const stored = (await storedEvents(box.pool, site.projectId)) - before;
   if (stored !== result.sent) throw new Error(`${result.sent} events accepted, ${stored} stored`);
   const { wall, byPid, postgres, foreign } = costs;
@@ -79,22 +97,54 @@ const measureCopy = async ({ box, site }: Stage, tables: CopyJob["tables"]): Pro
   const stop = await startCosts(box.pool, [sender.pid]);
   const { databaseUrl } = box;
   const size = { rows: COPY_ROWS, connections: COPY_CONNECTIONS, warmMs: WARM_MS, measureMs: MEASURE_MS };
-  const result = await ask<CopyResult>(sender, { databaseUrl, projectId: site.projectId, tables, ...size } satisfies CopyJob);
+  const result = await ask<CopyResult>(sender, {
+    databaseUrl,
+    projectId: site.projectId,
+    tables,
+    ...size,
+  } satisfies CopyJob);
   const { wall, postgres, foreign } = await stop();
   await sender.stop();
   const stored = (await storedEvents(box.pool, site.projectId)) - before;
   if (stored !== result.sent) throw new Error(`${result.sent} events copied, ${stored} stored`);
-  return { rate: result.eventsPerSecond, sender: result.cpu, server: 0, postgres: postgres / wall, foreign: foreign / wall };
+  return {
+    rate: result.eventsPerSecond,
+    sender: result.cpu,
+    server: 0,
+    postgres: postgres / wall,
+    foreign: foreign / wall,
+  };
 };
 
 const contestantsOf = (stage: Stage): Contestant[] => {
   const { site, laurel, oneCommit, plain, once, laurelPort } = stage;
   const headers = { "X-API-Key": site.key };
-  const http = (name: string, target: Target): Contestant => ({ name, measure: () => measureLoad(stage, target) });
+  const http = (name: string, target: Target): Contestant => ({
+    name,
+    measure: () => measureLoad(stage, target),
+  });
   const batches = [1, 100, 1_000].flatMap((batch) => [
-    http(`laurel ${batch}`, { server: laurel, port: laurelPort, path: "/api/v1/events/batch", headers, batch }),
-    http(`minimal ${batch}`, { server: plain, port: Number(plain.first), path: "/events", headers: {}, batch }),
-    http(`minimal once ${batch}`, { server: once, port: Number(once.first), path: "/events", headers: {}, batch }),
+    http(`laurel ${batch}`, {
+      server: laurel,
+      port: laurelPort,
+      path: "/api/v1/events/batch",
+      headers,
+      batch,
+    }),
+    http(`minimal ${batch}`, {
+      server: plain,
+      port: Number(plain.first),
+      path: "/events",
+      headers: {},
+      batch,
+    }),
+    http(`minimal once ${batch}`, {
+      server: once,
+      port: Number(once.first),
+      path: "/events",
+      headers: {},
+      batch,
+    }),
   ]);
   const single = { path: "/api/v1/events", headers, batch: 0 };
   return [
@@ -115,7 +165,9 @@ const runRounds = async (stage: Stage, prepare: () => Promise<void>): Promise<Ro
       await prepare();
       const sample = await measure();
       rounds.set(name, [...(rounds.get(name) ?? []), sample]);
-      console.error(`round ${round} ${name}: ${rounded(sample.rate)}/s, other load ${rounded(sample.foreign)} cores`);
+      console.error(
+        `round ${round} ${name}: ${rounded(sample.rate)}/s, other load ${rounded(sample.foreign)} cores`,
+      );
     }
   }
   return rounds;
@@ -141,24 +193,46 @@ const GOALS = [
 ];
 
 const report = (title: string, rounds: Rounds): Record<string, unknown> => {
-  const of = (samples: readonly Sample[], field: keyof Sample) => spread(samples.map((sample) => sample[field] ?? Number.NaN));
+  const of = (samples: readonly Sample[], field: keyof Sample) =>
+    spread(samples.map((sample) => sample[field] ?? Number.NaN));
   const lines = [...rounds].map(([name, samples]) => [
     name,
     spreadText(of(samples, "rate")),
-    ...(["p50Ms", "p99Ms", "server", "postgres", "sender", "foreign"] as const).map((field) => rounded(of(samples, field).median)),
+    ...(["p50Ms", "p99Ms", "server", "postgres", "sender", "foreign"] as const).map((field) =>
+      rounded(of(samples, field).median),
+    ),
   ]);
   const found = GOALS.map((goal) => ({ ...goal, ratio: spread(ratios(rounds, goal.name, goal.other)) }));
   const known = found.filter(({ ratio }) => Number.isFinite(ratio.median));
   console.log(`\n## ${title}\n`);
-  console.log(table(["", "events/s", "p50 ms", "p99 ms", "server cores", "PG cores", "sender cores", "other load"], lines));
-  console.log(`\n${table(["ratio", "of the same round", "goal"], known.map(({ name, other, ratio, goal }) => [`${name} / ${other}`, spreadText(ratio), goal === undefined ? "" : `${ratio.median >= goal ? "met" : "MISSED"}: ${goal}`]))}`);
+  console.log(
+    table(
+      ["", "events/s", "p50 ms", "p99 ms", "server cores", "PG cores", "sender cores", "other load"],
+      lines,
+    ),
+  );
+  console.log(
+    `\n${table(
+      ["ratio", "of the same round", "goal"],
+      known.map(({ name, other, ratio, goal }) => [
+        `${name} / ${other}`,
+        spreadText(ratio),
+        goal === undefined ? "" : `${ratio.median >= goal ? "met" : "MISSED"}: ${goal}`,
+      ]),
+    )}`,
+  );
   return { rounds: Object.fromEntries(rounds), ratios: known };
 };
 
 const main = async (): Promise<void> => {
   const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
   const box = await openBox(join(dir, "data"));
-  const result: Record<string, unknown> = { bench: "ingest", machine: await describeMachine(box.pool), rounds: ROUNDS, largeRows: LARGE_ROWS };
+  const result: Record<string, unknown> = {
+    bench: "ingest",
+    machine: await describeMachine(box.pool),
+    rounds: ROUNDS,
+    largeRows: LARGE_ROWS,
+  };
   try {
     const stage = await openStage(box, dir);
     const fresh = await runRounds(stage, () => clearEvents(box.pool));

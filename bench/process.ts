@@ -44,7 +44,14 @@ type Sample = {
   foreignCores: number;
 };
 
-type Stage = { box: Box; site: Site; web: Child; env: Record<string, string>; outputFile: string; wakeAll: () => void };
+type Stage = {
+  box: Box;
+  site: Site;
+  web: Child;
+  env: Record<string, string>;
+  outputFile: string;
+  wakeAll: () => void;
+};
 
 const openStage = async (box: Box, dir: string): Promise<Stage> => {
   const port = await freePort();
@@ -66,8 +73,9 @@ const openStage = async (box: Box, dir: string): Promise<Stage> => {
   };
   const { id } = await post(site, "/rules", rule);
   await post(site, `/rules/${String(id)}/publish`, {});
-  const prefix = `${env["REDIS_NAMESPACE"]}:bull`;
-  const queue = createBullQueue({ redisUrl: env["REDIS_URL"]!, prefix, log: createLog({ logLevel: "silent" }) });
+  const { REDIS_NAMESPACE: namespace = "", REDIS_URL: redisUrl = "" } = box.env;
+  const prefix = `${namespace}:bull`;
+  const queue = createBullQueue({ redisUrl, prefix, log: createLog({ logLevel: "silent" }) });
   const wakeAll = () => {
     for (let part = 0; part < PARTITIONS; part++) queue.wake("process-events", String(part));
   };
@@ -79,9 +87,16 @@ const poll = async (check: () => Promise<boolean>): Promise<void> => {
 };
 
 /** Queues events in one commit and waits until they are done; the clock runs from the commit. */
-const drain = async ({ box, site, wakeAll }: Stage, workers: readonly Child[], load: Parameters<typeof queueEvents>[2]) => {
+const drain = async (
+  { box, site, wakeAll }: Stage,
+  workers: readonly Child[],
+  load: Parameters<typeof queueEvents>[2],
+) => {
   await queueEvents(box.pool, site.projectId, load);
-  const stop = await startCosts(box.pool, workers.map(({ pid }) => pid));
+  const stop = await startCosts(
+    box.pool,
+    workers.map(({ pid }) => pid),
+  );
   const startMs = performance.now();
   wakeAll();
   await poll(() => isDrained(box.pool));
@@ -91,7 +106,11 @@ const drain = async ({ box, site, wakeAll }: Stage, workers: readonly Child[], l
   return { seconds, relayedSeconds: (performance.now() - startMs) / 1000, costs };
 };
 
-const sampleOf = (workers: readonly Child[], pass: Pass, { seconds, relayedSeconds, costs }: { seconds: number; relayedSeconds: number; costs: Costs }): Sample => ({
+const sampleOf = (
+  workers: readonly Child[],
+  pass: Pass,
+  { seconds, relayedSeconds, costs }: { seconds: number; relayedSeconds: number; costs: Costs },
+): Sample => ({
   workers: workers.length,
   pass,
   rate: EVENTS / seconds,
@@ -132,13 +151,22 @@ const summarise = (samples: readonly Sample[]): void => {
       rounded(of(({ foreignCores }) => foreignCores).median),
     ];
   });
-  const head = ["workers", "pass", "events/s", "events/s until relayed", "worker CPU us/event", "PG CPU us/event", "other load, cores"];
+  const head = [
+    "workers",
+    "pass",
+    "events/s",
+    "events/s until relayed",
+    "worker CPU us/event",
+    "PG CPU us/event",
+    "other load, cores",
+  ];
   console.log(`\n${table(head, lines)}\n`);
 };
 
 /** Rates with several workers over the rate with one, round by round. */
 const scaling = (samples: readonly Sample[], workers: number, pass: Pass) => {
-  const rates = (count: number) => samples.filter((s) => s.workers === count && s.pass === pass).map(({ rate }) => rate);
+  const rates = (count: number) =>
+    samples.filter((s) => s.workers === count && s.pass === pass).map(({ rate }) => rate);
   const alone = rates(1);
   return spread(rates(workers).map((rate, i) => rate / alone[i]!));
 };
@@ -146,13 +174,23 @@ const scaling = (samples: readonly Sample[], workers: number, pass: Pass) => {
 const judge = (samples: readonly Sample[]) => {
   const passes: Pass[] = ["new players", "known players"];
   const found = passes.flatMap((pass) => [
-    { name: `1 worker, ${pass}, events/s`, goal: 20_000, value: spread(samples.filter((s) => s.workers === 1 && s.pass === pass).map(({ rate }) => rate)) },
+    {
+      name: `1 worker, ${pass}, events/s`,
+      goal: 20_000,
+      value: spread(samples.filter((s) => s.workers === 1 && s.pass === pass).map(({ rate }) => rate)),
+    },
     { name: `2 workers / 1, ${pass}`, goal: 1.6, value: scaling(samples, 2, pass) },
     { name: `4 workers / 1, ${pass}`, goal: undefined, value: scaling(samples, 4, pass) },
   ]);
   const known = found.filter(({ value }) => Number.isFinite(value.median));
-  const verdict = (goal: number | undefined, median: number) => (goal === undefined ? "" : `${median >= goal ? "met" : "MISSED"}: ${goal}`);
-  console.log(table(["", "median (min..max)", "goal"], known.map(({ name, value, goal }) => [name, spreadText(value), verdict(goal, value.median)])));
+  const verdict = (goal: number | undefined, median: number) =>
+    goal === undefined ? "" : `${median >= goal ? "met" : "MISSED"}: ${goal}`;
+  console.log(
+    table(
+      ["", "median (min..max)", "goal"],
+      known.map(({ name, value, goal }) => [name, spreadText(value), verdict(goal, value.median)]),
+    ),
+  );
   return known;
 };
 
@@ -167,14 +205,22 @@ const main = async (): Promise<void> => {
         const measured = await measure(stage, count);
         samples.push(...measured);
         for (const { pass, rate, foreignCores } of measured) {
-          console.error(`round ${round}, ${count} workers, ${pass}: ${rounded(rate)}/s, other load ${rounded(foreignCores)} cores`);
+          const load = `other load ${rounded(foreignCores)} cores`;
+          console.error(`round ${round}, ${count} workers, ${pass}: ${rounded(rate)}/s, ${load}`);
         }
       }
     }
     await stage.web.stop();
     summarise(samples);
     const ratios = judge(samples);
-    const text = JSON.stringify({ bench: "process", machine: await describeMachine(box.pool), events: EVENTS, players: PLAYERS, samples, ratios });
+    const text = JSON.stringify({
+      bench: "process",
+      machine: await describeMachine(box.pool),
+      events: EVENTS,
+      players: PLAYERS,
+      samples,
+      ratios,
+    });
     console.log(`\n${text}`);
     if (options.json !== undefined) await writeFile(options.json, text);
   } finally {

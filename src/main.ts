@@ -48,20 +48,19 @@ async function run(allowed: ("web" | "worker")[]): Promise<void> {
   process.on("unhandledRejection", (err) => log.error({ err }, "unhandled rejection"));
   const running = await startServer(config, log);
 
-  let isStopping = false;
+  const stopping = new AbortController();
   const stop = async (signal: string) => {
-    if (isStopping) return;
-    isStopping = true;
+    if (stopping.signal.aborted) return;
+    stopping.abort();
     log.info({ signal }, "stopping");
     setTimeout(() => process.exit(1), STOP_MAX_MS).unref();
     await running.stop().catch((err: unknown) => log.error({ err }, "stopping failed"));
     process.exit(0);
   };
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop(signal));
-  await announce(running, config).catch((err: unknown) => {
-    // The demo needs the database that a stop has just closed.
-    if (!isStopping) log.error({ err }, "the demo could not be made; the next start tries again");
-  });
+  await announce(running, config, stopping.signal).catch((err: unknown) =>
+    log.error({ err }, "the state of the demo could not be written"),
+  );
   process.send?.("ready");
 }
 

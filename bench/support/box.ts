@@ -31,7 +31,6 @@ export const openBox = async (dataDir: string): Promise<Box> => {
   const name = `laurel_bench_${randomUUID().replaceAll("-", "").slice(0, 12)}`;
   const admin = await openPostgres(ADMIN_URL, 1);
   await (await poolOf(admin)).query(`create database ${name}`);
-  for (const line of (process.env["BENCH_SQL"] ?? "").split(";").filter(Boolean)) await (await poolOf(admin)).query(`alter database ${name} set ${line}`);
   const url = new URL(ADMIN_URL);
   url.pathname = `/${name}`;
   const database = await openPostgres(url.href, 4);
@@ -110,8 +109,16 @@ export const startCosts = async (pool: Pool, pids: readonly number[]): Promise<(
 
 /** What the figures were measured on. */
 export const describeMachine = async (pool?: Pool): Promise<Record<string, unknown>> => {
-  const names = ["server_version", "shared_buffers", "max_wal_size", "fsync", "synchronous_commit", "autovacuum"];
-  const settings = pool && (await pool.query("select name, setting, unit from pg_settings where name = any($1)", [names]));
+  const names = [
+    "server_version",
+    "shared_buffers",
+    "max_wal_size",
+    "fsync",
+    "synchronous_commit",
+    "autovacuum",
+  ];
+  const text = "select name, setting || coalesce(unit, '') as value from pg_settings where name = any($1)";
+  const settings = pool && (await pool.query(text, [names]));
   return {
     at: new Date().toISOString(),
     node: process.version,
@@ -119,6 +126,6 @@ export const describeMachine = async (pool?: Pool): Promise<Record<string, unkno
     cores: cpus().length,
     memoryGiB: Math.round(totalmem() / 2 ** 30),
     loadAverage: loadavg(),
-    ...(settings && { postgres: Object.fromEntries(settings.rows.map((row) => [row["name"], `${row["setting"]}${row["unit"] ?? ""}`])) }),
+    ...(settings && { postgres: Object.fromEntries(settings.rows.map(({ name, value }) => [name, value])) }),
   };
 };

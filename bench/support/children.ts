@@ -12,8 +12,7 @@ export type ChildOptions = {
   execArgv?: readonly string[];
 };
 
-/** Starts a program of its own process and waits for its first message, which says that it is ready. */
-export const startChild = async (path: string, options: ChildOptions = {}): Promise<Child> => {
+const launch = (path: string, options: ChildOptions) => {
   const output = options.outputFile === undefined ? "ignore" : openSync(options.outputFile, "a");
   const child = fork(path, options.args ?? [], {
     env: { PATH: process.env["PATH"] ?? "", ...options.env },
@@ -21,16 +20,28 @@ export const startChild = async (path: string, options: ChildOptions = {}): Prom
     execArgv: [...(options.execArgv ?? [])],
   });
   const ended = once(child, "exit");
+  const stop = async () => {
+    child.kill("SIGTERM");
+    await ended;
+  };
+  return { child, ended, stop };
+};
+
+/** Starts a program as a process of its own. */
+export const spawnChild = (path: string, options: ChildOptions = {}): Child => {
+  const { child, stop } = launch(path, options);
+  return { process: child, pid: child.pid!, first: undefined, stop };
+};
+
+/** As `spawnChild`, and waits for the program's first message, which says that it is ready. */
+export const startChild = async (path: string, options: ChildOptions = {}): Promise<Child> => {
+  const { child, ended, stop } = launch(path, options);
   const first = await Promise.race([
     once(child, "message").then(([message]: unknown[]) => message),
     ended.then(([code]: unknown[]) => {
       throw new Error(`${path} ended with ${String(code)} before it was ready`);
     }),
   ]);
-  const stop = async () => {
-    child.kill("SIGTERM");
-    await ended;
-  };
   return { process: child, pid: child.pid!, first, stop };
 };
 

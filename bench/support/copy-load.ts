@@ -1,4 +1,5 @@
-// Loads events with COPY from Node, as fast as it goes: the rate that PostgreSQL takes rows at with these indexes.
+// Loads events with COPY from Node, as fast as it goes: the rate that PostgreSQL takes rows at with these
+// indexes.
 import { openPostgres } from "../../src/platform/database.ts";
 import { newId, partitionOf } from "../../src/domain/ids.ts";
 import { type PoolClient, poolOf } from "./box.ts";
@@ -37,8 +38,8 @@ const copy = (client: PoolClient, statement: string, rows: string): Promise<void
 
 const COPIES = {
   events:
-    "copy tracked_events (project_id, id, external_user_id, event_type, properties, occurred_at, received_at, " +
-    "idempotency_key) from stdin",
+    "copy tracked_events (project_id, id, external_user_id, event_type, properties, occurred_at, " +
+    "received_at, idempotency_key) from stdin",
   dedupe: "copy event_dedupe (project_id, idempotency_key, event_id, payload_hash) from stdin",
   queue: "copy event_q (project_id, part, event_id) from stdin",
 };
@@ -53,7 +54,8 @@ const batchOf = (projectId: string, rows: number) => {
     const { externalUserId, eventType, timestamp, idempotencyKey } = event;
     const id = newId();
     const properties = escapeText(JSON.stringify(event.properties));
-    events += `${projectId}\t${id}\t${externalUserId}\t${eventType}\t${properties}\t${timestamp}\t${now}\t${idempotencyKey}\n`;
+    const row = [projectId, id, externalUserId, eventType, properties, timestamp, now, idempotencyKey];
+    events += `${row.join("\t")}\n`;
     dedupe += `${projectId}\t${idempotencyKey}\t${id}\t${randomKey()}\n`;
     queue += `${projectId}\t${partitionOf(projectId, externalUserId)}\t${id}\n`;
   }
@@ -90,7 +92,11 @@ const run = async (job: CopyJob): Promise<CopyResult> => {
   const { user, system } = process.cpuUsage(startCpu);
   state.isOver = true;
   await Promise.all(lanes);
-  return { eventsPerSecond: state.measured / seconds, sent: state.sent, cpu: (user + system) / 1e6 / seconds };
+  return {
+    eventsPerSecond: state.measured / seconds,
+    sent: state.sent,
+    cpu: (user + system) / 1e6 / seconds,
+  };
 };
 
 process.on("message", (job: CopyJob) => void run(job).then((result) => process.send?.(result)));

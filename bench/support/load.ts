@@ -1,6 +1,6 @@
-// Sends events over HTTP/1.1 as fast as the server answers, from a process of its own. Requests are made by patching new
-// idempotency keys into ready bytes, and of the answers only status and length are read, so that the sender does not
-// become what is measured.
+// Sends events over HTTP/1.1 as fast as the server answers, from a process of its own. Requests are made by
+// patching new idempotency keys into ready bytes, and of the answers only status and length are read, so that
+// the sender does not become what is measured.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { percentile } from "./stats.ts";
@@ -35,7 +35,9 @@ const TEMPLATES = 8;
 type Template = { bytes: Buffer; keysAt: number[] };
 
 const makeTemplate = ({ path, headers, batch }: LoadJob): Template => {
-  const events = Array.from({ length: Math.max(1, batch) }, () => sampleEvent(Math.floor(Math.random() * PLAYERS)));
+  const events = Array.from({ length: Math.max(1, batch) }, () =>
+    sampleEvent(Math.floor(Math.random() * PLAYERS)),
+  );
   const body = JSON.stringify(batch === 0 ? events[0] : { events });
   const head = Object.entries({ Host: "127.0.0.1", "Content-Type": "application/json", ...headers })
     .map(([name, value]) => `${name}: ${value}\r\n`)
@@ -45,7 +47,14 @@ const makeTemplate = ({ path, headers, batch }: LoadJob): Template => {
   return { bytes: Buffer.from(text, "latin1"), keysAt };
 };
 
-type Totals = { sent: number; measured: number; latencies: number[]; failures: string[]; isMeasuring: boolean; isOver: boolean };
+type Totals = {
+  sent: number;
+  measured: number;
+  latencies: number[];
+  failures: string[];
+  isMeasuring: boolean;
+  isOver: boolean;
+};
 
 /** Reads answers off a socket: calls back with the status of each once its body is complete. */
 const onAnswers = (socket: Socket, answered: (status: string) => void): void => {
@@ -110,7 +119,14 @@ const runConnection = async (job: LoadJob, totals: Totals): Promise<void> => {
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
 const run = async (job: LoadJob): Promise<LoadResult> => {
-  const totals: Totals = { sent: 0, measured: 0, latencies: [], failures: [], isMeasuring: false, isOver: false };
+  const totals: Totals = {
+    sent: 0,
+    measured: 0,
+    latencies: [],
+    failures: [],
+    isMeasuring: false,
+    isOver: false,
+  };
   const connections = Array.from({ length: job.connections }, () => runConnection(job, totals));
   await wait(job.warmMs);
   totals.isMeasuring = true;

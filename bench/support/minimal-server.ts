@@ -1,6 +1,6 @@
-// The smallest durable event server: Express, a JSON body, one INSERT a request. No credentials, no checks, no queue.
-// `plain` adds rows to the events table as it is; `once` keeps the promise of one event for a key, by a unique index on a
-// table of its own.
+// The smallest durable event server: Express, a JSON body, one INSERT a request. No credentials, no checks,
+// no queue. `plain` adds rows to the events table as it is; `once` keeps the promise of one event for a key,
+// by a unique index on a table of its own.
 import type { AddressInfo } from "node:net";
 import express from "express";
 import { newId } from "../../src/domain/ids.ts";
@@ -9,7 +9,8 @@ import { poolOf } from "./box.ts";
 
 type Event = Record<string, unknown>;
 const [projectId, kind] = process.argv.slice(2);
-const [into, conflict] = kind === "once" ? ["bench_events", "on conflict do nothing"] : ["tracked_events", ""];
+const [into, conflict] =
+  kind === "once" ? ["bench_events", "on conflict do nothing"] : ["tracked_events", ""];
 const CONNECTIONS = 8;
 const database = await openPostgres(process.env["DATABASE_URL"]!, CONNECTIONS);
 const pool = await poolOf(database);
@@ -19,15 +20,18 @@ const INSERT = `
     (project_id, id, external_user_id, event_type, properties, occurred_at, received_at, idempotency_key)
   select '${projectId}', id, "externalUserId", "eventType", properties, timestamp, now(), "idempotencyKey"
   from json_to_recordset($1::json) as r(
-    id uuid, "externalUserId" text, "eventType" text, properties jsonb, timestamp timestamptz, "idempotencyKey" text) ${conflict}`;
+    id uuid, "externalUserId" text, "eventType" text,
+    properties jsonb, timestamp timestamptz, "idempotencyKey" text) ${conflict}`;
 
 const app = express();
 app.use(express.json({ limit: "5mb" }));
-app.post("/events", async (request, response) => {
-  const body = request.body as Event & { events?: Event[] };
+const store = async (body: Event & { events?: Event[] }) => {
   const events = (body.events ?? [body]).map((event) => ({ ...event, id: newId() }));
   await pool.query(INSERT, [JSON.stringify(events)]);
-  response.json({ accepted: events.length, results: events.map(({ id }) => ({ eventId: id })) });
+  return { accepted: events.length, results: events.map(({ id }) => ({ eventId: id })) };
+};
+app.post("/events", (request, response, next) => {
+  store(request.body as Event).then((answer) => response.json(answer), next);
 });
 const server = app.listen(0, "127.0.0.1", () => process.send?.((server.address() as AddressInfo).port));
 process.on("SIGTERM", () => process.exit(0));

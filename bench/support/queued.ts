@@ -10,24 +10,34 @@ const PROGRESS = [
 ].join(", ");
 
 /** Nobody has played yet. */
-export const clearProgress = async (pool: Pool): Promise<void> => void (await pool.query(`truncate ${PROGRESS}`));
+export const clearProgress = async (pool: Pool): Promise<void> =>
+  void (await pool.query(`truncate ${PROGRESS}`));
 
 const sum = (pool: Pool, text: string, values: unknown[] = []): Promise<number> =>
   pool.query(text, values).then(({ rows }) => Number(rows[0]!["n"]));
 
-/** Queues events for `players` players in turn, all in one commit: nobody processes them before they are all there. */
-export const queueEvents = async (pool: Pool, projectId: string, { events, players, prefix }: QueuedLoad): Promise<void> => {
+/**
+ * Queues events for `players` players in turn, all in one commit: nobody processes them before they are all
+ * there.
+ */
+export const queueEvents = async (
+  pool: Pool,
+  projectId: string,
+  { events, players, prefix }: QueuedLoad,
+): Promise<void> => {
   const rows = Array.from({ length: events }, (_, n) => {
     const player = `${prefix}-${String(n % players).padStart(6, "0")}`;
     return { i: newId(), u: player, h: partitionOf(projectId, player), v: (n % 9) + 1 };
   });
   await pool.query(
-    `with r as materialized (select * from json_to_recordset($2::json) as r(i uuid, u text, h smallint, v int)),
+    `with r as materialized (
+      select * from json_to_recordset($2::json) as r(i uuid, u text, h smallint, v int)),
     e as (
       insert into tracked_events
         (project_id, id, external_user_id, event_type, properties, occurred_at, received_at)
       select $1::uuid, i, u, 'level_completed',
-        jsonb_build_object('points', v, 'level', 7, 'world', 'the-whispering-forest', 'difficulty', 'hard'), now(), now() from r)
+        jsonb_build_object('points', v, 'level', 7, 'world', 'the-whispering-forest',
+          'difficulty', 'hard'), now(), now() from r)
     insert into event_q (project_id, part, event_id) select $1::uuid, h, i from r order by i`,
     [projectId, JSON.stringify(rows)],
   );
@@ -52,7 +62,8 @@ export const checkEffects = async (pool: Pool, projectId: string): Promise<void>
     "XP in the ledger": "select sum(amount) as n from ledger_entries where project_id = $1",
     "leaderboard scores": "select -sum(rank_score) as n from leaderboard_entries where project_id = $1",
   };
-  for (const [name, text] of Object.entries(checks)) assert.equal(await sum(pool, text, [projectId]), expected, name);
+  for (const [name, text] of Object.entries(checks))
+    assert.equal(await sum(pool, text, [projectId]), expected, name);
   const failed = "select (select count(*) from event_due) + (select count(*) from event_results) as n";
   assert.equal(await sum(pool, failed), 0, "events that failed");
 };

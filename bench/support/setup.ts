@@ -36,7 +36,12 @@ export const untilReady = async (url: string): Promise<void> => {
 
 /** Registers a tenant with a project and a key over the API, as an integrator would. */
 export const createSite = async (url: string): Promise<Site> => {
-  const owner = { email: `${randomUUID()}@example.com`, password: "Correct-horse-7", name: "Bench", tenantName: "Bench" };
+  const owner = {
+    email: `${randomUUID()}@example.com`,
+    password: "Correct-horse-7",
+    name: "Bench",
+    tenantName: "Bench",
+  };
   const { accessToken } = await call(`${url}/api/v1/auth/register`, owner, {});
   const Authorization = `Bearer ${String(accessToken)}`;
   const { id } = await call(`${url}/api/v1/projects`, { name: "Bench" }, { Authorization });

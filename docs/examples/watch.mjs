@@ -8,6 +8,7 @@ const answer = await fetch(`${url}/api/v1/auth/ws-token`, {
   headers: { "X-API-Key": KEY, "Content-Type": "application/json" },
   body: JSON.stringify({ externalUserId: process.argv[2] ?? "ada" }),
 });
+if (!answer.ok) throw new Error(await answer.text());
 const client = new Client(url);
 client.auth.token = (await answer.json()).token;
 const room = await client.joinOrCreate("player");

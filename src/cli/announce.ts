@@ -10,14 +10,15 @@ import type { Running } from "./serve.ts";
 
 const LAUREL = "node bin/laurel.mjs";
 
-/** How the self test went: its time in ms, or what did not happen. */
-type Proof = { ms: number } | { problem: string };
+/** What became of the demo; `problem` says what went wrong with it. */
+type Outcome = { demo: Demo | undefined; ms?: number; problem?: string };
 
 /**
  * Tells whoever started the server where it is and what to do next. A demo comes first: an empty embedded
  * database gets one, and with a demo the server calls itself ready only after an event went all the way.
+ * @param stopping aborted when the process has been told to end, which is then no failure
  */
-export const announce = async (running: Running, config: Config): Promise<void> => {
+export const announce = async (running: Running, config: Config, stopping: AbortSignal): Promise<void> => {
   const { address, app } = running;
   if (!address) {
     console.log(`Laurel ${VERSION}: the worker is ready (${config.mode} mode, ${seconds()})`);
@@ -25,22 +26,28 @@ export const announce = async (running: Running, config: Config): Promise<void> 
   }
   const { port } = address;
   const url = config.publicUrl.replace(/:0$/, `:${port}`);
-  const demo = await findOrMakeDemo(running, config);
-  const proof = demo && (await prove(`http://${hostOf(address.host, "127.0.0.1")}:${port}`, demo.key));
-  const isProven = !proof || "ms" in proof;
-  const title = `Laurel ${VERSION} is ${isProven ? "ready" : "running"} on ${url}`;
+  const outcome = await prepareDemo(running, config, stopping);
+  if (stopping.aborted) return;
+  const { demo, problem } = outcome;
+  const title = `Laurel ${VERSION} is ${problem === undefined ? "ready" : "running"} on ${url}`;
   console.log(`\n${styleText("bold", title)}  (${config.mode} mode, ${seconds()})\n`);
   row("API docs", `${url}/docs   (OpenAPI: ${url}/openapi.json)`);
-  if (!demo || !proof) {
+  row("Socket", `${url.replace(/^http/, "ws")}   (Colyseus rooms: player, leaderboard)`);
+  if (!demo) {
+    if (problem !== undefined) row("Demo", failure(`${problem}; the next start tries again`));
     row("API key", "register, then make a project and a key: POST /auth/register, /projects,");
     row("", "/projects/{projectId}/api-keys; /docs shows the bodies");
     return;
   }
   showDemo(demo, config);
-  showProof(proof);
+  const { ms = 0 } = outcome;
+  const proven = `event -> rule -> XP -> rank -> socket in ${Math.round(ms)} ms`;
+  row("Self test", problem === undefined ? proven : failure(problem));
   showCommands(`http://${hostOf(address.host, "localhost")}:${port}`, demo.key);
   await completeDemo(app, demo);
 };
+
+const failure = (text: string): string => styleText("red", `FAILED: ${text}`);
 
 /** Since the process began. */
 const seconds = (): string => `${(performance.now() / 1_000).toFixed(1)} s`;
@@ -53,26 +60,24 @@ const hostOf = (host: string, loopback: string): string => {
   return host.includes(":") ? `[${host}]` : host;
 };
 
-const findOrMakeDemo = async ({ app }: Running, config: Config): Promise<Demo | undefined> => {
-  if (!config.demo) return undefined;
+const prepareDemo = async (running: Running, config: Config, stopping: AbortSignal): Promise<Outcome> => {
+  if (!config.demo) return { demo: undefined };
   if (config.mode !== "embedded") {
     console.log("DEMO=on does nothing in cluster mode: the demo is for an embedded database");
-    return undefined;
+    return { demo: undefined };
   }
+  const { app, address } = running;
   const progress = createProgress(process.stdout);
+  let demo: Demo | undefined;
   try {
-    return await openDemo(app, progress.show);
-  } finally {
-    progress.end();
-  }
-};
-
-const prove = async (url: string, key: string): Promise<Proof> => {
-  const { selfTest } = await import("./demo-self-test.ts");
-  try {
-    return { ms: await selfTest({ url, key }) };
-  } catch (error) {
-    return { problem: (error as Error).message };
+    demo = await openDemo(app, progress.show, stopping).finally(progress.end);
+    if (!demo) return { demo };
+    const { selfTest } = await import("./demo-self-test.ts");
+    const url = `http://${hostOf(address!.host, "127.0.0.1")}:${address!.port}`;
+    return { demo, ms: await selfTest({ url, key: demo.key }) };
+  } catch (err) {
+    if (!stopping.aborted) app.log.error({ err }, demo ? "the self test failed" : "the demo was not made");
+    return { demo, problem: (err as Error).message };
   }
 };
 
@@ -88,15 +93,10 @@ const showDemo = ({ key, events, password }: Demo, { dataDir }: Config): void =>
   row("", "test keys act on the project's sandbox: the demo data are there");
 };
 
-const showProof = (proof: Proof): void => {
-  if ("ms" in proof) row("Self test", `event -> rule -> XP -> rank -> socket in ${Math.round(proof.ms)} ms`);
-  else row("Self test", styleText("red", `FAILED: ${proof.problem}`));
-};
-
 const showCommands = (url: string, key: string): void => {
   console.log("\n  Send an event and see what it did:\n");
   console.log(trackCommand(url, key));
-  console.log("\n  The leaders:\n");
+  console.log("\n  See the leaders:\n");
   console.log(boardCommand(url, key));
   console.log("\n  Watch that player live, in a second terminal, then send the event again:\n");
   console.log(`${watchCommand(url, key)}\n`);

@@ -28,7 +28,7 @@ export const renewDemoPassword = (): Promise<void> =>
     console.log(`${DEMO_EMAIL}  /  ${password}`);
   });
 
-/** Runs `change` on the database of this directory, which no server may hold. @throws Error naming who does */
+/** Runs `change` on the embedded database. @throws Error naming the server that holds it, if one does */
 const changeDemo = async (change: (parts: Change) => Promise<void>): Promise<void> => {
   const config = await loadConfig();
   if (config.mode !== "embedded") throw new Error("The demo belongs to embedded mode; MODE is cluster");

@@ -81,9 +81,9 @@ export const DEMO_RULES: readonly object[] = [
   },
   {
     key: "veteran",
-    name: "A tag for players who reach level 10",
+    name: "A tag for players who reach level 5",
     triggers: on("level_finished", "boss_defeated"),
-    conditions: { all: [{ type: "player_property", field: "level", op: "gte", value: 10 }] },
+    conditions: { all: [{ type: "player_property", field: "level", op: "gte", value: 5 }] },
     actions: [{ type: "update_player", addTags: ["veteran"], set: { rank: "veteran" } }],
     limits: { perPlayer: [{ max: 1, window: "LIFETIME" }] },
   },

@@ -37,21 +37,28 @@ export type Demo = {
   password: string | undefined;
 };
 
-/** Told how far the making of the demo has come. */
+/** Told how far the making of the demo has come; a throw ends it. */
 export type OnProgress = (text: string) => void;
 
 /**
- * The demo of this database. An empty database gets one; one that an earlier start did not finish is finished:
- * every step finds what is there already, and events are told apart by their idempotency keys.
+ * The demo of this database. An empty database gets one; one that an earlier start did not finish is
+ * finished: every step finds what is there already, and events are known by their idempotency keys.
  * @returns undefined where there is none and none is to be made
  */
-export const openDemo = async (app: App, onProgress: OnProgress): Promise<Demo | undefined> => {
+export const openDemo = async (
+  app: App,
+  onProgress: OnProgress,
+  stopping: AbortSignal,
+): Promise<Demo | undefined> => {
   const state = await findDemo(app.transact);
   if (state.kind === "none") return undefined;
   const known = state.kind === "found" ? state.account : undefined;
   const file = await readDemoFile(app.config.dataDir);
   if (file?.isComplete && file.projectId === known?.projectId) return { ...file, password: undefined };
-  return makeDemo(app, known, onProgress);
+  return makeDemo(app, known, (text) => {
+    stopping.throwIfAborted();
+    onProgress(text);
+  });
 };
 
 /** To be called once the password has been shown. */

@@ -79,10 +79,13 @@ const openDoor = async (app: App, { presence, driver }: Platform): Promise<Door>
 };
 
 /** What to do when the server cannot listen, by the code of the error. */
-const LISTEN_REMEDIES: Record<string, string> = {
-  EADDRINUSE: "another process uses it. Stop that one, or choose another port: PORT=2568 npm start",
-  EACCES: "ports below 1024 need rights. Choose another one: PORT=2567 npm start",
-  EADDRNOTAVAIL: "HOST is not an address of this machine. Leave it out, or set HOST=0.0.0.0 for all of them",
+const LISTEN_REMEDIES: Record<string, (port: number) => string> = {
+  EADDRINUSE: (port) =>
+    `another process listens there (lsof -i :${port} says which). ` +
+    `Stop it, or take another port: PORT=${port + 1} npm start`,
+  EACCES: () => "ports below 1024 need rights. Take another one: PORT=2567 npm start",
+  EADDRNOTAVAIL: () =>
+    "HOST is not an address of this machine. Leave it out, or HOST=0.0.0.0 for all of them",
 };
 
 const listen = async (server: HttpServer, { host, port }: Config): Promise<void> => {
@@ -91,8 +94,8 @@ const listen = async (server: HttpServer, { host, port }: Config): Promise<void>
     await once(server, "listening");
   } catch (error) {
     const { code = "", message } = error as NodeJS.ErrnoException;
-    const remedy = LISTEN_REMEDIES[code] ?? message;
-    throw new Error(`Cannot listen on ${host} port ${port}: ${remedy}`, { cause: error });
+    const remedy = LISTEN_REMEDIES[code]?.(port) ?? message;
+    throw new Error(`Cannot listen on ${host}, port ${port}: ${remedy}`, { cause: error });
   }
 };
 

@@ -1,7 +1,9 @@
 import { randomFillSync } from "node:crypto";
 import { v7, validate } from "uuid";
 
-/** Random bytes are fetched for this many ids at once: one call for each costs more than the rest of the id. */
+/**
+ * Random bytes are fetched for this many ids at once: one call for each costs more than the rest of the id.
+ */
 const POOLED_IDS = 256;
 const RANDOM_BYTES = 16;
 const pool = Buffer.alloc(POOLED_IDS * RANDOM_BYTES);
@@ -42,7 +44,10 @@ export const idFloor = (ms: number): string => {
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-0000-0000-000000000000`;
 };
 
-/** Number of queue partitions; every event of one player falls into one of them, which keeps the player's order. */
+/**
+ * Number of queue partitions; every event of one player falls into one of them, which keeps the player's
+ * order.
+ */
 export const PARTITIONS = 32;
 
 /** 32-bit FNV-1a over UTF-16 code units (http://www.isthe.com/chongo/tech/comp/fnv/). */
@@ -51,6 +56,12 @@ export const fnv1a = (text: string): number => {
   for (let i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193);
   return hash >>> 0;
 };
+
+/**
+ * Number of outbox partitions; all lines of one player go through one. Fewer than of events: a batch touches
+ * most of them, and each costs its relay a round.
+ */
+export const OUTBOX_PARTITIONS = 8;
 
 /** The partition of a player, by project and external id: known before the player row exists. */
 export const partitionOf = (projectId: string, externalUserId: string): number =>

@@ -3,7 +3,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { SqlEntityManager } from "@mikro-orm/sql";
 import { type Kysely, sql } from "kysely";
 import type { EventData, EventType } from "./events.ts";
-import { fnv1a, newId, PARTITIONS } from "./ids.ts";
+import { fnv1a, newId, OUTBOX_PARTITIONS } from "./ids.ts";
 
 /** The tables are spoken to in SQL text, so their rows are typed where they are read. */
 export type Db = Kysely<Record<string, never>>;
@@ -22,8 +22,8 @@ export type OutboxRow = {
 };
 
 /**
- * One transaction in progress. Domain functions take a Work; they never open, flush or commit one, and they speak to
- * nothing but the database while they hold it.
+ * One transaction in progress. Domain functions take a Work; they never open, flush or commit one, and they
+ * speak to nothing but the database while they hold it.
  */
 export type Work = {
   /** Unit of work for definitions and accounts. */
@@ -54,8 +54,9 @@ export type TransactParts = {
 const open = new AsyncLocalStorage<true>();
 
 /**
- * Makes the one way to change the database: forks the EntityManager, begins, runs, flushes, writes the outbox, commits,
- * then rings. A transact inside a transact is a bug (with one connection it would wait for itself) and asserts.
+ * Makes the one way to change the database: forks the EntityManager, begins, runs, flushes, writes the
+ * outbox, commits, then rings. A transact inside a transact is a bug (with one connection it would wait for
+ * itself) and asserts.
  */
 export const createTransact =
   ({ em, clock, doorbell, onError }: TransactParts): Transact =>
@@ -114,7 +115,8 @@ export const outboxRow = (
 });
 
 /** A player's rows share a partition, so that one relay sends them in order. */
-export const outboxPart = (row: OutboxRow): number => fnv1a(row.playerId ?? row.projectId) % PARTITIONS;
+export const outboxPart = (row: Pick<OutboxRow, "playerId" | "projectId">): number =>
+  fnv1a(row.playerId ?? row.projectId) % OUTBOX_PARTITIONS;
 
 export type OutboxQueueRow = { project_id: string; part: number; ids: string[] };
 
@@ -137,19 +139,20 @@ const writeOutbox = async ({ db, now }: Work, rows: readonly OutboxRow[]): Promi
   await sql`
     with o as (
       insert into outbox (project_id, id, type, player_id, player_seq, event_id, data, created_at)
-      select r."projectId", r.id, r.type, r."playerId", r."playerSeq", r."eventId", r.data, ${now.toISOString()}::timestamptz
+      select r."projectId", r.id, r.type, r."playerId", r."playerSeq",
+        r."eventId", r.data, ${now.toISOString()}::timestamptz
       from json_to_recordset(${JSON.stringify(rows)}::json)
-        as r("projectId" uuid, id uuid, type text, "playerId" uuid, "playerSeq" bigint, "eventId" uuid, data jsonb))
+        as r("projectId" uuid, id uuid, type text, "playerId" uuid, "playerSeq" bigint,
+          "eventId" uuid, data jsonb))
     insert into outbox_q (project_id, part, outbox_ids)
     select q.project_id, q.part, q.ids::uuid[]
-    from json_to_recordset(${JSON.stringify(queue)}::json) as q(project_id uuid, part smallint, ids text)`.execute(
-    db,
-  );
+    from json_to_recordset(${JSON.stringify(queue)}::json)
+      as q(project_id uuid, part smallint, ids text)`.execute(db);
 };
 
 /**
- * Runs `run` under a savepoint: a throw undoes only what it did. MikroORM's own nested transaction would fork the
- * identity map; this one is plain SQL for the batch path.
+ * Runs `run` under a savepoint: a throw undoes only what it did. MikroORM's own nested transaction would fork
+ * the identity map; this one is plain SQL for the batch path.
  */
 export const savepoint = async <T>({ db }: Work, run: () => Promise<T>): Promise<T> => {
   await sql`savepoint laurel`.execute(db);

@@ -1,14 +1,16 @@
 import type { App } from "../app.ts";
 
 /**
- * A job is a hint to look at `key`; the work itself is rows. Losing every hint costs only latency, because `everyMs`
- * looks again, and every run may happen twice.
+ * A job is a hint to look at `key`; the work itself is rows. Losing every hint costs only latency, because
+ * `everyMs` looks again, and every run may happen twice.
  */
 export type Job = {
   name: string;
   /** Runs at the same time in one process; runs for one key never overlap in one process. */
   concurrency: number;
-  /** When set, the job also runs at the start and on this interval, with the key `*`, in every worker process. */
+  /**
+   * When set, the job also runs at the start and on this interval, with the key `*`, in every worker process.
+   */
   everyMs?: number;
   run(app: App, key: string): Promise<void>;
 };

@@ -4,8 +4,8 @@ import type { Queue } from "./job.ts";
 import { type Runners, startRunners } from "./runner.ts";
 
 /**
- * A wake for a key that was sent less than this ago is held back until then, in ms: the row it announces is seen
- * anyway.
+ * A wake for a key that was sent less than this ago is held back until then, in ms: the row it announces is
+ * seen anyway.
  */
 const WAKE_GAP_MS = 20;
 
@@ -26,8 +26,8 @@ export const createLocalQueue = (): Queue => {
 export type BullOptions = { redisUrl: string; prefix: string; log: Logger };
 
 /**
- * The queue over processes. A Bull job is acknowledged as soon as its key has reached a runner: the rows are the work,
- * and the sweep finds them again when the process dies.
+ * The queue over processes. A Bull job is acknowledged as soon as its key has reached a runner: the rows are
+ * the work, and the sweep finds them again when the process dies.
  */
 export const createBullQueue = ({ redisUrl, prefix, log }: BullOptions): Queue => {
   const queues = new Map<string, Bull.Queue>();

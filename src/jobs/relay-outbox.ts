@@ -7,9 +7,10 @@ export const relayOutbox: Job = {
   concurrency: 4,
   run: async (app, key) => {
     for (;;) {
-      const rows = await relayPartition(app, Number(key));
-      if (rows === 0) return;
+      const { rows, isMore } = await relayPartition(app, Number(key));
       app.metrics.outboxRelayed.inc(rows);
+      // What has been committed since then rings again.
+      if (!isMore) return;
       await app.limits.pause?.();
     }
   },

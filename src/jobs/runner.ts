@@ -5,8 +5,8 @@ import type { Job } from "./job.ts";
 export const EVERY_KEY = "*";
 
 /**
- * Runs one job's keys: a key never runs twice at once, and wakes that come during its run become one more run, so no wake
- * is lost.
+ * Runs one job's keys: a key never runs twice at once, and wakes that come during its run become one more
+ * run, so no wake is lost.
  */
 class Runner {
   readonly #concurrency: number;
@@ -57,8 +57,9 @@ class Runner {
 export type Runners = { push(job: string, key: string): void; close(): Promise<void> };
 
 /**
- * Starts the jobs in this process. Those with an interval run at once and then on it: in every process, since a sweep
- * is cheap and may happen twice, and a sweep that hung on one process or on Redis would be missed when it is needed.
+ * Starts the jobs in this process. Those with an interval run at once and then on it: in every process, since
+ * a sweep is cheap and may happen twice, and a sweep that hung on one process or on Redis would be missed
+ * when it is needed.
  */
 export const startRunners = (app: App, jobs: readonly Job[]): Runners => {
   const runners = new Map(

@@ -22,6 +22,11 @@ export type Database = {
 const MIGRATION_LOCK = 7_740;
 /** A statement that takes longer is a mistake, in ms. */
 const STATEMENT_TIMEOUT_MS = 30_000;
+/**
+ * How long a transaction may stand still, in ms. A process that hangs with a partition locked loses it then, and can
+ * commit nothing when it wakes.
+ */
+const IDLE_TRANSACTION_TIMEOUT_MS = 10_000;
 
 const common = {
   entities,
@@ -46,6 +51,7 @@ export const openPostgres = async (url: string, poolMax: number): Promise<Databa
     driverOptions: {
       connectionTimeoutMillis: 5_000,
       statement_timeout: STATEMENT_TIMEOUT_MS,
+      idle_in_transaction_session_timeout: IDLE_TRANSACTION_TIMEOUT_MS,
       // Times are read as text, and old ones have offsets that a Date cannot read in any other zone.
       options: "-c TimeZone=UTC",
     },
@@ -54,9 +60,7 @@ export const openPostgres = async (url: string, poolMax: number): Promise<Databa
   // The lock lives on a connection of its own: the migrator opens its own transactions.
   return databaseOf(orm, (run) =>
     em.fork().transactional(async (tx) => {
-      await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`.execute(
-        (tx).getKysely(),
-      );
+      await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`.execute(tx.getKysely());
       return run();
     }),
   );

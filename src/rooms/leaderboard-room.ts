@@ -57,6 +57,8 @@ export type LeaderboardState = SchemaType<typeof LeaderboardState>;
 
 const JoinOptions = z.object({
   leaderboardKey: z.string().min(1).max(255),
+  /** Boards are whole until they can be broken down by an attribute. */
+  board: z.literal("", { error: "the leaderboard is not broken down: leave board out" }).optional(),
   top: z.int().min(1).max(TOP_MAX).default(TOP_DEFAULT),
   around: z.int().min(0).max(AROUND_MAX).default(0),
 });

@@ -6,6 +6,7 @@ import type { Leaderboard } from "../../src/domain/leaderboards/leaderboard.ts";
 import { pauseLeaderboard, resumeLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { startServices } from "../support/cluster.ts";
+import { eventually } from "../support/eventually.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 
 const USERS = 40;
@@ -42,16 +43,18 @@ describe("leaderboards made while players change", () => {
   it("hold every player's last XP: no change is missed, whoever commits first", async function () {
     this.timeout(60_000);
     const projectId = await domain.addProject();
-    const load = { isOver: false };
+    const load = { isOver: false, grants: 0 };
     const grants = Array.from({ length: 4 }, async (_, w) => {
       const players: string[] = [];
       for (let i = 0; !load.isOver; i++) {
         if (i % 3 === 0) players.push(await domain.addPlayer(projectId, `user-${w}-${i}`));
         await domain.grant(projectId, players[(i * 7) % players.length]!, 1 + (i % 5));
+        load.grants++;
       }
     });
     const boards: Leaderboard[] = [];
     for (let i = 0; i < 8; i++) {
+      await eventually(() => load.grants > i * 20);
       const board = await domain.addBoard(projectId, {
         key: `xp-${i}`,
         name: "XP",

@@ -8,15 +8,13 @@ import { aKey, type Answer, aWsToken, startApp, type TestApp } from "../support/
 import { aMember } from "../support/member.ts";
 import {
   type As,
-  aSecondSide,
-  aSide,
   type Call,
   forgottenOperations,
   type Operation,
   operations,
   send,
-  type Side,
 } from "../support/operations.ts";
+import { aSecondSide, aSide, type Side } from "../support/sides.ts";
 
 /** The path of an operation with ids that name nothing, for calls that must be refused before any look-up. */
 const unreachable = ({ route }: Operation): Call => ({
@@ -114,7 +112,10 @@ describe("access to every operation", function () {
       await cell(send(api, route, call, { token: own.tenant.key }), 401, "TOKEN_INVALID");
       const both = { key: own.tenant.key, token: own.tenant.token };
       await cell(send(api, route, call, both), 401, "CREDENTIALS_AMBIGUOUS");
-      const inQuery = { ...call, path: `${call.path}?apiKey=${own.tenant.key}&access_token=${own.tenant.token}` };
+      const inQuery = {
+        ...call,
+        path: `${call.path}?apiKey=${own.tenant.key}&access_token=${own.tenant.token}`,
+      };
       await cell(send(api, route, inQuery), 401, "CREDENTIALS_MISSING");
     }
     assert.equal(cells, guarded.length * 6);
@@ -122,7 +123,8 @@ describe("access to every operation", function () {
 
   it("is open to everybody where the operation says so", async () => {
     const open = all.filter(({ route }) => route.access === "public");
-    for (const { route, call, success } of open) await cell(send(api, route, await call(own, "user")), success);
+    for (const { route, call, success } of open)
+      await cell(send(api, route, await call(own, "user")), success);
     assert.deepEqual(
       open.map(({ route }) => route.id).toSorted(),
       ["listLimits", "login", "register"],

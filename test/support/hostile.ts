@@ -1,23 +1,63 @@
 import { Agent, request as httpRequest } from "node:http";
 
 const nested = (open: string, close: string, depth: number): string =>
-  open.repeat(depth) + "1" + close.repeat(depth);
+  `${open.repeat(depth)}1${close.repeat(depth)}`;
+
+const linesOf = (text: string): string[] => text.trim().split(/\s*\n\s*/);
 
 /** JSON texts that are wrong nearly everywhere, and dangerous where they are not. */
 export const HOSTILE_VALUES: readonly string[] = [
-  ...["null", "true", "0", "-0", "-1", "1.5", "1e308", "-1e308", "1e999", "5e-324"],
-  ...["2147483648", "9007199254740993", "9223372036854775808", "[]", "[[]]", "[null]", "{}", '{"":1}'],
-  ...['""', '" "', String.raw`"\u0000"`, String.raw`"a\u0000b"`, String.raw`"\ud800"`],
-  ...[String.raw`"\udfff\ud800"`, String.raw`"\u202e\u2066evil\ufeff"`, String.raw`"\r\nSet-Cookie: a=b"`],
-  ...['"👩‍👩‍👧‍👦"', '"Ｚ̸̢͗ﷺ"', `"'; drop table players; --"`, '"${7*7}{{7*7}}<script>"', '"../../etc/passwd"'],
-  ...['"%00%2f%5c"', '"__proto__"', '"constructor"', '"ext:"', '"*"', '"a.*"', '"%_\\\\"'],
-  ...['"2026-02-30T00:00:00Z"', '"0000-01-01T00:00:00Z"', '"9999-12-31T23:59:59-23:59"', '"NaN"'],
-  ...['"00000000-0000-0000-0000-000000000000"', `"${"x".repeat(300)}"`, `"${"é".repeat(40_000)}"`],
-  '{"__proto__":{"polluted":1}}',
-  '{"constructor":{"prototype":{"polluted":1}}}',
-  '{"toString":1,"valueOf":1,"then":1,"toJSON":1,"length":-1}',
-  '{"$ref":"player.__proto__.polluted"}',
-  '{"op":"mul","args":[1e300,1e300]}',
+  ...linesOf(String.raw`
+    null
+    true
+    0
+    -0
+    -1
+    1.5
+    1e308
+    -1e308
+    1e999
+    5e-324
+    2147483648
+    9007199254740993
+    9223372036854775808
+    []
+    [[]]
+    [null]
+    {}
+    {"":1}
+    ""
+    " "
+    "\u0000"
+    "a\u0000b"
+    "\ud800"
+    "\udfff\ud800"
+    "\u202e\u2066evil\ufeff"
+    "\r\nSet-Cookie: a=b"
+    "👩‍👩‍👧‍👦"
+    "Ｚ̸̢͗ﷺ"
+    "'; drop table players; --"
+    "{{7*7}}<script>%{7*7}"
+    "../../etc/passwd"
+    "%00%2f%5c"
+    "__proto__"
+    "constructor"
+    "ext:"
+    "*"
+    "a.*"
+    "%_\\"
+    "NaN"
+    "2026-02-30T00:00:00Z"
+    "0000-01-01T00:00:00Z"
+    "9999-12-31T23:59:59-23:59"
+    "00000000-0000-0000-0000-000000000000"
+    {"__proto__":{"polluted":1}}
+    {"constructor":{"prototype":{"polluted":1}}}
+    {"toString":1,"valueOf":1,"then":1,"toJSON":1,"length":-1}
+    {"$ref":"player.__proto__.polluted"}
+    {"op":"mul","args":[1e300,1e300]}`),
+  `"${"x".repeat(300)}"`,
+  `"${"é".repeat(40_000)}"`,
   `[${"0,".repeat(9_999)}0]`,
   nested('{"a":', "}", 40),
   nested("[", "]", 500),
@@ -26,9 +66,20 @@ export const HOSTILE_VALUES: readonly string[] = [
 /** Whole bodies that are no JSON object, or one that no reader should trust. */
 export const HOSTILE_BODIES: readonly (string | Buffer)[] = [
   ...HOSTILE_VALUES,
-  ...["", " ", "{", '{"a":1,}', '{"a":1}{"b":2}', "undefined", "NaN", "'x'", "<a/>", "a=b&c=d", "\0"],
+  ...linesOf(`
+    {
+    {"a":1,}
+    {"a":1}{"b":2}
+    undefined
+    NaN
+    'x'
+    <a/>
+    a=b&c=d
+    {"name":"first","name":7,"name":[]}`),
+  "",
+  " ",
+  "\0",
   '\ufeff{"a":1}',
-  '{"name":"first","name":7,"name":[]}',
   nested("[", "]", 100_000),
   Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d]),
   Buffer.from([0x1f, 0x8b, 0x08, 0x00]),
@@ -36,12 +87,53 @@ export const HOSTILE_BODIES: readonly (string | Buffer)[] = [
 
 /** Texts as they stand in an address, percent-encoded or not as an attacker would have them. */
 export const HOSTILE_TEXTS: readonly string[] = [
-  ...["%00", "a%00b", "%2500", "..%2f..%2fetc%2fpasswd", "%2e%2e", ".", "..", "a%2fb", "%5c", "%", "%zz", "%ff"],
-  ...["%ed%a0%80", "%f0%9f%91%a9", "%ef%bb%bf", "%e2%80%ae", "%0d%0aSet-Cookie:a=b", "%20", "+", "-1", "1e400"],
-  ...["NaN", "null", "true", "0x10", "999999999999999999999", "9007199254740991", "-9007199254740992", "1.5"],
-  ...["'%20or%20'1'='1", "%25%5f", "*", "{}", "[]", "__proto__", "constructor", "toString", "ext:", "ext:%00"],
-  ...["ext:__proto__", "00000000-0000-0000-0000-000000000000", "0000-01-01T00:00:00Z", "9999-12-31T23:59:59Z"],
-  ...["2026-01-01T00:00:00%2b23:59", "x".repeat(300), "%f0%9f%91%a9".repeat(300)],
+  ...linesOf(`
+    %00
+    a%00b
+    %2500
+    ..%2f..%2fetc%2fpasswd
+    %2e%2e
+    .
+    ..
+    a%2fb
+    %5c
+    %
+    %zz
+    %ff
+    %ed%a0%80
+    %f0%9f%91%a9
+    %ef%bb%bf
+    %e2%80%ae
+    %0d%0aSet-Cookie:a=b
+    %20
+    +
+    -1
+    1e400
+    NaN
+    null
+    true
+    0x10
+    1.5
+    999999999999999999999
+    9007199254740991
+    -9007199254740992
+    '%20or%20'1'='1
+    %25%5f
+    *
+    {}
+    []
+    __proto__
+    constructor
+    toString
+    ext:
+    ext:%00
+    ext:__proto__
+    00000000-0000-0000-0000-000000000000
+    0000-01-01T00:00:00Z
+    9999-12-31T23:59:59Z
+    2026-01-01T00:00:00%2b23:59`),
+  "x".repeat(300),
+  "%f0%9f%91%a9".repeat(300),
 ];
 
 export type RawAnswer = { status: number; text: string; headers: Record<string, unknown> };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { SqlEntityManager } from "@mikro-orm/sql";
 import { type RawBuilder, sql } from "kysely";
-import { buildCurve, DEFAULT_CURVE, levelOf } from "../../src/domain/progression/levels.ts";
+import { DEFAULT_CURVE, type LevelCurve, levelOf } from "../../src/domain/progression/levels.ts";
 
 const one = async <T>(em: SqlEntityManager, query: RawBuilder<T>): Promise<T> =>
   (await query.execute(em.fork().getKysely())).rows[0]!;
@@ -9,8 +9,14 @@ const one = async <T>(em: SqlEntityManager, query: RawBuilder<T>): Promise<T> =>
 const count = async (em: SqlEntityManager, query: RawBuilder<{ n: string | number }>): Promise<number> =>
   Number((await one(em, query)).n);
 
-/** Holds a whole database, at rest, against what must always be true of it. */
-export const assertInvariants = async (em: SqlEntityManager): Promise<void> => {
+/**
+ * Holds a whole database, at rest, against what must always be true of it.
+ * @param curve the level curve of its players
+ */
+export const assertInvariants = async (
+  em: SqlEntityManager,
+  curve: LevelCurve = DEFAULT_CURVE,
+): Promise<void> => {
   const zero = async (what: string, query: RawBuilder<{ n: string | number }>) =>
     assert.equal(await count(em, query), 0, what);
   await zero("events left in the queue", sql`select count(*) as n from event_q`);
@@ -40,15 +46,14 @@ export const assertInvariants = async (em: SqlEntityManager): Promise<void> => {
         where type = 'player.xp_granted' group by 1) o on o.id = l.id
       where o.n is distinct from 1 or l.id is null`,
   );
-  await assertLevels(em);
+  await assertLevels(em, curve);
 };
 
-const assertLevels = async (em: SqlEntityManager): Promise<void> => {
+const assertLevels = async (em: SqlEntityManager, curve: LevelCurve): Promise<void> => {
   const rows = await sql<{
     xp: string | number;
     level: number;
   }>`select distinct xp, level from players`.execute(em.fork().getKysely());
-  const curve = buildCurve(DEFAULT_CURVE);
   for (const { xp, level } of rows.rows) assert.equal(level, levelOf(curve, Number(xp)), `level at ${xp} XP`);
 };
 

@@ -82,7 +82,7 @@ export const openDomain = ({ em }: Database): Domain => {
     },
     relay: async () => {
       for (let part = 0; part < PARTITIONS; part++) {
-        while ((await relayPartition({ transact, ranks, topics: silent }, part)) > 0);
+        while ((await relayPartition({ transact, ranks, topics: silent }, part)).isMore);
       }
     },
     entries: (board) => transact(({ db }) => readEntries(db, board)),

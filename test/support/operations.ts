@@ -1,21 +1,23 @@
 import { randomUUID } from "node:crypto";
 import { routes } from "../../src/http/routes.ts";
 import type { AnyRoute } from "../../src/http/route.ts";
-import { type Answer, aTenant, type Tenant, type TestApp } from "./app.ts";
-
-/** A tenant's project and makers of fresh things in it. */
-export type Side = {
-  tenant: Tenant;
-  /** A draft, taken through the steps, such as publish. */
-  rule(...steps: readonly string[]): Promise<string>;
-  board(): Promise<string>;
-  /** A board's id and a player who has a score on it. */
-  entry(): Promise<{ board: string; player: string }>;
-  player(): Promise<string>;
-  event(): Promise<string>;
-  apiKey(): Promise<string>;
-  project(): Promise<string>;
-};
+import type { Answer, TestApp } from "./app.ts";
+import {
+  apiKey,
+  boardDefinition,
+  curve,
+  event,
+  eventMetric,
+  exponential,
+  profile,
+  projectFields,
+  quadratic,
+  ruleDocument,
+  smallRule,
+  table,
+  unique,
+} from "./operation-bodies.ts";
+import { isOneTenant, type Side } from "./sides.ts";
 
 /** What a valid request of an operation looks like: bare path with its query, and the body. */
 export type Call = { path: string; body?: unknown };
@@ -27,69 +29,10 @@ export type Operation = {
   route: AnyRoute;
   success: number;
   call: (side: Side, as: As) => Promise<Call> | Call;
+  /** Further valid bodies, with fields that the first cannot have. */
+  also?: readonly (() => unknown)[];
   /** Ids of the other side beyond the path's own, for a caller of `own`: each must answer 404, or as told. */
   foreign?: (own: Side, other: Side, as: As) => Promise<Foreign[]>;
-};
-
-const unique = (prefix: string): string => `${prefix}-${randomUUID().slice(0, 13)}`;
-const id = (answer: Answer): string => {
-  if (answer.status !== 201) throw new Error(`${answer.status}: ${JSON.stringify(answer.body)}`);
-  return answer.body.id as string;
-};
-
-export const ruleDocument = () => ({
-  key: unique("rule"),
-  name: "A rule",
-  triggers: [{ kind: "EVENT", eventTypes: ["swept"] }],
-  actions: [{ type: "grant_xp", amount: 1 }],
-});
-export const boardDefinition = () => ({
-  key: unique("board"),
-  name: "A board",
-  metric: { source: "CUSTOM" },
-  operator: "BEST",
-});
-const curve = { type: "LINEAR", params: { base: 100, maxLevel: 10 } };
-
-export const aSide = async (api: TestApp, given?: Tenant): Promise<Side> => {
-  const tenant = given ?? (await aTenant(api));
-  const { key, token, projectId } = tenant;
-  const post = (path: string, body: unknown) => api.post(`/api/v1${path}`, body, { key });
-  const side: Side = {
-    tenant,
-    rule: async (...steps) => {
-      const rule = id(await post("/rules", ruleDocument()));
-      for (const step of steps) await post(`/rules/${rule}/${step}`, {});
-      return rule;
-    },
-    board: async () => id(await post("/leaderboards", boardDefinition())),
-    entry: async () => {
-      const [board, player] = [await side.board(), await side.player()];
-      await post(`/leaderboards/${board}/scores`, { playerId: player, score: 5 });
-      return { board, player };
-    },
-    player: async () => id(await post("/players", { externalUserId: unique("user") })),
-    event: async () => {
-      const sent = await post("/events?wait=true", { externalUserId: unique("user"), eventType: "seen" });
-      return sent.body.eventId as string;
-    },
-    apiKey: async () =>
-      id(await api.post(`/api/v1/projects/${projectId}/api-keys`, { name: "A key" }, { token })),
-    project: async () => id(await api.post("/api/v1/projects", { name: "Another game" }, { token })),
-  };
-  return side;
-};
-
-/** A second project of the same tenant, with a key of its own; `tenant.projectId` is that project. */
-export const aSecondSide = async (api: TestApp, { tenant }: Side): Promise<Side> => {
-  const { token } = tenant;
-  const projectId = id(await api.post("/api/v1/projects", { name: "Second game" }, { token }));
-  const made = await api.post(
-    `/api/v1/projects/${projectId}/api-keys`,
-    { name: "A key", scopes: ["*"] },
-    { token },
-  );
-  return aSide(api, { ...tenant, projectId, key: made.body.key as string });
 };
 
 type Known = Omit<Operation, "route" | "success"> & { success?: number };
@@ -101,9 +44,6 @@ const ofBoard = (suffix = "", body: unknown = {}): Known => ({
   call: async (side) => ({ path: `/leaderboards/${await side.board()}${suffix}`, body }),
 });
 const ofKeys = (side: Side): string => `/projects/${side.tenant.projectId}/api-keys`;
-const isOneTenant = (a: Side, b: Side): boolean => a.tenant.tenantId === b.tenant.tenantId;
-const event = (more: object = {}) => ({ externalUserId: unique("user"), eventType: "swept", ...more });
-
 const KNOWN: Record<string, Known> = {
   register: {
     call: () => ({
@@ -131,15 +71,17 @@ const KNOWN: Record<string, Known> = {
   },
 
   listProjects: get("/projects"),
-  createProject: { call: () => ({ path: "/projects", body: { name: "A game" } }) },
+  createProject: { call: () => ({ path: "/projects", body: { name: "A game", ...projectFields } }) },
   getProject: { call: ({ tenant }) => ({ path: `/projects/${tenant.projectId}` }) },
   updateProject: {
-    call: ({ tenant }) => ({ path: `/projects/${tenant.projectId}`, body: { description: "New" } }),
+    call: ({ tenant }) => ({ path: `/projects/${tenant.projectId}`, body: projectFields }),
   },
   deleteProject: { call: async (side) => ({ path: `/projects/${await side.project()}` }) },
 
   listApiKeys: { call: (side) => ({ path: ofKeys(side) }) },
-  createApiKey: { call: (side) => ({ path: ofKeys(side), body: { name: "A key" } }) },
+  createApiKey: {
+    call: (side) => ({ path: ofKeys(side), body: apiKey() }),
+  },
   getApiKey: {
     call: async (side) => ({ path: `${ofKeys(side)}/${await side.apiKey()}` }),
     foreign: async (own, other) => [{ path: `${ofKeys(own)}/${await other.apiKey()}` }],
@@ -164,18 +106,35 @@ const KNOWN: Record<string, Known> = {
   listPlayers: get("/players"),
   identifyPlayer: {
     success: 201,
-    call: () => ({ path: "/players", body: { externalUserId: unique("user") } }),
+    call: () => ({ path: "/players", body: { externalUserId: unique("user"), tags: ["a"], ...profile } }),
   },
   getPlayer: { call: async (side) => ({ path: `/players/${await side.player()}` }) },
   updatePlayer: {
-    call: async (side) => ({ path: `/players/${await side.player()}`, body: { displayName: "New" } }),
+    call: async (side) => ({
+      path: `/players/${await side.player()}`,
+      body: { ...profile, addTags: ["b"], removeTags: ["a"] },
+    }),
   },
-  grantXp: { call: async (side) => ({ path: `/players/${await side.player()}/xp`, body: { amount: 5 } }) },
+  grantXp: {
+    call: async (side) => ({
+      path: `/players/${await side.player()}/xp`,
+      body: { amount: 5, reason: "swept", reference: randomUUID() },
+    }),
+  },
 
-  createLeaderboard: { call: () => ({ path: "/leaderboards", body: boardDefinition() }) },
+  createLeaderboard: {
+    call: () => ({ path: "/leaderboards", body: boardDefinition() }),
+    also: [() => ({ key: unique("board"), name: "Sum", metric: eventMetric, backfill: true })],
+  },
   listLeaderboards: get("/leaderboards"),
   getLeaderboard: ofBoard(),
-  updateLeaderboard: ofBoard("", { name: "New" }),
+  updateLeaderboard: ofBoard("", {
+    name: "New",
+    description: null,
+    ties: "DENSE",
+    displayLimit: 5,
+    version: 1,
+  }),
   archiveLeaderboard: ofBoard(),
   pauseLeaderboard: ofBoard("/pause"),
   resumeLeaderboard: ofBoard("/resume"),
@@ -199,7 +158,8 @@ const KNOWN: Record<string, Known> = {
   submitScore: {
     call: async (side) => {
       const [board, playerId] = [await side.board(), await side.player()];
-      return { path: `/leaderboards/${board}/scores`, body: { playerId, score: 7 } };
+      const body = { playerId, score: 7.25, occurredAt: new Date().toISOString() };
+      return { path: `/leaderboards/${board}/scores`, body };
     },
     foreign: async (own, other) => [
       {
@@ -214,19 +174,42 @@ const KNOWN: Record<string, Known> = {
   simulateRules: {
     call: () => ({
       path: "/rules/simulate",
-      body: { event: { eventType: "swept" }, player: { externalUserId: unique("user") } },
+      body: {
+        event: { eventType: "swept", properties: { a: { b: 1 } }, timestamp: new Date().toISOString() },
+        player: { externalUserId: unique("user") },
+        include: { published: true, drafts: [] },
+        inline: [smallRule()],
+        overrides: { limits: "IGNORE" },
+      },
     }),
+    also: [
+      () => ({
+        event: { eventType: "swept" },
+        player: { snapshot: { level: 3, xp: 5, tags: ["a"], attributes: { c: 1 }, timezone: "UTC" } },
+      }),
+    ],
   },
   getRule: ofRule(),
-  updateRule: ofRule("", { draftVersion: 1, name: "New" }),
+  updateRule: {
+    call: async (side) => ({
+      path: `/rules/${await side.rule()}`,
+      body: { ...smallRule(), draftVersion: 1, description: null, limits: { cooldownSeconds: 5 } },
+    }),
+  },
   archiveRule: ofRule(),
-  publishRule: ofRule("/publish"),
+  publishRule: ofRule("/publish", { changeNote: "First" }),
   pauseRule: ofRule("/pause", {}, ["publish"]),
   resumeRule: ofRule("/resume", {}, ["publish", "pause"]),
 
   getLevelCurve: get("/level-curve"),
-  putLevelCurve: { call: () => ({ path: "/level-curve", body: curve }) },
-  previewLevelCurve: { call: () => ({ path: "/level-curve/preview", body: curve }) },
+  putLevelCurve: {
+    call: () => ({ path: "/level-curve", body: { ...curve, recalculate: "SILENT" } }),
+    also: [table, exponential, quadratic].map((one) => () => one),
+  },
+  previewLevelCurve: {
+    call: () => ({ path: "/level-curve/preview", body: curve }),
+    also: [table, exponential, quadratic].map((one) => () => one),
+  },
   listLimits: get("/limits"),
 };
 

@@ -180,7 +180,8 @@ const YEAR_MAX = 9_999;
 
 const checkExpiry = (expiresAt: Date, now: Date): void => {
   if (expiresAt <= now) throw invalid("expiresAt", "must be in the future");
-  if (expiresAt.getUTCFullYear() > YEAR_MAX) throw invalid("expiresAt", `must be in year ${YEAR_MAX} or before`);
+  if (expiresAt.getUTCFullYear() > YEAR_MAX)
+    throw invalid("expiresAt", `must be in year ${YEAR_MAX} or before`);
 };
 
 const checkMetadata = (metadata: Json): Json => {

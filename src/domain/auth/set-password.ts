@@ -3,7 +3,7 @@ import { notFound } from "../errors.ts";
 import type { Work } from "../work.ts";
 import { User } from "./user.ts";
 
-/** Replaces a user's password by the one of `passwordHash` and ends the sessions of before. @throws NOT_FOUND */
+/** Replaces a user's password and ends the sessions of before. @throws NOT_FOUND */
 export const setPassword = async (work: Work, userId: string, passwordHash: string): Promise<void> => {
   const user = await work.em.findOne(User, { id: userId });
   if (!user) throw notFound("User");

@@ -21,28 +21,27 @@ type OutboxRow = {
 };
 
 /**
- * Sends the next committed rows of a partition: entries into the rank index, then lines to the players' topics, then the
- * queue rows away. A crash in between sends them again: the index keeps versions and players' rooms keep sequence
- * numbers, so twice is once.
- * @returns how many outbox rows went out; 0 when nothing was waiting
+ * Sends the next committed rows of a partition: entries into the rank index, then lines to the players'
+ * topics, then the queue rows away. A crash in between sends them again: the index keeps versions and
+ * players' rooms keep sequence numbers, so twice is once.
+ * @returns how many outbox rows went out, and whether more commits may wait
  */
 export const relayPartition = async (
   { transact, ranks, topics }: RelayParts,
   part: number,
-): Promise<number> => {
+): Promise<{ rows: number; isMore: boolean }> => {
   const { queued, rows } = await transact((work) => readNext(work, part));
-  if (queued.length === 0) return 0;
+  if (queued.length === 0) return { rows: 0, isMore: false };
   await applyRanks({ ranks, topics }, rows);
   publishToPlayers(topics, rows);
   await transact((work) => deleteRelayed(work, part, queued));
-  return rows.length;
+  return { rows: rows.length, isMore: queued.length === RELAY_COMMITS };
 };
 
 const readNext = async ({ db }: Work, part: number): Promise<{ queued: QueueRow[]; rows: OutboxRow[] }> => {
   const queue = await sql<QueueRow>`
-    select project_id, seq, outbox_ids from outbox_q where part = ${part} order by seq limit ${RELAY_COMMITS}`.execute(
-    db,
-  );
+    select project_id, seq, outbox_ids from outbox_q where part = ${part}
+    order by seq limit ${RELAY_COMMITS}`.execute(db);
   const ids = queue.rows.flatMap((row) => row.outbox_ids.map((id) => ({ p: row.project_id, i: id })));
   if (ids.length === 0) return { queued: queue.rows, rows: [] };
   const found = await sql<OutboxRow>`

@@ -2,7 +2,7 @@ import { type FilterQuery, LockMode } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { shareConfig } from "../config-lock.ts";
 import { countUpTo, type Total } from "../counting.ts";
-import { conflict, invalid, notFound } from "../errors.ts";
+import { conflict, type DomainError, invalid, notFound } from "../errors.ts";
 import type { Cause, Json } from "../events.ts";
 import { isId, newId } from "../ids.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
@@ -10,7 +10,13 @@ import { changePlayer } from "../progression/change.ts";
 import { announcePlayer } from "../progression/evaluate.ts";
 import { insertPlayers } from "../progression/load.ts";
 import { type LevelCurve, levelProgress } from "../progression/levels.ts";
-import { attributesProblem, type Difference, sameJson, TAGS_MAX, updatePlayer } from "../progression/profile.ts";
+import {
+  attributesProblem,
+  type Difference,
+  sameJson,
+  TAGS_MAX,
+  updatePlayer,
+} from "../progression/profile.ts";
 import type { LedgerRow, PlayerState } from "../progression/turn.ts";
 import { grantXp, XP_MAX } from "../progression/xp.ts";
 import type { Work } from "../work.ts";
@@ -93,11 +99,14 @@ const createPlayer = async (
   await writeColumns(work, projectId, id, profile);
   await changePlayer(work, projectId, id, (turn) => {
     const problem = startProfile(turn.player, profile);
-    if (problem !== undefined) throw invalid("attributes", problem);
+    if (problem !== undefined) throw beyondLimit(problem);
     announcePlayer(turn, "IDENTIFY");
   });
   return true;
 };
+
+const beyondLimit = (problem: string): DomainError =>
+  invalid(problem.endsWith("tags") ? "tags" : "attributes", problem);
 
 const startProfile = (
   player: PlayerState,
@@ -124,7 +133,7 @@ export const patchPlayer = async (
   const before = await work.em.findOneOrFail(Player, { projectId, id }, options);
   await changePlayer(work, projectId, id, (turn) => {
     const problem = updatePlayer(turn, attributesChange(profile), cause, columnsChange(before, profile));
-    if (problem !== undefined) throw invalid("attributes", problem);
+    if (problem !== undefined) throw beyondLimit(problem);
   });
   await writeColumns(work, projectId, id, profile);
   return work.em.findOneOrFail(Player, { projectId, id }, { refresh: true });

@@ -2,7 +2,14 @@ import { newId } from "../ids.ts";
 import { outboxRow, savepoint, type Transact, type Work } from "../work.ts";
 import { announcePlayer, type Effects, evaluateEvent, noEffects, openTurn } from "./evaluate.ts";
 import { type ExternalRef, externalKey, insertPlayers, loadStates, lockPlayers } from "./load.ts";
-import { claimEvents, lockPartition, postponeEvent, type QueuedEvent, RETRY_DELAYS_MS } from "./queue.ts";
+import {
+  CLAIM_PROJECTS,
+  claimEvents,
+  lockPartition,
+  postponeEvent,
+  type QueuedEvent,
+  RETRY_DELAYS_MS,
+} from "./queue.ts";
 import { batchOutboxParts, type EventVerdict, saveBatch } from "./save.ts";
 import { loadPlans, type PlanCache, type ProjectPlan } from "./setup.ts";
 import type { PlayerState } from "./turn.ts";
@@ -15,14 +22,15 @@ export type ProcessOptions = {
   onError: (error: unknown, event: QueuedEvent) => void;
 };
 
+/** `lastProject` is where the next claim goes on: FIRST_PROJECT when it begins anew. */
 export type Processed = { events: number; isBusy: boolean; lastProject: string };
 
 export const FIRST_PROJECT = "00000000-0000-0000-0000-000000000000";
 
 /**
- * Processes one claim of a partition in one transaction: lock, claim, lock players, load, evaluate, save. A constant
- * number of statements whatever the number of events. When that fails, the claim is undone and its events are tried one
- * by one under savepoints, so that a poisoned event delays and fails only itself.
+ * Processes one claim of a partition in one transaction: lock, claim, lock players, load, evaluate, save. A
+ * constant number of statements whatever the number of events. When that fails, the claim is undone and its
+ * events are tried one by one under savepoints, so that a poisoned event delays and fails only itself.
  */
 export const processPartition = async (
   options: ProcessOptions,
@@ -48,9 +56,12 @@ const processClaim = (
     if (!(await lockPartition(work, part))) return { events: 0, isBusy: true, lastProject: FIRST_PROJECT };
     const events = await claimEvents(work, part, { afterProject, limit: claimLimit });
     if (events.length === 0) return { events: 0, isBusy: false, lastProject: FIRST_PROJECT };
-    const plans = await loadPlans(work, [...new Set(events.map((event) => event.projectId))], cache);
+    const projectIds = [...new Set(events.map((event) => event.projectId))];
+    const plans = await loadPlans(work, projectIds, cache);
     await run(work, { events, part, plans });
-    return { events: events.length, isBusy: false, lastProject: events.at(-1)!.projectId };
+    // Fewer projects than a claim takes: there is none after these, so the next claim begins anew.
+    const lastProject = projectIds.length < CLAIM_PROJECTS ? FIRST_PROJECT : projectIds.at(-1)!;
+    return { events: events.length, isBusy: false, lastProject };
   });
 
 type Alone = { event: QueuedEvent; part: number; plans: Map<string, ProjectPlan>; options: ProcessOptions };

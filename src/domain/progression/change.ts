@@ -11,9 +11,10 @@ import type { PlayerState, Turn } from "./turn.ts";
 export type Changed<T> = { value: T; player: PlayerState };
 
 /**
- * Changes one player outside event processing (a grant, a score, a profile edit by REST): a batch of one, on the same
- * path as events, so ledger, stream, boards and outbox follow the same rules.
- * @throws DomainError NOT_FOUND when the project has no such player; whatever `change` throws undoes everything
+ * Changes one player outside event processing (a grant, a score, a profile edit by REST): a batch of one, on
+ * the same path as events, so ledger, stream, boards and outbox follow the same rules.
+ * @throws DomainError NOT_FOUND when the project has no such player; whatever `change` throws undoes
+ * everything
  */
 export const changePlayer = async <T>(
   work: Work,

@@ -39,8 +39,8 @@ export const openTurn = ({ plan, player, event, nowMs, effects, eventId }: TurnP
 });
 
 /**
- * Evaluates one event: rules by priority, then leaderboard scores. Pure but for `turn`; no I/O. The order is part of the
- * contract with integrators.
+ * Evaluates one event: rules by priority, then leaderboard scores. Pure but for `turn`; no I/O. The order is
+ * part of the contract with integrators.
  */
 export const evaluateEvent = (plan: ProjectPlan, turn: Turn): void => {
   const { player, event } = turn;

@@ -64,9 +64,8 @@ export const lockPlayer = async (
   playerId: string,
 ): Promise<PlayerState | undefined> => {
   const result = await sql<PlayerRow>`
-    select ${COLUMNS} from players t where t.project_id = ${projectId} and t.id = ${playerId} for update`.execute(
-    work.db,
-  );
+    select ${COLUMNS} from players t
+    where t.project_id = ${projectId} and t.id = ${playerId} for update`.execute(work.db);
   return result.rows[0] && stateOf(result.rows[0]);
 };
 
@@ -122,8 +121,8 @@ const stateOf = (row: PlayerRow): PlayerState => ({
 type StateRow = { k: "d" | "e"; project_id: string; player_id: string; period_id: string | null; r: unknown };
 
 /**
- * Loads what evaluation may touch of `players`: limit state, and entries of the open periods. One statement, by primary
- * key only.
+ * Loads what evaluation may touch of `players`: limit state, and entries of the open periods. One statement,
+ * by primary key only.
  */
 export const loadStates = async (
   work: Work,
@@ -143,7 +142,9 @@ export const loadStates = async (
     from r cross join unnest(${`{${periodIds.join(",")}}`}::uuid[]) as w(period_id)
     cross join lateral (
       select * from leaderboard_entries e
-      where e.project_id = r.p and e.period_id = w.period_id and e.player_id = r.i limit 1) e`.execute(work.db);
+      where e.project_id = r.p and e.period_id = w.period_id and e.player_id = r.i limit 1) e`.execute(
+    work.db,
+  );
   for (const row of result.rows) {
     const player = byId.get(`${row.project_id}${row.player_id}`)!;
     if (row.k === "d") player.doc = row.r as PlayerDoc;

@@ -6,7 +6,7 @@ import type { Work } from "../work.ts";
 /** First key of the advisory locks that give one worker one partition. */
 const LOCK_SPACE = 77;
 /** Projects served by one claim; the next claim goes on with the next ones. */
-const CLAIM_PROJECTS = 4;
+export const CLAIM_PROJECTS = 4;
 
 /** A tracked event as claimed from the queue. */
 export type QueuedEvent = {
@@ -21,8 +21,8 @@ export type QueuedEvent = {
 };
 
 /**
- * Takes the partition for this transaction. In a statement of its own on purpose: a statement that also read the queue
- * would read it as it was before the lock was granted, and apply events twice.
+ * Takes the partition for this transaction. In a statement of its own on purpose: a statement that also read
+ * the queue would read it as it was before the lock was granted, and apply events twice.
  */
 export const lockPartition = async ({ db }: Work, part: number): Promise<boolean> => {
   const result = await sql<{
@@ -43,9 +43,10 @@ type ClaimRow = {
 };
 
 /**
- * Reads the next events of a partition: for each of the next few projects after `afterProject`, its oldest `limit`. So a
- * project with a million waiting events delays the others by a batch, not by the million.
- * The limit of 1 keeps the planner to one index look-up for each event: as a join it read every event there is.
+ * Reads the next events of a partition: for each of the next few projects after `afterProject`, its oldest
+ * `limit`. So a project with a million waiting events delays the others by a batch, not by the million.
+ * The limit of 1 keeps the planner to one index look-up for each event: as a join it read every event there
+ * is.
  */
 export const claimEvents = async (
   { db }: Work,
@@ -64,7 +65,8 @@ export const claimEvents = async (
       select q.* from w cross join lateral (
         select project_id, seq, event_id, attempts from event_q
         where part = ${part} and project_id = w.project_id order by seq limit ${options.limit}) q)
-    select c.seq, c.project_id, c.event_id, c.attempts, e.external_user_id, e.event_type, e.properties, e.occurred_at
+    select c.seq, c.project_id, c.event_id, c.attempts,
+      e.external_user_id, e.event_type, e.properties, e.occurred_at
     from c cross join lateral (
       select * from tracked_events e where e.project_id = c.project_id and e.id = c.event_id limit 1) e
     order by c.project_id, c.seq`.execute(db);
@@ -80,7 +82,10 @@ export const claimEvents = async (
   }));
 };
 
-/** Waits before the 2nd, 3rd and 4th try of an event whose evaluation failed, in ms; after the 4th it is FAILED. */
+/**
+ * Waits before the 2nd, 3rd and 4th try of an event whose evaluation failed, in ms; after the 4th it is
+ * FAILED.
+ */
 export const RETRY_DELAYS_MS = [1_000, 10_000, 60_000];
 
 /** Puts a failed event aside until it is due, so that it blocks nobody. */
@@ -108,9 +113,8 @@ export const requeueDueEvents = async ({ db, now }: Work): Promise<void> => {
         order by due_at limit ${SWEEP_MAX} for update skip locked) x
       where t.project_id = x.project_id and t.event_id = x.event_id
       returning t.project_id, t.event_id, t.part, t.attempts)
-    insert into event_q (project_id, part, event_id, attempts) select project_id, part, event_id, attempts from due`.execute(
-    db,
-  );
+    insert into event_q (project_id, part, event_id, attempts)
+    select project_id, part, event_id, attempts from due`.execute(db);
 };
 
 /** The partitions that have work, of tracked events and of the outbox. Works over all projects. */

@@ -1,5 +1,4 @@
 import { sql } from "kysely";
-import { fnv1a, PARTITIONS } from "../ids.ts";
 import type { EntryChange } from "../events.ts";
 import { type OutboxRow, outboxPart, outboxQueueRows, outboxRow, type Work } from "../work.ts";
 import type { Effects } from "./evaluate.ts";
@@ -25,8 +24,9 @@ export type Batch = {
 };
 
 /**
- * Writes everything a batch did in one statement: players, limit state, entries, ledger, outbox, verdicts, and the queue
- * rows away. The queue rows are the proof that nobody else did it: fewer than expected is a bug and undoes the batch.
+ * Writes everything a batch did in one statement: players, limit state, entries, ledger, outbox, verdicts,
+ * and the queue rows away. The queue rows are the proof that nobody else did it: fewer than expected is a bug
+ * and undoes the batch.
  */
 export const saveBatch = async (work: Work, batch: Batch): Promise<void> => {
   const rows = writeRows(batch);
@@ -53,14 +53,18 @@ export const saveBatch = async (work: Work, batch: Batch): Promise<void> => {
         updated_at = excluded.updated_at),
     g as (
       insert into ledger_entries
-        (project_id, player_id, seq, id, asset, amount, balance_after, reason, idempotency_key, cause, created_at)
-      select "projectId", "playerId", seq, id, asset, amount, "balanceAfter", reason, key, cause, ${now}::timestamptz
-      from jsonb_to_recordset(${rows.ledger}::jsonb) as x("projectId" uuid, "playerId" uuid, seq bigint, id uuid,
+        (project_id, player_id, seq, id, asset, amount, balance_after,
+         reason, idempotency_key, cause, created_at)
+      select "projectId", "playerId", seq, id, asset, amount, "balanceAfter",
+        reason, key, cause, ${now}::timestamptz
+      from jsonb_to_recordset(${rows.ledger}::jsonb) as x(
+        "projectId" uuid, "playerId" uuid, seq bigint, id uuid,
         asset text, amount bigint, "balanceAfter" bigint, reason text, key text, cause jsonb)),
     o as (
       insert into outbox (project_id, id, type, player_id, player_seq, event_id, data, created_at)
       select "projectId", id, type, "playerId", "playerSeq", "eventId", data, ${now}::timestamptz
-      from jsonb_to_recordset(${rows.outbox}::jsonb) as x("projectId" uuid, id uuid, type text, "playerId" uuid,
+      from jsonb_to_recordset(${rows.outbox}::jsonb) as x(
+        "projectId" uuid, id uuid, type text, "playerId" uuid,
         "playerSeq" bigint, "eventId" uuid, data jsonb)),
     oq as (
       insert into outbox_q (project_id, part, outbox_ids)
@@ -74,7 +78,8 @@ export const saveBatch = async (work: Work, batch: Batch): Promise<void> => {
       on conflict (project_id, event_id) do update set status = excluded.status, error = excluded.error,
         attempts = excluded.attempts, processed_at = excluded.processed_at),
     q as (
-      delete from event_q t using json_to_recordset(${rows.done}::json) as x("projectId" uuid, part smallint, seq bigint)
+      delete from event_q t using json_to_recordset(${rows.done}::json)
+        as x("projectId" uuid, part smallint, seq bigint)
       where t.project_id = x."projectId" and t.part = x.part and t.seq = x.seq returning 1)
     select count(*) as deleted from q`.execute(work.db);
   const deleted = Number(result.rows[0]!.deleted);
@@ -86,7 +91,7 @@ export const saveBatch = async (work: Work, batch: Batch): Promise<void> => {
 export const batchOutboxParts = ({ effects, players }: Batch): Set<number> => {
   const parts = new Set(effects.outbox.map(outboxPart));
   for (const { projectId, dirty } of players)
-    if (dirty.entries.size > 0) parts.add(fnv1a(projectId) % PARTITIONS);
+    if (dirty.entries.size > 0) parts.add(outboxPart({ projectId, playerId: null }));
   return parts;
 };
 

@@ -26,9 +26,9 @@ type ProjectRow = { id: string; config_version: string | number; timezone: strin
 type Settings = { autoCreatePlayers?: boolean; allowLevelDown?: boolean };
 
 /**
- * The plans of `projectIds`, for evaluation in this transaction: a change of definitions waits for batches that evaluate
- * the old version, and batches that come later see the new one (config-lock.ts). Two statements, plus the definitions
- * of projects whose version moved.
+ * The plans of `projectIds`, for evaluation in this transaction: a change of definitions waits for batches
+ * that evaluate the old version, and batches that come later see the new one (config-lock.ts). Two
+ * statements, plus the definitions of projects whose version moved.
  */
 export const loadPlans = async (
   work: Work,

@@ -16,8 +16,8 @@ export type XpGrant = {
 };
 
 /**
- * Changes the player's XP: ledger entry, `player.xp_granted` for a gain or `player.updated` for a loss, level at once,
- * `player.level_up` for a rise.
+ * Changes the player's XP: ledger entry, `player.xp_granted` for a gain or `player.updated` for a loss, level
+ * at once, `player.level_up` for a rise.
  * XP never falls below 0 and never exceeds XP_MAX; a change of 0 leaves no trace.
  * @returns the ledger entry, or undefined when nothing changed
  */
@@ -67,5 +67,12 @@ export const grantXp = (turn: Turn, { amount, cause, key, reason }: XpGrant): Le
 const emitLoss = ({ player, emit }: Turn, before: { xp: number; level: number }, cause: Cause): void => {
   const after = { xp: player.xp, level: player.level };
   const changed = after.level === before.level ? ["xp"] : ["xp", "level"];
-  emit("player.updated", { playerId: player.id, externalUserId: player.externalUserId, changed, before, after, cause });
+  emit("player.updated", {
+    playerId: player.id,
+    externalUserId: player.externalUserId,
+    changed,
+    before,
+    after,
+    cause,
+  });
 };

@@ -23,11 +23,11 @@ const ACTION_TYPES = new Set([
 ]);
 const RULE_KEYS = ["rollout", "reentrant"];
 const LIMIT_KEYS = ["global", "budgets"];
-const ACTION_KEYS: Record<string, readonly string[]> = {
-  grant_xp: ["boostable"],
-  submit_score: ["meta"],
-  update_player: ["addToSegments", "removeFromSegments"],
-};
+const ACTION_KEYS: ReadonlyMap<unknown, readonly string[]> = new Map([
+  ["grant_xp", ["boostable"]],
+  ["submit_score", ["meta"]],
+  ["update_player", ["addToSegments", "removeFromSegments"]],
+]);
 const COMMON_ACTION_KEYS = ["delaySeconds"];
 const PLAYER_VALUE = /^(player\.)?(lives$|currencies\.)/;
 
@@ -55,11 +55,11 @@ export const unavailableProblems = (document: unknown): Problem[] => {
   });
   itemsOf(rule["actions"]).forEach((action, i) => {
     const fields = fieldsOf(action);
-    const type = String(fields["type"]);
-    if (ACTION_TYPES.has(type)) return refuse(["actions", i, "type"], type);
+    const { type } = fields;
+    if (typeof type === "string" && ACTION_TYPES.has(type)) return refuse(["actions", i, "type"], type);
     const target = fields["target"] ?? "PLAYER";
     if (target !== "PLAYER") refuse(["actions", i, "target"], "a target other than PLAYER");
-    refuseKeys(fields, [...COMMON_ACTION_KEYS, ...(ACTION_KEYS[type] ?? [])], ["actions", i]);
+    refuseKeys(fields, [...COMMON_ACTION_KEYS, ...(ACTION_KEYS.get(type) ?? [])], ["actions", i]);
   });
   visit(document, [], (fields, path) => {
     const { type, field, $ref } = fields;

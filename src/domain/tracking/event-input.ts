@@ -70,7 +70,10 @@ export type NewEvent = {
   h: number;
 };
 
-/** What decides about one event besides the event itself. `resolve` answers undefined for a project out of reach. */
+/**
+ * What decides about one event besides the event itself. `resolve` answers undefined for a project out of
+ * reach.
+ */
 export type ReadContext = {
   now: Date;
   resolve(projectId: string | undefined): { id: string; maxEventAgeDays: number | null } | undefined;
@@ -167,8 +170,8 @@ const isHarmless = (value: unknown, depth: number): boolean => {
 };
 
 /**
- * Refuses what databases and JavaScript trip over, in any JSON of a caller: NUL, lone surrogates, prototype keys,
- * numbers that JSON cannot carry, nesting deeper than JSON_MAX_DEPTH.
+ * Refuses what databases and JavaScript trip over, in any JSON of a caller: NUL, lone surrogates, prototype
+ * keys, numbers that JSON cannot carry, nesting deeper than JSON_MAX_DEPTH.
  * @throws DomainError VALIDATION_ERROR naming the path
  */
 export const refuseHostile = (path: string, value: unknown): void => {
@@ -182,12 +185,15 @@ const refuseFirst = (path: string, value: unknown, depth: number): void => {
   if (value === null || typeof value !== "object") return;
   if (depth > JSON_MAX_DEPTH)
     throw bad(path.slice(0, 200), `${path.slice(0, 200)} is nested deeper than ${JSON_MAX_DEPTH}`);
-  for (const key of Object.keys(value)) {
-    const inner = path === "" ? key : `${path}.${key}`;
-    if (FORBIDDEN_KEYS.has(key)) throw bad(inner, `${inner} is a forbidden key`);
-    refuseHostileText(`a key of ${path === "" ? "the event" : path}`, key);
-    refuseFirst(inner, (value as Json)[key], depth + 1);
-  }
+  for (const key of Object.keys(value)) refuseFirst(refuseKey(path, key), (value as Json)[key], depth + 1);
+};
+
+/** @returns the path of the key's value */
+const refuseKey = (path: string, key: string): string => {
+  const inner = path === "" ? key : `${path}.${key}`;
+  if (FORBIDDEN_KEYS.has(key)) throw bad(inner, `${inner} is a forbidden key`);
+  refuseHostileText(`a key of ${path === "" ? "the event" : path}`, key);
+  return inner;
 };
 
 const isSorted = (keys: readonly string[]): boolean => keys.every((key, i) => i === 0 || keys[i - 1]! < key);

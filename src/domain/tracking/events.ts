@@ -90,7 +90,8 @@ export const listEvents = async (
     where e.project_id = ${projectId}
       and (${query.cursor ?? null}::uuid is null or e.id < ${query.cursor ?? null}::uuid)
       and (${query.eventType ?? null}::text is null or e.event_type = ${query.eventType ?? null})
-      and (${query.externalUserId ?? null}::text is null or e.external_user_id = ${query.externalUserId ?? null})
+      and (${query.externalUserId ?? null}::text is null
+        or e.external_user_id = ${query.externalUserId ?? null})
       and (${from}::timestamptz is null or e.occurred_at >= ${from}::timestamptz)
       and (${to}::timestamptz is null or e.occurred_at < ${to}::timestamptz)
       and (${query.status ?? null}::text is null or ${STATUS} = ${query.status ?? null})

@@ -28,10 +28,27 @@ type Request = {
   reject(error: unknown): void;
 };
 
+/** Commits a group in one transaction, or, when that fails, each request in its own. */
+const commitGroup = async (options: GroupCommitOptions, group: readonly Request[]): Promise<void> => {
+  try {
+    const events = group.flatMap((request) => request.events);
+    const results = await options.transact((work) => storeEvents(work, events, options.statementRows));
+    let start = 0;
+    for (const request of group) {
+      request.resolve(results.slice(start, start + request.events.length));
+      start += request.events.length;
+    }
+    options.onStored(new Set(events.map((event) => event.h)));
+  } catch (error) {
+    if (group.length === 1) group[0]!.reject(error);
+    else for (const request of group) await commitGroup(options, [request]);
+  }
+};
+
 /**
- * Group commit: requests that arrive while a transaction is on its way wait and then share the next one, so the cost of
- * a durable commit is paid once for all of them. A group that fails is tried again request by request, so a request can
- * fail only by itself.
+ * Group commit: requests that arrive while a transaction is on its way wait and then share the next one, so
+ * the cost of a durable commit is paid once for all of them. A group that fails is tried again request by
+ * request, so a request can fail only by itself.
  */
 export const createIngest = (options: GroupCommitOptions): Ingest => {
   const waiting: Request[] = [];
@@ -53,28 +70,12 @@ export const createIngest = (options: GroupCommitOptions): Ingest => {
     return group;
   };
 
-  const commit = async (group: readonly Request[]): Promise<void> => {
-    try {
-      const events = group.flatMap((request) => request.events);
-      const results = await options.transact((work) => storeEvents(work, events, options.statementRows));
-      let start = 0;
-      for (const request of group) {
-        request.resolve(results.slice(start, start + request.events.length));
-        start += request.events.length;
-      }
-      options.onStored(new Set(events.map((event) => event.h)));
-    } catch (error) {
-      if (group.length === 1) group[0]!.reject(error);
-      else for (const request of group) await commit([request]);
-    }
-  };
-
   const pump = async (): Promise<void> => {
     if (running >= options.concurrency) return;
     running++;
     try {
       while (waiting.length > 0) {
-        await commit(takeGroup());
+        await commitGroup(options, takeGroup());
         await options.pause?.();
       }
     } finally {

@@ -11,8 +11,9 @@ export type Ingested =
 const ALL_ROWS = Number.MAX_SAFE_INTEGER;
 
 /**
- * Stores events in the transaction of `work`, each in its place of the answer: dedupe, event and queue rows in one
- * statement, plus one look-up when there were duplicates. The first of two equal keys wins, in the order given.
+ * Stores events in the transaction of `work`, each in its place of the answer: dedupe, event and queue rows
+ * in one statement, plus one look-up when there were duplicates. The first of two equal keys wins, in the
+ * order given.
  * @param chunk rows in one statement; smaller than the input only where one statement must not take long
  */
 export const storeEvents = async (
@@ -26,26 +27,35 @@ export const storeEvents = async (
     for (const id of await insert(work, rows)) refused.add(id);
   }
   const duplicates = events.filter((event) => refused.has(event.id));
-  const existing = duplicates.length === 0 ? new Map<string, Existing>() : await findExisting(work, duplicates);
+  const existing =
+    duplicates.length === 0 ? new Map<string, Existing>() : await findExisting(work, duplicates);
   return events.map((event) => {
     if (!refused.has(event.id)) return { kind: "stored", eventId: event.id };
     const first = existing.get(dedupeKey(event.p, event.k))!;
-    return { kind: "duplicate", existingEventId: first.event_id, isSameBody: first.payload_hash.replaceAll("-", "") === event.x };
+    return {
+      kind: "duplicate",
+      existingEventId: first.event_id,
+      isSameBody: first.payload_hash.replaceAll("-", "") === event.x,
+    };
   });
 };
 
 const dedupeKey = (projectId: string, key: string | null): string => `${projectId}\0${key}`;
 
-/** One row of the statement's parameter. By hand: `properties` are text already and need not be written a second time. */
+/**
+ * One row of the statement's parameter. By hand: `properties` are text already and need not be written a
+ * second time.
+ */
 const rowOf = (event: NewEvent, o: number): string => {
   const { id, p, u, t, d, ts, at, k, x, h } = event;
-  const sender = `"u":${JSON.stringify(u)},"t":${JSON.stringify(t)},"k":${JSON.stringify(k)},"x":${JSON.stringify(x)}`;
-  return `{"id":"${id}","p":"${p}",${sender},"d":${d},"ts":${ts},"at":${at},"h":${h},"o":${o}}`;
+  const sender = `"u":${JSON.stringify(u)},"t":${JSON.stringify(t)}`;
+  const given = `${sender},"d":${d},"k":${JSON.stringify(k)},"x":${JSON.stringify(x)}`;
+  return `{"id":"${id}","p":"${p}",${given},"ts":${ts},"at":${at},"h":${h},"o":${o}}`;
 };
 
 /**
- * The ingest statement. Dedupe rows go in key order, so that two overlapping batches cannot deadlock, and by ordinal
- * within a key, so that the first one wins. Events without a key pass the dedupe table by.
+ * The ingest statement. Dedupe rows go in key order, so that two overlapping batches cannot deadlock, and by
+ * ordinal within a key, so that the first one wins. Events without a key pass the dedupe table by.
  * @returns the ids of the duplicates, which are not stored
  */
 const insert = async ({ db }: Work, events: readonly NewEvent[]): Promise<string[]> => {

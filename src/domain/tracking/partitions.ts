@@ -8,7 +8,10 @@ const WEEKS_AHEAD = 4;
 /** Advisory lock: two processes that start at once must not create one partition twice. */
 const LOCK = 7_741;
 
-/** Makes the weekly partitions of tracked events from this week on. Event ids are time-ordered, so a week is an id range. */
+/**
+ * Makes the weekly partitions of tracked events from this week on. Event ids are time-ordered, so a week is
+ * an id range.
+ */
 export const ensurePartitions = async ({ db, now }: Work): Promise<void> => {
   await sql`select pg_advisory_xact_lock(${LOCK}::bigint)`.execute(db);
   const first = Math.floor(now.getTime() / WEEK_MS) * WEEK_MS;

@@ -33,7 +33,10 @@ export const trackOne = async (parts: TrackParts, event: NewEvent, wait: boolean
   return results[0]!;
 };
 
-/** Stores the good events of a batch and answers each in its place; an input that is an error is REJECTED with its text. */
+/**
+ * Stores the good events of a batch and answers each in its place; an input that is an error is REJECTED with
+ * its text.
+ */
 export const trackBatch = async (
   parts: TrackParts,
   inputs: readonly (NewEvent | DomainError)[],

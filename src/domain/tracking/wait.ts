@@ -16,8 +16,8 @@ export type Waiter = {
 };
 
 /**
- * Listens for the workers' signals about the partitions of `events`. To be called before they are stored, or the signal
- * may come first; the signal says only "look", and the database says what happened.
+ * Listens for the workers' signals about the partitions of `events`. To be called before they are stored, or
+ * the signal may come first; the signal says only "look", and the database says what happened.
  */
 export const awaitEvents = async (
   { transact, topics }: { transact: Transact; topics: Topics },

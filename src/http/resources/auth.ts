@@ -112,7 +112,10 @@ export const authRoutes = [
       playerId: z.uuid().optional().meta({ description: "Absent for a console token" }),
     }),
     run: async (app, { caller, projectId, body }) => {
-      const signed = await issueWsToken(app, caller, { ...body, projectId: body.projectId ?? (projectId || undefined) });
+      const signed = await issueWsToken(app, caller, {
+        ...body,
+        projectId: body.projectId ?? (projectId || undefined),
+      });
       return { ...signed, expiresAt: signed.expiresAt.toISOString() };
     },
   }),

@@ -81,7 +81,9 @@ const byAlias = async (app: App, projectId: string | undefined, body: Json): Pro
   if (playerId !== undefined && event["externalUserId"] === undefined) {
     if (typeof playerId !== "string") throw invalid("playerId", "must be a string");
     const player =
-      projectId === undefined ? undefined : await app.transact((work) => findPlayer(work, projectId, playerId));
+      projectId === undefined
+        ? undefined
+        : await app.transact((work) => findPlayer(work, projectId, playerId));
     event["externalUserId"] = player?.externalUserId ?? playerId.replace(/^ext:/, "");
   }
   return event;

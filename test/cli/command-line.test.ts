@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:net";
+import { laurel, temporaryDir } from "../support/process.ts";
+
+const run = async (args: string[], env: Record<string, string> = {}) => {
+  const { ended, output } = laurel(args, env);
+  return { code: await ended, text: await ended.then(output) };
+};
+
+describe("the command line", () => {
+  it("ends with 2 when a command is misused, and says how it is used", async () => {
+    for (const args of [
+      ["bogus"],
+      ["serve", "--bogus"],
+      ["import"],
+      ["migrate", "sideways"],
+      ["demo", "bogus"],
+    ]) {
+      const { code, text } = await run(args);
+      assert.equal(code, 2, `${args.join(" ")}: ${text}`);
+      assert.match(text, /Usage: laurel/);
+    }
+  });
+
+  it("ends with 0 after help and version", async () => {
+    for (const args of [["--help"], ["import", "--help"], ["help", "demo"], ["--version"]])
+      assert.equal((await run(args)).code, 0, args.join(" "));
+  });
+
+  it("ends with 1 and names the remedy when the settings are wrong", async () => {
+    const { code, text } = await run([], { PORT: "http", MODE: "cluster" });
+    assert.equal(code, 1);
+    assert.match(text, /PORT must be a whole number/);
+    assert.match(text, /DATABASE_URL is required .* postgres:/);
+    assert.ok(!text.includes("    at "), text);
+  });
+
+  it("ends with 1 and names another port when the port is taken", async () => {
+    const directory = await temporaryDir();
+    const server = createServer().listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as { port: number };
+    const { code, text } = await run([], {
+      PORT: String(port),
+      DATA_DIR: directory.path,
+      LOG_LEVEL: "error",
+    });
+    assert.equal(code, 1);
+    assert.equal(
+      text.trim(),
+      `Cannot listen on 127.0.0.1, port ${port}: another process listens there ` +
+        `(lsof -i :${port} says which). Stop it, or take another port: PORT=${port + 1} npm start`,
+    );
+    server.close();
+    await directory.remove();
+  });
+});

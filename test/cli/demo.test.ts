@@ -1,0 +1,233 @@
+import assert from "node:assert/strict";
+import { execFile, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { sql } from "kysely";
+import { DEMO_CURVE } from "../../src/cli/demo-game.ts";
+import { DEMO_PLAYERS, demoHistory } from "../../src/cli/demo-history.ts";
+import { buildCurve } from "../../src/domain/progression/levels.ts";
+import { openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { clientOf } from "../support/client.ts";
+import { eventually } from "../support/eventually.ts";
+import { assertInvariants } from "../support/invariants.ts";
+import { freePort, kill, type Laurel, laurel, temporaryDir } from "../support/process.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+const START_MAX_MS = 90_000;
+const LAST_LINE = /watch\.mjs \w+\n/;
+const SELF_TEST = /Self test {2}event -> rule -> XP -> rank -> socket in \d+ ms/;
+
+/** Runs a command as somebody who copied it from the screen. */
+const shell = async (command: string): Promise<unknown> => {
+  const { stdout } = await promisify(execFile)("bash", ["-c", command], { cwd: ROOT });
+  return JSON.parse(stdout) as unknown;
+};
+
+const found = (text: string, pattern: RegExp): string => {
+  const [, value] = pattern.exec(text) ?? assert.fail(`no ${pattern} in:\n${text}`);
+  return value!;
+};
+
+const keyOf = (screen: string): string => found(screen, /Test key {3}(svc_test_\w+)/);
+
+type Directory = Awaited<ReturnType<typeof temporaryDir>>;
+type Started = { process: Laurel; screen: string };
+
+const wholeScreen = (process: Laurel): Promise<true> =>
+  eventually(() => LAST_LINE.test(process.output()) || undefined, { timeoutMs: START_MAX_MS });
+
+const start = async (env: Record<string, string>): Promise<Started> => {
+  const process = laurel(["serve"], env);
+  await Promise.race([
+    wholeScreen(process),
+    process.ended.then((code) => assert.fail(`ended with ${code}:\n${process.output()}`)),
+  ]);
+  return { process, screen: process.output() };
+};
+
+const stop = async ({ child, ended }: Laurel): Promise<void> => {
+  child.kill("SIGTERM");
+  assert.equal(await ended, 0);
+};
+
+type Counts = {
+  events: number;
+  keys: number;
+  projects: number;
+  tenants: number;
+  players: number;
+  tests: number;
+};
+
+/** What is in the database of a stopped server, after holding it against what is always true. */
+const examine = async (dataDir: string): Promise<Counts> => {
+  const database = await openEmbeddedDatabase(join(dataDir, "pglite"));
+  try {
+    await assertInvariants(database.em, buildCurve(DEMO_CURVE));
+    const result = await sql<Record<keyof Counts, string | number>>`
+      select (select count(*) from tracked_events where idempotency_key like 'demo:%') as events,
+        (select count(distinct idempotency_key) from tracked_events) as keys,
+        (select count(*) from tracked_events where event_type = 'self_test') as tests,
+        (select count(*) from projects) as projects, (select count(*) from tenants) as tenants,
+        (select count(*) from players where display_name is not null) as players`.execute(
+      database.em.fork().getKysely(),
+    );
+    const entries = Object.entries(result.rows[0]!).map(([name, value]) => [name, Number(value)]);
+    return Object.fromEntries(entries) as Counts;
+  } finally {
+    await database.close();
+  }
+};
+
+/** The number of events does not depend on the day. */
+const EVENTS = demoHistory(Date.UTC(2026, 0, 15, 12)).events.length;
+
+describe("the demo", function () {
+  this.timeout(3 * START_MAX_MS);
+  const directories: Directory[] = [];
+  const settings = async (): Promise<{ env: Record<string, string>; url: string; dataDir: string }> => {
+    const directory = await temporaryDir();
+    directories.push(directory);
+    const port = await freePort();
+    const dataDir = join(directory.path, "data");
+    const env = { DATA_DIR: dataDir, PORT: String(port), LOG_LEVEL: "error" };
+    return { env, url: `http://localhost:${port}`, dataDir };
+  };
+  let made: Awaited<ReturnType<typeof settings>> & { key: string };
+  after(async () => {
+    for (const directory of directories) await directory.remove();
+  });
+
+  it("is made by the first start, which prints commands that work as printed", async () => {
+    const { env, url, dataDir } = await settings();
+    const { process, screen } = await start(env);
+    made = { env, url, dataDir, key: keyOf(screen) };
+    for (const part of [`ready on ${url}`, `API docs   ${url}/docs`, "demo remove", "Console", "sandbox"])
+      assert.ok(screen.includes(part), `${part} is not in:\n${screen}`);
+    assert.match(screen, SELF_TEST);
+    assert.match(screen, new RegExp(`2,000 players, ${EVENTS.toLocaleString("en")} events over 60 days`));
+
+    const { key } = made;
+    const password = found(screen, /demo@localhost {2}\/ {2}(\S+) /);
+    const api = clientOf(url);
+    const login = await api.post("/api/v1/auth/login", { email: "demo@localhost", password });
+    assert.equal(login.status, 200, JSON.stringify(login.body));
+    assert.equal(login.body.user.role, "OWNER");
+
+    const watching = spawn("bash", ["-c", `exec env ${found(screen, /^(URL=.*)$/m)}`], { cwd: ROOT });
+    let seen = "";
+    watching.stdout.on("data", (chunk: Buffer) => (seen += chunk.toString()));
+    await eventually(() => seen.includes("session.ready"), { label: "the watcher is in" });
+    const tracked = (await shell(found(screen, /^(curl .*events\?wait.*)$/m))) as {
+      status: string;
+      effects: { type: string }[];
+    };
+    assert.equal(tracked.status, "PROCESSED");
+    assert.ok(tracked.effects.filter(({ type }) => type === "player.xp_granted").length >= 2);
+    await eventually(() => seen.includes("player.xp "), { label: "the watcher hears of the XP" });
+    watching.kill();
+
+    const leaders = (await shell(found(screen, /^(curl .*entries.*)$/m))) as {
+      data: { rank: number; score: number; displayName: string }[];
+      pagination: { total: number };
+    };
+    assert.deepEqual(
+      leaders.data.map(({ rank }) => rank),
+      [1, 2, 3, 4, 5],
+    );
+    assert.match(leaders.data[0]!.displayName, /^[A-Z][a-z]+ [A-Z][a-z]+$/);
+    for (const board of ["gems", "hardest-hit"]) {
+      const { body } = await api.get(`/api/v1/leaderboards/${board}/entries`, { key });
+      assert.ok(body.pagination.total > 100, `${board}: ${body.pagination.total}`);
+    }
+    const veterans = await api.get("/api/v1/players?minLevel=5&limit=1", { key });
+    assert.ok(veterans.body.data[0].tags.includes("veteran"));
+    await stop(process);
+    assert.equal((await stat(join(dataDir, "demo.json"))).mode & 0o777, 0o600);
+    assert.ok(!(await readFile(join(dataDir, "demo.json"), "utf8")).includes(password));
+  });
+
+  it("is found by npm start later on, and not made again until it is removed", async () => {
+    const { env, url, dataDir, key } = made;
+    const { PATH = "" } = globalThis.process.env;
+    const npm = spawn("npm", ["start"], { cwd: ROOT, env: { PATH, ...env }, detached: true });
+    let screen = "";
+    npm.stdout.on("data", (chunk: Buffer) => (screen += chunk.toString()));
+    const ended = once(npm, "close");
+    await eventually(() => LAST_LINE.test(screen), { timeoutMs: 30_000, label: "npm start is done" });
+    assert.ok(screen.includes(`ready on ${url}`));
+    assert.ok(!screen.includes("Making the demo"));
+    assert.ok(screen.includes("demo password") && !screen.includes("shown only now"));
+    assert.match(screen, SELF_TEST);
+    assert.equal(keyOf(screen), key);
+    globalThis.process.kill(-npm.pid!, "SIGTERM");
+    await ended;
+    await eventually(() => laurelIsGone(dataDir), { timeoutMs: 20_000, label: "the server has stopped" });
+    const { tests, ...counts } = await examine(dataDir);
+    assert.equal(tests, 2);
+    assert.deepEqual(counts, {
+      events: EVENTS,
+      keys: EVENTS,
+      projects: 2,
+      tenants: 1,
+      players: DEMO_PLAYERS,
+    });
+
+    const renewed = laurel(["demo", "password"], env);
+    assert.equal(await renewed.ended, 0, renewed.output());
+    const removed = laurel(["demo", "remove"], env);
+    assert.equal(await removed.ended, 0, removed.output());
+    const again = laurel(["serve"], env);
+    await eventually(() => again.output().includes("API key"), { timeoutMs: 30_000 });
+    assert.ok(!again.output().includes("svc_test_"));
+    const answer = await clientOf(url).get("/api/v1/players", { key });
+    assert.equal(answer.status, 401);
+    const password = found(renewed.output(), /\/ {2}(\S+)/);
+    const login = await clientOf(url).post("/api/v1/auth/login", { email: "demo@localhost", password });
+    assert.equal(login.status, 200);
+    await stop(again);
+  });
+
+  it("is finished without duplicates by the start after one that was killed", async () => {
+    const { env, dataDir } = await settings();
+    const killed = laurel(["serve"], env);
+    await eventually(() => /Making the demo project: [1-9]\d %/.test(killed.output()), {
+      timeoutMs: START_MAX_MS,
+      label: "half the demo is there",
+    });
+    await kill(killed);
+    assert.ok(!killed.output().includes("Self test"));
+
+    const { process, screen } = await start(env);
+    assert.match(screen, SELF_TEST);
+    assert.ok(screen.includes("shown only now"));
+    await stop(process);
+    const { tests, ...counts } = await examine(dataDir);
+    assert.equal(tests, 1);
+    assert.deepEqual(counts, {
+      events: EVENTS,
+      keys: EVENTS,
+      projects: 2,
+      tenants: 1,
+      players: DEMO_PLAYERS,
+    });
+  });
+
+  it("is not made with DEMO=off", async () => {
+    const { env, url } = await settings();
+    const process = laurel(["serve"], { ...env, DEMO: "off" });
+    await eventually(() => process.output().includes("API key"), { timeoutMs: START_MAX_MS });
+    assert.ok(process.output().includes(`ready on ${url}`));
+    assert.ok(!process.output().includes("svc_test_"));
+    await stop(process);
+  });
+});
+
+/** The lock goes with the server. */
+const laurelIsGone = (dataDir: string): Promise<boolean> =>
+  stat(join(dataDir, "laurel.lock")).then(
+    () => false,
+    () => true,
+  );

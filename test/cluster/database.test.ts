@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { type Database, openPostgres } from "../../src/platform/database.ts";
+import { clientOf, must } from "../support/client.ts";
+import { type Services, startServices } from "../support/cluster.ts";
+import { eventually } from "../support/eventually.ts";
+import { freePort, laurel, startProcess, temporaryDir } from "../support/process.ts";
+
+describe("the database of a cluster", function () {
+  this.timeout(120_000);
+  let dir: Awaited<ReturnType<typeof temporaryDir>>;
+  let services: Services;
+  beforeEach(async () => {
+    dir = await temporaryDir();
+    services = await startServices(dir.path);
+  });
+  afterEach(async () => {
+    await services.remove();
+    await dir.remove();
+  });
+  const migrate = async (direction: string): Promise<string> => {
+    const run = laurel(["migrate", direction], services.env);
+    assert.equal(await run.ended, 0, run.output());
+    return run.output();
+  };
+
+  it("is migrated up, shown, taken back a step and up again", async () => {
+    assert.match(await migrate("status"), /pending {2}20261121000001-accounts/);
+    assert.match(await migrate("up"), /up {2}20261121000001-accounts\n[^]*up {2}20261121000003/);
+    assert.doesNotMatch(await migrate("status"), /pending/);
+    assert.equal(await migrate("up"), "nothing to do\n");
+    const newest = /down {2}(\S+)/.exec(await migrate("down"))?.[1];
+    assert.match(await migrate("status"), new RegExp(`pending {2}${newest}`));
+    assert.equal(await migrate("up"), `up  ${newest}\n`);
+  });
+
+  it("is migrated once when several processes start on it at once", async () => {
+    const started = await Promise.all(
+      [1, 2, 3].map(async () => startProcess(["serve"], { ...services.env, PORT: String(await freePort()) })),
+    );
+    for (const { child } of started) child.kill("SIGTERM");
+    assert.deepEqual(await Promise.all(started.map(({ ended }) => ended)), [0, 0, 0]);
+    const database = await openPostgres(services.databaseUrl, 1);
+    const states = await database.migrationStates();
+    await database.close();
+    assert.ok(states.every(({ isApplied }) => isApplied));
+  });
+
+  it("may cut every connection: the process goes on, and is ready again", async () => {
+    const env = { ...services.env, PORT: String(await freePort()) };
+    const server = await startProcess(["serve"], env);
+    const api = clientOf(`http://127.0.0.1:${env.PORT}`);
+    const database = await openPostgres(services.databaseUrl, 1);
+    const cut = await cutOthers(database);
+    assert.ok(cut > 0);
+    await eventually(async () => (await api.get("/health/ready")).status === 200);
+    const registration = {
+      email: "owner@example.com",
+      password: "Correct-horse-7",
+      name: "Owner",
+      tenantName: "Studio",
+    };
+    must(await api.post("/api/v1/auth/register", registration), 201);
+    await database.close();
+    server.child.kill("SIGTERM");
+    assert.equal(await server.ended, 0, server.output());
+  });
+});
+
+/** Ends every other connection to the database, as a restart of the server would. */
+const cutOthers = async ({ em }: Database): Promise<number> => {
+  const cut = await sql<{ n: string }>`
+    select count(pg_terminate_backend(pid)) as n from pg_stat_activity
+    where datname = current_database() and pid <> pg_backend_pid()`.execute(em.fork().getKysely());
+  return Number(cut.rows[0]!.n);
+};

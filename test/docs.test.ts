@@ -1,0 +1,224 @@
+import assert from "node:assert/strict";
+import { execFile, spawn, spawnSync } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, readFileSync } from "node:fs";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { promisify } from "node:util";
+import { DEMO_BOARDS, DEMO_RULES } from "../src/cli/demo-game.ts";
+import { SETTINGS } from "../src/config.ts";
+import { ACTION_TYPES } from "../src/domain/rules/actions/index.ts";
+import { CONDITION_TYPES } from "../src/domain/rules/conditions/index.ts";
+import { OPERATOR_NAMES } from "../src/domain/rules/operators.ts";
+import { createMetrics } from "../src/metrics.ts";
+import { aTenant, startApp, type TestApp } from "./support/app.ts";
+import { eventuallyHolds } from "./support/eventually.ts";
+import { readSourceFiles } from "./support/source-files.ts";
+
+const root = join(import.meta.dirname, "..");
+const README = "README.md";
+const GUIDE = "docs/guides/rules-and-leaderboards.md";
+const OPERATE = "docs/guides/operate.md";
+
+const documents = readSourceFiles().filter(({ path }) => path.endsWith(".md"));
+const textOf = (path: string): string => readFileSync(join(root, path), "utf8");
+
+/** A fenced block by the words after its ticks. */
+type Block = { info: string; text: string };
+
+const blocksOf = (text: string): Block[] =>
+  [...text.matchAll(/^```([^\n]*)\n([\s\S]*?)^```$/gm)].map(([, info = "", body = ""]) => ({
+    info,
+    text: body,
+  }));
+
+/** A block marked `sh run`, with the `json answer` that follows it, if one does. */
+type Step = { script: string; answer: unknown };
+
+const stepsOf = (path: string): Step[] =>
+  blocksOf(textOf(path)).flatMap(({ info, text }, i, all) => {
+    if (info !== "sh run") return [];
+    const next = all[i + 1];
+    return [{ script: text, answer: next?.info === "json answer" ? JSON.parse(next.text) : undefined }];
+  });
+
+/** Holds what a document shows against what came: it may leave fields and the rest of a list out. */
+const assertShown = (actual: unknown, shown: unknown, path = "answer"): void => {
+  if (shown === null || typeof shown !== "object") return assert.equal(actual, shown, path);
+  assert.ok(actual !== null && typeof actual === "object", `${path} is missing`);
+  for (const [name, value] of Object.entries(shown)) {
+    assertShown((actual as Record<string, unknown>)[name], value, `${path}.${name}`);
+  }
+};
+
+type Environment = Record<string, string | undefined>;
+
+/** curl as readers have it, but a status that is no success ends the script. */
+const PREAMBLE = 'curl() { command curl --show-error --fail-with-body --max-time 10 "$@"; }\nset -a\n';
+
+/** Runs one block in bash; variables and functions that it sets are there for the next one. */
+const runBlock = async (
+  script: string,
+  env: Environment,
+  folder: string,
+): Promise<{ out: string; env: Environment }> => {
+  const state = join(folder, "environment");
+  const args = ["-euo", "pipefail", "-c", `${PREAMBLE}${script}\nenv -0 > '${state}'`];
+  const { stdout } = await promisify(execFile)("bash", args, { cwd: root, env });
+  const variables = (await readFile(state, "utf8")).split("\0").filter((line) => line.includes("="));
+  const entries = variables.map((line) => [
+    line.slice(0, line.indexOf("=")),
+    line.slice(line.indexOf("=") + 1),
+  ]);
+  return { out: stdout, env: Object.fromEntries(entries) as Environment };
+};
+
+/** A rank follows the commit by a moment, so what only reads may be asked again. */
+const isRead = (script: string): boolean => !/ -d | -X /.test(script);
+
+const runSteps = async (path: string, env: Environment): Promise<Environment> => {
+  const folder = await mkdtemp(join(tmpdir(), "laurel-docs-"));
+  let now = env;
+  try {
+    for (const { script, answer } of stepsOf(path)) {
+      const run = async () => {
+        const done = await runBlock(script, now, folder);
+        if (answer !== undefined) assertShown(JSON.parse(done.out), answer);
+        now = done.env;
+      };
+      await (isRead(script) ? eventuallyHolds(run) : run());
+    }
+    return now;
+  } finally {
+    await rm(folder, { recursive: true });
+  }
+};
+
+/** The anchors that a Markdown file offers: GitHub's form of its headings. */
+const anchorsOf = (text: string): Set<string> => {
+  const headings = text.matchAll(/^#+ (.+)$/gm);
+  const plain = (heading: string) => heading.toLowerCase().replaceAll(/[^\p{L}\p{N} _-]/gu, "");
+  return new Set([...headings].map(([, heading = ""]) => plain(heading).replaceAll(" ", "-")));
+};
+
+const withoutBlocks = (text: string): string => text.replaceAll(/^```[\s\S]*?^```$/gm, "");
+
+const brokenLinks = ({ path, text }: { path: string; text: string }): string[] =>
+  [...withoutBlocks(text).matchAll(/\]\(([^)\s]+)\)/g)].flatMap(([, link = ""]) => {
+    if (/^[a-z]+:/.test(link)) return [];
+    const [file = "", anchor] = link.split("#");
+    const target = file === "" ? join(root, path) : join(root, dirname(path), file);
+    if (!existsSync(target)) return [`${path}: ${link} does not exist`];
+    const isThere = anchor === undefined || anchorsOf(readFileSync(target, "utf8")).has(anchor);
+    return isThere ? [] : [`${path}: ${link} has no such heading`];
+  });
+
+/** Names in the first column of the tables under a heading. */
+const firstColumn = (path: string, heading: string): string[] => {
+  const [, section = ""] = new RegExp(`^#+ ${heading}\\n([\\s\\S]*?)(?=^#|(?![\\s\\S]))`, "m").exec(
+    textOf(path),
+  )!;
+  return section
+    .split("\n")
+    .filter((line) => line.startsWith("|"))
+    .flatMap((line) => [...line.split("|")[1]!.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
+};
+
+describe("the documents", () => {
+  it("link only to what exists", () => {
+    assert.ok(documents.length > 5);
+    assert.deepEqual(documents.flatMap(brokenLinks), []);
+  });
+
+  it("name only real settings, and .env.example names every one", () => {
+    const settings = new Set(Object.keys(SETTINGS));
+    const named = firstColumn(README, "Settings");
+    assert.ok(named.length > 8);
+    assert.deepEqual(
+      named.filter((name) => !settings.has(name)),
+      [],
+    );
+    const examples = [...textOf(".env.example").matchAll(/^# ([A-Z_]+)=/gm)].map(([, name = ""]) => name);
+    assert.deepEqual([...new Set(examples)].toSorted(), [...settings].toSorted());
+  });
+
+  it("name only npm scripts and metrics that exist", async () => {
+    const { scripts } = JSON.parse(textOf("package.json")) as { scripts: Record<string, string> };
+    const called = documents.flatMap(({ text }) =>
+      [...text.matchAll(/npm run (?:--silent )?([\w:-]+)/g)].map(([, name = ""]) => name),
+    );
+    assert.deepEqual(
+      called.filter((name) => !scripts[name]),
+      [],
+    );
+    const metrics = new Set((await createMetrics().registry.getMetricsAsJSON()).map(({ name }) => name));
+    const documented = [...textOf(OPERATE).matchAll(/`(laurel_\w+)`/g)].map(([, name = ""]) => name);
+    assert.deepEqual(
+      documented.toSorted(),
+      [...metrics].filter((name) => name.startsWith("laurel_")).toSorted(),
+    );
+  });
+
+  it("list every condition, action and operator of rules", () => {
+    const listed = firstColumn(GUIDE, "What a rule can say");
+    assert.deepEqual(listed.toSorted(), [...CONDITION_TYPES, ...ACTION_TYPES].toSorted());
+    const operators = /Operators: `([^`]+)`/.exec(textOf(GUIDE))![1]!.split(/\s+/);
+    assert.deepEqual(operators.toSorted(), OPERATOR_NAMES.toSorted());
+  });
+
+  it("show the example client as it is", () => {
+    const shown = blocksOf(textOf(README)).find(({ info }) => info === "js")!.text;
+    const [, ...code] = textOf("docs/examples/watch.mjs").split("\n");
+    assert.equal(shown, code.join("\n"));
+  });
+});
+
+describe("the commands of the documents", function () {
+  this.timeout(60_000);
+  let api: TestApp;
+  const environment = { PATH: process.env["PATH"], HOME: process.env["HOME"] };
+
+  before(async function () {
+    const isHere = (command: string) => spawnSync(command, ["--version"]).status === 0;
+    if (!["bash", "curl"].every(isHere)) this.skip();
+    api = await startApp();
+  });
+
+  it("of the guide lead from nothing to a rank", async () => {
+    assert.ok(stepsOf(GUIDE).length > 8);
+    const { KEY = "" } = await runSteps(GUIDE, { ...environment, URL: api.url });
+    const { body } = await api.get("/api/v1/players/ext:ada", { key: KEY });
+    assert.deepEqual([body.xp, body.level], [150, 2]);
+  });
+
+  it("of the README send an event that a watcher sees", async () => {
+    const { key } = await aTenant(api);
+    for (const board of DEMO_BOARDS)
+      assert.equal((await api.post("/leaderboards", board, { key })).status, 201);
+    for (const rule of DEMO_RULES as { key: string }[]) {
+      assert.equal((await api.post("/rules", rule, { key })).status, 201);
+      assert.equal((await api.post(`/rules/${rule.key}/publish`, {}, { key })).status, 200);
+    }
+    const env = { ...environment, URL: api.url, KEY: key };
+    await runSteps(README, env);
+
+    const watcher = spawn(process.execPath, ["docs/examples/watch.mjs", "ada"], { cwd: root, env });
+    let seen = "";
+    for (const stream of [watcher.stdout, watcher.stderr])
+      stream.on("data", (chunk: Buffer) => (seen += chunk.toString()));
+    try {
+      await eventuallyHolds(() => assert.match(seen, /^state\.snapshot \{"seq":\d+/m));
+      const event = {
+        externalUserId: "ada",
+        eventType: "level_finished",
+        properties: { level: 2, stars: 1 },
+      };
+      assert.equal((await api.post("/api/v1/events", event, { key })).status, 200);
+      await eventuallyHolds(() => assert.match(seen, /^player\.xp \{"amount":\d+/m));
+    } finally {
+      watcher.kill();
+      await once(watcher, "close");
+    }
+  });
+});

@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
+import { sql } from "kysely";
+import { type Database, openPostgres } from "../../src/platform/database.ts";
+import { aTenant } from "../support/app.ts";
+import { clientOf } from "../support/client.ts";
+import { type Services, startServices } from "../support/cluster.ts";
+import { eventually } from "../support/eventually.ts";
+import { assertInvariants, readXp } from "../support/invariants.ts";
+import { freePort, laurel, startProcess, temporaryDir } from "../support/process.ts";
+import { defineWorldcup, expectedXp, hasRealData, WORLDCUP } from "../support/worldcup.ts";
+
+const queued = async ({ em }: Database): Promise<number> => {
+  const counted = await sql<{ n: string }>`select count(*) as n from event_q`.execute(em.fork().getKysely());
+  return Number(counted.rows[0]!.n);
+};
+
+describe("a worker that hangs in the middle of its work and wakes later", function () {
+  this.timeout(300_000);
+  let dir: Awaited<ReturnType<typeof temporaryDir>>;
+  let services: Services;
+  let database: Database;
+
+  before(async function () {
+    if (!hasRealData) this.skip();
+    dir = await temporaryDir();
+    services = await startServices(dir.path);
+    database = await openPostgres(services.databaseUrl, 2);
+  });
+  after(async () => {
+    await database?.close();
+    await services?.remove();
+    await dir?.remove();
+  });
+
+  it("holds nobody up for long, and can commit nothing that another has done meanwhile", async () => {
+    const env = { ...services.env, PORT: String(await freePort()) };
+    const web = await startProcess(["serve"], { ...env, ROLES: "web" });
+    const api = clientOf(`http://127.0.0.1:${env.PORT}`);
+    const { key } = await aTenant(api);
+    await defineWorldcup(api, key);
+    const importing = laurel([
+      "import",
+      WORLDCUP,
+      "--key",
+      key,
+      "--url",
+      api.url,
+      "--state",
+      join(dir.path, "s.json"),
+    ]);
+    assert.equal(await importing.ended, 0, importing.output());
+
+    const hung = await startProcess(["worker"], env);
+    await eventually(async () => (await queued(database)) < 25_000, { timeoutMs: 30_000 });
+    hung.child.kill("SIGSTOP");
+    const left = await queued(database);
+    assert.ok(left > 0, "the worker was done before it could hang");
+    const other = await startProcess(["worker"], env);
+    await eventually(async () => (await queued(database)) === 0, { timeoutMs: 60_000 });
+    hung.child.kill("SIGCONT");
+    await delay(2_000);
+    await eventually(
+      async () => {
+        await assertInvariants(database.em);
+        return true;
+      },
+      { timeoutMs: 60_000 },
+    );
+    assert.deepEqual(await readXp(database.em), [...(await expectedXp())].toSorted());
+    for (const { child } of [web, hung, other]) child.kill("SIGTERM");
+    const codes = await Promise.all([web.ended, hung.ended, other.ended]);
+    assert.deepEqual(codes, [0, 0, 0], hung.output());
+  });
+});

@@ -1,0 +1,170 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+
+type Listed = { externalUserId: string };
+
+describe("the list of players", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  beforeEach(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+  });
+
+  const identify = async (externalUserId: string, more: object = {}): Promise<string> => {
+    const { status, body } = await api.post(
+      "/api/v1/players",
+      { externalUserId, ...more },
+      { key: tenant.key },
+    );
+    assert.equal(status, 201, JSON.stringify(body));
+    return body.id;
+  };
+  const list = (query = "") => api.get(`/api/v1/players${query}`, { key: tenant.key });
+  const names = async (query = ""): Promise<string[]> => {
+    const { status, body } = await list(query);
+    assert.equal(status, 200, JSON.stringify(body));
+    assert.equal(body.pagination.total, body.data.length, query);
+    return body.data.map(({ externalUserId }: Listed) => externalUserId);
+  };
+  const grant = (name: string, amount: number) =>
+    api.post(`/api/v1/players/ext:${name}/xp`, { amount }, { key: tenant.key });
+
+  it("comes in pages, newest first, with the exact total", async () => {
+    assert.deepEqual((await list()).body, {
+      data: [],
+      pagination: { page: 1, limit: 20, total: 0, totalPages: 0 },
+    });
+    for (let n = 1; n <= 5; n++) await identify(`u${n}`);
+    assert.deepEqual(await names(), ["u5", "u4", "u3", "u2", "u1"]);
+    const pages = [];
+    for (const page of [1, 2, 3, 4]) pages.push((await list(`?limit=2&page=${page}`)).body);
+    assert.deepEqual(
+      pages.map(({ data }) => data.map(({ externalUserId }: Listed) => externalUserId)),
+      [["u5", "u4"], ["u3", "u2"], ["u1"], []],
+    );
+    assert.deepEqual(pages[1].pagination, { page: 2, limit: 2, total: 5, totalPages: 3 });
+  });
+
+  it("sorts by every field in both directions, those without a value last", async () => {
+    for (const name of ["a", "b", "c"]) await identify(name);
+    await grant("b", 300);
+    await grant("a", 20);
+    for (const [user, day] of [
+      ["c", "02"],
+      ["a", "01"],
+    ] as const) {
+      const event = { externalUserId: user, eventType: "seen", timestamp: `2026-01-${day}T00:00:00Z` };
+      const { body } = await api.post("/api/v1/events?wait=true", event, { key: tenant.key });
+      assert.equal(body.status, "PROCESSED");
+    }
+    const orders: [query: string, expected: string][] = [
+      ["", "cba"],
+      ["?sort=createdAt&order=asc", "abc"],
+      ["?sort=xp", "bac"],
+      ["?sort=xp&order=asc", "cab"],
+      ["?sort=level", "bca"],
+      ["?sort=level&order=asc", "acb"],
+      ["?sort=lastSeenAt", "cab"],
+      ["?sort=lastSeenAt&order=asc", "acb"],
+    ];
+    for (const [query, expected] of orders) assert.equal((await names(query)).join(""), expected, query);
+  });
+
+  it("filters by external id, status and level, all at once", async () => {
+    for (const name of ["a", "b", "c"]) await identify(name);
+    await grant("b", 100);
+    await grant("c", 250);
+    await api.app.transact(({ db }) =>
+      sql`update players set status = 'BANNED'
+        where project_id = ${tenant.projectId} and external_user_id = 'b'`.execute(db),
+    );
+    assert.deepEqual(await names("?externalUserId=b"), ["b"]);
+    assert.deepEqual(await names("?externalUserId=B"), []);
+    assert.deepEqual(await names("?status=BANNED"), ["b"]);
+    assert.deepEqual(await names("?status=ACTIVE"), ["c", "a"]);
+    assert.deepEqual(await names("?minLevel=2"), ["c", "b"]);
+    assert.deepEqual(await names("?maxLevel=2"), ["b", "a"]);
+    assert.deepEqual(await names("?minLevel=2&maxLevel=2"), ["b"]);
+    assert.deepEqual(await names("?minLevel=2&status=ACTIVE"), ["c"]);
+    assert.deepEqual(await names("?minLevel=9007199254740991"), []);
+  });
+
+  it("searches ids and names in any case, and takes no character for a wildcard", async () => {
+    await identify("100%", { displayName: "Percy" });
+    await identify("100x", { displayName: "a_b" });
+    await identify("axb", { displayName: String.raw`back\slash` });
+    await identify("ZÜRICH", { displayName: "[a-z]*" });
+    const found = async (search: string): Promise<string[]> =>
+      (await names(`?search=${encodeURIComponent(search)}`)).toSorted();
+    assert.deepEqual(await found("100"), ["100%", "100x"]);
+    assert.deepEqual(await found("0%"), ["100%"]);
+    assert.deepEqual(await found("%"), ["100%"]);
+    assert.deepEqual(await found("a_b"), ["100x"]);
+    assert.deepEqual(await found("_"), ["100x"]);
+    assert.deepEqual(await found("\\"), ["axb"]);
+    assert.deepEqual(await found("k\\s"), ["axb"]);
+    assert.deepEqual(await found("PERC"), ["100%"]);
+    assert.deepEqual(await found("zürich"), ["ZÜRICH"]);
+    assert.deepEqual(await found("[a-z]*"), ["ZÜRICH"]);
+    assert.deepEqual(await found("' or 1=1 --"), []);
+  });
+
+  it("refuses parameters that do not fit, naming them", async () => {
+    const bad: [query: string, field: string][] = [
+      ["page=0", "page"],
+      ["page=-1", "page"],
+      ["page=1.5", "page"],
+      ["page=", "page"],
+      ["page=x", "page"],
+      ["page=1&page=2", "page"],
+      ["page=50001&limit=20", "page"],
+      ["page=1000000", "page"],
+      ["limit=0", "limit"],
+      ["limit=101", "limit"],
+      ["sort=displayName;drop", "sort"],
+      ["sort=__proto__", "sort"],
+      ["order=up", "order"],
+      ["status=GONE", "status"],
+      ["minLevel=0", "minLevel"],
+      ["minLevel=1e400", "minLevel"],
+      ["search=", "search"],
+      [`search=${"x".repeat(101)}`, "search"],
+      ["nobody=1", "nobody"],
+    ];
+    for (const [query, field] of bad) {
+      const answer = await list(`?${query}`);
+      assertError(answer, 400);
+      assert.equal(answer.body.error.details[0].field, field, query);
+    }
+    assert.equal((await list("?page=50000&limit=20")).status, 200, "the last page there may be");
+  });
+
+  it("counts exactly to 100,000, and beyond says that the total is an estimate", async () => {
+    const insert = (from: number, to: number) =>
+      api.app.transact(({ db }) =>
+        sql`insert into players (project_id, id, external_user_id, created_at, updated_at)
+          select ${tenant.projectId}, gen_random_uuid(), 'n' || n, now(), now()
+          from generate_series(${from}::int, ${to}::int) n`.execute(db),
+      );
+    await insert(1, 100_000);
+    const exact = await list("?limit=1");
+    assert.deepEqual(exact.body.pagination, { page: 1, limit: 1, total: 100_000, totalPages: 100_000 });
+    assert.equal(exact.headers.get("x-total-estimated"), null);
+    await insert(100_001, 100_001);
+    const estimated = await list("?limit=1");
+    assert.equal(estimated.body.pagination.total, 100_000);
+    assert.equal(estimated.headers.get("x-total-estimated"), "true");
+    assert.equal((await list("?search=n99999")).body.pagination.total, 1);
+  });
+
+  it("shows a project's own players alone", async () => {
+    await identify("mine");
+    const other = await aTenant(api);
+    await api.post("/api/v1/players", { externalUserId: `theirs-${randomUUID()}` }, { key: other.key });
+    assert.deepEqual(await names(), ["mine"]);
+  });
+});

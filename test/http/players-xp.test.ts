@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+
+const MAX = Number.MAX_SAFE_INTEGER;
+
+describe("XP granted by hand", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  let player: string;
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+  });
+  beforeEach(async () => {
+    const made = await api.post("/api/v1/players", { externalUserId: randomUUID() }, { key: tenant.key });
+    player = made.body.id;
+  });
+
+  const grant = (body: object, id = player): Promise<Answer> =>
+    api.post(`/api/v1/players/${id}/xp`, body, { key: tenant.key });
+  const xp = async (): Promise<[xp: number, level: number]> => {
+    const { body } = await api.get(`/api/v1/players/${player}`, { key: tenant.key });
+    return [body.xp, body.level];
+  };
+  const outbox = () =>
+    api.app.transact(async ({ db }) => {
+      const result = await sql<{ type: string; data: object }>`
+        select type, data from outbox where player_id = ${player} and type <> 'player.created'
+        order by player_seq`.execute(db);
+      return result.rows.map(({ type, data }) => [type, data]);
+    });
+
+  it("answers 201 with the player and the ledger entry, and raises the level", async () => {
+    const { status, body } = await grant({ amount: 260, reason: "support" });
+    assert.equal(status, 201);
+    assert.deepEqual([body.player.id, body.player.xp, body.player.level], [player, 260, 3]);
+    const { id, createdAt, cause, ...entry } = body.ledgerEntry;
+    assert.ok(id && createdAt);
+    assert.deepEqual(entry, { seq: 1, asset: "XP", amount: 260, balanceAfter: 260, reason: "support" });
+    assert.match(cause.actor, /^key:/);
+    assert.equal(cause.kind, "API");
+    assert.equal((await grant({ amount: 1 })).body.ledgerEntry.reason, "grant");
+  });
+
+  it("is told as player.xp_granted and, with a new level, player.level_up", async () => {
+    const { body } = await grant({ amount: 100 });
+    const { ledgerEntry, player: shown } = body;
+    const granted = {
+      playerId: player,
+      externalUserId: shown.externalUserId,
+      amount: 100,
+      baseAmount: 100,
+      boostFactor: 1,
+      xp: 100,
+      level: 2,
+      ledgerEntryId: ledgerEntry.id,
+      cause: ledgerEntry.cause,
+    };
+    const levelUp = { playerId: player, previousLevel: 1, newLevel: 2, xp: 100 };
+    assert.deepEqual(await outbox(), [
+      ["player.xp_granted", granted],
+      ["player.level_up", levelUp],
+    ]);
+  });
+
+  it("can be taken away down to 0, keeps the level, and is not told as a grant", async () => {
+    await grant({ amount: 260 });
+    const { status, body } = await grant({ amount: -260 });
+    assert.equal(status, 201);
+    assert.deepEqual([body.ledgerEntry.amount, body.ledgerEntry.balanceAfter], [-260, 0]);
+    assert.deepEqual(await xp(), [0, 3]);
+    assert.deepEqual((await outbox()).length, 2);
+    assertError(await grant({ amount: -1 }), 409, "INSUFFICIENT_XP");
+    assert.deepEqual(await xp(), [0, 3]);
+  });
+
+  it("falls with the level where the project allows it", async () => {
+    const other = await aTenant(api);
+    const settings = { settings: { allowLevelDown: true } };
+    await api.patch(`/api/v1/projects/${other.projectId}`, settings, { token: other.token });
+    const { body } = await api.post("/api/v1/players", { externalUserId: "u" }, { key: other.key });
+    await api.post(`/api/v1/players/${body.id}/xp`, { amount: 260 }, { key: other.key });
+    const lost = await api.post(`/api/v1/players/${body.id}/xp`, { amount: -200 }, { key: other.key });
+    assert.equal(lost.body.player.level, 1);
+  });
+
+  it("is granted whole or not at all at the ceiling", async () => {
+    assert.equal((await grant({ amount: MAX - 5 })).status, 201);
+    assertError(await grant({ amount: 6 }), 409, "XP_LIMIT");
+    assert.deepEqual(await xp(), [MAX - 5, 100]);
+    assert.equal((await grant({ amount: 5 })).body.ledgerEntry.balanceAfter, MAX);
+    assertError(await grant({ amount: 1 }), 409, "XP_LIMIT");
+    assert.equal((await grant({ amount: -MAX })).body.player.xp, 0);
+  });
+
+  it("refuses amounts that are no whole number but 0, and texts that do not fit", async () => {
+    const bad: [field: string, body: object][] = [
+      ["amount", {}],
+      ["amount", { amount: 0 }],
+      ["amount", { amount: -0 }],
+      ["amount", { amount: 1.5 }],
+      ["amount", { amount: "5" }],
+      ["amount", { amount: null }],
+      ["amount", { amount: 2 ** 53 }],
+      ["amount", { amount: -(2 ** 53) }],
+      ["reason", { amount: 1, reason: "" }],
+      ["reason", { amount: 1, reason: "x".repeat(256) }],
+      ["reference", { amount: 1, reference: "" }],
+      ["reference", { amount: 1, reference: "x".repeat(201) }],
+    ];
+    for (const [field, body] of bad) {
+      const answer = await grant(body);
+      assertError(answer, 400);
+      assert.equal(answer.body.error.details[0].field, field, JSON.stringify(body));
+    }
+    assert.deepEqual(await xp(), [0, 1]);
+  });
+
+  it("takes a reference once for a player, also when used twice at once", async () => {
+    const reference = "order-7";
+    const answers = await Promise.all([1, 2, 3, 4].map((amount) => grant({ amount, reference })));
+    const granted = answers.filter(({ status }) => status === 201);
+    assert.equal(granted.length, 1);
+    for (const answer of answers.filter(({ status }) => status !== 201))
+      assertError(answer, 409, "REFERENCE_USED");
+    assert.equal((await xp())[0], granted[0]!.body.ledgerEntry.amount);
+
+    const made = await api.post("/api/v1/players", { externalUserId: randomUUID() }, { key: tenant.key });
+    assert.equal((await grant({ amount: 1, reference }, made.body.id)).status, 201, "another player's own");
+    assert.equal((await grant({ amount: 1, reference: "order-8" })).status, 201);
+  });
+
+  it("adds up exactly when many come at once, and the ledger has no gap", async () => {
+    const amounts = Array.from({ length: 40 }, (_, n) => n + 1);
+    const answers = await Promise.all(amounts.map((amount) => grant({ amount })));
+    assert.ok(answers.every(({ status }) => status === 201));
+    assert.equal((await xp())[0], 820);
+    const seqs = answers.map(({ body }) => body.ledgerEntry.seq as number).toSorted((a, b) => a - b);
+    assert.deepEqual(seqs, amounts);
+  });
+
+  it("is not granted to a player who is suspended or banned, but can be taken away", async () => {
+    await grant({ amount: 50 });
+    for (const status of ["SUSPENDED", "BANNED"]) {
+      await api.app.transact(({ db }) =>
+        sql`update players set status = ${status} where project_id = ${tenant.projectId} and id = ${player}`.execute(
+          db,
+        ),
+      );
+      assertError(await grant({ amount: 1 }), 409, "PLAYER_INACTIVE");
+      assert.equal((await grant({ amount: -1 })).status, 201);
+    }
+    assert.deepEqual(await xp(), [48, 1]);
+  });
+});

@@ -1,0 +1,321 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { aMember } from "../support/member.ts";
+
+const NOWHERE = "00000000-0000-7000-8000-000000000000";
+
+const fieldOf = (answer: Answer): string => {
+  assertError(answer, 400);
+  return answer.body.error.details[0].field as string;
+};
+
+describe("players", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  let stranger: Tenant;
+  before(async () => {
+    api = await startApp();
+    [tenant, stranger] = [await aTenant(api), await aTenant(api)];
+  });
+
+  const identify = (body: object, key = tenant.key) => api.post("/api/v1/players", body, { key });
+  const patch = (ref: string, body: object, key = tenant.key) =>
+    api.patch(`/api/v1/players/${ref}`, body, { key });
+  const read = (ref: string, key = tenant.key) => api.get(`/api/v1/players/${ref}`, { key });
+  const aPlayer = async (more: object = {}): Promise<{ id: string; ext: string }> => {
+    const ext = `user-${randomUUID()}`;
+    const { status, body } = await identify({ externalUserId: ext, ...more });
+    assert.equal(status, 201, JSON.stringify(body));
+    return { id: body.id, ext };
+  };
+  const outboxOf = (playerId: string): Promise<[type: string, seq: number, data: unknown][]> =>
+    api.app.transact(async ({ db }) => {
+      const result = await sql<{ type: string; seq: string | number; data: unknown }>`
+        select type, player_seq as seq, data from outbox where player_id = ${playerId} order by player_seq`.execute(
+        db,
+      );
+      return result.rows.map(({ type, seq, data }) => [type, Number(seq), data]);
+    });
+  /** The key's id, as causes name it. */
+  const actor = async (): Promise<string> => {
+    const [{ id }] = (await api.get(`/api/v1/projects/${tenant.projectId}/api-keys`, { token: tenant.token }))
+      .body;
+    return `key:${id}`;
+  };
+
+  describe("when identified", () => {
+    it("are made with 201 and exactly the documented fields, then changed with 200", async () => {
+      const externalUserId = `user-${randomUUID()}`;
+      const made = await identify({ externalUserId });
+      assert.equal(made.status, 201);
+      const { id, createdAt, updatedAt, ...rest } = made.body;
+      assert.equal(createdAt, updatedAt);
+      assert.deepEqual(rest, {
+        externalUserId,
+        displayName: null,
+        xp: 0,
+        level: 1,
+        levelProgress: {
+          level: 1,
+          levelName: null,
+          xpForLevel: 0,
+          xpForNextLevel: 100,
+          percent: 0,
+          maxLevel: 100,
+        },
+        status: "ACTIVE",
+        avatarUrl: null,
+        timezone: null,
+        locale: null,
+        country: null,
+        attributes: {},
+        metadata: {},
+        tags: [],
+        seq: 1,
+        lastSeenAt: null,
+      });
+      const again = await identify({ externalUserId, displayName: "Ada" });
+      assert.deepEqual(
+        [again.status, again.body.id, again.body.displayName, again.body.seq],
+        [200, id, "Ada", 2],
+      );
+    });
+
+    it("are told of once, with what they are", async () => {
+      const { id, ext } = await aPlayer({
+        displayName: "Ada",
+        attributes: { city: "London", gone: null },
+        metadata: { secret: 1 },
+        tags: ["vip", "vip"],
+      });
+      const { createdAt } = (await read(id)).body;
+      assert.deepEqual(await outboxOf(id), [
+        [
+          "player.created",
+          1,
+          {
+            playerId: id,
+            externalUserId: ext,
+            displayName: "Ada",
+            xp: 0,
+            level: 1,
+            attributes: { city: "London" },
+            tags: ["vip"],
+            source: "IDENTIFY",
+            createdAt,
+          },
+        ],
+      ]);
+    });
+
+    it("by several at once are one player, made once", async () => {
+      const externalUserId = `user-${randomUUID()}`;
+      const answers = await Promise.all(
+        Array.from({ length: 8 }, (_, n) => identify({ externalUserId, attributes: { [`k${n}`]: n } })),
+      );
+      const statuses = answers.map(({ status }) => status).toSorted();
+      assert.deepEqual(statuses, [200, 200, 200, 200, 200, 200, 200, 201]);
+      const [{ id }] = answers.map(({ body }) => body);
+      assert.ok(answers.every(({ body }) => body.id === id));
+      const { attributes } = (await read(id)).body;
+      assert.equal(Object.keys(attributes).length, 8, "every one's attribute is there");
+      const created = (await outboxOf(id)).filter(([type]) => type === "player.created");
+      assert.equal(created.length, 1);
+    });
+
+    it("keep what a second identification does not name", async () => {
+      const { id, ext } = await aPlayer({
+        displayName: "Ada",
+        country: "GB",
+        tags: ["a"],
+        metadata: { m: 1 },
+      });
+      const { body } = await identify({ externalUserId: ext, locale: "pt-BR", tags: ["b"] });
+      assert.deepEqual(
+        [body.id, body.displayName, body.country, body.locale, body.tags, body.metadata],
+        [id, "Ada", "GB", "pt-BR", ["a", "b"], { m: 1 }],
+      );
+    });
+
+    it("need a fit externalUserId", async () => {
+      assert.equal((await identify({ externalUserId: "x".repeat(255) })).status, 201);
+      for (const externalUserId of ["", "x".repeat(256), 7, null, undefined]) {
+        assert.equal(fieldOf(await identify({ externalUserId })), "externalUserId");
+      }
+    });
+  });
+
+  describe("when read", () => {
+    it("are found by UUID in any case and by external id, however it is written", async () => {
+      const ids = [
+        "a/b c",
+        "50%",
+        "ä🎮",
+        "ext:ext:x",
+        "a+b",
+        "?#&=",
+        "00000000-0000-0000-0000-000000000000",
+        "..",
+      ];
+      for (const name of ids) {
+        const externalUserId = `${name}${randomUUID()}`;
+        const { body } = await identify({ externalUserId });
+        const byExternal = await read(encodeURIComponent(`ext:${externalUserId}`));
+        assert.equal(byExternal.body.id, body.id, externalUserId);
+        assert.equal((await read(body.id.toUpperCase())).body.externalUserId, externalUserId);
+      }
+    });
+
+    it("answer 404 for what is no player, and never look a plain text up as an external id", async () => {
+      const { ext } = await aPlayer();
+      for (const ref of [NOWHERE, ext, "ext:", "ext:nobody", "me", "EXT%3Ax"]) {
+        assertError(await read(ref), 404);
+        assertError(await patch(ref, {}), 404);
+        assertError(await api.post(`/api/v1/players/${ref}/xp`, { amount: 1 }, { key: tenant.key }), 404);
+      }
+    });
+  });
+
+  describe("when changed", () => {
+    it("merge attributes, in which null removes and a list replaces", async () => {
+      const { id } = await aPlayer({ attributes: { a: 1, b: [1, 2], c: { d: 1 }, e: true } });
+      const { status, body } = await patch(id, { attributes: { a: null, b: [3], c: { f: null }, g: "" } });
+      assert.equal(status, 200);
+      assert.deepEqual(body.attributes, { b: [3], c: { f: null }, e: true, g: "" });
+      assert.deepEqual((await patch(id, { attributes: { nobody: null } })).body.attributes, body.attributes);
+    });
+
+    it("clear a field with null, keep an absent one, and replace metadata whole", async () => {
+      const profile = {
+        displayName: "Ada",
+        avatarUrl: "https://example.com/a.png",
+        locale: "en",
+        country: "GB",
+      };
+      const { id } = await aPlayer({ ...profile, timezone: "Asia/Kolkata", metadata: { a: 1, b: 2 } });
+      assert.equal((await read(id)).body.timezone, "Asia/Kolkata");
+      const { body } = await patch(id, {
+        displayName: null,
+        avatarUrl: null,
+        locale: null,
+        timezone: null,
+        metadata: { c: null },
+      });
+      assert.deepEqual(
+        [body.displayName, body.avatarUrl, body.locale, body.timezone, body.country, body.metadata],
+        [null, null, null, null, "GB", { c: null }],
+      );
+    });
+
+    it("tell every difference in one player.updated, and nothing when there is none", async () => {
+      const { id, ext } = await aPlayer({ displayName: "Ada", attributes: { a: 1 }, tags: ["x", "y"] });
+      const change = {
+        displayName: "Grace",
+        country: "US",
+        attributes: { a: null, b: { c: 2 } },
+        addTags: ["z"],
+        removeTags: ["x"],
+      };
+      await patch(id, change);
+      const cause = { kind: "API", actor: await actor() };
+      const before = { displayName: "Ada", country: null, attributes: { a: 1 }, tags: ["x", "y"] };
+      const after = {
+        displayName: "Grace",
+        country: "US",
+        attributes: { b: { c: 2 } },
+        tags: ["y", "z"],
+      };
+      const expected = {
+        playerId: id,
+        externalUserId: ext,
+        changed: Object.keys(after),
+        before,
+        after,
+        cause,
+      };
+      assert.deepEqual((await outboxOf(id)).slice(1), [["player.updated", 2, expected]]);
+
+      await patch(id, change);
+      await patch(id, {});
+      await patch(id, { displayName: "Grace", attributes: {}, addTags: ["z"], removeTags: ["nobody"] });
+      assert.equal((await outboxOf(id)).length, 2);
+      assert.equal((await read(id)).body.seq, 2);
+    });
+
+    it("lose no change of several that come at once", async () => {
+      const { id } = await aPlayer();
+      await Promise.all(
+        Array.from({ length: 10 }, (_, n) => patch(id, { attributes: { [`k${n}`]: n }, addTags: [`t${n}`] })),
+      );
+      const { body } = await read(id);
+      assert.deepEqual([Object.keys(body.attributes).length, body.tags.length, body.seq], [10, 10, 11]);
+    });
+
+    it("refuse values that do not fit, naming the field", async () => {
+      const { id } = await aPlayer();
+      const bad: [field: string, body: object][] = [
+        ["displayName", { displayName: "" }],
+        ["displayName", { displayName: "x".repeat(101) }],
+        ["avatarUrl", { avatarUrl: "http://example.com/a.png" }],
+        ["avatarUrl", { avatarUrl: "javascript:alert(1)" }],
+        ["avatarUrl", { avatarUrl: `https://example.com/${"a".repeat(2_040)}` }],
+        ["timezone", { timezone: "Mars/Olympus" }],
+        ["timezone", { timezone: "+02:00" }],
+        ["locale", { locale: "english please" }],
+        ["country", { country: "se" }],
+        ["country", { country: "SWE" }],
+        ["attributes", { attributes: [] }],
+        ["attributes.a b", { attributes: { "a b": 1 } }],
+        ["attributes.a.b", { attributes: { "a.b": 1 } }],
+        ["metadata", { metadata: "x" }],
+        ["metadata", { metadata: { a: "x".repeat(16_400) } }],
+        ["addTags.0", { addTags: ["Not a key"] }],
+        ["removeTags", { removeTags: "vip" }],
+        ["attributes.__proto__", JSON.parse('{"attributes":{"__proto__":{"a":1}}}') as object],
+        ["metadata.a", { metadata: { a: "\0" } }],
+        ["displayName", { displayName: "\ud800" }],
+      ];
+      for (const [field, body] of bad) {
+        assert.equal(fieldOf(await patch(id, body)), field, JSON.stringify(body).slice(0, 80));
+      }
+      const { updatedAt, createdAt, seq } = (await read(id)).body;
+      assert.deepEqual([updatedAt, seq], [createdAt, 1]);
+    });
+
+    it("stay within 100 attributes, 8 KiB, depth 3 and 50 tags, counted with what is there", async () => {
+      const many = Object.fromEntries(Array.from({ length: 100 }, (_, n) => [`k${n}`, n]));
+      const tags = Array.from({ length: 50 }, (_, n) => `t${n}`);
+      const { id, ext } = await aPlayer({ attributes: many, tags });
+      const tooMuch = [
+        { attributes: { another: 1 } },
+        { attributes: { k0: "x".repeat(8_200) } },
+        { attributes: { k0: { a: { b: { c: 1 } } } } },
+        { addTags: ["another"] },
+      ];
+      for (const body of tooMuch) {
+        assertError(await patch(id, body), 400);
+        assertError(await identify({ externalUserId: ext, ...body, tags: body.addTags }), 400);
+      }
+      assertError(
+        await identify({ externalUserId: randomUUID(), attributes: { a: { b: { c: { d: 1 } } } } }),
+        400,
+      );
+      const swapped = await patch(id, {
+        attributes: { k0: null, another: { a: { b: 1 } } },
+        addTags: ["another"],
+        removeTags: ["t0"],
+      });
+      assert.equal(swapped.status, 200, JSON.stringify(swapped.body));
+      assert.equal(swapped.body.tags.length, 50);
+    });
+
+    it("leave no player behind when the first identification is refused", async () => {
+      const externalUserId = `user-${randomUUID()}`;
+      assertError(await identify({ externalUserId, attributes: { a: { b: { c: { d: 1 } } } } }), 400);
+      assertError(await read(`ext:${externalUserId}`), 404);
+    });
+  });
+});

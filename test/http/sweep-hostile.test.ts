@@ -1,0 +1,258 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { fieldsOf } from "../../src/http/validate.ts";
+import { startApp, type TestApp } from "../support/app.ts";
+import { eventuallyHolds } from "../support/eventually.ts";
+import {
+  HOSTILE_BODIES,
+  HOSTILE_TEXTS,
+  HOSTILE_VALUES,
+  indecency,
+  type RawRequest,
+  sendRaw,
+} from "../support/hostile.ts";
+import { type Call, type Operation, operations } from "../support/operations.ts";
+import { aSide, type Side } from "../support/sides.ts";
+
+/** Requests on their way at a time. */
+const CONCURRENCY = 8;
+/** Stands where the hostile value goes: what is sent need not be a value that JSON.stringify can write. */
+const PLACE = "\u0001here\u0001";
+
+type Tree = Record<string, unknown>;
+const isTree = (value: unknown): value is Tree => value !== null && typeof value === "object";
+
+/** The paths of every value inside a body, and of the fields that the schema knows and the body lacks. */
+const placesIn = (body: unknown, known: readonly string[]): string[][] => {
+  const places: string[][] = known.map((name) => [name]);
+  const walk = (value: unknown, path: string[]): void => {
+    if (path.length > 0) places.push(path);
+    if (isTree(value)) for (const name of Object.keys(value)) walk(value[name], [...path, name]);
+  };
+  walk(body, []);
+  return [...new Map(places.map((path) => [path.join("\0"), path])).values()];
+};
+
+/** The body as JSON text with the value at `path` replaced by `text` as it stands. */
+const withValue = (body: unknown, path: readonly string[], text: string): string => {
+  const copy = structuredClone(isTree(body) ? body : {});
+  let at = copy;
+  for (const name of path.slice(0, -1)) at = at[name] as Tree;
+  at[path.at(-1)!] = PLACE;
+  return JSON.stringify(copy).replace(JSON.stringify(PLACE), () => text);
+};
+
+const all = operations();
+
+describe("hostile input", function () {
+  this.timeout(180_000);
+  let api: TestApp;
+  let side: Side;
+  before(async () => {
+    api = await startApp();
+    side = await aSide(api);
+    const { key } = side.tenant;
+    // What events say is evaluated too: attributes from properties, comparisons, expressions, sums.
+    const rule = await api.post(
+      "/api/v1/rules",
+      {
+        key: "listens",
+        name: "Listens",
+        triggers: [{ kind: "EVENT", eventTypes: ["*"] }],
+        conditions: {
+          any: [
+            { type: "event_property", path: "v", op: "gt", value: { $ref: "player.xp" } },
+            { type: "event_property", path: "v", op: "exists" },
+          ],
+        },
+        limits: { perPlayer: [{ max: 1_000_000, window: "DAY" }], cooldownSeconds: 1 },
+        actions: [
+          { type: "grant_xp", amount: { op: "mul", args: [{ $ref: "event.properties.v" }, 3] } },
+          { type: "update_player", set: { last: { $ref: "event.properties.v" } }, increment: { n: 1 } },
+        ],
+      },
+      { key },
+    );
+    assert.equal(rule.status, 201, JSON.stringify(rule.body));
+    assert.equal((await api.post("/api/v1/rules/listens/publish", {}, { key })).status, 200);
+    for (const aggregate of ["sum", "latest", "max"]) {
+      const metric = { source: "EVENT", event: { eventTypes: ["*"] }, aggregate, property: "v" };
+      await api.post(
+        "/api/v1/leaderboards",
+        { key: aggregate, name: "V", metric, scoreDecimals: 6 },
+        { key },
+      );
+    }
+  });
+
+  const credentialsOf = ({ route: { access } }: Operation): Record<string, string> => {
+    if (access === "public") return {};
+    const { key, token, projectId } = side.tenant;
+    if (access.scope !== undefined) return { "X-API-Key": key };
+    return { Authorization: `Bearer ${token}`, "X-Project-ID": projectId };
+  };
+
+  const problems: string[] = [];
+  afterEach(() => assert.deepEqual(problems.splice(0), []));
+
+  /** Sends everything, a few at a time; what is indecent about the answers goes to `problems`. */
+  const attack = async (operation: Operation, requests: Iterable<RawRequest>): Promise<number> => {
+    const headers = { "Content-Type": "application/json", ...credentialsOf(operation) };
+    const waiting = requests[Symbol.iterator]();
+    let sent = 0;
+    const lane = async (): Promise<void> => {
+      for (let next = waiting.next(); !next.done; next = waiting.next()) {
+        const request = next.value;
+        const answer = await sendRaw(api.url, { ...request, headers: { ...headers, ...request.headers } });
+        const problem = indecency(answer);
+        const shown = `${request.method} ${request.path.slice(0, 120)} ${String(request.body ?? "").slice(0, 200)}`;
+        if (problem !== undefined) problems.push(`${shown}: ${problem}`);
+        sent += 1;
+      }
+    };
+    await Promise.all(Array.from({ length: CONCURRENCY }, lane));
+    return sent;
+  };
+
+  const targetOf = async (operation: Operation): Promise<Call> => {
+    const call = await operation.call(side, "key");
+    return { ...call, path: `/api/v1${call.path}` };
+  };
+  const methodOf = ({ route }: Operation): string => route.method.toUpperCase();
+
+  it("in a path parameter is refused or finds nothing", async () => {
+    for (const operation of all.filter(({ route }) => route.path.includes("{"))) {
+      const { path, body } = await targetOf(operation);
+      const names = operation.route.path.split("/");
+      const parts = path.split("/").slice(3);
+      const requests = names.flatMap((name, at) =>
+        name.startsWith("{")
+          ? HOSTILE_TEXTS.map((text) => ({
+              method: methodOf(operation),
+              path: `/api/v1/${parts.with(at - 1, text).join("/")}`,
+              ...(body === undefined || methodOf(operation) === "GET" ? {} : { body: JSON.stringify(body) }),
+            }))
+          : [],
+      );
+      await attack(operation, requests);
+    }
+  });
+
+  it("in a query parameter is refused or read as what it is, once or twice", async () => {
+    for (const operation of all) {
+      const { path, body } = await targetOf(operation);
+      const { query, project } = operation.route;
+      const names = [
+        ...fieldsOf(query),
+        ...(project === "caller" ? ["projectId"] : []),
+        "nobody",
+        "__proto__",
+      ];
+      const queries = names.flatMap((name) => [
+        ...HOSTILE_TEXTS.flatMap((text) => [`${name}=${text}`, `${name}=${text}&${name}=${text}`]),
+        ...["", "[]=1", "[a][b]=1", ".a=1", "=", "=1&&&&;"].map((rest) => `${name}${rest}`),
+      ]);
+      const requests = queries.map((text) => ({
+        method: methodOf(operation),
+        path: `${path}?${text}`,
+        ...(body === undefined || methodOf(operation) === "GET" ? {} : { body: JSON.stringify(body) }),
+      }));
+      await attack(operation, requests);
+    }
+  });
+
+  it("in place of a body is refused", async () => {
+    for (const operation of all.filter(({ route }) => !["get", "delete"].includes(route.method))) {
+      const { path } = await targetOf(operation);
+      await attack(
+        operation,
+        HOSTILE_BODIES.map((body) => ({ method: methodOf(operation), path, body })),
+      );
+    }
+  });
+
+  it("in place of any value of a body is refused, or stored as what it is", async () => {
+    let sent = 0;
+    for (const operation of all.filter(({ route }) => route.body !== undefined)) {
+      const { path, body } = await targetOf(operation);
+      for (const valid of [body, ...(operation.also ?? []).map((make) => make())]) {
+        const requests = placesIn(valid, fieldsOf(operation.route.body)).flatMap((place) =>
+          HOSTILE_VALUES.map((text) => ({
+            method: methodOf(operation),
+            path,
+            body: withValue(valid, place, text),
+          })),
+        );
+        sent += await attack(operation, requests);
+      }
+    }
+    assert.ok(sent > 10_000, `only ${sent} requests`);
+  });
+
+  it("in the properties of events harms no evaluation", async () => {
+    const { route, ...operation } = all.find((one) => one.route.id === "trackEvents")!;
+    const path = "/api/v1/events/batch";
+    const bodies = HOSTILE_VALUES.map((text) => {
+      const one = (user: string) =>
+        `{"externalUserId":"${user}","eventType":"hostile","properties":{"v":${text}}}`;
+      return `{"events":[${["good", "bad", "good"].map(one).join()}]}`;
+    });
+    await attack(
+      { route, ...operation },
+      bodies.map((body) => ({ method: "POST", path, body })),
+    );
+  });
+
+  it("in headers is refused or ignored", async () => {
+    const operation = all.find((one) => one.route.id === "identifyPlayer")!;
+    const { path, body } = await targetOf(operation);
+    const names = [
+      "X-Project-ID",
+      "X-API-Key",
+      "Authorization",
+      "X-Request-Id",
+      "X-Forwarded-For",
+      "Content-Type",
+    ];
+    const values = [
+      "",
+      " ",
+      "null",
+      "__proto__",
+      "é".repeat(50),
+      "x".repeat(5_000),
+      "Bearer ",
+      "Bearer a b",
+      "1,2,3",
+    ];
+    const requests = names.flatMap((name) =>
+      values.map((value) => ({
+        method: "POST",
+        path,
+        headers: { [name]: Buffer.from(value).toString("latin1") },
+        body: JSON.stringify(body),
+      })),
+    );
+    await attack(operation, requests);
+  });
+
+  it("leaves the server as it was: alive, its queue empty, no event failed, no prototype changed", async () => {
+    assert.equal((await fetch(`${api.url}/health/ready`)).status, 200);
+    const { key } = side.tenant;
+    const made = await api.post("/api/v1/players", { externalUserId: "afterwards" }, { key });
+    assert.equal(made.status, 201);
+    await eventuallyHolds(
+      async () => {
+        const rows = await api.app.transact(({ db }) =>
+          sql<{ queued: number; postponed: number; failed: string | null }>`
+            select (select count(*) from event_q)::int as queued,
+              (select count(*) from event_due)::int as postponed,
+              (select max(error) from event_results where status = 'FAILED') as failed`.execute(db),
+        );
+        assert.deepEqual({ ...rows.rows[0] }, { queued: 0, postponed: 0, failed: null });
+      },
+      { timeoutMs: 30_000 },
+    );
+    assert.equal(({} as { polluted?: unknown }).polluted, undefined);
+  });
+});

@@ -1,0 +1,64 @@
+import { type Answer, aTenant, type Tenant, type TestApp } from "./app.ts";
+import { boardDefinition, ruleDocument, unique } from "./operation-bodies.ts";
+
+/** A tenant's project and makers of fresh things in it. */
+export type Side = {
+  tenant: Tenant;
+  /** A draft, taken through the steps, such as publish. */
+  rule(...steps: readonly string[]): Promise<string>;
+  board(): Promise<string>;
+  /** A board's id and a player who has a score on it. */
+  entry(): Promise<{ board: string; player: string }>;
+  player(): Promise<string>;
+  event(): Promise<string>;
+  apiKey(): Promise<string>;
+  project(): Promise<string>;
+};
+
+const id = (answer: Answer): string => {
+  if (answer.status !== 201) throw new Error(`${answer.status}: ${JSON.stringify(answer.body)}`);
+  return answer.body.id as string;
+};
+
+export const aSide = async (api: TestApp, given?: Tenant): Promise<Side> => {
+  const tenant = given ?? (await aTenant(api));
+  const { key, token, projectId } = tenant;
+  const post = (path: string, body: unknown) => api.post(`/api/v1${path}`, body, { key });
+  const side: Side = {
+    tenant,
+    rule: async (...steps) => {
+      const rule = id(await post("/rules", ruleDocument()));
+      for (const step of steps) await post(`/rules/${rule}/${step}`, {});
+      return rule;
+    },
+    board: async () => id(await post("/leaderboards", boardDefinition())),
+    entry: async () => {
+      const [board, player] = [await side.board(), await side.player()];
+      await post(`/leaderboards/${board}/scores`, { playerId: player, score: 5 });
+      return { board, player };
+    },
+    player: async () => id(await post("/players", { externalUserId: unique("user") })),
+    event: async () => {
+      const sent = await post("/events?wait=true", { externalUserId: unique("user"), eventType: "seen" });
+      return sent.body.eventId as string;
+    },
+    apiKey: async () =>
+      id(await api.post(`/api/v1/projects/${projectId}/api-keys`, { name: "A key" }, { token })),
+    project: async () => id(await api.post("/api/v1/projects", { name: "Another game" }, { token })),
+  };
+  return side;
+};
+
+/** A second project of the same tenant, with a key of its own; `tenant.projectId` is that project. */
+export const aSecondSide = async (api: TestApp, { tenant }: Side): Promise<Side> => {
+  const { token } = tenant;
+  const projectId = id(await api.post("/api/v1/projects", { name: "Second game" }, { token }));
+  const made = await api.post(
+    `/api/v1/projects/${projectId}/api-keys`,
+    { name: "A key", scopes: ["*"] },
+    { token },
+  );
+  return aSide(api, { ...tenant, projectId, key: made.body.key as string });
+};
+
+export const isOneTenant = (a: Side, b: Side): boolean => a.tenant.tenantId === b.tenant.tenantId;
