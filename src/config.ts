@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { isIP } from "node:net";
 import { join } from "node:path";
 import { z } from "zod";
@@ -106,7 +107,7 @@ export const SETTINGS = {
     })
     .default("info"),
   METRICS_TOKEN: z.string().min(16, "must have at least 16 characters").optional(),
-  SHUTDOWN_TIMEOUT_MS: whole(0, 600_000).default(10_000),
+  SHUTDOWN_TIMEOUT_MS: whole(1_000, 600_000).default(30_000),
 };
 
 const Settings = z.object(SETTINGS);
@@ -200,6 +201,7 @@ export type Settings = Readonly<{
   defaultPlan: "FREE" | "STARTER" | "PRO" | "ENTERPRISE";
   logLevel: Parsed["LOG_LEVEL"];
   metricsToken: string | undefined;
+  /** A process that has not stopped by then ends all the same. */
   shutdownTimeoutMs: number;
   /** Remarks on settings that have no effect, to be logged at the start. */
   remarks: readonly string[];
@@ -248,7 +250,8 @@ export const readConfig = (env: Env): Settings => {
     roles: new Set(data.ROLES),
     ...networkOf(data),
     ...storesOf(data),
-    demo: data.DEMO ?? data.MODE === "embedded",
+    // Production shows no password and no key that nobody asked for.
+    demo: data.DEMO ?? (data.MODE === "embedded" && data.NODE_ENV !== "production"),
     autoApproveTenants: data.AUTO_APPROVE_TENANTS ?? data.MODE === "embedded",
     defaultPlan: data.DEFAULT_PLAN,
     logLevel: data.LOG_LEVEL,
@@ -276,7 +279,13 @@ export const loadSecrets = async (settings: Settings): Promise<Config> => {
 };
 
 /** The settings of this process, for commands that need no secrets. @throws ConfigError */
-export const loadSettings = (): Settings => readConfig(process.env);
+export const loadSettings = (): Settings => readConfig(environment());
 
 /** The configuration of this process. */
-export const loadConfig = (): Promise<Config> => loadSecrets(readConfig(process.env));
+export const loadConfig = async (): Promise<Config> => loadSecrets(loadSettings());
+
+/** The variables of the process; those that it lacks come from `.env` of the working directory, if there is one. */
+const environment = (): Env => {
+  if (existsSync(".env")) process.loadEnvFile(".env");
+  return process.env;
+};

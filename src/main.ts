@@ -1,8 +1,6 @@
 import { Command } from "commander";
 import { VERSION } from "./version.ts";
 
-/** Ends the process if stopping takes longer than this, in ms. */
-const STOP_MAX_MS = 30_000;
 const USAGE_EXIT_CODE = 2;
 
 const program = new Command("laurel")
@@ -53,7 +51,7 @@ async function run(allowed: ("web" | "worker")[]): Promise<void> {
     if (stopping.signal.aborted) return;
     stopping.abort();
     log.info({ signal }, "stopping");
-    setTimeout(() => process.exit(1), STOP_MAX_MS).unref();
+    setTimeout(() => process.exit(1), config.shutdownTimeoutMs).unref();
     await running.stop().catch((err: unknown) => log.error({ err }, "stopping failed"));
     process.exit(0);
   };

@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import type { MatchMakerDriver, Presence } from "@colyseus/core";
 import type { Logger } from "pino";
 import type { Config } from "./config.ts";
@@ -88,6 +89,8 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   const database = await openPostgres(databaseUrl, config.databasePoolMax);
   const redis = connect();
   const presence = new RedisPresence(connect());
+  await reach("PostgreSQL", "DATABASE_URL", () => database.ping(), log);
+  await reach("Redis", "REDIS_URL", () => redis.ping(), log);
   const queue = createBullQueue({ redisUrl, prefix: `${namespace}:bull`, log });
   return {
     database,
@@ -107,6 +110,36 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
       redis.disconnect();
     },
   };
+};
+
+/** How long a starting process waits for what it depends on, and between two tries, in ms. */
+const REACH_MAX_MS = 60_000;
+const REACH_EVERY_MS = 1_000;
+
+/** Waits until a dependency answers: it may be starting too. @throws Error naming the setting */
+const reach = async (
+  name: string,
+  setting: string,
+  ping: () => Promise<unknown>,
+  log: Logger,
+): Promise<void> => {
+  const startedMs = performance.now();
+  for (;;) {
+    try {
+      await ping();
+      return;
+    } catch (cause) {
+      const reason = cause instanceof Error ? cause.message : String(cause);
+      const waitedMs = Math.round(performance.now() - startedMs);
+      if (waitedMs > REACH_MAX_MS) {
+        throw new Error(`${name} does not answer (${reason}). Is it running, and is ${setting} right?`, {
+          cause,
+        });
+      }
+      log.warn({ waitedMs, reason }, `waiting for ${name} (${setting})`);
+      await delay(REACH_EVERY_MS);
+    }
+  }
 };
 
 /** Topics over a presence: a listener that throws is logged, a publish that fails is lost. */

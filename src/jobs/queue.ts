@@ -32,6 +32,7 @@ export type BullOptions = { redisUrl: string; prefix: string; log: Logger };
 export const createBullQueue = ({ redisUrl, prefix, log }: BullOptions): Queue => {
   const queues = new Map<string, Bull.Queue>();
   let runners: Runners | undefined;
+  const local = new Set<string>();
   let isClosed = false;
 
   const queueOf = (name: string): Bull.Queue => {
@@ -45,6 +46,7 @@ export const createBullQueue = ({ redisUrl, prefix, log }: BullOptions): Queue =
   };
   const send = (job: string, key: string): void => {
     if (isClosed) return;
+    if (local.has(job)) return runners?.push(job, key);
     queueOf(job)
       .add({ key })
       .catch((err: unknown) =>
@@ -56,7 +58,8 @@ export const createBullQueue = ({ redisUrl, prefix, log }: BullOptions): Queue =
     wakeHere: (job, key) => runners?.push(job, key),
     start: async (app, jobs) => {
       runners = startRunners(app, jobs);
-      for (const { name } of jobs) {
+      for (const { name, staysHere } of jobs) {
+        if (staysHere) local.add(name);
         const push = async (job: Bull.Job<{ key: string }>) => runners?.push(name, job.data.key);
         // Settles only when the queue is closed; a failure on the way reaches the queue's error event.
         queueOf(name)

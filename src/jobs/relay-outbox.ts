@@ -5,6 +5,7 @@ import type { Job } from "./job.ts";
 export const relayOutbox: Job = {
   name: "relay-outbox",
   concurrency: 4,
+  staysHere: true,
   run: async (app, key) => {
     for (;;) {
       const { rows, isMore } = await relayPartition(app, Number(key));

@@ -1,15 +1,25 @@
-import { mkdir, open, readFile, rm } from "node:fs/promises";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import cluster from "node:cluster";
+import { randomUUID } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { link, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+
+const LOCK_FILE = "laurel.lock";
+/** Stale locks met in a row before giving up: each means that another process was just as quick. */
+const ATTEMPTS_MAX = 3;
 
 type Holder = { pid: number; startedAt: string };
 
-/** When a process started, as the kernel counts it; tells a living holder from a later process with the same pid. */
+/**
+ * When a process started, as the kernel counts it; tells a living holder from a later process with the same pid. Empty
+ * for one that is gone, or dead and only not yet reaped.
+ */
 const startOf = (pid: number): string => {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19] ?? "";
+    // After the command's name in brackets: the state first, the start time as the 20th.
+    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+    return fields[0] === "Z" ? "" : (fields[19] ?? "");
   } catch {
     return "";
   }
@@ -35,36 +45,73 @@ export const lockDataDir = async (dataDir: string): Promise<() => Promise<void>>
     throw new Error("MODE=embedded is one process: it cannot run under pm2 cluster mode. Use MODE=cluster");
   }
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
-  const path = join(dataDir, "laurel.lock");
-  for (let attempt = 0; ; attempt++) {
-    try {
-      const file = await open(path, "wx", 0o600);
-      await file.writeFile(JSON.stringify({ pid: process.pid, startedAt: startOf(process.pid) }));
-      await file.close();
-      return () => rm(path, { force: true });
-    } catch (error) {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-      const holder = await readHolder(path);
-      if (attempt >= 3 || (holder && isAlive(holder))) {
-        const by = holder ? `process ${holder.pid}` : "another process";
-        throw new Error(`the data directory ${dataDir} is in use by ${by}; stop it or set DATA_DIR`, {
-          cause: error,
-        });
-      }
-      await rm(path, { force: true });
-    }
+  const path = join(dataDir, LOCK_FILE);
+  for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
+    if (await create(path)) return () => rm(path, { force: true });
+    const text = await readText(path);
+    const holder = text === undefined ? undefined : holderOf(text);
+    if (holder && isAlive(holder)) throw inUse(dataDir, `process ${holder.pid}`);
+    if (text !== undefined && !(await removeStale(path, text))) break;
+  }
+  throw inUse(dataDir, "another process");
+};
+
+const inUse = (dataDir: string, by: string): Error =>
+  new Error(`the data directory ${dataDir} is in use by ${by}; stop it or set DATA_DIR`);
+
+/** Whole or not at all: the file gets its name by a link, which one of several starting processes wins. */
+const create = async (path: string): Promise<boolean> => {
+  const draft = `${path}.${randomUUID()}`;
+  await writeFile(draft, JSON.stringify({ pid: process.pid, startedAt: startOf(process.pid) }), {
+    mode: 0o600,
+  });
+  try {
+    await link(draft, path);
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  } finally {
+    await rm(draft, { force: true });
+  }
+};
+
+/** Takes a dead process's lock away; false when what was there by then was another's, which is put back. */
+const removeStale = async (path: string, text: string): Promise<boolean> => {
+  const aside = `${path}.${randomUUID()}`;
+  try {
+    await rename(path, aside);
+    if ((await readFile(aside, "utf8")) === text) return true;
+    await link(aside, path);
+    return false;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return true;
+    throw error;
+  } finally {
+    await rm(aside, { force: true });
   }
 };
 
 /** The pid of the living process that holds the data directory, undefined when it is free. */
 export const findDataDirHolder = async (dataDir: string): Promise<number | undefined> => {
-  const holder = await readHolder(join(dataDir, "laurel.lock"));
+  const text = await readText(join(dataDir, LOCK_FILE));
+  const holder = text === undefined ? undefined : holderOf(text);
   return holder && isAlive(holder) ? holder.pid : undefined;
 };
 
-const readHolder = async (path: string): Promise<Holder | undefined> => {
+const readText = async (path: string): Promise<string | undefined> => {
   try {
-    return JSON.parse(await readFile(path, "utf8")) as Holder;
+    return await readFile(path, "utf8");
+  } catch (error) {
+    // Also when what should be the directory is a file: then nobody holds it, and using it says why not.
+    if (["ENOENT", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "")) return undefined;
+    throw error;
+  }
+};
+
+const holderOf = (text: string): Holder | undefined => {
+  try {
+    return JSON.parse(text) as Holder;
   } catch {
     return undefined;
   }

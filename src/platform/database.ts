@@ -54,6 +54,7 @@ export const openPostgres = async (url: string, poolMax: number): Promise<Databa
       idle_in_transaction_session_timeout: IDLE_TRANSACTION_TIMEOUT_MS,
       // Times are read as text, and old ones have offsets that a Date cannot read in any other zone.
       options: "-c TimeZone=UTC",
+      onPoolCreated: freeDeadClients,
     },
   });
   const em = orm.em as unknown as SqlEntityManager;
@@ -64,6 +65,32 @@ export const openPostgres = async (url: string, poolMax: number): Promise<Databa
       return run();
     }),
   );
+};
+
+/** After this a holder of a dead client has been told by its next query, in ms. */
+const DEAD_CLIENT_GRACE_MS = 1_000;
+
+type PoolClient = { on(event: "error", listener: () => void): void; release?: (destroy: boolean) => void };
+type Pool = { on(event: "connect", listener: (client: PoolClient) => void): void };
+
+/**
+ * Gives back the pool's place of a client that died while a transaction held it. When commit and rollback both fail,
+ * the layers above keep the client for ever, and as many cuts of the connection as the pool has places would leave the
+ * process without a database.
+ */
+const freeDeadClients = (pool: Pool): void => {
+  pool.on("connect", (client) => {
+    client.on("error", () => {
+      const { release } = client;
+      setTimeout(() => {
+        try {
+          release?.(true);
+        } catch {
+          // Its holder has given it back: that is the usual case.
+        }
+      }, DEAD_CLIENT_GRACE_MS).unref();
+    });
+  });
 };
 
 type Orm = {

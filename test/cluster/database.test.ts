@@ -67,6 +67,41 @@ describe("the database of a cluster", function () {
   });
 });
 
+describe("connections that die under a transaction", function () {
+  this.timeout(60_000);
+
+  it("do not use up the pool: there is a next transaction however many were cut", async () => {
+    const dir = await temporaryDir();
+    const services = await startServices(dir.path);
+    const database = await openPostgres(services.databaseUrl, 2);
+    const admin = await openPostgres(services.databaseUrl, 1);
+    try {
+      for (let cuts = 0; cuts < 5; cuts++) {
+        const held = database.em.fork().transactional(async (em) => {
+          await sql`select 1`.execute((em as typeof database.em).getKysely());
+          await cutOthers(admin);
+          await eventually(async () => (await connections(admin)) === 1);
+        });
+        await assert.rejects(held);
+      }
+      await database.ping();
+    } finally {
+      await database.close();
+      await admin.close();
+      await services.remove();
+      await dir.remove();
+    }
+  });
+});
+
+const connections = async ({ em }: Database): Promise<number> => {
+  const counted = await sql<{ n: string }>`
+    select count(*) as n from pg_stat_activity where datname = current_database()`.execute(
+    em.fork().getKysely(),
+  );
+  return Number(counted.rows[0]!.n);
+};
+
 /** Ends every other connection to the database, as a restart of the server would. */
 const cutOthers = async ({ em }: Database): Promise<number> => {
   const cut = await sql<{ n: string }>`

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { createPrivateKey, generateKeyPairSync } from "node:crypto";
 import { mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { parseEnv } from "node:util";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ConfigError, type Env, loadSecrets, readConfig, SETTINGS } from "../../src/config.ts";
@@ -31,8 +32,8 @@ const problemsOf = (env: Env): string[] => {
 /** Name and value of every setting in the file, commented or not. */
 const exampleSettings = async (): Promise<Record<string, string>> => {
   const text = await readFile(new URL("../../.env.example", import.meta.url), "utf8");
-  const lines = text.matchAll(/^(?:# )?([A-Z][A-Z_]+)=(.*)$/gm);
-  return Object.fromEntries([...lines].map(([, name, value]) => [name, value]));
+  // As the server reads it, with the comment marks of the settings taken off.
+  return parseEnv(text.replaceAll(/^# (?=[A-Z][A-Z_]+=)/gm, "")) as Record<string, string>;
 };
 
 describe("configuration", () => {

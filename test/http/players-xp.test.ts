@@ -66,13 +66,17 @@ describe("XP granted by hand", () => {
     ]);
   });
 
-  it("can be taken away down to 0, keeps the level, and is not told as a grant", async () => {
+  it("can be taken away down to 0, keeps the level, and is told as a change of the player", async () => {
     await grant({ amount: 260 });
     const { status, body } = await grant({ amount: -260 });
     assert.equal(status, 201);
     assert.deepEqual([body.ledgerEntry.amount, body.ledgerEntry.balanceAfter], [-260, 0]);
     assert.deepEqual(await xp(), [0, 3]);
-    assert.deepEqual((await outbox()).length, 2);
+    const told = (await outbox()).slice(2) as [string, Record<string, unknown>][];
+    assert.deepEqual(
+      told.map(([type, { changed, before, after }]) => [type, changed, before, after]),
+      [["player.updated", ["xp"], { xp: 260, level: 3 }, { xp: 0, level: 3 }]],
+    );
     assertError(await grant({ amount: -1 }), 409, "INSUFFICIENT_XP");
     assert.deepEqual(await xp(), [0, 3]);
   });

@@ -1,4 +1,5 @@
-import { type Answer, aTenant, type Tenant, type TestApp } from "./app.ts";
+import { type Answer, aTenant, type Tenant } from "./app.ts";
+import type { Client } from "./client.ts";
 import { boardDefinition, ruleDocument, unique } from "./operation-bodies.ts";
 
 /** A tenant's project and makers of fresh things in it. */
@@ -20,7 +21,7 @@ const id = (answer: Answer): string => {
   return answer.body.id as string;
 };
 
-export const aSide = async (api: TestApp, given?: Tenant): Promise<Side> => {
+export const aSide = async (api: Client, given?: Tenant): Promise<Side> => {
   const tenant = given ?? (await aTenant(api));
   const { key, token, projectId } = tenant;
   const post = (path: string, body: unknown) => api.post(`/api/v1${path}`, body, { key });
@@ -50,7 +51,7 @@ export const aSide = async (api: TestApp, given?: Tenant): Promise<Side> => {
 };
 
 /** A second project of the same tenant, with a key of its own; `tenant.projectId` is that project. */
-export const aSecondSide = async (api: TestApp, { tenant }: Side): Promise<Side> => {
+export const aSecondSide = async (api: Client, { tenant }: Side): Promise<Side> => {
   const { token } = tenant;
   const projectId = id(await api.post("/api/v1/projects", { name: "Second game" }, { token }));
   const made = await api.post(

@@ -8,6 +8,9 @@ import { batchOutboxParts, saveBatch } from "./save.ts";
 import { createPlanCache, loadPlans } from "./setup.ts";
 import type { PlayerState, Turn } from "./turn.ts";
 
+/** Plans are as good for a change as for an event: each is valid for one config version, whoever compiled it. */
+const plans = createPlanCache();
+
 export type Changed<T> = { value: T; player: PlayerState };
 
 /**
@@ -22,7 +25,7 @@ export const changePlayer = async <T>(
   playerId: string,
   change: (turn: Turn) => T,
 ): Promise<Changed<T>> => {
-  const plan = (await loadPlans(work, [projectId], createPlanCache())).get(projectId);
+  const plan = (await loadPlans(work, [projectId], plans)).get(projectId);
   const player = await lockPlayer(work, projectId, playerId);
   if (!plan || !player) throw notFound("player");
   await loadStates(

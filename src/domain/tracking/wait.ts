@@ -6,6 +6,8 @@ import type { EventResult } from "./track.ts";
 
 /** How long `?wait=true` waits before it answers PENDING, in ms. */
 export const WAIT_MAX_MS = 2_000;
+/** The signal may get lost, or not be had while Redis is away: then this is how often to look, in ms. */
+const LOOK_EVERY_MS = 250;
 /** Events of one request that may be waited for. */
 export const WAIT_MAX_EVENTS = 50;
 
@@ -25,30 +27,29 @@ export const awaitEvents = async (
 ): Promise<Waiter> => {
   let ring = (): void => undefined;
   const parts = new Set(events.map((event) => event.h));
-  const ends = await Promise.all(
-    [...parts].map((part) => topics.subscribe(processedTopic(part), () => ring())),
-  );
+  const listening = [...parts].map((part) => topics.subscribe(processedTopic(part), () => ring()));
+  const ends = await Promise.allSettled(listening);
   return {
     settle: async (results) => {
       const pending = new Map(results.filter((r) => r.status === "PENDING").map((r) => [r.eventId!, r]));
       const asked = events.filter((event) => pending.has(event.id));
-      const deadline = AbortSignal.timeout(WAIT_MAX_MS);
+      const deadlineMs = performance.now() + WAIT_MAX_MS;
       while (pending.size > 0) {
         const signal = new Promise<void>((resolve) => {
           ring = resolve;
-          deadline.addEventListener("abort", () => resolve(), { once: true });
+          setTimeout(resolve, LOOK_EVERY_MS);
         });
         for (const status of await readAll(transact, asked)) {
           if (status.status === "PENDING") continue;
           Object.assign(pending.get(status.eventId) ?? {}, outcome(status));
           pending.delete(status.eventId);
         }
-        if (deadline.aborted) return;
+        if (performance.now() > deadlineMs) return;
         if (pending.size > 0) await signal;
       }
     },
     close: () => {
-      for (const end of ends) end();
+      for (const end of ends) if (end.status === "fulfilled") end.value();
     },
   };
 };

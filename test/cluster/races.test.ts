@@ -1,0 +1,46 @@
+import { type Database, openPostgres } from "../../src/platform/database.ts";
+import { type Client, clientOf } from "../support/client.ts";
+import { type Services, startServices } from "../support/cluster.ts";
+import { eventuallyHolds } from "../support/eventually.ts";
+import { assertInvariants } from "../support/invariants.ts";
+import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
+import { races } from "../support/races.ts";
+
+const ROUNDS = 3;
+
+describe("several at once over two processes", function () {
+  this.timeout(120_000);
+  let directory: Awaited<ReturnType<typeof temporaryDir>>;
+  let services: Services;
+  let database: Database;
+  const servers: Laurel[] = [];
+  const clients: Client[] = [];
+
+  before(async () => {
+    directory = await temporaryDir();
+    services = await startServices(directory.path);
+    for (let i = 0; i < 2; i++) {
+      const port = await freePort();
+      const env = { ...services.env, PORT: String(port), TRUSTED_PROXIES: "127.0.0.1/32" };
+      servers.push(await startProcess(["serve"], env));
+      clients.push(clientOf(`http://127.0.0.1:${port}`));
+    }
+    database = await openPostgres(services.databaseUrl, 1);
+  });
+  after(async () => {
+    await database?.close();
+    for (const server of servers) await kill(server);
+    await services?.remove();
+    await directory?.remove();
+  });
+
+  for (const { name, run } of races) {
+    it(name, async () => {
+      for (let round = 0; round < ROUNDS; round++) await run({ clients });
+    });
+  }
+
+  it("leave nothing in the queues and every invariant whole", async () => {
+    await eventuallyHolds(() => assertInvariants(database.em), { timeoutMs: 20_000 });
+  });
+});

@@ -1,0 +1,133 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { fieldsOf } from "../../src/http/validate.ts";
+import { startApp, type TestApp } from "../support/app.ts";
+import { operations, send } from "../support/operations.ts";
+import { aSide, type Side } from "../support/sides.ts";
+
+/** Values that are found nowhere unless a request put them there. */
+const ID = "deadbeef-0bad-7000-8000-5e7700000000";
+const NUMBER = 918_273_645;
+const TIME = "2003-02-01T04:05:06.789Z";
+const TEXT = "assigned-by-a-caller";
+
+/** Fields that the server alone sets, in any record. */
+const OWNED: Record<string, unknown> = {
+  ...Object.fromEntries(
+    ["id", "tenantId", "projectId", "userId", "eventId", "ownerProjectId", "actsOnProjectId"].map((name) => [
+      name,
+      ID,
+    ]),
+  ),
+  ...Object.fromEntries(
+    ["sandboxOf", "sandboxProjectId", "periodId", "ruleId", "keyId"].map((name) => [name, ID]),
+  ),
+  ...Object.fromEntries(["xp", "level", "seq", "ledgerSeq", "configVersion"].map((name) => [name, NUMBER])),
+  ...Object.fromEntries(
+    ["version", "draftVersion", "publishedVersion", "attempts"].map((name) => [name, NUMBER]),
+  ),
+  ...Object.fromEntries(["createdAt", "updatedAt", "deletedAt", "lastUsedAt"].map((name) => [name, TIME])),
+  ...Object.fromEntries(["lastSeenAt", "receivedAt", "processedAt", "usedAt"].map((name) => [name, TIME])),
+  ...Object.fromEntries(
+    ["prefix", "key_hash", "secretHash", "passwordHash", "createdBy"].map((name) => [name, TEXT]),
+  ),
+  ...Object.fromEntries(
+    ["published", "pauseReason", "balanceAfter", "cause", "source"].map((name) => [name, TEXT]),
+  ),
+  status: "BANNED",
+  role: "SUPERADMIN",
+  approvalStatus: "SUSPENDED",
+  plan: "STARTER",
+  emailVerified: true,
+  isTest: true,
+};
+
+const snake = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+describe("fields that the server owns", function () {
+  this.timeout(60_000);
+  let api: TestApp;
+  let side: Side;
+  before(async () => {
+    api = await startApp();
+    side = await aSide(api);
+  });
+
+  const tables = (): Promise<string[]> =>
+    api.app.transact(async ({ db }) => {
+      const found = await sql<{ name: string }>`
+        select table_name as name from information_schema.tables
+        where table_schema = 'public' and table_type = 'BASE TABLE'`.execute(db);
+      return found.rows.map(({ name }) => name);
+    });
+
+  /** Rows, of any table, that hold one of the values. */
+  const traces = async (): Promise<string[]> => {
+    const names = await tables();
+    const pattern = [ID, String(NUMBER), TIME.slice(0, 10), TEXT, "SUPERADMIN", "STARTER"].join("|");
+    return api.app.transact(async ({ db }) => {
+      const rows: string[] = [];
+      for (const name of names) {
+        const found = await sql<{ row: string }>`
+          select to_jsonb(t)::text as row from ${sql.ref(name)} t where to_jsonb(t)::text ~ ${pattern}`.execute(
+          db,
+        );
+        rows.push(...found.rows.map(({ row }) => `${name}: ${row}`));
+      }
+      return rows;
+    });
+  };
+
+  for (const spelling of ["camelCase", "snake_case"] as const) {
+    it(`are never taken from a body, written in ${spelling}`, async () => {
+      let taken = 0;
+      for (const { route, call, success } of operations().filter((one) => one.route.body !== undefined)) {
+        const as = route.access !== "public" && route.access.scope !== undefined ? "key" : "user";
+        const { path, body } = await call(side, as);
+        const own = new Set([...fieldsOf(route.body), ...Object.keys(body as object)]);
+        const fields = Object.entries(OWNED)
+          .filter(([name]) => !own.has(name))
+          .map(([name, value]) => [spelling === "camelCase" ? name : snake(name), value]);
+        const { key, token, projectId } = side.tenant;
+        const credentials = as === "key" ? { key } : { token, headers: { "X-Project-ID": projectId } };
+        const request = { path, body: { ...(Object.fromEntries(fields) as object), ...(body as object) } };
+        const answer = await send(api, route, request, route.access === "public" ? {} : credentials);
+        assert.ok([success, 400].includes(answer.status), `${route.id}: ${JSON.stringify(answer.body)}`);
+        if (answer.status === success) taken += 1;
+        const shown = JSON.stringify(answer.status === success ? answer.body : {});
+        for (const value of [ID, TIME, TEXT, String(NUMBER)])
+          assert.ok(!shown.includes(value), `${route.id} shows ${value}`);
+      }
+      assert.ok(taken > 10, `only ${taken} operations ignored the fields, the others refused them`);
+      assert.deepEqual(await traces(), []);
+    });
+  }
+
+  it("stay as they were in the records that such bodies were sent to", async () => {
+    const { key, token, projectId, tenantId } = side.tenant;
+    const player = await side.player();
+    const before = (await api.get(`/api/v1/players/${player}`, { key })).body;
+    const after = await api.patch(`/api/v1/players/${player}`, { ...OWNED, displayName: "New" }, { key });
+    const { updatedAt: _, ...same } = { ...before, displayName: "New", seq: before.seq + 1 };
+    const { updatedAt: __, ...shown } = after.body;
+    assert.deepEqual(shown, same);
+
+    const project = await api.patch(`/api/v1/projects/${projectId}`, OWNED, { token });
+    assert.deepEqual(
+      [project.body.id, project.body.tenantId, project.body.sandboxOf],
+      [projectId, tenantId, null],
+    );
+    const email = `${player}@example.com`;
+    const registration = {
+      ...OWNED,
+      tenantId: undefined,
+      email,
+      name: "Eve Smith",
+      password: "Correct-horse-7",
+    };
+    const { status, body } = await api.post("/api/v1/auth/register", registration);
+    assert.equal(status, 201);
+    assert.deepEqual([body.user.role, body.user.emailVerified], ["OWNER", false]);
+    assert.notEqual(body.user.tenantId, ID);
+  });
+});
