@@ -284,7 +284,10 @@ export const loadSettings = (): Settings => readConfig(environment());
 /** The configuration of this process. */
 export const loadConfig = async (): Promise<Config> => loadSecrets(loadSettings());
 
-/** The variables of the process; those that it lacks come from `.env` of the working directory, if there is one. */
+/**
+ * The variables of the process; those that it lacks come from `.env` of the working directory, if there is
+ * one.
+ */
 const environment = (): Env => {
   if (existsSync(".env")) process.loadEnvFile(".env");
   return process.env;

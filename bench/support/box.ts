@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { cpus, loadavg, totalmem } from "node:os";
+import { Redis } from "ioredis";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 
 const ADMIN_URL = process.env["DATABASE_URL"] ?? "postgres://postgres@127.0.0.1:5432/postgres";
@@ -24,6 +25,15 @@ export type Box = {
   /** Settings of a process in cluster mode on this box. */
   env: Record<string, string>;
   close(): Promise<void>;
+};
+
+/** Takes away what the processes left in Redis: wakes that no worker was there to hear. */
+const removeKeys = async (namespace: string): Promise<void> => {
+  const redis = new Redis(REDIS_URL);
+  for await (const keys of redis.scanStream({ match: `${namespace}:*`, count: 1_000 })) {
+    if ((keys as string[]).length > 0) await redis.unlink(...(keys as string[]));
+  }
+  redis.disconnect();
 };
 
 /** @param dataDir where the processes keep the secrets they share */
@@ -51,6 +61,7 @@ export const openBox = async (dataDir: string): Promise<Box> => {
     env,
     close: async () => {
       await database.close();
+      await removeKeys(name);
       await (await poolOf(admin)).query(`drop database if exists ${name} with (force)`);
       await admin.close();
     },

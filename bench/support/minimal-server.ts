@@ -34,4 +34,4 @@ app.post("/events", (request, response, next) => {
   store(request.body as Event).then((answer) => response.json(answer), next);
 });
 const server = app.listen(0, "127.0.0.1", () => process.send?.((server.address() as AddressInfo).port));
-process.on("SIGTERM", () => process.exit(0));
+for (const event of ["SIGTERM", "disconnect"]) process.on(event, () => process.exit(0));

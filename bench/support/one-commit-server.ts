@@ -18,4 +18,4 @@ const app = createApp({ config, log, metrics: createMetrics(), platform: { ...pl
 const server = guardedHttpServer().on("request", createHttp(app, routes)).listen(0, "127.0.0.1");
 await once(server, "listening");
 process.send?.((server.address() as AddressInfo).port);
-process.on("SIGTERM", () => process.exit(0));
+for (const event of ["SIGTERM", "disconnect"]) process.on(event, () => process.exit(0));

@@ -15,8 +15,8 @@ export type Json = Record<string, unknown>;
 export type PlayerRef = { playerId: string; externalUserId: string };
 
 /**
- * The domain events that commits put into the outbox, with the shape of `data`. Webhooks and the live player stream read
- * this list; `leaderboard.entries_changed` is internal and feeds the rank index.
+ * The domain events that commits put into the outbox, with the shape of `data`. Webhooks and the live player
+ * stream read this list; `leaderboard.entries_changed` is internal and feeds the rank index.
  */
 export type Events = {
   "player.created": PlayerRef & {
@@ -55,20 +55,6 @@ export type EntryChange = [playerId: string, rankScore: number, rankTie: number,
 
 export type EventType = keyof Events;
 export type EventData<T extends EventType> = Events[T];
-
-/** Event types that never leave the server. */
-export const INTERNAL_EVENTS: ReadonlySet<string> = new Set<EventType>(["leaderboard.entries_changed"]);
-
-/** An outbox row as the relay hands it on. */
-export type RelayedEvent = {
-  id: string;
-  projectId: string;
-  type: EventType;
-  playerId: string | null;
-  playerSeq: number | null;
-  data: Json;
-  createdAt: string;
-};
 
 const catalogue = (noun: string, ...names: string[]): string[] => names.map((name) => `${noun}.${name}`);
 

@@ -1,6 +1,6 @@
 /**
- * Publish and subscribe over all processes: JSON in, JSON out, at most once. Nothing depends on a message arriving; every
- * reader can ask the database instead.
+ * Publish and subscribe over all processes: JSON in, JSON out, at most once. Nothing depends on a message
+ * arriving; every reader can ask the database instead.
  */
 export type Topics = {
   publish(topic: string, message: unknown): void;

@@ -12,7 +12,9 @@ export type Job = {
    * When set, the job also runs at the start and on this interval, with the key `*`, in every worker process.
    */
   everyMs?: number;
-  /** When set, a process that runs the job wakes itself and asks no other: what it has committed is at hand. */
+  /**
+   * When set, a process that runs the job wakes itself and asks no other: what it has committed is at hand.
+   */
   staysHere?: true;
   run(app: App, key: string): Promise<void>;
 };

@@ -7,7 +7,7 @@ import { type Runners, startRunners } from "./runner.ts";
  * A wake for a key that was sent less than this ago is held back until then, in ms: the row it announces is
  * seen anyway.
  */
-const WAKE_GAP_MS = 20;
+const WAKE_GAP_MS = 50;
 
 /** The queue of a single process: wakes go straight to the runners. */
 export const createLocalQueue = (): Queue => {

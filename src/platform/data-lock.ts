@@ -11,8 +11,8 @@ const ATTEMPTS_MAX = 3;
 type Holder = { pid: number; startedAt: string };
 
 /**
- * When a process started, as the kernel counts it; tells a living holder from a later process with the same pid. Empty
- * for one that is gone, or dead and only not yet reaped.
+ * When a process started, as the kernel counts it; tells a living holder from a later process with the same
+ * pid. Empty for one that is gone, or dead and only not yet reaped.
  */
 const startOf = (pid: number): string => {
   try {
@@ -35,8 +35,8 @@ const isAlive = ({ pid, startedAt }: Holder): boolean => {
 };
 
 /**
- * Takes the data directory for this process. The embedded engine has no lock of its own, and a second process on one
- * directory destroys data.
+ * Takes the data directory for this process. The embedded engine has no lock of its own, and a second process
+ * on one directory destroys data.
  * @returns what gives the directory back
  * @throws Error naming the process that holds it
  */

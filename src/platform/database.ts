@@ -23,8 +23,8 @@ const MIGRATION_LOCK = 7_740;
 /** A statement that takes longer is a mistake, in ms. */
 const STATEMENT_TIMEOUT_MS = 30_000;
 /**
- * How long a transaction may stand still, in ms. A process that hangs with a partition locked loses it then, and can
- * commit nothing when it wakes.
+ * How long a transaction may stand still, in ms. A process that hangs with a partition locked loses it then,
+ * and can commit nothing when it wakes.
  */
 const IDLE_TRANSACTION_TIMEOUT_MS = 10_000;
 
@@ -74,9 +74,9 @@ type PoolClient = { on(event: "error", listener: () => void): void; release?: (d
 type Pool = { on(event: "connect", listener: (client: PoolClient) => void): void };
 
 /**
- * Gives back the pool's place of a client that died while a transaction held it. When commit and rollback both fail,
- * the layers above keep the client for ever, and as many cuts of the connection as the pool has places would leave the
- * process without a database.
+ * Gives back the pool's place of a client that died while a transaction held it. When commit and rollback
+ * both fail, the layers above keep the client for ever, and as many cuts of the connection as the pool has
+ * places would leave the process without a database.
  */
 const freeDeadClients = (pool: Pool): void => {
   pool.on("connect", (client) => {

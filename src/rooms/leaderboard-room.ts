@@ -87,7 +87,7 @@ const assignChanged = <T extends object>(target: T, values: Partial<T>): void =>
  * Room `leaderboard`: the first places of a board for everybody in it, and for each watcher their own place.
  * A mirror of the rank index; there may be several rooms of one board.
  */
-export abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements OpenRoom {
+abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements OpenRoom {
   protected abstract readonly open: Ticker<OpenRoom>;
   protected override readonly stateBytes = 16_384;
   override state = new LeaderboardState();

@@ -62,9 +62,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
 
   override setSerializer(serializer: Serializer<S>): void {
     const isSchema = serializer instanceof SchemaSerializer;
-    super.setSerializer(
-      isSchema ? (new SafeSerializer(this.stateBytes)) : serializer,
-    );
+    super.setSerializer(isSchema ? new SafeSerializer(this.stateBytes) : serializer);
   }
 
   override async onCreate(_options: object): Promise<void> {

@@ -78,7 +78,7 @@ describe("connections that die under a transaction", function () {
     try {
       for (let cuts = 0; cuts < 5; cuts++) {
         const held = database.em.fork().transactional(async (em) => {
-          await sql`select 1`.execute((em as typeof database.em).getKysely());
+          await sql`select 1`.execute(em.getKysely());
           await cutOthers(admin);
           await eventually(async () => (await connections(admin)) === 1);
         });

@@ -21,7 +21,9 @@ describe("several at once over two processes", function () {
     services = await startServices(directory.path);
     for (let i = 0; i < 2; i++) {
       const port = await freePort();
-      const env = { ...services.env, PORT: String(port), TRUSTED_PROXIES: "127.0.0.1/32" };
+      // One address for all, as behind a load balancer: tokens name it.
+      const shared = { PUBLIC_URL: "http://localhost", TRUSTED_PROXIES: "127.0.0.1/32" };
+      const env = { ...services.env, ...shared, PORT: String(port) };
       servers.push(await startProcess(["serve"], env));
       clients.push(clientOf(`http://127.0.0.1:${port}`));
     }
@@ -34,9 +36,9 @@ describe("several at once over two processes", function () {
     await directory?.remove();
   });
 
-  for (const { name, run } of races) {
+  for (const { name, run, isSlow = false } of races) {
     it(name, async () => {
-      for (let round = 0; round < ROUNDS; round++) await run({ clients });
+      for (let round = 0; round < (isSlow ? 1 : ROUNDS); round++) await run({ clients });
     });
   }
 

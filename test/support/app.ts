@@ -8,7 +8,7 @@ import { createLog } from "../../src/log.ts";
 import { type Client, clientOf, must } from "./client.ts";
 import { checkResponse } from "./openapi-check.ts";
 
-export type { Answer, RequestOptions } from "./client.ts";
+export type { Answer } from "./client.ts";
 
 /** A running server and a client of it whose every answer is held against the API's description. */
 export type TestApp = Client & { app: App; stop(): Promise<void> };
@@ -42,7 +42,10 @@ export const startApp = (): Promise<TestApp> => {
   return shared;
 };
 
-/** A server of its own; the caller stops it. One process holds one server at a time: Colyseus is a module-wide thing. */
+/**
+ * A server of its own; the caller stops it. One process holds one server at a time: Colyseus is a module-wide
+ * thing.
+ */
 export const startTestApp = async (config: Config, options: { inMemory?: boolean } = {}): Promise<TestApp> =>
   testAppOf(await startServer(config, createLog(config), options));
 

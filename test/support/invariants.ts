@@ -37,7 +37,8 @@ export const assertInvariants = async (
         count(*) filter (where type = 'player.created') as created
       from outbox where player_seq is not null group by 1, 2) o
         on o.project_id = p.project_id and o.player_id = p.id
-      where (p.seq, p.seq, 1, 1) <> (coalesce(o.n, 0), coalesce(o.last, 0), coalesce(o.first, 0), coalesce(o.created, 0))`,
+      where (p.seq, p.seq, 1, 1) <>
+        (coalesce(o.n, 0), coalesce(o.last, 0), coalesce(o.first, 0), coalesce(o.created, 0))`,
   );
   await zero(
     "ledger gains that did not make exactly one player.xp_granted",

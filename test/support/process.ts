@@ -44,7 +44,10 @@ export const laurel = (args: readonly string[], env: Record<string, string> = {}
   return { child, output: () => text, ended };
 };
 
-/** Starts a server process and waits until it says that it is ready. @throws Error with its output when it ends first */
+/**
+ * Starts a server process and waits until it says that it is ready. @throws Error with its output when it
+ * ends first
+ */
 export const startProcess = async (args: readonly string[], env: Record<string, string>): Promise<Laurel> => {
   const started = laurel(args, env);
   const isReady = new Promise<void>((resolve) => {

@@ -19,10 +19,7 @@ export const SCORE_FUTURE_MAX_MS = 86_400_000;
 /** `playerId`: UUID or `ext:` and the external id. `score` is rounded to the board's decimals. */
 export type ScoreSubmission = { playerId: string; score: number; occurredAt?: Date | undefined };
 
-/**
- * Ranks are null when the player has none, and `rank` also when the rank index did not answer after the
- * commit.
- */
+/** Ranks are null when the player has none, and when the rank index did not answer. */
 export type ScoreResult = {
   accepted: boolean;
   improved: boolean;
@@ -37,8 +34,7 @@ type Recorded = { scored: Scored; change: EntryChange | undefined };
  * Submits a player's score to a CUSTOM leaderboard by its operator. `accepted` is false when a newer score
  * stands (LATEST). The ranks are those before and after, as far as others do not score at the same time.
  * @throws DomainError NOT_FOUND for an unknown leaderboard or player; CONFLICT (LEADERBOARD_CLOSED,
- * LEADERBOARD_DERIVED, PLAYER_INACTIVE); VALIDATION_ERROR for a score or a time out of range;
- * SERVICE_UNAVAILABLE, with nothing submitted, while the rank index is being built
+ * LEADERBOARD_DERIVED, PLAYER_INACTIVE); VALIDATION_ERROR for a score or a time out of range
  */
 export const submitPlayerScore = async (
   { transact, ranks }: LeaderboardParts,
@@ -52,13 +48,25 @@ export const submitPlayerScore = async (
     return { leaderboard: found, playerId: (await getPlayer(work, projectId, submission.playerId)).id };
   });
   const period = periodOf(leaderboard);
-  // Asked before the score is stored: when this fails, the caller may simply try again.
-  const before = await ranks.standing(period, playerId);
+  const previousRank = await rankIn(ranks, period, playerId);
   const { scored, change } = await record({ transact, leaderboard, playerId }, submission);
-  const after = await rankAfter(ranks, period, { playerId, change });
+  const rank = await rankAfter(ranks, period, { playerId, change });
   const { accepted, improved, score } = scored;
-  return { accepted, improved, score, rank: after, previousRank: before?.rank ?? null };
+  return { accepted, improved, score, rank, previousRank };
 };
+
+/** The index is memory that is built anew at need: no score is refused for want of it. */
+const unlessAway = async <T>(ask: () => Promise<T>): Promise<T | undefined> => {
+  try {
+    return await ask();
+  } catch (error) {
+    if (error instanceof DomainError) return undefined;
+    throw error;
+  }
+};
+
+const rankIn = async (ranks: RankStore, period: PeriodRef, playerId: string): Promise<number | null> =>
+  (await unlessAway(() => ranks.standing(period, playerId)))?.rank ?? null;
 
 const checkSubmission = (
   leaderboard: Leaderboard,
@@ -108,11 +116,6 @@ const rankAfter = async (
   period: PeriodRef,
   { playerId, change }: Applied,
 ): Promise<number | null> => {
-  try {
-    if (change) await ranks.apply(period.projectId, period.periodId, [change]);
-    return (await ranks.standing(period, playerId))?.rank ?? null;
-  } catch (error) {
-    if (error instanceof DomainError) return null;
-    throw error;
-  }
+  if (change) await unlessAway(() => ranks.apply(period.projectId, period.periodId, [change]));
+  return rankIn(ranks, period, playerId);
 };

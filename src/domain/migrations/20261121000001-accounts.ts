@@ -6,7 +6,8 @@ export class Migration20261121000001 extends Migration {
     this.addSql(`create table tenants (
       id uuid primary key,
       name text not null check (length(name) between 2 and 255),
-      approval_status text not null check (approval_status in ('PENDING', 'APPROVED', 'REJECTED', 'SUSPENDED')),
+      approval_status text not null
+        check (approval_status in ('PENDING', 'APPROVED', 'REJECTED', 'SUSPENDED')),
       plan text not null check (plan in ('FREE', 'STARTER', 'PRO', 'ENTERPRISE')),
       created_at timestamptz(3) not null,
       updated_at timestamptz(3) not null)`);

@@ -1,8 +1,9 @@
 import { Migration } from "@mikro-orm/migrations";
 
 /**
- * Players, tracked events and their queue. Every table here grows with players or events, so project_id leads each key
- * and no foreign key crosses projects: the tables can be distributed by project without a change to the code.
+ * Players, tracked events and their queue. Every table here grows with players or events, so project_id leads
+ * each key and no foreign key crosses projects: the tables can be distributed by project without a change to
+ * the code.
  */
 export class Migration20261121000002 extends Migration {
   override up(): void {
@@ -12,7 +13,8 @@ export class Migration20261121000002 extends Migration {
       external_user_id text not null check (length(external_user_id) between 1 and 255),
       display_name text check (length(display_name) <= 100),
       avatar_url text check (length(avatar_url) <= 2048),
-      status text not null default 'ACTIVE' check (status in ('ACTIVE', 'SUSPENDED', 'BANNED', 'MERGED', 'ERASED')),
+      status text not null default 'ACTIVE'
+        check (status in ('ACTIVE', 'SUSPENDED', 'BANNED', 'MERGED', 'ERASED')),
       xp bigint not null default 0 check (xp between 0 and 9007199254740991),
       level int not null default 1 check (level >= 1),
       timezone text,

@@ -1,9 +1,11 @@
-import { defineEntity, type InferEntity, p } from "@mikro-orm/core";
+import { defineEntity, p } from "@mikro-orm/core";
 import type { Json } from "../events.ts";
 
 export type PlayerStatus = "ACTIVE" | "SUSPENDED" | "BANNED" | "MERGED" | "ERASED";
 
-/** A hot table: scalar keys, no relations. Read and edited as an entity, changed in batches by progression. */
+/**
+ * A hot table: scalar keys, no relations. Read and edited as an entity, changed in batches by progression.
+ */
 export const PlayerSchema = defineEntity({
   name: "Player",
   tableName: "players",
@@ -31,4 +33,3 @@ export const PlayerSchema = defineEntity({
 });
 export class Player extends PlayerSchema.class {}
 PlayerSchema.setClass(Player);
-export type PlayerRow = InferEntity<typeof PlayerSchema>;

@@ -73,7 +73,8 @@ export type PlayerProfile = {
 };
 
 /**
- * Identifies a player: makes one for a new externalUserId, else changes what is given. Two at once make one player.
+ * Identifies a player: makes one for a new externalUserId, else changes what is given. Two at once make one
+ * player.
  * @throws DomainError VALIDATION_ERROR when attributes or tags pass their limits
  */
 export const identifyPlayer = async (
@@ -81,7 +82,8 @@ export const identifyPlayer = async (
   projectId: string,
   { externalUserId, ...profile }: { externalUserId: string } & PlayerProfile,
 ): Promise<{ player: Player; created: boolean }> => {
-  // Before the row, in the order in which batches lock: else a change of definitions could wait in a ring with us.
+  // Before the row, in the order in which batches lock: else a change of definitions could wait in a ring
+  // with us.
   await shareConfig(work, [projectId]);
   const created = await createPlayer(work, projectId, { id: newId(), externalUserId, profile });
   const player = await getPlayer(work, projectId, `ext:${externalUserId}`);
@@ -172,7 +174,8 @@ const writeColumns = async (
     update players t set display_name = ${assign("displayName", "display_name")},
       avatar_url = ${assign("avatarUrl", "avatar_url")}, timezone = ${assign("timezone", "timezone")},
       locale = ${assign("locale", "locale")}, country = ${assign("country", "country")},
-      metadata = coalesce(${assign("metadata", "metadata")}, '{}'), updated_at = ${now.toISOString()}::timestamptz
+      metadata = coalesce(${assign("metadata", "metadata")}, '{}'),
+      updated_at = ${now.toISOString()}::timestamptz
     from json_to_record(${row}::json) as x(
       "displayName" text, "avatarUrl" text, timezone text, locale text, country text, metadata jsonb)
     where t.project_id = ${projectId} and t.id = ${id}`.execute(db);

@@ -8,7 +8,9 @@ import { batchOutboxParts, saveBatch } from "./save.ts";
 import { createPlanCache, loadPlans } from "./setup.ts";
 import type { PlayerState, Turn } from "./turn.ts";
 
-/** Plans are as good for a change as for an event: each is valid for one config version, whoever compiled it. */
+/**
+ * Plans are as good for a change as for an event: each is valid for one config version, whoever compiled it.
+ */
 const plans = createPlanCache();
 
 export type Changed<T> = { value: T; player: PlayerState };

@@ -1,4 +1,4 @@
-import { LockMode } from "@mikro-orm/core";
+import { LockMode, UniqueConstraintViolationException } from "@mikro-orm/core";
 import { type RawBuilder, sql } from "kysely";
 import { conflict, invalid, notFound } from "../errors.ts";
 import { isId, newId } from "../ids.ts";
@@ -48,7 +48,17 @@ export const createRule = async (
     createdAt: now,
     updatedAt: now,
   });
+  await flushKey(work, document.key);
   return showRule(rule, null);
+};
+
+/** Two may have found the key free at once. */
+const flushKey = async ({ em }: Work, key: string): Promise<void> => {
+  try {
+    await em.flush();
+  } catch (error) {
+    throw error instanceof UniqueConstraintViolationException ? KEY_TAKEN(key) : error;
+  }
 };
 
 const checkKey = async ({ em }: Work, projectId: string, key: string): Promise<void> => {
@@ -176,6 +186,7 @@ export const patchRule = async (
   rule.name = draft.name;
   rule.draftVersion++;
   rule.updatedAt = work.now;
+  await flushKey(work, rule.key);
   return presentRule(work, rule);
 };
 

@@ -25,6 +25,9 @@ const text = (name: string, max: number) =>
     .min(1, `${name} must not be empty`)
     .max(max, `${name} must be at most ${max} characters`);
 
+const isObject = (value: unknown): boolean =>
+  value !== null && typeof value === "object" && !Array.isArray(value);
+
 /** One event as integrators send it; `properties` and hostile values are checked apart, see `readEvent`. */
 export const EventInput = z.object({
   projectId: z
@@ -36,7 +39,11 @@ export const EventInput = z.object({
     /^[A-Za-z0-9_][A-Za-z0-9_.:-]*$/,
     "eventType may hold letters, digits and _ . : - and must not start with a mark",
   ),
-  properties: z.record(z.string(), z.unknown(), { error: "properties must be an object" }).default({}),
+  // Not z.record: it copies every property, and what they hold is checked by refuseHostile.
+  properties: z
+    .custom<Json>(isObject, "properties must be an object")
+    .meta({ override: { type: "object", additionalProperties: {} } })
+    .default({}),
   timestamp: z.iso
     .datetime({
       offset: true,

@@ -66,7 +66,9 @@ const WaitQuery = z.object({
     }),
 });
 
-/** One event, in the field names of a batch item or with `name` for eventType and `playerId` for the player. */
+/**
+ * One event, in the field names of a batch item or with `name` for eventType and `playerId` for the player.
+ */
 const SingleEvent = EventInput.partial().extend({
   name: z.string().optional().meta({ description: "Another name of eventType" }),
   playerId: z

@@ -260,7 +260,7 @@ const entryRoutes = [
         .int()
         .nullable()
         .meta({ description: "null when the player has none, or rankings did not answer" }),
-      previousRank: z.int().nullable(),
+      previousRank: z.int().nullable().meta({ description: "As rank, before the score" }),
     }),
     run: (app, { projectId, params, body: { occurredAt, ...submission } }) =>
       submitPlayerScore(app, projectId, params.leaderboardId, {

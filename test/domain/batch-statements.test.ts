@@ -1,0 +1,172 @@
+import assert from "node:assert/strict";
+import { newId, partitionOf } from "../../src/domain/ids.ts";
+import { FIRST_PROJECT, processPartition } from "../../src/domain/progression/batch.ts";
+import { createPlanCache } from "../../src/domain/progression/setup.ts";
+import { RuleDocument } from "../../src/domain/rules/document.ts";
+import { publishRule } from "../../src/domain/rules/publishing.ts";
+import { createRule } from "../../src/domain/rules/rules.ts";
+import { storeEvents } from "../../src/domain/tracking/ingest.ts";
+import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { type Domain, openDomain } from "../support/leaderboards.ts";
+
+const PART = 7;
+const SIZES = [1, 10, 100, 500];
+
+type Queryable = { query: (text: string, ...rest: unknown[]) => Promise<unknown> };
+
+/** Notes every statement that reaches the engine, `begin` and `commit` included. */
+const listen = async ({ em }: Database): Promise<string[]> => {
+  const connection = em.getConnection() as unknown as { getNativeClient(): Promise<Queryable> };
+  const engine = await connection.getNativeClient();
+  const statements: string[] = [];
+  const query = engine.query.bind(engine);
+  engine.query = (text, ...rest) => {
+    statements.push(text.replaceAll(/\s+/g, " ").trim().slice(0, 60));
+    return query(text, ...rest);
+  };
+  return statements;
+};
+
+/** External ids whose events fall into one partition. */
+const usersOf = (projectId: string, prefix: string, count: number): string[] => {
+  const users: string[] = [];
+  for (let n = 0; users.length < count; n++) {
+    const user = `${prefix}-${n}`;
+    if (partitionOf(projectId, user) === PART) users.push(user);
+  }
+  return users;
+};
+
+describe("a batch of events", function () {
+  this.timeout(60_000);
+  let database: Database;
+  let domain: Domain;
+  let statements: string[];
+  const projects: string[] = [];
+  const plans = createPlanCache();
+
+  before(async () => {
+    database = await openEmbeddedDatabase("memory://");
+    await database.migrateUp();
+    domain = openDomain(database);
+    for (let i = 0; i < 3; i++) projects.push(await aBusyProject());
+    statements = await listen(database);
+    for (const projectId of projects) await run(await track(projectId, usersOf(projectId, "warm", 1)));
+  });
+  after(() => database.close());
+
+  /** With everything that a batch may load and write: rules, limits, attributes, boards of each source. */
+  const aBusyProject = async (): Promise<string> => {
+    const projectId = await domain.addProject();
+    const rule = RuleDocument.parse({
+      key: "goals",
+      name: "Goals",
+      triggers: [{ kind: "EVENT", eventTypes: ["goal"] }],
+      limits: { perPlayer: [{ max: 1_000, window: "DAY" }] },
+      actions: [
+        { type: "grant_xp", amount: 60 },
+        { type: "update_player", increment: { goals: 1 } },
+        { type: "submit_score", leaderboardKey: "custom", score: 1 },
+      ],
+    });
+    const event = { source: "EVENT", event: { eventTypes: ["goal"] }, aggregate: "count" };
+    await domain.addBoard(projectId, { key: "xp", name: "XP", metric: { source: "XP" } });
+    await domain.addBoard(projectId, { key: "count", name: "Count", metric: event });
+    const custom = { metric: { source: "CUSTOM" }, operator: "SUM" };
+    await domain.addBoard(projectId, { key: "custom", name: "Custom", ...custom });
+    await domain.transact((work) => createRule(work, projectId, rule, "test"));
+    await domain.transact((work) => publishRule(work, projectId, "goals", { publishedBy: "test" }));
+    return projectId;
+  };
+
+  const track = async (projectId: string, users: readonly string[]): Promise<number> => {
+    await domain.track(
+      projectId,
+      users.map((user) => ({ user })),
+    );
+    return users.length;
+  };
+
+  /** Processes one claim and answers how many statements it took. */
+  const run = async (expected: number): Promise<number> => {
+    const onError = (error: unknown) => assert.fail(String(error));
+    const options = { transact: domain.transact, plans, claimLimit: 1_000, onError };
+    const start = statements.length;
+    const { events } = await processPartition(options, PART, FIRST_PROJECT);
+    assert.equal(events, expected);
+    return statements.length - start;
+  };
+
+  const assertConstant = (counts: readonly number[], most: number): void => {
+    assert.equal(new Set(counts).size, 1, `${counts.join(", ")} statements for ${SIZES.join(", ")} events`);
+    assert.ok(counts[0]! <= most, `${counts[0]} statements: ${statements.slice(-counts[0]!).join("\n")}`);
+  };
+
+  it("takes the same statements for any number of events of known players", async () => {
+    const [projectId] = projects as [string];
+    const users = usersOf(projectId, "known", 500);
+    await run(await track(projectId, users));
+    const counts: number[] = [];
+    for (const size of SIZES) counts.push(await run(await track(projectId, users.slice(0, size))));
+    assertConstant(counts, 11);
+  });
+
+  it("takes the same statements for any number of events of one player", async () => {
+    const [projectId] = projects as [string];
+    const [user] = usersOf(projectId, "busy", 1) as [string];
+    await run(await track(projectId, [user]));
+    const counts: number[] = [];
+    for (const size of SIZES) counts.push(await run(await track(projectId, Array<string>(size).fill(user))));
+    assertConstant(counts, 11);
+  });
+
+  it("takes the same statements for any number of new players, two more than for known ones", async () => {
+    const [projectId] = projects as [string];
+    const counts: number[] = [];
+    for (const size of SIZES) {
+      counts.push(await run(await track(projectId, usersOf(projectId, `new${size}`, size))));
+    }
+    assertConstant(counts, 13);
+  });
+
+  it("takes the same statements for one project and for several", async () => {
+    const counts: number[] = [];
+    for (const share of [1, 2, 3]) {
+      let events = 0;
+      for (const projectId of projects.slice(0, share)) {
+        events += await track(projectId, usersOf(projectId, "warm", 1));
+        events += await track(projectId, usersOf(projectId, `share${share}`, 5));
+      }
+      counts.push(await run(events));
+    }
+    assertConstant(counts, 13);
+  });
+
+  it("is stored with the same statements, whatever its number of events, keys and duplicates", async () => {
+    const [projectId] = projects as [string];
+    const event = (n: number) => ({
+      id: newId(),
+      p: projectId,
+      u: `u${n}`,
+      t: "stored",
+      d: "{}",
+      ts: Date.now(),
+      at: Date.now(),
+      k: `key-${n}-${newId()}`,
+      x: newId(),
+      h: PART,
+    });
+    const store = async (size: number): Promise<number> => {
+      const rows = Array.from({ length: size }, (_, n) => event(n));
+      const start = statements.length;
+      await domain.transact((work) =>
+        storeEvents(work, [...rows, ...rows.map((row) => ({ ...row, id: newId() }))]),
+      );
+      return statements.length - start;
+    };
+    const counts: number[] = [];
+    for (const size of SIZES) counts.push(await store(size));
+    assertConstant(counts, 5);
+    await domain.process();
+  });
+});
