@@ -11,7 +11,7 @@ import { type Box, type Costs, describeMachine, openBox, startCosts } from "./su
 import { type Child, MAIN, startChild } from "./support/children.ts";
 import { checkEffects, clearProgress, isDrained, isRelayed, queueEvents } from "./support/queued.ts";
 import { createSite, post, type Site, untilReady } from "./support/setup.ts";
-import { rounded, spread, spreadText, table } from "./support/stats.ts";
+import { calmest, rounded, spread, spreadText, table } from "./support/stats.ts";
 
 const { values: options } = parseArgs({
   options: {
@@ -202,7 +202,8 @@ const main = async (): Promise<void> => {
     const samples: Sample[] = [];
     for (let round = 1; round <= ROUNDS; round++) {
       for (const count of WORKERS) {
-        const measured = await measure(stage, count);
+        const busiest = (passes: Sample[]) => Math.max(...passes.map(({ foreignCores }) => foreignCores));
+        const measured = await calmest(() => measure(stage, count), busiest);
         samples.push(...measured);
         for (const { pass, rate, foreignCores } of measured) {
           const load = `other load ${rounded(foreignCores)} cores`;

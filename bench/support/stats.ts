@@ -19,6 +19,26 @@ export const rounded = (value: number): string =>
 export const spreadText = ({ median, min, max }: Spread): string =>
   `${rounded(median)} (${rounded(min)}..${rounded(max)})`;
 
+/** Other load above this, in cores, spoils a measurement. */
+const CALM_CORES = 0.4;
+const TRIES = 3;
+
+/**
+ * Measures again while other programs are busy, a few times at most, and keeps the attempt with the least
+ * other load, whatever its result.
+ */
+export const calmest = async <T>(
+  measure: () => Promise<T>,
+  foreignCores: (sample: T) => number,
+): Promise<T> => {
+  let best = await measure();
+  for (let tries = 1; tries < TRIES && foreignCores(best) > CALM_CORES; tries++) {
+    const next = await measure();
+    if (foreignCores(next) < foreignCores(best)) best = next;
+  }
+  return best;
+};
+
 /** A Markdown table. */
 export const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>
   [head, head.map(() => "---"), ...rows].map((cells) => `| ${cells.join(" | ")} |`).join("\n");

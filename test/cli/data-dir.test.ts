@@ -12,7 +12,7 @@ describe("the data directory of embedded mode", function () {
   });
   afterEach(() => dir.remove());
 
-  it("belongs to one process: a second is refused with the first one's pid, and a crash gives it free", async () => {
+  it("belongs to one process: a second is refused with the first one's pid; a crash frees it", async () => {
     const env = async () => ({
       DATA_DIR: dir.path,
       PORT: String(await freePort()),

@@ -11,6 +11,7 @@ import {
   type RawRequest,
   sendRaw,
 } from "../support/hostile.ts";
+import { unique } from "../support/operation-bodies.ts";
 import { type Call, type Operation, operations } from "../support/operations.ts";
 import { aSide, type Side } from "../support/sides.ts";
 
@@ -41,6 +42,10 @@ const withValue = (body: unknown, path: readonly string[], text: string): string
   at[path.at(-1)!] = PLACE;
   return JSON.stringify(copy).replace(JSON.stringify(PLACE), () => text);
 };
+
+/** Else the second definition would be refused for its key alone. */
+const withOwnKey = (body: unknown): unknown =>
+  isTree(body) && "key" in body ? { ...body, key: unique("swept") } : body;
 
 const all = operations();
 
@@ -173,20 +178,45 @@ describe("hostile input", function () {
 
   it("in place of any value of a body is refused, or stored as what it is", async () => {
     let sent = 0;
-    for (const operation of all.filter(({ route }) => route.body !== undefined)) {
-      const { path, body } = await targetOf(operation);
+    const targets: [Operation, Call][] = [];
+    // First of all: what is accepted fills the project up to its limits.
+    for (const operation of all.filter(({ route }) => route.body !== undefined))
+      targets.push([operation, await targetOf(operation)]);
+    for (const [operation, { path, body }] of targets) {
       for (const valid of [body, ...(operation.also ?? []).map((make) => make())]) {
         const requests = placesIn(valid, fieldsOf(operation.route.body)).flatMap((place) =>
           HOSTILE_VALUES.map((text) => ({
             method: methodOf(operation),
             path,
-            body: withValue(valid, place, text),
+            body: withValue(withOwnKey(valid), place, text),
           })),
         );
         sent += await attack(operation, requests);
       }
     }
     assert.ok(sent > 10_000, `only ${sent} requests`);
+  });
+
+  it("in rules and leaderboards that were accepted harms no evaluation", async () => {
+    const { key } = side.tenant;
+    const drafts = await api.app.transact(({ db }) =>
+      sql<{ id: string }>`select id from rules
+        where project_id = ${side.tenant.projectId} and status = 'DRAFT' order by id limit 900`.execute(db),
+    );
+    assert.ok(drafts.rows.length > 100, `only ${drafts.rows.length} rules were accepted`);
+    for (const { id } of drafts.rows) {
+      const { status } = await api.post(`/api/v1/rules/${id}/publish`, {}, { key });
+      assert.ok(status === 200 || status === 400, `${id}: ${status}`);
+    }
+    const events = ["swept", "hostile", "__proto__", "constructor", "toString"].flatMap((eventType, n) =>
+      [{}, { v: 1, a: { b: "y" } }, { v: "1", a: [] }].map((properties) => ({
+        externalUserId: `evaluated-${n}`,
+        eventType,
+        properties,
+      })),
+    );
+    const { body } = await api.post("/api/v1/events/batch?wait=true", { events }, { key });
+    for (const { status, message } of body.results) assert.equal(status, "PROCESSED", message);
   });
 
   it("in the properties of events harms no evaluation", async () => {
@@ -238,16 +268,17 @@ describe("hostile input", function () {
 
   it("leaves the server as it was: alive, its queue empty, no event failed, no prototype changed", async () => {
     assert.equal((await fetch(`${api.url}/health/ready`)).status, 200);
-    const { key } = side.tenant;
+    const { key, projectId } = side.tenant;
     const made = await api.post("/api/v1/players", { externalUserId: "afterwards" }, { key });
     assert.equal(made.status, 201);
     await eventuallyHolds(
       async () => {
         const rows = await api.app.transact(({ db }) =>
           sql<{ queued: number; postponed: number; failed: string | null }>`
-            select (select count(*) from event_q)::int as queued,
-              (select count(*) from event_due)::int as postponed,
-              (select max(error) from event_results where status = 'FAILED') as failed`.execute(db),
+            select (select count(*) from event_q where project_id = ${projectId})::int as queued,
+              (select count(*) from event_due where project_id = ${projectId})::int as postponed,
+              (select max(error) from event_results
+                where project_id = ${projectId} and status = 'FAILED') as failed`.execute(db),
         );
         assert.deepEqual({ ...rows.rows[0] }, { queued: 0, postponed: 0, failed: null });
       },

@@ -3,8 +3,8 @@ import type { ColyseusTestServer } from "@colyseus/testing";
 import type { TestApp } from "./app.ts";
 
 /**
- * Colyseus's own view of a running server: its rooms and an SDK. What its packages load on the way listens for
- * unhandled rejections and would hide ours, so those listeners are taken off again.
+ * Colyseus's own view of a running server: its rooms and an SDK. What its packages load on the way listens
+ * for unhandled rejections and would hide ours, so those listeners are taken off again.
  */
 export const colyseusOf = async ({ port }: TestApp): Promise<ColyseusTestServer> => {
   const ours = new Set(process.listeners("unhandledRejection"));

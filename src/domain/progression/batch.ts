@@ -30,7 +30,8 @@ export const FIRST_PROJECT = "00000000-0000-0000-0000-000000000000";
 /**
  * Processes one claim of a partition in one transaction: lock, claim, lock players, load, evaluate, save. A
  * constant number of statements whatever the number of events. When that fails, the claim is undone and its
- * events are tried one by one under savepoints, so that a poisoned event delays and fails only itself.
+ * events are tried one by one under savepoints, so that a poisoned event delays and fails only itself, and
+ * definitions that cannot be read only their own project.
  */
 export const processPartition = async (
   options: ProcessOptions,
@@ -38,36 +39,64 @@ export const processPartition = async (
   afterProject: string,
 ): Promise<Processed> => {
   try {
-    return await processClaim(options, { part, afterProject }, runBatch);
+    return await processClaim(options, { part, afterProject }, runTogether);
   } catch {
     // What it was is logged below, by the event that does it again alone.
-    return processClaim(options, { part, afterProject }, async (work, input) => {
-      for (const event of input.events) await runAlone(work, { ...input, event, options });
-    });
+    return processClaim(options, { part, afterProject }, runOneByOne);
   }
 };
 
+type Claim = { events: readonly QueuedEvent[]; projectIds: readonly string[]; part: number };
+type RunClaim = (work: Work, claim: Claim, options: ProcessOptions) => Promise<void>;
+
 const processClaim = (
-  { transact, claimLimit, plans: cache }: ProcessOptions,
+  options: ProcessOptions,
   { part, afterProject }: { part: number; afterProject: string },
-  run: (work: Work, input: BatchInput) => Promise<void>,
+  run: RunClaim,
 ): Promise<Processed> =>
-  transact(async (work) => {
+  options.transact(async (work) => {
     if (!(await lockPartition(work, part))) return { events: 0, isBusy: true, lastProject: FIRST_PROJECT };
-    const events = await claimEvents(work, part, { afterProject, limit: claimLimit });
+    const events = await claimEvents(work, part, { afterProject, limit: options.claimLimit });
     if (events.length === 0) return { events: 0, isBusy: false, lastProject: FIRST_PROJECT };
     const projectIds = [...new Set(events.map((event) => event.projectId))];
-    const plans = await loadPlans(work, projectIds, cache);
-    await run(work, { events, part, plans });
+    await run(work, { events, projectIds, part }, options);
     // Fewer projects than a claim takes: there is none after these, so the next claim begins anew.
     const lastProject = projectIds.length < CLAIM_PROJECTS ? FIRST_PROJECT : projectIds.at(-1)!;
     return { events: events.length, isBusy: false, lastProject };
   });
 
-type Alone = { event: QueuedEvent; part: number; plans: Map<string, ProjectPlan>; options: ProcessOptions };
+const runTogether: RunClaim = async (work, { events, projectIds, part }, options) => {
+  const plans = await loadPlans(work, projectIds, options.plans);
+  await runBatch(work, { events, part, plans });
+};
 
-const runAlone = async (work: Work, { event, part, plans, options }: Alone): Promise<void> => {
+/** The plan of one project, or a throw of what was thrown when it was loaded. */
+type LoadedPlan = () => Map<string, ProjectPlan>;
+
+const runOneByOne: RunClaim = async (work, { events, projectIds, part }, options) => {
+  const loaded = new Map<string, LoadedPlan>();
+  for (const projectId of projectIds) loaded.set(projectId, await tryPlan(work, projectId, options.plans));
+  for (const event of events) {
+    await runAlone(work, { event, part, plan: loaded.get(event.projectId)!, options });
+  }
+};
+
+const tryPlan = async (work: Work, projectId: string, cache: PlanCache): Promise<LoadedPlan> => {
   try {
+    const plans = await savepoint(work, () => loadPlans(work, [projectId], cache));
+    return () => plans;
+  } catch (error) {
+    return () => {
+      throw error;
+    };
+  }
+};
+
+type Alone = { event: QueuedEvent; part: number; plan: LoadedPlan; options: ProcessOptions };
+
+const runAlone = async (work: Work, { event, part, plan, options }: Alone): Promise<void> => {
+  try {
+    const plans = plan();
     await savepoint(work, () => runBatch(work, { events: [event], part, plans }));
   } catch (error) {
     options.onError(error, event);

@@ -206,7 +206,7 @@ export const playerRoutes = [
     id: "grantXp",
     summary: "Grant XP to a player",
     description:
-      "A negative amount takes XP away; more than the player has is 409. A reference serves once for a player.",
+      "A negative amount takes XP away; more than the player has is 409. A reference serves a player once.",
     params: PlayerParams,
     body: z.object({
       amount: z
