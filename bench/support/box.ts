@@ -12,7 +12,7 @@ export type Pool = {
   query(text: string, values?: readonly unknown[]): Promise<{ rows: Record<string, unknown>[] }>;
   connect(): Promise<PoolClient>;
 };
-export type PoolClient = { query(query: unknown): unknown; release(): void };
+export type PoolClient = { query(query: unknown): unknown; release(destroy?: boolean): void };
 
 export const poolOf = (database: Database): Promise<Pool> =>
   (database.em.getConnection() as unknown as { getNativeClient(): Promise<Pool> }).getNativeClient();

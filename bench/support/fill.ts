@@ -24,36 +24,40 @@ export const clearEvents = async (pool: Pool): Promise<void> => {
  * time, random idempotency keys.
  */
 export const fillEvents = async (pool: Pool, projectId: string, rows: number): Promise<void> => {
+  const client = await pool.connect();
+  await client.query("set statement_timeout = 0");
   for (let from = 0; from < rows; from += FILL_ROWS) {
-    const to = Math.min(rows, from + FILL_ROWS);
-    await pool.query(
-      `with r as materialized (
-        select n, (lpad(to_hex((extract(epoch from now()) * 1000)::bigint - 60000 + n / 1000), 12, '0')
-            || '7000a' || substr(md5(n::text), 1, 15))::uuid as id,
-          md5('key' || n) as key
-        from generate_series($2::int, $3::int - 1) as n),
-      d as (
-        insert into event_dedupe (project_id, idempotency_key, event_id, payload_hash)
-        select $1::uuid, key, id, md5(n::text)::uuid from r)
-      insert into tracked_events
-        (project_id, id, external_user_id, event_type, properties, occurred_at, received_at, idempotency_key)
-      select $1::uuid, id, 'player-' || lpad((n % ${PLAYERS})::text, 6, '0'), 'level_completed',
-        jsonb_build_object('level', n % 40, 'points', n % 100, 'world', 'the-whispering-forest',
-          'difficulty', 'hard',
-          'durationSeconds', 84.25, 'deaths', n % 5, 'powerUps', '["shield", "boost"]'::jsonb),
-        now(), now(), key from r`,
-      [projectId, from, to],
-    );
-  }
-  for (const part of [0, 1, 2, 3]) {
-    await pool.query(
-      "insert into bench_events select * from tracked_events where abs(hashtext(id::text)) % 4 = $1",
-      [part],
-    );
+    await client.query(fillStatement(projectId, from, Math.min(rows, from + FILL_ROWS)));
   }
   for (const name of ["tracked_events", "event_dedupe", "bench_events"])
-    await pool.query(`vacuum analyze ${name}`);
+    await client.query(`vacuum analyze ${name}`);
+  client.release(true);
 };
+
+const EVENT_COLUMNS =
+  "project_id, id, external_user_id, event_type, properties, occurred_at, received_at, idempotency_key";
+
+const fillStatement = (projectId: string, from: number, to: number): string => `
+  with r as materialized (
+    select n, (lpad(to_hex((extract(epoch from now()) * 1000)::bigint - 60000 + n / 1000), 12, '0')
+        || '7000a' || substr(md5(n::text), 1, 15))::uuid as id,
+      md5('key' || n) as key
+    from generate_series(${from}, ${to - 1}) as n),
+  d as (
+    insert into event_dedupe (project_id, idempotency_key, event_id, payload_hash)
+    select '${projectId}', key, id, md5(n::text)::uuid from r),
+  e as materialized (
+    select '${projectId}'::uuid as project_id, id, 'player-' || lpad((n % ${PLAYERS})::text, 6, '0') as u,
+      jsonb_build_object('level', n % 40, 'points', n % 100, 'world', 'the-whispering-forest',
+        'difficulty', 'hard', 'durationSeconds', 84.25, 'deaths', n % 5,
+        'powerUps', '["shield", "boost"]'::jsonb) as properties,
+      key
+    from r),
+  o as (
+    insert into bench_events (${EVENT_COLUMNS})
+    select project_id, id, u, 'level_completed', properties, now(), now(), key from e)
+  insert into tracked_events (${EVENT_COLUMNS})
+  select project_id, id, u, 'level_completed', properties, now(), now(), key from e`;
 
 export const storedEvents = async (pool: Pool, projectId: string): Promise<number> => {
   const { rows } = await pool.query(

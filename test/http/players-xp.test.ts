@@ -150,9 +150,8 @@ describe("XP granted by hand", () => {
     await grant({ amount: 50 });
     for (const status of ["SUSPENDED", "BANNED"]) {
       await api.app.transact(({ db }) =>
-        sql`update players set status = ${status} where project_id = ${tenant.projectId} and id = ${player}`.execute(
-          db,
-        ),
+        sql`update players set status = ${status}
+          where project_id = ${tenant.projectId} and id = ${player}`.execute(db),
       );
       assertError(await grant({ amount: 1 }), 409, "PLAYER_INACTIVE");
       assert.equal((await grant({ amount: -1 })).status, 201);

@@ -69,9 +69,8 @@ describe("fields that the server owns", function () {
       const rows: string[] = [];
       for (const name of names) {
         const found = await sql<{ row: string }>`
-          select to_jsonb(t)::text as row from ${sql.ref(name)} t where to_jsonb(t)::text ~ ${pattern}`.execute(
-          db,
-        );
+          select to_jsonb(t)::text as row from ${sql.ref(name)} t
+          where to_jsonb(t)::text ~ ${pattern}`.execute(db);
         rows.push(...found.rows.map(({ row }) => `${name}: ${row}`));
       }
       return rows;
@@ -129,5 +128,9 @@ describe("fields that the server owns", function () {
     assert.equal(status, 201);
     assert.deepEqual([body.user.role, body.user.emailVerified], ["OWNER", false]);
     assert.notEqual(body.user.tenantId, ID);
+
+    await api.patch(`/api/v1/players/${player}`, { metadata: { note: ID } }, { key });
+    // One in the row, one in the outbox: so the search of the tests above would have found them.
+    assert.equal((await traces()).length, 2);
   });
 });

@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { aTenant, startApp } from "../support/app.ts";
+import { eventually } from "../support/eventually.ts";
+
+describe("an event that fails for good", () => {
+  it("is PENDING while it is tried again, then FAILED with the reason, and hinders nobody", async () => {
+    const api = await startApp();
+    const { key, projectId } = await aTenant(api);
+    const rule = {
+      key: "bad",
+      name: "Bad",
+      triggers: [{ kind: "EVENT", eventTypes: ["bad"] }],
+      actions: [{ type: "grant_xp", amount: 10 }],
+    };
+    await api.post("/api/v1/rules", rule, { key });
+    await api.post("/api/v1/rules/bad/publish", {}, { key });
+    // No request can bring a rule about that throws, so the one that runs is damaged.
+    await api.app.transact(async ({ db }) => {
+      await sql`
+        update rule_versions v set definition = jsonb_set(definition, '{actions,0,rounding}', '"SIDEWAYS"')
+        from rules r where r.id = v.rule_id and r.project_id = ${projectId}`.execute(db);
+      await sql`update projects set config_version = config_version + 1 where id = ${projectId}`.execute(db);
+    });
+    const event = (eventType: string) => ({ externalUserId: "u", eventType });
+    const { body } = await api.post(
+      "/api/v1/events/batch",
+      { events: [event("good"), event("bad"), event("good")] },
+      { key },
+    );
+    const ids = body.results.map(({ eventId }: { eventId: string }) => eventId) as string[];
+    const statuses = async (): Promise<string[]> =>
+      Promise.all(ids.map(async (id) => (await api.get(`/api/v1/events/${id}`, { key })).body.status));
+    await eventually(async () => (await statuses()).join() === "PROCESSED,PENDING,PROCESSED");
+
+    // What takes 71 seconds: each try is made due at once.
+    await eventually(
+      async () => {
+        await api.app.transact(({ db }) =>
+          sql`update event_due set due_at = now() - interval '1 minute'
+            where project_id = ${projectId}`.execute(db),
+        );
+        return (await statuses())[1] === "FAILED";
+      },
+      { timeoutMs: 15_000 },
+    );
+    const failed = await api.get(`/api/v1/events/${ids[1]}`, { key });
+    assert.match(failed.body.error, /is not a function/);
+    assert.deepEqual(failed.body.effects, []);
+    const list = await api.get("/api/v1/events?status=FAILED", { key });
+    assert.deepEqual(
+      list.body.data.map(({ id, error }: { id: string; error: string }) => [id, error]),
+      [[ids[1], failed.body.error]],
+    );
+    const next = await api.post("/api/v1/events?wait=true", event("good"), { key });
+    assert.equal(next.body.status, "PROCESSED");
+  });
+});
