@@ -117,7 +117,7 @@ const securityOf = (access: Access) => {
 
 const projectParameters = ({ project, query }: AnyRoute) => {
   if (project !== "caller" && project !== "optional") return [];
-  const inQuery = project === "caller" && !fieldsOf(query).includes("projectId");
+  const inQuery = !fieldsOf(query).includes("projectId");
   return [
     { $ref: "#/components/parameters/X-Project-ID" },
     ...(inQuery ? [{ $ref: "#/components/parameters/projectId" }] : []),

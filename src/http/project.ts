@@ -23,11 +23,13 @@ export const projectOf = async (
 ): Promise<string> => {
   if (source === "none") return "";
   const header = one(request.get("x-project-id"));
-  if (source === "caller") {
+  if (source !== "path") {
     const wish = header ?? one(request.query["projectId"]);
-    return (await resolveProject(app.transact, caller, wish)).projectId;
+    const told = await resolveIfNamed(app, caller, wish);
+    if (!(told instanceof DomainError)) return told;
+    if (source === "caller") throw told;
+    return "";
   }
-  if (source === "optional") return (await resolveIfNamed(app, caller, header)) ?? "";
   const inPath = one(request.params["projectId"]) ?? "";
   const { projectId } = await resolvePathProject(app.transact, caller, inPath);
   // A key that names another project in the header is refused even where the path decides.
@@ -35,16 +37,16 @@ export const projectOf = async (
   return projectId;
 };
 
-/** As `resolveProject`, but undefined for a console user who has to name the project and did not. */
+/** As `resolveProject`, but answers the error of a console user who has to name the project and did not. */
 const resolveIfNamed = async (
   app: App,
   caller: Caller,
   wish: string | undefined,
-): Promise<string | undefined> => {
+): Promise<string | DomainError> => {
   try {
     return (await resolveProject(app.transact, caller, wish)).projectId;
   } catch (error) {
-    if (error instanceof DomainError && error.reason === "PROJECT_REQUIRED") return undefined;
+    if (error instanceof DomainError && error.reason === "PROJECT_REQUIRED") return error;
     throw error;
   }
 };

@@ -25,7 +25,8 @@ const parse = async (schema: z.ZodType | undefined, value: unknown, root: string
 export const queryChecker = (route: AnyRoute) => {
   const known = new Set(fieldsOf(route.query));
   // Says which project, for a caller that has several; read before this check.
-  const tolerated = route.project === "caller" && !known.has("projectId") ? "projectId" : undefined;
+  const isTold = route.project === "caller" || route.project === "optional";
+  const tolerated = isTold && !known.has("projectId") ? "projectId" : undefined;
   return async (query: Record<string, unknown>): Promise<unknown> => {
     const unknown = Object.keys(query).filter((name) => !known.has(name) && name !== tolerated);
     if (unknown.length > 0) {

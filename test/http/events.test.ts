@@ -213,6 +213,9 @@ describe("event ingestion", () => {
     const answer = await api.post("/api/v1/events/batch", { events }, { token: tenant.token });
     assert.deepEqual(statuses(answer), ["PENDING", "PENDING", "REJECTED"]);
     assert.match(messages(answer)[2]!, /projectId is required/);
+    const named = `/api/v1/events/batch?projectId=${second.body.id}`;
+    const told = await api.post(named, { events: [event()] }, { token: tenant.token });
+    assert.deepEqual(statuses(told), ["PENDING"]);
   });
 
   it("refuses callers without credentials (401), without the scope (403) or the role (403)", async () => {
