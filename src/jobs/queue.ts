@@ -46,15 +46,15 @@ export const createBullQueue = ({ redisUrl, prefix, log }: BullOptions): Queue =
   };
   const send = (job: string, key: string): void => {
     if (isClosed) return;
-    if (local.has(job)) return runners?.push(job, key);
     queueOf(job)
       .add({ key })
       .catch((err: unknown) =>
         log.warn({ err, job, jobKey: key }, "wake lost; the sweep will find the rows"),
       );
   };
+  const sendSpaced = spaced(send);
   return {
-    wake: spaced(send),
+    wake: (job, key) => (local.has(job) ? runners?.push(job, key) : sendSpaced(job, key)),
     wakeHere: (job, key) => runners?.push(job, key),
     start: async (app, jobs) => {
       runners = startRunners(app, jobs);
