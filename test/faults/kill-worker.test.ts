@@ -69,8 +69,8 @@ describe("kill -9 of a cluster's worker at random moments of an import", functio
     const options = ["--key", key, "--url", api.url, "--json", "--batch", "50", "--state", state];
     const importing = laurel(["import", WORLDCUP, ...options]);
 
-    // One worker, mostly dead, so that the import runs ahead of it. Every second kill comes at any moment, the
-    // others soon after the worker was seen at work.
+    // One worker, mostly dead, so that the import runs ahead of it. Every second kill comes at any moment,
+    // the others soon after the worker was seen at work.
     const processed = [0];
     for (let kills = 0; kills < KILLS; kills++) {
       const before = processed.at(-1)!;
