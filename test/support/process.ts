@@ -30,6 +30,12 @@ export type Laurel = {
   ended: Promise<number | string>;
 };
 
+const running = new Set<ChildProcess>();
+// A test that fails leaves its processes to nobody: they go with this one.
+process.on("exit", () => {
+  for (const child of running) child.kill("SIGKILL");
+});
+
 /** Runs `laurel` as a process of its own, with nothing of this process's settings. */
 export const laurel = (args: readonly string[], env: Record<string, string> = {}): Laurel => {
   const coverage = process.env["NODE_V8_COVERAGE"];
@@ -37,6 +43,8 @@ export const laurel = (args: readonly string[], env: Record<string, string> = {}
     env: { PATH: process.env["PATH"] ?? "", ...(coverage ? { NODE_V8_COVERAGE: coverage } : {}), ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
+  running.add(child);
+  child.on("close", () => running.delete(child));
   let text = "";
   for (const stream of [child.stdout, child.stderr])
     stream.on("data", (chunk: Buffer) => (text += chunk.toString()));
