@@ -3,10 +3,13 @@ import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { link, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 
 const LOCK_FILE = "laurel.lock";
 /** Stale locks met in a row before giving up: each means that another process was just as quick. */
 const ATTEMPTS_MAX = 3;
+/** How long a new lock must stand before it counts, in ms: longer than another takes to put it back. */
+const SETTLE_MS = 100;
 
 type Holder = { pid: number; startedAt: string };
 
@@ -47,7 +50,14 @@ export const lockDataDir = async (dataDir: string): Promise<() => Promise<void>>
   await mkdir(dataDir, { recursive: true, mode: 0o700 });
   const path = join(dataDir, LOCK_FILE);
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    if (await create(path)) return () => rm(path, { force: true });
+    const own = await create(path);
+    if (own !== undefined) {
+      // One who judged the lock before this one stale may have moved this one aside, and a third may have come
+      // before it could put it back: whose text stands there after a moment has the directory.
+      await delay(SETTLE_MS);
+      if ((await readText(path)) !== own) throw inUse(dataDir, "another process");
+      return () => rm(path, { force: true });
+    }
     const text = await readText(path);
     const holder = text === undefined ? undefined : holderOf(text);
     if (holder && isAlive(holder)) throw inUse(dataDir, `process ${holder.pid}`);
@@ -60,16 +70,16 @@ const inUse = (dataDir: string, by: string): Error =>
   new Error(`the data directory ${dataDir} is in use by ${by}; stop it or set DATA_DIR`);
 
 /** Whole or not at all: the file gets its name by a link, which one of several starting processes wins. */
-const create = async (path: string): Promise<boolean> => {
-  const draft = `${path}.${randomUUID()}`;
-  await writeFile(draft, JSON.stringify({ pid: process.pid, startedAt: startOf(process.pid) }), {
-    mode: 0o600,
-  });
+const create = async (path: string): Promise<string | undefined> => {
+  const id = randomUUID();
+  const draft = `${path}.${id}`;
+  const text = JSON.stringify({ pid: process.pid, startedAt: startOf(process.pid), id });
+  await writeFile(draft, text, { mode: 0o600 });
   try {
     await link(draft, path);
-    return true;
+    return text;
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return undefined;
     throw error;
   } finally {
     await rm(draft, { force: true });
