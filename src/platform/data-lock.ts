@@ -52,8 +52,8 @@ export const lockDataDir = async (dataDir: string): Promise<() => Promise<void>>
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     const own = await create(path);
     if (own !== undefined) {
-      // One who judged the lock before this one stale may have moved this one aside, and a third may have come
-      // before it could put it back: whose text stands there after a moment has the directory.
+      // One who judged the lock before this one stale may have moved this one aside, and a third may
+      // have come before it could put it back: whose text stands there after a moment has the directory.
       await delay(SETTLE_MS);
       if ((await readText(path)) !== own) throw inUse(dataDir, "another process");
       return () => rm(path, { force: true });
