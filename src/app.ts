@@ -2,17 +2,25 @@ import { createPrivateKey } from "node:crypto";
 import type { Logger } from "pino";
 import type { Config } from "./config.ts";
 import { type ApiKeyHasher, createApiKeyHasher } from "./domain/api-keys/secret.ts";
+import type { Captcha } from "./domain/auth/captcha.ts";
 import { createPasswords, type Passwords } from "./domain/auth/passwords.ts";
 import { createTokens, type Tokens } from "./domain/auth/tokens.ts";
+import type { Mail } from "./domain/email/mail.ts";
+import { createMail } from "./domain/email/outbox.ts";
+import type { Mailer } from "./domain/email/mailer.ts";
 import { entrySource } from "./domain/leaderboards/leaderboards.ts";
 import type { RankStore } from "./domain/leaderboards/ranks.ts";
+import type { Limiter } from "./domain/rate-limits/limiter.ts";
+import { createSecretBox, type SecretBox } from "./domain/secret-box.ts";
 import type { Topics } from "./domain/topics.ts";
 import { createIngest, type Ingest } from "./domain/tracking/group-commit.ts";
 import { createProjectRules, type ProjectRules } from "./domain/tracking/project-rules.ts";
-import { createTransact, type Transact } from "./domain/work.ts";
+import { createTransact, type Transact, type TransactAs } from "./domain/work.ts";
 import type { Queue } from "./jobs/job.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Limits, Platform } from "./platform.ts";
+import { createCaptcha } from "./platform/captcha.ts";
+import { createMailer } from "./platform/mailer.ts";
 
 /** Events that may wait for ingestion in one process before callers are told to come back. */
 const INGEST_WAITING_MAX = 50_000;
@@ -24,7 +32,9 @@ export type App = {
   config: Config;
   log: Logger;
   clock: () => Date;
+  /** Sees every tenant: for workers and for what the server does by itself. Operations are given a scoped one. */
   transact: Transact;
+  transactAs: TransactAs;
   /** Stores validated events durably; requests that arrive together are committed together. */
   ingest: Ingest;
   /** Which projects a caller's events may name. */
@@ -35,6 +45,13 @@ export type App = {
   tokens: Tokens;
   passwords: Passwords;
   apiKeys: ApiKeyHasher;
+  /** Seals what is kept and must not be read in the database. */
+  secretBox: SecretBox;
+  limiter: Limiter;
+  captcha: Captcha;
+  mail: Mail;
+  /** Sends one mail; workers only. */
+  mailer: Mailer;
   metrics: Metrics;
   limits: Limits;
   /** What this process depends on, and whether each part answers. */
@@ -52,17 +69,20 @@ export type AppParts = {
 /** Puts the functions together; opens nothing and starts nothing. */
 export const createApp = ({ config, log, metrics, platform, clock = () => new Date() }: AppParts): App => {
   const { queue, limits, topics } = platform;
-  const transact = createTransact({
+  const parts = {
     em: platform.database.em,
     clock,
-    doorbell: { outbox: (parts) => ring(queue, "relay-outbox", parts) },
-    onError: (err) => log.error({ err }, "after a commit"),
-  });
+    doorbell: { outbox: (parts: Iterable<number>) => ring(queue, "relay-outbox", parts) },
+    onError: (err: unknown) => log.error({ err }, "after a commit"),
+  };
+  const transact = createTransact(parts);
+  const secretBox = createSecretBox(config.secrets.encryptionKeys);
   return {
     config,
     log,
     clock,
     transact,
+    transactAs: (scope) => createTransact(parts, scope),
     ingest: createIngest({
       transact,
       maxEvents: limits.ingestEvents,
@@ -83,6 +103,11 @@ export const createApp = ({ config, log, metrics, platform, clock = () => new Da
     }),
     passwords: createPasswords(),
     apiKeys: createApiKeyHasher(config.secrets.apiKeyPeppers),
+    secretBox,
+    limiter: platform.limiter,
+    captcha: createCaptcha(config.captcha),
+    mail: createMail({ secretBox, mode: config.mail.mode, wake: () => queue.wake("send-mail", "*") }),
+    mailer: createMailer(config.mail, log),
     metrics,
     limits,
     health: () => Promise.all(platform.dependencies.map(checkDependency)),

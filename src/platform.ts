@@ -5,10 +5,12 @@ import type { Logger } from "pino";
 import type { Config } from "./config.ts";
 import { createMemoryRanks } from "./domain/leaderboards/memory-ranks.ts";
 import type { EntrySource, RankStore } from "./domain/leaderboards/ranks.ts";
+import type { Limiter } from "./domain/rate-limits/limiter.ts";
 import type { Topics } from "./domain/topics.ts";
 import type { Queue } from "./jobs/job.ts";
 import { createBullQueue, createLocalQueue } from "./jobs/queue.ts";
 import { lockDataDir } from "./platform/data-lock.ts";
+import { createLimiter } from "./platform/limiter.ts";
 import { type Database, openEmbeddedDatabase, openPostgres } from "./platform/database.ts";
 
 /** How much one transaction takes on, by engine. */
@@ -33,6 +35,7 @@ export type Platform = {
   topics: Topics;
   queue: Queue;
   ranks(source: EntrySource): RankStore;
+  limiter: Limiter;
   limits: Limits;
   dependencies: readonly Dependency[];
   close(): Promise<void>;
@@ -65,6 +68,7 @@ const openEmbedded = async (
     topics: topicsOver(presence, "", log),
     queue: createLocalQueue(),
     ranks: createMemoryRanks,
+    limiter: createLimiter(),
     limits: { claimEvents: 100, ingestEvents: 1_000, ingestRows: 200, ingestConcurrency: 1, pause },
     dependencies: [{ name: "database", check: () => database.ping() }],
     close: async () => {
@@ -99,6 +103,7 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
     topics: topicsOver(presence, `${namespace}:`, log),
     queue,
     ranks: (source) => createRedisRanks(redis, namespace, source),
+    limiter: createLimiter(redis, namespace),
     limits: { claimEvents: 500, ingestEvents: 500, ingestRows: 1_000, ingestConcurrency: 4 },
     dependencies: [
       { name: "database", check: () => database.ping() },

@@ -1,4 +1,4 @@
-import { createPrivateKey, generateKeyPairSync, type KeyObject, randomBytes, randomUUID } from "node:crypto";
+import { createPrivateKey, generateKeyPairSync, hkdfSync, type KeyObject, randomBytes, randomUUID } from "node:crypto";
 import { chmod, link, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
@@ -8,6 +8,8 @@ export const SAMPLE_JWT_PRIVATE_KEY =
   '{"crv":"Ed25519","d":"c2FtcGxlLWtleS1vZi1lbnYtZXhhbXBsZS1wdWJsaWM",' +
   '"x":"wqV-4qYBlTErNC1jfZGjCCyMac-3zztGRKjC_XcnbaE","kty":"OKP"}';
 export const SAMPLE_API_KEY_PEPPER = "sample-pepper-from-env-example-never-in-production";
+
+export const SAMPLE_ENCRYPTION_KEY = "sample-encryption-key-from-env-example-not-for-production";
 
 /** An Ed25519 key from a PKCS #8 PEM (line ends may be written as `\n`) or a JWK. */
 export const privateKeyOf = (text: string): KeyObject => {
@@ -27,16 +29,24 @@ export const isSampleKey = (text: string | undefined): boolean => {
   }
 };
 
-const SecretsFile = z.object({
-  jwtPrivateKey: z.string().min(1),
-  apiKeyPeppers: z.array(z.string().min(1)).min(1),
-});
+const Texts = z.array(z.string().min(1)).min(1);
+const SecretsFile = z
+  .object({ jwtPrivateKey: z.string().min(1), apiKeyPeppers: Texts, encryptionKeys: Texts.optional() })
+  .transform(({ encryptionKeys, ...file }) => ({
+    ...file,
+    // Files of before there was one: the same for every process that reads them.
+    encryptionKeys: encryptionKeys ?? [derivedKey(file.jwtPrivateKey)],
+  }));
+
+const derivedKey = (secret: string): string =>
+  Buffer.from(hkdfSync("sha256", secret, "", "laurel encryption key", 32)).toString("base64url");
 
 const newSecrets = (): z.output<typeof SecretsFile> => ({
   jwtPrivateKey: generateKeyPairSync("ed25519")
     .privateKey.export({ type: "pkcs8", format: "pem" })
     .toString(),
   apiKeyPeppers: [randomBytes(32).toString("base64url")],
+  encryptionKeys: [randomBytes(32).toString("base64url")],
 });
 
 const hasCode = (error: unknown, code: string): boolean =>

@@ -1,4 +1,5 @@
-import type { Role } from "./caller.ts";
+import type { AdminScope, Role } from "./caller.ts";
+import type { Feature } from "./tenants/plans.ts";
 
 /** Every scope an API key may carry; `read` reads, `write` is run time, `manage` is definitions. */
 export const SCOPES = [
@@ -30,7 +31,27 @@ export const DESIGNERS: readonly Role[] = ["OWNER", "ADMIN", "DESIGNER"];
 export const DEVELOPERS: readonly Role[] = ["OWNER", "ADMIN", "DEVELOPER"];
 export const BUILDERS: readonly Role[] = ["OWNER", "ADMIN", "DESIGNER", "DEVELOPER"];
 
+/** What must be so besides the role or scope. */
+export type Needs = {
+  /** The user has proved their address (where this server sends mail). */
+  verifiedEmail?: true;
+  /** The tenant is APPROVED. */
+  approval?: true;
+  /** The tenant's plan has it. */
+  feature?: Feature;
+  /** Stays open while the tenant is SUSPENDED: what its people need to see and to mend it. */
+  suspended?: true;
+  /** Open to members whom nobody has accepted yet: their own account. */
+  pending?: true;
+};
+
 /**
- * Who may call an operation. An absent `scope` shuts API keys out, absent `roles` shuts console users out.
+ * Who may call an operation. An absent `scope` shuts API keys out, absent `roles` shuts console users out;
+ * `admin` is for super-admins, and for platform tokens that have that scope.
  */
-export type Access = "public" | { scope?: Scope; roles?: readonly Role[] };
+export type Access =
+  | "public"
+  | { scope?: Scope; roles?: readonly Role[]; needs?: Needs; admin?: AdminScope };
+
+/** What every member may do to their own account, in whatever state it and its tenant are. */
+export const OWN_ACCOUNT = { roles: EVERY_ROLE, needs: { suspended: true, pending: true } } as const;

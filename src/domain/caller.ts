@@ -1,11 +1,41 @@
+import type { PlanLimits } from "./tenants/plans.ts";
+import type { ApprovalStatus, Plan } from "./tenants/tenant.ts";
+
 /** Console roles, exactly as on the wire. */
 export const ROLES = ["OWNER", "ADMIN", "DESIGNER", "DEVELOPER", "VIEWER"] as const;
 export type Role = (typeof ROLES)[number];
 
+export const MEMBER_STATUSES = ["PENDING", "ACTIVE", "SUSPENDED"] as const;
+export type MemberStatus = (typeof MEMBER_STATUSES)[number];
+
+/** What a platform token may do; a super-admin who is logged in may do everything ("*"). */
+export const ADMIN_SCOPES = ["*", "blog:sync"] as const;
+export type AdminScope = (typeof ADMIN_SCOPES)[number];
+
+/** What a request must know of its tenant, at most 5 s old. */
+export type CallerTenant = {
+  plan: Plan;
+  /** What a super-admin has set besides the plan. */
+  planOverrides: Partial<PlanLimits>;
+  approvalStatus: ApprovalStatus;
+};
+
 /** Who makes a request, as established from its credentials and nothing else. */
 export type Caller =
   | { kind: "anonymous" }
-  | { kind: "user"; userId: string; tenantId: string; role: Role }
+  | {
+      kind: "user";
+      userId: string;
+      tenantId: string;
+      role: Role;
+      sessionId: string;
+      /** PENDING: waits until an OWNER or ADMIN accepts; SUSPENDED: shut out by one. */
+      status: MemberStatus;
+      emailVerified: boolean;
+      tenant: CallerTenant;
+    }
+  /** A super-admin, or a token that one has made for a machine. */
+  | { kind: "admin"; adminId: string; scopes: readonly AdminScope[] }
   | {
       kind: "key";
       keyId: string;
@@ -15,6 +45,9 @@ export type Caller =
       /** The project that the key was made for and that `ApiKey.projectId` shows. */
       ownerProjectId: string;
       scopes: readonly string[];
+      /** Requests per minute, when the key has a limit of its own. */
+      rateLimit: number | null;
+      tenant: CallerTenant;
       isTest: boolean;
     };
 
@@ -24,4 +57,6 @@ export const actorOf = (caller: Caller): string =>
     ? `user:${caller.userId}`
     : caller.kind === "key"
       ? `key:${caller.keyId}`
-      : "anonymous";
+      : caller.kind === "admin"
+        ? `admin:${caller.adminId}`
+        : "anonymous";

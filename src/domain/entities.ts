@@ -1,10 +1,18 @@
 import { ApiKey } from "./api-keys/api-key.ts";
+import { Session } from "./auth/session.ts";
 import { User } from "./auth/user.ts";
 import { Leaderboard } from "./leaderboards/leaderboard.ts";
 import { Player } from "./players/player.ts";
 import { Project } from "./projects/project.ts";
 import { Rule, RuleVersion } from "./rules/rule.ts";
+import { Invitation } from "./team/invitation.ts";
 import { Tenant } from "./tenants/tenant.ts";
 
 /** Everything the EntityManager knows; a new entity is a line here. */
-export const entities = [Tenant, User, Project, ApiKey, Player, Rule, RuleVersion, Leaderboard];
+export const entities = [
+  Tenant,
+  User,
+  Session,
+  Invitation,
+  Project,
+  ApiKey, Player, Rule, RuleVersion, Leaderboard];

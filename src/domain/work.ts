@@ -2,8 +2,10 @@ import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { SqlEntityManager } from "@mikro-orm/sql";
 import { type Kysely, sql } from "kysely";
+import type { Caller } from "./caller.ts";
 import type { EventData, EventType } from "./events.ts";
 import { fnv1a, newId, OUTBOX_PARTITIONS } from "./ids.ts";
+import { ACCOUNTS_ROLE, WEB_ROLE } from "./migrations/row-security.ts";
 
 /** The tables are spoken to in SQL text, so their rows are typed where they are read. */
 export type Db = Kysely<Record<string, never>>;
@@ -21,6 +23,19 @@ export type OutboxRow = {
   data: unknown;
 };
 
+/** Who does something, and from where: for the audit log, sessions and limits. */
+export type Actor = { caller: Caller; ip: string; userAgent: string; requestId: string };
+
+/**
+ * What a transaction may see of the tables (row-level security). "web": the tenant's rows and those of the
+ * named projects. "accounts": the accounts of all tenants, and nothing of players: for look-ups before a
+ * tenant is known, and for super-admins. Without a scope: everything, for workers, the relay and ingestion.
+ */
+export type Scope = { by?: Actor } & (
+  | { role: "web"; tenantId: string; projectIds: readonly string[] }
+  | { role: "accounts" }
+);
+
 /**
  * One transaction in progress. Domain functions take a Work; they never open, flush or commit one, and they
  * speak to nothing but the database while they hold it.
@@ -31,6 +46,8 @@ export type Work = {
   /** SQL inside this transaction, for hot paths. */
   db: Db;
   now: Date;
+  /** Whose request this is; undefined for what the server does by itself. */
+  by: Actor | undefined;
   /** Puts an event into the outbox of this commit. */
   emit<T extends EventType>(projectId: string, type: T, data: EventData<T>, options?: EmitOptions): void;
   /** Rings for outbox partitions once the commit is durable. */
@@ -40,6 +57,9 @@ export type Work = {
 };
 
 export type Transact = <T>(run: (work: Work) => Promise<T>) => Promise<T>;
+
+/** Makes a Transact whose transactions see no more than `scope`. */
+export type TransactAs = (scope: Scope) => Transact;
 
 /** What is told when partitions of a queue have new rows. */
 export type Doorbell = { outbox(parts: Iterable<number>): void };
@@ -53,13 +73,22 @@ export type TransactParts = {
 
 const open = new AsyncLocalStorage<true>();
 
+const enter = async (db: Db, scope: Scope): Promise<void> => {
+  const [tenantId, projectIds] =
+    scope.role === "web" ? [scope.tenantId, `{${scope.projectIds.join(",")}}`] : ["", ""];
+  await sql`
+    select set_config('role', ${scope.role === "web" ? WEB_ROLE : ACCOUNTS_ROLE}, true),
+      set_config('laurel.tenant_id', ${tenantId}, true),
+      set_config('laurel.project_ids', ${projectIds}, true)`.execute(db);
+};
+
 /**
  * Makes the one way to change the database: forks the EntityManager, begins, runs, flushes, writes the
  * outbox, commits, then rings. A transact inside a transact is a bug (with one connection it would wait for
  * itself) and asserts.
  */
 export const createTransact =
-  ({ em, clock, doorbell, onError }: TransactParts): Transact =>
+  ({ em, clock, doorbell, onError }: TransactParts, scope?: Scope): Transact =>
   async (run) => {
     assert(open.getStore() === undefined, "transact() inside transact()");
     const afterCommit: (() => void)[] = [];
@@ -72,6 +101,7 @@ export const createTransact =
           em: txEm,
           db: txEm.getKysely(),
           now: clock(),
+          by: scope?.by,
           emit: (projectId, type, data, options = {}) =>
             void emitted.push(outboxRow(projectId, type, data, options)),
           ring: (parts) => {
@@ -79,6 +109,7 @@ export const createTransact =
           },
           afterCommit: (callback) => void afterCommit.push(callback),
         };
+        if (scope) await enter(work.db, scope);
         const value = await run(work);
         await txEm.flush();
         if (emitted.length > 0) {
@@ -132,6 +163,18 @@ export const outboxQueueRows = (rows: readonly OutboxRow[]): OutboxQueueRow[] =>
   }
   return [...byPart.values()];
 };
+
+/**
+ * A Transact that joins a transaction in progress, for what must share one commit with what comes after it.
+ * Its functions see one another's changes, and a throw of any undoes all.
+ */
+export const joining =
+  (work: Work): Transact =>
+  async (run) => {
+    const value = await run(work);
+    await work.em.flush();
+    return value;
+  };
 
 /** Writes outbox rows and their queue rows in one statement. */
 const writeOutbox = async ({ db, now }: Work, rows: readonly OutboxRow[]): Promise<void> => {

@@ -1,18 +1,19 @@
 import { isIP } from "node:net";
 import type { Request } from "express";
 import type { App } from "../app.ts";
-import type { Access } from "../domain/access.ts";
+import { authenticateAdmin } from "../domain/admin/authenticate.ts";
 import { authenticateKey } from "../domain/api-keys/authenticate.ts";
 import { authenticateUser } from "../domain/auth/sessions.ts";
 import type { Caller } from "../domain/caller.ts";
-import { forbidden, unauthorized } from "../domain/errors.ts";
+import { unauthorized } from "../domain/errors.ts";
 
 /**
  * Who sends the request, by `X-API-Key` or `Authorization: Bearer`; with neither, nobody. A key is never
  * looked for in the address or in Authorization.
  * @throws DomainError UNAUTHORIZED when what was sent is not valid, or when both were sent
  */
-export const identify = async (app: App, request: Request): Promise<Caller> => {
+export const identify = async (app: App, request: Request, isAdmin = false): Promise<Caller> => {
+  if (isAdmin) return identifyAdmin(app, request);
   const secret = request.get("x-api-key");
   const authorization = request.get("authorization");
   if (secret !== undefined && authorization !== undefined) {
@@ -20,34 +21,21 @@ export const identify = async (app: App, request: Request): Promise<Caller> => {
   }
   if (secret !== undefined) return authenticateKey(app.transact, app.apiKeys, secret);
   if (authorization === undefined) return { kind: "anonymous" };
-  const bearer = /^Bearer +(\S+)$/i.exec(authorization)?.[1];
-  if (bearer === undefined)
-    throw unauthorized("TOKEN_INVALID", "Authorization must be: Bearer <access token>");
-  return authenticateUser(app.transact, app.tokens, bearer);
+  return authenticateUser(app.transact, app.tokens, bearerOf(request) ?? "");
 };
 
-/** @throws DomainError UNAUTHORIZED without credentials, FORBIDDEN without the role or scope */
-export const requireAccess = (access: Access, caller: Caller): void => {
-  if (access === "public") return;
-  if (caller.kind === "anonymous") {
-    throw unauthorized(
-      "CREDENTIALS_MISSING",
-      "Send an API key in X-API-Key or an access token in Authorization",
-    );
-  }
-  if (caller.kind === "key") {
-    if (access.scope === undefined)
-      throw forbidden("INSUFFICIENT_SCOPE", "This operation is not open to API keys");
-    if (!caller.scopes.includes(access.scope)) {
-      throw forbidden("INSUFFICIENT_SCOPE", `The API key lacks the scope ${access.scope}`);
-    }
-    return;
-  }
-  if (access.roles === undefined)
-    throw forbidden("INSUFFICIENT_ROLE", "This operation is open to API keys only");
-  if (!access.roles.includes(caller.role)) {
-    throw forbidden("INSUFFICIENT_ROLE", `This operation needs one of the roles ${access.roles.join(", ")}`);
-  }
+const bearerOf = (request: Request): string | undefined => {
+  const authorization = request.get("authorization");
+  if (authorization === undefined) return undefined;
+  const bearer = /^Bearer +(\S+)$/i.exec(authorization)?.[1];
+  if (bearer !== undefined) return bearer;
+  throw unauthorized("TOKEN_INVALID", "Authorization must be: Bearer <access token>");
+};
+
+/** A super-admin's operations know no other credentials, and theirs are known nowhere else. */
+const identifyAdmin = async (app: App, request: Request): Promise<Caller> => {
+  const bearer = bearerOf(request);
+  return bearer === undefined ? { kind: "anonymous" } : authenticateAdmin(app, bearer);
 };
 
 /**

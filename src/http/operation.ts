@@ -1,21 +1,29 @@
 import type { Request, RequestHandler, Response } from "express";
 import type { App } from "../app.ts";
 import type { Caller } from "../domain/caller.ts";
+import { DomainError } from "../domain/errors.ts";
 import { refuseHostile } from "../domain/tracking/event-input.ts";
+import type { Actor, Scope } from "../domain/work.ts";
+import { requireAccess } from "./access.ts";
 import { checkBodyHeaders, readJson } from "./body.ts";
-import { clientIp, identify, requireAccess } from "./caller.ts";
+import { clientIp, identify } from "./caller.ts";
+import { idempotently } from "./idempotency.ts";
+import { consumeLimits, countBadKey, refuseBlocked } from "./limits.ts";
 import { projectOf } from "./project.ts";
-import { type AnyRoute, Reply } from "./route.ts";
+import { type AnyRoute, Reply, type RouteContext } from "./route.ts";
 import { parseBody, parseParams, queryChecker } from "./validate.ts";
 
 const takesBody = (route: AnyRoute): boolean =>
   route.body !== undefined || route.method === "post" || route.method === "put" || route.method === "patch";
 
-const identifyFor = async (app: App, route: AnyRoute, request: Request): Promise<Caller> => {
+const identifyFor = async (app: App, route: AnyRoute, request: Request, ip: string): Promise<Caller> => {
   if (route.access === "public") return { kind: "anonymous" };
-  const caller = await identify(app, request);
-  requireAccess(route.access, caller);
-  return caller;
+  try {
+    return await identify(app, request, route.access.admin !== undefined);
+  } catch (error) {
+    if (error instanceof DomainError && error.reason?.startsWith("API_KEY_")) await countBadKey(app, ip);
+    throw error;
+  }
 };
 
 const bodyOf = async (route: AnyRoute, request: Request, response: Response): Promise<unknown> => {
@@ -25,33 +33,64 @@ const bodyOf = async (route: AnyRoute, request: Request, response: Response): Pr
   return parseBody(route, body);
 };
 
-const send = (response: Response, route: AnyRoute, result: unknown): void => {
-  const reply = result instanceof Reply ? result : new Reply(route.status ?? 200, result);
-  response.status(reply.status).set(reply.headers).json(reply.body);
+const actorOf = (caller: Caller, request: Request, response: Response, ip: string): Actor => ({
+  caller,
+  ip,
+  userAgent: request.get("user-agent") ?? "",
+  requestId: String(response.locals["requestId"]),
+});
+
+/** What of the database the operation may see. */
+const scopeOf = (actor: Actor, projectId: string): Scope => {
+  const { caller } = actor;
+  if (caller.kind !== "user" && caller.kind !== "key") return { role: "accounts", by: actor };
+  const projectIds = projectId === "" ? [] : [projectId];
+  return { role: "web", tenantId: caller.tenantId, projectIds, by: actor };
+};
+
+const send = (response: Response, reply: Reply<unknown>): void => {
+  response.status(reply.status).set(reply.headers);
+  if (reply.status === 302) response.end();
+  else response.json(reply.body);
+};
+
+const announceEnd = (response: Response, { deprecated }: AnyRoute): void => {
+  if (deprecated) response.set({ "X-Deprecated": "true", Sunset: deprecated.sunset.toUTCString() });
 };
 
 /**
- * Serves a route. The order of checks is part of the contract: size and type, credentials, role or scope,
- * project, then the values. What `run` answers is sent as it is; tests hold it against the route's
- * `response`.
+ * Serves a route. The order of checks is part of the contract: blocked address, size and type, credentials,
+ * limits, state of the tenant, role or scope, approval and plan, project, then the values. What `run` answers
+ * is sent as it is; tests hold it against the route's `response`.
  */
 export const operation = (app: App, route: AnyRoute): RequestHandler => {
   const checkQuery = queryChecker(route);
+  const accounts: App = { ...app, transact: app.transactAs({ role: "accounts" }) };
   return async (request, response) => {
     response.locals["route"] = route.path;
+    announceEnd(response, route);
+    const ip = clientIp(request);
+    await refuseBlocked(accounts, ip);
     if (takesBody(route)) checkBodyHeaders(request, route.bodyLimit);
-    const caller = await identifyFor(app, route, request);
+    const caller = await identifyFor(accounts, route, request, ip);
     response.locals["caller"] = caller;
-    const projectId = await projectOf(app, route.project, caller, request);
-    const result: unknown = await route.run(app, {
+    response.set(await consumeLimits(accounts, route, caller, ip));
+    requireAccess(route.access, caller, app.config);
+    const projectId = await projectOf(accounts, route.project, caller, request);
+    const actor = actorOf(caller, request, response, ip);
+    const context: RouteContext<unknown, unknown, unknown> = {
       caller,
       projectId,
       params: await parseParams(route, request.params),
       query: await checkQuery(request.query),
       body: await bodyOf(route, request, response),
-      requestId: String(response.locals["requestId"]),
-      ip: clientIp(request),
+      actor,
+    };
+    const scoped: App = { ...app, transact: app.transactAs(scopeOf(actor, projectId)) };
+    const reply = await idempotently(scoped, route, request, context, async (own) => {
+      const result: unknown = await route.run(own, context);
+      return result instanceof Reply ? result : new Reply(route.status ?? 200, result);
     });
-    send(response, route, result);
+    send(response, reply);
   };
 };

@@ -3,6 +3,8 @@ import type { App } from "../app.ts";
 import type { Access } from "../domain/access.ts";
 import type { Caller } from "../domain/caller.ts";
 import type { ErrorCode } from "../domain/errors.ts";
+import type { LimitName } from "../domain/rate-limits/limits.ts";
+import type { Actor } from "../domain/work.ts";
 
 type Shape = z.ZodType;
 type Out<S> = S extends Shape ? z.output<S> : undefined;
@@ -22,19 +24,30 @@ export type RouteContext<P, Q, B> = {
   params: P;
   query: Q;
   body: B;
-  requestId: string;
-  ip: string;
+  /** Who asks, from where: `transact` of the App that `run` is given has it as `work.by`. */
+  actor: Actor;
 };
 
 /** Gives a status other than the route's own, or headers. */
 export class Reply<T> {
-  readonly status: 200 | 201;
+  readonly status: 200 | 201 | 302;
   readonly body: T;
   readonly headers: Record<string, string>;
-  constructor(status: 200 | 201, body: T, headers: Record<string, string> = {}) {
+  /**
+   * What is done after the commit and may change the body: waiting for others, asking the network. With an
+   * idempotency key, `run` shares one transaction with the key's row, so such things must not be in it.
+   */
+  finish: (() => Promise<T>) | undefined;
+  constructor(
+    status: 200 | 201 | 302,
+    body: T,
+    headers: Record<string, string> = {},
+    finish?: () => Promise<T>,
+  ) {
     this.status = status;
     this.body = body;
     this.headers = headers;
+    this.finish = finish;
   }
 }
 
@@ -64,10 +77,16 @@ export type Route<
    * whole body.
    */
   itemised?: boolean;
-  /** The status when `run` answers with a plain value; default 200. */
-  status?: 200 | 201;
+  /** The status when `run` answers with a plain value; default 200. 302: it redirects, by Reply's headers. */
+  status?: 200 | 201 | 302;
   /** Also answers with this status through Reply (an upsert answers both). */
   otherStatus?: 200 | 201;
+  /** Limits by the client's address, besides those that its kind of caller has. */
+  limits?: readonly LimitName[];
+  /** POST only: takes no X-Idempotency-Key, because its work is not one transaction (signing in). */
+  takesNoIdempotencyKey?: true;
+  /** Announced to go; answers have X-Deprecated and Sunset. */
+  deprecated?: { sunset: Date };
   /** Error codes that it may answer besides those that every operation has (USUAL_ERRORS in openapi.ts). */
   errors?: readonly ErrorCode[];
   response: R;

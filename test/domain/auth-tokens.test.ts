@@ -11,7 +11,7 @@ const start = new Date("2026-05-01T12:00:00Z");
 let now = start;
 const tokens = createTokens({ privateKey, issuer, clock: () => now });
 
-const user = { sub: newId(), tid: newId(), role: "ADMIN" } as const;
+const user = { sub: newId(), tid: newId(), role: "ADMIN", sid: newId() } as const;
 const player = {
   sub: newId(),
   pid: newId(),

@@ -268,7 +268,16 @@ describe("API keys", () => {
     it("is for a console user the one named, else the tenant's only one, sandboxes not counted", async () => {
       const mine = await aTenant(api);
       const { token, tenantId, userId, projectId } = mine;
-      const user: Caller = { kind: "user", userId, tenantId, role: "OWNER" };
+      const user: Caller = {
+        kind: "user",
+        userId,
+        tenantId,
+        role: "OWNER",
+        sessionId: randomUUID(),
+        status: "ACTIVE",
+        emailVerified: true,
+        tenant: { plan: "ENTERPRISE", planOverrides: {}, approvalStatus: "APPROVED" },
+      };
       await aKey(api, { token, projectId, environment: "test" });
       assert.equal(await resolve(user), projectId);
       await refuses(resolve(user, tenant.projectId), "NOT_FOUND");

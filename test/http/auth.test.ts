@@ -173,7 +173,7 @@ describe("authentication", () => {
         ...passwords,
         verify: (hash: string, text: string) => (verified++, passwords.verify(hash, text)),
       };
-      const { login: loginWith } = await import("../../src/domain/auth/sessions.ts");
+      const { login: loginWith } = await import("../../src/domain/auth/login.ts");
       await assert.rejects(
         loginWith({ ...api.app, passwords: counting }, { email: anEmail(), password: PASSWORD }),
       );
@@ -195,20 +195,23 @@ describe("authentication", () => {
     });
 
     it("has the role that the database says, not the one it was signed with", async () => {
-      const { userId } = await aMember(api, tenant.tenantId, "VIEWER");
-      const { token } = await api.app.tokens.signAccess({ sub: userId, tid: tenant.tenantId, role: "OWNER" });
+      const { userId, token: own } = await aMember(api, tenant.tenantId, "VIEWER");
+      const { sid } = decodeJwt<{ sid: string }>(own);
+      const { token } = await api.app.tokens.signAccess({
+        sub: userId,
+        tid: tenant.tenantId,
+        sid,
+        role: "OWNER",
+      });
       assertError(await api.post("/api/v1/projects", { name: "Mine" }, { token }), 403, "INSUFFICIENT_ROLE");
     });
 
     it("of a user who is gone or of another tenant is refused", async () => {
-      const gone = await api.app.tokens.signAccess({
-        sub: randomUUID(),
-        tid: tenant.tenantId,
-        role: "OWNER",
-      });
-      const moved = await api.app.tokens.signAccess({ sub: tenant.userId, tid: randomUUID(), role: "OWNER" });
-      for (const { token } of [gone, moved]) {
-        assertError(await api.get("/api/v1/projects", { token }), 401, "TOKEN_INVALID");
+      const { sid } = decodeJwt<{ sid: string }>(tenant.token);
+      const claims = { sub: tenant.userId, tid: tenant.tenantId, sid, role: "OWNER" } as const;
+      for (const wrong of [{ sub: randomUUID() }, { tid: randomUUID() }, { sid: randomUUID() }]) {
+        const { token } = await api.app.tokens.signAccess({ ...claims, ...wrong });
+        assertError(await api.get("/api/v1/projects", { token }), 401, "SESSION_REVOKED");
       }
     });
   });

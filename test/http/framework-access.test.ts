@@ -3,6 +3,8 @@ import { generateKeyPairSync } from "node:crypto";
 import { sql } from "kysely";
 import { z } from "zod";
 import type { Access } from "../../src/domain/access.ts";
+import { startSession } from "../../src/domain/auth/sessions.ts";
+import { addUser as addMember } from "../../src/domain/tenants/open-tenant.ts";
 import { createApiKeyHasher, newSecret, prefixOf } from "../../src/domain/api-keys/secret.ts";
 import { createTokens, type Tokens } from "../../src/domain/auth/tokens.ts";
 import type { Role } from "../../src/domain/caller.ts";
@@ -60,11 +62,17 @@ const addKey = async ({ db, now }: Work, project: string, scopes: string): Promi
   return secret;
 };
 
-const addUser = async ({ db, now }: Work, tokens: Tokens, tenant: string, role: Role): Promise<string> => {
-  const [id, at] = [newId(), now.toISOString()];
-  await sql`insert into users (id, tenant_id, email, name, password_hash, role, created_at, updated_at)
-    values (${id}, ${tenant}, ${`${id}@example.com`}, 'User', 'x', ${role}, ${at}, ${at})`.execute(db);
-  return (await tokens.signAccess({ sub: id, tid: tenant, role })).token;
+const addUser = async (work: Work, tokens: Tokens, tenant: string, role: Role): Promise<string> => {
+  const email = `${newId()}@example.com`;
+  const user = await addMember(work, tenant, {
+    email,
+    name: "User",
+    passwordHash: null,
+    role,
+    status: "ACTIVE",
+    emailVerified: true,
+  });
+  return (await startSession(work, tokens, user, { method: "PASSWORD" })).accessToken;
 };
 
 describe("HTTP access", () => {
@@ -86,12 +94,13 @@ describe("HTTP access", () => {
   before(async () => {
     database = await openEmbeddedDatabase("memory://");
     await database.migrateUp();
-    const transact = createTransact({
+    const parts = {
       em: database.em,
       clock,
       doorbell: { outbox: () => undefined },
-      onError: (error) => assert.fail(String(error)),
-    });
+      onError: (error: unknown) => assert.fail(String(error)),
+    };
+    const transact = createTransact(parts);
     await transact(async (work) => {
       await addTenant(work, ids.tenant, [ids.project, ids.other]);
       await addTenant(work, newId(), [ids.foreign]);
@@ -102,7 +111,10 @@ describe("HTTP access", () => {
       viewer = await addUser(work, tokens, ids.tenant, "VIEWER");
       loneOwner = await addUser(work, tokens, lone.tenant, "OWNER");
     });
-    http = await startTinyHttp(routes, { transact, tokens, apiKeys: hasher, clock });
+    http = await startTinyHttp(routes, {
+      transact,
+      transactAs: (scope) => createTransact(parts, scope),
+      tokens, apiKeys: hasher, clock });
   });
   after(async () => {
     await http.close();

@@ -31,7 +31,9 @@ const routes = [
     params: z.object({ id: z.string().max(40) }),
     query: z.object({ limit: z.coerce.number().int().max(100).default(20), status: z.string().optional() }),
     response: Echo,
-    run: async (_app, { params, query, ip, requestId }) => ({ got: { params, query, ip, requestId } }),
+    run: async (_app, { params, query, actor: { ip, requestId } }) => ({
+      got: { params, query, ip, requestId },
+    }),
   }),
   route({
     ...open,

@@ -6,6 +6,7 @@ import { openApiDocument } from "../../src/http/openapi.ts";
 import { routes } from "../../src/http/routes.ts";
 import { createLog } from "../../src/log.ts";
 import { type Client, clientOf, must } from "./client.ts";
+import { startMailbox } from "./mailbox.ts";
 import { checkResponse } from "./openapi-check.ts";
 
 export type { Answer } from "./client.ts";
@@ -30,7 +31,11 @@ export const testConfig = (env: Record<string, string> = {}): Config => {
   });
   return {
     ...settings,
-    secrets: { jwtPrivateKey: privateKey, apiKeyPeppers: ["pepper-of-the-tests-and-of-nothing-else"] },
+    secrets: {
+      jwtPrivateKey: privateKey,
+      apiKeyPeppers: ["pepper-of-the-tests-and-of-nothing-else"],
+      encryptionKeys: ["encryption-key-of-the-tests-and-of-nothing-else"],
+    },
   };
 };
 
@@ -38,8 +43,15 @@ let shared: Promise<TestApp> | undefined;
 
 /** The server of this mocha process, embedded and in memory; tests keep apart by tenant. */
 export const startApp = (): Promise<TestApp> => {
-  shared ??= startTestApp(testConfig(), { inMemory: true });
+  shared ??= startShared();
   return shared;
+};
+
+/** Mails go to the mailbox of this process; proved addresses are asked for only where a test wants that. */
+const startShared = async (): Promise<TestApp> => {
+  const { smtpUrl } = await startMailbox();
+  const env = { SMTP_URL: smtpUrl, MAIL_FROM: "Laurel <laurel@test.example>", VERIFIED_EMAIL_REQUIRED: "off" };
+  return startTestApp(testConfig(env), { inMemory: true });
 };
 
 /**
@@ -72,14 +84,7 @@ export const aTenant = async (api: Client): Promise<Tenant> => {
   const email = `${randomUUID()}@example.com`;
   const password = "Correct-horse-7";
   const registration = { email, password, name: "Test Owner", tenantName: "Test Studio" };
-  // Its own address: limits by address must not make tests depend on one another.
-  const headers = {
-    "X-Forwarded-For": `10.${Math.floor(Math.random() * 256)}.${Math.floor(Math.random() * 256)}.7`,
-  };
-  const { accessToken: token, user } = must(
-    await api.post("/api/v1/auth/register", registration, { headers }),
-    201,
-  );
+  const { accessToken: token, user } = must(await api.post("/api/v1/auth/register", registration), 201);
   const project = must(await api.post("/api/v1/projects", { name: "Test Game" }, { token }), 201);
   const key = await aKey(api, { token, projectId: project.id });
   return { token, tenantId: user.tenantId, userId: user.id, email, password, projectId: project.id, key };

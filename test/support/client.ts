@@ -17,11 +17,18 @@ export type Client = {
   request(method: string, path: string, options?: RequestOptions): Promise<Answer>;
   get(path: string, options?: RequestOptions): Promise<Answer>;
   post(path: string, body: unknown, options?: RequestOptions): Promise<Answer>;
+  put(path: string, body: unknown, options?: RequestOptions): Promise<Answer>;
   patch(path: string, body: unknown, options?: RequestOptions): Promise<Answer>;
   delete(path: string, options?: RequestOptions): Promise<Answer>;
 };
 
 type Check = (method: string, path: string, status: number, body: unknown) => void;
+
+/** Limits by address must not make tests depend on one another, so every request has an address of its own. */
+export const anAddress = (): string => {
+  const part = () => Math.floor(Math.random() * 256);
+  return `10.${part()}.${part()}.${part()}`;
+};
 
 /** A client of the server at `url`; `check` sees every answer. */
 export const clientOf = (url: string, check: Check = () => undefined): Client => {
@@ -29,7 +36,9 @@ export const clientOf = (url: string, check: Check = () => undefined): Client =>
     const { key, token, body, isUnchecked = false } = options;
     const response = await fetch(url + path, {
       method,
+      redirect: "manual",
       headers: {
+        "X-Forwarded-For": anAddress(),
         ...(key === undefined ? {} : { "X-API-Key": key }),
         ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
         ...(body === undefined ? {} : { "Content-Type": "application/json" }),
@@ -48,6 +57,7 @@ export const clientOf = (url: string, check: Check = () => undefined): Client =>
     request,
     get: (path, options) => request("GET", path, options),
     post: (path, body, options) => request("POST", path, { ...options, body }),
+    put: (path, body, options) => request("PUT", path, { ...options, body }),
     patch: (path, body, options) => request("PATCH", path, { ...options, body }),
     delete: (path, options) => request("DELETE", path, options),
   };

@@ -1,29 +1,28 @@
-import { User } from "../../src/domain/auth/user.ts";
+import { startSession } from "../../src/domain/auth/sessions.ts";
+import { addUser } from "../../src/domain/tenants/open-tenant.ts";
 import type { Role } from "../../src/domain/caller.ts";
 import { newId } from "../../src/domain/ids.ts";
 import type { TestApp } from "./app.ts";
 
-/** A further user of a tenant, with an access token; they cannot log in. */
+export type Member = { userId: string; email: string; token: string; refreshToken: string };
+
+/** A further user of a tenant who has just signed in; they have no password. */
 export const aMember = async (
   { app }: TestApp,
   tenantId: string,
   role: Role,
-): Promise<{ userId: string; token: string }> => {
-  const userId = newId();
-  await app.transact(async ({ em, now }) => {
-    const email = `${userId}@example.com`;
-    const times = { createdAt: now, updatedAt: now };
-    em.create(User, {
-      id: userId,
-      tenantId,
+  status: "ACTIVE" | "PENDING" | "SUSPENDED" = "ACTIVE",
+): Promise<Member> =>
+  app.transact(async (work) => {
+    const email = `${newId()}@example.com`;
+    const user = await addUser(work, tenantId, {
       email,
       name: `A ${role}`,
-      passwordHash: "none",
+      passwordHash: null,
       role,
+      status,
       emailVerified: true,
-      ...times,
     });
+    const session = await startSession(work, app.tokens, user, { method: "PASSWORD" });
+    return { userId: user.id, email, token: session.accessToken, refreshToken: session.refreshToken };
   });
-  const { token } = await app.tokens.signAccess({ sub: userId, tid: tenantId, role });
-  return { userId, token };
-};

@@ -9,6 +9,7 @@ import type { AnyRoute } from "../../src/http/route.ts";
 import { createHttp } from "../../src/http/server.ts";
 import { createLog } from "../../src/log.ts";
 import { createMetrics } from "../../src/metrics.ts";
+import { createLimiter } from "../../src/platform/limiter.ts";
 
 export type TinyAnswer = {
   status: number;
@@ -33,6 +34,10 @@ export type TinyHttp = {
 const logged = (lines: string[]) =>
   createLog({ logLevel: "debug" }, { write: (line) => void lines.push(line) });
 
+const noDatabase: App["transact"] = async () => {
+  throw new Error("these routes have no database");
+};
+
 /** As much of an App as routes without a database need; `parts` replaces any of it. */
 export const tinyApp = (lines: string[], parts: Partial<App> = {}): App =>
   ({
@@ -41,6 +46,9 @@ export const tinyApp = (lines: string[], parts: Partial<App> = {}): App =>
     clock: () => new Date("2026-01-02T03:04:05.678Z"),
     metrics: createMetrics(),
     health: async () => [{ name: "database", ok: true }],
+    limiter: createLimiter(),
+    transact: noDatabase,
+    transactAs: () => noDatabase,
     ...parts,
   }) as App;
 

@@ -22,6 +22,10 @@ export const ApiKeySchema = defineEntity({
     expiresAt: p.datetime(3).nullable(),
     lastUsedAt: p.datetime(3).nullable(),
     metadata: p.json<Json>(),
+    /** As `actorOf` names them; null for keys of before this was kept. */
+    createdBy: p.text().nullable(),
+    /** The key that a rotation made in its place. */
+    replacedBy: p.uuid().nullable(),
     createdAt: p.datetime(3),
     updatedAt: p.datetime(3),
     deletedAt: p.datetime(3).nullable(),

@@ -1,5 +1,5 @@
 import { LockMode } from "@mikro-orm/core";
-import type { Role } from "../caller.ts";
+import { actorOf, type Role } from "../caller.ts";
 import { conflict, invalid, notFound } from "../errors.ts";
 import type { Json } from "../events.ts";
 import { isId, newId } from "../ids.ts";
@@ -103,6 +103,8 @@ export const createApiKey = async (
     expiresAt: body.expiresAt ?? null,
     lastUsedAt: null,
     metadata,
+    createdBy: work.by ? actorOf(work.by.caller) : null,
+    replacedBy: null,
     createdAt: now,
     updatedAt: now,
     deletedAt: null,

@@ -3,6 +3,7 @@ import { createShortCache, CACHE_TTL_MS } from "../auth/short-cache.ts";
 import type { Caller } from "../caller.ts";
 import { type DomainError, unauthorized } from "../errors.ts";
 import { Project } from "../projects/project.ts";
+import { Tenant } from "../tenants/tenant.ts";
 import type { Transact, Work } from "../work.ts";
 import { ApiKey } from "./api-key.ts";
 import { type ApiKeyHasher, isSecret } from "./secret.ts";
@@ -52,6 +53,9 @@ const read = async ({ em, now }: Work, hashes: string[]): Promise<Found> => {
   const project = await em.findOne(Project, { id: key.projectId, deletedAt: null });
   if (!project)
     return { refusal: unauthorized("API_KEY_INVALID", "The project of this API key has been deleted") };
+  const tenant = await em.findOne(Tenant, { id: project.tenantId, deletedAt: null });
+  if (!tenant)
+    return { refusal: unauthorized("API_KEY_INVALID", "The tenant of this API key has been deleted") };
   if (key.status === "REVOKED")
     return { refusal: unauthorized("API_KEY_REVOKED", "The API key has been revoked") };
   const leftMs = key.expiresAt ? key.expiresAt.getTime() - now.getTime() : Infinity;
@@ -59,6 +63,7 @@ const read = async ({ em, now }: Work, hashes: string[]): Promise<Found> => {
     key.status = "EXPIRED";
     return { refusal: unauthorized("API_KEY_EXPIRED", "The API key has expired") };
   }
+  const { plan, planOverrides, approvalStatus } = tenant;
   const caller: KeyCaller = {
     kind: "key",
     keyId: key.id,
@@ -66,6 +71,8 @@ const read = async ({ em, now }: Work, hashes: string[]): Promise<Found> => {
     projectId: key.actsOnProjectId,
     ownerProjectId: key.projectId,
     scopes: key.scopes,
+    rateLimit: key.rateLimit ?? null,
+    tenant: { plan, planOverrides, approvalStatus },
     isTest: key.actsOnProjectId !== key.projectId,
   };
   const isUseDue = !key.lastUsedAt || now.getTime() - key.lastUsedAt.getTime() >= LAST_USED_STEP_MS;

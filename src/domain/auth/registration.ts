@@ -1,13 +1,13 @@
 import { UniqueConstraintViolationException } from "@mikro-orm/core";
 import { conflict, DomainError, forbidden } from "../errors.ts";
 import { newId } from "../ids.ts";
-import { type Plan, Tenant } from "../tenants/tenant.ts";
+import { openTenant, type TenantDefaults } from "../tenants/open-tenant.ts";
 import type { Transact } from "../work.ts";
 import { type Passwords, passwordProblems } from "./passwords.ts";
-import { issueRefreshToken, newRefreshToken } from "./refresh-tokens.ts";
-import { normaliseEmail, type Session } from "./sessions.ts";
+import { newRefreshToken } from "./refresh-tokens.ts";
+import { normaliseEmail, type SignedIn, startSession } from "./sessions.ts";
 import { REGISTRATION_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
-import { User } from "./user.ts";
+import type { User } from "./user.ts";
 
 export type Registration = {
   email: string;
@@ -30,13 +30,10 @@ export type RegisteredUser = {
   emailVerified: boolean;
 };
 
-export type RegistrationParts = {
+export type RegistrationParts = TenantDefaults & {
   transact: Transact;
   tokens: Tokens;
   passwords: Passwords;
-  /** Else a new tenant waits for approval. */
-  autoApproveTenants: boolean;
-  defaultPlan: Plan;
 };
 
 /**
@@ -47,7 +44,7 @@ export type RegistrationParts = {
 export const register = async (
   parts: RegistrationParts,
   body: Registration,
-): Promise<Session<RegisteredUser>> => {
+): Promise<SignedIn<RegisteredUser>> => {
   const { transact, tokens, passwords } = parts;
   const user: RegisteredUser = {
     id: newId(),
@@ -57,11 +54,17 @@ export const register = async (
     role: "OWNER",
     emailVerified: false,
   };
-  const claims = { sub: user.id, tid: user.tenantId, role: user.role };
+  const claims = { sub: user.id, tid: user.tenantId, sid: newId(), role: user.role };
   if (body.website) {
     await passwords.hash(body.password);
     const decoy = await tokens.signDecoy(claims, REGISTRATION_TOKEN_SECONDS);
-    return session(user, decoy.token, newRefreshToken());
+    return {
+      accessToken: decoy.token,
+      refreshToken: newRefreshToken(),
+      tokenType: "Bearer",
+      expiresIn: REGISTRATION_TOKEN_SECONDS,
+      user,
+    };
   }
   refuseJoining(body);
   const problems = passwordProblems(body.password, user);
@@ -71,41 +74,19 @@ export const register = async (
   }
   const passwordHash = await passwords.hash(body.password);
   const tenantName = body.tenantName ?? body.name;
-  const refreshToken = await transact(async (work) => {
-    const { em, now } = work;
-    const approvalStatus = parts.autoApproveTenants ? "APPROVED" : "PENDING";
-    const times = { createdAt: now, updatedAt: now };
-    em.create(Tenant, {
-      id: user.tenantId,
-      name: tenantName,
-      approvalStatus,
-      plan: parts.defaultPlan,
-      ...times,
-    });
-    // No relation tells the unit of work that the tenant goes first.
-    await em.flush();
-    em.create(User, { ...user, passwordHash, ...times });
-    await em.flush();
-    return issueRefreshToken(work, user.id);
+  return transact(async (work) => {
+    const { email, name } = user;
+    const owner = { email, name, passwordHash, emailVerified: false };
+    const opened = await openTenant(work, parts, tenantName, owner);
+    const start = { method: "PASSWORD" as const, expiresIn: REGISTRATION_TOKEN_SECONDS };
+    const session = await startSession(work, tokens, opened.user, start);
+    const { id, tenantId, role } = opened.user;
+    return { ...session, user: { ...user, id, tenantId, role } };
   }).catch((error: unknown) => {
     if (!(error instanceof UniqueConstraintViolationException)) throw error;
     throw conflict("EMAIL_ALREADY_EXISTS", "An account with this email address exists already");
   });
-  const { token } = await tokens.signAccess(claims, REGISTRATION_TOKEN_SECONDS);
-  return session(user, token, refreshToken);
 };
-
-const session = (
-  user: RegisteredUser,
-  accessToken: string,
-  refreshToken: string,
-): Session<RegisteredUser> => ({
-  accessToken,
-  refreshToken,
-  tokenType: "Bearer",
-  expiresIn: REGISTRATION_TOKEN_SECONDS,
-  user,
-});
 
 /** Never a new tenant for someone who asked to join one. */
 const refuseJoining = ({ tenantId, invitationToken }: Registration): void => {

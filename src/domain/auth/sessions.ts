@@ -1,13 +1,23 @@
+import { sql } from "kysely";
 import type { Caller } from "../caller.ts";
 import { unauthorized } from "../errors.ts";
-import type { Transact } from "../work.ts";
-import { NOBODYS_HASH, type Passwords } from "./passwords.ts";
+import { newId } from "../ids.ts";
+import { Tenant } from "../tenants/tenant.ts";
+import type { Transact, Work } from "../work.ts";
 import { issueRefreshToken } from "./refresh-tokens.ts";
+import { Session, type SignInMethod } from "./session.ts";
 import { createShortCache } from "./short-cache.ts";
-import type { Tokens } from "./tokens.ts";
+import { ACCESS_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
 import { User } from "./user.ts";
 
-export type Session<U> = {
+/** After this a session ends, however often it was refreshed. */
+export const SESSION_DAYS = 30;
+/** Sessions that a user keeps; the oldest end. */
+export const SESSIONS_PER_USER_MAX = 100;
+const USER_AGENT_MAX = 300;
+
+/** What a sign-in answers with. */
+export type SignedIn<U = SignedInUser> = {
   accessToken: string;
   refreshToken: string;
   tokenType: "Bearer";
@@ -15,26 +25,52 @@ export type Session<U> = {
   expiresIn: number;
   user: U;
 };
+export type SignedInUser = { id: string; email: string; role: User["role"] };
 
 /** The form under which an address is stored and looked up. */
 export const normaliseEmail = (email: string): string => email.trim().toLowerCase();
 
-export type LoginParts = { transact: Transact; tokens: Tokens; passwords: Passwords };
+type SessionStart = {
+  method: SignInMethod;
+  /** Life of the access token in seconds; default 7 days. */
+  expiresIn?: number;
+  /** When the first refresh token ends, for one that travels in an address; default: with the session. */
+  refreshUntil?: Date;
+};
 
-/**
- * Checks a password and starts a session. An unknown address and a wrong password are told apart neither by
- * the answer nor by the time it takes. @throws UNAUTHORIZED INVALID_CREDENTIALS
- */
-export const login = async (
-  { transact, tokens, passwords }: LoginParts,
-  body: { email: string; password: string },
-): Promise<Session<{ id: string; email: string; role: User["role"] }>> => {
-  const email = normaliseEmail(body.email);
-  const user = await transact(({ em }) => em.findOne(User, { email }));
-  const isRight = await passwords.verify(user?.passwordHash ?? NOBODYS_HASH, body.password);
-  if (!user || !isRight) throw unauthorized("INVALID_CREDENTIALS", "Email or password is wrong");
-  const refreshToken = await transact((work) => issueRefreshToken(work, user.id));
-  const { token, expiresIn } = await tokens.signAccess({ sub: user.id, tid: user.tenantId, role: user.role });
+/** Starts a session of a user who has proved who they are; where from is told by `work.by`. */
+export const startSession = async (
+  work: Work,
+  tokens: Tokens,
+  user: User,
+  { method, expiresIn = ACCESS_TOKEN_SECONDS, refreshUntil }: SessionStart,
+): Promise<SignedIn> => {
+  const { em, db, now, by } = work;
+  const expiresAt = new Date(now.getTime() + SESSION_DAYS * 86_400_000);
+  const session = em.create(Session, {
+    id: newId(),
+    tenantId: user.tenantId,
+    userId: user.id,
+    method,
+    ip: by?.ip ?? "",
+    userAgent: (by?.userAgent ?? "").slice(0, USER_AGENT_MAX),
+    createdAt: now,
+    lastUsedAt: now,
+    expiresAt,
+    revokedAt: null,
+    revokedFor: null,
+  });
+  user.lastLoginAt = now;
+  await em.flush();
+  await sql`
+    delete from sessions where user_id = ${user.id}::uuid and id not in (
+      select id from sessions where user_id = ${user.id}::uuid
+      order by created_at desc, id desc limit ${SESSIONS_PER_USER_MAX})`.execute(db);
+  const refreshToken = await issueRefreshToken(work, session, refreshUntil ?? expiresAt);
+  const { token } = await tokens.signAccess(
+    { sub: user.id, tid: user.tenantId, sid: session.id, role: user.role },
+    expiresIn,
+  );
   return {
     accessToken: token,
     refreshToken,
@@ -44,27 +80,46 @@ export const login = async (
   };
 };
 
-type KnownUser = { tenantId: string; role: User["role"] };
-const users = createShortCache<KnownUser>();
+type UserCaller = Extract<Caller, { kind: "user" }>;
+const known = createShortCache<UserCaller>();
+
+/** Makes this process read sessions, roles and tenants anew; others do within 5 s. */
+export const forgetSessions = (): void => known.clear();
 
 /**
- * The caller behind an access token (without `Bearer `). The database decides whether the account exists
- * and which role it has, at most 5 s late. @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED
+ * The caller behind an access token (without `Bearer `). The database decides whether the session goes on,
+ * which role it has, and in what state the tenant is, at most 5 s late.
+ *
+ * @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED, SESSION_REVOKED
  */
 export const authenticateUser = async (
   transact: Transact,
   tokens: Tokens,
   bearer: string,
-): Promise<Caller> => {
+): Promise<UserCaller> => {
   const claims = await tokens.verifyAccess(bearer);
-  const user = await users.get(claims.sub, () =>
-    transact(async ({ em }) => {
-      const found = await em.findOne(User, { id: claims.sub });
-      return found ? { tenantId: found.tenantId, role: found.role } : undefined;
-    }),
-  );
-  if (!user || user.tenantId !== claims.tid) {
-    throw unauthorized("TOKEN_INVALID", "The account of this access token no longer exists");
+  const caller = await known.get(claims.sid, () => transact((work) => readCaller(work, claims.sid)));
+  if (!caller || caller.userId !== claims.sub || caller.tenantId !== claims.tid) {
+    throw unauthorized("SESSION_REVOKED", "The session of this access token has ended; log in again");
   }
-  return { kind: "user", userId: claims.sub, tenantId: user.tenantId, role: user.role };
+  return caller;
+};
+
+const readCaller = async ({ em, now }: Work, sessionId: string): Promise<UserCaller | undefined> => {
+  const session = await em.findOne(Session, { id: sessionId, revokedAt: null, expiresAt: { $gt: now } });
+  if (!session) return undefined;
+  const user = await em.findOne(User, { id: session.userId, disabledAt: null });
+  const tenant = await em.findOne(Tenant, { id: session.tenantId, deletedAt: null });
+  if (!user || !tenant) return undefined;
+  const { plan, planOverrides, approvalStatus } = tenant;
+  return {
+    kind: "user",
+    userId: user.id,
+    tenantId: user.tenantId,
+    role: user.role,
+    sessionId,
+    status: user.status,
+    emailVerified: user.emailVerified,
+    tenant: { plan, planOverrides, approvalStatus },
+  };
 };

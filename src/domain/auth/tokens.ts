@@ -9,6 +9,7 @@ export const ACCESS_TOKEN_SECONDS = 604_800;
 /** Of the token that registration answers with. */
 export const REGISTRATION_TOKEN_SECONDS = 86_400;
 export const WS_TOKEN_SECONDS = 900;
+export const ADMIN_TOKEN_SECONDS = 3_600;
 export const TOKEN_MAX_BYTES = 4_096;
 /** Between the clocks of two processes. */
 const CLOCK_TOLERANCE_SECONDS = 5;
@@ -16,11 +17,12 @@ const CLOCK_TOLERANCE_SECONDS = 5;
 const AccessClaims = z.object({
   sub: z.uuid(),
   tid: z.uuid(),
+  sid: z.uuid(),
   role: z.enum(ROLES),
   jti: z.uuid(),
   exp: z.int(),
 });
-/** `sub`: user id, `tid`: tenant id, `exp`: Unix seconds. */
+/** `sub`: user id, `tid`: tenant id, `sid`: session id, `exp`: Unix seconds. */
 export type AccessClaims = z.infer<typeof AccessClaims>;
 
 const WsClaims = z.object({
@@ -34,6 +36,10 @@ const WsClaims = z.object({
 /** `sub`: player id (kind player) or user id (kind console), `pid`: project id, `exp`: Unix seconds. */
 export type WsClaims = z.infer<typeof WsClaims>;
 
+const AdminClaims = z.object({ sub: z.uuid(), ver: z.int(), jti: z.uuid(), exp: z.int() });
+/** `sub`: platform admin, `ver`: their session version (raised to end all), `exp`: Unix seconds. */
+export type AdminClaims = z.infer<typeof AdminClaims>;
+
 export type SignedToken = { token: string; expiresIn: number; expiresAt: Date };
 
 export type Tokens = {
@@ -45,6 +51,10 @@ export type Tokens = {
   signWs(claims: Omit<WsClaims, "exp">): Promise<SignedToken>;
   /** @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED */
   verifyWs(token: string): Promise<WsClaims>;
+  /** A super-admin's token, one hour. */
+  signAdmin(claims: Omit<AdminClaims, "jti" | "exp">): Promise<SignedToken>;
+  /** @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED */
+  verifyAdmin(token: string): Promise<AdminClaims>;
   /** Signs an access token that looks real and that nobody accepts. */
   signDecoy(claims: Omit<AccessClaims, "jti" | "exp">, expiresIn: number): Promise<SignedToken>;
 };
@@ -65,6 +75,14 @@ const WS: Kind<WsClaims> = {
   claims: WsClaims,
   invalid: "The WebSocket token is not valid; get one with POST /auth/ws-token",
   expired: "The WebSocket token has expired; get a new one with POST /auth/ws-token",
+};
+
+const ADMIN: Kind<AdminClaims> = {
+  typ: "admin+jwt",
+  audience: "laurel-superadmin",
+  claims: AdminClaims,
+  invalid: "The token is not valid; log in with POST /superadmin/auth/login",
+  expired: "The token has expired; log in with POST /superadmin/auth/login",
 };
 
 export type TokenParts = {
@@ -126,6 +144,8 @@ export const createTokens = ({ privateKey, issuer, clock }: TokenParts): Tokens 
     verifyAccess: (token) => verify(ACCESS, token),
     signWs: (claims) => sign(WS, privateKey, claims, WS_TOKEN_SECONDS),
     verifyWs: (token) => verify(WS, token),
+    signAdmin: (claims) => sign(ADMIN, privateKey, claims, ADMIN_TOKEN_SECONDS),
+    verifyAdmin: (token) => verify(ADMIN, token),
     signDecoy: (claims, expiresIn) => sign(ACCESS, decoyKey, claims, expiresIn),
   };
 };

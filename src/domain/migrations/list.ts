@@ -2,6 +2,8 @@ import { Migration20261121000001 } from "./20261121000001-accounts.ts";
 import { Migration20261121000002 } from "./20261121000002-events.ts";
 import { Migration20261121000003 } from "./20261121000003-progression.ts";
 import { Migration20261121000004 } from "./20261121000004-refresh-tokens.ts";
+import { Migration20261121000005 } from "./20261121000005-access.ts";
+import { Migration20261121000006 } from "./20261121000006-row-security.ts";
 
 /** Every migration, in order. */
 export const migrations = [
@@ -9,4 +11,6 @@ export const migrations = [
   { name: "20261121000002-events", class: Migration20261121000002 },
   { name: "20261121000003-progression", class: Migration20261121000003 },
   { name: "20261121000004-refresh-tokens", class: Migration20261121000004 },
+  { name: "20261121000005-access", class: Migration20261121000005 },
+  { name: "20261121000006-row-security", class: Migration20261121000006 },
 ];

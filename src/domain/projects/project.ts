@@ -27,6 +27,8 @@ export const ProjectSchema = defineEntity({
     /** An IANA name. */
     timezone: p.text(),
     settings: p.json<Partial<ProjectSettings>>(),
+    /** Origins whose pages may use the project's keys and sockets; empty allows all. */
+    allowedOrigins: p.array(),
     /** Raised by every change that evaluation must see. */
     configVersion: p.bigint("number"),
     /** Set on a sandbox: the project whose test keys act on it. */

@@ -50,6 +50,7 @@ export const createProject = async (work: Work, tenantId: string, body: NewProje
     description: body.description ?? null,
     timezone: body.timezone ?? "UTC",
     settings: definedOf(body.settings ?? {}),
+    allowedOrigins: [],
     configVersion: 1,
     sandboxOf: null,
     createdAt: now,

@@ -12,6 +12,7 @@ export type KnownProject = {
   tenantId: string;
   timezone: string;
   settings: ProjectSettings;
+  allowedOrigins: readonly string[];
 };
 
 const byId = createShortCache<KnownProject>();
@@ -40,8 +41,8 @@ export const findKnownProject = async (
     transact(async ({ em }) => {
       const project = await em.findOne(Project, { id: projectId, deletedAt: null });
       if (!project) return undefined;
-      const { id, tenantId, timezone } = project;
-      return { id, tenantId, timezone, settings: settingsOf(project) };
+      const { id, tenantId, timezone, allowedOrigins } = project;
+      return { id, tenantId, timezone, settings: settingsOf(project), allowedOrigins };
     }),
   );
 };
@@ -59,7 +60,8 @@ export const resolveProject = async (
   caller: Caller,
   requested?: string,
 ): Promise<{ projectId: string }> => {
-  if (caller.kind === "anonymous") throw unauthorized("CREDENTIALS_MISSING", "Credentials are required");
+  if (caller.kind === "anonymous" || caller.kind === "admin")
+    throw unauthorized("CREDENTIALS_MISSING", "Credentials of a tenant are required");
   if (caller.kind === "key") {
     if (requested === undefined || isProjectOf(caller, requested)) return { projectId: caller.projectId };
     throw forbidden("PROJECT_MISMATCH", "The API key belongs to another project than the requested one");
@@ -89,7 +91,7 @@ export const isProjectOf = (caller: Caller, projectId: string): boolean =>
 
 /** The tenant of a caller that has passed the access check. */
 export const tenantOf = (caller: Caller): string => {
-  assert(caller.kind !== "anonymous", "the operation is not public");
+  assert(caller.kind === "user" || caller.kind === "key", "the operation is a tenant's");
   return caller.tenantId;
 };
 

@@ -22,6 +22,7 @@ export const lockSandbox = async (work: Work, project: Project): Promise<Project
     description: null,
     timezone: owner.timezone,
     settings: owner.settings,
+    allowedOrigins: owner.allowedOrigins,
     configVersion: 1,
     sandboxOf: owner.id,
     createdAt: now,

@@ -1,4 +1,5 @@
 import { defineEntity, p } from "@mikro-orm/core";
+import type { PlanLimits } from "./plans.ts";
 
 export const APPROVAL_STATUSES = ["PENDING", "APPROVED", "REJECTED", "SUSPENDED"] as const;
 export type ApprovalStatus = (typeof APPROVAL_STATUSES)[number];
@@ -13,7 +14,17 @@ export const TenantSchema = defineEntity({
     id: p.uuid().primary(),
     name: p.text(),
     approvalStatus: p.text().$type<ApprovalStatus>(),
+    /** Why it was rejected or suspended. */
+    approvalReason: p.text().nullable(),
+    approvalRequestedAt: p.datetime(3).nullable(),
     plan: p.text().$type<Plan>(),
+    /** Limits that a super-admin has set besides the plan's. */
+    planOverrides: p.json<Partial<PlanLimits>>(),
+    /** Where OAuth may send people back to, exactly. */
+    redirectUris: p.array(),
+    /** Set when the OWNER deleted it: after this nothing of it answers any more. */
+    deleteAfter: p.datetime(3).nullable(),
+    deletedAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3),
     updatedAt: p.datetime(3),
   },

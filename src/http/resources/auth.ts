@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { EVERY_ROLE } from "../../domain/access.ts";
 import { register } from "../../domain/auth/registration.ts";
-import { login } from "../../domain/auth/sessions.ts";
+import { login } from "../../domain/auth/login.ts";
 import { issueWsToken } from "../../domain/auth/ws-tokens.ts";
 import { ROLES } from "../../domain/caller.ts";
 import { Name } from "../../domain/tenants/text.ts";

@@ -13,9 +13,11 @@ import {
   type NewEvent,
   readEvent,
 } from "../../domain/tracking/event-input.ts";
+import { tenantOf } from "../../domain/projects/resolve.ts";
 import { getEvent, listEvents } from "../../domain/tracking/events.ts";
 import { trackBatch, trackOne } from "../../domain/tracking/track.ts";
 import { WAIT_MAX_EVENTS } from "../../domain/tracking/wait.ts";
+import type { Actor } from "../../domain/work.ts";
 import { route } from "../route.ts";
 
 const Effect = z.object({
@@ -77,7 +79,12 @@ const SingleEvent = EventInput.partial().extend({
     .meta({ description: "Id or externalUserId of the player, instead of externalUserId" }),
 });
 
-const byAlias = async (app: App, projectId: string | undefined, body: Json): Promise<Json> => {
+/** The player is one of the project that the event itself may name, so that project is what is looked into. */
+const byAlias = async (
+  { transactAs }: App,
+  { actor, projectId }: { actor: Actor; projectId: string | undefined },
+  body: Json,
+): Promise<Json> => {
   const { name, playerId, ...event } = body;
   if (name !== undefined) event["eventType"] ??= name;
   if (playerId !== undefined && event["externalUserId"] === undefined) {
@@ -85,7 +92,12 @@ const byAlias = async (app: App, projectId: string | undefined, body: Json): Pro
     const player =
       projectId === undefined
         ? undefined
-        : await app.transact((work) => findPlayer(work, projectId, playerId));
+        : await transactAs({
+            role: "web",
+            tenantId: tenantOf(actor.caller),
+            projectIds: [projectId],
+            by: actor,
+          })((work) => findPlayer(work, projectId, playerId));
     event["externalUserId"] = player?.externalUserId ?? playerId.replace(/^ext:/, "");
   }
   return event;
@@ -120,11 +132,10 @@ export const eventRoutes = [
     query: WaitQuery,
     body: SingleEvent,
     response: EventResult,
-    run: async (app, { caller, projectId, query, body }) => {
+    run: async (app, { caller, projectId, query, body, actor }) => {
       const rules = await app.projectRules(caller, projectId);
-      // The player is one of the project that the event itself may name.
-      const playersOf = rules.resolve(body.projectId)?.id;
-      const event = readEvent(await byAlias(app, playersOf, body), { now: app.clock(), ...rules });
+      const named = { actor, projectId: rules.resolve(body.projectId)?.id };
+      const event = readEvent(await byAlias(app, named, body), { now: app.clock(), ...rules });
       return trackOne(app, event, query.wait === "true");
     },
   }),

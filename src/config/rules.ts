@@ -1,0 +1,107 @@
+import { isSampleKey, SAMPLE_API_KEY_PEPPER, SAMPLE_ENCRYPTION_KEY } from "../secrets.ts";
+import { list, NEW_JWT_KEY, NEW_PEPPER } from "./settings.ts";
+
+export type Env = Readonly<Record<string, string | undefined>>;
+
+type Rule = { name: string; breaks: (env: Env) => boolean; message: string };
+const isCluster = (env: Env) => env["MODE"] === "cluster";
+const isProduction = (env: Env) => env["NODE_ENV"] === "production";
+const runsBothRoles = (env: Env) => {
+  const named = list.parse(env["ROLES"] ?? "web,worker");
+  return named.includes("web") && named.includes("worker");
+};
+
+const sendsMail = (env: Env) =>
+  env["EMAIL_MODE"] === "smtp" || (env["EMAIL_MODE"] === undefined && Boolean(env["SMTP_URL"]));
+
+/** What one variable demands of another; judged on the text, so that one bad value hides no other problem. */
+export const RULES: readonly Rule[] = [
+  {
+    name: "DATABASE_URL",
+    breaks: (env) => isCluster(env) && env["DATABASE_URL"] === undefined,
+    message: "is required when MODE=cluster, such as postgres://laurel:password@localhost:5432/laurel",
+  },
+  {
+    name: "REDIS_URL",
+    breaks: (env) => isCluster(env) && env["REDIS_URL"] === undefined,
+    message: "is required when MODE=cluster, such as redis://localhost:6379",
+  },
+  {
+    name: "ROLES",
+    breaks: (env) => !isCluster(env) && !runsBothRoles(env),
+    message: "must be web,worker when MODE=embedded, which is one process. Use MODE=cluster to split them",
+  },
+  {
+    name: "PUBLIC_URL",
+    breaks: (env) => isProduction(env) && !env["PUBLIC_URL"]?.startsWith("https://"),
+    message: "must start with https:// when NODE_ENV=production: set it to the address that clients use",
+  },
+  {
+    name: "JWT_PRIVATE_KEY",
+    breaks: (env) => isProduction(env) && isCluster(env) && env["JWT_PRIVATE_KEY"] === undefined,
+    message: `is required when NODE_ENV=production and MODE=cluster. Make one: ${NEW_JWT_KEY}`,
+  },
+  {
+    name: "API_KEY_PEPPERS",
+    breaks: (env) => isProduction(env) && isCluster(env) && env["API_KEY_PEPPERS"] === undefined,
+    message: `is required when NODE_ENV=production and MODE=cluster. Make one: ${NEW_PEPPER}`,
+  },
+  {
+    name: "JWT_PRIVATE_KEY",
+    breaks: (env) => isProduction(env) && isSampleKey(env["JWT_PRIVATE_KEY"]),
+    message: `is the sample of .env.example, which production refuses. Make your own: ${NEW_JWT_KEY}`,
+  },
+  {
+    name: "API_KEY_PEPPERS",
+    breaks: (env) => isProduction(env) && Boolean(env["API_KEY_PEPPERS"]?.includes(SAMPLE_API_KEY_PEPPER)),
+    message: `holds the sample of .env.example, which production refuses. Make your own: ${NEW_PEPPER}`,
+  },
+  {
+    name: "ENCRYPTION_KEYS",
+    breaks: (env) => isProduction(env) && isCluster(env) && env["ENCRYPTION_KEYS"] === undefined,
+    message: `is required when NODE_ENV=production and MODE=cluster. Make one: ${NEW_PEPPER}`,
+  },
+  {
+    name: "ENCRYPTION_KEYS",
+    breaks: (env) => isProduction(env) && Boolean(env["ENCRYPTION_KEYS"]?.includes(SAMPLE_ENCRYPTION_KEY)),
+    message: `holds the sample of .env.example, which production refuses. Make your own: ${NEW_PEPPER}`,
+  },
+  {
+    name: "EMAIL_MODE",
+    breaks: (env) => isProduction(env) && (env["EMAIL_MODE"] ?? "log") === "log" && !env["SMTP_URL"],
+    message:
+      "must not be log when NODE_ENV=production: links to reset passwords would be in the log. " +
+      "Set SMTP_URL, or EMAIL_MODE=off to send no mail at all",
+  },
+  {
+    name: "EMAIL_MODE",
+    breaks: (env) => isProduction(env) && env["EMAIL_MODE"] === "log" && Boolean(env["SMTP_URL"]),
+    message: "must not be log when NODE_ENV=production: links to reset passwords would be in the log",
+  },
+  {
+    name: "SMTP_URL",
+    breaks: (env) => env["EMAIL_MODE"] === "smtp" && !env["SMTP_URL"],
+    message: "is required when EMAIL_MODE=smtp, such as smtps://user:password@mail.example.com",
+  },
+  {
+    name: "MAIL_FROM",
+    breaks: (env) => sendsMail(env) && !env["MAIL_FROM"],
+    message: 'is required when mail is sent, such as "Laurel <laurel@example.com>"',
+  },
+  {
+    name: "CAPTCHA_SECRET",
+    breaks: (env) => (env["CAPTCHA_PROVIDER"] ?? "none") !== "none" && !env["CAPTCHA_SECRET"],
+    message: "is required when CAPTCHA_PROVIDER is set",
+  },
+  ...(["CAPTCHA_VERIFY_URL"] as const).map((name) => ({
+    name,
+    breaks: (env: Env) => isProduction(env) && env[name] !== undefined,
+    message: "is for tests, which production refuses",
+  })),
+  ...(["GOOGLE", "GITHUB"] as const).map((name) => ({
+    name: `OAUTH_${name}_CLIENT_SECRET`,
+    breaks: (env: Env) =>
+      Boolean(env[`OAUTH_${name}_CLIENT_ID`]) !== Boolean(env[`OAUTH_${name}_CLIENT_SECRET`]),
+    message: `must be set together with OAUTH_${name}_CLIENT_ID`,
+  })),
+];

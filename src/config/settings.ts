@@ -1,0 +1,128 @@
+import { isIP } from "node:net";
+import { join } from "node:path";
+import { z } from "zod";
+import { CAPTCHA_PROVIDERS } from "../domain/auth/captcha.ts";
+import { privateKeyOf } from "../secrets.ts";
+
+/** Of a pepper or an encryption key. */
+const SECRET_LENGTH_MIN = 32;
+export const NEW_JWT_KEY =
+  `node -p "JSON.stringify(require('node:crypto').generateKeyPairSync('ed25519')` +
+  `.privateKey.export({format:'jwk'}))"`;
+export const NEW_PEPPER = `node -p "require('node:crypto').randomBytes(32).toString('base64url')"`;
+
+const url = (...protocols: string[]) =>
+  z.string().refine((text) => URL.canParse(text) && protocols.includes(new URL(text).protocol.slice(0, -1)), {
+    error: `must be an address that starts with ${protocols.map((name) => `${name}://`).join(" or ")}`,
+  });
+
+const whole = (min: number, max: number) =>
+  z
+    .string()
+    .regex(/^\d{1,9}$/, `must be a whole number from ${min} to ${max}`)
+    .transform(Number)
+    .refine((value) => value >= min && value <= max, { error: `must be from ${min} to ${max}` });
+
+const flag = z.stringbool({ error: "must be on or off" });
+
+/** Splits at commas and drops what is empty. */
+export const list = z.string().transform((text) =>
+  text
+    .split(",")
+    .map((item) => item.trim())
+    .filter((item) => item !== ""),
+);
+
+const isNetwork = (text: string): boolean => {
+  const [address = "", bits, ...rest] = text.split("/");
+  const family = isIP(address);
+  if (family === 0 || rest.length > 0) return false;
+  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
+};
+
+const jwtPrivateKey = z.string().transform((text, context) => {
+  try {
+    const key = privateKeyOf(text);
+    if (key.asymmetricKeyType === "ed25519") return key.export({ type: "pkcs8", format: "pem" }).toString();
+  } catch {
+    // Reported below; the parser's own message could quote the key.
+  }
+  context.addIssue({
+    code: "custom",
+    message: `must be an Ed25519 private key, PKCS #8 PEM or JWK. Make one: ${NEW_JWT_KEY}`,
+  });
+  return z.NEVER;
+});
+
+const secretTexts = list.pipe(
+  z.array(
+    z.string().min(SECRET_LENGTH_MIN, {
+      error: `each must have at least ${SECRET_LENGTH_MIN} characters. Make one: ${NEW_PEPPER}`,
+    }),
+  ),
+);
+
+const networks = list.pipe(
+  z.array(z.string().refine(isNetwork, { error: "must be addresses or CIDR blocks, such as 10.0.0.0/8" })),
+);
+
+const addresses = list.pipe(z.array(url("http", "https")));
+
+/** Every setting, by the name of its variable. */
+export const SETTINGS = {
+  NODE_ENV: z.string().default("development"),
+  MODE: z.enum(["embedded", "cluster"], { error: "must be embedded or cluster" }).default("embedded"),
+  ROLES: list
+    .pipe(z.array(z.enum(["web", "worker"], { error: "must be web, worker or web,worker" })).min(1))
+    .default(["web", "worker"]),
+  HOST: z.string().optional(),
+  PORT: whole(0, 65_535).default(2567),
+  PUBLIC_URL: url("http", "https").optional(),
+  CONSOLE_URL: url("http", "https").optional(),
+  TRUSTED_PROXIES: networks.default([]),
+  DATA_DIR: z.string().default(join(".laurel", "data")),
+  DATABASE_URL: url("postgres", "postgresql").optional(),
+  DATABASE_POOL_MAX: whole(1, 1000).default(10),
+  REDIS_URL: url("redis", "rediss").optional(),
+  REDIS_NAMESPACE: z
+    .string()
+    .regex(/^[\w-]{1,32}$/, "must be 1 to 32 letters, digits, _ or -")
+    .default("laurel"),
+  JWT_PRIVATE_KEY: jwtPrivateKey.optional(),
+  API_KEY_PEPPERS: secretTexts.optional(),
+  ENCRYPTION_KEYS: secretTexts.optional(),
+  DEMO: flag.optional(),
+  AUTO_APPROVE_TENANTS: flag.optional(),
+  DEFAULT_PLAN: z
+    .enum(["FREE", "STARTER", "PRO", "ENTERPRISE"], { error: "must be FREE, STARTER, PRO or ENTERPRISE" })
+    .default("ENTERPRISE"),
+  EMAIL_MODE: z.enum(["smtp", "log", "off"], { error: "must be smtp, log or off" }).optional(),
+  SMTP_URL: url("smtp", "smtps").optional(),
+  MAIL_FROM: z.string().max(254).optional(),
+  VERIFIED_EMAIL_REQUIRED: flag.optional(),
+  DISPOSABLE_EMAIL_ALLOW: list.default([]),
+  DISPOSABLE_EMAIL_DENY: list.default([]),
+  CAPTCHA_PROVIDER: z
+    .enum(CAPTCHA_PROVIDERS, { error: `must be one of ${CAPTCHA_PROVIDERS.join(", ")}` })
+    .default("none"),
+  CAPTCHA_SITE_KEY: z.string().optional(),
+  CAPTCHA_SECRET: z.string().optional(),
+  CAPTCHA_HOSTNAME: z.string().optional(),
+  CAPTCHA_VERIFY_URL: url("http", "https").optional(),
+  OAUTH_GOOGLE_CLIENT_ID: z.string().optional(),
+  OAUTH_GOOGLE_CLIENT_SECRET: z.string().optional(),
+  OAUTH_GOOGLE_ISSUER: url("http", "https").default("https://accounts.google.com"),
+  OAUTH_GITHUB_CLIENT_ID: z.string().optional(),
+  OAUTH_GITHUB_CLIENT_SECRET: z.string().optional(),
+  OAUTH_GITHUB_URL: url("http", "https").default("https://github.com"),
+  OAUTH_GITHUB_API_URL: url("http", "https").default("https://api.github.com"),
+  OAUTH_REDIRECT_URIS: addresses.default([]),
+  SUPERADMIN_ALLOW_CIDRS: networks.default([]),
+  LOG_LEVEL: z
+    .enum(["trace", "debug", "info", "warn", "error", "fatal", "silent"], {
+      error: "must be trace, debug, info, warn, error, fatal or silent",
+    })
+    .default("info"),
+  METRICS_TOKEN: z.string().min(16, "must have at least 16 characters").optional(),
+  SHUTDOWN_TIMEOUT_MS: whole(1_000, 600_000).default(30_000),
+};

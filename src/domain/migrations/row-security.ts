@@ -1,0 +1,64 @@
+/**
+ * The database roles that requests run under (`Scope` of work.ts). Neither can log in; the connection's own
+ * role takes them on for one transaction. Workers, the relay and ingestion keep the connection's role.
+ */
+export const WEB_ROLE = "laurel_web";
+/** Look-ups before a tenant is known (login, keys, OAuth) and the super-admin: accounts, never players. */
+export const ACCOUNTS_ROLE = "laurel_accounts";
+
+const TENANT = "(select nullif(current_setting('laurel.tenant_id', true), '')::uuid)";
+const PROJECTS = "(select nullif(current_setting('laurel.project_ids', true), ''))::uuid[]";
+
+/** Makes the role, and lets the connection's own role take it on, where that is not so yet. */
+export const createRole = (role: string): string => `do $$
+  begin
+    begin
+      create role ${role} nologin;
+    exception when duplicate_object or unique_violation then null;
+    end;
+    begin
+      set local role ${role};
+      reset role;
+    exception when insufficient_privilege then
+      reset role;
+      grant ${role} to current_user;
+    end;
+  end $$`;
+
+const policy = (table: string, role: string, condition: string): string[] => [
+  `create policy ${role}_rows on ${table} to ${role} using (${condition})`,
+  `grant select, insert, update, delete on ${table} to ${role}`,
+];
+
+const enable = (table: string): string => `alter table ${table} enable row level security`;
+
+/** Requests see the rows of their project and no other. */
+export const byProject = (table: string): string[] => [
+  enable(table),
+  ...policy(table, WEB_ROLE, `project_id = any(${PROJECTS})`),
+];
+
+/** Requests see what belongs to a rule that they see. */
+export const byRule = (table: string): string[] => [
+  enable(table),
+  ...policy(table, WEB_ROLE, `exists (select from rules r where r.id = ${table}.rule_id)`),
+];
+
+/** Requests see the rows of their tenant, told by `column`; the accounts role sees all. */
+export const byTenant = (table: string, column = "tenant_id"): string[] => [
+  enable(table),
+  ...policy(table, WEB_ROLE, `${column} = ${TENANT}`),
+  ...policy(table, ACCOUNTS_ROLE, "true"),
+];
+
+/** Requests of a tenant see nothing; the accounts role sees all. */
+export const forAccounts = (table: string): string[] => [
+  enable(table),
+  ...policy(table, ACCOUNTS_ROLE, "true"),
+];
+
+/** As `byProject`, and the accounts role sees all. */
+export const byProjectAndAccounts = (table: string): string[] => [
+  ...byProject(table),
+  ...policy(table, ACCOUNTS_ROLE, "true"),
+];

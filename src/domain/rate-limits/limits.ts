@@ -1,0 +1,25 @@
+import type { Bucket } from "./limiter.ts";
+
+const MINUTE = 60;
+const HOUR = 3_600;
+const DAY = 86_400;
+
+/** Every limit whose numbers no plan and no key decides. */
+export const LIMITS = {
+  /** Requests without credentials, of one address. */
+  anonymous: { name: "ip", points: 300, seconds: MINUTE },
+  user: { name: "user", points: 600, seconds: MINUTE },
+  admin: { name: "admin", points: 600, seconds: MINUTE },
+  registration: { name: "registration", points: 5, seconds: HOUR },
+  badKeys: { name: "bad-keys", points: 60, seconds: MINUTE },
+  loginFailures: { name: "login", points: 20, seconds: 15 * MINUTE },
+  honeypot: { name: "honeypot", points: 10, seconds: HOUR },
+  verifyEmail: { name: "verify-email", points: 10, seconds: MINUTE },
+  refresh: { name: "refresh", points: 60, seconds: MINUTE },
+  wsToken: { name: "ws-token", points: 60, seconds: MINUTE },
+  mailMinute: { name: "mail-minute", points: 1, seconds: MINUTE },
+  mailDay: { name: "mail-day", points: 5, seconds: DAY },
+  mailTenant: { name: "mail-tenant", points: 50, seconds: HOUR },
+} as const satisfies Record<string, Bucket>;
+
+export type LimitName = keyof typeof LIMITS;

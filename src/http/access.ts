@@ -1,0 +1,79 @@
+import type { Access, Needs } from "../domain/access.ts";
+import type { Caller } from "../domain/caller.ts";
+import { DomainError, forbidden, unauthorized } from "../domain/errors.ts";
+import { hasFeature } from "../domain/tenants/plans.ts";
+
+type KeyCaller = Extract<Caller, { kind: "key" }>;
+type UserCaller = Extract<Caller, { kind: "user" }>;
+
+/** What of the server's configuration the checks depend on. */
+export type AccessRules = { isVerifiedEmailRequired: boolean };
+
+/**
+ * Whether the caller may use the operation: state of the tenant, then role or scope, then what else the
+ * operation needs.
+ *
+ * @throws DomainError UNAUTHORIZED without credentials of the right kind, FORBIDDEN with the reason,
+ *   PAYMENT_REQUIRED PLAN_FEATURE_UNAVAILABLE
+ */
+export const requireAccess = (access: Access, caller: Caller, rules: AccessRules): void => {
+  if (access === "public") return;
+  if (caller.kind === "anonymous") throw missing(access);
+  if (caller.kind === "admin") return requireAdmin(access, caller);
+  if (access.admin !== undefined) throw missing(access);
+  requireTenantState(access.needs, caller);
+  if (caller.kind === "key") requireScope(access, caller);
+  else requireRole(access, caller);
+  if (access.needs) requireNeeds(access.needs, caller, rules);
+};
+
+type Guarded = Exclude<Access, "public">;
+
+const missing = (access: Guarded): DomainError =>
+  unauthorized(
+    "CREDENTIALS_MISSING",
+    access.admin === undefined
+      ? "Send an API key in X-API-Key or an access token in Authorization"
+      : "Send a super-admin's token in Authorization",
+  );
+
+const requireAdmin = (access: Guarded, { scopes }: Extract<Caller, { kind: "admin" }>): void => {
+  if (access.admin === undefined) throw missing(access);
+  if (scopes.includes("*") || scopes.includes(access.admin)) return;
+  throw forbidden("INSUFFICIENT_SCOPE", `The platform token lacks the scope ${access.admin}`);
+};
+
+const requireTenantState = (needs: Needs | undefined, caller: KeyCaller | UserCaller): void => {
+  if (caller.tenant.approvalStatus === "SUSPENDED" && needs?.suspended !== true) {
+    throw forbidden("TENANT_SUSPENDED", "The tenant is suspended; its OWNER has been told why");
+  }
+  if (caller.kind === "key" || caller.status === "ACTIVE" || needs?.pending === true) return;
+  if (caller.status === "PENDING")
+    throw forbidden("MEMBERSHIP_PENDING", "An OWNER or ADMIN of the tenant has not accepted you yet");
+  throw forbidden("MEMBERSHIP_SUSPENDED", "An OWNER or ADMIN of the tenant has suspended your membership");
+};
+
+const requireScope = ({ scope }: Guarded, caller: KeyCaller): void => {
+  if (scope === undefined) throw forbidden("INSUFFICIENT_SCOPE", "This operation is not open to API keys");
+  if (!caller.scopes.includes(scope))
+    throw forbidden("INSUFFICIENT_SCOPE", `The API key lacks the scope ${scope}`);
+};
+
+const requireRole = ({ roles }: Guarded, caller: UserCaller): void => {
+  if (roles === undefined) throw forbidden("INSUFFICIENT_ROLE", "This operation is open to API keys only");
+  if (!roles.includes(caller.role))
+    throw forbidden("INSUFFICIENT_ROLE", `This operation needs one of the roles ${roles.join(", ")}`);
+};
+
+const requireNeeds = (needs: Needs, caller: KeyCaller | UserCaller, rules: AccessRules): void => {
+  const isProved = caller.kind === "key" || caller.emailVerified || !rules.isVerifiedEmailRequired;
+  if (needs.verifiedEmail && !isProved)
+    throw forbidden("EMAIL_NOT_VERIFIED", "Verify your email address first: see POST /auth/resend-verification");
+  if (needs.approval && caller.tenant.approvalStatus !== "APPROVED")
+    throw forbidden("APPROVAL_REQUIRED", "The tenant has not been approved");
+  if (needs.feature && !hasFeature(caller.tenant, needs.feature)) {
+    throw new DomainError("PAYMENT_REQUIRED", `The plan ${caller.tenant.plan} does not include this`, {
+      reason: "PLAN_FEATURE_UNAVAILABLE",
+    });
+  }
+};
