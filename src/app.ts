@@ -13,9 +13,9 @@ import type { RankStore } from "./domain/leaderboards/ranks.ts";
 import type { Limiter } from "./domain/rate-limits/limiter.ts";
 import { createSecretBox, type SecretBox } from "./domain/secret-box.ts";
 import type { Topics } from "./domain/topics.ts";
-import { createIngest, type Ingest } from "./domain/tracking/group-commit.ts";
+import { createIngest, type Ingest, ingestIn } from "./domain/tracking/group-commit.ts";
 import { createProjectRules, type ProjectRules } from "./domain/tracking/project-rules.ts";
-import { createTransact, type Transact, type TransactAs } from "./domain/work.ts";
+import { createTransact, type Transact, type TransactAs, type Work } from "./domain/work.ts";
 import type { Queue } from "./jobs/job.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Limits, Platform } from "./platform.ts";
@@ -37,6 +37,8 @@ export type App = {
   transactAs: TransactAs;
   /** Stores validated events durably; requests that arrive together are committed together. */
   ingest: Ingest;
+  /** As `ingest`, in a transaction in progress. */
+  ingestIn: (work: Work) => Ingest;
   /** Which projects a caller's events may name. */
   projectRules: ProjectRules;
   ranks: RankStore;
@@ -83,6 +85,10 @@ export const createApp = ({ config, log, metrics, platform, clock = () => new Da
     clock,
     transact,
     transactAs: (scope) => createTransact(parts, scope),
+    ingestIn: ingestIn({
+      statementRows: limits.ingestRows,
+      onStored: (parts) => ring(queue, "process-events", parts),
+    }),
     ingest: createIngest({
       transact,
       maxEvents: limits.ingestEvents,

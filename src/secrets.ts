@@ -1,4 +1,11 @@
-import { createPrivateKey, generateKeyPairSync, hkdfSync, type KeyObject, randomBytes, randomUUID } from "node:crypto";
+import {
+  createPrivateKey,
+  generateKeyPairSync,
+  hkdfSync,
+  type KeyObject,
+  randomBytes,
+  randomUUID,
+} from "node:crypto";
 import { chmod, link, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";

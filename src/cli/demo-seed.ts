@@ -136,12 +136,9 @@ const sendEvents = async (
   const context = { now: app.clock(), resolve: () => ({ id: projectId, maxEventAgeDays: null }) };
   let sent = 0;
   for (const some of chunksOf(events, BATCH_MAX_EVENTS)) {
-    const { results } = await trackBatch(
-      app,
-      some.map((event) => readEvent(event, context)),
-      false,
-    );
-    const refused = results.find(({ status }) => status === "REJECTED");
+    const inputs = some.map((event) => readEvent(event, context));
+    const { result } = await trackBatch(app, inputs);
+    const refused = result.results.find(({ status }) => status === "REJECTED");
     if (refused) throw new Error(`a demo event was rejected: ${refused.message}`);
     sent += some.length;
     onProgress(`Making the demo project: ${percent(sent / events.length / 4)}`);

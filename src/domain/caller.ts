@@ -34,8 +34,8 @@ export type Caller =
       emailVerified: boolean;
       tenant: CallerTenant;
     }
-  /** A super-admin, or a token that one has made for a machine. */
-  | { kind: "admin"; adminId: string; scopes: readonly AdminScope[] }
+  /** A super-admin; or, as `isMachine`, a platform token that one has made, with its own id. */
+  | { kind: "admin"; adminId: string; isMachine?: true; scopes: readonly AdminScope[] }
   | {
       kind: "key";
       keyId: string;
@@ -58,5 +58,5 @@ export const actorOf = (caller: Caller): string =>
     : caller.kind === "key"
       ? `key:${caller.keyId}`
       : caller.kind === "admin"
-        ? `admin:${caller.adminId}`
+        ? `${caller.isMachine ? "platform-token" : "admin"}:${caller.adminId}`
         : "anonymous";

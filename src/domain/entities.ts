@@ -1,3 +1,5 @@
+import { PlatformAdmin } from "./admin/platform-admin.ts";
+import { PlatformToken } from "./admin/platform-token.ts";
 import { ApiKey } from "./api-keys/api-key.ts";
 import { Session } from "./auth/session.ts";
 import { User } from "./auth/user.ts";
@@ -15,4 +17,7 @@ export const entities = [
   Session,
   Invitation,
   Project,
-  ApiKey, Player, Rule, RuleVersion, Leaderboard];
+  ApiKey, Player, Rule, RuleVersion, Leaderboard,
+  PlatformAdmin,
+  PlatformToken,
+];

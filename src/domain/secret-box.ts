@@ -41,7 +41,9 @@ export const createSecretBox = (texts: readonly string[]): SecretBox => {
       });
       decipher.setAAD(Buffer.from(context));
       decipher.setAuthTag(Buffer.from(tag, "base64url"));
-      return Buffer.concat([decipher.update(Buffer.from(text, "base64url")), decipher.final()]).toString("utf8");
+      return Buffer.concat([decipher.update(Buffer.from(text, "base64url")), decipher.final()]).toString(
+        "utf8",
+      );
     },
   };
 };

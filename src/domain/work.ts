@@ -165,14 +165,18 @@ export const outboxQueueRows = (rows: readonly OutboxRow[]): OutboxQueueRow[] =>
 };
 
 /**
- * A Transact that joins a transaction in progress, for what must share one commit with what comes after it.
- * Its functions see one another's changes, and a throw of any undoes all.
+ * Transacts that join a transaction in progress, for what must share one commit with what comes after it. Its
+ * functions see one another's changes, and a throw of any undoes all. `outer` is the scope of `work`.
  */
 export const joining =
-  (work: Work): Transact =>
+  (work: Work, outer: Scope): TransactAs =>
+  (scope) =>
   async (run) => {
-    const value = await run(work);
+    const isOther = scope !== outer;
+    if (isOther) await enter(work.db, scope);
+    const value = await run({ ...work, by: scope.by });
     await work.em.flush();
+    if (isOther) await enter(work.db, outer);
     return value;
   };
 

@@ -68,7 +68,10 @@ const requireRole = ({ roles }: Guarded, caller: UserCaller): void => {
 const requireNeeds = (needs: Needs, caller: KeyCaller | UserCaller, rules: AccessRules): void => {
   const isProved = caller.kind === "key" || caller.emailVerified || !rules.isVerifiedEmailRequired;
   if (needs.verifiedEmail && !isProved)
-    throw forbidden("EMAIL_NOT_VERIFIED", "Verify your email address first: see POST /auth/resend-verification");
+    throw forbidden(
+      "EMAIL_NOT_VERIFIED",
+      "Verify your email address first: see POST /auth/resend-verification",
+    );
   if (needs.approval && caller.tenant.approvalStatus !== "APPROVED")
     throw forbidden("APPROVAL_REQUIRED", "The tenant has not been approved");
   if (needs.feature && !hasFeature(caller.tenant, needs.feature)) {

@@ -1,18 +1,161 @@
+import { createHash } from "node:crypto";
 import type { Request } from "express";
 import type { App } from "../app.ts";
-import type { Reply, RouteContext } from "./route.ts";
-import type { AnyRoute } from "./route.ts";
+import type { Caller } from "../domain/caller.ts";
+import { DomainError, invalid } from "../domain/errors.ts";
+import {
+  claimKey,
+  completeAnswer,
+  findAnswer,
+  IDEMPOTENCY_KEY_MAX,
+  type KeyedRequest,
+  storeAnswer,
+  type StoredAnswer,
+} from "../domain/idempotency/idempotency.ts";
+import { joining, type Scope } from "../domain/work.ts";
+import { errorBody } from "./errors.ts";
+import { type AnyRoute, Reply, type RouteContext } from "./route.ts";
 
-export type Run = (app: App) => Promise<Reply<unknown>>;
+const KEY = new RegExp(`^[\\x21-\\x7e]{1,${IDEMPOTENCY_KEY_MAX}}$`);
+
+/** Refusals that are results of the work: asking again would say the same. Others are not kept. */
+const KEPT_ERRORS: ReadonlySet<DomainError["code"]> = new Set([
+  "NOT_FOUND",
+  "CONFLICT",
+  "GONE",
+  "UNPROCESSABLE_ENTITY",
+]);
+
+export const takesIdempotencyKey = (route: AnyRoute): boolean =>
+  route.method === "post" && route.takesNoIdempotencyKey !== true && route.access !== "public";
+
+/** Sorts the names in objects, so that the same JSON in another order is the same request. */
+const canonical = (value: unknown): unknown => {
+  if (Array.isArray(value)) return value.map(canonical);
+  if (typeof value !== "object" || value === null) return value;
+  const entries = Object.entries(value).map(([name, item]) => [name, canonical(item)] as const);
+  return Object.fromEntries(entries.toSorted(([a], [b]) => (a < b ? -1 : Number(a > b))));
+};
+
+const ownerOf = (caller: Caller, projectId: string): string => {
+  if (caller.kind === "key") return `project:${caller.projectId}`;
+  if (caller.kind === "user") return `user:${caller.userId}`;
+  return caller.kind === "admin" ? `admin:${caller.adminId}` : `project:${projectId}`;
+};
+
+type Execution = {
+  route: AnyRoute;
+  context: RouteContext<unknown, unknown, unknown>;
+  /** What the operation may see of the database. */
+  scope: Scope;
+};
 
 /**
- * Runs an operation once for each `X-Idempotency-Key`: the answer is stored in the transaction of the work
- * and given again for 24 h. Without the header it just runs.
+ * The request as its key knows it; undefined without the header. `body` is the JSON as it came.
+ * @throws DomainError VALIDATION_ERROR IDEMPOTENCY_KEY_INVALID
  */
-export const idempotently = (
+export const keyedRequest = (
+  request: Request,
+  { route, context }: Execution,
+  body: unknown,
+): KeyedRequest | undefined => {
+  const key = request.get("x-idempotency-key");
+  if (key === undefined || !takesIdempotencyKey(route)) return undefined;
+  if (!KEY.test(key)) {
+    const message = `must be 1 to ${IDEMPOTENCY_KEY_MAX} visible ASCII characters`;
+    throw invalid("X-Idempotency-Key", message, "IDEMPOTENCY_KEY_INVALID");
+  }
+  const { caller, projectId } = context;
+  const parts = { path: route.path, params: request.params, query: request.query, projectId, body };
+  return {
+    scope: ownerOf(caller, projectId),
+    key,
+    tenantId: caller.kind === "user" || caller.kind === "key" ? caller.tenantId : null,
+    fingerprint: createHash("sha256")
+      .update(JSON.stringify(canonical(parts)))
+      .digest("hex"),
+  };
+};
+
+const runWith = async (
   app: App,
-  _route: AnyRoute,
-  _request: Request,
-  _context: RouteContext<unknown, unknown, unknown>,
-  run: Run,
-): Promise<Reply<unknown>> => run(app);
+  { route, context }: Execution,
+  prepared: unknown,
+): Promise<Reply<unknown>> => {
+  const result: unknown = await route.run(app, { ...context, prepared });
+  return result instanceof Reply ? result : new Reply(route.status ?? 200, result);
+};
+
+/** Runs an operation whose request has no key. `app` is the operation's own. */
+export const runOnce = async (app: App, execution: Execution): Promise<Reply<unknown>> => {
+  const prepared: unknown = await execution.route.prepare?.(app, execution.context);
+  const reply = await runWith(app, execution, prepared);
+  return reply.finish ? new Reply(reply.status, await reply.finish(app), reply.headers) : reply;
+};
+
+const replay = ({ status, body }: StoredAnswer): Reply<unknown> =>
+  new Reply(status, body, { "X-Idempotent-Replayed": "true" });
+
+/**
+ * Runs an operation once for its key. The answer is stored in the transaction of the work, so after a crash
+ * there is either both or neither; a refusal that is a result of the work is stored after it was undone.
+ *
+ * @throws DomainError CONFLICT IDEMPOTENCY_IN_PROGRESS while another request has the key,
+ *   UNPROCESSABLE_ENTITY IDEMPOTENCY_KEY_REUSED
+ */
+export const runKeyed = async (
+  app: App,
+  execution: Execution,
+  request: KeyedRequest,
+): Promise<Reply<unknown>> => {
+  const { transact, secretBox } = app;
+  const known = await transact((work) => findAnswer(work, secretBox, request));
+  if (known) return replay(known);
+  let reply: Reply<unknown>;
+  try {
+    const prepared: unknown = await execution.route.prepare?.(app, execution.context);
+    reply = await transact(async (work) => {
+      const rival = await claimKey(work, secretBox, request);
+      if (rival) return replay(rival);
+      const transactAs = joining(work, execution.scope);
+      const own: App = {
+        ...app,
+        transactAs,
+        transact: transactAs(execution.scope),
+        ingest: (events) => {
+          const scope = withProjects(execution.scope, [...new Set(events.map((event) => event.p))]);
+          return transactAs(scope)((joined) => app.ingestIn(joined)(events));
+        },
+      };
+      const made = await runWith(own, execution, prepared);
+      await storeAnswer(work, secretBox, request, made);
+      return made;
+    });
+  } catch (error) {
+    if (!(error instanceof DomainError) || !KEPT_ERRORS.has(error.code)) throw error;
+    if (error.reason?.startsWith("IDEMPOTENCY_")) throw error;
+    return keepRefusal(app, execution, request, error);
+  }
+  if (!reply.finish) return reply;
+  const body = await reply.finish(app);
+  await transact((work) => completeAnswer(work, secretBox, request, body));
+  return new Reply(reply.status, body, reply.headers);
+};
+
+/** A user's events may be of several projects, which the request as a whole does not name. */
+const withProjects = (scope: Scope, projectIds: readonly string[]): Scope =>
+  scope.role === "web" ? { ...scope, projectIds } : scope;
+
+const keepRefusal = (
+  { transact, secretBox, clock }: App,
+  { context }: Execution,
+  request: KeyedRequest,
+  error: DomainError,
+): Promise<Reply<unknown>> =>
+  transact(async (work) => {
+    const rival = await claimKey(work, secretBox, request);
+    if (rival) return replay(rival);
+    const body = errorBody(error, context.actor.requestId, clock());
+    await storeAnswer(work, secretBox, request, { status: error.status, body });
+    return new Reply(error.status, body);
+  });

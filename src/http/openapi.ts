@@ -2,13 +2,15 @@ import { createDocument, type CreateDocumentOptions, type ZodOpenApiOperationObj
 import { z } from "zod";
 import type { Access } from "../domain/access.ts";
 import { ERROR_STATUS, type ErrorCode } from "../domain/errors.ts";
+import { IDEMPOTENCY_KEY_MAX } from "../domain/idempotency/idempotency.ts";
+import { takesIdempotencyKey } from "./idempotency.ts";
 import type { AnyRoute } from "./route.ts";
 import { fieldsOf } from "./validate.ts";
 
 export type OpenApiDocument = ReturnType<typeof createDocument>;
 
 const JSON_TYPE = "application/json";
-const SECURITY = { key: { ApiKeyAuth: [] }, user: { BearerAuth: [] } };
+const SECURITY = { key: { ApiKeyAuth: [] }, user: { BearerAuth: [] }, admin: { AdminAuth: [] } };
 
 /** Errors that any operation may answer, whatever it does. */
 export const USUAL_ERRORS: readonly ErrorCode[] = [
@@ -99,12 +101,19 @@ const errorsOf = (route: AnyRoute) => {
 
 const whoMay = (access: Access): string => {
   if (access === "public") return "Open to everyone.";
-  const { scope, roles } = access;
+  const { scope, roles, admin, needs = {} } = access;
   const parts = [
     ...(scope === undefined ? [] : [`API keys with the scope \`${scope}\``]),
     ...(roles === undefined ? [] : [`users with the role ${roles.join(", ")}`]),
+    ...(admin === undefined ? [] : ["super-admins"]),
+    ...(admin === undefined || admin === "*" ? [] : [`platform tokens with the scope \`${admin}\``]),
   ];
-  return `Open to ${parts.join(" and ")}.`;
+  const wants = [
+    ...(needs.approval ? ["an approved tenant"] : []),
+    ...(needs.feature === undefined ? [] : [`a plan with ${needs.feature}`]),
+    ...(needs.verifiedEmail ? ["a verified email address"] : []),
+  ];
+  return `Open to ${parts.join(" and ")}.${wants.length > 0 ? ` Needs ${wants.join(" and ")}.` : ""}`;
 };
 
 const securityOf = (access: Access) => {
@@ -112,6 +121,7 @@ const securityOf = (access: Access) => {
   return [
     ...(access.scope === undefined ? [] : [SECURITY.key]),
     ...(access.roles === undefined ? [] : [SECURITY.user]),
+    ...(access.admin === undefined ? [] : [SECURITY.admin]),
   ];
 };
 
@@ -123,6 +133,9 @@ const projectParameters = ({ project, query }: AnyRoute) => {
     ...(inQuery ? [{ $ref: "#/components/parameters/projectId" }] : []),
   ];
 };
+
+const keyParameters = (route: AnyRoute) =>
+  takesIdempotencyKey(route) ? [{ $ref: "#/components/parameters/X-Idempotency-Key" }] : [];
 
 /** Whether the operation may be called without a body, which counts as `{}`. */
 const isOptional = (body: z.ZodType): boolean => {
@@ -136,11 +149,14 @@ const isOptional = (body: z.ZodType): boolean => {
 
 const successesOf = (route: AnyRoute) => {
   const statuses = [route.status ?? 200, ...(route.otherStatus === undefined ? [] : [route.otherStatus])];
-  const describe = (status: number) => ({
-    description: status === 201 ? "Created" : "OK",
-    headers,
-    content: { [JSON_TYPE]: { schema: route.response } },
-  });
+  const describe = (status: number) =>
+    status === 302
+      ? { description: "Redirects", headers }
+      : {
+          description: status === 201 ? "Created" : "OK",
+          headers,
+          content: { [JSON_TYPE]: { schema: route.response } },
+        };
   return Object.fromEntries(statuses.map((status) => [status, describe(status)]));
 };
 
@@ -150,7 +166,8 @@ const operationOf = (route: AnyRoute): ZodOpenApiOperationObject => ({
   summary: route.summary,
   description: [route.description, whoMay(route.access)].filter(Boolean).join("\n\n"),
   security: securityOf(route.access),
-  parameters: projectParameters(route),
+  ...(route.deprecated === undefined ? {} : { deprecated: true }),
+  parameters: [...projectParameters(route), ...keyParameters(route)],
   requestParams: {
     ...(route.params === undefined ? {} : { path: route.params }),
     ...(route.query === undefined ? {} : { query: route.query }),
@@ -215,6 +232,14 @@ export const openApiDocument = (routes: readonly AnyRoute[]): OpenApiDocument =>
               "The project, for a user whose tenant has several. For an API key it must be the key's own.",
             schema: { type: "string", format: "uuid" },
           },
+          "X-Idempotency-Key": {
+            name: "X-Idempotency-Key",
+            in: "header",
+            description:
+              "Makes the request safe to repeat: for 24 hours the same key gives the same answer, with " +
+              "X-Idempotent-Replayed. The same key with another request answers 422.",
+            schema: { type: "string", maxLength: IDEMPOTENCY_KEY_MAX },
+          },
           projectId: {
             name: "projectId",
             in: "query",
@@ -234,6 +259,11 @@ export const openApiDocument = (routes: readonly AnyRoute[]): OpenApiDocument =>
             scheme: "bearer",
             bearerFormat: "JWT",
             description: "A user's access token",
+          },
+          AdminAuth: {
+            type: "http",
+            scheme: "bearer",
+            description: "A super-admin's token, or a platform token (svc_admin_...)",
           },
         },
       },

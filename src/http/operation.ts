@@ -7,10 +7,10 @@ import type { Actor, Scope } from "../domain/work.ts";
 import { requireAccess } from "./access.ts";
 import { checkBodyHeaders, readJson } from "./body.ts";
 import { clientIp, identify } from "./caller.ts";
-import { idempotently } from "./idempotency.ts";
+import { keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
 import { consumeLimits, countBadKey, refuseBlocked } from "./limits.ts";
 import { projectOf } from "./project.ts";
-import { type AnyRoute, Reply, type RouteContext } from "./route.ts";
+import type { AnyRoute, Reply } from "./route.ts";
 import { parseBody, parseParams, queryChecker } from "./validate.ts";
 
 const takesBody = (route: AnyRoute): boolean =>
@@ -26,11 +26,16 @@ const identifyFor = async (app: App, route: AnyRoute, request: Request, ip: stri
   }
 };
 
-const bodyOf = async (route: AnyRoute, request: Request, response: Response): Promise<unknown> => {
-  if (!takesBody(route)) return undefined;
-  const body = await readJson(request, response, route.bodyLimit);
-  if (route.itemised !== true) refuseHostile("", body);
-  return parseBody(route, body);
+/** The JSON as it came, and what the schema makes of it. */
+const bodyOf = async (
+  route: AnyRoute,
+  request: Request,
+  response: Response,
+): Promise<{ raw: unknown; body: unknown }> => {
+  if (!takesBody(route)) return { raw: undefined, body: undefined };
+  const raw = await readJson(request, response, route.bodyLimit);
+  if (route.itemised !== true) refuseHostile("", raw);
+  return { raw, body: await parseBody(route, raw) };
 };
 
 const actorOf = (caller: Caller, request: Request, response: Response, ip: string): Actor => ({
@@ -78,19 +83,14 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
     requireAccess(route.access, caller, app.config);
     const projectId = await projectOf(accounts, route.project, caller, request);
     const actor = actorOf(caller, request, response, ip);
-    const context: RouteContext<unknown, unknown, unknown> = {
-      caller,
-      projectId,
-      params: await parseParams(route, request.params),
-      query: await checkQuery(request.query),
-      body: await bodyOf(route, request, response),
-      actor,
-    };
-    const scoped: App = { ...app, transact: app.transactAs(scopeOf(actor, projectId)) };
-    const reply = await idempotently(scoped, route, request, context, async (own) => {
-      const result: unknown = await route.run(own, context);
-      return result instanceof Reply ? result : new Reply(route.status ?? 200, result);
-    });
+    const params = await parseParams(route, request.params);
+    const query = await checkQuery(request.query);
+    const { raw, body } = await bodyOf(route, request, response);
+    const scope = scopeOf(actor, projectId);
+    const execution = { route, scope, context: { caller, projectId, params, query, body, actor } };
+    const scoped: App = { ...app, transact: app.transactAs(scope) };
+    const keyed = keyedRequest(request, execution, raw);
+    const reply = keyed ? await runKeyed(scoped, execution, keyed) : await runOnce(scoped, execution);
     send(response, reply);
   };
 };

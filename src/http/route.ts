@@ -30,19 +30,20 @@ export type RouteContext<P, Q, B> = {
 
 /** Gives a status other than the route's own, or headers. */
 export class Reply<T> {
-  readonly status: 200 | 201 | 302;
+  readonly status: number;
   readonly body: T;
   readonly headers: Record<string, string>;
   /**
    * What is done after the commit and may change the body: waiting for others, asking the network. With an
-   * idempotency key, `run` shares one transaction with the key's row, so such things must not be in it.
+   * idempotency key, `run` shares one transaction with the key's row, so such things must not be in it;
+   * `app` is the operation's own again.
    */
-  finish: (() => Promise<T>) | undefined;
+  finish: ((app: App) => Promise<T>) | undefined;
   constructor(
-    status: 200 | 201 | 302,
+    status: number,
     body: T,
     headers: Record<string, string> = {},
-    finish?: () => Promise<T>,
+    finish?: (app: App) => Promise<T>,
   ) {
     this.status = status;
     this.body = body;
@@ -56,6 +57,7 @@ export type Route<
   Q extends Shape | undefined,
   B extends Shape | undefined,
   R extends Shape,
+  X = undefined,
 > = {
   method: "get" | "post" | "put" | "patch" | "delete";
   /** With `{name}` for parameters, without a prefix: `/players/{playerId}`. */
@@ -90,11 +92,19 @@ export type Route<
   /** Error codes that it may answer besides those that every operation has (USUAL_ERRORS in openapi.ts). */
   errors?: readonly ErrorCode[];
   response: R;
-  run(app: App, context: RouteContext<Out<P>, Out<Q>, Out<B>>): Promise<z.input<R> | Reply<z.input<R>>>;
+  /**
+   * What must come before the transaction of `run`, because it waits for something other than the database;
+   * its value is `prepared`. Not called when an idempotency key answers instead.
+   */
+  prepare?(app: App, context: RouteContext<Out<P>, Out<Q>, Out<B>>): Promise<X>;
+  run(
+    app: App,
+    context: RouteContext<Out<P>, Out<Q>, Out<B>> & { prepared: X },
+  ): Promise<z.input<R> | Reply<z.input<R>>>;
 };
 
 // oxlint-disable-next-line typescript/no-explicit-any -- the list holds routes of every shape
-export type AnyRoute = Route<any, any, any, any>;
+export type AnyRoute = Route<any, any, any, any, any>;
 
 /** An operation: checked here, served by server.ts, described by openapi.ts. */
 export const route = <
@@ -102,6 +112,7 @@ export const route = <
   P extends Shape | undefined = undefined,
   Q extends Shape | undefined = undefined,
   B extends Shape | undefined = undefined,
+  X = undefined,
 >(
-  definition: Route<P, Q, B, R>,
+  definition: Route<P, Q, B, R, X>,
 ): AnyRoute => definition;

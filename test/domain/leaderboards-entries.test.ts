@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { DomainError } from "../../src/domain/errors.ts";
 import { readEntries, readEntry } from "../../src/domain/leaderboards/entries.ts";
 import { patchLeaderboard, pauseLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
-import { submitPlayerScore } from "../../src/domain/leaderboards/scores.ts";
+import { prepareScore, type ScoreSubmission, submitPlayerScore } from "../../src/domain/leaderboards/scores.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 
@@ -30,8 +30,10 @@ describe("leaderboard entries", () => {
   });
   after(() => database.close());
 
+  const submitTo = async (key: string, submission: ScoreSubmission) =>
+    (await submitPlayerScore(domain, await prepareScore(domain, projectId, key, submission))).finish();
   const submit = (user: string, score: number, occurredAt?: Date) =>
-    submitPlayerScore(domain, projectId, "scores", { playerId: `ext:${user}`, score, occurredAt });
+    submitTo("scores", { playerId: `ext:${user}`, score, occurredAt });
   const read = (query: Parameters<typeof readEntries>[3] = {}) =>
     readEntries(domain, projectId, "scores", query);
   const names = async (query: Parameters<typeof readEntries>[3]) =>
@@ -108,7 +110,7 @@ describe("leaderboard entries", () => {
     await domain.addBoard(projectId, { ...custom, scoreDecimals: 6 });
     await domain.addBoard(projectId, xp);
     const to = (key: string, score: number, occurredAt?: Date) =>
-      submitPlayerScore(domain, projectId, key, { playerId: "ext:ann", score, occurredAt });
+      submitTo(key, { playerId: "ext:ann", score, occurredAt });
     await assert.rejects(to("xp", 1), reason("LEADERBOARD_DERIVED"));
     await assert.rejects(to("scores", 1e10), code("VALIDATION_ERROR"));
     await assert.rejects(to("scores", 1, new Date(Date.now() + 2 * 86_400_000)), code("VALIDATION_ERROR"));

@@ -50,7 +50,11 @@ export const startApp = (): Promise<TestApp> => {
 /** Mails go to the mailbox of this process; proved addresses are asked for only where a test wants that. */
 const startShared = async (): Promise<TestApp> => {
   const { smtpUrl } = await startMailbox();
-  const env = { SMTP_URL: smtpUrl, MAIL_FROM: "Laurel <laurel@test.example>", VERIFIED_EMAIL_REQUIRED: "off" };
+  const env = {
+    SMTP_URL: smtpUrl,
+    MAIL_FROM: "Laurel <laurel@test.example>",
+    VERIFIED_EMAIL_REQUIRED: "off",
+  };
   return startTestApp(testConfig(env), { inMemory: true });
 };
 

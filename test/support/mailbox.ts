@@ -21,7 +21,9 @@ const start = async (): Promise<{ smtpUrl: string }> => {
     disabledCommands: ["STARTTLS", "AUTH"],
     onRcptTo: ({ address }, _session, done) => {
       const responseCode = refusals.get(address);
-      done(responseCode === undefined ? null : Object.assign(new Error("refused by the test"), { responseCode }));
+      done(
+        responseCode === undefined ? null : Object.assign(new Error("refused by the test"), { responseCode }),
+      );
     },
     onData: (stream, session, done) => {
       void text(stream).then(async (source) => {

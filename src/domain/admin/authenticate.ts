@@ -1,18 +1,91 @@
+import { sql } from "kysely";
+import type { ApiKeyHasher } from "../api-keys/secret.ts";
+import { CACHE_TTL_MS, createShortCache } from "../auth/short-cache.ts";
 import type { Tokens } from "../auth/tokens.ts";
 import type { Caller } from "../caller.ts";
 import { unauthorized } from "../errors.ts";
-import type { Transact } from "../work.ts";
+import type { Transact, Work } from "../work.ts";
+import { PlatformAdmin } from "./platform-admin.ts";
+import { isPlatformSecret, looksLikePlatformSecret, PlatformToken } from "./platform-token.ts";
+
+/** `lastUsedAt` of a platform token is exact to this. */
+const LAST_USED_STEP_MS = 60_000;
+
+type AdminCaller = Extract<Caller, { kind: "admin" }>;
+type KnownCaller = { caller: AdminCaller; freshForMs: number };
+
+const known = createShortCache<KnownCaller>(({ freshForMs }) => freshForMs);
+
+/** Makes this process read super-admins and platform tokens anew; others do within 5 s. */
+export const forgetAdmins = (): void => known.clear();
+
+export type AdminAuthParts = { transact: Transact; tokens: Tokens; apiKeys: ApiKeyHasher };
 
 /**
  * The super-admin behind a token of `POST /superadmin/auth/login`, or the machine behind a platform token
- * (`svc_admin_...`).
+ * (`svc_admin_...`). Who was disabled, logged out or revoked dies here within 5 s.
  *
  * @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED, SESSION_REVOKED
  */
-export const authenticateAdmin = async (
-  { tokens }: { transact: Transact; tokens: Tokens },
-  bearer: string,
+export const authenticateAdmin = async (parts: AdminAuthParts, bearer: string): Promise<Caller> =>
+  looksLikePlatformSecret(bearer) ? authenticateMachine(parts, bearer) : authenticatePerson(parts, bearer);
+
+const authenticatePerson = async ({ transact, tokens }: AdminAuthParts, bearer: string): Promise<Caller> => {
+  const { sub, ver } = await tokens.verifyAdmin(bearer);
+  // The version is part of the key: a new login is not judged by what was read before it.
+  const found = await known.get(`${sub}:${ver}`, () => transact((work) => readAdmin(work, sub, ver)));
+  if (!found) throw unauthorized("SESSION_REVOKED", "This login has ended; log in again");
+  return found.caller;
+};
+
+const readAdmin = async ({ em }: Work, id: string, version: number): Promise<KnownCaller | undefined> => {
+  const admin = await em.findOne(PlatformAdmin, { id, sessionVersion: version, disabledAt: null });
+  if (!admin) return undefined;
+  return { caller: { kind: "admin", adminId: admin.id, scopes: ["*"] }, freshForMs: CACHE_TTL_MS };
+};
+
+const authenticateMachine = async (
+  { transact, apiKeys }: AdminAuthParts,
+  secret: string,
 ): Promise<Caller> => {
-  await tokens.verifyAdmin(bearer);
-  throw unauthorized("TOKEN_INVALID", "There are no super-admins");
+  if (!isPlatformSecret(secret)) throw unknownToken();
+  const found = await known.get(apiKeys.hash(secret), () => loadToken(transact, apiKeys.hashes(secret)));
+  if (!found) throw unknownToken();
+  return found.caller;
+};
+
+const unknownToken = () => unauthorized("TOKEN_INVALID", "The platform token is not known, or was revoked");
+
+const loadToken = async (transact: Transact, hashes: string[]): Promise<KnownCaller | undefined> => {
+  const found = await transact((work) => readToken(work, hashes));
+  if (found?.isUseDue) noteUse(transact, found.caller.adminId);
+  return found;
+};
+
+const readToken = async (
+  { em, now }: Work,
+  hashes: string[],
+): Promise<(KnownCaller & { isUseDue: boolean }) | undefined> => {
+  const token = await em.findOne(PlatformToken, { secretHash: { $in: hashes }, revokedAt: null });
+  if (!token) return undefined;
+  const leftMs = token.expiresAt ? token.expiresAt.getTime() - now.getTime() : Infinity;
+  if (leftMs <= 0) throw unauthorized("TOKEN_EXPIRED", "The platform token has expired; make a new one");
+  return {
+    caller: { kind: "admin", adminId: token.id, isMachine: true, scopes: token.scopes },
+    freshForMs: Math.min(leftMs, CACHE_TTL_MS),
+    isUseDue: !token.lastUsedAt || now.getTime() - token.lastUsedAt.getTime() >= LAST_USED_STEP_MS,
+  };
+};
+
+/** Not awaited: no request waits for it, and losing it costs a minute of precision. */
+const noteUse = (transact: Transact, tokenId: string): void => {
+  transact(({ db, now }) => {
+    const at = now.toISOString();
+    const due = new Date(now.getTime() - LAST_USED_STEP_MS).toISOString();
+    return sql`
+      update platform_tokens set last_used_at = ${at}::timestamptz
+      where id = ${tokenId}::uuid and (last_used_at is null or last_used_at <= ${due}::timestamptz)`.execute(
+      db,
+    );
+  }).catch(() => undefined);
 };

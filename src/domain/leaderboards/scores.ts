@@ -30,29 +30,55 @@ export type ScoreResult = {
 
 type Recorded = { scored: Scored; change: EntryChange | undefined };
 
+/** A submission that may be made: whose, where, and the rank before it. */
+export type PreparedScore = {
+  submission: ScoreSubmission;
+  leaderboard: Leaderboard;
+  playerId: string;
+  previousRank: number | null;
+};
+
 /**
- * Submits a player's score to a CUSTOM leaderboard by its operator. `accepted` is false when a newer score
- * stands (LATEST). The ranks are those before and after, as far as others do not score at the same time.
+ * Looks at a submission before it is made, because ranks are not asked for in a transaction.
  * @throws DomainError NOT_FOUND for an unknown leaderboard or player; CONFLICT (LEADERBOARD_CLOSED,
- * LEADERBOARD_DERIVED, PLAYER_INACTIVE); VALIDATION_ERROR for a score or a time out of range
+ * LEADERBOARD_DERIVED); VALIDATION_ERROR for a score or a time out of range
  */
-export const submitPlayerScore = async (
+export const prepareScore = async (
   { transact, ranks }: LeaderboardParts,
   projectId: string,
   leaderboardRef: string,
   submission: ScoreSubmission,
-): Promise<ScoreResult> => {
+): Promise<PreparedScore> => {
   const { leaderboard, playerId } = await transact(async (work) => {
     const found = await getLeaderboard(work, projectId, leaderboardRef);
     checkSubmission(found, submission, work.now);
     return { leaderboard: found, playerId: (await getPlayer(work, projectId, submission.playerId)).id };
   });
-  const period = periodOf(leaderboard);
-  const previousRank = await rankIn(ranks, period, playerId);
-  const { scored, change } = await record({ transact, leaderboard, playerId }, submission);
-  const rank = await rankAfter(ranks, period, { playerId, change });
+  const previousRank = await rankIn(ranks, periodOf(leaderboard), playerId);
+  return { submission, leaderboard, playerId, previousRank };
+};
+
+/**
+ * Submits a player's score to a CUSTOM leaderboard by its operator. `accepted` is false when a newer score
+ * stands (LATEST). The ranks are those before and after, as far as others do not score at the same time; the
+ * one after is `finish`'s to find, once the score is committed.
+ * @throws DomainError CONFLICT (LEADERBOARD_CLOSED, PLAYER_INACTIVE)
+ */
+export const submitPlayerScore = async (
+  { transact, ranks }: LeaderboardParts,
+  prepared: PreparedScore,
+): Promise<{ result: ScoreResult; finish: () => Promise<ScoreResult> }> => {
+  const { leaderboard, playerId, previousRank } = prepared;
+  const { scored, change } = await record(transact, prepared);
   const { accepted, improved, score } = scored;
-  return { accepted, improved, score, rank, previousRank };
+  const result = { accepted, improved, score, rank: null, previousRank };
+  return {
+    result,
+    finish: async () => ({
+      ...result,
+      rank: await rankAfter(ranks, periodOf(leaderboard), { playerId, change }),
+    }),
+  };
 };
 
 /** The index is memory that is built anew at need: no score is refused for want of it. */
@@ -87,11 +113,9 @@ const checkOpen = (board: Board): void => {
   throw conflict(board.status === "ACTIVE" ? "LEADERBOARD_DERIVED" : "LEADERBOARD_CLOSED", problem);
 };
 
-type Target = { transact: Transact; leaderboard: Leaderboard; playerId: string };
-
 const record = (
-  { transact, leaderboard, playerId }: Target,
-  { score, occurredAt }: ScoreSubmission,
+  transact: Transact,
+  { leaderboard, playerId, submission: { score, occurredAt } }: PreparedScore,
 ): Promise<Recorded> =>
   transact(async (work) => {
     const submit = (turn: Turn): Recorded => {

@@ -1,5 +1,5 @@
 import { DomainError } from "../errors.ts";
-import type { Transact } from "../work.ts";
+import type { Transact, Work } from "../work.ts";
 import type { NewEvent } from "./event-input.ts";
 import { type Ingested, storeEvents } from "./ingest.ts";
 
@@ -27,6 +27,17 @@ type Request = {
   resolve(results: Ingested[]): void;
   reject(error: unknown): void;
 };
+
+/** Stores the events of a request in a transaction in progress, for what must share its commit. */
+export const ingestIn =
+  ({ statementRows, onStored }: Pick<GroupCommitOptions, "statementRows" | "onStored">) =>
+  (work: Work): Ingest =>
+  async (events) => {
+    if (events.length === 0) return [];
+    const results = await storeEvents(work, events, statementRows);
+    work.afterCommit(() => onStored(new Set(events.map((event) => event.h))));
+    return results;
+  };
 
 /** Commits a group in one transaction, or, when that fails, each request in its own. */
 const commitGroup = async (options: GroupCommitOptions, group: readonly Request[]): Promise<void> => {

@@ -5,7 +5,7 @@ import type { NewEvent } from "./event-input.ts";
 import type { Effect } from "./events.ts";
 import type { Ingest } from "./group-commit.ts";
 import type { Ingested } from "./ingest.ts";
-import { awaitEvents, WAIT_MAX_EVENTS } from "./wait.ts";
+import { settle, WAIT_MAX_EVENTS } from "./wait.ts";
 
 /** What the sender of one event is told. */
 export type EventResult = {
@@ -27,10 +27,10 @@ export type TrackParts = {
   metrics: { eventsAccepted: Counter; eventsRejected: Counter; eventsSkipped: Counter };
 };
 
-/** Stores one checked event. With `wait`, answers its outcome if it is known within WAIT_MAX_MS. */
-export const trackOne = async (parts: TrackParts, event: NewEvent, wait: boolean): Promise<EventResult> => {
-  const { results } = await trackBatch(parts, [event], wait);
-  return results[0]!;
+/** `settle` waits for the outcome, at most WAIT_MAX_MS; not before the commit of what stored the events. */
+export type Tracked<T> = {
+  result: T;
+  settle: (parts: Pick<TrackParts, "transact" | "topics">) => Promise<T>;
 };
 
 /**
@@ -38,28 +38,27 @@ export const trackOne = async (parts: TrackParts, event: NewEvent, wait: boolean
  * its text.
  */
 export const trackBatch = async (
-  parts: TrackParts,
+  parts: Pick<TrackParts, "ingest" | "metrics">,
   inputs: readonly (NewEvent | DomainError)[],
-  wait: boolean,
-): Promise<BatchResult> => {
+): Promise<Tracked<BatchResult>> => {
   const events = inputs.filter((input): input is NewEvent => !(input instanceof DomainError));
-  const waiting = wait && events.length > 0 && events.length <= WAIT_MAX_EVENTS;
-  const signals = waiting ? await awaitEvents(parts, events) : undefined;
-  try {
-    const stored = await parts.ingest(events);
-    let next = 0;
-    const results = inputs.map((input) =>
-      input instanceof DomainError ? rejected(input) : resultOf(stored[next++]!),
-    );
-    const counts = countsOf(results);
-    parts.metrics.eventsAccepted.inc(counts.accepted);
-    parts.metrics.eventsRejected.inc(counts.rejected);
-    parts.metrics.eventsSkipped.inc(counts.skipped);
-    if (signals) await signals.settle(results);
-    return { ...counts, results };
-  } finally {
-    signals?.close();
-  }
+  const stored = await parts.ingest(events);
+  let next = 0;
+  const results = inputs.map((input) =>
+    input instanceof DomainError ? rejected(input) : resultOf(stored[next++]!),
+  );
+  const counts = countsOf(results);
+  parts.metrics.eventsAccepted.inc(counts.accepted);
+  parts.metrics.eventsRejected.inc(counts.rejected);
+  parts.metrics.eventsSkipped.inc(counts.skipped);
+  const result = { ...counts, results };
+  return {
+    result,
+    settle: async (later) => {
+      if (events.length <= WAIT_MAX_EVENTS) await settle(later, events, results);
+      return result;
+    },
+  };
 };
 
 const rejected = ({ message }: DomainError): EventResult => ({

@@ -11,43 +11,49 @@ const LOOK_EVERY_MS = 250;
 /** Events of one request that may be waited for. */
 export const WAIT_MAX_EVENTS = 50;
 
-export type Waiter = {
-  /** Waits until the PENDING results are decided or the time is up, and fills in what is known then. */
-  settle(results: EventResult[]): Promise<void>;
-  close(): void;
-};
-
 /**
- * Listens for the workers' signals about the partitions of `events`. To be called before they are stored, or
- * the signal may come first; the signal says only "look", and the database says what happened.
+ * Waits until the PENDING results are decided or the time is up, and fills in what is known then. To be called
+ * after the commit: it first listens, then looks. The workers' signal says only "look"; the database says what
+ * happened.
  */
-export const awaitEvents = async (
+export const settle = async (
   { transact, topics }: { transact: Transact; topics: Topics },
   events: readonly NewEvent[],
-): Promise<Waiter> => {
+  results: readonly EventResult[],
+): Promise<void> => {
+  const pending = new Map(results.filter((r) => r.status === "PENDING").map((r) => [r.eventId!, r]));
+  const asked = events.filter((event) => pending.has(event.id));
+  if (asked.length === 0) return;
+  const bell = await listen(topics, new Set(asked.map((event) => event.h)));
+  try {
+    const deadlineMs = performance.now() + WAIT_MAX_MS;
+    while (pending.size > 0) {
+      const signal = bell.next();
+      for (const status of await readAll(transact, asked)) {
+        if (status.status === "PENDING") continue;
+        Object.assign(pending.get(status.eventId) ?? {}, outcome(status));
+        pending.delete(status.eventId);
+      }
+      if (performance.now() > deadlineMs) return;
+      if (pending.size > 0) await signal;
+    }
+  } finally {
+    bell.close();
+  }
+};
+
+type Bell = { next(): Promise<void>; close(): void };
+
+const listen = async (topics: Topics, parts: ReadonlySet<number>): Promise<Bell> => {
   let ring = (): void => undefined;
-  const parts = new Set(events.map((event) => event.h));
   const listening = [...parts].map((part) => topics.subscribe(processedTopic(part), () => ring()));
   const ends = await Promise.allSettled(listening);
   return {
-    settle: async (results) => {
-      const pending = new Map(results.filter((r) => r.status === "PENDING").map((r) => [r.eventId!, r]));
-      const asked = events.filter((event) => pending.has(event.id));
-      const deadlineMs = performance.now() + WAIT_MAX_MS;
-      while (pending.size > 0) {
-        const signal = new Promise<void>((resolve) => {
-          ring = resolve;
-          setTimeout(resolve, LOOK_EVERY_MS);
-        });
-        for (const status of await readAll(transact, asked)) {
-          if (status.status === "PENDING") continue;
-          Object.assign(pending.get(status.eventId) ?? {}, outcome(status));
-          pending.delete(status.eventId);
-        }
-        if (performance.now() > deadlineMs) return;
-        if (pending.size > 0) await signal;
-      }
-    },
+    next: () =>
+      new Promise<void>((resolve) => {
+        ring = resolve;
+        setTimeout(resolve, LOOK_EVERY_MS);
+      }),
     close: () => {
       for (const end of ends) if (end.status === "fulfilled") end.value();
     },

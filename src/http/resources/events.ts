@@ -15,10 +15,10 @@ import {
 } from "../../domain/tracking/event-input.ts";
 import { tenantOf } from "../../domain/projects/resolve.ts";
 import { getEvent, listEvents } from "../../domain/tracking/events.ts";
-import { trackBatch, trackOne } from "../../domain/tracking/track.ts";
+import { type BatchResult as Batch, trackBatch } from "../../domain/tracking/track.ts";
 import { WAIT_MAX_EVENTS } from "../../domain/tracking/wait.ts";
-import type { Actor } from "../../domain/work.ts";
-import { route } from "../route.ts";
+import type { Actor, Transact } from "../../domain/work.ts";
+import { Reply, route } from "../route.ts";
 
 const Effect = z.object({
   type: z.string(),
@@ -79,9 +79,13 @@ const SingleEvent = EventInput.partial().extend({
     .meta({ description: "Id or externalUserId of the player, instead of externalUserId" }),
 });
 
+/** The events of a user may be of several projects, which the request as a whole does not name. */
+const within = ({ transactAs }: App, actor: Actor, projectIds: readonly string[]): Transact =>
+  transactAs({ role: "web", tenantId: tenantOf(actor.caller), projectIds, by: actor });
+
 /** The player is one of the project that the event itself may name, so that project is what is looked into. */
 const byAlias = async (
-  { transactAs }: App,
+  app: App,
   { actor, projectId }: { actor: Actor; projectId: string | undefined },
   body: Json,
 ): Promise<Json> => {
@@ -92,15 +96,25 @@ const byAlias = async (
     const player =
       projectId === undefined
         ? undefined
-        : await transactAs({
-            role: "web",
-            tenantId: tenantOf(actor.caller),
-            projectIds: [projectId],
-            by: actor,
-          })((work) => findPlayer(work, projectId, playerId));
+        : await within(app, actor, [projectId])((work) => findPlayer(work, projectId, playerId));
     event["externalUserId"] = player?.externalUserId ?? playerId.replace(/^ext:/, "");
   }
   return event;
+};
+
+/** Stores the good ones of `inputs`; with `wait`, the outcome comes after the commit. */
+const track = async (
+  app: App,
+  actor: Actor,
+  inputs: readonly (NewEvent | DomainError)[],
+): Promise<{ result: Batch; outcome: (app: App) => Promise<Batch> }> => {
+  const events = inputs.filter((input): input is NewEvent => !(input instanceof DomainError));
+  const projectIds = [...new Set(events.map((event) => event.p))];
+  const { result, settle } = await trackBatch(app, inputs);
+  return {
+    result,
+    outcome: (later) => settle({ ...later, transact: within(later, actor, projectIds) }),
+  };
 };
 
 const reader = async (app: App, caller: Caller, projectId: string): Promise<(input: unknown) => NewEvent> => {
@@ -132,11 +146,15 @@ export const eventRoutes = [
     query: WaitQuery,
     body: SingleEvent,
     response: EventResult,
-    run: async (app, { caller, projectId, query, body, actor }) => {
+    prepare: async (app, { caller, projectId, body, actor }) => {
       const rules = await app.projectRules(caller, projectId);
       const named = { actor, projectId: rules.resolve(body.projectId)?.id };
-      const event = readEvent(await byAlias(app, named, body), { now: app.clock(), ...rules });
-      return trackOne(app, event, query.wait === "true");
+      return readEvent(await byAlias(app, named, body), { now: app.clock(), ...rules });
+    },
+    run: async (app, { query, actor, prepared }) => {
+      const { result, outcome } = await track(app, actor, [prepared]);
+      const finish = async (later: App) => (await outcome(later)).results[0]!;
+      return new Reply(200, result.results[0]!, {}, query.wait === "true" ? finish : undefined);
     },
   }),
   route({
@@ -153,14 +171,14 @@ export const eventRoutes = [
       events: z.array(z.unknown()).meta({ override: { type: "array", items: { type: "object" } } }),
     }),
     response: BatchResult,
-    run: async (app, { caller, projectId, query, body }) => {
+    prepare: async (app, { caller, projectId, body }) => {
       const { events } = body;
       if (events.length === 0) throw invalid("events", "must not be empty");
       if (events.length > BATCH_MAX_EVENTS) {
         throw invalid("events", `must hold at most ${BATCH_MAX_EVENTS} events`, "BATCH_TOO_MANY_ITEMS");
       }
       const readOne = await reader(app, caller, projectId);
-      const inputs = events.map((input) => {
+      return events.map((input) => {
         try {
           return readOne(input);
         } catch (error) {
@@ -168,7 +186,10 @@ export const eventRoutes = [
           throw error;
         }
       });
-      return trackBatch(app, inputs, query.wait === "true");
+    },
+    run: async (app, { query, actor, prepared }) => {
+      const { result, outcome } = await track(app, actor, prepared);
+      return new Reply(200, result, {}, query.wait === "true" ? outcome : undefined);
     },
   }),
   route({

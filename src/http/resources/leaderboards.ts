@@ -19,9 +19,9 @@ import {
   pauseLeaderboard,
   resumeLeaderboard,
 } from "../../domain/leaderboards/leaderboards.ts";
-import { submitPlayerScore } from "../../domain/leaderboards/scores.ts";
+import { prepareScore, submitPlayerScore } from "../../domain/leaderboards/scores.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_MAX, pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
-import { route } from "../route.ts";
+import { Reply, route } from "../route.ts";
 
 const Status = z.enum(["ACTIVE", "PAUSED", "ARCHIVED"]);
 
@@ -262,11 +262,15 @@ const entryRoutes = [
         .meta({ description: "null when the player has none, or rankings did not answer" }),
       previousRank: z.int().nullable().meta({ description: "As rank, before the score" }),
     }),
-    run: (app, { projectId, params, body: { occurredAt, ...submission } }) =>
-      submitPlayerScore(app, projectId, params.leaderboardId, {
+    prepare: (app, { projectId, params, body: { occurredAt, ...submission } }) =>
+      prepareScore(app, projectId, params.leaderboardId, {
         ...submission,
         occurredAt: occurredAt === undefined ? undefined : new Date(occurredAt),
       }),
+    run: async (app, { prepared }) => {
+      const { result, finish } = await submitPlayerScore(app, prepared);
+      return new Reply(200, result, {}, finish);
+    },
   }),
 ];
 

@@ -1,0 +1,130 @@
+import { audit } from "../audit/audit.ts";
+import type { Passwords } from "../auth/passwords.ts";
+import { passwordProblems } from "../auth/passwords.ts";
+import { normaliseEmail } from "../auth/sessions.ts";
+import { conflict, DomainError, notFound } from "../errors.ts";
+import { newId } from "../ids.ts";
+import type { Transact, Work } from "../work.ts";
+import { forgetAdmins } from "./authenticate.ts";
+import { PlatformAdmin } from "./platform-admin.ts";
+
+export type AdminParts = { transact: Transact; passwords: Passwords };
+export type NewAdmin = { email: string; name: string; password: string };
+
+/** As on the wire. */
+export type ShownAdmin = {
+  id: string;
+  email: string;
+  name: string;
+  lastLoginAt: string | null;
+  disabledAt: string | null;
+  createdAt: string;
+};
+
+export const showAdmin = (admin: PlatformAdmin): ShownAdmin => ({
+  id: admin.id,
+  email: admin.email,
+  name: admin.name,
+  lastLoginAt: admin.lastLoginAt?.toISOString() ?? null,
+  disabledAt: admin.disabledAt?.toISOString() ?? null,
+  createdAt: admin.createdAt.toISOString(),
+});
+
+/** @throws VALIDATION_ERROR PASSWORD_TOO_WEAK, with every broken rule under the name of the field */
+export const checkAdminPassword = (
+  password: string,
+  owner: { email: string; name: string },
+  field = "password",
+): void => {
+  const problems = passwordProblems(password, owner);
+  if (problems.length === 0) return;
+  const message = `${field}: ${problems.map((problem) => problem.message).join(", ")}`;
+  const details = problems.map((problem) => ({ ...problem, field }));
+  throw new DomainError("VALIDATION_ERROR", message, { details, reason: "PASSWORD_TOO_WEAK" });
+};
+
+/** @throws VALIDATION_ERROR PASSWORD_TOO_WEAK, CONFLICT EMAIL_ALREADY_EXISTS */
+export const createAdmin = async (
+  { transact, passwords }: AdminParts,
+  { password, name, ...rest }: NewAdmin,
+): Promise<PlatformAdmin> => {
+  const email = normaliseEmail(rest.email);
+  checkAdminPassword(password, { email, name });
+  const passwordHash = await passwords.hash(password);
+  return transact(async (work) => {
+    const { em, now } = work;
+    if (await em.findOne(PlatformAdmin, { email })) {
+      throw conflict("EMAIL_ALREADY_EXISTS", `A super-admin with the address ${email} exists already`);
+    }
+    const admin = em.create(PlatformAdmin, {
+      id: newId(),
+      email,
+      name,
+      passwordHash,
+      sessionVersion: 1,
+      disabledAt: null,
+      lastLoginAt: null,
+      createdAt: now,
+      updatedAt: now,
+    });
+    await em.flush();
+    await auditAdmin(work, "platform_admin.created", admin);
+    return admin;
+  });
+};
+
+/** Oldest first. */
+export const listAdmins = ({ em }: Work): Promise<PlatformAdmin[]> =>
+  em.find(PlatformAdmin, {}, { orderBy: { createdAt: "asc", id: "asc" } });
+
+/** @throws NOT_FOUND also for one who was disabled */
+export const getAdmin = async ({ em }: Work, id: string): Promise<PlatformAdmin> => {
+  const admin = await em.findOne(PlatformAdmin, { id, disabledAt: null });
+  if (!admin) throw notFound("Super-admin");
+  return admin;
+};
+
+/** @throws NOT_FOUND */
+export const findAdminByEmail = async ({ em }: Work, address: string): Promise<PlatformAdmin> => {
+  const admin = await em.findOne(PlatformAdmin, { email: normaliseEmail(address) });
+  if (!admin) throw notFound(`Super-admin ${normaliseEmail(address)}`);
+  return admin;
+};
+
+/** Ends every login of a super-admin; other processes follow within 5 s. */
+export const endLogins = (work: Work, admin: PlatformAdmin): void => {
+  admin.sessionVersion += 1;
+  admin.updatedAt = work.now;
+  work.afterCommit(forgetAdmins);
+};
+
+/** Shuts a super-admin out; again does nothing. @throws NOT_FOUND */
+export const disableAdmin = async (work: Work, email: string): Promise<PlatformAdmin> => {
+  const admin = await findAdminByEmail(work, email);
+  if (admin.disabledAt) return admin;
+  admin.disabledAt = work.now;
+  endLogins(work, admin);
+  await auditAdmin(work, "platform_admin.disabled", admin);
+  return admin;
+};
+
+/** Gives a new password, ends every login, and lets one who was disabled in again. */
+export const resetAdminPassword = async (
+  work: Work,
+  email: string,
+  passwordHash: string,
+): Promise<PlatformAdmin> => {
+  const admin = await findAdminByEmail(work, email);
+  admin.passwordHash = passwordHash;
+  admin.disabledAt = null;
+  endLogins(work, admin);
+  await auditAdmin(work, "platform_admin.password_reset", admin);
+  return admin;
+};
+
+export const auditAdmin = (
+  work: Work,
+  action: string,
+  { id, email }: Pick<PlatformAdmin, "id" | "email">,
+): Promise<void> =>
+  audit(work, { action, target: { type: "platform_admin", id }, tenantId: null, data: { email } });

@@ -1,0 +1,22 @@
+import { defineEntity, p } from "@mikro-orm/core";
+
+export const PlatformAdminSchema = defineEntity({
+  name: "PlatformAdmin",
+  tableName: "platform_admins",
+  properties: {
+    id: p.uuid().primary(),
+    /** Lower case. */
+    email: p.text(),
+    name: p.text(),
+    passwordHash: p.text(),
+    /** Raising it ends every token of before. */
+    sessionVersion: p.integer(),
+    disabledAt: p.datetime(3).nullable(),
+    lastLoginAt: p.datetime(3).nullable(),
+    createdAt: p.datetime(3),
+    updatedAt: p.datetime(3),
+  },
+});
+/** Somebody who runs the platform; no user of any tenant. */
+export class PlatformAdmin extends PlatformAdminSchema.class {}
+PlatformAdminSchema.setClass(PlatformAdmin);

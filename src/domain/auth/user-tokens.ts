@@ -1,0 +1,82 @@
+import { createHash, randomBytes } from "node:crypto";
+import { sql } from "kysely";
+import { DomainError, invalid } from "../errors.ts";
+import type { Work } from "../work.ts";
+
+export const VERIFY_EMAIL_SECONDS = 86_400;
+export const RESET_PASSWORD_SECONDS = 3_600;
+const TOKEN_BYTES = 32;
+
+/** What whoever holds the token may do; each comes by mail to the address it is about. */
+export type UserTokenPurpose = "VERIFY_EMAIL" | "CHANGE_EMAIL" | "RESET_PASSWORD";
+
+export type UserToken = {
+  userId: string;
+  tenantId: string;
+  purpose: UserTokenPurpose;
+  /** Lower case; the address that the mail goes to, which holding the token proves. */
+  email: string;
+};
+
+const hashOf = (token: string): string => createHash("sha256").update(token).digest("hex");
+
+/**
+ * A new token of 256 random bits in base64url, good once for so many seconds. Only its hash is stored. Others
+ * of the user stay good: mails may arrive in any order.
+ */
+export const issueUserToken = async (
+  { db, now }: Work,
+  { userId, tenantId, purpose, email, seconds }: UserToken & { seconds: number },
+): Promise<string> => {
+  const token = randomBytes(TOKEN_BYTES).toString("base64url");
+  const expiresAt = new Date(now.getTime() + seconds * 1_000);
+  await sql`
+    insert into user_tokens (hash, tenant_id, user_id, purpose, email, expires_at, created_at)
+    values (${hashOf(token)}, ${tenantId}::uuid, ${userId}::uuid, ${purpose}, ${email},
+      ${expiresAt.toISOString()}::timestamptz, ${now.toISOString()}::timestamptz)`.execute(db);
+  return token;
+};
+
+/**
+ * Uses a token up, for one of these purposes: of several at once, one wins.
+ *
+ * @throws VALIDATION_ERROR VERIFICATION_TOKEN_INVALID for one that is unknown or for another purpose, GONE
+ *   VERIFICATION_TOKEN_EXPIRED for one that was used or is too old
+ */
+export const consumeUserToken = async (
+  { db, now }: Work,
+  token: string,
+  purposes: readonly UserTokenPurpose[],
+): Promise<UserToken> => {
+  const [hash, kinds, at] = [hashOf(token), `{${purposes.join(",")}}`, now.toISOString()];
+  const { rows } = await sql<UserToken>`
+    update user_tokens set used_at = ${at}::timestamptz
+    where hash = ${hash} and purpose = any(${kinds}::text[])
+      and used_at is null and expires_at > ${at}::timestamptz
+    returning user_id as "userId", tenant_id as "tenantId", purpose, email`.execute(db);
+  if (rows[0]) return rows[0];
+  const known = await sql`
+    select 1 from user_tokens where hash = ${hash} and purpose = any(${kinds}::text[])`.execute(db);
+  throw known.rows.length > 0 ? tokenIsGone() : unknownToken();
+};
+
+const unknownToken = (): DomainError =>
+  invalid("token", "is not one that we sent; ask for a new mail", "VERIFICATION_TOKEN_INVALID");
+
+/** The error for a token that is no longer good. */
+export const tokenIsGone = (): DomainError =>
+  new DomainError("GONE", "This link was used or has expired; ask for a new mail", {
+    reason: "VERIFICATION_TOKEN_EXPIRED",
+  });
+
+/** Ends what a user has been sent for these purposes: after a new password, no older mail sets another. */
+export const endUserTokens = async (
+  { db, now }: Work,
+  userId: string,
+  purposes: readonly UserTokenPurpose[],
+): Promise<void> => {
+  await sql`
+    update user_tokens set used_at = ${now.toISOString()}::timestamptz
+    where user_id = ${userId}::uuid and used_at is null
+      and purpose = any(${`{${purposes.join(",")}}`}::text[])`.execute(db);
+};

@@ -1,0 +1,48 @@
+import { z } from "zod";
+import { EVERY_ROLE } from "../../domain/access.ts";
+import { issueWsToken } from "../../domain/auth/ws-tokens.ts";
+import { route } from "../route.ts";
+
+const WsTokenBody = z.object({
+  playerId: z
+    .string()
+    .min(1)
+    .max(260)
+    .optional()
+    .meta({ description: "UUID, or ext: and the externalUserId" }),
+  externalUserId: z.string().min(1).max(255).optional(),
+  projectId: z
+    .uuid()
+    .optional()
+    .meta({ description: "Project of a console token; default: the tenant's only one" }),
+});
+
+export const wsTokenRoutes = [
+  route({
+    method: "post",
+    path: "/auth/ws-token",
+    id: "createWsToken",
+    tag: "Authentication",
+    summary: "Get a WebSocket token",
+    description:
+      "An API key gets a player's token for playerId or externalUserId; an unknown externalUserId creates " +
+      "the player when the project allows it. A console user gets a token for a project. " +
+      "Pass it as auth.token of the connection.",
+    access: { scope: "realtime:connect", roles: EVERY_ROLE },
+    project: "optional",
+    body: WsTokenBody,
+    response: z.object({
+      token: z.string(),
+      expiresIn: z.int().meta({ description: "Seconds", example: 900 }),
+      expiresAt: z.iso.datetime(),
+      playerId: z.uuid().optional().meta({ description: "Absent for a console token" }),
+    }),
+    run: async (app, { caller, projectId, body }) => {
+      const signed = await issueWsToken(app, caller, {
+        ...body,
+        projectId: body.projectId ?? (projectId || undefined),
+      });
+      return { ...signed, expiresAt: signed.expiresAt.toISOString() };
+    },
+  }),
+];
