@@ -3,7 +3,7 @@ import type { Socket } from "node:net";
 import { DomainError, invalid } from "../domain/errors.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/limits.ts";
 import { errorBody } from "./errors.ts";
-import { requestIdFrom } from "./observe.ts";
+import { requestIdFrom, SECURITY_HEADERS } from "./observe.ts";
 
 const HEADERS_TIMEOUT_MS = 10_000;
 /** A whole request, its body included. */
@@ -61,6 +61,7 @@ const answerOf = (error: DomainError, status: number, requestIdHeader?: unknown)
   const requestId = requestIdFrom(requestIdHeader);
   const text = JSON.stringify(errorBody(error, requestId, new Date()));
   const headers = {
+    ...SECURITY_HEADERS,
     "Content-Type": "application/json; charset=utf-8",
     "Content-Length": Buffer.byteLength(text),
     "X-Request-Id": requestId,

@@ -10,16 +10,25 @@ const REQUEST_ID = /^[\w-]{8,64}$/;
 export const requestIdFrom = (header: unknown): string =>
   typeof header === "string" && REQUEST_ID.test(header) ? header : newId();
 
+/** Of every answer: it is data, not a page, and nobody's to keep. Pages of documentation say more. */
+export const SECURITY_HEADERS = {
+  "X-Content-Type-Options": "nosniff",
+  "Cache-Control": "no-store",
+  "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+  "Referrer-Policy": "no-referrer",
+  "X-Frame-Options": "DENY",
+};
+const HSTS = { "Strict-Transport-Security": "max-age=31536000" };
+
 /** Names the request in the answer, the log and every error, and sets the headers that all answers have. */
-export const nameRequest: RequestHandler = (request, response, next) => {
-  const requestId = requestIdFrom(request.headers["x-request-id"]);
-  response.locals["requestId"] = requestId;
-  response.set({
-    "X-Request-Id": requestId,
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "no-store",
-  });
-  next();
+export const nameRequest = ({ config }: App): RequestHandler => {
+  const headers = { ...SECURITY_HEADERS, ...(config.publicUrl.startsWith("https:") ? HSTS : {}) };
+  return (request, response, next) => {
+    const requestId = requestIdFrom(request.headers["x-request-id"]);
+    response.locals["requestId"] = requestId;
+    response.set({ "X-Request-Id": requestId, ...headers });
+    next();
+  };
 };
 
 const who = (caller: Caller | undefined): Record<string, string> => {

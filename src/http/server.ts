@@ -1,6 +1,8 @@
 import express, { type ErrorRequestHandler, type RequestHandler, Router } from "express";
 import type { App } from "../app.ts";
 import { DomainError, notFound } from "../domain/errors.ts";
+import { isHiddenFrom } from "./admin-network.ts";
+import { clientIp } from "./caller.ts";
 import { asDomainError, internalError, sendError } from "./errors.ts";
 import { nameRequest, observe } from "./observe.ts";
 import { operation } from "./operation.ts";
@@ -19,13 +21,17 @@ const refuseNul: RequestHandler = (request, _response, next) => {
 };
 
 /** 405 where another method would be served, else nothing. */
-const refuseMethod = (routes: readonly AnyRoute[]): RequestHandler => {
-  const patterns = routes.map(({ path, method }) => ({
-    pattern: pathPattern(path),
-    method: method.toUpperCase(),
+const refuseMethod = ({ config }: App, routes: readonly AnyRoute[]): RequestHandler => {
+  const patterns = routes.map((route) => ({
+    route,
+    pattern: pathPattern(route.path),
+    method: route.method.toUpperCase(),
   }));
   return (request, response, next) => {
-    const methods = patterns.filter(({ pattern }) => pattern.test(request.path)).map(({ method }) => method);
+    const methods = patterns
+      .filter(({ pattern }) => pattern.test(request.path))
+      .filter(({ route }) => !isHiddenFrom(config, clientIp(request), route))
+      .map(({ method }) => method);
     if (methods.length === 0) return next();
     const allowed = [
       ...new Set(methods.flatMap((method) => (method === "GET" ? ["GET", "HEAD"] : [method]))),
@@ -40,7 +46,7 @@ const operations = (app: App, routes: readonly AnyRoute[]): Router => {
   for (const route of routes.toSorted(bySpecificity)) {
     router[route.method](expressPath(route.path), operation(app, route));
   }
-  router.use(refuseMethod(routes));
+  router.use(refuseMethod(app, routes));
   return router;
 };
 
@@ -77,7 +83,7 @@ export const createHttp = (app: App, routes: readonly AnyRoute[]): express.Expre
   http.enable("case sensitive routing");
   const { trustedProxies } = app.config;
   http.set("trust proxy", trustedProxies.length === 0 ? false : [...trustedProxies]);
-  http.use(nameRequest, observe(app), refuseNul);
+  http.use(nameRequest(app), observe(app), refuseNul);
   http.use(systemRouter(app, routes));
   const api = operations(app, routes);
   http.use(PREFIXES, api);

@@ -4,6 +4,7 @@ import { boardOf, type Leaderboard } from "../domain/leaderboards/leaderboard.ts
 import { getLeaderboard } from "../domain/leaderboards/leaderboards.ts";
 import type { PeriodRef, RankPage, Standing } from "../domain/leaderboards/ranks.ts";
 import { fromRankScore } from "../domain/leaderboards/scoring.ts";
+import { transactIn } from "./scope.ts";
 
 /** How long a room shows a name it has read. */
 const NAME_KEPT_MS = 30_000;
@@ -41,19 +42,20 @@ type Kept = { name: Name | undefined; untilMs: number };
 /** Reads one board for a room that reads it again and again: names are asked for once in a while only. */
 export const createBoardReader = (app: App, projectId: string, leaderboardKey: string): BoardReader => {
   const kept = new Map<string, Kept>();
+  const transact = transactIn(app, projectId);
 
   const learnNames = async (standings: readonly Standing[]): Promise<void> => {
     const nowMs = app.clock().getTime();
     const unknown = standings.filter(({ playerId }) => (kept.get(playerId)?.untilMs ?? 0) <= nowMs);
     if (unknown.length === 0) return;
-    const names = await app.transact((work) => readNames(work, projectId, unknown));
+    const names = await transact((work) => readNames(work, projectId, unknown));
     if (kept.size > NAMES_KEPT_MAX) kept.clear();
     for (const { playerId } of unknown)
       kept.set(playerId, { name: names.get(playerId), untilMs: nowMs + NAME_KEPT_MS });
   };
 
   return async ({ top, watchers }) => {
-    const leaderboard = await app.transact((work) => getLeaderboard(work, projectId, leaderboardKey));
+    const leaderboard = await transact((work) => getLeaderboard(work, projectId, leaderboardKey));
     const period = periodOf(leaderboard);
     const page = await app.ranks.page(period, 0, Math.min(top, leaderboard.definition.displayLimit ?? top));
     const windows = await Promise.all(

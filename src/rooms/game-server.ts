@@ -16,10 +16,12 @@ const STATE_BYTES = 2_048;
 
 /** What a browser may send beyond what it always may. */
 const REQUEST_HEADERS =
-  "Origin, X-Requested-With, Content-Type, Accept, Authorization, X-API-Key, X-Idempotency-Key, X-Project-ID";
+  "Origin, X-Requested-With, Content-Type, Accept, Authorization, X-API-Key, X-Idempotency-Key, " +
+  "X-Project-ID, X-Request-Id";
 /** What a page may read of an answer. */
 const RESPONSE_HEADERS =
-  "X-Request-Id, Retry-After, X-Total-Estimated, X-RateLimit-Limit, X-RateLimit-Remaining, X-RateLimit-Reset";
+  "X-Request-Id, Retry-After, X-Total-Estimated, X-RateLimit-Limit, X-RateLimit-Remaining, " +
+  "X-RateLimit-Reset, X-Idempotent-Replayed, X-Deprecated, Sunset";
 
 /**
  * Any origin may call: nothing here is authenticated by what a browser adds by itself. Credentials are

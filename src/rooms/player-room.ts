@@ -19,6 +19,7 @@ import { CLOSE, HEARTBEAT_SECONDS, SESSIONS_MAX } from "./messages.ts";
 import { livePlayerMessage } from "./player-messages.ts";
 import { isBroken, PlayerStream, type StreamPage } from "./player-stream.ts";
 import { playerRoomId } from "./room-ids.ts";
+import { transactIn } from "./scope.ts";
 import { createTicker, type Ticker } from "./ticker.ts";
 
 /** How often the players of open rooms are read again, so that a lost publish never leaves a room stale. */
@@ -52,7 +53,10 @@ type Resume = { lastSeq: number | undefined; isJoin: boolean };
 type Page = StreamPage & { player: ReturnType<typeof showPlayer>; curve: SavedCurve };
 
 const readPage = (app: App, { projectId, playerId }: StreamRef, afterSeq?: number): Promise<Page> =>
-  app.transact(async (work) => {
+  transactIn(
+    app,
+    projectId,
+  )(async (work) => {
     // The player first: lines committed in between are then extra, never missing.
     const player = await getPlayer(work, projectId, playerId);
     const curve = await getCurve(work, projectId);
@@ -132,10 +136,10 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     this.#stream.expect(head.seq);
     if (this.#configVersion !== head.configVersion) {
       this.#configVersion = head.configVersion;
-      this.later(
-        0,
-        async () => void (this.#curve = await this.app.transact((work) => getCurve(work, head.projectId))),
-      );
+      this.later(0, async () => {
+        const transact = transactIn(this.app, head.projectId);
+        this.#curve = await transact((work) => getCurve(work, head.projectId));
+      });
     }
     if (head.seq === this.#stream.head) this.#set({ xp: head.xp, level: head.level });
   }

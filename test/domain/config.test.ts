@@ -5,7 +5,7 @@ import { parseEnv } from "node:util";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ConfigError, type Env, loadSecrets, readConfig, SETTINGS } from "../../src/config.ts";
-import { SAMPLE_API_KEY_PEPPER, SAMPLE_JWT_PRIVATE_KEY } from "../../src/secrets.ts";
+import { SAMPLE_API_KEY_PEPPER, SAMPLE_ENCRYPTION_KEY, SAMPLE_JWT_PRIVATE_KEY } from "../../src/secrets.ts";
 
 const STORES = { DATABASE_URL: "postgres://u:hunter2hunter2@db/laurel", REDIS_URL: "redis://cache" };
 const PEPPER = "p".repeat(32);
@@ -16,6 +16,9 @@ const PRODUCTION = {
   PUBLIC_URL: "https://api.example.com",
   JWT_PRIVATE_KEY: JSON.stringify(newKey().export({ format: "jwk" })),
   API_KEY_PEPPERS: PEPPER,
+  ENCRYPTION_KEYS: "e".repeat(32),
+  SMTP_URL: "smtps://mail.example.com",
+  MAIL_FROM: "laurel@example.com",
   ...STORES,
 };
 
@@ -122,9 +125,9 @@ describe("configuration", () => {
   });
 
   it("refuses production without secrets in cluster mode, and over http in any mode", () => {
-    const { JWT_PRIVATE_KEY: _key, API_KEY_PEPPERS: _peppers, ...rest } = PRODUCTION;
-    assert.deepEqual(problemsOf(rest), ["API_KEY_PEPPERS", "JWT_PRIVATE_KEY"]);
-    assert.deepEqual(problemsOf({ NODE_ENV: "production" }), ["PUBLIC_URL"]);
+    const { JWT_PRIVATE_KEY: _key, API_KEY_PEPPERS: _peppers, ENCRYPTION_KEYS: _keys, ...rest } = PRODUCTION;
+    assert.deepEqual(problemsOf(rest), ["API_KEY_PEPPERS", "ENCRYPTION_KEYS", "JWT_PRIVATE_KEY"]);
+    assert.deepEqual(problemsOf({ NODE_ENV: "production" }), ["EMAIL_MODE", "PUBLIC_URL"]);
     assert.deepEqual(problemsOf({ ...PRODUCTION, PUBLIC_URL: "http://localhost:2567" }), ["PUBLIC_URL"]);
   });
 
@@ -142,6 +145,26 @@ describe("configuration", () => {
     }
     const peppers = `${PEPPER},${SAMPLE_API_KEY_PEPPER}`;
     assert.deepEqual(problemsOf({ ...PRODUCTION, API_KEY_PEPPERS: peppers }), ["API_KEY_PEPPERS"]);
+    const keys = `${PEPPER},${SAMPLE_ENCRYPTION_KEY}`;
+    assert.deepEqual(problemsOf({ ...PRODUCTION, ENCRYPTION_KEYS: keys }), ["ENCRYPTION_KEYS"]);
+  });
+
+  it("prints no mail into the log of production, but may be told to send none", () => {
+    const { SMTP_URL: _url, MAIL_FROM: _from, ...rest } = PRODUCTION;
+    assert.deepEqual(problemsOf(rest), ["EMAIL_MODE"]);
+    assert.deepEqual(problemsOf({ ...PRODUCTION, EMAIL_MODE: "log" }), ["EMAIL_MODE"]);
+    assert.deepEqual(problemsOf({ ...rest, EMAIL_MODE: "off" }), []);
+    assert.equal(readConfig(PRODUCTION).isVerifiedEmailRequired, true);
+    assert.equal(readConfig({}).isVerifiedEmailRequired, false);
+  });
+
+  it("wants what belongs together", () => {
+    assert.deepEqual(problemsOf({ SMTP_URL: "smtp://localhost" }), ["MAIL_FROM"]);
+    assert.deepEqual(problemsOf({ EMAIL_MODE: "smtp", MAIL_FROM: "a@b.example" }), ["SMTP_URL"]);
+    assert.deepEqual(problemsOf({ CAPTCHA_PROVIDER: "altcha" }), ["CAPTCHA_SECRET"]);
+    assert.deepEqual(problemsOf({ OAUTH_GITHUB_CLIENT_ID: "x" }), ["OAUTH_GITHUB_CLIENT_SECRET"]);
+    const verify = { ...PRODUCTION, CAPTCHA_VERIFY_URL: "https://x.example" };
+    assert.deepEqual(problemsOf(verify), ["CAPTCHA_VERIFY_URL"]);
   });
 
   it("takes the key as PEM or JWK and hands on the same PEM", async () => {
@@ -149,9 +172,17 @@ describe("configuration", () => {
     const pem = key.export({ type: "pkcs8", format: "pem" }).toString();
     const jwk = JSON.stringify(key.export({ format: "jwk" }));
     for (const text of [pem, pem.replaceAll("\n", "\\n"), jwk]) {
-      const settings = readConfig({ JWT_PRIVATE_KEY: text, API_KEY_PEPPERS: `${PEPPER},${"q".repeat(40)}` });
+      const settings = readConfig({
+        JWT_PRIVATE_KEY: text,
+        API_KEY_PEPPERS: `${PEPPER},${"q".repeat(40)}`,
+        ENCRYPTION_KEYS: "e".repeat(32),
+      });
       const { secrets } = await loadSecrets({ ...settings, dataDir: dir });
-      assert.deepEqual(secrets, { jwtPrivateKey: pem, apiKeyPeppers: [PEPPER, "q".repeat(40)] });
+      assert.deepEqual(secrets, {
+        jwtPrivateKey: pem,
+        apiKeyPeppers: [PEPPER, "q".repeat(40)],
+        encryptionKeys: ["e".repeat(32)],
+      });
     }
     const rsa = generateKeyPairSync("rsa", { modulusLength: 2048 }).privateKey.export({
       type: "pkcs8",
@@ -169,6 +200,17 @@ describe("configuration", () => {
     const { mode } = await stat(join(settings.dataDir, "secrets.json"));
     assert.equal(mode & 0o777, 0o600);
     assert.deepEqual((await loadSecrets(settings)).secrets, first?.secrets);
+  });
+
+  it("gives a secrets file of before there were encryption keys one, the same at every start", async () => {
+    const settings = readConfig({ DATA_DIR: dir });
+    const { secrets } = await loadSecrets(settings);
+    const { encryptionKeys: _keys, ...before } = secrets;
+    await writeFile(join(dir, "secrets.json"), JSON.stringify(before));
+    const [first, second] = [await loadSecrets(settings), await loadSecrets(settings)];
+    assert.match(first.secrets.encryptionKeys[0]!, /^[\w-]{43}$/);
+    assert.deepEqual(second.secrets, first.secrets);
+    assert.deepEqual({ ...first.secrets, encryptionKeys: [] }, { ...before, encryptionKeys: [] });
   });
 
   it("prefers a given secret and makes only the other", async () => {
@@ -189,6 +231,7 @@ describe("configuration", () => {
     assert.deepEqual(problemsOf(shown), []);
     assert.equal(shown["JWT_PRIVATE_KEY"], SAMPLE_JWT_PRIVATE_KEY);
     assert.equal(shown["API_KEY_PEPPERS"], SAMPLE_API_KEY_PEPPER);
+    assert.equal(shown["ENCRYPTION_KEYS"], SAMPLE_ENCRYPTION_KEY);
   });
 
   it("states in .env.example the defaults that the code has", async () => {
@@ -198,7 +241,11 @@ describe("configuration", () => {
       "REDIS_URL",
       "JWT_PRIVATE_KEY",
       "API_KEY_PEPPERS",
+      "ENCRYPTION_KEYS",
       "METRICS_TOKEN",
+      "SMTP_URL",
+      "MAIL_FROM",
+      "SUPERADMIN_ALLOW_CIDRS",
     ];
     const shown = Object.entries(await exampleSettings()).filter(([name]) => !examples.includes(name));
     assert.deepEqual(readConfig(Object.fromEntries(shown)), readConfig({}));

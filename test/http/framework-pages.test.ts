@@ -81,7 +81,11 @@ describe("HTTP pages for operators", () => {
         );
       },
     );
-    const production = readConfig({ NODE_ENV: "production", PUBLIC_URL: "https://api.example.com" });
+    const production = readConfig({
+      NODE_ENV: "production",
+      PUBLIC_URL: "https://api.example.com",
+      EMAIL_MODE: "off",
+    });
     await withHttp({ config: { ...production, secrets: tinyApp([]).config.secrets } }, async (http) => {
       assert.equal((await http.send("GET", "/metrics")).status, 404);
     });

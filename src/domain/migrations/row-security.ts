@@ -15,6 +15,12 @@ export const createRole = (role: string): string => `do $$
     begin
       create role ${role} nologin;
     exception when duplicate_object or unique_violation then null;
+    when insufficient_privilege then
+      if not exists (select from pg_roles where rolname = '${role}') then
+        raise exception 'The database user % may not create roles. As a superuser, run once: '
+          'create role ${WEB_ROLE} nologin; create role ${ACCOUNTS_ROLE} nologin; '
+          'grant ${WEB_ROLE}, ${ACCOUNTS_ROLE} to %;', current_user, current_user;
+      end if;
     end;
     begin
       set local role ${role};

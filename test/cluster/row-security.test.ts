@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { createTransact, type Transact, type TransactAs } from "../../src/domain/work.ts";
+import { type Database, openPostgres } from "../../src/platform/database.ts";
+import { aTenant, type Tenant } from "../support/app.ts";
+import { clientOf, must } from "../support/client.ts";
+import { type Services, startServices } from "../support/cluster.ts";
+import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
+import { assertAccountsOnly, assertHidden, assertWalled } from "../support/row-security.ts";
+
+const USER = "laurel_test_plain";
+
+describe("row-level security on PostgreSQL, for a database user who is no superuser", function () {
+  this.timeout(60_000);
+  let directory: Awaited<ReturnType<typeof temporaryDir>>;
+  let services: Services;
+  let server: Laurel;
+  let database: Database;
+  let transact: Transact;
+  let transactAs: TransactAs;
+  const tenants: Tenant[] = [];
+
+  before(async () => {
+    directory = await temporaryDir();
+    services = await startServices(directory.path);
+    const owner = await openPostgres(services.databaseUrl, 1);
+    await owner.em.getConnection().execute(`do $$ begin create role ${USER} login createrole;
+      exception when duplicate_object or unique_violation then null; end $$`);
+    await owner.em.getConnection().execute(`grant all on schema public to ${USER}`);
+    await owner.close();
+    const url = new URL(services.databaseUrl);
+    url.username = USER;
+    const port = await freePort();
+    const env = {
+      ...services.env,
+      DATABASE_URL: url.href,
+      PORT: String(port),
+      TRUSTED_PROXIES: "127.0.0.1/32",
+    };
+    server = await startProcess(["serve"], env);
+    const client = clientOf(`http://127.0.0.1:${port}`);
+    for (let i = 0; i < 2; i++) {
+      const tenant = await aTenant(client);
+      must(await client.post("/api/v1/players", { externalUserId: "ann" }, { key: tenant.key }), 201);
+      tenants.push(tenant);
+    }
+    database = await openPostgres(url.href, 2);
+    const parts = {
+      em: database.em,
+      clock: () => new Date(),
+      doorbell: { outbox: () => undefined },
+      onError: (error: unknown) => assert.fail(String(error)),
+    };
+    transact = createTransact(parts);
+    transactAs = (scope) => createTransact(parts, scope);
+  });
+  after(async () => {
+    await database?.close();
+    if (server) await kill(server);
+    await services?.remove();
+    await directory?.remove();
+  });
+
+  it("is on for every table", () => assertWalled(transact));
+
+  it("hides what belongs to another from statements that forget to filter", async () => {
+    const [own, other] = tenants;
+    assert.ok((await assertHidden({ transact, transactAs }, own!, other!)) >= 6);
+  });
+
+  it("lets look-ups of accounts see no players", () => assertAccountsOnly(transactAs));
+
+  it("leaves nothing of a request on the connection that the next one gets", async () => {
+    const [own] = tenants;
+    for (let i = 0; i < 4; i++) {
+      await transactAs({ role: "web", tenantId: own!.tenantId, projectIds: [own!.projectId] })(async () => i);
+      const { rows } = await transact(({ db }) =>
+        sql<{ role: string; tenant: string | null }>`
+          select current_user as role, nullif(current_setting('laurel.tenant_id', true), '') as tenant`.execute(
+          db,
+        ),
+      );
+      assert.deepEqual(rows, [{ role: USER, tenant: null }]);
+    }
+  });
+});

@@ -1,0 +1,113 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import type { Scope, Transact, TransactAs } from "../../src/domain/work.ts";
+
+export type Owner = { tenantId: string; projectId: string };
+
+/** The migrator's own, and what holds no tenant's rows. */
+const WITHOUT_OWNER = new Set(["mikro_orm_migrations"]);
+
+type Column = { table: string; column: string };
+
+/** Every table with a column that says whose its rows are. */
+const owned = async (transact: Transact): Promise<Column[]> =>
+  transact(async ({ db }) => {
+    const { rows } = await sql<Column>`
+      select c.relname as "table", a.attname as "column" from pg_class c
+      join pg_attribute a on a.attrelid = c.oid and a.attname in ('tenant_id', 'project_id')
+      where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
+      order by 1, 2`.execute(db);
+    return rows;
+  });
+
+const scopeOf = ({ tenantId, projectId }: Owner): Scope => ({
+  role: "web",
+  tenantId,
+  projectIds: [projectId],
+});
+
+const refused = (error: Error): boolean => /row-level security|permission denied/.test(error.message);
+
+/** Every table is behind the wall, so a new one cannot be forgotten. */
+export const assertWalled = async (transact: Transact): Promise<void> => {
+  const { rows } = await transact(({ db }) =>
+    sql<{ name: string }>`
+      select relname as name from pg_class
+      where relnamespace = 'public'::regnamespace and relkind in ('r', 'p') and not relispartition
+        and not relrowsecurity order by 1`.execute(db),
+  );
+  assert.deepEqual(
+    rows.map(({ name }) => name).filter((name) => !WITHOUT_OWNER.has(name)),
+    [],
+    "tables without row-level security",
+  );
+};
+
+/**
+ * Statements that name nobody see the rows of `own` alone, in every table; and none reaches those of `other`.
+ * Gives the number of tables that were looked into.
+ */
+export const assertHidden = async (
+  { transact, transactAs }: { transact: Transact; transactAs: TransactAs },
+  own: Owner,
+  other: Owner,
+): Promise<number> => {
+  const asOwn = transactAs(scopeOf(own));
+  const tables = await owned(transact);
+  let seen = 0;
+  for (const { table, column } of tables) {
+    const id = (owner: Owner) => (column === "tenant_id" ? owner.tenantId : owner.projectId);
+    const count = async (who: Transact, whose: string): Promise<number> =>
+      who(async ({ db }) => {
+        const { rows } = await sql<{ n: string }>`
+          select count(*) as n from ${sql.ref(table)} where ${sql.ref(column)} = ${whose}::uuid`.execute(db);
+        return Number(rows[0]!.n);
+      }).catch((error: Error) => {
+        if (refused(error)) return 0;
+        throw error;
+      });
+    assert.equal(await count(asOwn, id(other)), 0, `${table} shows rows of another`);
+    const everything = await asOwn(({ db }) =>
+      sql<{
+        id: string | null;
+      }>`select distinct ${sql.ref(column)}::text as id from ${sql.ref(table)}`.execute(db),
+    ).catch((error: Error) => {
+      if (refused(error)) return { rows: [] };
+      throw error;
+    });
+    // Projects of one tenant share the tables of accounts.
+    const strangers = everything.rows.filter((row) => row.id !== id(own));
+    assert.deepEqual(strangers, [], `${table} shows rows of others`);
+    if ((await count(transact, id(other))) > 0) seen++;
+  }
+  await assertUntouchable(asOwn, other);
+  return seen;
+};
+
+/** Rows of another can be neither changed, nor deleted, nor made. */
+const assertUntouchable = async (asOwn: Transact, other: Owner): Promise<void> => {
+  const changed = await asOwn(async ({ db }) => {
+    const updated = await sql`update players set xp = 0 where project_id = ${other.projectId}::uuid`.execute(
+      db,
+    );
+    const deleted = await sql`delete from users where tenant_id = ${other.tenantId}::uuid`.execute(db);
+    return Number(updated.numAffectedRows ?? 0) + Number(deleted.numAffectedRows ?? 0);
+  });
+  assert.equal(changed, 0);
+  const insert = asOwn(({ db, now }) =>
+    sql`insert into projects (id, tenant_id, name, created_at, updated_at)
+      values (gen_random_uuid(), ${other.tenantId}::uuid, 'Mine', ${now.toISOString()}::timestamptz,
+        ${now.toISOString()}::timestamptz)`.execute(db),
+  );
+  await assert.rejects(insert, /row-level security/);
+};
+
+/** Look-ups of accounts never see what players did. */
+export const assertAccountsOnly = async (transactAs: TransactAs): Promise<void> => {
+  for (const table of ["players", "tracked_events", "ledger_entries", "outbox", "rules", "leaderboards"]) {
+    const read = transactAs({ role: "accounts" })(({ db }) =>
+      sql`select 1 from ${sql.ref(table)} limit 1`.execute(db),
+    );
+    await assert.rejects(read, /permission denied/, table);
+  }
+};
