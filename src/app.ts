@@ -10,6 +10,7 @@ import { createMail } from "./domain/email/outbox.ts";
 import type { Mailer } from "./domain/email/mailer.ts";
 import { entrySource } from "./domain/leaderboards/leaderboards.ts";
 import type { RankStore } from "./domain/leaderboards/ranks.ts";
+import type { OAuthProviders } from "./domain/oauth/provider.ts";
 import type { Limiter } from "./domain/rate-limits/limiter.ts";
 import { createSecretBox, type SecretBox } from "./domain/secret-box.ts";
 import type { Topics } from "./domain/topics.ts";
@@ -17,10 +18,12 @@ import { createIngest, type Ingest, ingestIn } from "./domain/tracking/group-com
 import { createProjectRules, type ProjectRules } from "./domain/tracking/project-rules.ts";
 import { createTransact, type Transact, type TransactAs, type Work } from "./domain/work.ts";
 import type { Queue } from "./jobs/job.ts";
+import { mailWaker } from "./jobs/send-mail.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Limits, Platform } from "./platform.ts";
 import { createCaptcha } from "./platform/captcha.ts";
 import { createMailer } from "./platform/mailer.ts";
+import { createOAuth } from "./platform/oauth.ts";
 
 /** Events that may wait for ingestion in one process before callers are told to come back. */
 const INGEST_WAITING_MAX = 50_000;
@@ -32,7 +35,7 @@ export type App = {
   config: Config;
   log: Logger;
   clock: () => Date;
-  /** Sees every tenant: for workers and for what the server does by itself. Operations are given a scoped one. */
+  /** Sees every tenant: for workers and what the server does by itself. Operations are given a scoped one. */
   transact: Transact;
   transactAs: TransactAs;
   /** Stores validated events durably; requests that arrive together are committed together. */
@@ -51,6 +54,7 @@ export type App = {
   secretBox: SecretBox;
   limiter: Limiter;
   captcha: Captcha;
+  oauth: OAuthProviders;
   mail: Mail;
   /** Sends one mail; workers only. */
   mailer: Mailer;
@@ -71,20 +75,20 @@ export type AppParts = {
 /** Puts the functions together; opens nothing and starts nothing. */
 export const createApp = ({ config, log, metrics, platform, clock = () => new Date() }: AppParts): App => {
   const { queue, limits, topics } = platform;
-  const parts = {
+  const transacting = {
     em: platform.database.em,
     clock,
     doorbell: { outbox: (parts: Iterable<number>) => ring(queue, "relay-outbox", parts) },
     onError: (err: unknown) => log.error({ err }, "after a commit"),
   };
-  const transact = createTransact(parts);
+  const transact = createTransact(transacting);
   const secretBox = createSecretBox(config.secrets.encryptionKeys);
   return {
     config,
     log,
     clock,
     transact,
-    transactAs: (scope) => createTransact(parts, scope),
+    transactAs: (scope) => createTransact(transacting, scope),
     ingestIn: ingestIn({
       statementRows: limits.ingestRows,
       onStored: (parts) => ring(queue, "process-events", parts),
@@ -111,8 +115,14 @@ export const createApp = ({ config, log, metrics, platform, clock = () => new Da
     apiKeys: createApiKeyHasher(config.secrets.apiKeyPeppers),
     secretBox,
     limiter: platform.limiter,
-    captcha: createCaptcha(config.captcha),
-    mail: createMail({ secretBox, mode: config.mail.mode, wake: () => queue.wake("send-mail", "*") }),
+    oauth: createOAuth(config.oauth, config),
+    captcha: createCaptcha(config.captcha, log),
+    mail: createMail({
+      secretBox,
+      mode: config.mail.mode,
+      consoleUrl: config.consoleUrl,
+      wake: mailWaker(queue),
+    }),
     mailer: createMailer(config.mail, log),
     metrics,
     limits,

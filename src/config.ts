@@ -142,6 +142,24 @@ const oauthOf = (env: Parsed): OAuthSettings => {
   };
 };
 
+const accountsOf = (env: Parsed) => ({
+  // Production shows no password and no key that nobody asked for.
+  demo: env.DEMO ?? (env.MODE === "embedded" && env.NODE_ENV !== "production"),
+  autoApproveTenants: env.AUTO_APPROVE_TENANTS ?? env.MODE === "embedded",
+  defaultPlan: env.DEFAULT_PLAN,
+  mail: mailOf(env),
+  isVerifiedEmailRequired: env.VERIFIED_EMAIL_REQUIRED ?? mailOf(env).mode === "smtp",
+  disposableEmail: { allow: env.DISPOSABLE_EMAIL_ALLOW, deny: env.DISPOSABLE_EMAIL_DENY },
+  superadminAllowCidrs: env.SUPERADMIN_ALLOW_CIDRS,
+});
+
+const secretsIn = (env: Parsed): Readonly<Partial<Secrets>> =>
+  Object.freeze({
+    ...(env.JWT_PRIVATE_KEY === undefined ? {} : { jwtPrivateKey: env.JWT_PRIVATE_KEY }),
+    ...(env.API_KEY_PEPPERS === undefined ? {} : { apiKeyPeppers: env.API_KEY_PEPPERS }),
+    ...(env.ENCRYPTION_KEYS === undefined ? {} : { encryptionKeys: env.ENCRYPTION_KEYS }),
+  });
+
 const remarksOn = (env: Parsed): string[] =>
   (["DATABASE_URL", "REDIS_URL"] as const)
     .filter((name) => env.MODE === "embedded" && env[name] !== undefined)
@@ -166,25 +184,14 @@ export const readConfig = (env: Env): Settings => {
     roles: new Set(data.ROLES),
     ...networkOf(data),
     ...storesOf(data),
-    // Production shows no password and no key that nobody asked for.
-    demo: data.DEMO ?? (data.MODE === "embedded" && data.NODE_ENV !== "production"),
-    autoApproveTenants: data.AUTO_APPROVE_TENANTS ?? data.MODE === "embedded",
-    defaultPlan: data.DEFAULT_PLAN,
-    mail: mailOf(data),
-    isVerifiedEmailRequired: data.VERIFIED_EMAIL_REQUIRED ?? mailOf(data).mode === "smtp",
-    disposableEmail: { allow: data.DISPOSABLE_EMAIL_ALLOW, deny: data.DISPOSABLE_EMAIL_DENY },
+    ...accountsOf(data),
     captcha: captchaOf(data),
     oauth: oauthOf(data),
-    superadminAllowCidrs: data.SUPERADMIN_ALLOW_CIDRS,
     logLevel: data.LOG_LEVEL,
     metricsToken: data.METRICS_TOKEN,
     shutdownTimeoutMs: data.SHUTDOWN_TIMEOUT_MS,
     remarks: remarksOn(data),
-    givenSecrets: Object.freeze({
-      ...(data.JWT_PRIVATE_KEY === undefined ? {} : { jwtPrivateKey: data.JWT_PRIVATE_KEY }),
-      ...(data.API_KEY_PEPPERS === undefined ? {} : { apiKeyPeppers: data.API_KEY_PEPPERS }),
-      ...(data.ENCRYPTION_KEYS === undefined ? {} : { encryptionKeys: data.ENCRYPTION_KEYS }),
-    }),
+    givenSecrets: secretsIn(data),
   });
 };
 

@@ -25,11 +25,13 @@ const { addImportCommand } = await import("./cli/import.ts");
 const { addDoctorCommand } = await import("./cli/doctor.ts");
 const { addDemoCommand } = await import("./cli/demo.ts");
 const { addOpenapiCommand } = await import("./cli/openapi.ts");
+const { addAdminCommand } = await import("./cli/admin.ts");
 addMigrateCommand(program);
 addImportCommand(program);
 addDoctorCommand(program);
 addDemoCommand(program);
 addOpenapiCommand(program);
+addAdminCommand(program);
 
 await program.parseAsync().catch(fail);
 

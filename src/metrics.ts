@@ -13,6 +13,8 @@ export type Metrics = {
   eventsProcessed: Counter;
   batches: Counter;
   outboxRelayed: Counter;
+  mailsSent: Counter;
+  mailsFailed: Counter;
   /** Tells what to ask for the gauges of open rooms and connections when they are scraped. */
   watchRooms(read: () => { rooms: number; clients: number }): void;
 };
@@ -50,6 +52,8 @@ export const createMetrics = (): Metrics => {
     eventsProcessed: counter("laurel_events_processed_total", "Tracked events put through the rules"),
     batches: counter("laurel_batches_total", "Batches of events put through the rules"),
     outboxRelayed: counter("laurel_outbox_relayed_total", "Outbox rows relayed"),
+    mailsSent: counter("laurel_mails_sent_total", "Mails that the mail server has taken"),
+    mailsFailed: counter("laurel_mails_failed_total", "Mails given up"),
     watchRooms: (read) => {
       readRooms = read;
     },

@@ -103,7 +103,7 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
     topics: topicsOver(presence, `${namespace}:`, log),
     queue,
     ranks: (source) => createRedisRanks(redis, namespace, source),
-    limiter: createLimiter(redis, namespace),
+    limiter: createLimiter(redis, namespace, log),
     limits: { claimEvents: 500, ingestEvents: 500, ingestRows: 1_000, ingestConcurrency: 4 },
     dependencies: [
       { name: "database", check: () => database.ping() },

@@ -2,11 +2,11 @@ import { randomInt } from "node:crypto";
 import type { App } from "../app.ts";
 import { ApiKey } from "../domain/api-keys/api-key.ts";
 import { createApiKey, revokeApiKey } from "../domain/api-keys/api-keys.ts";
-import { register } from "../domain/auth/registration.ts";
 import { setPassword } from "../domain/auth/set-password.ts";
 import { User } from "../domain/auth/user.ts";
 import { Project } from "../domain/projects/project.ts";
 import { createProject } from "../domain/projects/projects.ts";
+import { openTenant } from "../domain/tenants/open-tenant.ts";
 import { Tenant } from "../domain/tenants/tenant.ts";
 import type { Transact, Work } from "../domain/work.ts";
 import { capital, spokenWord } from "./demo-names.ts";
@@ -56,10 +56,10 @@ export const openAccount = async (
     await app.transact((work) => setPassword(work, known.userId, hash));
     return { ...known, password };
   }
-  const { user } = await register(
-    { ...app, autoApproveTenants: true, defaultPlan: app.config.defaultPlan },
-    { email: DEMO_EMAIL, name: "Demo Owner", tenantName: "Demo", password },
-  );
+  const defaults = { autoApproveTenants: true, defaultPlan: app.config.defaultPlan };
+  const passwordHash = await app.passwords.hash(password);
+  const owner = { email: DEMO_EMAIL, name: "Demo Owner", passwordHash, emailVerified: true };
+  const { user } = await app.transact((work) => openTenant(work, defaults, "Demo", owner));
   return { userId: user.id, tenantId: user.tenantId, projectId: undefined, password };
 };
 

@@ -4,6 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { Logger } from "pino";
 import { type App, createApp } from "../app.ts";
 import type { Config } from "../config.ts";
+import { followKeyChanges } from "../domain/api-keys/changes.ts";
 import { ensurePartitions } from "../domain/tracking/partitions.ts";
 import { guardedHttpServer } from "../http/guard.ts";
 import { routes } from "../http/routes.ts";
@@ -42,6 +43,7 @@ const startOn = async (platform: Platform, config: Config, log: Logger): Promise
   const state = { isStopping: false };
   const app = withStopping(createApp({ config, log, metrics: createMetrics(), platform }), state);
   await app.transact(ensurePartitions);
+  await followKeyChanges(app.topics);
   const web = config.roles.has("web") ? await openDoor(app, platform) : undefined;
   if (config.roles.has("worker")) await app.queue.start(app, jobs);
   const bound = web?.server.address() as AddressInfo | undefined;
@@ -51,7 +53,8 @@ const startOn = async (platform: Platform, config: Config, log: Logger): Promise
     stop: async () => {
       state.isStopping = true;
       if (web) await closeDoor(web);
-      await app.queue.close();
+      // Together: a send in hand must not hold the process up for longer than the mailer allows.
+      await Promise.all([app.queue.close(), app.mailer.close()]);
       await platform.close();
     },
   };

@@ -49,9 +49,7 @@ export type Needs = {
  * Who may call an operation. An absent `scope` shuts API keys out, absent `roles` shuts console users out;
  * `admin` is for super-admins, and for platform tokens that have that scope.
  */
-export type Access =
-  | "public"
-  | { scope?: Scope; roles?: readonly Role[]; needs?: Needs; admin?: AdminScope };
+export type Access = "public" | { scope?: Scope; roles?: readonly Role[]; needs?: Needs; admin?: AdminScope };
 
 /** What every member may do to their own account, in whatever state it and its tenant are. */
 export const OWN_ACCOUNT = { roles: EVERY_ROLE, needs: { suspended: true, pending: true } } as const;

@@ -3,9 +3,13 @@ import { PlatformToken } from "./admin/platform-token.ts";
 import { ApiKey } from "./api-keys/api-key.ts";
 import { Session } from "./auth/session.ts";
 import { User } from "./auth/user.ts";
+import { BlogPost } from "./blog/blog-post.ts";
+import { EmailLog } from "./email/email-log.ts";
 import { Leaderboard } from "./leaderboards/leaderboard.ts";
+import { Identity } from "./oauth/identity.ts";
 import { Player } from "./players/player.ts";
 import { Project } from "./projects/project.ts";
+import { IpBlock } from "./rate-limits/ip-block.ts";
 import { Rule, RuleVersion } from "./rules/rule.ts";
 import { Invitation } from "./team/invitation.ts";
 import { Tenant } from "./tenants/tenant.ts";
@@ -16,8 +20,16 @@ export const entities = [
   User,
   Session,
   Invitation,
+  Identity,
   Project,
-  ApiKey, Player, Rule, RuleVersion, Leaderboard,
+  ApiKey,
+  Player,
+  Rule,
+  RuleVersion,
+  Leaderboard,
+  IpBlock,
   PlatformAdmin,
   PlatformToken,
+  EmailLog,
+  BlogPost,
 ];

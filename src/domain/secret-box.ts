@@ -14,7 +14,7 @@ export type SecretBox = {
 
 /**
  * Texts at rest: AES-256-GCM as `v1:<key>:<iv>:<tag>:<ciphertext>` with the context as additional data. The
- * first key seals, every key opens. A key may be any text of 32 characters or more; SHA-256 makes it 256 bits.
+ * first key seals, every key opens. A key may be any text of 32 characters or more; SHA-256 makes it a key.
  */
 export const createSecretBox = (texts: readonly string[]): SecretBox => {
   const keys = texts.map((text) => {

@@ -65,13 +65,17 @@ const requireRole = ({ roles }: Guarded, caller: UserCaller): void => {
     throw forbidden("INSUFFICIENT_ROLE", `This operation needs one of the roles ${roles.join(", ")}`);
 };
 
+/** For what only some uses of an operation need. @throws FORBIDDEN EMAIL_NOT_VERIFIED */
+export const requireVerifiedEmail = (caller: Caller, { isVerifiedEmailRequired }: AccessRules): void => {
+  if (!isVerifiedEmailRequired || caller.kind !== "user" || caller.emailVerified) return;
+  throw forbidden(
+    "EMAIL_NOT_VERIFIED",
+    "Verify your email address first: see POST /auth/resend-verification",
+  );
+};
+
 const requireNeeds = (needs: Needs, caller: KeyCaller | UserCaller, rules: AccessRules): void => {
-  const isProved = caller.kind === "key" || caller.emailVerified || !rules.isVerifiedEmailRequired;
-  if (needs.verifiedEmail && !isProved)
-    throw forbidden(
-      "EMAIL_NOT_VERIFIED",
-      "Verify your email address first: see POST /auth/resend-verification",
-    );
+  if (needs.verifiedEmail) requireVerifiedEmail(caller, rules);
   if (needs.approval && caller.tenant.approvalStatus !== "APPROVED")
     throw forbidden("APPROVAL_REQUIRED", "The tenant has not been approved");
   if (needs.feature && !hasFeature(caller.tenant, needs.feature)) {

@@ -2,6 +2,8 @@ import { DriverException, UniqueConstraintViolationException } from "@mikro-orm/
 import type { Response } from "express";
 import { z } from "zod";
 import { conflict, DomainError, type FieldProblem } from "../domain/errors.ts";
+import { RateLimited } from "../domain/rate-limits/limiter.ts";
+import { limitHeaders } from "./limits.ts";
 
 /** Field problems in one answer; a body of a million bad items names the first ones. */
 const DETAILS_MAX = 100;
@@ -101,5 +103,6 @@ export const sendError = (response: Response, error: DomainError, now: Date): vo
   if (error.retryAfterSeconds !== undefined) {
     response.setHeader("Retry-After", String(Math.max(1, Math.ceil(error.retryAfterSeconds))));
   }
+  if (error instanceof RateLimited) response.set(limitHeaders(error.state));
   response.status(error.status).json(errorBody(error, String(response.locals["requestId"]), now));
 };

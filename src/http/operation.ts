@@ -5,10 +5,11 @@ import { DomainError } from "../domain/errors.ts";
 import { refuseHostile } from "../domain/tracking/event-input.ts";
 import type { Actor, Scope } from "../domain/work.ts";
 import { requireAccess } from "./access.ts";
+import { refuseOutsiders } from "./admin-network.ts";
 import { checkBodyHeaders, readJson } from "./body.ts";
 import { clientIp, identify } from "./caller.ts";
 import { keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
-import { consumeLimits, countBadKey, refuseBlocked } from "./limits.ts";
+import { consumeLimits, countAnonymous, countBadKey, refuseBlocked } from "./limits.ts";
 import { projectOf } from "./project.ts";
 import type { AnyRoute, Reply } from "./route.ts";
 import { parseBody, parseParams, queryChecker } from "./validate.ts";
@@ -16,12 +17,22 @@ import { parseBody, parseParams, queryChecker } from "./validate.ts";
 const takesBody = (route: AnyRoute): boolean =>
   route.body !== undefined || route.method === "post" || route.method === "put" || route.method === "patch";
 
-const identifyFor = async (app: App, route: AnyRoute, request: Request, ip: string): Promise<Caller> => {
+type Arrival = { request: Request; response: Response; ip: string };
+
+/** Credentials that are none count against the address, so that guessing is no way around its limit. */
+const identifyFor = async (
+  app: App,
+  route: AnyRoute,
+  { request, response, ip }: Arrival,
+): Promise<Caller> => {
   if (route.access === "public") return { kind: "anonymous" };
   try {
     return await identify(app, request, route.access.admin !== undefined);
   } catch (error) {
-    if (error instanceof DomainError && error.reason?.startsWith("API_KEY_")) await countBadKey(app, ip);
+    if (!(error instanceof DomainError) || error.code !== "UNAUTHORIZED") throw error;
+    // A key that was revoked or has expired is a customer's mistake, and no guess.
+    const isGuess = error.reason === "API_KEY_INVALID";
+    response.set(isGuess ? await countBadKey(app, ip) : await countAnonymous(app, ip));
     throw error;
   }
 };
@@ -76,8 +87,9 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
     announceEnd(response, route);
     const ip = clientIp(request);
     await refuseBlocked(accounts, ip);
+    refuseOutsiders(app.config, ip, route);
     if (takesBody(route)) checkBodyHeaders(request, route.bodyLimit);
-    const caller = await identifyFor(accounts, route, request, ip);
+    const caller = await identifyFor(accounts, route, { request, response, ip });
     response.locals["caller"] = caller;
     response.set(await consumeLimits(accounts, route, caller, ip));
     requireAccess(route.access, caller, app.config);
@@ -87,7 +99,8 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
     const query = await checkQuery(request.query);
     const { raw, body } = await bodyOf(route, request, response);
     const scope = scopeOf(actor, projectId);
-    const execution = { route, scope, context: { caller, projectId, params, query, body, actor } };
+    const cookie = request.get("cookie") ?? "";
+    const execution = { route, scope, context: { caller, projectId, params, query, body, cookie, actor } };
     const scoped: App = { ...app, transact: app.transactAs(scope) };
     const keyed = keyedRequest(request, execution, raw);
     const reply = keyed ? await runKeyed(scoped, execution, keyed) : await runOnce(scoped, execution);

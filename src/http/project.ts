@@ -2,6 +2,7 @@ import type { Request } from "express";
 import type { App } from "../app.ts";
 import type { Caller } from "../domain/caller.ts";
 import { DomainError, invalid } from "../domain/errors.ts";
+import { checkOriginOf } from "../domain/projects/origins.ts";
 import { resolvePathProject, resolveProject } from "../domain/projects/resolve.ts";
 import type { ProjectSource } from "./route.ts";
 
@@ -13,7 +14,8 @@ const one = (value: unknown): string | undefined => {
 /**
  * The project a request is about, checked to be the caller's own; "" for an operation without one. The path
  * names it, else `X-Project-ID`, else `projectId` in the query, else the caller has but one.
- * @throws DomainError NOT_FOUND, VALIDATION_ERROR when none can be told, FORBIDDEN PROJECT_MISMATCH for a key
+ * @throws DomainError NOT_FOUND, VALIDATION_ERROR when none can be told, FORBIDDEN PROJECT_MISMATCH or
+ *   ORIGIN_NOT_ALLOWED for a key
  */
 export const projectOf = async (
   app: App,
@@ -21,6 +23,8 @@ export const projectOf = async (
   caller: Caller,
   request: Request,
 ): Promise<string> => {
+  // Whatever the operation: a key in a page of a foreign origin is one that was taken from its owner.
+  if (caller.kind === "key") await checkOriginOf(app.transact, caller.projectId, request.get("origin"));
   if (source === "none") return "";
   const header = one(request.get("x-project-id"));
   if (source !== "path") {

@@ -24,6 +24,8 @@ export type RouteContext<P, Q, B> = {
   params: P;
   query: Q;
   body: B;
+  /** The header Cookie as it came. */
+  cookie: string;
   /** Who asks, from where: `transact` of the App that `run` is given has it as `work.by`. */
   actor: Actor;
 };

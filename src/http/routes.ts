@@ -1,21 +1,42 @@
 import { apiKeyRoutes } from "./resources/api-keys.ts";
+import { auditLogRoutes } from "./resources/audit-log.ts";
 import { authRoutes } from "./resources/auth.ts";
+import { blogRoutes } from "./resources/blog.ts";
+import { emailLogRoutes } from "./resources/email-logs.ts";
 import { eventRoutes } from "./resources/events.ts";
+import { invitationRoutes } from "./resources/invitations.ts";
 import { leaderboardRoutes } from "./resources/leaderboards.ts";
 import { levelCurveRoutes } from "./resources/level-curve.ts";
 import { limitRoutes } from "./resources/limits.ts";
+import { oauthRoutes } from "./resources/oauth.ts";
+import { passwordResetRoutes } from "./resources/password-reset.ts";
 import { playerRoutes } from "./resources/players.ts";
 import { projectRoutes } from "./resources/projects.ts";
+import { rateLimitRoutes } from "./resources/rate-limits.ts";
 import { registrationRoutes } from "./resources/registration.ts";
 import { ruleRoutes } from "./resources/rules.ts";
+import { superadminAuthRoutes } from "./resources/superadmin-auth.ts";
+import { superadminEmailRoutes } from "./resources/superadmin-email.ts";
+import { superadminPlatformRoutes } from "./resources/superadmin-platform.ts";
+import { superadminTenantRoutes } from "./resources/superadmin-tenants.ts";
+import { superadminTokenRoutes } from "./resources/superadmin-tokens.ts";
+import { superadminUserRoutes } from "./resources/superadmin-users.ts";
+import { teamRoutes } from "./resources/team.ts";
+import { tenantRoutes } from "./resources/tenant.ts";
 import { wsTokenRoutes } from "./resources/ws-tokens.ts";
 import type { AnyRoute } from "./route.ts";
 
 /** Every operation of the API. */
 export const routes: readonly AnyRoute[] = [
   ...registrationRoutes,
-  ...authRoutes,
+  ...passwordResetRoutes,
+  ...authRoutes(() => routes),
+  ...oauthRoutes,
   ...wsTokenRoutes,
+  ...tenantRoutes,
+  ...teamRoutes,
+  ...invitationRoutes,
+  ...auditLogRoutes,
   ...projectRoutes,
   ...apiKeyRoutes,
   ...eventRoutes,
@@ -24,4 +45,13 @@ export const routes: readonly AnyRoute[] = [
   ...ruleRoutes,
   ...levelCurveRoutes,
   ...limitRoutes,
+  ...emailLogRoutes,
+  ...rateLimitRoutes,
+  ...blogRoutes,
+  ...superadminAuthRoutes,
+  ...superadminEmailRoutes,
+  ...superadminPlatformRoutes,
+  ...superadminTenantRoutes,
+  ...superadminTokenRoutes,
+  ...superadminUserRoutes,
 ];

@@ -28,10 +28,10 @@ const refuseMethod = ({ config }: App, routes: readonly AnyRoute[]): RequestHand
     method: route.method.toUpperCase(),
   }));
   return (request, response, next) => {
-    const methods = patterns
-      .filter(({ pattern }) => pattern.test(request.path))
-      .filter(({ route }) => !isHiddenFrom(config, clientIp(request), route))
-      .map(({ method }) => method);
+    const here = patterns.filter(({ pattern }) => pattern.test(request.path));
+    // Not next(): Express itself would answer OPTIONS.
+    if (here.some(({ route }) => isHiddenFrom(config, clientIp(request), route))) throw notFound("Page");
+    const methods = here.map(({ method }) => method);
     if (methods.length === 0) return next();
     const allowed = [
       ...new Set(methods.flatMap((method) => (method === "GET" ? ["GET", "HEAD"] : [method]))),

@@ -21,13 +21,20 @@ const parse = async (schema: z.ZodType | undefined, value: unknown, root: string
   return result.data;
 };
 
-/** Makes the checker of a route's query: unlike unknown fields of a body, unknown parameters are refused. */
+const isLoose = (schema: z.ZodType | undefined): boolean =>
+  schema !== undefined && (schema._zod.def as { catchall?: unknown }).catchall !== undefined;
+
+/**
+ * Makes the checker of a route's query: unlike unknown fields of a body, unknown parameters are refused,
+ * unless the schema is a loose object.
+ */
 export const queryChecker = (route: AnyRoute) => {
   const known = new Set(fieldsOf(route.query));
   // Says which project, for a caller that has several; read before this check.
   const isTold = route.project === "caller" || route.project === "optional";
   const tolerated = isTold && !known.has("projectId") ? "projectId" : undefined;
   return async (query: Record<string, unknown>): Promise<unknown> => {
+    if (isLoose(route.query)) return parse(route.query, query, "query");
     const unknown = Object.keys(query).filter((name) => !known.has(name) && name !== tolerated);
     if (unknown.length > 0) {
       const details = unknown.map((field) => ({ field, message: "is not a parameter of this operation" }));

@@ -1,8 +1,22 @@
+import { deleteTenants } from "./delete-tenants.ts";
+import { expireKeys } from "./expire-keys.ts";
 import type { Job } from "./job.ts";
 import { partitions } from "./partitions.ts";
 import { processEvents } from "./process-events.ts";
+import { pruneEnded } from "./prune.ts";
 import { relayOutbox } from "./relay-outbox.ts";
+import { pruneMail, sendMail } from "./send-mail.ts";
 import { sweep } from "./sweep.ts";
 
 /** Every job a worker runs. */
-export const jobs: readonly Job[] = [processEvents, relayOutbox, sweep, partitions];
+export const jobs: readonly Job[] = [
+  processEvents,
+  relayOutbox,
+  sendMail,
+  pruneMail,
+  sweep,
+  partitions,
+  expireKeys,
+  pruneEnded,
+  deleteTenants,
+];

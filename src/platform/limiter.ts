@@ -1,61 +1,108 @@
 import type { Redis } from "ioredis";
-import {
-  type RateLimiterAbstract,
-  RateLimiterMemory,
-  RateLimiterRedis,
-  RateLimiterRes,
-} from "rate-limiter-flexible";
-import type { Bucket, Limiter, LimitState } from "../domain/rate-limits/limiter.ts";
+import type { Logger } from "pino";
+import type { Bucket, Counted, Limiter } from "../domain/rate-limits/limiter.ts";
+import { createMemoryWindows, type Usage, type Windows } from "../domain/rate-limits/memory-windows.ts";
+import { createRedisWindows } from "./redis-windows.ts";
 
-const stateOf = ({ points, seconds }: Bucket, used: RateLimiterRes | null): LimitState => {
-  const consumed = used?.consumedPoints ?? 0;
+/** Redis that has not answered by then counts as away, in ms. */
+const ANSWER_MAX_MS = 500;
+/** Between two looks whether it is back, in ms. */
+const LOOK_EVERY_MS = 1_000;
+const PROBE = { bucket: { name: "probe", points: 1, seconds: 10 }, key: "" };
+
+const within = async <T>(ms: number, promise: Promise<T>): Promise<T> => {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+};
+
+/**
+ * `shared` as long as it answers, else `own` at the same numbers. Only requests that are under way when it
+ * fails wait for it, half a second; then nobody asks it until a look from time to time has had an answer.
+ */
+const insured = (shared: Windows & { isReady(): boolean }, own: Windows, log?: Logger): Windows => {
+  let isAway = false;
+  let lookAtMs = 0;
+
+  const leave = (err: unknown): void => {
+    if (!isAway) log?.warn({ err }, "Redis does not answer: limits are counted in each process by itself");
+    isAway = true;
+    lookAtMs = performance.now() + LOOK_EVERY_MS;
+  };
+
+  const look = async (): Promise<void> => {
+    lookAtMs = Infinity;
+    try {
+      if (!shared.isReady()) throw new Error("not connected");
+      await within(ANSWER_MAX_MS, shared.consume([PROBE]));
+      isAway = false;
+      log?.info("Redis answers again: limits are counted over all processes");
+    } catch (err) {
+      leave(err);
+    }
+  };
+
+  const ask = async <T>(question: (windows: Windows) => Promise<T>): Promise<T> => {
+    if (isAway && performance.now() >= lookAtMs) void look();
+    if (isAway) return question(own);
+    try {
+      if (!shared.isReady()) throw new Error("not connected");
+      return await within(ANSWER_MAX_MS, question(shared));
+    } catch (err) {
+      leave(err);
+      return question(own);
+    }
+  };
+
   return {
-    isAllowed: consumed <= points,
+    consume: (counts) => ask((windows) => windows.consume(counts)),
+    read: (bucket, key) => ask((windows) => windows.read(bucket, key)),
+    reset: async (bucket, key) => {
+      // What was counted in an outage is part of what is to be forgotten.
+      await own.reset(bucket, key);
+      await ask((windows) => windows.reset(bucket, key));
+    },
+  };
+};
+
+const stateOf = ({ points, seconds }: Bucket, usage: Usage | undefined): Counted => {
+  // Points that are taken back may outlive the window that they were counted in.
+  const used = Math.max(0, usage?.used ?? 0);
+  return {
+    isAllowed: used <= points,
+    used,
     limit: points,
-    remaining: Math.max(0, points - consumed),
+    remaining: Math.max(0, points - used),
     windowSeconds: seconds,
-    resetAtMs: Date.now() + (used?.msBeforeNext ?? seconds * 1_000),
+    resetAtMs: Date.now() + (usage?.closesInMs ?? seconds * 1_000),
   };
 };
 
 /**
  * Counts in Redis, exactly over all processes; while Redis is away, in this process at the same numbers.
- * Without `redis`, in this process alone. Windows are fixed: each opens with its first point.
+ * Without `redis`, in this process alone.
  */
-export const createLimiter = (redis?: Redis, namespace = ""): Limiter => {
-  const limiters = new Map<string, RateLimiterAbstract>();
-
-  /** One for each name and number: a changed number counts on in the running window. */
-  const limiterOf = ({ name, points, seconds }: Bucket): RateLimiterAbstract => {
-    const id = `${name}:${points}:${seconds}`;
-    let limiter = limiters.get(id);
-    if (!limiter) {
-      const options = { keyPrefix: `${namespace}:limit:${name}`, points, duration: seconds };
-      const memory = new RateLimiterMemory(options);
-      limiter =
-        redis === undefined
-          ? memory
-          : new RateLimiterRedis({
-              ...options,
-              storeClient: redis,
-              insuranceLimiter: memory,
-              rejectIfRedisNotReady: true,
-            });
-      limiters.set(id, limiter);
-    }
-    return limiter;
+export const createLimiter = (redis?: Redis, namespace = "", log?: Logger): Limiter => {
+  const own = createMemoryWindows();
+  const windows = redis === undefined ? own : insured(createRedisWindows(redis, namespace), own, log);
+  const consumeInTurn: Limiter["consumeInTurn"] = async (counts) => {
+    if (counts.length === 0) return [];
+    const usages = await windows.consume(counts);
+    return usages.map((usage, index) => stateOf(counts[index]!.bucket, usage));
   };
-
   return {
+    consumeInTurn,
     consume: async (bucket, key, points = 1) => {
-      try {
-        return stateOf(bucket, await limiterOf(bucket).consume(key, points));
-      } catch (error) {
-        if (error instanceof RateLimiterRes) return stateOf(bucket, error);
-        throw error;
-      }
+      const [usage] = await windows.consume([{ bucket, key, points }]);
+      return stateOf(bucket, usage);
     },
-    read: async (bucket, key) => stateOf(bucket, await limiterOf(bucket).get(key)),
-    reset: async (bucket, key) => void (await limiterOf(bucket).delete(key)),
+    read: async (bucket, key) => stateOf(bucket, await windows.read(bucket, key)),
+    reset: (bucket, key) => windows.reset(bucket, key),
   };
 };

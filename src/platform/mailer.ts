@@ -1,11 +1,151 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Transporter } from "nodemailer";
+import type SMTPPool from "nodemailer/lib/smtp-pool";
+import type { SMTPPoolOptions, SMTPPoolSentMessageInfo } from "nodemailer/lib/smtp-pool";
 import type { Logger } from "pino";
 import type { MailSettings } from "../config.ts";
-import type { Mailer } from "../domain/email/mailer.ts";
+import { isMailAddress } from "../domain/email/address.ts";
+import { type Mailer, type RenderedMail, SEND_MAX_MS } from "../domain/email/mailer.ts";
 
-/** Sends mails by SMTP, or prints them where development wants no mail server. */
-export const createMailer = (_settings: MailSettings, log: Logger): Mailer => ({
-  send: async (mail) => {
-    log.info({ to: mail.to.address, subject: mail.subject, text: mail.text }, "mail");
-    return { messageId: mail.id, response: "printed" };
+/** Connections to the mail server, as many as mails are sent at once. */
+const CONNECTIONS = 4;
+/** Idle connections are closed before mail servers and firewalls forget them. */
+const IDLE_MS = 20_000;
+
+/** How long a mail server is waited for, in ms. */
+export type Patience = {
+  connectMs: number;
+  greetingMs: number;
+  /** Silence in the middle of a conversation. */
+  silenceMs: number;
+  /** One mail in all. */
+  sendMs: number;
+  /** What a stopping process gives to mails on their way. */
+  closeMs: number;
+};
+const PATIENCE: Patience = {
+  connectMs: 10_000,
+  greetingMs: 15_000,
+  silenceMs: 20_000,
+  sendMs: SEND_MAX_MS,
+  closeMs: 10_000,
+};
+const CLOSE_LOOK_MS = 20;
+
+type Pool = Transporter<SMTPPoolSentMessageInfo, SMTPPoolOptions>;
+
+/**
+ * Sends mails by SMTP, or prints them where development wants no mail server. Connects with the first mail.
+ * @throws Error for a MAIL_FROM that is no address and for an SMTP_URL that cannot be read
+ */
+export const createMailer = (settings: MailSettings, log: Logger, patience = PATIENCE): Mailer =>
+  settings.mode === "smtp" ? smtpMailer(settings, patience) : printingMailer(settings, log);
+
+const printingMailer = ({ mode }: MailSettings, log: Logger): Mailer => ({
+  send: async ({ id, to, subject, text }) => {
+    if (mode === "off") throw new Error("This server sends no mail");
+    log.info({ to: to.address, subject, text }, "mail");
+    return { messageId: id, response: "printed" };
   },
+  close: async () => undefined,
 });
+
+type Sender = { name: string; address: string; host: string };
+
+/** @throws Error for what is neither `address` nor `Name <address>` */
+const senderOf = (from: string): Sender => {
+  const found = /^(?:(?<name>[^<>\r\n]*?)\s*<)?(?<address>[^\s<>@,;]+@(?<host>[\w.-]+))>?$/.exec(from.trim());
+  const { name = "", address = "", host = "" } = found?.groups ?? {};
+  if (address === "") throw new Error('MAIL_FROM must be an address, such as "Laurel <laurel@example.com>"');
+  return { name: name.replace(/^"(.*)"$/, "$1"), address, host };
+};
+
+const smtpMailer = ({ smtpUrl = "", from }: MailSettings, patience: Patience): Mailer => {
+  const { host, ...sender } = senderOf(from);
+  const options = poolOptions(smtpUrl, patience);
+  let pool: Promise<Pool> | undefined;
+  let isClosed = false;
+  const open = async (): Promise<Pool> => {
+    const { createTransport } = await import("nodemailer");
+    return createTransport(options);
+  };
+  return {
+    send: async (mail) => {
+      if (isClosed) throw new Error("The mailer is closed");
+      checkRecipient(mail);
+      pool ??= open();
+      const { messageId, response } = await (
+        await pool
+      ).sendMail({
+        from: sender,
+        to: mail.to,
+        subject: mail.subject,
+        text: mail.text,
+        html: mail.html,
+        messageId: `<${mail.id}@${host}>`,
+        // Answering machines leave it alone.
+        headers: { "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All" },
+        signal: AbortSignal.timeout(patience.sendMs),
+      });
+      return { messageId, response };
+    },
+    close: async () => {
+      isClosed = true;
+      if (pool) await closePool(await pool, patience.closeMs);
+    },
+  };
+};
+
+/** The last wall: nothing but one plain address ever reaches an envelope. */
+const checkRecipient = ({ to }: RenderedMail): void => {
+  if (!isMailAddress(to.address))
+    throw Object.assign(new Error("not an address to send mail to"), { code: "EENVELOPE" });
+};
+
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
+
+/** Only what the URL itself says: options in its query could turn the protection off. */
+const poolOptions = (smtpUrl: string, patience: Patience): SMTPPoolOptions & { pool: true } => {
+  const { protocol, hostname, port, username, password } = new URL(smtpUrl);
+  const secure = protocol === "smtps:";
+  const isLoopback = LOOPBACK.test(hostname);
+  return {
+    pool: true,
+    host: hostname.replace(/^\[|\]$/g, ""),
+    ...(port === "" ? {} : { port: Number(port) }),
+    secure,
+    // A password and the links in mails do not cross a network in the clear. Within one machine there is
+    // nothing to prove, and its mail server has a certificate that nobody has signed.
+    requireTLS: !secure && !isLoopback,
+    ...(isLoopback ? { tls: { rejectUnauthorized: false } } : {}),
+    ...(username === "" ? {} : { auth: { user: decoded(username), pass: decoded(password) } }),
+    maxConnections: CONNECTIONS,
+    // The mail server may have taken it before the connection broke; our own retry is the only one.
+    maxRequeues: 0,
+    idleTimeout: IDLE_MS,
+    connectionTimeout: patience.connectMs,
+    greetingTimeout: patience.greetingMs,
+    dnsTimeout: patience.connectMs,
+    socketTimeout: patience.silenceMs,
+    disableFileAccess: true,
+    disableUrlAccess: true,
+    maxRecipients: 1,
+  };
+};
+
+const decoded = (text: string): string => {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // Without the cause, which could quote a password.
+    throw new Error("SMTP_URL: write a % in the user name or password as %25");
+  }
+};
+
+const closePool = async (pool: Pool, graceMs: number): Promise<void> => {
+  const transport = pool.transporter as SMTPPool;
+  pool.close();
+  const deadline = performance.now() + graceMs;
+  while (transport.pendingCount() > 0 && performance.now() < deadline) await delay(CLOSE_LOOK_MS);
+  pool.close({ force: true });
+};

@@ -1,9 +1,10 @@
-import { matchMaker } from "@colyseus/core";
+import { type AuthContext, matchMaker } from "@colyseus/core";
 import type { z } from "zod";
 import type { App } from "../app.ts";
 import { DomainError, forbidden, notFound, unauthorized } from "../domain/errors.ts";
 import { readStreamHeads } from "../domain/outbox/stream.ts";
 import type { PlayerStatus } from "../domain/players/player.ts";
+import { checkOrigin } from "../domain/projects/origins.ts";
 import { findKnownProject } from "../domain/projects/resolve.ts";
 import { parse } from "./errors.ts";
 
@@ -36,14 +37,20 @@ export const verifyToken = async (app: App, token: string | undefined): Promise<
 
 /**
  * The first half of every join: who it is, whether they may try once more, and whether the project is still
- * there.
+ * there and open to the page that asks. The console's pages are not the project's.
  * @throws DomainError UNAUTHORIZED for a token that is missing, ended or not of this kind; RATE_LIMITED;
- * NOT_FOUND
+ * NOT_FOUND; FORBIDDEN ORIGIN_NOT_ALLOWED
  */
-export const authenticate = async (app: App, token: string | undefined): Promise<Principal> => {
+export const authenticate = async (
+  app: App,
+  token: string | undefined,
+  { headers }: Pick<AuthContext, "headers">,
+): Promise<Principal> => {
   const principal = await verifyToken(app, token);
   await throttle(app, principal);
-  if (!(await findKnownProject(app.transact, principal.projectId))) throw notFound("Project");
+  const project = await findKnownProject(app.transact, principal.projectId);
+  if (!project) throw notFound("Project");
+  if (principal.playerId !== null) checkOrigin(project, headers.get("origin") ?? undefined);
   return principal;
 };
 

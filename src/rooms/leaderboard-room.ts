@@ -1,4 +1,4 @@
-import { matchMaker } from "@colyseus/core";
+import { type AuthContext, matchMaker } from "@colyseus/core";
 import { type ArraySchema, schema, type SchemaType, StateView, t } from "@colyseus/schema";
 import { z } from "zod";
 import type { App } from "../app.ts";
@@ -224,8 +224,8 @@ export const leaderboardRoom = (app: App) => {
     protected readonly app = app;
     protected readonly open = open;
 
-    static override async onAuth(token: string, options: object): Promise<unknown> {
-      const principal = await authenticate(app, token);
+    static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
+      const principal = await authenticate(app, token, context);
       await requirePlayer(app, principal);
       pinOptions(options, JoinOptions, { projectId: principal.projectId });
       return principal;

@@ -5,6 +5,8 @@ import type { App } from "../app.ts";
 import { DomainError, ERROR_STATUS, invalid, notFound } from "../domain/errors.ts";
 import { newId } from "../domain/ids.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/limits.ts";
+import { clientAddress } from "../domain/rate-limits/ip-address.ts";
+import { refuseBlockedAddress } from "../domain/rate-limits/ip-blocks.ts";
 import { errorObject, INTERNAL_ERROR, parse } from "./errors.ts";
 
 /** What the SDK may ask for: a room is never made or entered by its id. */
@@ -59,8 +61,16 @@ const reserveSeat = async (request: IncomingMessage): Promise<unknown> => {
   const body = await readBody(request);
   if (method === "reconnect") return matchMaker.reconnect(target, parse(ReconnectBody, body));
   const token = getBearerToken(request.headers.authorization ?? "");
-  const context: AuthContext = { ip: undefined, headers: new Headers(), ...(token ? { token } : {}) };
+  const { origin } = request.headers;
+  const headers = new Headers(origin === undefined ? {} : { origin });
+  const context: AuthContext = { ip: undefined, headers, ...(token ? { token } : {}) };
   return matchMaker.joinOrCreate(target, withPrototype(body), context);
+};
+
+/** As Express names it for operations, by X-Forwarded-For as far as TRUSTED_PROXIES vouch for it. */
+const addressOf = ({ socket, headers }: IncomingMessage, { config }: App): string => {
+  const forwardedFor = headers["x-forwarded-for"]?.toString();
+  return clientAddress({ remoteAddress: socket.remoteAddress, forwardedFor }, config.trustedProxies);
 };
 
 const answer = (response: ServerResponse, status: number, body: unknown): void => {
@@ -82,6 +92,7 @@ export const answerMatchmake = async (
   response: ServerResponse,
 ): Promise<void> => {
   try {
+    await refuseBlockedAddress(app, addressOf(request, app));
     answer(response, 200, await reserveSeat(request));
   } catch (error) {
     const known = errorObject(error);

@@ -1,3 +1,4 @@
+import type { AuthContext } from "@colyseus/core";
 import { schema, type SchemaType, t } from "@colyseus/schema";
 import { z } from "zod";
 import type { App } from "../app.ts";
@@ -263,8 +264,8 @@ export const playerRoom = (app: App) => {
     protected readonly app = app;
     protected readonly open = open;
 
-    static override async onAuth(token: string, options: object): Promise<unknown> {
-      const principal = await authenticate(app, token);
+    static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
+      const principal = await authenticate(app, token, context);
       const { projectId, playerId } = principal;
       if (playerId === null)
         throw forbidden("PLAYER_TOKEN_REQUIRED", "this room takes the token of a player");

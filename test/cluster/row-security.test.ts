@@ -76,9 +76,8 @@ describe("row-level security on PostgreSQL, for a database user who is no superu
       await transactAs({ role: "web", tenantId: own!.tenantId, projectIds: [own!.projectId] })(async () => i);
       const { rows } = await transact(({ db }) =>
         sql<{ role: string; tenant: string | null }>`
-          select current_user as role, nullif(current_setting('laurel.tenant_id', true), '') as tenant`.execute(
-          db,
-        ),
+          select current_user as role,
+            nullif(current_setting('laurel.tenant_id', true), '') as tenant`.execute(db),
       );
       assert.deepEqual(rows, [{ role: USER, tenant: null }]);
     }

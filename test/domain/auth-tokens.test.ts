@@ -19,6 +19,7 @@ const player = {
   kind: "player",
   externalUserId: "user:42 ü",
 } as const;
+const admin = { sub: newId(), ver: 3 };
 
 const refused = (reason: string) => (error: unknown) =>
   error instanceof DomainError && error.reason === reason;
@@ -44,8 +45,8 @@ describe("tokens", () => {
     assert.equal(expiresIn, 604_800);
     assert.equal(expiresAt.toISOString(), "2026-05-08T12:00:00.000Z");
     assert.equal(claims.exp * 1_000, expiresAt.getTime());
-    const { sub, tid, role } = claims;
-    assert.deepEqual({ sub, tid, role }, user);
+    const { sub, tid, sid, role } = claims;
+    assert.deepEqual({ sub, tid, sid, role }, user);
     assert.equal(decodeProtectedHeader(token).typ, "at+jwt");
     assert.equal(decodeJwt(token).aud, "laurel-admin");
   });
@@ -58,6 +59,16 @@ describe("tokens", () => {
     assert.deepEqual(claims, player);
     assert.equal(decodeProtectedHeader(token).typ, "ws+jwt");
     assert.equal(decodeJwt(token).aud, "laurel-ws");
+  });
+
+  it("gives back the claims of a super-admin's token, which lives an hour", async () => {
+    const { token, expiresIn } = await tokens.signAdmin(admin);
+    const { exp, jti: _, ...claims } = await tokens.verifyAdmin(token);
+    assert.equal(expiresIn, 3_600);
+    assert.equal(exp * 1_000, start.getTime() + 3_600_000);
+    assert.deepEqual(claims, admin);
+    assert.equal(decodeProtectedHeader(token).typ, "admin+jwt");
+    assert.equal(decodeJwt(token).aud, "laurel-superadmin");
   });
 
   it("is accepted by another process with the same key", async () => {
@@ -75,11 +86,29 @@ describe("tokens", () => {
   });
 
   it("never takes one kind of token for another", async () => {
-    await rejects(tokens.verifyAccess((await tokens.signWs(player)).token));
-    await rejects(tokens.verifyWs((await tokens.signAccess(user)).token));
-    await rejects(tokens.verifyAccess(await forged({ typ: "ws+jwt" })));
-    await rejects(tokens.verifyAccess(await forged({}, { aud: "laurel-ws" })));
-    await rejects(tokens.verifyAccess(await forged({}, { aud: "another-service" })));
+    const kinds = [
+      { sign: () => tokens.signAccess(user), verify: tokens.verifyAccess },
+      { sign: () => tokens.signWs(player), verify: tokens.verifyWs },
+      { sign: () => tokens.signAdmin(admin), verify: tokens.verifyAdmin },
+    ];
+    for (const one of kinds) {
+      const { token } = await one.sign();
+      await one.verify(token);
+      for (const other of kinds) if (other !== one) await rejects(other.verify(token));
+    }
+  });
+
+  it("tells its kinds apart by type and by audience, each alone", async () => {
+    // Claims that would do for every kind, so that nothing else refuses them.
+    const all = { ...user, ...player, ...admin, jti: newId() };
+    for (const typ of ["ws+jwt", "admin+jwt", "JWT", undefined])
+      await rejects(tokens.verifyAccess(await forged({ typ }, all)));
+    for (const aud of ["laurel-ws", "laurel-superadmin", "another-service", undefined])
+      await rejects(tokens.verifyAccess(await forged({}, { ...all, aud })));
+    await rejects(tokens.verifyAdmin(await forged({ typ: "admin+jwt" }, all)));
+    await rejects(tokens.verifyAdmin(await forged({}, { ...all, aud: "laurel-superadmin" })));
+    await rejects(tokens.verifyWs(await forged({ typ: "ws+jwt" }, all)));
+    await rejects(tokens.verifyWs(await forged({}, { ...all, aud: "laurel-ws" })));
   });
 
   it("refuses alg none and HS256 keyed with the public key", async () => {
@@ -102,8 +131,21 @@ describe("tokens", () => {
     const jwk = foreign.publicKey.export({ format: "jwk" });
     await rejects(tokens.verifyAccess(await forged({}, {}, foreign.privateKey)));
     await rejects(tokens.verifyAccess(await forged({ jwk }, {}, foreign.privateKey)));
-    await rejects(tokens.verifyAccess(await forged({ kid: "../../etc/passwd" })));
+    for (const kid of ["../../etc/passwd", "/dev/null", "' or 1=1 --", "", undefined])
+      await rejects(tokens.verifyAccess(await forged({ kid })));
+    // Where a key might be fetched from.
+    for (const field of ["jku", "x5u"]) {
+      const source = { [field]: "https://evil.example/jwks.json" };
+      await rejects(tokens.verifyAccess(await forged(source, {}, foreign.privateKey)));
+    }
     await rejects(tokens.verifyAccess(await forged({}, { iss: "https://evil.example" })));
+  });
+
+  it("refuses what another installation has signed, for any kind", async () => {
+    const other = createTokens({ ...generateKeyPairSync("ed25519"), issuer, clock: () => now });
+    await rejects(tokens.verifyAccess((await other.signAccess(user)).token));
+    await rejects(tokens.verifyWs((await other.signWs(player)).token));
+    await rejects(tokens.verifyAdmin((await other.signAdmin(admin)).token));
   });
 
   it("refuses claims of another shape", async () => {
@@ -119,7 +161,8 @@ describe("tokens", () => {
   });
 
   it("refuses a token larger than 4 KiB and what is no token", async () => {
-    await rejects(tokens.verifyAccess(await forged({}, { padding: "x".repeat(4_096) })));
+    for (const verify of [tokens.verifyAccess, tokens.verifyWs, tokens.verifyAdmin])
+      await rejects(verify(await forged({}, { padding: "x".repeat(5_000) })));
     for (const text of ["", ".", "a.b.c", "..", "x".repeat(100_000)])
       await rejects(tokens.verifyAccess(text));
   });

@@ -3,7 +3,11 @@ import { sql } from "kysely";
 import { DomainError } from "../../src/domain/errors.ts";
 import { readEntries, readEntry } from "../../src/domain/leaderboards/entries.ts";
 import { patchLeaderboard, pauseLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
-import { prepareScore, type ScoreSubmission, submitPlayerScore } from "../../src/domain/leaderboards/scores.ts";
+import {
+  prepareScore,
+  type ScoreSubmission,
+  submitPlayerScore,
+} from "../../src/domain/leaderboards/scores.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 

@@ -40,6 +40,8 @@ describe("API keys", () => {
         projectId: tenant.projectId,
         name: "Game server",
         prefix: key.slice(0, 17),
+        environment: "live",
+        createdBy: `user:${tenant.userId}`,
         scopes: ["events:write", "players:read", "players:write"],
         status: "ACTIVE",
         metadata: {},

@@ -97,4 +97,20 @@ describe("POST /auth/ws-token", () => {
     assertError(await wsToken({ projectId: other.projectId }, { token: viewer.token }), 404);
     assertError(await wsToken({ externalUserId: "ada" }, { token: viewer.token }), 400);
   });
+
+  it("is given 60 times a minute to one player, and to one console user", async () => {
+    const other = await aTenant(api);
+    const ask = [
+      () => wsToken({ externalUserId: "often" }, { key: other.key }),
+      () => wsToken({ projectId: other.projectId }, { token: other.token }),
+    ];
+    for (const one of ask) {
+      const answers = await Promise.all(Array.from({ length: 61 }, one));
+      const refused = answers.filter(({ status }) => status !== 200);
+      assert.equal(refused.length, 1);
+      assertError(refused[0]!, 429, "USER_RATE");
+      assert.ok(Number(refused[0]!.headers.get("retry-after")) >= 1);
+    }
+    assert.equal((await wsToken({ externalUserId: "another" }, { key: other.key })).status, 200);
+  });
 });

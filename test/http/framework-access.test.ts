@@ -114,7 +114,10 @@ describe("HTTP access", () => {
     http = await startTinyHttp(routes, {
       transact,
       transactAs: (scope) => createTransact(parts, scope),
-      tokens, apiKeys: hasher, clock });
+      tokens,
+      apiKeys: hasher,
+      clock,
+    });
   });
   after(async () => {
     await http.close();

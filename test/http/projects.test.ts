@@ -32,6 +32,7 @@ describe("projects", () => {
       description: null,
       timezone: "UTC",
       settings: { autoCreatePlayers: true, maxEventAgeDays: null, allowLevelDown: false },
+      allowedOrigins: [],
       sandboxProjectId: null,
       sandboxOf: null,
     });

@@ -3,8 +3,11 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { SCOPES } from "../../src/domain/access.ts";
 import { ROLES } from "../../src/domain/caller.ts";
+import { openApiDocument } from "../../src/http/openapi.ts";
 import { routes } from "../../src/http/routes.ts";
 import { aKey, type Answer, aWsToken, startApp, type TestApp } from "../support/app.ts";
+import { anAdmin, aPlatformToken } from "../support/admin.ts";
+import { PERMISSIONS, permissionOf } from "../support/permissions.ts";
 import { aMember } from "../support/member.ts";
 import {
   type As,
@@ -55,9 +58,17 @@ const fingerprint = (api: TestApp, { tenant }: Side): Promise<Record<string, str
   });
 
 const all = operations();
-const isOpenTo = ({ route: { access } }: Operation, as: As): boolean =>
-  access !== "public" && (as === "key" ? access.scope : access.roles) !== undefined;
-const guarded = all.filter(({ route }) => route.access !== "public");
+/** The cell of the matrix, which knows nothing of the routes. */
+const cellOf = ({ route }: Operation): Exclude<ReturnType<typeof permissionOf>, "public"> => {
+  const cell = permissionOf(route.id);
+  return cell === "public" ? {} : cell;
+};
+const isOpenTo = (operation: Operation, as: As): boolean =>
+  (as === "key" ? cellOf(operation).scope : cellOf(operation).roles) !== undefined;
+const open = all.filter(({ route }) => permissionOf(route.id) === "public");
+const platform = all.filter((operation) => cellOf(operation).admin !== undefined);
+/** Of tenants: neither open nor the platform's own. */
+const guarded = all.filter((operation) => !open.includes(operation) && !platform.includes(operation));
 
 describe("access to every operation", function () {
   this.timeout(120_000);
@@ -97,7 +108,12 @@ describe("access to every operation", function () {
     wsToken = (await aWsToken(api, own.tenant.key, "someone")).token;
   });
 
-  it("is described for the sweeps, every operation and no other", () => {
+  it("is described for the sweeps and in the matrix, every operation of the document and no other", () => {
+    const document = openApiDocument(routes);
+    const described = Object.values(document.paths ?? {}).flatMap((path) =>
+      Object.values(path as Record<string, { operationId?: string }>).map(({ operationId }) => operationId),
+    );
+    assert.deepEqual(described.toSorted(), Object.keys(PERMISSIONS).toSorted());
     assert.equal(all.length, routes.length);
     assert.deepEqual(forgottenOperations(), []);
   });
@@ -122,20 +138,37 @@ describe("access to every operation", function () {
   });
 
   it("is open to everybody where the operation says so", async () => {
-    const open = all.filter(({ route }) => route.access === "public");
     for (const { route, call, success } of open)
       await cell(send(api, route, await call(own, "user")), success);
-    assert.deepEqual(
-      open.map(({ route }) => route.id).toSorted(),
-      ["listLimits", "login", "register"],
-      "a new public operation is a decision: add it here",
-    );
+  });
+
+  it("of the platform is a super-admin's: nothing of a tenant opens it, a machine's token its scope", async () => {
+    const { token: admin } = await anAdmin(api);
+    for (const operation of platform) {
+      const { route, call, success } = operation;
+      const lost = unreachable(operation);
+      await cell(send(api, route, lost), 401, "CREDENTIALS_MISSING");
+      await cell(send(api, route, lost, { key: own.tenant.key }), 401, "CREDENTIALS_MISSING");
+      for (const role of ROLES)
+        await cell(send(api, route, lost, { token: tokens.get(role)! }), 401, "TOKEN_INVALID");
+      await cell(send(api, route, lost, { token: wsToken }), 401, "TOKEN_INVALID");
+      const isForMachines = cellOf(operation).admin === "blog:sync";
+      const machine = await aPlatformToken(api, admin);
+      if (isForMachines) await cell(send(api, route, await call(own, "user"), { token: machine }), success);
+      else await cell(send(api, route, lost, { token: machine }), 403, "INSUFFICIENT_SCOPE");
+      // Some end the session that calls them.
+      const { token } = await anAdmin(api);
+      const request = await call(own, "user");
+      await cell(send(api, route, request, { token: request.token ?? token }), success);
+    }
+    for (const operation of guarded)
+      await cell(send(api, operation.route, unreachable(operation), { token: admin }), 401, "TOKEN_INVALID");
   });
 
   it("is the scope's: a key with it alone passes, a key with all others does not", async () => {
     for (const operation of guarded) {
       const { route, call, success } = operation;
-      const { scope } = route.access as { scope?: string };
+      const { scope } = cellOf(operation);
       if (scope === undefined) {
         await cell(send(api, route, unreachable(operation), by("key")), 403, "INSUFFICIENT_SCOPE");
         continue;
@@ -150,7 +183,7 @@ describe("access to every operation", function () {
     const before = cells;
     for (const operation of guarded) {
       const { route, call, success } = operation;
-      const { roles = [] } = route.access as { roles?: readonly string[] };
+      const { roles = [] } = cellOf(operation);
       for (const role of ROLES) {
         const caller = byUser(tokens.get(role)!);
         if (roles.includes(role)) await cell(send(api, route, await call(own, "user"), caller), success);
@@ -169,9 +202,12 @@ describe("access to every operation", function () {
 
   /** What belongs to `other`, in the path. */
   const inPath = async ({ route, call }: Operation, other: Side, as: As): Promise<Attack[]> => {
-    const isAllowed = as === "user" && other === second && route.path.includes("{projectId}");
-    if (!route.path.includes("{") || isAllowed) return [];
-    const request = await call(other, as);
+    // What is the tenant's, such as its people, is there whatever the project.
+    const isOfTenant = route.project === "none" || route.path.includes("{projectId}");
+    const isAllowed = as === "user" && other === second && isOfTenant;
+    // A provider is nobody's.
+    if (!/\{(?!provider\})/.test(route.path) || isAllowed) return [];
+    const { token: _theirs, ...request } = await call(other, as);
     return [attack(404, undefined, () => send(api, route, request, by(as)))];
   };
 

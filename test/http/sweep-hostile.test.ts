@@ -3,20 +3,12 @@ import { sql } from "kysely";
 import { fieldsOf } from "../../src/http/validate.ts";
 import { startApp, type TestApp } from "../support/app.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
-import {
-  HOSTILE_BODIES,
-  HOSTILE_TEXTS,
-  HOSTILE_VALUES,
-  indecency,
-  type RawRequest,
-  sendRaw,
-} from "../support/hostile.ts";
+import { attackWith, methodOf, target } from "../support/attack.ts";
+import { HOSTILE_BODIES, HOSTILE_TEXTS, HOSTILE_VALUES, type RawRequest } from "../support/hostile.ts";
 import { unique } from "../support/operation-bodies.ts";
 import { type Call, type Operation, operations } from "../support/operations.ts";
 import { aSide, type Side } from "../support/sides.ts";
 
-/** Requests on their way at a time. */
-const CONCURRENCY = 8;
 /** Stands where the hostile value goes: what is sent need not be a value that JSON.stringify can write. */
 const PLACE = "\u0001here\u0001";
 
@@ -90,41 +82,12 @@ describe("hostile input", function () {
     }
   });
 
-  const credentialsOf = ({ route: { access } }: Operation): Record<string, string> => {
-    if (access === "public") return {};
-    const { key, token, projectId } = side.tenant;
-    if (access.scope !== undefined) return { "X-API-Key": key };
-    return { Authorization: `Bearer ${token}`, "X-Project-ID": projectId };
-  };
-
   const problems: string[] = [];
   afterEach(() => assert.deepEqual(problems.splice(0), []));
 
-  /** Sends everything, a few at a time; what is indecent about the answers goes to `problems`. */
-  const attack = async (operation: Operation, requests: Iterable<RawRequest>): Promise<number> => {
-    const headers = { "Content-Type": "application/json", ...credentialsOf(operation) };
-    const waiting = requests[Symbol.iterator]();
-    let sent = 0;
-    const lane = async (): Promise<void> => {
-      for (let next = waiting.next(); !next.done; next = waiting.next()) {
-        const request = next.value;
-        const answer = await sendRaw(api.url, { ...request, headers: { ...headers, ...request.headers } });
-        const problem = indecency(answer);
-        const body = String(request.body ?? "").slice(0, 200);
-        const shown = `${request.method} ${request.path.slice(0, 120)} ${body}`;
-        if (problem !== undefined) problems.push(`${shown}: ${problem}`);
-        sent += 1;
-      }
-    };
-    await Promise.all(Array.from({ length: CONCURRENCY }, lane));
-    return sent;
-  };
-
-  const targetOf = async (operation: Operation): Promise<Call> => {
-    const call = await operation.call(side, "key");
-    return { ...call, path: `/api/v1${call.path}` };
-  };
-  const methodOf = ({ route }: Operation): string => route.method.toUpperCase();
+  const attack = (operation: Operation, requests: Iterable<RawRequest>): Promise<number> =>
+    attackWith({ api, side, problems }, operation, requests);
+  const targetOf = (operation: Operation): Promise<Call> => target(side, operation);
 
   it("in a path parameter is refused or finds nothing", async () => {
     for (const operation of all.filter(({ route }) => route.path.includes("{"))) {

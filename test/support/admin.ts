@@ -1,6 +1,7 @@
 import { createAdmin } from "../../src/domain/admin/admins.ts";
 import { newId } from "../../src/domain/ids.ts";
 import type { TestApp } from "./app.ts";
+import { must } from "./client.ts";
 
 export type Admin = { adminId: string; token: string; email: string; password: string };
 
@@ -11,4 +12,10 @@ export const anAdmin = async ({ app }: TestApp): Promise<Admin> => {
   const { id, sessionVersion } = await createAdmin(app, { email, name: "Test Admin", password });
   const { token } = await app.tokens.signAdmin({ sub: id, ver: sessionVersion });
   return { adminId: id, token, email, password };
+};
+
+/** A token for machines, with the scope blog:sync. */
+export const aPlatformToken = async (api: TestApp, token: string): Promise<string> => {
+  const body = { name: "Site build", scopes: ["blog:sync"] };
+  return must(await api.post("/api/v1/superadmin/tokens", body, { token }), 201).token;
 };

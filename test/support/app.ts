@@ -54,6 +54,11 @@ const startShared = async (): Promise<TestApp> => {
     SMTP_URL: smtpUrl,
     MAIL_FROM: "Laurel <laurel@test.example>",
     VERIFIED_EMAIL_REQUIRED: "off",
+    // Nobody answers there; a flow can be begun all the same.
+    OAUTH_GITHUB_CLIENT_ID: "swept",
+    OAUTH_GITHUB_CLIENT_SECRET: "swept",
+    OAUTH_GITHUB_URL: "http://127.0.0.1:9",
+    OAUTH_REDIRECT_URIS: "https://console.test.example/swept",
   };
   return startTestApp(testConfig(env), { inMemory: true });
 };

@@ -24,7 +24,7 @@ export type Client = {
 
 type Check = (method: string, path: string, status: number, body: unknown) => void;
 
-/** Limits by address must not make tests depend on one another, so every request has an address of its own. */
+/** Limits by address must not make tests depend on one another: every request has an address of its own. */
 export const anAddress = (): string => {
   const part = () => Math.floor(Math.random() * 256);
   return `10.${part()}.${part()}.${part()}`;

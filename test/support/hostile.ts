@@ -1,4 +1,5 @@
 import { Agent, request as httpRequest } from "node:http";
+import { anAddress } from "./client.ts";
 
 const nested = (open: string, close: string, depth: number): string =>
   `${open.repeat(depth)}1${close.repeat(depth)}`;
@@ -152,7 +153,14 @@ export const sendRaw = (url: string, { method, path, headers = {}, body }: RawRe
     const { hostname, port } = new URL(url);
     const length = body === undefined ? {} : { "Content-Length": Buffer.byteLength(body) };
     const request = httpRequest(
-      { agent, hostname, port, method, path, headers: { ...headers, ...length } },
+      {
+        agent,
+        hostname,
+        port,
+        method,
+        path,
+        headers: { "X-Forwarded-For": anAddress(), ...headers, ...length },
+      },
       (response) => {
         const chunks: Buffer[] = [];
         response.on("data", (chunk: Buffer) => chunks.push(chunk));

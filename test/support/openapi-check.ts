@@ -48,7 +48,7 @@ const toJsonSchema = (value: unknown, isPart = false): unknown => {
   return nullable === true ? { anyOf: [result, { type: "null" }] } : result;
 };
 
-type Responses = Record<string, { $ref?: string }>;
+type Responses = Record<string, { $ref?: string; content?: object }>;
 type Checker = { ajv: Ajv; validators: Map<string, ValidateFunction>; document: Document };
 const checkers = new WeakMap<Document, Checker>();
 
@@ -89,18 +89,22 @@ const pointer = (...parts: string[]): string =>
 const responsesOf = ({ paths }: Document, template: string, method: string): Responses =>
   (paths as Record<string, Record<string, { responses: Responses }>>)[template]?.[method]?.responses ?? {};
 
+const nothing = Object.assign((body: unknown) => body === undefined, { errors: null });
+
 const validatorOf = (
   checker: Checker,
   template: string,
   method: string,
   status: number,
-): ValidateFunction => {
+): ValidateFunction | typeof nothing => {
   const response = responsesOf(checker.document, template, method)[status];
   if (response === undefined) {
     throw new Error(
       `${method.toUpperCase()} ${template} answered ${status}, which its route's \`errors\` do not list`,
     );
   }
+  // A redirect has no body.
+  if (response.$ref === undefined && response.content === undefined) return nothing;
   const at = response.$ref?.slice(1) ?? pointer("paths", template, method, "responses", String(status));
   const ref = `laurel:#${at}${pointer("content", "application/json", "schema")}`;
   let validator = checker.validators.get(ref);

@@ -1,26 +1,36 @@
 import { randomUUID } from "node:crypto";
+import { LIMITS } from "../../src/domain/rate-limits/limits.ts";
 import { routes } from "../../src/http/routes.ts";
 import type { AnyRoute } from "../../src/http/route.ts";
 import type { Answer, TestApp } from "./app.ts";
 import {
-  apiKey,
   boardDefinition,
   curve,
   event,
   eventMetric,
   exponential,
   profile,
-  projectFields,
   quadratic,
   ruleDocument,
   smallRule,
   table,
   unique,
 } from "./operation-bodies.ts";
+import { rateLimitOperations } from "./operations-rate-limits.ts";
+import { registrationOperations } from "./operations-registration.ts";
+import { authOperations } from "./operations-auth.ts";
+import { keyOperations } from "./operations-keys.ts";
+import { emailOperations } from "./operations-email.ts";
+import { adminOperations } from "./operations-admin.ts";
+import { oauthOperations } from "./operations-oauth.ts";
+import { teamOperations } from "./operations-team.ts";
 import { isOneTenant, type Side } from "./sides.ts";
 
-/** What a valid request of an operation looks like: bare path with its query, and the body. */
-export type Call = { path: string; body?: unknown };
+/**
+ * What a valid request of an operation looks like: bare path with its query, the body, and the access token
+ * where the call uses its caller up (logging out).
+ */
+export type Call = { path: string; body?: unknown; token?: string };
 export type As = "key" | "user";
 export type Foreign = Call & { status?: number; reason?: string };
 
@@ -35,7 +45,7 @@ export type Operation = {
   foreign?: (own: Side, other: Side, as: As) => Promise<Foreign[]>;
 };
 
-type Known = Omit<Operation, "route" | "success"> & { success?: number };
+export type Known = Omit<Operation, "route" | "success"> & { success?: number };
 const get = (path: string): Known => ({ call: () => ({ path }) });
 const ofRule = (suffix = "", body: unknown = {}, steps: readonly string[] = []): Known => ({
   call: async (side) => ({ path: `/rules/${await side.rule(...steps)}${suffix}`, body }),
@@ -43,8 +53,12 @@ const ofRule = (suffix = "", body: unknown = {}, steps: readonly string[] = []):
 const ofBoard = (suffix = "", body: unknown = {}): Known => ({
   call: async (side) => ({ path: `/leaderboards/${await side.board()}${suffix}`, body }),
 });
-const ofKeys = (side: Side): string => `/projects/${side.tenant.projectId}/api-keys`;
 const KNOWN: Record<string, Known> = {
+  ...adminOperations,
+  ...keyOperations,
+  ...registrationOperations,
+  ...rateLimitOperations,
+  ...authOperations,
   register: {
     call: () => ({
       path: "/auth/register",
@@ -68,27 +82,6 @@ const KNOWN: Record<string, Known> = {
         { path, body: { projectId, externalUserId: "u" }, status: 403, reason: "PROJECT_MISMATCH" },
       ];
     },
-  },
-
-  listProjects: get("/projects"),
-  createProject: { call: () => ({ path: "/projects", body: { name: "A game", ...projectFields } }) },
-  getProject: { call: ({ tenant }) => ({ path: `/projects/${tenant.projectId}` }) },
-  updateProject: {
-    call: ({ tenant }) => ({ path: `/projects/${tenant.projectId}`, body: projectFields }),
-  },
-  deleteProject: { call: async (side) => ({ path: `/projects/${await side.project()}` }) },
-
-  listApiKeys: { call: (side) => ({ path: ofKeys(side) }) },
-  createApiKey: {
-    call: (side) => ({ path: ofKeys(side), body: apiKey() }),
-  },
-  getApiKey: {
-    call: async (side) => ({ path: `${ofKeys(side)}/${await side.apiKey()}` }),
-    foreign: async (own, other) => [{ path: `${ofKeys(own)}/${await other.apiKey()}` }],
-  },
-  revokeApiKey: {
-    call: async (side) => ({ path: `${ofKeys(side)}/${await side.apiKey()}` }),
-    foreign: async (own, other) => [{ path: `${ofKeys(own)}/${await other.apiKey()}` }],
   },
 
   trackEvent: {
@@ -211,6 +204,9 @@ const KNOWN: Record<string, Known> = {
     also: [table, exponential, quadratic].map((one) => () => one),
   },
   listLimits: get("/limits"),
+  ...emailOperations,
+  ...teamOperations,
+  ...oauthOperations,
 };
 
 /** Every operation of the API. @throws Error for a route that nobody has described here */
@@ -227,12 +223,36 @@ export const forgottenOperations = (): string[] => {
   return Object.keys(KNOWN).filter((name) => !ids.has(name));
 };
 
+/** Credentials that the operation is open to: the side's key, its OWNER's token, or the super-admin's. */
+export const credentialsFor = (
+  { access }: AnyRoute,
+  { tenant: { key, token, projectId } }: Side,
+  admin: string,
+): { key?: string; token?: string; headers?: Record<string, string> } => {
+  if (access === "public") return {};
+  if (access.admin !== undefined) return { token: admin };
+  return access.scope === undefined ? { token, headers: { "X-Project-ID": projectId } } : { key };
+};
+
+/** The limits of people are smaller than a sweep. */
+export const forgetLimits = async ({ app }: TestApp, { tenant }: Side, adminId: string): Promise<void> => {
+  await app.limiter.reset(LIMITS.user, tenant.userId);
+  await app.limiter.reset(LIMITS.admin, adminId);
+};
+
+/** Sends a call; a user's call that names its own token is made with that one. */
 export const send = (
   api: TestApp,
-  { method }: AnyRoute,
-  { path, body }: Call,
+  { method, body: schema }: AnyRoute,
+  { path, body, token }: Call,
   options: { key?: string; token?: string; headers?: Record<string, string>; isUnchecked?: boolean } = {},
 ): Promise<Answer> => {
-  const hasBody = method !== "get" && method !== "delete" && body !== undefined;
-  return api.request(method.toUpperCase(), `/api/v1${path}`, { ...options, ...(hasBody ? { body } : {}) });
+  const takesBody = method !== "get" && (method !== "delete" || schema !== undefined);
+  const hasBody = takesBody && body !== undefined;
+  const isOwn = token !== undefined && options.token !== undefined;
+  return api.request(method.toUpperCase(), `/api/v1${path}`, {
+    ...options,
+    ...(isOwn ? { token } : {}),
+    ...(hasBody ? { body } : {}),
+  });
 };

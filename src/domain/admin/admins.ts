@@ -108,7 +108,17 @@ export const disableAdmin = async (work: Work, email: string): Promise<PlatformA
   return admin;
 };
 
-/** Gives a new password, ends every login, and lets one who was disabled in again. */
+/** Lets one who was disabled in again, with the password of before. @throws NOT_FOUND */
+export const enableAdmin = async (work: Work, email: string): Promise<PlatformAdmin> => {
+  const admin = await findAdminByEmail(work, email);
+  if (!admin.disabledAt) return admin;
+  admin.disabledAt = null;
+  admin.updatedAt = work.now;
+  await auditAdmin(work, "platform_admin.enabled", admin);
+  return admin;
+};
+
+/** Gives a new password and ends every login; one who is disabled stays so. @throws NOT_FOUND */
 export const resetAdminPassword = async (
   work: Work,
   email: string,
@@ -116,7 +126,6 @@ export const resetAdminPassword = async (
 ): Promise<PlatformAdmin> => {
   const admin = await findAdminByEmail(work, email);
   admin.passwordHash = passwordHash;
-  admin.disabledAt = null;
   endLogins(work, admin);
   await auditAdmin(work, "platform_admin.password_reset", admin);
   return admin;

@@ -2,10 +2,10 @@ import { sql } from "kysely";
 import { createShortCache, CACHE_TTL_MS } from "../auth/short-cache.ts";
 import type { Caller } from "../caller.ts";
 import { type DomainError, unauthorized } from "../errors.ts";
-import { Project } from "../projects/project.ts";
-import { Tenant } from "../tenants/tenant.ts";
+import type { PlanLimits } from "../tenants/plans.ts";
+import type { ApprovalStatus, Plan } from "../tenants/tenant.ts";
 import type { Transact, Work } from "../work.ts";
-import { ApiKey } from "./api-key.ts";
+import type { ApiKeyStatus } from "./api-key.ts";
 import { type ApiKeyHasher, isSecret } from "./secret.ts";
 
 /** `lastUsedAt` is exact to this. */
@@ -47,37 +47,64 @@ const load = async (transact: Transact, hashes: string[]): Promise<KnownKey | un
   return found.key;
 };
 
-const read = async ({ em, now }: Work, hashes: string[]): Promise<Found> => {
-  const key = await em.findOne(ApiKey, { secretHash: { $in: hashes } });
-  if (!key) return undefined;
-  const project = await em.findOne(Project, { id: key.projectId, deletedAt: null });
-  if (!project)
-    return { refusal: unauthorized("API_KEY_INVALID", "The project of this API key has been deleted") };
-  const tenant = await em.findOne(Tenant, { id: project.tenantId, deletedAt: null });
-  if (!tenant)
-    return { refusal: unauthorized("API_KEY_INVALID", "The tenant of this API key has been deleted") };
-  if (key.status === "REVOKED")
-    return { refusal: unauthorized("API_KEY_REVOKED", "The API key has been revoked") };
-  const leftMs = key.expiresAt ? key.expiresAt.getTime() - now.getTime() : Infinity;
-  if (key.status === "EXPIRED" || leftMs <= 0) {
-    key.status = "EXPIRED";
-    return { refusal: unauthorized("API_KEY_EXPIRED", "The API key has expired") };
-  }
-  const { plan, planOverrides, approvalStatus } = tenant;
-  const caller: KeyCaller = {
-    kind: "key",
-    keyId: key.id,
-    tenantId: project.tenantId,
-    projectId: key.actsOnProjectId,
-    ownerProjectId: key.projectId,
-    scopes: key.scopes,
-    rateLimit: key.rateLimit ?? null,
-    tenant: { plan, planOverrides, approvalStatus },
-    isTest: key.actsOnProjectId !== key.projectId,
-  };
-  const isUseDue = !key.lastUsedAt || now.getTime() - key.lastUsedAt.getTime() >= LAST_USED_STEP_MS;
-  return { id: key.id, key: { caller, freshForMs: Math.min(leftMs, CACHE_TTL_MS) }, isUseDue };
+type KeyRow = {
+  id: string;
+  project_id: string;
+  acts_on_project_id: string;
+  scopes: string[];
+  status: ApiKeyStatus;
+  rate_limit: number | null;
+  expires_at: Date | string | null;
+  last_used_at: Date | string | null;
+  is_project_gone: boolean;
+  is_tenant_gone: boolean;
+  tenant_id: string;
+  plan: Plan;
+  plan_overrides: Partial<PlanLimits>;
+  approval_status: ApprovalStatus;
 };
+
+const read = async ({ db, now }: Work, hashes: string[]): Promise<Found> => {
+  const found = await sql<KeyRow>`
+    select k.id, k.project_id, k.acts_on_project_id, to_jsonb(k.scopes) as scopes, k.status, k.rate_limit,
+      k.expires_at, k.last_used_at, p.tenant_id, t.plan, t.plan_overrides, t.approval_status,
+      p.deleted_at is not null as is_project_gone, t.deleted_at is not null as is_tenant_gone
+    from api_keys k join projects p on p.id = k.project_id join tenants t on t.id = p.tenant_id
+    where k.secret_hash = any(${`{${hashes.join(",")}}`}::text[])`.execute(db);
+  const row = found.rows[0];
+  if (!row) return undefined;
+  const leftMs = msFrom(now, row.expires_at) ?? Infinity;
+  const refusal = refusalOf(row, leftMs);
+  if (refusal) return { refusal };
+  const isUseDue = -(msFrom(now, row.last_used_at) ?? -Infinity) >= LAST_USED_STEP_MS;
+  return { id: row.id, key: { caller: callerOf(row), freshForMs: Math.min(leftMs, CACHE_TTL_MS) }, isUseDue };
+};
+
+const msFrom = (now: Date, at: Date | string | null): number | undefined =>
+  at === null ? undefined : new Date(at).getTime() - now.getTime();
+
+const refusalOf = (row: KeyRow, leftMs: number): DomainError | undefined => {
+  if (row.is_project_gone)
+    return unauthorized("API_KEY_INVALID", "The project of this API key has been deleted");
+  if (row.is_tenant_gone)
+    return unauthorized("API_KEY_INVALID", "The tenant of this API key has been deleted");
+  if (row.status === "REVOKED") return unauthorized("API_KEY_REVOKED", "The API key has been revoked");
+  if (row.status === "EXPIRED" || leftMs <= 0)
+    return unauthorized("API_KEY_EXPIRED", "The API key has expired");
+  return undefined;
+};
+
+const callerOf = (row: KeyRow): KeyCaller => ({
+  kind: "key",
+  keyId: row.id,
+  tenantId: row.tenant_id,
+  projectId: row.acts_on_project_id,
+  ownerProjectId: row.project_id,
+  scopes: row.scopes,
+  rateLimit: row.rate_limit,
+  tenant: { plan: row.plan, planOverrides: row.plan_overrides, approvalStatus: row.approval_status },
+  isTest: row.acts_on_project_id !== row.project_id,
+});
 
 /** Not awaited: no request waits for it, and losing it costs a minute of precision. */
 const noteUse = (transact: Transact, keyId: string): void => {

@@ -1,6 +1,23 @@
-import { DEFAULT_SCOPES, type Scope, SCOPES } from "../access.ts";
+import { ADMINS, DEFAULT_SCOPES, DEVELOPERS, type Scope, SCOPES } from "../access.ts";
 import type { Role } from "../caller.ts";
 import { DomainError, forbidden } from "../errors.ts";
+
+/** Who may give a scope to a key: definitions are not a DEVELOPER's to change, so neither are such keys. */
+const GRANTED_BY: Readonly<Record<Scope, readonly Role[]>> = {
+  "events:read": DEVELOPERS,
+  "events:write": DEVELOPERS,
+  "players:read": DEVELOPERS,
+  "players:write": DEVELOPERS,
+  "rules:read": DEVELOPERS,
+  "rules:manage": ADMINS,
+  "leaderboards:read": DEVELOPERS,
+  "leaderboards:write": DEVELOPERS,
+  "leaderboards:manage": ADMINS,
+  "config:read": DEVELOPERS,
+  "config:manage": ADMINS,
+  "projects:read": DEVELOPERS,
+  "realtime:connect": DEVELOPERS,
+};
 
 const isScope = (text: string): text is Scope => (SCOPES as readonly string[]).includes(text);
 
@@ -30,16 +47,18 @@ export const expandScopes = (wanted: readonly string[] | undefined): Scope[] => 
   return SCOPES.filter((scope) => granted.has(scope));
 };
 
+const mayGrant = (role: Role, scope: string): boolean =>
+  (isScope(scope) ? GRANTED_BY[scope] : ADMINS).includes(role);
+
 /**
- * Definitions are not a DEVELOPER's to change, so neither are keys that could. @throws FORBIDDEN
+ * Nobody makes, changes or rotates a key that may do more than their role may grant. @throws FORBIDDEN
  * INSUFFICIENT_ROLE
  */
-export const checkCeiling = (role: Role, scopes: readonly Scope[]): void => {
-  if (role !== "DEVELOPER") return;
-  const above = scopes.filter((scope) => scope.endsWith(":manage"));
+export const checkCeiling = (role: Role, scopes: readonly string[]): void => {
+  const above = scopes.filter((scope) => !mayGrant(role, scope));
   if (above.length === 0) return;
   throw forbidden(
     "INSUFFICIENT_ROLE",
-    `Your role DEVELOPER may not grant ${above.join(", ")}; ask an OWNER or ADMIN`,
+    `Your role ${role} may not grant ${above.join(", ")}; ask an OWNER or ADMIN`,
   );
 };

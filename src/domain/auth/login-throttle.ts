@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { limitKeyOf } from "../rate-limits/ip-address.ts";
 import { type Bucket, type Limiter, type LimitState, RateLimited } from "../rate-limits/limiter.ts";
 import { LIMITS } from "../rate-limits/limits.ts";
 
@@ -18,15 +19,13 @@ export type ThrottleParts = { limiter: Limiter; clock: () => Date };
 export type Guess = { ip: string; account: string };
 
 /** Seconds that the next try has to wait after so many failures: 1, 2, 4 .. 60. */
-export const waitAfter = (failures: number, free = FREE_FAILURES): number =>
-  failures < free ? 0 : Math.min(LONGEST_WAIT_SECONDS, 2 ** (failures - FREE_FAILURES));
+const waitAfter = (failures: number): number =>
+  failures < FREE_FAILURES ? 0 : Math.min(LONGEST_WAIT_SECONDS, 2 ** (failures - FREE_FAILURES));
 
 const gate = (seconds: number): Bucket => ({ name: `login-wait-${seconds}`, points: 1, seconds });
 
 const digest = (...parts: string[]): string =>
   createHash("sha256").update(parts.join("\n")).digest("base64url");
-
-const usedOf = ({ limit, remaining }: LimitState): number => limit - remaining;
 
 /**
  * Runs `check`, which tells whether a password is right, as often as its guesser may. Failures count for the
@@ -42,11 +41,12 @@ export const throttled = async (
   check: () => Promise<boolean>,
 ): Promise<boolean> => {
   const { limiter } = parts;
-  const [pair, account] = [digest(guess.ip, guess.account), digest(guess.account)];
-  const byAddress = await limiter.consume(LIMITS.loginFailures, guess.ip);
+  const address = limitKeyOf(guess.ip);
+  const [pair, account] = [digest(address, guess.account), digest(guess.account)];
+  const byAddress = await limiter.consume(LIMITS.loginFailures, address);
   if (!byAddress.isAllowed) throw refusal(parts, byAddress);
-  const takeBack = () => limiter.consume(LIMITS.loginFailures, guess.ip, -1);
-  const failures = await enter(parts, pair, account).catch(async (error: unknown) => {
+  const takeBack = () => limiter.consume(LIMITS.loginFailures, address, -1);
+  await enter(parts, pair, account).catch(async (error: unknown) => {
     await takeBack();
     throw error;
   });
@@ -57,28 +57,26 @@ export const throttled = async (
     await Promise.all([takeBack(), limiter.consume(PAIR, pair, -1)]);
     throw error;
   }
-  if (isRight) {
-    const waits = [gate(waitAfter(failures)), gate(LONGEST_WAIT_SECONDS)];
-    await Promise.all([takeBack(), ...[PAIR, ...waits].map((bucket) => limiter.reset(bucket, pair))]);
-  } else await limiter.consume(ACCOUNT, account);
+  if (isRight) await Promise.all([takeBack(), limiter.reset(PAIR, pair)]);
+  else await limiter.consume(ACCOUNT, account);
   return isRight;
 };
 
-/** Counts a try and starts the wait of the one after it; gives the number of failures that this one makes. */
-const enter = async (parts: ThrottleParts, pair: string, account: string): Promise<number> => {
+/** Counts a try and starts the wait of the one after it. @throws RateLimited while it has to wait itself */
+const enter = async (parts: ThrottleParts, pair: string, account: string): Promise<void> => {
   const { limiter } = parts;
   const [before, onAccount] = await Promise.all([limiter.read(PAIR, pair), limiter.read(ACCOUNT, account)]);
   const wait = (failures: number) =>
     onAccount.remaining === 0 && failures > 0 ? LONGEST_WAIT_SECONDS : waitAfter(failures);
-  const known = usedOf(before);
+  const known = before.used;
   if (wait(known) > 0) {
     const now = await limiter.consume(gate(wait(known)), pair);
     if (!now.isAllowed) throw refusal(parts, now);
   }
   // Closed before the try is counted: whoever reads the new count finds it closed.
   if (wait(known + 1) > wait(known)) await limiter.consume(gate(wait(known + 1)), pair);
-  const failures = usedOf(await limiter.consume(PAIR, pair));
-  if (failures <= known + 1 || wait(failures - 1) === 0) return failures;
+  const { used: failures } = await limiter.consume(PAIR, pair);
+  if (failures <= known + 1 || wait(failures - 1) === 0) return;
   // Others went ahead since the count was read.
   await limiter.consume(PAIR, pair, -1);
   throw refusal(parts, await limiter.consume(gate(wait(failures - 1)), pair));
@@ -87,7 +85,7 @@ const enter = async (parts: ThrottleParts, pair: string, account: string): Promi
 const refusal = ({ clock }: ThrottleParts, state: LimitState): RateLimited =>
   new RateLimited(
     "LOGIN_THROTTLED",
-    "Too many wrong passwords; wait as long as Retry-After says, or set a new one with POST /auth/forgot-password",
+    "Too many wrong passwords; wait as long as Retry-After says",
     state,
     clock().getTime(),
   );

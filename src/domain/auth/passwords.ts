@@ -1,5 +1,6 @@
 import { type Options, hash as argonHash, verify as argonVerify } from "@node-rs/argon2";
 import { DomainError, type FieldProblem } from "../errors.ts";
+import { isGuessable } from "./common-passwords.ts";
 
 export type Passwords = {
   /** A PHC string. @throws SERVICE_UNAVAILABLE while too many hashes run */
@@ -54,10 +55,14 @@ const RULES: readonly (readonly [RegExp, string])[] = [
   [/\p{Nd}/u, "must contain a number"],
 ];
 
+/** Whose password it is to be. */
+export type PasswordOwner = { email: string; name: string };
+
 /** What is wrong with a new password, one line for each broken rule; empty when it is fine. */
 export const passwordProblems = (
   password: string,
-  { email, name }: { email: string; name: string },
+  { email, name }: PasswordOwner,
+  field = "password",
 ): FieldProblem[] => {
   const text = password.normalize("NFKC");
   const length = [...text].length;
@@ -68,8 +73,25 @@ export const passwordProblems = (
     messages.push(`must have at most ${PASSWORD_MAX_CHARACTERS} characters`);
   }
   for (const [pattern, message] of RULES) if (!pattern.test(text)) messages.push(message);
+  const guess = guessProblem(text, { email, name });
+  // Of a password that breaks another rule, this one would say nothing new.
+  if (guess !== undefined && messages.length === 0) messages.push(guess);
+  return messages.map((message) => ({ field, message }));
+};
+
+const guessProblem = (text: string, { email, name }: PasswordOwner): string | undefined => {
   if ([email, name].some((known) => known.toLowerCase() === text.toLowerCase())) {
-    messages.push("must not be the email address or the name");
+    return "must not be the email address or the name";
   }
-  return messages.map((message) => ({ field: "password", message }));
+  const known = [email.split("@")[0] ?? "", name, ...name.split(" ")];
+  if (!isGuessable(text, known)) return undefined;
+  return "must not be a common word or a part of your name or address with numbers added";
+};
+
+/** @throws DomainError VALIDATION_ERROR PASSWORD_TOO_WEAK, with every broken rule in its details */
+export const refuseWeakPassword = (password: string, owner: PasswordOwner, field = "password"): void => {
+  const details = passwordProblems(password, owner, field);
+  if (details.length === 0) return;
+  const message = `${field}: ${details.map((problem) => problem.message).join(", ")}`;
+  throw new DomainError("VALIDATION_ERROR", message, { details, reason: "PASSWORD_TOO_WEAK" });
 };

@@ -6,6 +6,8 @@ import { randomBase62 } from "./base62.ts";
 /** `svc_rt_` and 256 random bits. */
 export const newRefreshToken = (): string => `svc_rt_${randomBase62(43)}`;
 
+export const isRefreshToken = (text: string): boolean => /^svc_rt_[0-9A-Za-z]{43}$/.test(text);
+
 export const hashRefreshToken = (token: string): string => createHash("sha256").update(token).digest("hex");
 
 /** Gives a session its next token, of which only the hash is stored. */

@@ -1,10 +1,15 @@
 import { UniqueConstraintViolationException } from "@mikro-orm/core";
-import { conflict, DomainError, forbidden } from "../errors.ts";
-import { newId } from "../ids.ts";
-import { openTenant, type TenantDefaults } from "../tenants/open-tenant.ts";
-import type { Transact } from "../work.ts";
-import { type Passwords, passwordProblems } from "./passwords.ts";
-import { newRefreshToken } from "./refresh-tokens.ts";
+import { conflict } from "../errors.ts";
+import { consumeInvitation, findInvitation } from "../team/accept.ts";
+import { addUser, type NewUser, openTenant, type TenantDefaults } from "../tenants/open-tenant.ts";
+import type { Transact, Work } from "../work.ts";
+import { type Captcha, requireCaptcha } from "./captcha.ts";
+import { type DisposableLists, refuseDisposable } from "./disposable.ts";
+import { mailVerification } from "./email-verification.ts";
+import { type Passwords, refuseWeakPassword } from "./passwords.ts";
+import { answerBot, type BotParts } from "./registration-decoy.ts";
+import { isNoticeAllowed, joinWaiting, requireOpenTenant, tellAdmins } from "./registration-join.ts";
+import type { Post } from "./registration-mail.ts";
 import { normaliseEmail, type SignedIn, startSession } from "./sessions.ts";
 import { REGISTRATION_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
 import type { User } from "./user.ts";
@@ -15,8 +20,11 @@ export type Registration = {
   password: string;
   /** Name of the new tenant; the user's name when absent. */
   tenantName?: string | undefined;
+  /** Tenant to join. */
   tenantId?: string | undefined;
+  /** From the mail of an invitation; it decides the tenant and the role. */
   invitationToken?: string | undefined;
+  captchaToken?: string | undefined;
   /** Invisible to people; only a bot fills it. */
   website?: string | undefined;
 };
@@ -30,70 +38,94 @@ export type RegisteredUser = {
   emailVerified: boolean;
 };
 
-export type RegistrationParts = TenantDefaults & {
-  transact: Transact;
-  tokens: Tokens;
-  passwords: Passwords;
-};
+export type RegistrationParts = TenantDefaults &
+  BotParts &
+  Post & {
+    transact: Transact;
+    tokens: Tokens;
+    passwords: Passwords;
+    captcha: Captcha;
+    disposableEmail: DisposableLists;
+  };
 
 /**
- * Creates a tenant and its OWNER. A filled `website` gets an answer of the same shape and nothing is stored.
+ * Registers a user: as the OWNER of a new tenant; with an invitation, as the member that it makes them; with
+ * a tenantId alone, as a VIEWER who waits (PENDING) until an OWNER or ADMIN of the tenant accepts them.
  *
- * @throws VALIDATION_ERROR PASSWORD_TOO_WEAK, CONFLICT EMAIL_ALREADY_EXISTS, FORBIDDEN INVITATION_REQUIRED
+ * A filled `website` gets an answer of the same shape and nothing is stored. An address that is taken is
+ * told, unlike anywhere else: whoever registers has to know, and the limit of 5 an hour for each client
+ * address bounds what can be learnt.
+ *
+ * @throws VALIDATION_ERROR CAPTCHA_FAILED, EMAIL_DISPOSABLE, PASSWORD_TOO_WEAK; NOT_FOUND for an unknown
+ *   tenant or invitation; PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED when the tenant is full; CONFLICT
+ *   EMAIL_ALREADY_EXISTS, INVALID_STATE; GONE INVITATION_EXPIRED, INVITATION_REVOKED; FORBIDDEN
+ *   INVITATION_EMAIL_MISMATCH, TENANT_SUSPENDED; SERVICE_UNAVAILABLE CAPTCHA_UNAVAILABLE, BUSY
  */
 export const register = async (
   parts: RegistrationParts,
   body: Registration,
+  ip: string,
 ): Promise<SignedIn<RegisteredUser>> => {
-  const { transact, tokens, passwords } = parts;
-  const user: RegisteredUser = {
-    id: newId(),
-    email: normaliseEmail(body.email),
-    name: body.name,
-    tenantId: newId(),
-    role: "OWNER",
-    emailVerified: false,
-  };
-  const claims = { sub: user.id, tid: user.tenantId, sid: newId(), role: user.role };
-  if (body.website) {
-    await passwords.hash(body.password);
-    const decoy = await tokens.signDecoy(claims, REGISTRATION_TOKEN_SECONDS);
-    return {
-      accessToken: decoy.token,
-      refreshToken: newRefreshToken(),
-      tokenType: "Bearer",
-      expiresIn: REGISTRATION_TOKEN_SECONDS,
-      user,
-    };
-  }
-  refuseJoining(body);
-  const problems = passwordProblems(body.password, user);
-  if (problems.length > 0) {
-    const message = `password: ${problems.map((problem) => problem.message).join(", ")}`;
-    throw new DomainError("VALIDATION_ERROR", message, { details: problems, reason: "PASSWORD_TOO_WEAK" });
-  }
+  const { transact, passwords } = parts;
+  const email = normaliseEmail(body.email);
+  if (body.website) return answerBot(parts, { ...body, email }, ip);
+  await requireCaptcha(parts, body.captchaToken, ip);
+  refuseDisposable(email, parts.disposableEmail);
+  await checkTenant(transact, body);
+  refuseWeakPassword(body.password, { email, name: body.name });
   const passwordHash = await passwords.hash(body.password);
-  const tenantName = body.tenantName ?? body.name;
+  const isNoticed = await isNoticeAllowed(parts.limiter, body.tenantId);
+  const account: NewAccount = { email, name: body.name, passwordHash };
   return transact(async (work) => {
-    const { email, name } = user;
-    const owner = { email, name, passwordHash, emailVerified: false };
-    const opened = await openTenant(work, parts, tenantName, owner);
-    const start = { method: "PASSWORD" as const, expiresIn: REGISTRATION_TOKEN_SECONDS };
-    const session = await startSession(work, tokens, opened.user, start);
-    const { id, tenantId, role } = opened.user;
-    return { ...session, user: { ...user, id, tenantId, role } };
+    const user = await join(work, parts, { body, account });
+    if (!user.emailVerified) await mailVerification(work, parts, user);
+    if (user.status === "PENDING" && isNoticed) await tellAdmins(work, parts.mail, user);
+    return signInNew(work, parts.tokens, user, body);
   }).catch((error: unknown) => {
     if (!(error instanceof UniqueConstraintViolationException)) throw error;
-    throw conflict("EMAIL_ALREADY_EXISTS", "An account with this email address exists already");
+    throw conflict(
+      "EMAIL_ALREADY_EXISTS",
+      "An account with this email address exists already; log in instead",
+    );
   });
 };
 
-/** Never a new tenant for someone who asked to join one. */
-const refuseJoining = ({ tenantId, invitationToken }: Registration): void => {
-  if (tenantId === undefined && invitationToken === undefined) return;
-  throw forbidden(
-    "INVITATION_REQUIRED",
-    "Joining a tenant needs an invitation, and this server does not offer invitations yet; " +
-      "leave out tenantId and invitationToken to create a tenant of your own",
-  );
+type NewAccount = Pick<NewUser, "email" | "name"> & { passwordHash: string };
+
+/** Whether what is to be joined is there, before the password costs a hash. */
+const checkTenant = async (
+  transact: Transact,
+  { tenantId, invitationToken }: Registration,
+): Promise<void> => {
+  if (invitationToken !== undefined) await transact((work) => findInvitation(work, invitationToken));
+  else if (tenantId !== undefined) await transact((work) => requireOpenTenant(work, tenantId));
+};
+
+const join = async (
+  work: Work,
+  defaults: TenantDefaults,
+  { body, account }: { body: Registration; account: NewAccount },
+): Promise<User> => {
+  const { tenantId, invitationToken, tenantName = account.name } = body;
+  if (invitationToken !== undefined) {
+    const invited = await consumeInvitation(work, invitationToken, account.email);
+    const { role } = invited;
+    // The token came by mail, so the address is theirs.
+    return addUser(work, invited.tenantId, { ...account, role, status: "ACTIVE", emailVerified: true });
+  }
+  if (tenantId !== undefined) return joinWaiting(work, tenantId, account);
+  return (await openTenant(work, defaults, tenantName, { ...account, emailVerified: false })).user;
+};
+
+const signInNew = async (
+  work: Work,
+  tokens: Tokens,
+  user: User,
+  { invitationToken }: Registration,
+): Promise<SignedIn<RegisteredUser>> => {
+  const method = invitationToken === undefined ? "PASSWORD" : "INVITATION";
+  const expiresIn = REGISTRATION_TOKEN_SECONDS;
+  const session = await startSession(work, tokens, user, { method, expiresIn });
+  const { id, email, name, tenantId, role, emailVerified } = user;
+  return { ...session, user: { id, email, name, tenantId, role, emailVerified } };
 };

@@ -15,6 +15,8 @@ export const SESSION_DAYS = 30;
 /** Sessions that a user keeps; the oldest end. */
 export const SESSIONS_PER_USER_MAX = 100;
 const USER_AGENT_MAX = 300;
+/** `lastUsedAt` is exact to this. */
+const LAST_USED_STEP_MS = 60_000;
 
 /** What a sign-in answers with. */
 export type SignedIn<U = SignedInUser> = {
@@ -67,21 +69,33 @@ export const startSession = async (
       select id from sessions where user_id = ${user.id}::uuid
       order by created_at desc, id desc limit ${SESSIONS_PER_USER_MAX})`.execute(db);
   const refreshToken = await issueRefreshToken(work, session, refreshUntil ?? expiresAt);
-  const { token } = await tokens.signAccess(
-    { sub: user.id, tid: user.tenantId, sid: session.id, role: user.role },
-    expiresIn,
-  );
+  return signedIn(work, tokens, { user, session, refreshToken, expiresIn });
+};
+
+type SignIn = { user: User; session: Session; refreshToken: string; expiresIn?: number };
+
+/** The answer to a sign-in: an access token that lives no longer than its session, and what goes with it. */
+export const signedIn = async (
+  { now }: Work,
+  tokens: Tokens,
+  { user, session, refreshToken, expiresIn = ACCESS_TOKEN_SECONDS }: SignIn,
+): Promise<SignedIn> => {
+  const leftSeconds = Math.ceil((session.expiresAt.getTime() - now.getTime()) / 1_000);
+  const claims = { sub: user.id, tid: user.tenantId, sid: session.id, role: user.role };
+  const signed = await tokens.signAccess(claims, Math.min(expiresIn, leftSeconds));
   return {
-    accessToken: token,
+    accessToken: signed.token,
     refreshToken,
     tokenType: "Bearer",
-    expiresIn,
+    expiresIn: signed.expiresIn,
     user: { id: user.id, email: user.email, role: user.role },
   };
 };
 
 type UserCaller = Extract<Caller, { kind: "user" }>;
-const known = createShortCache<UserCaller>();
+type KnownSession = { caller: UserCaller; freshForMs: number; isUseDue: boolean };
+
+const known = createShortCache<KnownSession>(({ freshForMs }) => freshForMs);
 
 /** Makes this process read sessions, roles and tenants anew; others do within 5 s. */
 export const forgetSessions = (): void => known.clear();
@@ -98,21 +112,28 @@ export const authenticateUser = async (
   bearer: string,
 ): Promise<UserCaller> => {
   const claims = await tokens.verifyAccess(bearer);
-  const caller = await known.get(claims.sid, () => transact((work) => readCaller(work, claims.sid)));
+  const session = await known.get(claims.sid, () => load(transact, claims.sid));
+  const caller = session?.caller;
   if (!caller || caller.userId !== claims.sub || caller.tenantId !== claims.tid) {
     throw unauthorized("SESSION_REVOKED", "The session of this access token has ended; log in again");
   }
   return caller;
 };
 
-const readCaller = async ({ em, now }: Work, sessionId: string): Promise<UserCaller | undefined> => {
+const load = async (transact: Transact, sessionId: string): Promise<KnownSession | undefined> => {
+  const session = await transact((work) => read(work, sessionId));
+  if (session?.isUseDue) noteUse(transact, sessionId);
+  return session;
+};
+
+const read = async ({ em, now }: Work, sessionId: string): Promise<KnownSession | undefined> => {
   const session = await em.findOne(Session, { id: sessionId, revokedAt: null, expiresAt: { $gt: now } });
   if (!session) return undefined;
   const user = await em.findOne(User, { id: session.userId, disabledAt: null });
   const tenant = await em.findOne(Tenant, { id: session.tenantId, deletedAt: null });
   if (!user || !tenant) return undefined;
   const { plan, planOverrides, approvalStatus } = tenant;
-  return {
+  const caller: UserCaller = {
     kind: "user",
     userId: user.id,
     tenantId: user.tenantId,
@@ -122,4 +143,19 @@ const readCaller = async ({ em, now }: Work, sessionId: string): Promise<UserCal
     emailVerified: user.emailVerified,
     tenant: { plan, planOverrides, approvalStatus },
   };
+  return {
+    caller,
+    freshForMs: session.expiresAt.getTime() - now.getTime(),
+    isUseDue: now.getTime() - session.lastUsedAt.getTime() >= LAST_USED_STEP_MS,
+  };
+};
+
+/** Not awaited: no request waits for it, and losing it costs a minute of precision. */
+const noteUse = (transact: Transact, sessionId: string): void => {
+  transact(({ db, now }) => {
+    const due = new Date(now.getTime() - LAST_USED_STEP_MS).toISOString();
+    return sql`
+      update sessions set last_used_at = ${now.toISOString()}::timestamptz
+      where id = ${sessionId}::uuid and last_used_at <= ${due}::timestamptz`.execute(db);
+  }).catch(() => undefined);
 };

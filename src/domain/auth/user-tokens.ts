@@ -38,26 +38,43 @@ export const issueUserToken = async (
 };
 
 /**
- * Uses a token up, for one of these purposes: of several at once, one wins.
+ * Reads a token without using it up.
  *
  * @throws VALIDATION_ERROR VERIFICATION_TOKEN_INVALID for one that is unknown or for another purpose, GONE
  *   VERIFICATION_TOKEN_EXPIRED for one that was used or is too old
  */
-export const consumeUserToken = async (
+export const findUserToken = async (
   { db, now }: Work,
   token: string,
   purposes: readonly UserTokenPurpose[],
 ): Promise<UserToken> => {
-  const [hash, kinds, at] = [hashOf(token), `{${purposes.join(",")}}`, now.toISOString()];
-  const { rows } = await sql<UserToken>`
-    update user_tokens set used_at = ${at}::timestamptz
-    where hash = ${hash} and purpose = any(${kinds}::text[])
-      and used_at is null and expires_at > ${at}::timestamptz
-    returning user_id as "userId", tenant_id as "tenantId", purpose, email`.execute(db);
-  if (rows[0]) return rows[0];
-  const known = await sql`
-    select 1 from user_tokens where hash = ${hash} and purpose = any(${kinds}::text[])`.execute(db);
-  throw known.rows.length > 0 ? tokenIsGone() : unknownToken();
+  const { rows } = await sql<UserToken & { isGood: boolean }>`
+    select user_id as "userId", tenant_id as "tenantId", purpose, email,
+      used_at is null and expires_at > ${now.toISOString()}::timestamptz as "isGood"
+    from user_tokens
+    where hash = ${hashOf(token)} and purpose = any(${`{${purposes.join(",")}}`}::text[])`.execute(db);
+  const [found] = rows;
+  if (!found) throw unknownToken();
+  const { isGood, ...known } = found;
+  if (!isGood) throw tokenIsGone();
+  return known;
+};
+
+/** Uses a token up: of several at once, one wins. @throws as `findUserToken` */
+export const consumeUserToken = async (
+  work: Work,
+  token: string,
+  purposes: readonly UserTokenPurpose[],
+): Promise<UserToken> => {
+  const { db, now } = work;
+  const found = await findUserToken(work, token, purposes);
+  // The user before the token, as whoever ends a user's tokens: else two could wait for each other.
+  await sql`select 1 from users where id = ${found.userId}::uuid for update`.execute(db);
+  const { rows } = await sql`
+    update user_tokens set used_at = ${now.toISOString()}::timestamptz
+    where hash = ${hashOf(token)} and used_at is null returning 1`.execute(db);
+  if (rows.length === 0) throw tokenIsGone();
+  return found;
 };
 
 const unknownToken = (): DomainError =>

@@ -3,6 +3,8 @@ import { forbidden, invalid, notFound } from "../errors.ts";
 import type { Player } from "../players/player.ts";
 import { findPlayer, identifyPlayer } from "../players/players.ts";
 import { findKnownProject, resolveProject, tenantOf } from "../projects/resolve.ts";
+import { type Limiter, RateLimited } from "../rate-limits/limiter.ts";
+import { LIMITS } from "../rate-limits/limits.ts";
 import type { Transact, Work } from "../work.ts";
 import type { SignedToken, Tokens } from "./tokens.ts";
 
@@ -15,25 +17,28 @@ export type WsTokenRequest = {
 
 export type WsToken = SignedToken & { playerId?: string };
 
-type WsTokenParts = { transact: Transact; tokens: Tokens };
+type WsTokenParts = { transact: Transact; tokens: Tokens; limiter: Limiter; clock: () => Date };
 
 /**
  * A token for the rooms: an API key asks for one of its players, a console user for a project. An unknown
  * externalUserId makes the player where the project creates players by itself.
  *
- * @throws NOT_FOUND, FORBIDDEN PLAYER_BANNED, PROJECT_MISMATCH, VALIDATION_ERROR
+ * @throws NOT_FOUND, FORBIDDEN PLAYER_BANNED, PROJECT_MISMATCH, VALIDATION_ERROR; RateLimited USER_RATE past
+ *   60 a minute for one player or console user
  */
 export const issueWsToken = async (
-  { transact, tokens }: WsTokenParts,
+  parts: WsTokenParts,
   caller: Caller,
   request: WsTokenRequest,
 ): Promise<WsToken> => {
+  const { transact, tokens } = parts;
   const { projectId } = await resolveProject(transact, caller, request.projectId);
   if (caller.kind === "user") {
     if (request.playerId !== undefined || request.externalUserId !== undefined) {
       const field = request.playerId === undefined ? "externalUserId" : "playerId";
       throw invalid(field, "only an API key may ask for a player's token; a console token is for a project");
     }
+    await countToken(parts, projectId, caller.userId);
     return tokens.signWs({ sub: caller.userId, pid: projectId, tid: caller.tenantId, kind: "console" });
   }
   const project = await findKnownProject(transact, projectId);
@@ -41,6 +46,7 @@ export const issueWsToken = async (
   const mayCreate = project.settings.autoCreatePlayers;
   const player = await transact((work) => requestedPlayer(work, { ...request, projectId, mayCreate }));
   if (player.status === "BANNED") throw forbidden("PLAYER_BANNED", "The player is banned");
+  await countToken(parts, projectId, player.id);
   const signed = await tokens.signWs({
     sub: player.id,
     pid: projectId,
@@ -49,6 +55,13 @@ export const issueWsToken = async (
     externalUserId: player.externalUserId,
   });
   return { ...signed, playerId: player.id };
+};
+
+const countToken = async ({ limiter, clock }: WsTokenParts, projectId: string, id: string): Promise<void> => {
+  const state = await limiter.consume(LIMITS.wsToken, `${projectId}:${id}`);
+  if (state.isAllowed) return;
+  const message = "Too many tokens for one player; a token is good for 15 minutes";
+  throw new RateLimited("USER_RATE", message, state, clock().getTime());
 };
 
 const requestedPlayer = async (

@@ -18,6 +18,27 @@ export type MailValues = {
 };
 export type MailTemplate = keyof MailValues;
 
+/**
+ * What a mail is to the act that asks for it. "purpose": the act is for nothing without the mail, so it fails
+ * where none can be sent. "notice": the mail tells of an act that stands on its own, so it never fails one.
+ */
+export const MAIL_KINDS: Record<MailTemplate, "purpose" | "notice"> = {
+  "verify-email": "purpose",
+  "change-email": "purpose",
+  "reset-password": "purpose",
+  invitation: "purpose",
+  "email-changed": "notice",
+  "password-changed": "notice",
+  "identity-linked": "notice",
+  "member-pending": "notice",
+  "tenant-approved": "notice",
+  "tenant-rejected": "notice",
+  "tenant-suspended": "notice",
+  "tenant-deleted": "notice",
+  "api-key-created": "notice",
+};
+export const MAIL_TEMPLATES = Object.keys(MAIL_KINDS) as readonly MailTemplate[];
+
 export type MailRequest<T extends MailTemplate> = {
   template: T;
   to: string;
@@ -29,8 +50,14 @@ export type MailRequest<T extends MailTemplate> = {
 /** The outgoing mail: rows of the commit that asks for them, sent later by a worker. */
 export type Mail = {
   /**
-   * Puts a mail into the outbox. The same template to the same address within a minute is one mail: false
-   * then. @throws DomainError SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED when the server sends no mail at all
+   * Puts a mail into the outbox; true when it will be sent. The very same mail (template, tenant, address,
+   * values) twice within a minute is one: false for the second; mails with different tokens differ. A mail
+   * with a token takes the place of those of its template to the same address that have not been sent yet.
+   *
+   * A notice (MAIL_KINDS) never throws: where no mail is sent, or the address is none, it answers false.
+   * In a tenant's scope `tenantId` must be that tenant; in the accounts scope it may be any, or null.
+   * @throws DomainError SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED when the server sends no mail at all, and
+   * VALIDATION_ERROR EMAIL_INVALID for an address that no mail is sent to; both not for notices
    */
   queue<T extends MailTemplate>(work: Work, request: MailRequest<T>): Promise<boolean>;
   /** Whether mails leave this server; without it nobody can be asked to prove an address. */

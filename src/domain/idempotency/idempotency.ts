@@ -71,7 +71,7 @@ export const findAnswer = async (
     );
   }
   const body: unknown = JSON.parse(secretBox.open(row.body, contextOf(request)));
-  return { status: Number(row.status), body };
+  return { status: row.status, body };
 };
 
 /**

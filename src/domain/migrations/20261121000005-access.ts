@@ -85,12 +85,11 @@ export class Migration20261121000005 extends Migration {
         flow text not null check (flow in ('login', 'signup', 'link')),
         redirect_uri text not null,
         response_mode text not null check (response_mode in ('query', 'code')),
-        code_verifier text not null,
-        nonce text not null,
         tenant_id uuid references tenants (id),
         user_id uuid references users (id) on delete cascade,
-        invitation_token text,
+        secrets text,
         expires_at timestamptz(3) not null)`,
+      `create index oauth_flows_expiry_idx on oauth_flows (expires_at)`,
       `create table oauth_codes (
         hash text primary key,
         user_id uuid not null references users (id) on delete cascade,
@@ -160,14 +159,18 @@ export class Migration20261121000005 extends Migration {
         created_at timestamptz(3) not null,
         sent_at timestamptz(3))`,
       `create index email_logs_tenant_idx on email_logs (tenant_id, created_at, id)`,
-      // What a mail says, sealed; the row goes when the mail has an end.
+      `create index email_logs_time_idx on email_logs (created_at, id)`,
+      // What a mail says, sealed; the row goes when the mail has an end. A failed one waits until keep_until
+      // for somebody to send it again.
       `create table email_outbox (
         log_id uuid primary key references email_logs (id) on delete cascade,
         tenant_id uuid,
         payload text not null,
         next_attempt_at timestamptz(3) not null,
-        locked_until timestamptz(3))`,
-      `create index email_outbox_due_idx on email_outbox (next_attempt_at)`,
+        locked_until timestamptz(3),
+        keep_until timestamptz(3))`,
+      `create index email_outbox_due_idx on email_outbox (next_attempt_at) where keep_until is null`,
+      `create index email_outbox_kept_idx on email_outbox (keep_until) where keep_until is not null`,
       `create table email_suppressions (
         email text primary key,
         reason text not null,

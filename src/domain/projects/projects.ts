@@ -1,20 +1,27 @@
-import { LockMode } from "@mikro-orm/core";
+import { type FilterQuery, LockMode } from "@mikro-orm/core";
 import { forgetKeys } from "../api-keys/authenticate.ts";
+import { audit } from "../audit/audit.ts";
 import { changeConfig } from "../config-lock.ts";
-import { conflict, notFound } from "../errors.ts";
+import { countUpTo } from "../counting.ts";
+import { conflict, DomainError, notFound } from "../errors.ts";
 import { isId, newId } from "../ids.ts";
-import { offsetOf, type Page, pageOf, type PageQuery } from "../paging.ts";
+import { offsetOf, type PageQuery } from "../paging.ts";
+import { lockTenant } from "../tenants/lock-tenant.ts";
+import { limitsOf } from "../tenants/plans.ts";
 import type { Work } from "../work.ts";
 import { Project, type ProjectSettings, settingsOf } from "./project.ts";
 import { forgetProjects } from "./resolve.ts";
 
-export const PROJECTS_PER_TENANT_MAX = 1_000;
+/** Where the plan has no limit. */
+const PROJECTS_PER_TENANT_MAX = 1_000;
 
 export type NewProject = {
   name: string;
   description?: string | null | undefined;
   timezone?: string | undefined;
   settings?: SettingsChange | undefined;
+  /** Replaced as a whole. */
+  allowedOrigins?: string[] | undefined;
 };
 export type SettingsChange = { [K in keyof ProjectSettings]?: ProjectSettings[K] | undefined };
 export type ProjectChange = { [K in keyof NewProject]?: NewProject[K] | undefined };
@@ -26,6 +33,7 @@ export type ShownProject = {
   description: string | null;
   timezone: string;
   settings: ProjectSettings;
+  allowedOrigins: string[];
   sandboxProjectId: string | null;
   /** Set on a sandbox: the project it belongs to. */
   sandboxOf: string | null;
@@ -33,16 +41,14 @@ export type ShownProject = {
   updatedAt: string;
 };
 
-/** @throws CONFLICT LIMIT_REACHED */
+/**
+ * Creates a project, one at a time for each tenant, so that its limit is exact.
+ *
+ * @throws PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED, CONFLICT LIMIT_REACHED
+ */
 export const createProject = async (work: Work, tenantId: string, body: NewProject): Promise<Project> => {
   const { em, now } = work;
-  const count = await em.count(Project, { tenantId, sandboxOf: null, deletedAt: null });
-  if (count >= PROJECTS_PER_TENANT_MAX) {
-    throw conflict(
-      "LIMIT_REACHED",
-      `A tenant has at most ${PROJECTS_PER_TENANT_MAX} projects; delete one first`,
-    );
-  }
+  await checkRoom(work, tenantId);
   const project = em.create(Project, {
     id: newId(),
     tenantId,
@@ -50,29 +56,73 @@ export const createProject = async (work: Work, tenantId: string, body: NewProje
     description: body.description ?? null,
     timezone: body.timezone ?? "UTC",
     settings: definedOf(body.settings ?? {}),
-    allowedOrigins: [],
+    allowedOrigins: body.allowedOrigins ?? [],
     configVersion: 1,
     sandboxOf: null,
     createdAt: now,
     updatedAt: now,
     deletedAt: null,
   });
+  await auditProject(work, project, "project.created");
   work.afterCommit(forgetProjects);
   return project;
 };
 
-/** Newest first; sandboxes are not listed. `onlyId` narrows to one project, as for a key. */
+const checkRoom = async (work: Work, tenantId: string): Promise<void> => {
+  const { projects: max } = limitsOf(await lockTenant(work, tenantId));
+  const count = await work.em.count(Project, { tenantId, sandboxOf: null, deletedAt: null });
+  if (max !== null && count >= max) {
+    throw new DomainError(
+      "PAYMENT_REQUIRED",
+      `Your plan has ${max} projects; delete one or take a larger plan`,
+      { reason: "PLAN_LIMIT_EXCEEDED" },
+    );
+  }
+  if (count < PROJECTS_PER_TENANT_MAX) return;
+  throw conflict(
+    "LIMIT_REACHED",
+    `A tenant has at most ${PROJECTS_PER_TENANT_MAX} projects; delete one first`,
+  );
+};
+
+const auditProject = (
+  work: Work,
+  { id, tenantId, name }: Project,
+  action: string,
+  data: Record<string, unknown> = {},
+): Promise<void> =>
+  audit(work, { action, target: { type: "project", id }, tenantId, data: { projectName: name, ...data } });
+
+export const PROJECT_SORTS = ["name", "createdAt", "updatedAt"] as const;
+export type ListProjects = PageQuery & {
+  sort: (typeof PROJECT_SORTS)[number];
+  order: "asc" | "desc";
+  /** Part of the name, in any case. */
+  search?: string | undefined;
+  /** The one project that a key may see. */
+  onlyId?: string | undefined;
+};
+
+/** A page of the tenant's projects; sandboxes are not listed. */
 export const listProjects = async (
   work: Work,
-  { tenantId, onlyId }: { tenantId: string; onlyId?: string },
-  page: PageQuery,
-): Promise<Page<ShownProject>> => {
-  const [projects, total] = await work.em.findAndCount(
-    Project,
-    { tenantId, sandboxOf: null, deletedAt: null, ...(onlyId === undefined ? {} : { id: onlyId }) },
-    { orderBy: [{ createdAt: "desc" }, { id: "desc" }], limit: page.limit, offset: offsetOf(page) },
-  );
-  return pageOf(await showProjects(work, projects), total, page);
+  tenantId: string,
+  query: ListProjects,
+): Promise<{ projects: ShownProject[]; total: number; isEstimated: boolean }> => {
+  const { sort, order, search, onlyId } = query;
+  const where: FilterQuery<Project> = {
+    tenantId,
+    sandboxOf: null,
+    deletedAt: null,
+    ...(search === undefined ? {} : { name: { $ilike: `%${search.replaceAll(/[\\%_]/g, "\\$&")}%` } }),
+    ...(onlyId === undefined ? {} : { id: onlyId }),
+  };
+  const projects = await work.em.find(Project, where, {
+    orderBy: [{ [sort]: order }, { id: order }],
+    limit: query.limit,
+    offset: offsetOf(query),
+  });
+  return { projects: await showProjects(work, projects), ...(await countUpTo(work, Project, where)) };
 };
 
 /** A project or a sandbox of the tenant. @throws NOT_FOUND also for another tenant's and for a deleted one */
@@ -101,11 +151,13 @@ export const updateProject = async (
 ): Promise<Project> => {
   const { settings, ...plain } = change;
   // Found first: only the tenant's own project may be locked.
-  await getProject(work, tenantId, projectId);
-  if (settings || change.timezone !== undefined) await changeConfig(work, projectId);
-  const project = await lockProject(work, tenantId, projectId);
+  const { id } = await getProject(work, tenantId, projectId);
+  if (settings || change.timezone !== undefined) await changeConfig(work, id);
+  const project = await lockProject(work, tenantId, id);
   Object.assign(project, definedOf(plain), { updatedAt: work.now });
   if (settings) project.settings = { ...project.settings, ...definedOf(settings) };
+  const { description: _text, ...told } = definedOf(change);
+  await auditProject(work, project, "project.updated", told);
   work.afterCommit(forgetProjects);
   return project;
 };
@@ -124,6 +176,7 @@ export const deleteProject = async (work: Work, tenantId: string, projectId: str
   const sandbox = await em.findOne(Project, { sandboxOf: project.id });
   for (const one of sandbox ? [project, sandbox] : [project])
     Object.assign(one, { deletedAt: now, updatedAt: now });
+  await auditProject(work, project, "project.deleted");
   work.afterCommit(forgetProjects);
   work.afterCommit(forgetKeys);
 };
@@ -144,6 +197,7 @@ const showProjects = async ({ em }: Work, projects: Project[]): Promise<ShownPro
     description: project.description ?? null,
     timezone: project.timezone,
     settings: settingsOf(project),
+    allowedOrigins: project.allowedOrigins,
     sandboxProjectId: sandboxIds.get(project.id) ?? null,
     sandboxOf: project.sandboxOf ?? null,
     createdAt: project.createdAt.toISOString(),

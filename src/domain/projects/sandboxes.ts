@@ -1,9 +1,26 @@
+import { audit } from "../audit/audit.ts";
+import { conflict } from "../errors.ts";
 import { newId } from "../ids.ts";
 import type { Work } from "../work.ts";
 import { Project } from "./project.ts";
-import { lockProject } from "./projects.ts";
+import { getProject, lockProject } from "./projects.ts";
 import { forgetProjects } from "./resolve.ts";
 import { NAME_MAX } from "../tenants/text.ts";
+
+export type Sandbox = { project: Project; sandbox: Project; isNew: boolean };
+
+/**
+ * The sandbox of a project, made if there is none. @throws NOT_FOUND, CONFLICT INVALID_STATE for a sandbox
+ * itself
+ */
+export const openSandbox = async (work: Work, tenantId: string, projectId: string): Promise<Sandbox> => {
+  const project = await getProject(work, tenantId, projectId);
+  if (project.sandboxOf != null) {
+    throw conflict("INVALID_STATE", `This is the sandbox of project ${project.sandboxOf}; name that one`);
+  }
+  const sandbox = await lockSandbox(work, project);
+  return { project, sandbox, isNew: sandbox.createdAt.getTime() === work.now.getTime() };
+};
 
 /**
  * The sandbox of a project, made when it is first needed: a hidden project with players, events and
@@ -30,6 +47,12 @@ export const lockSandbox = async (work: Work, project: Project): Promise<Project
     deletedAt: null,
   });
   await em.flush();
+  await audit(work, {
+    action: "sandbox.created",
+    target: { type: "project", id: sandbox.id },
+    tenantId: owner.tenantId,
+    data: { projectId: owner.id },
+  });
   work.afterCommit(forgetProjects);
   return sandbox;
 };

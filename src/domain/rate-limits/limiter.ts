@@ -13,11 +13,23 @@ export type LimitState = {
   resetAtMs: number;
 };
 
-/** Counts over all processes, exactly; while the shared store is away, each process counts by itself. */
+/** A state with what has been counted, which what was refused is part of. */
+export type Counted = LimitState & { used: number };
+
+/** One point of a key's window. */
+export type Count = { bucket: Bucket; key: string; points?: number };
+
+/**
+ * Counts over all processes, exactly; while the shared store is away, each process counts by itself. It never
+ * throws and never makes a request wait for a store that hangs. A window has no numbers of its own: `points`
+ * of the bucket that is asked with decides, so a new number applies to the window that is open.
+ */
 export type Limiter = {
-  consume(bucket: Bucket, key: string, points?: number): Promise<LimitState>;
+  consume(bucket: Bucket, key: string, points?: number): Promise<Counted>;
+  /** As many `consume` one after another, up to the first that is used up, in one round trip. */
+  consumeInTurn(counts: readonly Count[]): Promise<Counted[]>;
   /** As it stands, without counting. */
-  read(bucket: Bucket, key: string): Promise<LimitState>;
+  read(bucket: Bucket, key: string): Promise<Counted>;
   reset(bucket: Bucket, key: string): Promise<void>;
 };
 

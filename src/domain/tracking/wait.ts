@@ -12,9 +12,9 @@ const LOOK_EVERY_MS = 250;
 export const WAIT_MAX_EVENTS = 50;
 
 /**
- * Waits until the PENDING results are decided or the time is up, and fills in what is known then. To be called
- * after the commit: it first listens, then looks. The workers' signal says only "look"; the database says what
- * happened.
+ * Waits until the PENDING results are decided or the time is up, and fills in what is known then. To be
+ * called after the commit: it first listens, then looks. The workers' signal says only "look"; the database
+ * says what happened.
  */
 export const settle = async (
   { transact, topics }: { transact: Transact; topics: Topics },

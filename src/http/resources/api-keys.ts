@@ -1,42 +1,81 @@
 import assert from "node:assert/strict";
 import { z } from "zod";
+import type { App } from "../../app.ts";
 import { DEFAULT_SCOPES, DEVELOPERS, SCOPES } from "../../domain/access.ts";
-import { API_KEY_STATUSES } from "../../domain/api-keys/api-key.ts";
+import { API_KEY_STATUSES, environmentOf, showApiKey } from "../../domain/api-keys/api-key.ts";
 import {
   createApiKey,
   getApiKey,
   type Granter,
   listApiKeys,
+  type MadeKey,
   revokeApiKey,
-  showApiKey,
+  updateApiKey,
 } from "../../domain/api-keys/api-keys.ts";
+import { tellKeysChanged } from "../../domain/api-keys/changes.ts";
+import { ROTATION_GRACE_SECONDS_MAX, rotateApiKey } from "../../domain/api-keys/rotate.ts";
 import { ENVIRONMENTS } from "../../domain/api-keys/secret.ts";
+import { tellOwnersOfKey } from "../../domain/api-keys/tell-owners.ts";
 import type { Caller } from "../../domain/caller.ts";
 import { Name } from "../../domain/tenants/text.ts";
+import type { Work } from "../../domain/work.ts";
+import { requireVerifiedEmail } from "../access.ts";
 import { route } from "../route.ts";
 
 const RATE_LIMIT_MAX = 1_000_000;
 const SCOPE_NAMES_MAX = 100;
 
+const ROTATION_GRACE_SECONDS = 86_400;
+
+const Scopes = z
+  .array(z.string().max(64))
+  .max(SCOPE_NAMES_MAX)
+  .meta({
+    description:
+      `${SCOPES.join(", ")}; * and resource:* stand for the scopes of today. ` +
+      `Default: ${DEFAULT_SCOPES.join(", ")}`,
+    example: ["events:write", "players:*"],
+  });
+const RateLimit = z
+  .int()
+  .min(1)
+  .max(RATE_LIMIT_MAX)
+  .nullish()
+  .meta({ description: "Requests per minute, at most those of the plan; null: only the plan's" });
+const ExpiresAt = z.iso.datetime({ offset: true }).nullish().meta({ description: "null: never" });
+const Metadata = z
+  .record(z.string(), z.unknown())
+  .optional()
+  .meta({ description: "Free-form, at most 4 KiB" });
+
 const NewKeyBody = z.object({
   name: Name.meta({ example: "Game server" }),
-  scopes: z
-    .array(z.string().max(64))
-    .max(SCOPE_NAMES_MAX)
-    .optional()
-    .meta({
-      description:
-        `${SCOPES.join(", ")}; * and resource:* stand for the scopes of today. ` +
-        `Default: ${DEFAULT_SCOPES.join(", ")}`,
-      example: ["events:write", "players:*"],
-    }),
+  scopes: Scopes.optional(),
   environment: z
     .enum(ENVIRONMENTS)
     .default("live")
     .meta({ description: "A test key acts on the project's sandbox" }),
-  rateLimit: z.int().min(1).max(RATE_LIMIT_MAX).nullish().meta({ description: "Requests per minute" }),
-  expiresAt: z.iso.datetime({ offset: true }).nullish(),
-  metadata: z.record(z.string(), z.unknown()).optional().meta({ description: "Free-form, at most 4 KiB" }),
+  rateLimit: RateLimit,
+  expiresAt: ExpiresAt,
+  metadata: Metadata,
+});
+
+const ChangeBody = z.object({
+  name: Name.optional(),
+  scopes: Scopes.optional(),
+  rateLimit: RateLimit,
+  expiresAt: ExpiresAt,
+  metadata: Metadata,
+});
+
+const RotateBody = z.object({
+  gracePeriodSeconds: z
+    .int()
+    .min(0)
+    .max(ROTATION_GRACE_SECONDS_MAX)
+    .default(ROTATION_GRACE_SECONDS)
+    .meta({ description: "The old key works on for so long; 0 ends it at once" }),
+  expiresAt: ExpiresAt.meta({ description: "Of the new key; default as the old one had it, null: never" }),
 });
 
 export const ApiKeyBody = z
@@ -45,12 +84,15 @@ export const ApiKeyBody = z
     projectId: z.uuid(),
     name: z.string(),
     prefix: z.string().meta({ example: "svc_live_3kTMd9aZ" }),
+    environment: z.enum(ENVIRONMENTS),
     scopes: z.array(z.string()),
     status: z.enum(API_KEY_STATUSES),
     rateLimit: z.int().optional().meta({ description: "Requests per minute" }),
     expiresAt: z.iso.datetime().optional(),
     lastUsedAt: z.iso.datetime().optional().meta({ description: "Exact to a minute" }),
     metadata: z.record(z.string(), z.unknown()),
+    createdBy: z.string().optional().meta({ example: "user:0198c0de-0000-7000-8000-000000000000" }),
+    replacedBy: z.uuid().optional().meta({ description: "The key that a rotation made in its place" }),
     createdAt: z.iso.datetime(),
     updatedAt: z.iso.datetime(),
     deletedAt: z.iso.datetime().nullable(),
@@ -65,10 +107,24 @@ const granterOf = (caller: Caller, projectId: string): Granter => {
   return { tenantId: caller.tenantId, role: caller.role, projectId };
 };
 
+const dateOf = (text: string | null | undefined): Date | null | undefined =>
+  text == null ? text : new Date(text);
+
+/** A new key may do what its scopes say, so the OWNERS hear of it where data are real. */
+const showMade = async (app: App, work: Work, { apiKey, secret }: MadeKey) => {
+  if (environmentOf(apiKey) === "live" && app.config.mail.mode !== "off")
+    await tellOwnersOfKey(work, app.mail, apiKey);
+  return { ...showApiKey(apiKey, work.now), key: secret };
+};
+
+const MadeKeyBody = ApiKeyBody.extend({
+  key: z.string().meta({ description: "The secret, for X-API-Key; shown only here" }),
+});
+
 /** What all operations on keys share. */
 const common = { tag: "API keys", access: { roles: DEVELOPERS }, project: "path" } as const;
 
-export const apiKeyRoutes = [
+const readRoutes = [
   route({
     ...common,
     method: "get",
@@ -93,27 +149,6 @@ export const apiKeyRoutes = [
   }),
   route({
     ...common,
-    method: "post",
-    path: "/projects/{projectId}/api-keys",
-    id: "createApiKey",
-    summary: "Create an API key",
-    description: "`key` holds the secret and is shown only here. A DEVELOPER may not grant `manage` scopes.",
-    params: ProjectParams,
-    body: NewKeyBody,
-    status: 201,
-    response: ApiKeyBody.extend({ key: z.string().meta({ description: "The secret, for X-API-Key" }) }),
-    run: (app, { caller, projectId, body: { rateLimit, expiresAt, ...body } }) =>
-      app.transact(async (work) => {
-        const { apiKey, secret } = await createApiKey(work, app.apiKeys, granterOf(caller, projectId), {
-          ...body,
-          rateLimit: rateLimit ?? undefined,
-          expiresAt: expiresAt == null ? undefined : new Date(expiresAt),
-        });
-        return { ...showApiKey(apiKey, work.now), key: secret };
-      }),
-  }),
-  route({
-    ...common,
     method: "get",
     path: "/projects/{projectId}/api-keys/{keyId}",
     id: "getApiKey",
@@ -125,6 +160,78 @@ export const apiKeyRoutes = [
         showApiKey(await getApiKey(work, granterOf(caller, projectId), params.keyId), work.now),
       ),
   }),
+];
+
+const makingRoutes = [
+  route({
+    ...common,
+    method: "post",
+    path: "/projects/{projectId}/api-keys",
+    id: "createApiKey",
+    summary: "Create an API key",
+    description:
+      "`key` holds the secret and is shown only here. A DEVELOPER may not grant `manage` scopes. A live " +
+      "key needs a verified email address, and the OWNERS are told of it by email.",
+    params: ProjectParams,
+    body: NewKeyBody,
+    status: 201,
+    response: MadeKeyBody,
+    errors: ["PAYMENT_REQUIRED"],
+    run: (app, { caller, projectId, body }) => {
+      if (body.environment === "live") requireVerifiedEmail(caller, app.config);
+      return app.transact(async (work) => {
+        const wanted = { ...body, expiresAt: dateOf(body.expiresAt) };
+        const granter = granterOf(caller, projectId);
+        return showMade(app, work, await createApiKey(work, app.apiKeys, granter, wanted));
+      });
+    },
+  }),
+  route({
+    ...common,
+    method: "post",
+    path: "/projects/{projectId}/api-keys/{keyId}/rotate",
+    id: "rotateApiKey",
+    summary: "Replace an API key by a new one",
+    description:
+      "Answers the new key: same name, scopes, rate limit, metadata and environment. The old one works on " +
+      "for the grace period and names the new one in `replacedBy`; meanwhile it counts for no limit of keys.",
+    params: KeyParams,
+    body: RotateBody,
+    status: 201,
+    response: MadeKeyBody,
+    run: (app, { caller, projectId, params, body }) =>
+      app.transact(async (work) => {
+        const granter = granterOf(caller, projectId);
+        const old = await getApiKey(work, granter, params.keyId);
+        if (environmentOf(old) === "live") requireVerifiedEmail(caller, app.config);
+        const rotation = { ...body, keyId: old.id, expiresAt: dateOf(body.expiresAt) };
+        tellKeysChanged(work, app.topics);
+        return showMade(app, work, await rotateApiKey(work, app.apiKeys, granter, rotation));
+      }),
+  }),
+];
+
+const changingRoutes = [
+  route({
+    ...common,
+    method: "patch",
+    path: "/projects/{projectId}/api-keys/{keyId}",
+    id: "updateApiKey",
+    summary: "Change an API key",
+    description:
+      "Changes what is given, within 5 seconds everywhere; null takes `rateLimit` or `expiresAt` away, and " +
+      "`metadata` is replaced as a whole. A DEVELOPER may not change a key that has `manage` scopes.",
+    params: KeyParams,
+    body: ChangeBody,
+    response: ApiKeyBody,
+    run: (app, { caller, projectId, params, body }) =>
+      app.transact(async (work) => {
+        const change = { ...body, expiresAt: dateOf(body.expiresAt) };
+        tellKeysChanged(work, app.topics);
+        const key = await updateApiKey(work, granterOf(caller, projectId), params.keyId, change);
+        return showApiKey(key, work.now);
+      }),
+  }),
   route({
     ...common,
     method: "delete",
@@ -135,8 +242,12 @@ export const apiKeyRoutes = [
     params: KeyParams,
     response: ApiKeyBody,
     run: (app, { caller, projectId, params }) =>
-      app.transact(async (work) =>
-        showApiKey(await revokeApiKey(work, granterOf(caller, projectId), params.keyId), work.now),
-      ),
+      app.transact(async (work) => {
+        tellKeysChanged(work, app.topics);
+        const key = await revokeApiKey(work, granterOf(caller, projectId), params.keyId);
+        return showApiKey(key, work.now);
+      }),
   }),
 ];
+
+export const apiKeyRoutes = [...readRoutes, ...makingRoutes, ...changingRoutes];

@@ -1,22 +1,252 @@
+import assert from "node:assert/strict";
 import { z } from "zod";
+import type { App } from "../../app.ts";
+import { OWN_ACCOUNT } from "../../domain/access.ts";
+import { changePassword, getAccount, type Self, updateAccount } from "../../domain/auth/account.ts";
 import { login } from "../../domain/auth/login.ts";
-import { ROLES } from "../../domain/caller.ts";
-import { route } from "../route.ts";
-import { EMAIL_MAX, PASSWORD_INPUT_MAX, SignedInBody } from "./auth-bodies.ts";
+import { refresh } from "../../domain/auth/refresh.ts";
+import { listSessions, logout, revokeSession } from "../../domain/auth/session-list.ts";
+import { SIGN_IN_METHODS } from "../../domain/auth/session.ts";
+import { type Caller, MEMBER_STATUSES, ROLES } from "../../domain/caller.ts";
+import { DomainError } from "../../domain/errors.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { Name } from "../../domain/tenants/text.ts";
+import { APPROVAL_STATUSES, PLANS } from "../../domain/tenants/tenant.ts";
+import { requireAccess } from "../access.ts";
+import { type AnyRoute, route } from "../route.ts";
+import {
+  Accepted,
+  CurrentPassword,
+  Email,
+  EMAIL_MAX,
+  NewPassword,
+  PASSWORD_INPUT_MAX,
+  SignedInBody,
+  TOKEN_INPUT_MAX,
+} from "./auth-bodies.ts";
 
-export const authRoutes = [
+const LoginBody = SignedInBody.extend({
+  user: z.object({ id: z.uuid(), email: z.string(), role: z.enum(ROLES) }),
+});
+
+const AccountBody = z
+  .object({
+    user: z.object({
+      id: z.uuid(),
+      email: z.string(),
+      name: z.string(),
+      tenantId: z.uuid(),
+      role: z.enum(ROLES),
+      status: z.enum(MEMBER_STATUSES),
+      emailVerified: z.boolean(),
+      profileCompleted: z
+        .boolean()
+        .meta({ description: "False until POST /auth/complete-profile, after a sign-up without a name" }),
+      hasPassword: z.boolean().meta({ description: "False for who signs in through a provider only" }),
+      pendingEmail: z
+        .string()
+        .nullable()
+        .meta({ description: "New address that waits for the link of its mail" }),
+      createdAt: z.iso.datetime(),
+      updatedAt: z.iso.datetime(),
+    }),
+    tenant: z.object({
+      id: z.uuid(),
+      name: z.string(),
+      plan: z.enum(PLANS),
+      approvalStatus: z.enum(APPROVAL_STATUSES),
+    }),
+    permissions: z.array(z.string()).meta({
+      description:
+        "operationId of every operation that the user may call now, as role, membership, plan and state of " +
+        "the tenant are",
+      example: ["listProjects", "createProject"],
+    }),
+  })
+  .meta({ id: "Account" });
+
+const SessionBody = z
+  .object({
+    id: z.uuid(),
+    ip: z.string(),
+    userAgent: z.string(),
+    method: z.enum(SIGN_IN_METHODS),
+    createdAt: z.iso.datetime(),
+    lastUsedAt: z.iso.datetime().meta({ description: "Exact to a minute" }),
+    expiresAt: z.iso
+      .datetime()
+      .meta({ description: "30 days after the sign-in; refreshing does not move it" }),
+    current: z.boolean().meta({ description: "The session of this request" }),
+  })
+  .meta({ id: "Session" });
+
+const userOf = (caller: Caller): Extract<Caller, { kind: "user" }> => {
+  assert(caller.kind === "user", "no scope opens these operations to keys");
+  return caller;
+};
+
+const selfOf = (caller: Caller, ip: string): Self => {
+  const { userId, tenantId, sessionId } = userOf(caller);
+  return { userId, tenantId, sessionId, ip };
+};
+
+const mayCall = (app: App, caller: Caller, { access }: AnyRoute): boolean => {
+  if (access === "public") return false;
+  try {
+    requireAccess(access, caller, app.config);
+    return true;
+  } catch (error) {
+    if (error instanceof DomainError) return false;
+    throw error;
+  }
+};
+
+const postOf = ({ mail, limiter, config }: App) => ({ mail, limiter, isMailOff: config.mail.mode === "off" });
+
+const account = async (app: App, caller: Caller, routes: readonly AnyRoute[]) => {
+  const shown = await app.transact((work) => getAccount(work, userOf(caller).userId));
+  return { ...shown, permissions: routes.filter((one) => mayCall(app, caller, one)).map(({ id }) => id) };
+};
+
+/** What all operations of a signed-in user on their own account share. */
+const own = { tag: "Authentication", access: OWN_ACCOUNT, project: "none" } as const;
+
+const signInRoutes = [
   route({
     method: "post",
     path: "/auth/login",
     id: "login",
     tag: "Authentication",
     summary: "Log in",
+    description:
+      "After 5 wrong passwords for an account from one address, the next tries wait 1, 2, 4 .. 60 seconds; " +
+      "an address has 20 wrong passwords in 15 minutes.",
     access: "public",
     project: "none",
+    takesNoIdempotencyKey: true,
     body: z.object({ email: z.string().max(EMAIL_MAX), password: z.string().max(PASSWORD_INPUT_MAX) }),
-    response: SignedInBody.extend({
-      user: z.object({ id: z.uuid(), email: z.string(), role: z.enum(ROLES) }),
-    }),
-    run: (app, { body }) => login(app, body),
+    response: LoginBody,
+    run: (app, { body, actor }) => login(app, { ...body, ip: actor.ip }),
   }),
+  route({
+    method: "post",
+    path: "/auth/refresh",
+    id: "refreshSession",
+    tag: "Authentication",
+    summary: "Refresh a session",
+    description:
+      "A refresh token is good once: keep the new one. For 30 seconds after its use it works again, for " +
+      "parallel tabs and lost answers; later the session ends, since two have the token. Role and tenant " +
+      "are read anew; the session ends 30 days after the sign-in all the same.",
+    access: "public",
+    project: "none",
+    takesNoIdempotencyKey: true,
+    body: z.object({ refreshToken: z.string().max(TOKEN_INPUT_MAX) }),
+    response: LoginBody,
+    run: (app, { body }) => refresh(app, body.refreshToken),
+  }),
+  route({
+    ...own,
+    method: "post",
+    path: "/auth/logout",
+    id: "logout",
+    summary: "Log out",
+    description:
+      "Ends the session of the access token, and with `refreshToken` that token's session if it is another " +
+      "of yours; with `all` every session. Access tokens of an ended session die within 5 seconds.",
+    takesNoIdempotencyKey: true,
+    body: z.object({
+      refreshToken: z.string().max(TOKEN_INPUT_MAX).optional(),
+      all: z.boolean().optional(),
+    }),
+    response: Accepted,
+    run: async (app, { caller, body }) => {
+      await app.transact((work) => logout(work, userOf(caller), body));
+      return { accepted: true as const };
+    },
+  }),
+];
+
+const accountRoutes = (routes: () => readonly AnyRoute[]) => [
+  route({
+    ...own,
+    method: "get",
+    path: "/auth/me",
+    id: "getAccount",
+    summary: "Get your account",
+    response: AccountBody,
+    run: (app, { caller }) => account(app, caller, routes()),
+  }),
+  route({
+    ...own,
+    method: "patch",
+    path: "/auth/me",
+    id: "updateAccount",
+    summary: "Change your account",
+    description:
+      "A new `email` needs `currentPassword`. It is mailed a link, good for 24 hours, and replaces the old " +
+      "address once its token was sent to POST /auth/verify-email; then the old address is told.",
+    body: z.object({
+      name: Name.optional(),
+      email: Email.optional(),
+      currentPassword: CurrentPassword.optional(),
+    }),
+    response: AccountBody,
+    run: async (app, { caller, body, actor }) => {
+      const accounts = app.transactAs({ role: "accounts", by: actor });
+      const { disposableEmail } = app.config;
+      const parts = { ...app, ...postOf(app), accounts, disposableEmail };
+      await updateAccount(parts, selfOf(caller, actor.ip), body);
+      return account(app, caller, routes());
+    },
+  }),
+  route({
+    ...own,
+    method: "post",
+    path: "/auth/change-password",
+    id: "changePassword",
+    summary: "Change your password",
+    description: "Ends your other sessions. Without a password so far: POST /auth/forgot-password.",
+    takesNoIdempotencyKey: true,
+    body: z.object({ currentPassword: CurrentPassword, newPassword: NewPassword }),
+    response: Accepted,
+    run: async (app, { caller, body, actor }) => {
+      await changePassword(app, selfOf(caller, actor.ip), body);
+      return { accepted: true as const };
+    },
+  }),
+];
+
+const sessionRoutes = [
+  route({
+    ...own,
+    method: "get",
+    path: "/auth/sessions",
+    id: "listSessions",
+    summary: "List your sessions",
+    description: "Those that go on, newest first; at most 100.",
+    query: PageQuery,
+    response: pageBody(SessionBody),
+    run: (app, { caller, query }) => app.transact((work) => listSessions(work, userOf(caller), query)),
+  }),
+  route({
+    ...own,
+    method: "delete",
+    path: "/auth/sessions/{sessionId}",
+    id: "revokeSession",
+    summary: "End one of your sessions",
+    params: z.object({ sessionId: z.string() }),
+    response: z.object({ deleted: z.literal(true) }),
+    run: async (app, { caller, params }) => {
+      await app.transact((work) => revokeSession(work, userOf(caller), params.sessionId));
+      return { deleted: true as const };
+    },
+  }),
+];
+
+/** @param routes every operation of the API, of which GET /auth/me tells those that the user may call */
+export const authRoutes = (routes: () => readonly AnyRoute[]): readonly AnyRoute[] => [
+  ...signInRoutes,
+  ...accountRoutes(routes),
+  ...sessionRoutes,
 ];

@@ -83,7 +83,7 @@ const SingleEvent = EventInput.partial().extend({
 const within = ({ transactAs }: App, actor: Actor, projectIds: readonly string[]): Transact =>
   transactAs({ role: "web", tenantId: tenantOf(actor.caller), projectIds, by: actor });
 
-/** The player is one of the project that the event itself may name, so that project is what is looked into. */
+/** The player is one of the project that the event itself may name, so that is what is looked into. */
 const byAlias = async (
   app: App,
   { actor, projectId }: { actor: Actor; projectId: string | undefined },

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
+import { BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
 import { actorOf } from "../../domain/caller.ts";
 import { getCurve, previewCurve, putCurve, type SavedCurve } from "../../domain/progression/level-curves.ts";
 import { CurveInput, LEVELS_MAX } from "../../domain/progression/levels.ts";
@@ -86,7 +86,7 @@ export const levelCurveRoutes = [
     id: "previewLevelCurve",
     summary: "Preview a level curve",
     description: "The table of levels, and how today's players would spread over it. Saves nothing.",
-    access: { scope: "config:read", roles: DESIGNERS },
+    access: { scope: "config:read", roles: BUILDERS },
     body: CurveInput,
     response: PreviewBody,
     run: (app, { projectId, body }) => app.transact((work) => previewCurve(work, projectId, body)),

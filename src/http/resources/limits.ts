@@ -1,6 +1,10 @@
 import { z } from "zod";
 import { BODY_LIMIT, MATCHMAKE_BODY_LIMIT } from "../../domain/limits.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
+import type { Bucket } from "../../domain/rate-limits/limiter.ts";
+import { LIMITS as RATES } from "../../domain/rate-limits/limits.ts";
+import { PLAN_LIMITS, type PlanLimits } from "../../domain/tenants/plans.ts";
+import { type Plan, PLANS } from "../../domain/tenants/tenant.ts";
 import {
   BATCH_MAX_BYTES,
   BATCH_MAX_EVENTS,
@@ -14,7 +18,8 @@ const Limit = z
   .object({
     name: z.string().meta({ example: "event.batch.events" }),
     value: z.number(),
-    unit: z.enum(["bytes", "items", "levels", "ms"]),
+    unit: z.enum(["bytes", "items", "levels", "ms", "requests"]),
+    windowSeconds: z.int().optional().meta({ description: "Of a rate: how long a window lasts" }),
     appliesTo: z.string(),
   })
   .meta({ id: "Limit" });
@@ -26,6 +31,32 @@ const limit = (name: string, value: number, unit: Limit["unit"], appliesTo: stri
   unit,
   appliesTo,
 });
+
+const rate = ({ points, seconds, name }: Bucket, unit: Limit["unit"], appliesTo: string): Limit => ({
+  ...limit(`rate.${name}`, points, unit, appliesTo),
+  windowSeconds: seconds,
+});
+
+/** What is a number in a plan; what has none is without limit there. */
+const PLAN_TEXTS: Readonly<Record<keyof PlanLimits, string>> = {
+  requestsPerMinute: "requests by all API keys of a project in a minute",
+  projects: "projects of the tenant; sandboxes do not count",
+  members: "members of the tenant and pending invitations",
+  activeKeysPerProject: "active API keys of a project",
+  webhooks: "webhooks of the tenant",
+  customDomains: "custom domains of the tenant",
+  analyticsHistoryDays: "days that analytics reach back",
+  deliveryLogDays: "days that deliveries of webhooks are kept",
+};
+
+const planLimits = (plan: Plan): Limit[] =>
+  Object.entries(PLAN_TEXTS).flatMap(([name, text]) => {
+    const value = PLAN_LIMITS[plan][name as keyof PlanLimits];
+    if (value === null) return [];
+    const appliesTo = `plan ${plan}: ${text}`;
+    if (name !== "requestsPerMinute") return [limit(`plan.${plan}.${name}`, value, "items", appliesTo)];
+    return [{ ...limit(`plan.${plan}.${name}`, value, "requests", appliesTo), windowSeconds: 60 }];
+  });
 
 /** The limits that callers meet, as the code that keeps them states them. */
 export const LIMITS: readonly Limit[] = [
@@ -39,6 +70,19 @@ export const LIMITS: readonly Limit[] = [
   limit("event.batch.body", BATCH_MAX_BYTES, "bytes", "the body of a batch"),
   limit("event.properties", PROPERTIES_MAX_BYTES, "bytes", "the properties of one event as JSON"),
   limit("event.ahead", FUTURE_LIMIT_MS, "ms", "how far ahead of the server's clock an event may be"),
+  rate(RATES.anonymous, "requests", "requests of one address without credentials, or with refused ones"),
+  rate(RATES.user, "requests", "requests of one console user"),
+  rate(RATES.admin, "requests", "requests of one super-admin"),
+  rate(RATES.registration, "requests", "registrations from one address"),
+  rate(RATES.verifyEmail, "requests", "proofs of an email address from one address"),
+  rate(RATES.refresh, "requests", "renewals of one session"),
+  rate(RATES.wsToken, "requests", "tokens for the rooms of one player"),
+  rate(RATES.badKeys, "requests", "unknown API keys from one address, which is then blocked for a while"),
+  rate(RATES.loginFailures, "requests", "failed logins from one address, which is then blocked for a while"),
+  rate(RATES.mailMinute, "items", "mails to one recipient"),
+  rate(RATES.mailDay, "items", "mails to one recipient"),
+  rate(RATES.mailTenant, "items", "mails that one tenant's people ask for"),
+  ...PLANS.flatMap(planLimits),
 ];
 
 export const limitRoutes = [

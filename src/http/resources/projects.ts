@@ -1,19 +1,23 @@
 import { z } from "zod";
 import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
+import { tellKeysChanged } from "../../domain/api-keys/changes.ts";
 import { notFound } from "../../domain/errors.ts";
-import { PageQuery, pageBody } from "../../domain/paging.ts";
+import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
+import { AllowedOrigins } from "../../domain/projects/origins.ts";
 import {
   createProject,
   deleteProject,
   getProject,
   listProjects,
+  PROJECT_SORTS,
   showProject,
   updateProject,
 } from "../../domain/projects/projects.ts";
 import { isProjectOf, tenantOf } from "../../domain/projects/resolve.ts";
 import { isIanaName } from "../../domain/rules/zones.ts";
 import { Name } from "../../domain/tenants/text.ts";
-import { route } from "../route.ts";
+import { Reply, route } from "../route.ts";
+import { sandboxRoutes } from "./sandboxes.ts";
 
 const DESCRIPTION_MAX = 2_000;
 const EVENT_AGE_DAYS_MAX = 36_500;
@@ -38,6 +42,12 @@ const ProjectFields = z.object({
     .optional()
     .meta({ description: "IANA name; default UTC", example: "Europe/Berlin" }),
   settings: Settings.partial().optional(),
+  allowedOrigins: AllowedOrigins.optional().meta({
+    description:
+      "Origins whose pages may use the project's keys and rooms; empty: all. Requests without the header " +
+      "Origin, as servers send them, are not concerned, and console users neither",
+    example: ["https://game.example.com"],
+  }),
 });
 
 export const ProjectBody = z
@@ -48,10 +58,11 @@ export const ProjectBody = z
     description: z.string().nullable(),
     timezone: z.string(),
     settings: Settings,
+    allowedOrigins: z.array(z.string()),
     sandboxProjectId: z
       .uuid()
       .nullable()
-      .meta({ description: "Where test keys act; created with the first of them" }),
+      .meta({ description: "Where test keys act; null until it is needed" }),
     sandboxOf: z.uuid().nullable().meta({ description: "Set on a sandbox: the project it belongs to" }),
     createdAt: z.iso.datetime(),
     updatedAt: z.iso.datetime(),
@@ -63,25 +74,27 @@ const ProjectParams = z.object({ projectId: z.string() });
 /** "none": the project is what is read or changed here, not where the operation takes place. */
 const common = { tag: "Projects", project: "none" } as const;
 
-export const projectRoutes = [
+const plainRoutes = [
   route({
     ...common,
     method: "get",
     path: "/projects",
     id: "listProjects",
     summary: "List projects",
-    description: "Newest first, without sandboxes. An API key sees its own project.",
+    description: "Without sandboxes. An API key sees its own project.",
     access: { scope: "projects:read", roles: EVERY_ROLE },
-    query: PageQuery,
+    query: PageQuery.extend({
+      sort: z.enum(PROJECT_SORTS).default("createdAt"),
+      order: z.enum(["asc", "desc"]).default("desc"),
+      search: z.string().min(1).max(255).optional().meta({ description: "Part of the name, in any case" }),
+    }),
     response: pageBody(ProjectBody),
     run: (app, { caller, query }) =>
-      app.transact((work) => {
-        const tenantId = tenantOf(caller);
-        return listProjects(
-          work,
-          caller.kind === "key" ? { tenantId, onlyId: caller.ownerProjectId } : { tenantId },
-          query,
-        );
+      app.transact(async (work) => {
+        const onlyId = caller.kind === "key" ? caller.ownerProjectId : undefined;
+        const found = await listProjects(work, tenantOf(caller), { ...query, onlyId });
+        const headers: Record<string, string> = found.isEstimated ? { "X-Total-Estimated": "true" } : {};
+        return new Reply(200, pageOf(found.projects, found.total, query), headers);
       }),
   }),
   route({
@@ -94,6 +107,7 @@ export const projectRoutes = [
     body: ProjectFields,
     status: 201,
     response: ProjectBody,
+    errors: ["PAYMENT_REQUIRED"],
     run: (app, { caller, body }) =>
       app.transact(async (work) => showProject(work, await createProject(work, tenantOf(caller), body))),
   }),
@@ -125,9 +139,10 @@ export const projectRoutes = [
     body: ProjectFields.partial(),
     response: ProjectBody,
     run: (app, { caller, params, body }) =>
-      app.transact(async (work) =>
-        showProject(work, await updateProject(work, tenantOf(caller), params.projectId, body)),
-      ),
+      app.transact(async (work) => {
+        tellKeysChanged(work, app.topics);
+        return showProject(work, await updateProject(work, tenantOf(caller), params.projectId, body));
+      }),
   }),
   route({
     ...common,
@@ -141,8 +156,11 @@ export const projectRoutes = [
     response: z.object({ deleted: z.literal(true) }),
     run: (app, { caller, params }) =>
       app.transact(async (work) => {
+        tellKeysChanged(work, app.topics);
         await deleteProject(work, tenantOf(caller), params.projectId);
         return { deleted: true as const };
       }),
   }),
 ];
+
+export const projectRoutes = [...plainRoutes, ...sandboxRoutes];

@@ -1,23 +1,36 @@
 import { z } from "zod";
+import { OWN_ACCOUNT } from "../../domain/access.ts";
+import { CAPTCHA_PROVIDERS } from "../../domain/auth/captcha.ts";
 import { register } from "../../domain/auth/registration.ts";
+import { completeProfile } from "../../domain/auth/registration-profile.ts";
 import { ROLES } from "../../domain/caller.ts";
 import { Name } from "../../domain/tenants/text.ts";
-import { route } from "../route.ts";
+import { Reply, route } from "../route.ts";
 import { Email, NewPassword, SignedInBody, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
+import { CaptchaToken, postOf } from "./password-reset.ts";
 
 const RegisterBody = z.object({
-  tenantId: z.uuid().optional().meta({ description: "Tenant to join; needs an invitation" }),
+  tenantId: z.uuid().optional().meta({
+    description: "Tenant to join: as a VIEWER who waits until an OWNER or ADMIN of it accepts them",
+  }),
   tenantName: Name.optional().meta({ description: "Name of the new tenant; default: the user's name" }),
   email: Email,
   name: Name.meta({ example: "Ada Lovelace" }),
   password: NewPassword,
-  captchaToken: z
-    .string()
-    .max(TOKEN_INPUT_MAX)
-    .optional()
-    .meta({ description: "Ignored while no captcha is configured" }),
-  invitationToken: z.string().max(TOKEN_INPUT_MAX).optional(),
+  captchaToken: CaptchaToken,
+  invitationToken: z.string().max(TOKEN_INPUT_MAX).optional().meta({
+    description: "From the mail of an invitation; it decides the tenant and the role",
+  }),
   website: z.string().max(TOKEN_INPUT_MAX).optional().meta({ description: "Leave empty" }),
+});
+
+const RegisteredUser = z.object({
+  id: z.uuid(),
+  email: z.string(),
+  name: z.string(),
+  tenantId: z.uuid(),
+  role: z.enum(ROLES),
+  emailVerified: z.boolean(),
 });
 
 export const registrationRoutes = [
@@ -27,24 +40,56 @@ export const registrationRoutes = [
     id: "register",
     tag: "Authentication",
     summary: "Register a user",
-    description: "Creates a tenant with the user as its OWNER.",
+    description:
+      "Without tenantId and invitationToken it creates a tenant with the user as its OWNER. Each address " +
+      "of a client has 5 attempts an hour. Addresses of throw-away mailboxes are refused.",
     access: "public",
     project: "none",
+    limits: ["registration"],
+    takesNoIdempotencyKey: true,
     body: RegisterBody,
     status: 201,
-    response: SignedInBody.extend({
-      user: z.object({
-        id: z.uuid(),
-        email: z.string(),
-        name: z.string(),
-        tenantId: z.uuid(),
-        role: z.enum(ROLES),
-        emailVerified: z.boolean(),
-      }),
+    errors: ["PAYMENT_REQUIRED", "GONE"],
+    response: SignedInBody.extend({ user: RegisteredUser }),
+    run: (app, { body, actor }) => {
+      const { autoApproveTenants, defaultPlan, disposableEmail } = app.config;
+      const settings = { autoApproveTenants, defaultPlan, disposableEmail };
+      return register({ ...app, ...settings, ...postOf(app) }, body, actor.ip);
+    },
+  }),
+  route({
+    method: "get",
+    path: "/auth/captcha",
+    id: "getCaptcha",
+    tag: "Authentication",
+    summary: "Get what the captcha needs",
+    description:
+      "Tells which captcha POST /auth/register and POST /auth/forgot-password ask for. With altcha, " +
+      "`challenge` is for the widget's attribute `challenge`; what it solves is good once, for 10 minutes.",
+    access: "public",
+    project: "none",
+    response: z.object({
+      provider: z.enum(CAPTCHA_PROVIDERS),
+      siteKey: z.string().optional().meta({ description: "Of turnstile, hcaptcha and recaptcha" }),
+      challenge: z.record(z.string(), z.unknown()).optional().meta({ description: "Of altcha" }),
     }),
-    run: ({ transact, tokens, passwords, config }, { body }) => {
-      const { autoApproveTenants, defaultPlan } = config;
-      return register({ transact, tokens, passwords, autoApproveTenants, defaultPlan }, body);
+    run: async ({ captcha }) => new Reply(200, await captcha.challenge(), { "Cache-Control": "no-store" }),
+  }),
+  route({
+    method: "post",
+    path: "/auth/complete-profile",
+    id: "completeProfile",
+    tag: "Authentication",
+    summary: "Complete the profile",
+    description: "For users whose provider told no name when they signed up; tenantName is for an OWNER.",
+    access: OWN_ACCOUNT,
+    project: "none",
+    takesNoIdempotencyKey: true,
+    body: z.object({ name: Name, tenantName: Name.optional() }),
+    response: RegisteredUser.extend({ profileCompleted: z.boolean() }),
+    run: ({ transact }, { caller, body }) => {
+      if (caller.kind !== "user") throw new Error("only users have a profile");
+      return transact((work) => completeProfile(work, caller, body));
     },
   }),
 ];

@@ -30,6 +30,7 @@ export const wsTokenRoutes = [
       "Pass it as auth.token of the connection.",
     access: { scope: "realtime:connect", roles: EVERY_ROLE },
     project: "optional",
+    takesNoIdempotencyKey: true,
     body: WsTokenBody,
     response: z.object({
       token: z.string(),

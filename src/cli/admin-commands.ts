@@ -1,0 +1,98 @@
+import { z } from "zod";
+import { loadConfig } from "../config.ts";
+import {
+  checkAdminPassword,
+  createAdmin,
+  disableAdmin,
+  enableAdmin,
+  findAdminByEmail,
+  listAdmins,
+  resetAdminPassword,
+} from "../domain/admin/admins.ts";
+import { randomBase62 } from "../domain/auth/base62.ts";
+import { createPasswords, passwordProblems } from "../domain/auth/passwords.ts";
+import { Name } from "../domain/tenants/text.ts";
+import type { CreateFlags, PasswordFlags } from "./admin.ts";
+import { readNewPassword } from "./ask-password.ts";
+import { refuseRunningServer, withDatabase } from "./with-database.ts";
+
+const EMAIL_MAX = 254;
+const GENERATED_CHARACTERS = 24;
+
+const checked = <T>(schema: z.ZodType<T>, name: string, value: unknown): T => {
+  const result = schema.safeParse(value);
+  if (result.success) return result.data;
+  throw new Error(`${name}: ${result.error.issues[0]?.message ?? "is not valid"}`);
+};
+const emailOf = (text: string): string => checked(z.email().max(EMAIL_MAX), "email", text.trim());
+
+type Owner = { email: string; name: string };
+type NewPassword = { password: string; isGenerated: boolean };
+
+const generatePassword = (owner: Owner): string => {
+  for (;;) {
+    const password = randomBase62(GENERATED_CHARACTERS);
+    if (passwordProblems(password, owner).length === 0) return password;
+  }
+};
+
+/** @throws DomainError PASSWORD_TOO_WEAK */
+const newPassword = async (owner: Owner, { generate = false }: PasswordFlags): Promise<NewPassword> => {
+  const password = generate ? generatePassword(owner) : await readNewPassword();
+  checkAdminPassword(password, owner);
+  return { password, isGenerated: generate };
+};
+
+const show = ({ password, isGenerated }: NewPassword): void => {
+  if (isGenerated) console.log(`password  ${password}\nIt is shown only here.`);
+};
+
+export const create = async ({ email: address, name: given, generate }: CreateFlags): Promise<void> => {
+  const config = await loadConfig();
+  await refuseRunningServer(config);
+  const email = emailOf(address);
+  const name = given === undefined ? email.slice(0, email.indexOf("@")) : checked(Name, "name", given);
+  const chosen = await newPassword({ email, name }, generate === undefined ? {} : { generate });
+  await withDatabase(config, async (transact) => {
+    const parts = { transact, passwords: createPasswords() };
+    const admin = await createAdmin(parts, { email, name, password: chosen.password });
+    console.log(`${admin.email} is a super-admin; log in with POST /superadmin/auth/login`);
+  });
+  show(chosen);
+};
+
+export const list = async (): Promise<void> =>
+  withDatabase(await loadConfig(), async (transact) => {
+    const admins = await transact(listAdmins);
+    for (const { email, name, disabledAt, lastLoginAt } of admins) {
+      const state = disabledAt ? `disabled ${disabledAt.toISOString()}` : "active";
+      const login = lastLoginAt ? `last login ${lastLoginAt.toISOString()}` : "never logged in";
+      console.log([email, name, state, login].join("  "));
+    }
+    if (admins.length === 0) console.log("There are no super-admins; make one with laurel admin create");
+  });
+
+export const disable = async (email: string): Promise<void> =>
+  withDatabase(await loadConfig(), async (transact) => {
+    const admin = await transact((work) => disableAdmin(work, email));
+    console.log(`${admin.email} is disabled; running servers refuse them within 5 seconds`);
+  });
+
+export const enable = async (email: string): Promise<void> =>
+  withDatabase(await loadConfig(), async (transact) => {
+    const admin = await transact((work) => enableAdmin(work, email));
+    console.log(`${admin.email} may log in again`);
+  });
+
+export const resetPassword = async (email: string, flags: PasswordFlags): Promise<void> => {
+  const config = await loadConfig();
+  const owner = await withDatabase(config, (transact) => transact((work) => findAdminByEmail(work, email)));
+  const chosen = await newPassword(owner, flags);
+  const passwordHash = await createPasswords().hash(chosen.password);
+  await withDatabase(config, (transact) =>
+    transact((work) => resetAdminPassword(work, owner.email, passwordHash)),
+  );
+  console.log(`${owner.email} has a new password; every login of before has ended`);
+  if (owner.disabledAt) console.log(`They are still disabled: laurel admin enable ${owner.email}`);
+  show(chosen);
+};

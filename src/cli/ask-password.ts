@@ -1,0 +1,44 @@
+import { createInterface } from "node:readline";
+import { Writable } from "node:stream";
+import { text } from "node:stream/consumers";
+
+/** Ctrl+C while a password is asked for. */
+const INTERRUPTED_EXIT_CODE = 130;
+
+/** Asks on the terminal, showing nothing of what is typed. */
+const askUnseen = (question: string): Promise<string> =>
+  new Promise((resolve, reject) => {
+    const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
+    const lines = createInterface({ input: process.stdin, output: nowhere, terminal: true, historySize: 0 });
+    // Only now: from here on the terminal shows nothing that is typed.
+    process.stderr.write(question);
+    let answer: string | undefined;
+    lines.once("SIGINT", () => {
+      lines.close();
+      process.exit(INTERRUPTED_EXIT_CODE);
+    });
+    lines.once("line", (line) => {
+      answer = line;
+      lines.close();
+    });
+    lines.once("close", () => {
+      process.stderr.write("\n");
+      if (answer === undefined) reject(new Error("No password was given"));
+      else resolve(answer);
+    });
+  });
+
+/**
+ * A new password: asked for twice on the terminal, else the first line of standard input.
+ * @throws Error when there is none, or the two differ
+ */
+export const readNewPassword = async (): Promise<string> => {
+  if (process.stdin.isTTY) {
+    const password = await askUnseen("Password: ");
+    if (password === (await askUnseen("Once more: "))) return password;
+    throw new Error("The two passwords differ; nothing was changed");
+  }
+  const [password = ""] = (await text(process.stdin)).split(/\r?\n/, 1);
+  if (password !== "") return password;
+  throw new Error("Write the password to standard input, or use --generate");
+};

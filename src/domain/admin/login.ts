@@ -1,0 +1,128 @@
+import { audit } from "../audit/audit.ts";
+import { type Guess, throttled } from "../auth/login-throttle.ts";
+import { NOBODYS_HASH, type Passwords } from "../auth/passwords.ts";
+import { normaliseEmail } from "../auth/sessions.ts";
+import type { Tokens } from "../auth/tokens.ts";
+import { type DomainError, unauthorized } from "../errors.ts";
+import { type Limiter, RateLimited } from "../rate-limits/limiter.ts";
+import type { Transact, Work } from "../work.ts";
+import { auditAdmin, checkAdminPassword, endLogins, getAdmin } from "./admins.ts";
+import { PlatformAdmin } from "./platform-admin.ts";
+
+export type AdminLoginParts = {
+  transact: Transact;
+  tokens: Tokens;
+  passwords: Passwords;
+  limiter: Limiter;
+  clock: () => Date;
+};
+
+export type AdminSignedIn = {
+  accessToken: string;
+  tokenType: "Bearer";
+  /** Seconds. */
+  expiresIn: number;
+  admin: { id: string; email: string; name: string };
+};
+
+/**
+ * Checks a super-admin's password. An unknown address and a wrong password are told apart neither by the
+ * answer nor by the work. @throws UNAUTHORIZED INVALID_CREDENTIALS, RATE_LIMITED LOGIN_THROTTLED
+ */
+export const adminLogin = async (
+  parts: AdminLoginParts,
+  body: { email: string; password: string },
+  ip: string,
+): Promise<AdminSignedIn> => {
+  const { transact, tokens } = parts;
+  const email = normaliseEmail(body.email);
+  const found = await transact(({ em }) => em.findOne(PlatformAdmin, { email, disabledAt: null }));
+  const hash = found?.passwordHash ?? NOBODYS_HASH;
+  const isRight = await isPassword(parts, { ip, account: email }, hash, body.password);
+  const admin = isRight && found ? await transact((work) => noteLogin(work, found)) : undefined;
+  if (!admin) {
+    await transact((work) => noteFailure(work, found));
+    throw unauthorized("INVALID_CREDENTIALS", "Email or password is wrong");
+  }
+  return signIn(tokens, admin);
+};
+
+const signIn = async (tokens: Tokens, admin: PlatformAdmin): Promise<AdminSignedIn> => {
+  const { id, email, name, sessionVersion } = admin;
+  const { token, expiresIn } = await tokens.signAdmin({ sub: id, ver: sessionVersion });
+  return { accessToken: token, tokenType: "Bearer", expiresIn, admin: { id, email, name } };
+};
+
+/** @throws RateLimited LOGIN_THROTTLED without looking at the password */
+const isPassword = async (
+  { passwords, limiter, clock }: AdminLoginParts,
+  { ip, account }: Guess,
+  hash: string,
+  password: string,
+): Promise<boolean> => {
+  try {
+    const guess = { ip, account: `superadmin:${account}` };
+    return await throttled({ limiter, clock }, guess, () => passwords.verify(hash, password));
+  } catch (error) {
+    if (!(error instanceof RateLimited)) throw error;
+    const message = "Too many wrong passwords; wait as long as Retry-After says";
+    throw new RateLimited("LOGIN_THROTTLED", message, error.state, clock().getTime());
+  }
+};
+
+/** Undefined when the password or the person went while the password was checked. */
+const noteLogin = async (work: Work, seen: PlatformAdmin): Promise<PlatformAdmin | undefined> => {
+  const { id, passwordHash } = seen;
+  const admin = await work.em.findOne(PlatformAdmin, { id, passwordHash, disabledAt: null });
+  if (!admin) return undefined;
+  admin.lastLoginAt = work.now;
+  const by = work.by && { ...work.by, caller: { kind: "admin", adminId: id, scopes: ["*"] } as const };
+  await auditAdmin({ ...work, by }, "platform_admin.logged_in", admin);
+  return admin;
+};
+
+/** The address as it was typed is not kept: people type passwords there. */
+const noteFailure = (work: Work, seen: PlatformAdmin | null): Promise<void> =>
+  audit(work, {
+    action: "platform_admin.login_failed",
+    target: { type: "platform_admin", id: seen?.id ?? "unknown" },
+    tenantId: null,
+    ...(seen ? { data: { email: seen.email } } : {}),
+  });
+
+/** Ends every login of a super-admin, this one too. @throws NOT_FOUND */
+export const adminLogout = async (work: Work, adminId: string): Promise<void> => {
+  const admin = await getAdmin(work, adminId);
+  endLogins(work, admin);
+  await auditAdmin(work, "platform_admin.logged_out", admin);
+};
+
+const wrongPassword = (): DomainError =>
+  unauthorized("INVALID_CREDENTIALS", "currentPassword is not your password");
+
+/**
+ * Replaces a super-admin's own password, ends every login of before and starts a new one.
+ * @throws UNAUTHORIZED INVALID_CREDENTIALS for a wrong current password, VALIDATION_ERROR PASSWORD_TOO_WEAK,
+ *   RATE_LIMITED LOGIN_THROTTLED
+ */
+export const changeAdminPassword = async (
+  parts: AdminLoginParts,
+  { adminId, ip }: { adminId: string; ip: string },
+  { currentPassword, newPassword }: { currentPassword: string; newPassword: string },
+): Promise<AdminSignedIn> => {
+  const { transact, passwords, tokens } = parts;
+  const seen = await transact((work) => getAdmin(work, adminId));
+  const guess = { ip, account: seen.email };
+  if (!(await isPassword(parts, guess, seen.passwordHash, currentPassword))) throw wrongPassword();
+  checkAdminPassword(newPassword, seen, "newPassword");
+  const passwordHash = await passwords.hash(newPassword);
+  const changed = await transact(async (work) => {
+    const admin = await getAdmin(work, adminId);
+    if (admin.passwordHash !== seen.passwordHash) throw wrongPassword();
+    admin.passwordHash = passwordHash;
+    endLogins(work, admin);
+    await auditAdmin(work, "platform_admin.password_changed", admin);
+    return admin;
+  });
+  return signIn(tokens, changed);
+};

@@ -1,0 +1,94 @@
+import { audit } from "../audit/audit.ts";
+import type { Mail } from "../email/mail.ts";
+import type { Transact, Work } from "../work.ts";
+import { type Captcha, requireCaptcha } from "./captcha.ts";
+import { type Passwords, refuseWeakPassword } from "./passwords.ts";
+import { isMailAllowed, type Post, requireMail } from "./registration-mail.ts";
+import { normaliseEmail } from "./sessions.ts";
+import { setPassword } from "./set-password.ts";
+import { User } from "./user.ts";
+import {
+  consumeUserToken,
+  findUserToken,
+  issueUserToken,
+  RESET_PASSWORD_SECONDS,
+  tokenIsGone,
+  type UserToken,
+} from "./user-tokens.ts";
+
+export type ForgotPassword = { email: string; captchaToken?: string | undefined; ip: string };
+
+/**
+ * Mails a link that sets a new password, 1 h; at most once a minute and five times a day for an address. Also
+ * for who signs in through a provider only: it gives them a password. Whether the address is known is not
+ * told.
+ *
+ * @throws SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED, CAPTCHA_UNAVAILABLE, VALIDATION_ERROR CAPTCHA_FAILED
+ */
+export const forgotPassword = async (
+  parts: Post & { transact: Transact; captcha: Captcha },
+  { email: address, captchaToken, ip }: ForgotPassword,
+): Promise<void> => {
+  requireMail(parts);
+  await requireCaptcha(parts, captchaToken, ip);
+  const email = normaliseEmail(address);
+  if (!(await isMailAllowed(parts.limiter, "reset-password", email))) return;
+  await parts.transact(async (work) => {
+    const user = await work.em.findOne(User, { email, disabledAt: null });
+    if (user) await mailReset(work, parts.mail, user);
+  });
+};
+
+const mailReset = async (work: Work, mail: Mail, { id, tenantId, email, name }: User): Promise<void> => {
+  const token = await issueUserToken(work, {
+    userId: id,
+    tenantId,
+    purpose: "RESET_PASSWORD",
+    email,
+    seconds: RESET_PASSWORD_SECONDS,
+  });
+  await mail.queue(work, {
+    template: "reset-password",
+    to: email,
+    values: { name, token },
+    tenantId,
+    userId: id,
+  });
+};
+
+type ResetParts = { transact: Transact; passwords: Passwords; mail: Mail };
+
+/**
+ * Sets the password of whoever got the mail, which proves their address too. Every session of before ends,
+ * and every other link.
+ *
+ * @throws VALIDATION_ERROR VERIFICATION_TOKEN_INVALID, PASSWORD_TOO_WEAK, GONE VERIFICATION_TOKEN_EXPIRED
+ */
+export const resetPassword = async (
+  { transact, passwords, mail }: ResetParts,
+  { token, password }: { token: string; password: string },
+): Promise<void> => {
+  // Asked first without using it up, so that a weak password costs no link and a bad link costs no hash.
+  const owner = await transact(async (work) =>
+    ownerOf(work, await findUserToken(work, token, ["RESET_PASSWORD"])),
+  );
+  refuseWeakPassword(password, owner);
+  const passwordHash = await passwords.hash(password);
+  await transact(async (work) => {
+    const user = await ownerOf(work, await consumeUserToken(work, token, ["RESET_PASSWORD"]));
+    const { id, tenantId, email, name } = user;
+    user.emailVerified = true;
+    await setPassword(work, id, passwordHash);
+    const addressee = { to: email, tenantId, userId: id };
+    await mail.queue(work, { template: "password-changed", values: { name }, ...addressee });
+    const target = { type: "user", id };
+    await audit(work, { action: "user.password_reset", target, tenantId });
+  });
+};
+
+/** The user, as long as the address that the mail went to is theirs. @throws GONE */
+const ownerOf = async ({ em }: Work, { userId, email }: UserToken): Promise<User> => {
+  const user = await em.findOne(User, { id: userId, email, disabledAt: null });
+  if (!user) throw tokenIsGone();
+  return user;
+};

@@ -1,0 +1,29 @@
+import { DomainError } from "../errors.ts";
+import type { Mail, MailTemplate } from "../email/mail.ts";
+import type { Limiter } from "../rate-limits/limiter.ts";
+import { LIMITS } from "../rate-limits/limits.ts";
+
+/** What it takes to mail a user: `isMailOff` on a server that has no mail at all. */
+export type Post = { mail: Mail; limiter: Limiter; isMailOff: boolean };
+
+/** @throws SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED, for known and unknown addresses alike */
+export const requireMail = ({ isMailOff }: Pick<Post, "isMailOff">): void => {
+  if (!isMailOff) return;
+  throw new DomainError("SERVICE_UNAVAILABLE", "This server sends no mail; ask its operator", {
+    reason: "EMAIL_NOT_CONFIGURED",
+  });
+};
+
+/**
+ * Counts a mail that anybody may ask for against the limits of its address: whether it may go out. Not to be
+ * called in a transaction.
+ */
+export const isMailAllowed = async (
+  limiter: Limiter,
+  template: MailTemplate,
+  email: string,
+): Promise<boolean> => {
+  const key = `${template}:${email}`;
+  if (!(await limiter.consume(LIMITS.mailMinute, key)).isAllowed) return false;
+  return (await limiter.consume(LIMITS.mailDay, key)).isAllowed;
+};

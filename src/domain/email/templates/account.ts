@@ -1,0 +1,76 @@
+import { type MailContent, nameOf, oneLine } from "../layout.ts";
+import type { MailValues } from "../mail.ts";
+import { type Links, PROVIDER_NAMES } from "./template.ts";
+
+const greet = (name: string): string => `Hello ${nameOf(name)}`;
+const NOT_YOU = "If this was not you, change your password at once and tell the owner of your account.";
+
+export const verifyEmail = ({ name, token }: MailValues["verify-email"], links: Links): MailContent => ({
+  subject: "Verify your email address",
+  greeting: greet(name),
+  paragraphs: ["Please prove that this address is yours. The link works once, for 24 hours."],
+  link: { label: "Verify my address", url: links.withToken("/verify-email", token) },
+  remark: "If you did not sign up, ignore this mail: nothing happens without the link.",
+});
+
+export const changeEmail = ({ name, token }: MailValues["change-email"], links: Links): MailContent => ({
+  subject: "Verify your new email address",
+  greeting: greet(name),
+  paragraphs: [
+    "You asked to use this address from now on. The change happens when you open the link, " +
+      "which works once, for 24 hours.",
+  ],
+  link: { label: "Use this address", url: links.withToken("/verify-email", token) },
+  remark: "If you did not ask for this, ignore this mail: nothing changes without the link.",
+});
+
+export const emailChanged = ({ name, newEmail }: MailValues["email-changed"]): MailContent => ({
+  subject: "Your email address was changed",
+  greeting: greet(name),
+  paragraphs: [
+    `The address of your account is now ${oneLine(newEmail)}. This mail goes to the old one.`,
+    "If this was not you, tell the owner of your account at once: somebody else may be using it.",
+  ],
+  remark: "You get this mail because this was the address of your account.",
+});
+
+export const resetPassword = ({ name, token }: MailValues["reset-password"], links: Links): MailContent => ({
+  subject: "Reset your password",
+  greeting: greet(name),
+  paragraphs: [
+    "Somebody asked to reset the password of your account. If that was you, set a new one; " +
+      "the link works once, for one hour.",
+  ],
+  link: { label: "Set a new password", url: links.withToken("/reset-password", token) },
+  remark: "If you did not ask for this, ignore this mail: your password stays as it is.",
+});
+
+export const passwordChanged = ({ name }: MailValues["password-changed"]): MailContent => ({
+  subject: "Your password was changed",
+  greeting: greet(name),
+  paragraphs: ["The password of your account was changed, and your other sessions were ended.", NOT_YOU],
+  remark: "You get this mail because the password of your account changed.",
+});
+
+export const identityLinked = ({ name, provider }: MailValues["identity-linked"]): MailContent => {
+  const shown = PROVIDER_NAMES[provider] ?? nameOf(provider);
+  return {
+    subject: `${oneLine(shown)} was linked to your account`,
+    greeting: greet(name),
+    paragraphs: [`You can now sign in with ${shown}.`, NOT_YOU],
+    remark: "You get this mail because a way to sign in was added to your account.",
+  };
+};
+
+export const apiKeyCreated = (values: MailValues["api-key-created"]): MailContent => {
+  const [keyName, projectName] = [nameOf(values.keyName), nameOf(values.projectName)];
+  return {
+    subject: `A new API key for ${projectName}`,
+    greeting: greet(values.name),
+    paragraphs: [
+      `The API key “${keyName}” (${oneLine(values.keyPrefix, 64)}…) was made for ${projectName}.`,
+      "If nobody of your team did this, revoke the key and change your password at once.",
+    ],
+    remark: "You get this mail because an API key was made with your account.",
+  };
+};

@@ -1,0 +1,95 @@
+import { isDeepStrictEqual } from "node:util";
+import type { Work } from "../work.ts";
+import type { Definition } from "./definition.ts";
+import { Leaderboard } from "./leaderboard.ts";
+import {
+  archiveLeaderboard,
+  createLeaderboard,
+  pauseLeaderboard,
+  resumeLeaderboard,
+} from "./leaderboards.ts";
+
+type Report = { count: number; skipped: { key: string; reason: string }[]; closedPeriodIds: string[] };
+
+/**
+ * Gives one project the leaderboards of another, by key, with entries of its own: a board that exists keeps
+ * them, a new XP board starts with the XP of its players. A board whose scores mean something else there
+ * stays as it is. Call it under the config locks of both.
+ *
+ * @throws CONFLICT LEADERBOARD_LIMIT
+ */
+export const syncLeaderboards = async (
+  work: Work,
+  { from, to }: { from: string; to: string },
+): Promise<Report> => {
+  const sources = await work.em.find(Leaderboard, { projectId: from }, { orderBy: { id: "asc" } });
+  const own = await work.em.find(Leaderboard, { projectId: to });
+  const byKey = new Map(own.map((board) => [board.key, board]));
+  const report: Report = { count: 0, skipped: [], closedPeriodIds: [] };
+  for (const source of sources) {
+    const board = byKey.get(source.key);
+    if (!board) await addBoard(work, to, { source, report });
+    else if (board.status === "ARCHIVED" || source.status === "ARCHIVED")
+      await archiveOrSkip(work, board, { source, report });
+    else await changeBoard(work, board, { source, report });
+  }
+  return report;
+};
+
+type Step = { source: Leaderboard; report: Report };
+
+const addBoard = async (work: Work, projectId: string, { source, report }: Step): Promise<void> => {
+  const { key, name, status } = source;
+  if (status === "ARCHIVED") return;
+  const definition = structuredClone(source.definition);
+  const board = await createLeaderboard(work, projectId, { ...definition, key, name, backfill: false });
+  board.status = status;
+  report.count++;
+};
+
+/** One of both is archived, which is final. */
+const archiveOrSkip = async (work: Work, board: Leaderboard, { source, report }: Step): Promise<void> => {
+  if (board.status === source.status) return;
+  if (board.status === "ARCHIVED") {
+    report.skipped.push({ key: board.key, reason: "it is archived in the sandbox" });
+    return;
+  }
+  await archiveLeaderboard(work, board.projectId, board.id);
+  report.count++;
+};
+
+const changeBoard = async (work: Work, board: Leaderboard, { source, report }: Step): Promise<void> => {
+  if (!isDeepStrictEqual(meaningOf(board.definition), meaningOf(source.definition))) {
+    const reason = "its scores mean something else in the sandbox; archive it there and use another key";
+    report.skipped.push({ key: board.key, reason });
+    return;
+  }
+  const isSame = board.name === source.name && isDeepStrictEqual(board.definition, source.definition);
+  if (isSame && board.status === source.status) return;
+  report.count++;
+  if (!isSame) {
+    const definition = structuredClone(source.definition);
+    const version = board.version + 1;
+    Object.assign(board, { name: source.name, definition, version, updatedAt: work.now });
+  }
+  if (board.status !== source.status) await changeStatus(work, board, { source, report });
+};
+
+/** What entries are made by; another meaning is another board. */
+const meaningOf = ({ metric, sort, operator, scoreDecimals, period, ties }: Definition) => ({
+  metric,
+  sort,
+  operator,
+  scoreDecimals,
+  period,
+  isLatest: ties === "LATEST",
+});
+
+const changeStatus = async (work: Work, board: Leaderboard, { source, report }: Step): Promise<void> => {
+  if (source.status === "PAUSED") {
+    await pauseLeaderboard(work, board.projectId, board.id);
+    return;
+  }
+  const { closedPeriodId } = await resumeLeaderboard(work, board.projectId, board.id);
+  if (closedPeriodId !== undefined) report.closedPeriodIds.push(closedPeriodId);
+};

@@ -1,0 +1,77 @@
+import { isDeepStrictEqual } from "node:util";
+import { audit } from "../audit/audit.ts";
+import { changeConfig, shareConfig } from "../config-lock.ts";
+import { syncLeaderboards } from "../leaderboards/sync.ts";
+import { getCurve, putCurve } from "../progression/level-curves.ts";
+import type { CurveInput } from "../progression/levels.ts";
+import { syncRules } from "../rules/sync.ts";
+import type { Work } from "../work.ts";
+import { Project } from "./project.ts";
+import { forgetProjects } from "./resolve.ts";
+
+/** From a project to its sandbox, in the name of `actor`. */
+export type Sync = { from: string; to: string; actor: string };
+
+/** A definition of the sandbox that stays as it is, and why. */
+export type Skipped = { type: "rule" | "leaderboard"; key: string; reason: string };
+
+export type Synced = {
+  /** Definitions that were created or changed. */
+  rules: number;
+  leaderboards: number;
+  levelCurve: number;
+  skipped: Skipped[];
+  /** Periods of boards that have no entries any more: their rank indexes can go. */
+  closedPeriodIds: string[];
+};
+
+/**
+ * Makes the definitions of a sandbox those of its project: settings, level curve, leaderboards and rules, by
+ * key. What only the sandbox has stays, as do its players and scores. No batch of the sandbox evaluates
+ * meanwhile, and nobody changes the project's definitions, so the copy is of one moment.
+ *
+ * @throws CONFLICT RULE_LIMIT, LEADERBOARD_LIMIT when the sandbox has too many of its own
+ */
+export const syncSandbox = async (work: Work, sync: Sync): Promise<Synced> => {
+  const { from, to } = sync;
+  // In the order in which batches take such locks, so that nobody waits in a ring.
+  for (const id of [from, to].toSorted())
+    await (id === to ? changeConfig(work, id) : shareConfig(work, [id]));
+  const { tenantId } = await copySettings(work, sync);
+  const levelCurve = await copyCurve(work, sync);
+  const { closedPeriodIds, ...boards } = await syncLeaderboards(work, sync);
+  const rules = await syncRules(work, sync);
+  const counts = { rules: rules.count, leaderboards: boards.count, levelCurve };
+  const skipped = [
+    ...boards.skipped.map((one) => ({ type: "leaderboard" as const, ...one })),
+    ...rules.skipped.map((one) => ({ type: "rule" as const, ...one })),
+  ];
+  const target = { type: "project", id: to };
+  const data = { projectId: from, ...counts, skipped: skipped.length };
+  await audit(work, { action: "sandbox.synced", target, tenantId, data });
+  work.afterCommit(forgetProjects);
+  return { ...counts, skipped, closedPeriodIds };
+};
+
+const copySettings = async ({ em, now }: Work, { from, to }: Sync): Promise<Project> => {
+  // Read anew: what was read before the locks may have changed since.
+  const project = await em.findOneOrFail(Project, { id: from }, { refresh: true });
+  const sandbox = await em.findOneOrFail(Project, { id: to }, { refresh: true });
+  const { timezone, settings, allowedOrigins } = project;
+  Object.assign(sandbox, {
+    timezone,
+    settings: { ...settings },
+    allowedOrigins: [...allowedOrigins],
+    updatedAt: now,
+  } satisfies Partial<Project>);
+  await em.flush();
+  return project;
+};
+
+/** Players of the sandbox get the levels of the new curve at once, quietly. */
+const copyCurve = async (work: Work, { from, to, actor }: Sync): Promise<number> => {
+  const [{ type, params }, own] = [await getCurve(work, from), await getCurve(work, to)];
+  if (isDeepStrictEqual({ type, params }, { type: own.type, params: own.params })) return 0;
+  await putCurve(work, to, { curve: { type, params } as CurveInput, recalculate: "SILENT", actor });
+  return 1;
+};

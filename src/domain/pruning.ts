@@ -1,0 +1,49 @@
+import { type RawBuilder, sql } from "kysely";
+import type { Work } from "./work.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+/** Rows that nobody asks for any more. */
+type Prune = {
+  table: string;
+  /** Which rows of `table` those are. */
+  isOver: (now: Date) => RawBuilder<unknown>;
+};
+
+const ago = (now: Date, ms: number) => sql`${new Date(now.getTime() - ms).toISOString()}::timestamptz`;
+
+const expired = (table: string, keptMs = 0): Prune => ({
+  table,
+  isOver: (now) => sql`expires_at <= ${ago(now, keptMs)}`,
+});
+
+/** A new kind of row that ends is a line here. Rows that belong to one that goes, go with it. */
+export const PRUNES: readonly Prune[] = [
+  expired("ip_blocks"),
+  expired("consumed_ids"),
+  expired("oauth_flows"),
+  expired("oauth_codes"),
+  expired("user_tokens", 7 * DAY_MS),
+  expired("refresh_tokens", 30 * DAY_MS),
+  {
+    table: "sessions",
+    isOver: (now) => sql`least(expires_at, revoked_at) <= ${ago(now, 30 * DAY_MS)}`,
+  },
+  {
+    table: "idempotency_keys",
+    isOver: (now) => sql`created_at <= ${ago(now, 24 * HOUR_MS)}`,
+  },
+];
+
+/**
+ * Deletes up to `limit` rows. Rows that another transaction has at hand are left for the next time.
+ * @returns how many were deleted
+ */
+export const prune = async ({ db, now }: Work, { table, isOver }: Prune, limit: number): Promise<number> => {
+  const { rows } = await sql`
+    delete from ${sql.ref(table)} where ctid = any(array(
+      select ctid from ${sql.ref(table)} where ${isOver(now)} limit ${limit} for update skip locked))
+    returning 1`.execute(db);
+  return rows.length;
+};

@@ -1,0 +1,22 @@
+import { type Limiter, RateLimited } from "../rate-limits/limiter.ts";
+import { LIMITS } from "../rate-limits/limits.ts";
+
+/**
+ * Counts a mail to somebody who never asked for it: 1 a minute and 5 a day to an address, whoever invites it,
+ * and 50 an hour of a tenant. Not to be called in a transaction. @throws RateLimited EMAIL_RATE
+ */
+export const countInvitationMail = async (
+  { limiter, clock }: { limiter: Limiter; clock: () => Date },
+  tenantId: string,
+  email: string,
+): Promise<void> => {
+  const states = await limiter.consumeInTurn([
+    { bucket: LIMITS.mailTenant, key: `invitation:${tenantId}` },
+    { bucket: LIMITS.mailMinute, key: `invitation:${email}` },
+    { bucket: LIMITS.mailDay, key: `invitation:${email}` },
+  ]);
+  const refused = states.find(({ isAllowed }) => !isAllowed);
+  if (!refused) return;
+  const message = "Too many invitations by mail; wait as long as Retry-After says";
+  throw new RateLimited("EMAIL_RATE", message, refused, clock().getTime());
+};

@@ -1,0 +1,166 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
+import { type Caller, ROLES } from "../../domain/caller.ts";
+import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
+import { INVITATION_STATUSES } from "../../domain/team/invitation.ts";
+import { countInvitationMail } from "../../domain/team/invitation-mail.ts";
+import {
+  getInvitation,
+  invite,
+  listInvitations,
+  requireInvitable,
+  requireResendable,
+  resendInvitation,
+  revokeInvitation,
+  showInvitation,
+} from "../../domain/team/invitations.ts";
+import { joinByInvitation, readInvitation } from "../../domain/team/join.ts";
+import { normaliseEmail } from "../../domain/auth/sessions.ts";
+import { Name } from "../../domain/tenants/text.ts";
+import { Reply, route } from "../route.ts";
+import { Email, NewPassword, SignedInBody } from "./auth-bodies.ts";
+import { InvitationBody, RoleInput, userOf } from "./team-bodies.ts";
+
+const TOKEN_MAX = 100;
+const Token = z.string().min(1).max(TOKEN_MAX).meta({ description: "From the link of the mail" });
+const InvitationParams = z.object({ invitationId: z.string() });
+const common = { tag: "Team", project: "none" } as const;
+const write = { ...common, access: { roles: ADMINS } } as const;
+const mailing = {
+  ...common,
+  access: { roles: ADMINS, needs: { verifiedEmail: true } },
+  errors: ["PAYMENT_REQUIRED"],
+  response: InvitationBody,
+} as const;
+
+const revoke = (app: App, caller: Caller, id: string) =>
+  app.transact(async (work) => {
+    const user = userOf(caller);
+    return showInvitation(await revokeInvitation(work, user, id), user.role, work.now);
+  });
+
+const managing = [
+  route({
+    ...common,
+    method: "get",
+    path: "/team/invitations",
+    id: "listInvitations",
+    summary: "List invitations",
+    description: "Newest first. A VIEWER sees no addresses.",
+    access: { roles: EVERY_ROLE },
+    query: PageQuery.extend({ status: z.enum(INVITATION_STATUSES).optional() }),
+    response: pageBody(InvitationBody),
+    run: (app, { caller, query }) =>
+      app.transact(async (work) => {
+        const { tenantId, role } = userOf(caller);
+        const { invitations, total, isEstimated } = await listInvitations(work, tenantId, query);
+        const shown = invitations.map((invitation) => showInvitation(invitation, role, work.now));
+        return new Reply(
+          200,
+          pageOf(shown, total, query),
+          isEstimated ? { "X-Total-Estimated": "true" } : {},
+        );
+      }),
+  }),
+  route({
+    ...mailing,
+    method: "post",
+    path: "/team/invitations",
+    id: "createInvitation",
+    summary: "Invite to the team",
+    description:
+      "Mails a link that is good once for 7 days. An OWNER may give every role, an ADMIN all but OWNER.",
+    body: z.object({ email: Email, role: RoleInput }),
+    status: 201,
+    prepare: async (app, { caller, body: { email } }) => {
+      const { tenantId } = userOf(caller);
+      await app.transact((work) => requireInvitable(work, tenantId, email));
+      await countInvitationMail(app, tenantId, normaliseEmail(email));
+    },
+    run: (app, { caller, body }) =>
+      app.transact(async (work) => {
+        const user = userOf(caller);
+        return showInvitation(await invite(app, work, user, body), user.role, work.now);
+      }),
+  }),
+  route({
+    ...mailing,
+    method: "post",
+    path: "/team/invitations/{invitationId}/resend",
+    id: "resendInvitation",
+    summary: "Resend an invitation",
+    description: "With a new link for 7 days; the old link is dead. Also for one that has expired.",
+    params: InvitationParams,
+    prepare: async (app, { caller, params }) => {
+      const { tenantId } = userOf(caller);
+      const { email } = await app.transact(async (work) => {
+        const invitation = await getInvitation(work, tenantId, params.invitationId);
+        requireResendable(invitation, work.now);
+        return invitation;
+      });
+      await countInvitationMail(app, tenantId, email);
+    },
+    run: (app, { caller, params }) =>
+      app.transact(async (work) => {
+        const user = userOf(caller);
+        const invitation = await resendInvitation(app, work, user, params.invitationId);
+        return showInvitation(invitation, user.role, work.now);
+      }),
+  }),
+  route({
+    ...write,
+    method: "delete",
+    path: "/team/invitations/{invitationId}",
+    id: "revokeInvitation",
+    summary: "Take an invitation back",
+    params: InvitationParams,
+    response: InvitationBody,
+    run: (app, { caller, params }) => revoke(app, caller, params.invitationId),
+  }),
+  route({
+    ...write,
+    method: "delete",
+    path: "/team/invitations",
+    id: "revokeInvitationByQuery",
+    summary: "Take an invitation back",
+    description: "As DELETE /team/invitations/{invitationId}, with the id in the query.",
+    query: z.object({ id: z.string().max(100) }),
+    response: InvitationBody,
+    run: (app, { caller, query }) => revoke(app, caller, query.id),
+  }),
+];
+
+const accepting = {
+  ...common,
+  access: "public",
+  path: "/team/invitations/accept",
+  errors: ["GONE"],
+} as const;
+
+export const invitationRoutes = [
+  ...managing,
+  route({
+    ...accepting,
+    method: "get",
+    id: "readInvitation",
+    summary: "Read an invitation",
+    description: "What the link of an invitation leads to; uses nothing up.",
+    query: z.object({ token: Token }),
+    response: z.object({ email: z.string(), tenantName: z.string(), role: z.enum(ROLES) }),
+    run: (app, { query }) => app.transact((work) => readInvitation(work, query.token)),
+  }),
+  route({
+    ...accepting,
+    method: "post",
+    id: "acceptInvitation",
+    summary: "Accept an invitation",
+    description: "Makes the account that the invitation is for, and logs in. The link proves the address.",
+    takesNoIdempotencyKey: true,
+    body: z.object({ token: Token, name: Name, password: NewPassword }),
+    response: SignedInBody.extend({
+      user: z.object({ id: z.uuid(), email: z.string(), role: z.enum(ROLES) }),
+    }),
+    run: (app, { body }) => joinByInvitation(app, body),
+  }),
+];

@@ -1,0 +1,33 @@
+import { parseCookie, stringifySetCookie } from "cookie";
+import type { App } from "../../app.ts";
+import { invalid } from "../../domain/errors.ts";
+import { Reply } from "../route.ts";
+
+/** With the prefix a browser lets nobody but this host set it, and only over TLS. */
+export const cookieOf = ({ config }: App) => {
+  const secure = config.publicUrl.startsWith("https:");
+  const name = secure ? "__Host-laurel-oauth" : "laurel-oauth";
+  const set = (value: string, maxAge: number): string =>
+    stringifySetCookie({ name, value, maxAge, path: "/", httpOnly: true, secure, sameSite: "lax" });
+  const read = (cookie: string): string | undefined => parseCookie(cookie)[name];
+  return { read, set, clear: () => set("", 0) };
+};
+
+/** Addresses with secrets in them go nowhere else: not into a cache, not into a Referer. */
+export const redirect = (location: string, cookie?: string): Reply<undefined> =>
+  new Reply(302, undefined, {
+    Location: location,
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",
+    ...(cookie === undefined ? {} : { "Set-Cookie": cookie }),
+  });
+
+/** @throws VALIDATION_ERROR for a parameter that is there twice */
+export const answerOf = (query: Record<string, unknown>): URLSearchParams => {
+  const answer = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    if (typeof value !== "string") throw invalid(name, "must be there once");
+    answer.set(name, value);
+  }
+  return answer;
+};

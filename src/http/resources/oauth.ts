@@ -1,0 +1,279 @@
+import assert from "node:assert/strict";
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { OWN_ACCOUNT } from "../../domain/access.ts";
+import { type Caller, ROLES } from "../../domain/caller.ts";
+import { DomainError, notFound } from "../../domain/errors.ts";
+import { exchangeCode } from "../../domain/oauth/codes.ts";
+import { type CompleteParts, completeFlow } from "../../domain/oauth/complete.ts";
+import { FLOW_SECONDS, FLOWS, RESPONSE_MODES } from "../../domain/oauth/flows.ts";
+import { listIdentities, unlinkIdentity } from "../../domain/oauth/identities.ts";
+import {
+  type OAuthProvider,
+  PROVIDER_NAMES,
+  type ProviderId,
+  PROVIDERS,
+} from "../../domain/oauth/provider.ts";
+import { REDIRECT_URI_MAX } from "../../domain/oauth/redirects.ts";
+import { startFlow, startLink } from "../../domain/oauth/start.ts";
+import { route } from "../route.ts";
+import { answerOf, cookieOf, redirect } from "./oauth-browser.ts";
+import { SignedInBody, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
+
+const SECRET_MAX = 128;
+
+const Params = z.object({
+  provider: z.string().meta({ description: PROVIDERS.join(" or "), example: "google" }),
+});
+const RedirectUri = z.string().max(REDIRECT_URI_MAX);
+const ResponseMode = z.enum(RESPONSE_MODES).default("query").meta({
+  description: "query: tokens come back in the address; code: a code for POST /auth/oauth/exchange does",
+});
+
+/** @throws NOT_FOUND */
+const providerId = (text: string): ProviderId => {
+  const id = PROVIDERS.find((one) => one === text);
+  if (id === undefined) throw notFound("Provider");
+  return id;
+};
+
+/** @throws NOT_FOUND, SERVICE_UNAVAILABLE OAUTH_NOT_CONFIGURED */
+const providerOf = ({ oauth }: App, text: string): { id: ProviderId; provider: OAuthProvider } => {
+  const id = providerId(text);
+  const provider = oauth[id];
+  if (provider) return { id, provider };
+  const name = `OAUTH_${id.toUpperCase()}_CLIENT_ID`;
+  throw new DomainError(
+    "SERVICE_UNAVAILABLE",
+    `${PROVIDER_NAMES[id]} is not set up on this server: ${name}`,
+    {
+      reason: "OAUTH_NOT_CONFIGURED",
+    },
+  );
+};
+
+const userOf = (caller: Caller): Extract<Caller, { kind: "user" }> => {
+  assert(caller.kind === "user", "no scope opens these operations to keys");
+  return caller;
+};
+
+const rulesOf = ({ config }: App) => ({
+  redirectUris: config.oauth.redirectUris,
+  isProduction: config.isProduction,
+});
+
+const partsOf = (app: App): CompleteParts => {
+  const { transact, secretBox, tokens, limiter, mail, log, config } = app;
+  const { autoApproveTenants, defaultPlan, disposableEmail } = config;
+  return {
+    transact,
+    secretBox,
+    tokens,
+    limiter,
+    mail,
+    autoApproveTenants,
+    defaultPlan,
+    disposableEmail,
+    report: ({ code, cause }) => {
+      // Of a provider's failure no more than its text: the error may hold tokens.
+      if (code !== "server_error")
+        log.warn({ error: code, causes: causesOf(cause) }, "OAuth provider failed");
+      else log.error({ err: cause }, "OAuth sign-in failed");
+    },
+  };
+};
+
+const causesOf = (error: unknown): string[] =>
+  error instanceof Error ? [error.message, ...causesOf(error.cause)] : [];
+
+const common = { tag: "OAuth", project: "none" } as const;
+
+export const oauthRoutes = [
+  route({
+    ...common,
+    method: "get",
+    path: "/auth/oauth/providers",
+    id: "listOAuthProviders",
+    summary: "List OAuth providers",
+    access: "public",
+    response: z.object({
+      providers: z.array(
+        z.object({
+          id: z.enum(PROVIDERS),
+          name: z.string(),
+          enabled: z.boolean(),
+          authUrl: z.string().meta({ description: "Path", example: "/auth/oauth/google" }),
+        }),
+      ),
+    }),
+    run: async ({ oauth }) => ({
+      providers: PROVIDERS.map((id) => ({
+        id,
+        name: PROVIDER_NAMES[id],
+        enabled: oauth[id] !== undefined,
+        authUrl: `/auth/oauth/${id}`,
+      })),
+    }),
+  }),
+  route({
+    ...common,
+    method: "get",
+    path: "/auth/oauth/identities",
+    id: "listIdentities",
+    summary: "List the providers linked to your account",
+    access: OWN_ACCOUNT,
+    response: z.object({
+      identities: z.array(
+        z
+          .object({
+            provider: z.enum(PROVIDERS),
+            email: z.string().nullable().meta({ description: "As proved when it was linked" }),
+            createdAt: z.iso.datetime(),
+          })
+          .meta({ id: "Identity" }),
+      ),
+    }),
+    run: async ({ transact }, { caller }) => {
+      const identities = await transact((work) => listIdentities(work, userOf(caller).userId));
+      return {
+        identities: identities.map(({ provider, email, createdAt }) => ({
+          provider,
+          email: email ?? null,
+          createdAt: createdAt.toISOString(),
+        })),
+      };
+    },
+  }),
+  route({
+    ...common,
+    method: "post",
+    path: "/auth/oauth/exchange",
+    id: "exchangeOAuthCode",
+    summary: "Exchange a code for tokens",
+    description: "The `code` of a sign-in with response_mode=code is good once, for 60 seconds.",
+    access: "public",
+    takesNoIdempotencyKey: true,
+    body: z.object({ code: z.string().max(SECRET_MAX) }),
+    response: SignedInBody.extend({
+      user: z.object({ id: z.uuid(), email: z.string(), role: z.enum(ROLES) }),
+    }),
+    run: ({ transact, tokens }, { body }) => transact((work) => exchangeCode(work, tokens, body.code)),
+  }),
+  route({
+    ...common,
+    method: "get",
+    path: "/auth/oauth/{provider}",
+    id: "startOAuth",
+    summary: "Start an OAuth flow",
+    description:
+      "Sends the browser to the provider, and from there back to redirect_uri: with access_token, " +
+      "refresh_token, token_type and expires_in (seconds), or with error and error_description. The " +
+      "refresh token must be exchanged with POST /auth/refresh within 5 minutes.",
+    access: "public",
+    params: Params,
+    query: z.object({
+      flow: z
+        .enum(FLOWS)
+        .default("login")
+        .meta({
+          description:
+            "login: sign in an existing user; signup: create account and tenant; link: link the provider " +
+            "to an existing account, by the address of POST /auth/oauth/{provider}/link",
+        }),
+      redirect_uri: RedirectUri.optional().meta({
+        description: "Address to return to; must equal a registered one. Required except for flow=link",
+      }),
+      tenantId: z.uuid().optional().meta({
+        description: "Only users of this tenant; its own redirectUris count too",
+      }),
+      response_mode: ResponseMode,
+      invitation_token: z.string().max(TOKEN_INPUT_MAX).optional().meta({
+        description: "With flow=signup: join the tenant that invites",
+      }),
+      ticket: z.string().max(SECRET_MAX).optional().meta({ description: "With flow=link" }),
+    }),
+    status: 302,
+    response: z.undefined(),
+    run: async (app, { params, query }) => {
+      const { id, provider } = providerOf(app, params.provider);
+      const started = await startFlow({ ...app, ...rulesOf(app) }, provider, {
+        provider: id,
+        flow: query.flow,
+        redirectUri: query.redirect_uri,
+        responseMode: query.response_mode,
+        tenantId: query.tenantId,
+        invitationToken: query.invitation_token,
+        ticket: query.ticket,
+      });
+      const { browser } = started;
+      return redirect(started.location, browser && cookieOf(app).set(browser, FLOW_SECONDS));
+    },
+  }),
+  route({
+    ...common,
+    method: "get",
+    path: "/auth/oauth/{provider}/callback",
+    id: "completeOAuth",
+    summary: "Complete an OAuth flow",
+    description: "Where a provider sends the browser back to; register this address there.",
+    access: "public",
+    params: Params,
+    // Providers may send parameters that nobody has heard of yet.
+    query: z.looseObject({ state: z.string().max(SECRET_MAX).optional() }),
+    status: 302,
+    response: z.undefined(),
+    run: async (app, { params, query, cookie, actor }) => {
+      const { id, provider } = providerOf(app, params.provider);
+      const { read, clear } = cookieOf(app);
+      const location = await completeFlow(partsOf(app), provider, {
+        id,
+        answer: answerOf(query),
+        browser: read(cookie),
+        ip: actor.ip,
+      });
+      return redirect(location, clear());
+    },
+  }),
+  route({
+    ...common,
+    method: "post",
+    path: "/auth/oauth/{provider}/link",
+    id: "startOAuthLink",
+    summary: "Start linking a provider to your account",
+    description: "Open `authUrl` in the browser within 2 minutes; it works once.",
+    access: OWN_ACCOUNT,
+    takesNoIdempotencyKey: true,
+    params: Params,
+    body: z.object({ redirect_uri: RedirectUri, response_mode: ResponseMode }),
+    response: z.object({ authUrl: z.string().meta({ description: "A whole address" }) }),
+    run: async (app, { caller, params, body }) => {
+      const { id } = providerOf(app, params.provider);
+      const { userId, tenantId } = userOf(caller);
+      const wish = {
+        provider: id,
+        redirectUri: body.redirect_uri,
+        responseMode: body.response_mode,
+        userId,
+        tenantId,
+      };
+      const ticket = await app.transact((work) => startLink(work, rulesOf(app), wish));
+      return { authUrl: `${app.config.publicUrl}/api/v1/auth/oauth/${id}?flow=link&ticket=${ticket}` };
+    },
+  }),
+  route({
+    ...common,
+    method: "delete",
+    path: "/auth/oauth/{provider}",
+    id: "unlinkIdentity",
+    summary: "Unlink a provider from your account",
+    description: "409 when it is your only way in.",
+    access: OWN_ACCOUNT,
+    params: Params,
+    response: z.object({ deleted: z.literal(true) }),
+    run: async ({ transact }, { caller, params }) => {
+      const id = providerId(params.provider);
+      await transact((work) => unlinkIdentity(work, userOf(caller).userId, id));
+      return { deleted: true } as const;
+    },
+  }),
+];

@@ -1,0 +1,115 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { resendVerification, verifyEmail } from "../../domain/auth/email-verification.ts";
+import { forgotPassword, resetPassword } from "../../domain/auth/password-reset.ts";
+import type { Post } from "../../domain/auth/registration-mail.ts";
+import { route } from "../route.ts";
+import { Email, NewPassword, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
+
+export const CaptchaToken = z
+  .string()
+  .max(TOKEN_INPUT_MAX)
+  .optional()
+  .meta({ description: "Required where GET /auth/captcha names a provider" });
+const MailedToken = z
+  .string()
+  .min(1)
+  .max(TOKEN_INPUT_MAX)
+  .meta({ description: "The token of the mail's link" });
+const Accepted = z.object({ accepted: z.literal(true) });
+const accepted = { accepted: true } as const;
+
+/** What of the server mails its users. */
+export const postOf = ({ mail, limiter, config }: App): Post => ({
+  mail,
+  limiter,
+  isMailOff: config.mail.mode === "off",
+});
+
+/** Answers leave at multiples of this, counted from the request. */
+const ANSWER_STEP_MS = 100;
+
+/** How long the work took must not tell whether an address is known. */
+const hidingTime = async (run: () => Promise<void>): Promise<typeof accepted> => {
+  const startMs = performance.now();
+  await run();
+  await delay(ANSWER_STEP_MS - ((performance.now() - startMs) % ANSWER_STEP_MS));
+  return accepted;
+};
+
+export const passwordResetRoutes = [
+  route({
+    method: "post",
+    path: "/auth/forgot-password",
+    id: "forgotPassword",
+    tag: "Authentication",
+    summary: "Ask for a link that sets a new password",
+    description:
+      "The answer is the same for every address. A known one gets a mail, at most one a minute and five a " +
+      "day, with a link that is good once, for an hour.",
+    access: "public",
+    project: "none",
+    takesNoIdempotencyKey: true,
+    body: z.object({ email: Email, captchaToken: CaptchaToken }),
+    response: Accepted,
+    run: (app, { body, actor }) =>
+      hidingTime(() => forgotPassword({ ...app, ...postOf(app) }, { ...body, ip: actor.ip })),
+  }),
+  route({
+    method: "post",
+    path: "/auth/reset-password",
+    id: "resetPassword",
+    tag: "Authentication",
+    summary: "Set a new password",
+    description: "With the token of the mail. Every session of the user ends.",
+    access: "public",
+    project: "none",
+    limits: ["verifyEmail"],
+    takesNoIdempotencyKey: true,
+    body: z.object({ token: MailedToken, password: NewPassword }),
+    errors: ["GONE"],
+    response: Accepted,
+    run: async (app, { body }) => {
+      await resetPassword(app, body);
+      return accepted;
+    },
+  }),
+  route({
+    method: "post",
+    path: "/auth/verify-email",
+    id: "verifyEmail",
+    tag: "Authentication",
+    summary: "Prove an email address",
+    description:
+      "With the token of the mail to a new user, or to the new address of one who changes theirs: from now " +
+      "on that is the address to log in with.",
+    access: "public",
+    project: "none",
+    limits: ["verifyEmail"],
+    takesNoIdempotencyKey: true,
+    body: z.object({ token: MailedToken }),
+    errors: ["GONE"],
+    response: z.object({ emailVerified: z.literal(true) }),
+    run: async (app, { body }) => {
+      await verifyEmail(app, body.token);
+      return { emailVerified: true as const };
+    },
+  }),
+  route({
+    method: "post",
+    path: "/auth/resend-verification",
+    id: "resendVerification",
+    tag: "Authentication",
+    summary: "Ask for the mail that proves an address again",
+    description:
+      "The answer is the same for every address. One that waits for its proof gets a mail, at most one a " +
+      "minute and five a day.",
+    access: "public",
+    project: "none",
+    takesNoIdempotencyKey: true,
+    body: z.object({ email: Email }),
+    response: Accepted,
+    run: (app, { body }) => hidingTime(() => resendVerification({ ...app, ...postOf(app) }, body.email)),
+  }),
+];

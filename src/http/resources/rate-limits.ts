@@ -1,0 +1,187 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { audit } from "../../domain/audit/audit.ts";
+import { actorOf } from "../../domain/caller.ts";
+import { invalid } from "../../domain/errors.ts";
+import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
+import { canonicalAddress, isProtected, overlap, subscriberOf } from "../../domain/rate-limits/ip-address.ts";
+import { BLOCK_SOURCES } from "../../domain/rate-limits/ip-block.ts";
+import {
+  BLOCK_REASON_MAX,
+  BLOCK_SECONDS_MAX,
+  blockAddress,
+  findBlock,
+  listBlocks,
+  showBlock,
+  unblockAddress,
+} from "../../domain/rate-limits/ip-blocks.ts";
+import {
+  IP_BUCKETS,
+  type IpBucket,
+  ipStatus,
+  readIpUsage,
+  resetIpUsage,
+  unusedIp,
+} from "../../domain/rate-limits/ip-status.ts";
+import { Reply, route } from "../route.ts";
+
+const IpParams = z.object({
+  ip: z.string().max(64).meta({
+    description: "An IPv4 or IPv6 address. Limits and blocks of an IPv6 address are those of its /64",
+    example: "203.0.113.7",
+  }),
+});
+const BucketName = z.enum(IP_BUCKETS).meta({
+  description: "Of this address: global, requests without credentials; registration; login, failed logins",
+});
+
+const IpStatusBody = z
+  .object({
+    ip: z.string(),
+    usage: z.object({
+      current: z.int().meta({ description: "Requests in the window, refused ones too" }),
+      limit: z.int(),
+      remaining: z.int(),
+      window: z.int().meta({ description: "Seconds" }),
+      resetAt: z.int().meta({ description: "Unix seconds" }),
+      usagePercent: z.number().min(0).max(100).meta({ description: "To one decimal" }),
+    }),
+    isBlocked: z.boolean(),
+    blockReason: z.string().optional().meta({ description: "Absent when not blocked" }),
+    blockExpiresAt: z.int().optional().meta({
+      description: "Unix seconds; absent when not blocked, and for a block without end",
+    }),
+  })
+  .meta({ id: "IpRateLimitStatus" });
+
+const IpBlockBody = z
+  .object({
+    network: z.string().meta({ description: "CIDR", example: "203.0.113.7/32" }),
+    reason: z.string(),
+    source: z.enum(BLOCK_SOURCES).meta({ description: "AUTO: by the server itself" }),
+    createdBy: z.string(),
+    createdAt: z.iso.datetime(),
+    expiresAt: z.iso.datetime().nullable().meta({ description: "null: until somebody takes it away" }),
+  })
+  .meta({ id: "IpBlock" });
+
+const addressOf = ({ ip }: z.output<typeof IpParams>): string => {
+  const address = canonicalAddress(ip);
+  if (address === undefined) throw invalid("ip", "must be an IPv4 or IPv6 address");
+  return address;
+};
+
+/** @throws VALIDATION_ERROR ADDRESS_PROTECTED for the caller's address, a proxy and this machine */
+const refuseProtected = ({ config }: App, address: string, callersAddress: string): void => {
+  const network = subscriberOf(address);
+  if (network === undefined) return;
+  const own = subscriberOf(callersAddress);
+  const isOwn = own !== undefined && overlap(network, own);
+  if (!isOwn && !isProtected(network, config.trustedProxies)) return;
+  const whose = isOwn ? "your own address" : "loopback or a trusted proxy: it would shut everybody out";
+  throw invalid("ip", `cannot be blocked, it is ${whose}`, "ADDRESS_PROTECTED");
+};
+
+const statusOf = async (app: App, address: string, bucket: IpBucket) => {
+  const block = await app.transact((work) => findBlock(work, address));
+  return ipStatus(address, await readIpUsage(app.limiter, bucket, address), block);
+};
+
+const common = { tag: "Rate limits", access: { admin: "*" }, project: "none" } as const;
+const ofIp = { ...common, params: IpParams } as const;
+
+export const rateLimitRoutes = [
+  route({
+    ...ofIp,
+    method: "get",
+    path: "/admin/rate-limits/ip/{ip}",
+    id: "getIpRateLimit",
+    summary: "Get usage and block of an address",
+    description: "An address that was never seen has used nothing.",
+    query: z.object({ bucket: BucketName.default("global") }),
+    response: IpStatusBody,
+    run: (app, { params, query }) => statusOf(app, addressOf(params), query.bucket),
+  }),
+  route({
+    ...ofIp,
+    method: "post",
+    path: "/admin/rate-limits/ip/{ip}/block",
+    id: "blockIp",
+    summary: "Block an address",
+    description:
+      "Its requests and joins of rooms answer 403 IP_BLOCKED, within 5 seconds on all processes. Replaces " +
+      "a block that there is. Loopback, trusted proxies and your own address cannot be blocked.",
+    body: z.object({
+      reason: z.string().trim().min(1).max(BLOCK_REASON_MAX),
+      durationSeconds: z.int().min(1).max(BLOCK_SECONDS_MAX).nullish().meta({
+        description: "Without it, the block lasts until somebody takes it away",
+      }),
+    }),
+    response: IpBlockBody,
+    run: async (app, { params, body, caller, actor }) => {
+      const address = addressOf(params);
+      refuseProtected(app, address, actor.ip);
+      const { reason, durationSeconds } = body;
+      const block = { network: address, reason, source: "MANUAL", createdBy: actorOf(caller) } as const;
+      return app.transact(async (work) =>
+        showBlock(await blockAddress(work, { ...block, seconds: durationSeconds ?? undefined })),
+      );
+    },
+  }),
+  route({
+    ...ofIp,
+    method: "delete",
+    path: "/admin/rate-limits/ip/{ip}/block",
+    id: "unblockIp",
+    summary: "Take the block of an address away",
+    description: "Counts of the address stay; see its reset.",
+    response: z.object({ deleted: z.literal(true) }),
+    run: async (app, { params }) => {
+      const address = addressOf(params);
+      await app.transact((work) => unblockAddress(work, address));
+      return { deleted: true as const };
+    },
+  }),
+  route({
+    ...ofIp,
+    method: "post",
+    path: "/admin/rate-limits/ip/{ip}/reset",
+    id: "resetIpRateLimit",
+    summary: "Forget what an address has used",
+    description:
+      "Without `bucket`, of all three. Answers the state of `bucket`, or of global. A block stays.",
+    body: z.object({ bucket: BucketName.optional() }),
+    response: IpStatusBody,
+    run: async (app, { params, body: { bucket } }) => {
+      const address = addressOf(params);
+      const target = { type: "ip", id: address };
+      const block = await app.transact(async (work) => {
+        const data = { bucket: bucket ?? "all" };
+        await audit(work, { action: "ip.limits_reset", target, tenantId: null, data });
+        return findBlock(work, address);
+      });
+      const status = ipStatus(address, unusedIp(bucket ?? "global", app.clock()), block);
+      const finish = async () => {
+        await resetIpUsage(app.limiter, bucket === undefined ? IP_BUCKETS : [bucket], address);
+        return status;
+      };
+      return new Reply(200, status, {}, finish);
+    },
+  }),
+  route({
+    ...common,
+    method: "get",
+    path: "/admin/rate-limits/blocked",
+    id: "listIpBlocks",
+    summary: "List blocked addresses",
+    description: "Blocks in force, newest first.",
+    query: PageQuery,
+    response: pageBody(IpBlockBody),
+    run: (app, { query }) =>
+      app.transact(async (work) => {
+        const { inForce, total, isEstimated } = await listBlocks(work, query);
+        const page = pageOf(inForce.map(showBlock), total, query);
+        return new Reply(200, page, isEstimated ? { "X-Total-Estimated": "true" } : {});
+      }),
+  }),
+];

@@ -1,0 +1,87 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { ADMINS } from "../../domain/access.ts";
+import { tellKeysChanged } from "../../domain/api-keys/changes.ts";
+import { actorOf } from "../../domain/caller.ts";
+import { openSandbox } from "../../domain/projects/sandboxes.ts";
+import { syncSandbox } from "../../domain/projects/sync-sandbox.ts";
+import { tenantOf } from "../../domain/projects/resolve.ts";
+import { Reply, route } from "../route.ts";
+
+const Params = z.object({ projectId: z.string() });
+
+const SandboxBody = z.object({
+  projectId: z.uuid(),
+  sandboxProjectId: z.uuid(),
+});
+
+const SyncBody = z.object({
+  sandboxProjectId: z.uuid(),
+  rules: z.int().meta({ description: "Rules that were created or changed" }),
+  leaderboards: z.int().meta({ description: "Leaderboards that were created or changed" }),
+  levelCurve: z.int().meta({ description: "1 when the level curve was another" }),
+  skipped: z
+    .array(z.object({ type: z.enum(["rule", "leaderboard"]), key: z.string(), reason: z.string() }))
+    .meta({ description: "What stays in the sandbox as it is, and why" }),
+});
+
+/** Rank indexes are memory: one that stays is only never read again. */
+const dropIndexes = async (app: App, projectId: string, periodIds: readonly string[]): Promise<void> => {
+  try {
+    for (const periodId of periodIds) await app.ranks.drop(projectId, periodId);
+  } catch (err) {
+    app.log.warn({ err, projectId }, "rank indexes of closed periods stay");
+  }
+};
+
+const common = { tag: "Projects", project: "none", params: Params, access: { roles: ADMINS } } as const;
+
+export const sandboxRoutes = [
+  route({
+    ...common,
+    method: "post",
+    path: "/projects/{projectId}/sandbox",
+    id: "createSandbox",
+    summary: "Create the sandbox of a project",
+    description:
+      "201, or 200 when it exists already. The first test key creates it too. It starts with the project's " +
+      "settings and default definitions.",
+    status: 201,
+    otherStatus: 200,
+    response: SandboxBody,
+    run: (app, { caller, params }) =>
+      app.transact(async (work) => {
+        const { project, sandbox, isNew } = await openSandbox(work, tenantOf(caller), params.projectId);
+        return new Reply(isNew ? 201 : 200, { projectId: project.id, sandboxProjectId: sandbox.id });
+      }),
+  }),
+  route({
+    ...common,
+    method: "post",
+    path: "/projects/{projectId}/sandbox/sync",
+    id: "syncSandbox",
+    summary: "Copy a project's definitions into its sandbox",
+    description:
+      "Settings, level curve, leaderboards and rules, by key, all at once; the sandbox is made if there is " +
+      "none. A definition with the same key becomes that of the project as a new version. What only the " +
+      "sandbox has stays, and so do its players, events and scores.",
+    response: SyncBody,
+    run: async (app, { caller, params, actor }) => {
+      const tenantId = tenantOf(caller);
+      const [from, to] = await app.transact(async (work) => {
+        const { project, sandbox } = await openSandbox(work, tenantId, params.projectId);
+        return [project.id, sandbox.id] as const;
+      });
+      const inBoth = app.transactAs({ role: "web", tenantId, projectIds: [from, to], by: actor });
+      const { closedPeriodIds, ...synced } = await inBoth((work) => {
+        tellKeysChanged(work, app.topics);
+        return syncSandbox(work, { from, to, actor: actorOf(caller) });
+      });
+      const body = { sandboxProjectId: to, ...synced };
+      return new Reply(200, body, {}, async () => {
+        await dropIndexes(app, to, closedPeriodIds);
+        return body;
+      });
+    },
+  }),
+];

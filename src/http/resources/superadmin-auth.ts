@@ -1,0 +1,83 @@
+import { z } from "zod";
+import { getAdmin, showAdmin } from "../../domain/admin/admins.ts";
+import { adminLogin, adminLogout, changeAdminPassword } from "../../domain/admin/login.ts";
+import { route } from "../route.ts";
+import { EMAIL_MAX, NewPassword, PASSWORD_INPUT_MAX } from "./auth-bodies.ts";
+import { adminIdOf, PEOPLE, superadmin } from "./superadmin-bodies.ts";
+
+const Password = z.string().max(PASSWORD_INPUT_MAX);
+
+const AdminBody = z
+  .object({
+    id: z.uuid(),
+    email: z.string(),
+    name: z.string(),
+    lastLoginAt: z.iso.datetime().nullable(),
+    disabledAt: z.iso.datetime().nullable(),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "SuperAdmin" });
+
+const AdminSignedInBody = z
+  .object({
+    accessToken: z.string().meta({ description: "For the header Authorization: Bearer" }),
+    tokenType: z.literal("Bearer"),
+    expiresIn: z.int().meta({ description: "Seconds; there is no refresh", example: 3_600 }),
+    admin: z.object({ id: z.uuid(), email: z.string(), name: z.string() }),
+  })
+  .meta({ id: "SuperAdminLogin" });
+
+export const superadminAuthRoutes = [
+  route({
+    ...superadmin,
+    method: "post",
+    path: "/superadmin/auth/login",
+    id: "superadminLogin",
+    summary: "Log in as a super-admin",
+    description: "Super-admins are made with `laurel admin create` and are no users of any tenant.",
+    access: "public",
+    takesNoIdempotencyKey: true,
+    body: z.object({ email: z.string().max(EMAIL_MAX), password: Password }),
+    response: AdminSignedInBody,
+    run: (app, { body, actor }) => adminLogin(app, body, actor.ip),
+  }),
+  route({
+    ...superadmin,
+    method: "post",
+    path: "/superadmin/auth/logout",
+    id: "superadminLogout",
+    summary: "End every login of yours",
+    access: PEOPLE,
+    takesNoIdempotencyKey: true,
+    response: z.object({ accepted: z.literal(true) }),
+    run: async (app, { caller }) => {
+      await app.transact((work) => adminLogout(work, adminIdOf(caller)));
+      return { accepted: true as const };
+    },
+  }),
+  route({
+    ...superadmin,
+    method: "post",
+    path: "/superadmin/auth/change-password",
+    id: "superadminChangePassword",
+    summary: "Change your password",
+    description: "Ends every login of yours; the answer is a new one.",
+    access: PEOPLE,
+    takesNoIdempotencyKey: true,
+    body: z.object({ currentPassword: Password, newPassword: NewPassword }),
+    response: AdminSignedInBody,
+    run: (app, { caller, body, actor }) =>
+      changeAdminPassword(app, { adminId: adminIdOf(caller), ip: actor.ip }, body),
+  }),
+  route({
+    ...superadmin,
+    method: "get",
+    path: "/superadmin/me",
+    id: "getSuperadmin",
+    summary: "Get yourself",
+    access: PEOPLE,
+    response: AdminBody,
+    run: (app, { caller }) =>
+      app.transact(async (work) => showAdmin(await getAdmin(work, adminIdOf(caller)))),
+  }),
+];

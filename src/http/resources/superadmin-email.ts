@@ -1,0 +1,58 @@
+import { z } from "zod";
+import { audit } from "../../domain/audit/audit.ts";
+import { listEmailLogs, resendEmail, showEmailLogInFull } from "../../domain/email/logs.ts";
+import { pageBody } from "../../domain/paging.ts";
+import { route } from "../route.ts";
+import { EmailLogBody, EmailLogQuery } from "./email-logs.ts";
+import { pageReply, PEOPLE, superadmin } from "./superadmin-bodies.ts";
+
+const FullEmailLogBody = EmailLogBody.extend({
+  tenantId: z.uuid().optional().meta({ description: "Absent for mail of the platform itself" }),
+  providerMessageId: z.string().optional(),
+  smtpResponse: z.string().optional().meta({ description: "What the mail server said last" }),
+}).meta({ id: "PlatformEmailLog" });
+
+export const superadminEmailRoutes = [
+  route({
+    ...superadmin,
+    method: "get",
+    path: "/superadmin/email-logs",
+    id: "listPlatformEmailLogs",
+    summary: "List the mails of the platform",
+    description: "Newest first: whom they went to and whether they were sent, but not what they say.",
+    access: PEOPLE,
+    query: EmailLogQuery.extend({ tenantId: z.uuid().optional() }),
+    response: pageBody(FullEmailLogBody),
+    run: (app, { query }) =>
+      app.transact(async (work) => {
+        const { logs, ...total } = await listEmailLogs(work, query, query);
+        return pageReply(logs.map(showEmailLogInFull), total, query);
+      }),
+  }),
+  route({
+    ...superadmin,
+    method: "post",
+    path: "/superadmin/email-logs/{emailLogId}/resend",
+    id: "resendEmail",
+    summary: "Send a mail again",
+    description:
+      "One that has failed within the last 7 days, or waits for another try: at once, also to an address " +
+      "that has refused mail.",
+    access: PEOPLE,
+    params: z.object({ emailLogId: z.string() }),
+    response: FullEmailLogBody,
+    run: (app, { params }) =>
+      app.transact(async (work) => {
+        const log = await resendEmail(work, params.emailLogId);
+        const { id, tenantId, template, to } = log;
+        await audit(work, {
+          action: "email.resent",
+          target: { type: "email", id },
+          tenantId: tenantId ?? null,
+          data: { template, to },
+        });
+        work.afterCommit(() => app.queue.wake("send-mail", "*"));
+        return showEmailLogInFull(log);
+      }),
+  }),
+];

@@ -1,0 +1,70 @@
+import { z } from "zod";
+import { platformStats, STATS_COUNT_MAX } from "../../domain/admin/stats.ts";
+import { listAudit } from "../../domain/audit/list.ts";
+import { pageBody } from "../../domain/paging.ts";
+import { APPROVAL_STATUSES, PLANS } from "../../domain/tenants/tenant.ts";
+import { route } from "../route.ts";
+import { AuditEntryBody, AuditQuery, auditQueryOf } from "./audit-log.ts";
+import { pageReply, PEOPLE, superadmin } from "./superadmin-bodies.ts";
+
+const ACTOR_MAX = 100;
+
+const counts = <K extends string>(names: readonly K[]) =>
+  z.object(Object.fromEntries(names.map((name) => [name, z.int()])) as Record<K, z.ZodInt>);
+
+const StatsBody = z
+  .object({
+    tenants: z.object({
+      total: z.int(),
+      byApprovalStatus: counts(APPROVAL_STATUSES),
+      byPlan: counts(PLANS),
+    }),
+    users: z.int(),
+    projects: z.int().meta({ description: "Without sandboxes" }),
+    activeKeys: z.int(),
+    mail: z.object({
+      queued: z.int().meta({ description: "Not yet sent" }),
+      failedLastDay: z.int().meta({ description: "Given up, of those asked for in 24 hours" }),
+    }),
+    generatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "PlatformStats" });
+
+export const superadminPlatformRoutes = [
+  route({
+    ...superadmin,
+    method: "get",
+    path: "/superadmin/stats",
+    id: "getPlatformStats",
+    summary: "Count what the platform holds",
+    description: `Without what is deleted. A count stops at ${STATS_COUNT_MAX}.`,
+    access: PEOPLE,
+    response: StatsBody,
+    run: (app) => app.transact(platformStats),
+  }),
+  route({
+    ...superadmin,
+    method: "get",
+    path: "/superadmin/audit-log",
+    id: "listPlatformAuditLog",
+    summary: "List what was done in all tenants and on the platform",
+    description: "Newest first; entries are never changed or deleted.",
+    access: PEOPLE,
+    query: AuditQuery.extend({
+      tenantId: z.uuid().optional(),
+      actor: z
+        .string()
+        .min(1)
+        .max(ACTOR_MAX)
+        .optional()
+        .meta({ description: "user:<id>, key:<id>, admin:<id>, platform-token:<id>, anonymous or system" }),
+    }),
+    response: pageBody(AuditEntryBody),
+    run: (app, { query: { tenantId, actor, ...query } }) =>
+      app.transact(async (work) => {
+        const filter = { ...auditQueryOf(query), actor };
+        const { entries, ...total } = await listAudit(work, tenantId, filter);
+        return pageReply(entries, total, query);
+      }),
+  }),
+];

@@ -1,0 +1,185 @@
+import { z } from "zod";
+import { changeTenantPlan, type LimitChanges } from "../../domain/admin/plan-change.ts";
+import {
+  countOfTenant,
+  getPlatformTenant,
+  listPlatformTenants,
+  showPlatformTenant,
+} from "../../domain/admin/tenants.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
+import {
+  approveTenant,
+  rejectTenant,
+  suspendTenant,
+  unsuspendTenant,
+} from "../../domain/tenants/approval.ts";
+import { PLAN_LIMITS, type PlanLimits } from "../../domain/tenants/plans.ts";
+import { PLAN_LIMIT_MAX } from "../../domain/tenants/set-plan.ts";
+import { APPROVAL_STATUSES, PLANS } from "../../domain/tenants/tenant.ts";
+import { route } from "../route.ts";
+import { Order, pageReply, PEOPLE, ReasonBody, Search, superadmin } from "./superadmin-bodies.ts";
+
+const LIMIT_NAMES = Object.keys(PLAN_LIMITS.FREE) as (keyof PlanLimits)[];
+
+const limits = <S extends z.ZodType>(schema: (name: keyof PlanLimits) => S) =>
+  z.object(
+    Object.fromEntries(LIMIT_NAMES.map((name) => [name, schema(name)])) as Record<keyof PlanLimits, S>,
+  );
+
+const ShownLimit = z.union([z.int(), z.literal("unlimited")]).optional();
+
+const TenantBody = z
+  .object({
+    id: z.uuid(),
+    name: z.string(),
+    approvalStatus: z.enum(APPROVAL_STATUSES),
+    approvalReason: z.string().nullable().meta({ description: "Why it was rejected or suspended" }),
+    approvalRequestedAt: z.iso.datetime().nullable(),
+    plan: z.enum(PLANS),
+    planOverrides: limits(() => ShownLimit),
+    limits: limits(() => ShownLimit).meta({
+      description: "What holds: the plan's, and over it planOverrides",
+    }),
+    deleteAfter: z.iso.datetime().nullable(),
+    deletedAt: z.iso.datetime().nullable(),
+    createdAt: z.iso.datetime(),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "PlatformTenant" });
+
+const TenantChange = z.object({
+  plan: z.enum(PLANS).optional(),
+  planOverrides: z
+    .strictObject(
+      limits((name) =>
+        z
+          .union([
+            z
+              .int()
+              .min(name === "requestsPerMinute" ? 1 : 0)
+              .max(PLAN_LIMIT_MAX),
+            z.literal("unlimited"),
+          ])
+          .nullable()
+          .optional(),
+      ).shape,
+    )
+    .optional()
+    .meta({
+      description: "Numbers or \"unlimited\" over the plan's own; null goes back to the plan's; others stay.",
+      example: { requestsPerMinute: 2_000, members: "unlimited", webhooks: null },
+    }),
+});
+
+const TenantParams = z.object({ tenantId: z.string() });
+const common = { ...superadmin, access: PEOPLE } as const;
+const ofTenant = { ...common, params: TenantParams, response: TenantBody } as const;
+
+const reading = [
+  route({
+    ...common,
+    method: "get",
+    path: "/superadmin/tenants",
+    id: "listPlatformTenants",
+    summary: "List the tenants of the platform",
+    query: PageQuery.extend({
+      sort: z.enum(["createdAt", "name"]).default("createdAt"),
+      order: Order,
+      approvalStatus: z.enum(APPROVAL_STATUSES).optional(),
+      plan: z.enum(PLANS).optional(),
+      search: Search.meta({ description: "Part of the name or of an OWNER's email address" }),
+    }),
+    response: pageBody(TenantBody),
+    run: (app, { query }) =>
+      app.transact(async (work) => {
+        const { tenants, ...total } = await listPlatformTenants(work, query);
+        return pageReply(tenants.map(showPlatformTenant), total, query);
+      }),
+  }),
+  route({
+    ...common,
+    method: "get",
+    path: "/superadmin/tenants/{tenantId}",
+    id: "getPlatformTenant",
+    summary: "Get a tenant of the platform",
+    params: TenantParams,
+    response: TenantBody.extend({
+      counts: z.object({ projects: z.int(), members: z.int(), activeKeys: z.int() }),
+    }),
+    run: (app, { params }) =>
+      app.transact(async (work) => {
+        const tenant = await getPlatformTenant(work, params.tenantId);
+        return { ...showPlatformTenant(tenant), counts: await countOfTenant(work, tenant.id) };
+      }),
+  }),
+];
+
+const changing = [
+  route({
+    ...ofTenant,
+    method: "patch",
+    path: "/superadmin/tenants/{tenantId}",
+    id: "updatePlatformTenant",
+    summary: "Change a tenant's plan and limits",
+    description: "Requests feel it within 5 seconds. What is beyond a lower limit stays.",
+    body: TenantChange,
+    run: (app, { params, body }) =>
+      app.transact(async (work) => {
+        const changes: { plan?: (typeof PLANS)[number] | undefined; limits?: LimitChanges | undefined } = {
+          plan: body.plan,
+          limits: body.planOverrides,
+        };
+        return showPlatformTenant(await changeTenantPlan(work, params.tenantId, changes));
+      }),
+  }),
+  route({
+    ...ofTenant,
+    method: "post",
+    path: "/superadmin/tenants/{tenantId}/approve",
+    id: "approveTenant",
+    summary: "Approve a tenant",
+    description: "PENDING or REJECTED becomes APPROVED; its OWNERs are told by mail.",
+    run: ({ transact, mail }, { params }) =>
+      transact(async (work) => showPlatformTenant(await approveTenant({ mail }, work, params.tenantId))),
+  }),
+  route({
+    ...ofTenant,
+    method: "post",
+    path: "/superadmin/tenants/{tenantId}/reject",
+    id: "rejectTenant",
+    summary: "Reject a tenant",
+    description: "PENDING becomes REJECTED; its OWNERs are told the reason by mail.",
+    body: ReasonBody,
+    run: ({ transact, mail }, { params, body }) =>
+      transact(async (work) =>
+        showPlatformTenant(await rejectTenant({ mail }, work, params.tenantId, body.reason)),
+      ),
+  }),
+  route({
+    ...ofTenant,
+    method: "post",
+    path: "/superadmin/tenants/{tenantId}/suspend",
+    id: "suspendTenant",
+    summary: "Suspend a tenant",
+    description:
+      "APPROVED becomes SUSPENDED: within 5 seconds its keys and most of what its people may do answer 403 " +
+      "TENANT_SUSPENDED. Its OWNERs are told the reason by mail.",
+    body: ReasonBody,
+    run: ({ transact, mail }, { params, body }) =>
+      transact(async (work) =>
+        showPlatformTenant(await suspendTenant({ mail }, work, params.tenantId, body.reason)),
+      ),
+  }),
+  route({
+    ...ofTenant,
+    method: "post",
+    path: "/superadmin/tenants/{tenantId}/unsuspend",
+    id: "unsuspendTenant",
+    summary: "Lift a suspension",
+    description: "SUSPENDED becomes APPROVED; its OWNERs are told by mail.",
+    run: ({ transact, mail }, { params }) =>
+      transact(async (work) => showPlatformTenant(await unsuspendTenant({ mail }, work, params.tenantId))),
+  }),
+];
+
+export const superadminTenantRoutes = [...reading, ...changing];

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { z } from "zod";
+import { type Caller, MEMBER_STATUSES, type Role, ROLES } from "../../domain/caller.ts";
+import { INVITATION_STATUSES } from "../../domain/team/invitation.ts";
+
+/** A role as callers may write it: MEMBER is another name of VIEWER. */
+export const RoleInput = z
+  .enum([...ROLES, "MEMBER"])
+  .transform((role): Role => (role === "MEMBER" ? "VIEWER" : role))
+  .meta({ description: "MEMBER is another name of VIEWER", override: { type: "string" } });
+
+export const MemberBody = z
+  .object({
+    id: z.uuid(),
+    userId: z.uuid(),
+    email: z.string().optional().meta({ description: "Not shown to a VIEWER" }),
+    name: z.string(),
+    role: z.enum(ROLES),
+    status: z.enum(MEMBER_STATUSES).meta({ description: "PENDING: asked to join and waits" }),
+    emailVerified: z.boolean().optional().meta({ description: "Not shown to a VIEWER" }),
+    lastLoginAt: z.iso.datetime().nullable().optional().meta({ description: "Not shown to a VIEWER" }),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "Member" });
+
+export const InvitationBody = z
+  .object({
+    id: z.uuid(),
+    email: z.string().optional().meta({ description: "Not shown to a VIEWER" }),
+    role: z.enum(ROLES),
+    status: z.enum(INVITATION_STATUSES),
+    invitedBy: z.uuid().meta({ description: "Member who sent it last" }),
+    expiresAt: z.iso.datetime(),
+    sentAt: z.iso.datetime(),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "Invitation" });
+
+export const Deleted = z.object({ deleted: z.literal(true) });
+
+/** The console user that an operation without a scope is asked by. */
+export const userOf = (caller: Caller): Extract<Caller, { kind: "user" }> => {
+  assert(caller.kind === "user", "no scope opens these operations to keys");
+  return caller;
+};

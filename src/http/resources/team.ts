@@ -1,0 +1,164 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { ADMINS, EVERY_ROLE, OWN_ACCOUNT } from "../../domain/access.ts";
+import { type Caller, MEMBER_STATUSES } from "../../domain/caller.ts";
+import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
+import { countInvitationMail } from "../../domain/team/invitation-mail.ts";
+import { invite, requireInvitable, showInvitation } from "../../domain/team/invitations.ts";
+import {
+  acceptMember,
+  changeMember,
+  findWaiting,
+  getMember,
+  listMembers,
+  MEMBER_SORTS,
+  removeMember,
+  showMember,
+} from "../../domain/team/members.ts";
+import { normaliseEmail } from "../../domain/auth/sessions.ts";
+import { Reply, route } from "../route.ts";
+import { Email } from "./auth-bodies.ts";
+import { Deleted, InvitationBody, MemberBody, RoleInput, userOf } from "./team-bodies.ts";
+
+const MemberParams = z.object({ memberId: z.string() });
+const common = { tag: "Team", project: "none" } as const;
+const read = { ...common, access: { roles: EVERY_ROLE } } as const;
+const write = { ...common, access: { roles: ADMINS } } as const;
+
+const whoOf = ({ config }: App, caller: Caller) => ({ actor: userOf(caller), rule: config });
+
+const remove = (app: App, caller: Caller, memberId: string): Promise<{ deleted: true }> =>
+  app.transact(async (work) => {
+    await removeMember(work, userOf(caller), memberId);
+    return { deleted: true };
+  });
+
+const list = route({
+  ...read,
+  method: "get",
+  path: "/team/members",
+  id: "listMembers",
+  summary: "List the team",
+  description: "With those who have asked to join. A VIEWER sees no addresses.",
+  query: PageQuery.extend({
+    sort: z.enum(MEMBER_SORTS).default("createdAt"),
+    order: z.enum(["asc", "desc"]).default("desc"),
+    role: RoleInput.optional(),
+    status: z.enum(MEMBER_STATUSES).optional(),
+  }),
+  response: pageBody(MemberBody),
+  run: (app, { caller, query }) =>
+    app.transact(async (work) => {
+      const { tenantId, role: reader } = userOf(caller);
+      const { members, total, isEstimated } = await listMembers(work, { tenantId, reader }, query);
+      const shown = members.map((member) => showMember(member, reader));
+      return new Reply(200, pageOf(shown, total, query), isEstimated ? { "X-Total-Estimated": "true" } : {});
+    }),
+});
+
+const add = route({
+  ...write,
+  method: "post",
+  path: "/team/members",
+  id: "addMember",
+  summary: "Add to the team",
+  description:
+    "Lets in who has asked to join with this address; anybody else is sent an invitation. " +
+    "The answer holds the one or the other.",
+  access: { roles: ADMINS, needs: { verifiedEmail: true } },
+  body: z.object({ email: Email, role: RoleInput }),
+  status: 201,
+  errors: ["PAYMENT_REQUIRED"],
+  response: z.object({ member: MemberBody.optional(), invitation: InvitationBody.optional() }),
+  prepare: async (app, { caller, body: { email } }) => {
+    const { tenantId } = userOf(caller);
+    const isWaiting = await app.transact(async (work) => {
+      const waiting = await findWaiting(work, tenantId, email);
+      if (!waiting) await requireInvitable(work, tenantId, email);
+      return waiting !== undefined;
+    });
+    if (!isWaiting) await countInvitationMail(app, tenantId, normaliseEmail(email));
+  },
+  run: (app, { caller, body: { email, role } }) =>
+    app.transact(async (work) => {
+      const { tenantId, role: reader } = userOf(caller);
+      const waiting = await findWaiting(work, tenantId, email);
+      if (waiting) {
+        const member = await acceptMember(work, whoOf(app, caller), waiting.id, role);
+        return { member: showMember(member, reader) };
+      }
+      const invitation = await invite(app, work, userOf(caller), { email, role });
+      return { invitation: showInvitation(invitation, reader, work.now) };
+    }),
+});
+
+export const teamRoutes = [
+  list,
+  add,
+  route({
+    ...read,
+    method: "get",
+    path: "/team/members/{memberId}",
+    id: "getMember",
+    summary: "Get a member",
+    params: MemberParams,
+    response: MemberBody,
+    run: (app, { caller, params }) =>
+      app.transact(async (work) => {
+        const { tenantId, role } = userOf(caller);
+        return showMember(await getMember(work, tenantId, params.memberId), role);
+      }),
+  }),
+  route({
+    ...write,
+    method: "patch",
+    path: "/team/members/{memberId}",
+    id: "updateMember",
+    summary: "Change a member",
+    description:
+      "Role and status; ACTIVE also lets in who has asked to join. An ADMIN may not touch an OWNER, and a " +
+      "tenant keeps one OWNER at least. Requests of the member feel it within 5 seconds.",
+    params: MemberParams,
+    body: z.object({ role: RoleInput.optional(), status: z.enum(["ACTIVE", "SUSPENDED"]).optional() }),
+    errors: ["PAYMENT_REQUIRED"],
+    response: MemberBody,
+    run: (app, { caller, params, body }) =>
+      app.transact(async (work) => {
+        const member = await changeMember(work, whoOf(app, caller), params.memberId, body);
+        return showMember(member, userOf(caller).role);
+      }),
+  }),
+  route({
+    ...write,
+    method: "delete",
+    path: "/team/members/{memberId}",
+    id: "removeMember",
+    summary: "Remove a member",
+    description: "With their account and sessions. API keys that they made stay.",
+    params: MemberParams,
+    response: Deleted,
+    run: (app, { caller, params }) => remove(app, caller, params.memberId),
+  }),
+  route({
+    ...write,
+    method: "delete",
+    path: "/team/members",
+    id: "removeMemberByQuery",
+    summary: "Remove a member",
+    description: "As DELETE /team/members/{memberId}, with the id in the query.",
+    query: z.object({ id: z.string().max(100) }),
+    response: Deleted,
+    run: (app, { caller, query }) => remove(app, caller, query.id),
+  }),
+  route({
+    ...common,
+    access: OWN_ACCOUNT,
+    method: "post",
+    path: "/team/leave",
+    id: "leaveTeam",
+    summary: "Leave the team",
+    description: "Ends your account and its sessions. The last OWNER cannot leave.",
+    response: Deleted,
+    run: (app, { caller }) => remove(app, caller, userOf(caller).userId),
+  }),
+];

@@ -1,0 +1,149 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
+import { REDIRECT_URI_MAX } from "../../domain/oauth/redirects.ts";
+import { transferOwnership } from "../../domain/team/members.ts";
+import { requestApproval } from "../../domain/tenants/approval.ts";
+import { deleteTenant, restoreTenant } from "../../domain/tenants/deletion.ts";
+import { FEATURES } from "../../domain/tenants/plans.ts";
+import { reauthenticate } from "../../domain/tenants/reauth.ts";
+import { APPROVAL_STATUSES, PLANS, type Tenant } from "../../domain/tenants/tenant.ts";
+import { getTenant, REDIRECT_URIS_MAX, showTenant, updateTenant } from "../../domain/tenants/tenants.ts";
+import { Name } from "../../domain/tenants/text.ts";
+import type { Actor, Work } from "../../domain/work.ts";
+import { route } from "../route.ts";
+import { CurrentPassword } from "./auth-bodies.ts";
+import { userOf } from "./team-bodies.ts";
+
+const Limit = z.int().nullable().meta({ description: "null: no limit" });
+
+const TenantBody = z
+  .object({
+    id: z.uuid(),
+    name: z.string(),
+    plan: z.enum(PLANS),
+    approvalStatus: z.enum(APPROVAL_STATUSES),
+    approvalReason: z.string().optional().meta({ description: "Why it was rejected or suspended" }),
+    limits: z.object({
+      requestsPerMinute: Limit.meta({ description: "Of API keys, for each project; null: no limit" }),
+      projects: Limit,
+      members: Limit.meta({ description: "Members and pending invitations; null: no limit" }),
+      activeKeysPerProject: Limit,
+      webhooks: Limit,
+      customDomains: Limit,
+      analyticsHistoryDays: Limit,
+      deliveryLogDays: Limit,
+    }),
+    features: z.array(z.enum(FEATURES)),
+    usage: z.object({
+      projects: z.int(),
+      members: z.int().meta({ description: "Members and pending invitations" }),
+    }),
+    redirectUris: z.array(z.string()).meta({ description: "Where OAuth may send people back to" }),
+    deleteAfter: z.iso.datetime().optional().meta({ description: "When its deletion becomes final" }),
+    createdAt: z.iso.datetime(),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "Tenant" });
+
+const common = { tag: "Tenant", project: "none" } as const;
+const byOwner = { ...common, access: { roles: ["OWNER"] } } as const;
+
+/** Answers with the caller's tenant after a change. */
+const answerTenant = (app: App, change: (work: Work) => Promise<Tenant>) =>
+  app.transact(async (work) => {
+    const tenant = await change(work);
+    await work.em.flush();
+    return showTenant(work, tenant);
+  });
+
+const proveAgain = (app: App, { caller, ip }: Actor, currentPassword: string): Promise<void> =>
+  reauthenticate(app, { userId: userOf(caller).userId, ip }, currentPassword);
+
+export const tenantRoutes = [
+  route({
+    ...common,
+    method: "get",
+    path: "/tenant",
+    id: "getTenant",
+    summary: "Get the tenant",
+    description: "With the limits of its plan and how much of them is used. Open while it is suspended.",
+    access: { roles: EVERY_ROLE, needs: { suspended: true } },
+    response: TenantBody,
+    run: (app, { caller }) => answerTenant(app, (work) => getTenant(work, userOf(caller).tenantId)),
+  }),
+  route({
+    ...common,
+    method: "patch",
+    path: "/tenant",
+    id: "updateTenant",
+    summary: "Change the tenant",
+    description: "redirectUris replaces the whole list; OAuth compares them character by character.",
+    access: { roles: ADMINS },
+    body: z.object({
+      name: Name.optional(),
+      redirectUris: z
+        .array(z.string().max(REDIRECT_URI_MAX))
+        .max(REDIRECT_URIS_MAX)
+        .optional()
+        .meta({ example: ["https://console.example.com/signed-in"] }),
+    }),
+    response: TenantBody,
+    run: (app, { caller, body }) => {
+      const whose = { tenantId: userOf(caller).tenantId, isProduction: app.config.isProduction };
+      return answerTenant(app, (work) => updateTenant(work, whose, body));
+    },
+  }),
+  route({
+    ...byOwner,
+    method: "delete",
+    path: "/tenant",
+    id: "deleteTenant",
+    summary: "Delete the tenant in 30 days",
+    description:
+      "Until `deleteAfter` all goes on and POST /tenant/restore takes it back; then keys and sessions end. " +
+      "A user without a password sets one with POST /auth/forgot-password first.",
+    body: z.object({ currentPassword: CurrentPassword }),
+    response: TenantBody,
+    prepare: (app, { actor, body }) => proveAgain(app, actor, body.currentPassword),
+    run: (app, { caller }) => answerTenant(app, (work) => deleteTenant(app, work, userOf(caller).tenantId)),
+  }),
+  route({
+    ...byOwner,
+    method: "post",
+    path: "/tenant/restore",
+    id: "restoreTenant",
+    summary: "Take the deletion of the tenant back",
+    response: TenantBody,
+    run: (app, { caller }) => answerTenant(app, (work) => restoreTenant(work, userOf(caller).tenantId)),
+  }),
+  route({
+    ...byOwner,
+    method: "post",
+    path: "/tenant/approval-request",
+    id: "requestApproval",
+    summary: "Ask for approval again",
+    description: "For a rejected tenant, once a day.",
+    response: TenantBody,
+    run: (app, { caller }) => answerTenant(app, (work) => requestApproval(work, userOf(caller).tenantId)),
+  }),
+  route({
+    ...byOwner,
+    method: "post",
+    path: "/tenant/transfer-ownership",
+    id: "transferOwnership",
+    summary: "Make another member OWNER in your place",
+    description: "You become ADMIN.",
+    body: z.object({
+      userId: z.uuid().meta({ description: "An active member" }),
+      currentPassword: CurrentPassword,
+    }),
+    response: TenantBody,
+    prepare: (app, { actor, body }) => proveAgain(app, actor, body.currentPassword),
+    run: (app, { caller, body }) =>
+      answerTenant(app, async (work) => {
+        await transferOwnership(work, userOf(caller), body.userId);
+        return getTenant(work, userOf(caller).tenantId);
+      }),
+  }),
+];

@@ -1,0 +1,12 @@
+import { deleteDueTenants } from "../domain/tenants/deletion.ts";
+import type { Job } from "./job.ts";
+
+/** Ends tenants whose time to take their deletion back is over. */
+export const deleteTenants: Job = {
+  name: "delete-tenants",
+  concurrency: 1,
+  everyMs: 3_600_000,
+  run: async (app) => {
+    while ((await app.transact(deleteDueTenants)) > 0) await app.limits.pause?.();
+  },
+};

@@ -1,0 +1,10 @@
+import { markExpiredKeys } from "../domain/api-keys/expire.ts";
+import type { Job } from "./job.ts";
+
+/** Gives API keys that have ended by time their status. */
+export const expireKeys: Job = {
+  name: "expire-keys",
+  concurrency: 1,
+  everyMs: 3_600_000,
+  run: (app) => app.transact(markExpiredKeys),
+};

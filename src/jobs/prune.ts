@@ -1,0 +1,22 @@
+import { prune, PRUNES } from "../domain/pruning.ts";
+import type { Job } from "./job.ts";
+
+const HOUR_MS = 3_600_000;
+/** Rows of one transaction. */
+const ROWS_AT_ONCE = 1_000;
+
+/** Deletes what has ended and nobody asks for any more. */
+export const pruneEnded: Job = {
+  name: "prune-ended",
+  concurrency: 1,
+  everyMs: HOUR_MS,
+  run: async (app) => {
+    for (const one of PRUNES) {
+      let deleted: number;
+      do {
+        deleted = await app.transact((work) => prune(work, one, ROWS_AT_ONCE));
+        await app.limits.pause?.();
+      } while (deleted === ROWS_AT_ONCE);
+    }
+  },
+};

@@ -1,0 +1,98 @@
+import {
+  claimMail,
+  type ClaimedMail,
+  noteFailure,
+  noteSent,
+  openMail,
+  pruneMails,
+} from "../domain/email/deliveries.ts";
+import type { RenderedMail } from "../domain/email/mailer.ts";
+import { failureOf, type MailFailure } from "../domain/email/outcome.ts";
+import type { App } from "../app.ts";
+import type { Job, Queue } from "./job.ts";
+import { EVERY_KEY } from "./runner.ts";
+
+const NAME = "send-mail";
+/** Mails sent at the same time by one process. A lane that waits for a slow server holds up no other. */
+const LANES = ["0", "1", "2", "3"] as const;
+
+/** Makes what is called when a mail has been queued: wakes the lanes in turn. */
+export const mailWaker = (queue: Queue): (() => void) => {
+  let turn = 0;
+  return () => queue.wake(NAME, LANES[turn++ % LANES.length]!);
+};
+
+/**
+ * Key: a lane. Sends one mail and rings for the next, so that a process that stops finishes one for each
+ * lane. The network is asked between two transactions: a worker that dies there leaves a lease behind, and
+ * the mail is sent once more when that has run out.
+ */
+export const sendMail: Job = {
+  name: NAME,
+  concurrency: LANES.length,
+  everyMs: 1_000,
+  run: async (app, key) => {
+    if (app.config.mail.mode === "off") return;
+    const claim = await app.transact(claimMail);
+    if (claim.kind === "none") return;
+    for (const lane of key === EVERY_KEY ? LANES : [key]) app.queue.wakeHere(NAME, lane);
+    if (claim.kind === "mail") await deliver(app, claim.mail);
+  },
+};
+
+/** Drops what is kept of mails no longer than it must be. */
+export const pruneMail: Job = {
+  name: "prune-mail",
+  concurrency: 1,
+  everyMs: 3_600_000,
+  run: (app) => app.transact(pruneMails),
+};
+
+const UNREADABLE: MailFailure = {
+  kind: "give-up",
+  error: "The mail can no longer be read",
+  smtpResponse: undefined,
+};
+
+const deliver = async (app: App, mail: ClaimedMail): Promise<void> => {
+  const opened = tryOpen(app, mail);
+  if (!opened) return fail(app, mail, UNREADABLE);
+  let sent;
+  try {
+    sent = await app.mailer.send(opened);
+  } catch (err) {
+    const failure = failureOf(err);
+    logFailure(app, mail, failure, err);
+    return fail(app, mail, failure);
+  }
+  await app.transact((work) => noteSent(work, mail, sent));
+  app.metrics.mailsSent.inc();
+};
+
+const tryOpen = (app: App, mail: ClaimedMail): RenderedMail | undefined => {
+  try {
+    return openMail(app.secretBox, mail);
+  } catch (err) {
+    app.log.error({ err, mailId: mail.id }, "a mail cannot be read: is its key still in ENCRYPTION_KEYS?");
+    return undefined;
+  }
+};
+
+const fail = async (app: App, mail: ClaimedMail, failure: MailFailure): Promise<void> => {
+  const status = await app.transact((work) => noteFailure(work, mail, failure));
+  if (status === "FAILED") app.metrics.mailsFailed.inc();
+};
+
+/** Only what was read of the error: its message may quote the mail. */
+const logFailure = (
+  { log }: App,
+  { id, attempts }: ClaimedMail,
+  failure: MailFailure,
+  err: unknown,
+): void => {
+  const { code, originalCode } = err as { code?: string; originalCode?: string };
+  const about = { mailId: id, attempts, kind: failure.kind, code, cause: originalCode };
+  const line = { ...about, smtpResponse: failure.smtpResponse };
+  if (failure.kind === "operator") log.error(line, "the mail server takes no mail from us: check SMTP_URL");
+  else log.warn(line, "a mail was not sent");
+};

@@ -1,0 +1,61 @@
+import * as client from "openid-client";
+import { OAuthError } from "../domain/oauth/errors.ts";
+
+/** For one request to a provider, body and all. */
+export const TIMEOUT_SECONDS = 10;
+const ANSWER_MAX_BYTES = 1_048_576;
+
+/** Where a provider sends the browser back to. */
+export type Callback = { url: string; isProduction: boolean };
+
+/** Outside production a provider may be on this machine, without TLS. */
+export const isLoopback = (url: string): boolean =>
+  /^http:\/\/(localhost|127\.0\.0\.1)(:\d+)?(\/|$)/.test(url);
+
+const readBounded = async (response: Response): Promise<Buffer> => {
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for await (const part of response.body ?? []) {
+    length += part.byteLength;
+    if (length > ANSWER_MAX_BYTES) throw new TypeError(`the answer is over ${ANSWER_MAX_BYTES} bytes`);
+    parts.push(part);
+  }
+  return Buffer.concat(parts);
+};
+
+/** As `fetch`, with the whole body read, and an error for one that is too large. Follows no redirect. */
+export const boundedFetch: client.CustomFetch = async (url, options) => {
+  const response = await fetch(url, { ...options, redirect: "manual" } as RequestInit);
+  const body = await readBounded(response);
+  const { status, headers } = response;
+  return new Response(body.length === 0 ? null : body, { status, headers });
+};
+
+const UNREACHABLE = "The provider does not answer right now; try again";
+
+/** What a failure with a provider tells the person; the rest is its `cause`, for the log. */
+export const asOAuthError = (error: unknown): OAuthError => {
+  if (error instanceof OAuthError) return error;
+  if (error instanceof client.AuthorizationResponseError) return refusalOf(error);
+  if (error instanceof client.ResponseBodyError) {
+    const message = "The provider did not accept the answer that the browser brought; try again";
+    return new OAuthError("provider_error", message, error);
+  }
+  if (isUnreachable(error)) return new OAuthError("temporarily_unavailable", UNREACHABLE, error);
+  return new OAuthError("provider_error", "The provider's answer could not be trusted", error);
+};
+
+const refusalOf = (error: client.AuthorizationResponseError): OAuthError => {
+  if (error.error === "access_denied")
+    return new OAuthError("access_denied", "The sign-in was refused at the provider");
+  if (error.error === "temporarily_unavailable" || error.error === "server_error")
+    return new OAuthError("temporarily_unavailable", UNREACHABLE, error);
+  return new OAuthError("provider_error", "The provider refused the sign-in", error);
+};
+
+/** No connection, or none in time. */
+const isUnreachable = (error: unknown): boolean => {
+  if (error instanceof client.ClientError && error.code === "OAUTH_TIMEOUT") return true;
+  if (error instanceof DOMException && error.name === "TimeoutError") return true;
+  return error instanceof TypeError && error.message === "fetch failed";
+};

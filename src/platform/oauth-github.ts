@@ -1,0 +1,105 @@
+import * as client from "openid-client";
+import { z } from "zod";
+import type { OAuthSettings } from "../config.ts";
+import { profileFrom } from "../domain/oauth/profile.ts";
+import type { OAuthProvider } from "../domain/oauth/provider.ts";
+import { asOAuthError, boundedFetch, type Callback, isLoopback, TIMEOUT_SECONDS } from "./oauth-fetch.ts";
+
+const API_VERSION = "2022-11-28";
+
+type Github = NonNullable<OAuthSettings["github"]>;
+
+const Person = z.object({ id: z.int().positive(), name: z.string().nullish() });
+const Emails = z
+  .array(z.object({ email: z.string(), primary: z.boolean(), verified: z.boolean() }))
+  .max(1_000);
+const Refusal = z.object({ error: z.string() });
+
+/** GitHub refuses a code with 200 and `error`; the protocol and the library want 400. */
+const tokenFetch: client.CustomFetch = async (url, options) => {
+  const response = await boundedFetch(url, options);
+  if (response.status !== 200) return response;
+  const text = await response.text();
+  const status = Refusal.safeParse(jsonOf(text)).success ? 400 : 200;
+  return new Response(text, { status, headers: response.headers });
+};
+
+const jsonOf = (text: string): unknown => {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+};
+
+const configurationOf = (
+  { clientId, clientSecret, url }: Github,
+  isProduction: boolean,
+): client.Configuration => {
+  const base = `${url.replace(/\/+$/, "")}/login/oauth`;
+  const configuration = new client.Configuration(
+    { issuer: base, authorization_endpoint: `${base}/authorize`, token_endpoint: `${base}/access_token` },
+    clientId,
+    {},
+    client.ClientSecretPost(clientSecret),
+  );
+  configuration.timeout = TIMEOUT_SECONDS;
+  configuration[client.customFetch] = tokenFetch;
+  // oxlint-disable-next-line typescript/no-deprecated -- marked to stand out; for a server on this machine
+  if (!isProduction && isLoopback(url)) client.allowInsecureRequests(configuration);
+  return configuration;
+};
+
+const ask = async <T>(address: string, accessToken: string, schema: z.ZodType<T>): Promise<T> => {
+  const response = await boundedFetch(address, {
+    method: "GET",
+    body: undefined,
+    redirect: "manual",
+    headers: {
+      accept: "application/vnd.github+json",
+      authorization: `Bearer ${accessToken}`,
+      "user-agent": "laurel",
+      "x-github-api-version": API_VERSION,
+    },
+    signal: AbortSignal.timeout(TIMEOUT_SECONDS * 1_000),
+  });
+  if (response.status !== 200) throw new Error(`GitHub answered ${response.status}`);
+  return schema.parse(await response.json());
+};
+
+/** GitHub or GitHub Enterprise Server: OAuth without ID tokens, so its API says who somebody is. */
+export const createGithub = (settings: Github, { url, isProduction }: Callback): OAuthProvider => {
+  const configuration = configurationOf(settings, isProduction);
+  const api = settings.apiUrl.replace(/\/+$/, "");
+  return {
+    authorizationUrl: async ({ state, codeVerifier }) =>
+      client.buildAuthorizationUrl(configuration, {
+        redirect_uri: url,
+        scope: "read:user user:email",
+        state,
+        code_challenge: await client.calculatePKCECodeChallenge(codeVerifier),
+        code_challenge_method: "S256",
+      }).href,
+    profileOf: async (answer, { state, codeVerifier }) => {
+      try {
+        const { access_token: token } = await client.authorizationCodeGrant(
+          configuration,
+          new URL(`${url}?${answer.toString()}`),
+          { expectedState: state, pkceCodeVerifier: codeVerifier },
+        );
+        const { id, name } = await ask(`${api}/user`, token, Person);
+        // The address in /user is what the person shows, proved or not.
+        const emails = await ask(`${api}/user/emails?per_page=100`, token, Emails);
+        const primary = emails.find((one) => one.primary);
+        return profileFrom({
+          subject: String(id),
+          email: primary?.email,
+          isEmailVerified: primary?.verified,
+          name,
+        });
+      } catch (error) {
+        throw asOAuthError(error);
+      }
+    },
+  };
+};

@@ -1,0 +1,21 @@
+import type { OAuthSettings, Settings } from "../config.ts";
+import type { OAuthProviders, ProviderId } from "../domain/oauth/provider.ts";
+import type { Callback } from "./oauth-fetch.ts";
+import { createGithub } from "./oauth-github.ts";
+import { createGoogle } from "./oauth-google.ts";
+
+/** Makes the providers of the settings; asks nobody before the first sign-in. */
+export const createOAuth = (
+  { google, github }: OAuthSettings,
+  { publicUrl, isProduction }: Pick<Settings, "publicUrl" | "isProduction">,
+): OAuthProviders => {
+  const back = (id: ProviderId): Callback => ({
+    // What the operator registers at the provider.
+    url: `${publicUrl}/api/v1/auth/oauth/${id}/callback`,
+    isProduction,
+  });
+  return {
+    ...(google && { google: createGoogle(google, back("google")) }),
+    ...(github && { github: createGithub(github, back("github")) }),
+  };
+};

@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { clientOf } from "../support/client.ts";
+import { laurelAdmin } from "../support/admin-command.ts";
+import { freePort, kill, startProcess, temporaryDir } from "../support/process.ts";
+
+const EMAIL = "root@platform.example.com";
+const PASSWORD = "Root-of-7-trees";
+
+describe("laurel admin", function () {
+  this.timeout(120_000);
+  let dir: Awaited<ReturnType<typeof temporaryDir>>;
+  beforeEach(async () => {
+    dir = await temporaryDir();
+  });
+  afterEach(() => dir.remove());
+
+  const env = () => ({ DATA_DIR: dir.path, DEMO: "off", LOG_LEVEL: "error" });
+  const admin = (args: string[], input?: string) => laurelAdmin(args, env(), input);
+  const login = async (password: string): Promise<number> => {
+    const port = await freePort();
+    const server = await startProcess(["serve"], { ...env(), PORT: String(port) });
+    try {
+      const client = clientOf(`http://127.0.0.1:${port}`);
+      return (await client.post("/superadmin/auth/login", { email: EMAIL, password })).status;
+    } finally {
+      await kill(server);
+    }
+  };
+
+  it("makes a super-admin before the first start, who can then log in", async () => {
+    const made = await admin(["create", "--email", EMAIL.toUpperCase(), "--name", "Root"], `${PASSWORD}\n`);
+    assert.equal(made.code, 0, made.text);
+    assert.ok(!made.text.includes(PASSWORD));
+    const listed = await admin(["list"]);
+    assert.match(listed.text, new RegExp(`^${EMAIL}  Root  active  never logged in$`, "m"));
+    assert.equal(await login(PASSWORD), 200);
+  });
+
+  it("shows a generated password once, and another after a reset, with which alone one logs in", async () => {
+    const passwordIn = ({ text }: { text: string }) => /password {2}(\S+)/.exec(text)?.[1] ?? "";
+    const first = passwordIn(await admin(["create", "--email", EMAIL, "--generate"]));
+    assert.match(first, /^[0-9A-Za-z]{24}$/);
+    const second = passwordIn(await admin(["reset-password", EMAIL, "--generate"]));
+    assert.notEqual(first, second);
+    assert.equal(await login(first), 401);
+    assert.equal(await login(second), 200);
+  });
+
+  it("shuts out whom it disables, also after a new password, until they are enabled", async () => {
+    succeed(await admin(["create", "--email", EMAIL], PASSWORD));
+    succeed(await admin(["disable", EMAIL]));
+    assert.match((await admin(["list"])).text, /disabled \d{4}-/);
+    const reset = succeed(await admin(["reset-password", EMAIL], "Another-Root-88"));
+    assert.match(reset, /still disabled/);
+    assert.equal(await login("Another-Root-88"), 401);
+    succeed(await admin(["enable", EMAIL]));
+    assert.equal(await login("Another-Root-88"), 200);
+  });
+
+  it("ends with 1 and says why: weak or no password, address taken, unknown or malformed", async () => {
+    const fails = async (args: string[], input: string | undefined, why: RegExp) => {
+      const { code, text } = await admin(args, input);
+      assert.equal(code, 1, text);
+      assert.match(text, why);
+      assert.ok(!text.includes("    at "), text);
+    };
+    await fails(["create", "--email", EMAIL], "weak", /password: must have at least 8 characters/);
+    await fails(["create", "--email", EMAIL], "", /standard input.*--generate/);
+    await fails(["create", "--email", "no-address"], PASSWORD, /email: /);
+    await fails(["create", "--email", EMAIL, "--name", "x"], PASSWORD, /name: /);
+    succeed(await admin(["create", "--email", EMAIL], PASSWORD));
+    await fails(["create", "--email", EMAIL], PASSWORD, /exists already/);
+    for (const step of ["disable", "enable", "reset-password"])
+      await fails([step, "nobody@example.com"], PASSWORD, /nobody@example.com not found/);
+  });
+
+  it("ends with 2 when it is misused", async () => {
+    for (const args of [["create"], ["bogus"], ["disable"], ["list", "--bogus"]])
+      assert.equal((await admin(args)).code, 2, args.join(" "));
+  });
+
+  it("does not touch the embedded database of a running server, and says what to do", async () => {
+    const server = await startProcess(["serve"], { ...env(), PORT: String(await freePort()) });
+    try {
+      for (const args of [["create", "--email", EMAIL], ["list"], ["disable", EMAIL]]) {
+        const { code, text } = await admin(args, PASSWORD);
+        assert.equal(code, 1);
+        assert.match(text, new RegExp(`running on the data directory .*process ${server.child.pid}`));
+        assert.match(text, /Stop the server, run this command again, then start the server/);
+      }
+    } finally {
+      await kill(server);
+    }
+  });
+});
+
+const succeed = ({ code, text }: { code: number; text: string }): string => {
+  assert.equal(code, 0, text);
+  return text;
+};

@@ -1,0 +1,214 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { Redis } from "ioredis";
+import { createLog } from "../../src/log.ts";
+import { createLimiter } from "../../src/platform/limiter.ts";
+import type { Bucket, Limiter } from "../../src/domain/rate-limits/limiter.ts";
+import { aTenant, type Tenant } from "../support/app.ts";
+import { type Client, clientOf, must } from "../support/client.ts";
+import { type Services, startServices } from "../support/cluster.ts";
+import { eventually } from "../support/eventually.ts";
+import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
+import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+
+const LIMIT = 100;
+const bucket = (points: number): Bucket => ({ name: "test", points, seconds: 60 });
+const proxyOf = ({ env }: Services): Promise<TcpProxy> => {
+  const { hostname, port } = new URL(env["REDIS_URL"]!);
+  return startTcpProxy(hostname, Number(port || 6_379));
+};
+const via = ({ env }: Services, { port }: TcpProxy): string => {
+  const url = new URL(env["REDIS_URL"]!);
+  url.host = `127.0.0.1:${port}`;
+  return url.href;
+};
+
+describe("rate limits over processes", function () {
+  this.timeout(120_000);
+  let directory: Awaited<ReturnType<typeof temporaryDir>>;
+  let services: Services;
+  let proxy: TcpProxy;
+  before(async () => {
+    directory = await temporaryDir();
+    services = await startServices(directory.path);
+    proxy = await proxyOf(services);
+  });
+  after(async () => {
+    await services?.remove();
+    await proxy?.stop();
+    await directory?.remove();
+  });
+
+  describe("of two servers", () => {
+    const servers: Laurel[] = [];
+    const clients: Client[] = [];
+    let tenant: Tenant;
+    before(async () => {
+      for (let i = 0; i < 2; i++) {
+        const port = await freePort();
+        const shared = { PUBLIC_URL: "http://localhost", TRUSTED_PROXIES: "127.0.0.1/32" };
+        // The second has its Redis behind the proxy.
+        const redis = i === 1 ? { REDIS_URL: via(services, proxy) } : {};
+        const env = { ...services.env, ...shared, ...redis, LOG_LEVEL: "warn", PORT: String(port) };
+        servers.push(await startProcess(["serve"], env));
+        clients.push(clientOf(`http://127.0.0.1:${port}`));
+      }
+      tenant = await aTenant(clients[0]!);
+    });
+    after(async () => {
+      for (const server of servers) await kill(server);
+    });
+
+    const aLimitedKey = async (): Promise<string> => {
+      const body = { name: "Limited key", scopes: ["*"], rateLimit: LIMIT };
+      const path = `/api/v1/projects/${tenant.projectId}/api-keys`;
+      return must(await clients[0]!.post(path, body, { token: tenant.token }), 201).key;
+    };
+    const use = (key: string, client: Client) => client.get("/api/v1/projects", { key });
+    const useAtOnce = (key: string, times: number, at = clients) =>
+      Promise.all(Array.from({ length: times }, (_, i) => use(key, at[i % at.length]!)));
+    const passed = (answers: readonly { status: number }[]): number =>
+      answers.filter(({ status }) => status === 200).length;
+
+    it("let exactly the limit pass of 300 requests at once", async () => {
+      const answers = await useAtOnce(await aLimitedKey(), 3 * LIMIT);
+      assert.equal(passed(answers), LIMIT);
+      assert.equal(answers.filter(({ status }) => status === 429).length, 2 * LIMIT);
+    });
+
+    it("share the count of an address without credentials, and its block", async () => {
+      const headers = { "X-Forwarded-For": "203.0.113.77" };
+      const [one, other] = clients as [Client, Client];
+      const first = await one.get("/api/v1/limits", { headers });
+      const second = await other.get("/api/v1/limits", { headers });
+      const left = [first, second].map((answer) => answer.headers.get("X-RateLimit-Remaining"));
+      assert.deepEqual(left, ["299", "298"]);
+      for (let i = 0; i < 60; i++) await one.get("/api/v1/projects", { key: "svc_live_none", headers });
+      assert.equal((await one.get("/api/v1/limits", { headers })).status, 403);
+      await eventually(async () => (await other.get("/api/v1/limits", { headers })).status === 403, {
+        timeoutMs: 10_000,
+        label: "the other process knows of the block",
+      });
+    });
+
+    for (const [how, fail] of [
+      ["refuses connections", () => proxy.cut()],
+      ["hangs", () => proxy.hang()],
+    ] as const)
+      it(`hold in each process while Redis ${how}: no answer is 500, none waits long`, async () => {
+        const key = await aLimitedKey();
+        const [, lost] = clients as [Client, Client];
+        assert.equal((await use(key, lost)).status, 200);
+        const said = servers[1]!.output().split("limits are counted in each process").length;
+        await fail();
+        const answers = await useAtOnce(key, 2 * LIMIT, [lost]);
+        assert.equal(passed(answers), LIMIT);
+        assert.equal(answers.filter(({ status }) => status === 429).length, LIMIT);
+        const patient = await aLimitedKey();
+        let answered = 0;
+        // One after another: were each to wait for Redis, they would not be through in time.
+        await eventually(async () => (await use(patient, lost)).status === 200 && ++answered === 100, {
+          timeoutMs: 15_000,
+          label: "100 answers",
+        });
+        assert.equal(passed(await useAtOnce(await aLimitedKey(), 2, clients)), 2);
+        const nowSaid = servers[1]!.output().split("limits are counted in each process").length;
+        assert.equal(nowSaid, said + 1, "an outage is told once");
+        await proxy.restore();
+        const shared = await aLimitedKey();
+        await eventually(
+          async () => {
+            await use(shared, clients[0]!);
+            const before = Number((await use(shared, clients[0]!)).headers.get("X-RateLimit-Remaining"));
+            const answer = await use(shared, lost);
+            return Number(answer.headers.get("X-RateLimit-Remaining")) === before - 1;
+          },
+          { timeoutMs: 20_000, label: "the processes count together again" },
+        );
+      });
+  });
+
+  describe("of the limiter", () => {
+    let redis: Redis;
+    let limiter: Limiter;
+    let lines: string[];
+    before(async () => {
+      lines = [];
+      const log = createLog({ logLevel: "info" }, { write: (line: string) => void lines.push(line) });
+      redis = new Redis(via(services, proxy), { commandTimeout: 1_500, maxRetriesPerRequest: 2 });
+      redis.on("error", () => undefined);
+      await redis.ping();
+      limiter = createLimiter(redis, services.namespace, log);
+    });
+    after(() => redis?.disconnect());
+
+    const nameOf = (key: string): string => `${services.namespace}:limit:test:${key}`;
+
+    it("count exactly and in turn, and apply new numbers to the window that is open", async () => {
+      const key = randomUUID();
+      const states = await Promise.all(Array.from({ length: 300 }, () => limiter.consume(bucket(100), key)));
+      assert.equal(states.filter(({ isAllowed }) => isAllowed).length, 100);
+      assert.equal((await limiter.consume(bucket(500), key)).remaining, 199);
+      const narrow = { name: "narrow", points: 1, seconds: 60 };
+      const both = [
+        { bucket: narrow, key },
+        { bucket: bucket(1_000), key },
+      ];
+      assert.deepEqual(
+        (await limiter.consumeInTurn(both)).map(({ used }) => used),
+        [1, 302],
+      );
+      assert.deepEqual(
+        (await limiter.consumeInTurn(both)).map(({ isAllowed }) => isAllowed),
+        [false],
+      );
+      assert.equal((await limiter.read(bucket(1_000), key)).used, 302);
+      await limiter.reset(bucket(1_000), key);
+      assert.equal((await limiter.read(bucket(1_000), key)).used, 0);
+    });
+
+    it("keep every key under the namespace, each with an end", async () => {
+      await limiter.consume(bucket(5), "named");
+      const keys = await redis.keys(`${services.namespace}:limit:*`);
+      assert(keys.includes(`${services.namespace}:limit:test:named`), String(keys));
+      for (const key of keys) {
+        const ms = await redis.pttl(key);
+        assert(ms > 0 && ms <= 3_600_000, `${key} ${ms}`);
+      }
+      assert.deepEqual((await redis.keys("*limit:test:named")).length, 1);
+    });
+
+    it("give a key that has lost its end one anew", async () => {
+      const key = randomUUID();
+      await limiter.consume(bucket(5), key);
+      await redis.persist(nameOf(key));
+      const { used, resetAtMs } = await limiter.consume(bucket(5), key);
+      assert.equal(used, 2);
+      assert(resetAtMs - Date.now() <= 60_000);
+      assert((await redis.pttl(nameOf(key))) > 0);
+    });
+
+    it("wait for no Redis that hangs, but at the first, and never throw", async () => {
+      proxy.hang();
+      const key = randomUUID();
+      const count = () => limiter.consume(bucket(10), key);
+      await Promise.all(Array.from({ length: 20 }, count));
+      assert.equal((await limiter.read(bucket(10), key)).used, 20);
+      // Through several looks whether it is back. One after another: were each to wait for Redis, they would
+      // not be through in time.
+      await eventually(async () => (await count()).used >= 320, { timeoutMs: 20_000, label: "300 counts" });
+      await limiter.reset(bucket(10), key);
+      assert.equal((await limiter.read(bucket(10), key)).used, 0);
+      await proxy.restore();
+      await eventually(
+        async () => {
+          await count();
+          return lines.length === 2 && (await redis.exists(nameOf(key))) === 1;
+        },
+        { timeoutMs: 20_000, label: "Redis counts again" },
+      );
+      const told = lines.map((line) => (JSON.parse(line) as { msg: string }).msg.split(":")[0]);
+      assert.deepEqual(told, ["Redis does not answer", "Redis answers again"]);
+    });
+  });
+});

@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { newId } from "../../src/domain/ids.ts";
+import { prune, PRUNES } from "../../src/domain/pruning.ts";
+import { pruneEnded } from "../../src/jobs/prune.ts";
+import { aTenant, startApp, type TestApp } from "../support/app.ts";
+
+const DAY_MS = 86_400_000;
+
+describe("pruning", () => {
+  let api: TestApp;
+  before(async () => {
+    api = await startApp();
+  });
+
+  const at = (msAgo: number): string => new Date(Date.now() - msAgo).toISOString();
+  const run = (statement: ReturnType<typeof sql>) => api.app.transact(({ db }) => statement.execute(db));
+  const idsOf = async (table: string, column: string, ids: readonly string[]): Promise<string[]> => {
+    const list = `{${ids.join(",")}}`;
+    const { rows } = await run(sql`
+      select ${sql.ref(column)}::text as id from ${sql.ref(table)}
+      where ${sql.ref(column)}::text = any(${list}::text[])`);
+    return rows.map((row) => (row as { id: string }).id);
+  };
+  /** Adds a row that is over and one that is not quite, and tells which of the two a run has left. */
+  const left = async (
+    [table, column]: [string, string],
+    add: (id: string, msAgo: number) => ReturnType<typeof sql>,
+    keptMs: number,
+  ): Promise<string> => {
+    const [over, kept] = [newId(), newId()];
+    await run(add(over, keptMs + 60_000));
+    await run(add(kept, keptMs - 60_000));
+    await pruneEnded.run(api.app, "*");
+    const ids = await idsOf(table, column, [over, kept]);
+    return `${ids.includes(over) ? "over " : ""}${ids.includes(kept) ? "kept" : ""}`;
+  };
+
+  it("deletes blocks and ids once they have ended", async () => {
+    let host = 0;
+    const block = (id: string, msAgo: number) => {
+      host += 1;
+      return sql`insert into ip_blocks (id, network, reason, source, created_by, expires_at, created_at)
+        values (${id}::uuid, ${`198.51.100.${host}/32`}::cidr, 'x', 'AUTO', 'system',
+          ${at(msAgo)}::timestamptz, now())`;
+    };
+    assert.equal(await left(["ip_blocks", "id"], block, 0), "kept");
+    const consumed = (id: string, msAgo: number) =>
+      sql`insert into consumed_ids (kind, id, expires_at) values ('test', ${id}, ${at(msAgo)}::timestamptz)`;
+    assert.equal(await left(["consumed_ids", "id"], consumed, 0), "kept");
+  });
+
+  it("keeps a block without end", async () => {
+    const id = newId();
+    await run(sql`insert into ip_blocks (id, network, reason, source, created_by, created_at)
+      values (${id}::uuid, '198.51.100.200/32', 'x', 'MANUAL', 'system', now() - interval '9 years')`);
+    await pruneEnded.run(api.app, "*");
+    assert.deepEqual(await idsOf("ip_blocks", "id", [id]), [id]);
+  });
+
+  it("keeps links of mails for a week, request keys for a day, sessions for thirty days", async () => {
+    const { tenantId, userId } = await aTenant(api);
+    const link = (id: string, msAgo: number) =>
+      sql`insert into user_tokens (hash, tenant_id, user_id, purpose, email, expires_at, created_at)
+        values (${id}, ${tenantId}::uuid, ${userId}::uuid, 'RESET_PASSWORD', 'a@b.example',
+          ${at(msAgo)}::timestamptz, now())`;
+    assert.equal(await left(["user_tokens", "hash"], link, 7 * DAY_MS), "kept");
+    const key = (id: string, msAgo: number) =>
+      sql`insert into idempotency_keys (scope, key, fingerprint, status, body, created_at)
+        values ('test', ${id}, 'x', 200, 'x', ${at(msAgo)}::timestamptz)`;
+    assert.equal(await left(["idempotency_keys", "key"], key, DAY_MS), "kept");
+    for (const isRevoked of [true, false]) {
+      const session = (id: string, msAgo: number) => {
+        const ended = at(msAgo);
+        const [expiresAt, revokedAt] = isRevoked ? [at(-DAY_MS), ended] : [ended, null];
+        return sql`insert into sessions (id, tenant_id, user_id, method, ip, user_agent, created_at,
+            last_used_at, expires_at, revoked_at)
+          values (${id}::uuid, ${tenantId}::uuid, ${userId}::uuid, 'PASSWORD', '', '', now(), now(),
+            ${expiresAt}::timestamptz, ${revokedAt}::timestamptz)`;
+      };
+      assert.equal(await left(["sessions", "id"], session, 30 * DAY_MS), "kept", String(isRevoked));
+    }
+  });
+
+  it("takes a bounded number of rows at once", async () => {
+    const old = `prune-${newId()}`;
+    await run(sql`insert into consumed_ids (kind, id, expires_at)
+      select ${old}, g::text, now() - interval '1 day' from generate_series(1, 5) g`);
+    const consumed = PRUNES.find(({ table }) => table === "consumed_ids")!;
+    const deleted = await api.app.transact((work) => prune(work, consumed, 3));
+    assert.equal(deleted, 3);
+  });
+});

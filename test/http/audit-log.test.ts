@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { audit } from "../../src/domain/audit/audit.ts";
+import { listAudit } from "../../src/domain/audit/list.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { must } from "../support/client.ts";
+import { aMember } from "../support/member.ts";
+
+const LOG = "/api/v1/audit-log";
+
+describe("the audit log", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  beforeEach(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+  });
+
+  const list = async (query = "", token = tenant.token) => must(await api.get(LOG + query, { token }), 200);
+  const write = (action: string, at: string) =>
+    api.app.transact((work) => {
+      const entry = { action, target: { type: "thing", id: "x" }, tenantId: tenant.tenantId };
+      return audit({ ...work, now: new Date(at) }, entry);
+    });
+
+  it("tells who did what, from where, by which request", async () => {
+    const headers = { "X-Forwarded-For": "10.9.8.7", "X-Request-Id": "request-of-the-test" };
+    must(await api.patch("/api/v1/tenant", { name: "New name" }, { token: tenant.token, headers }), 200);
+    const { id, createdAt, ...entry } = (await list("?action=tenant.updated")).data[0];
+    assert(id !== undefined && createdAt !== undefined);
+    assert.deepEqual(entry, {
+      tenantId: tenant.tenantId,
+      actor: `user:${tenant.userId}`,
+      action: "tenant.updated",
+      target: { type: "tenant", id: tenant.tenantId },
+      ip: "10.9.8.7",
+      requestId: "request-of-the-test",
+      data: { name: "New name" },
+    });
+  });
+
+  it("is listed newest first, in pages, by action and time", async () => {
+    await write("thing.made", "2025-01-01T00:00:00.000Z");
+    await write("thing.changed", "2025-01-02T00:00:00.000Z");
+    await write("thing.made", "2025-01-03T00:00:00.000Z");
+    const times = async (query: string) =>
+      (await list(query)).data.map(({ createdAt }: { createdAt: string }) => createdAt.slice(0, 10));
+    assert.deepEqual(await times("?action=thing.made"), ["2025-01-03", "2025-01-01"]);
+    const span = "?from=2025-01-01T00:00:00Z&to=2025-01-03T00:00:00Z";
+    assert.deepEqual(await times(span), ["2025-01-02", "2025-01-01"]);
+    const page = await list(`${span}&limit=1&page=2`);
+    assert.deepEqual(page.pagination, { page: 2, limit: 1, total: 2, totalPages: 2 });
+    assert.equal(page.data[0].action, "thing.made");
+    for (const query of ["?from=yesterday", "?limit=0", "?actor=me", "?action="])
+      assertError(await api.get(LOG + query, { token: tenant.token }), 400);
+  });
+
+  it("is read by OWNER and ADMIN of the tenant alone", async () => {
+    await write("thing.made", "2025-01-01T00:00:00.000Z");
+    const admin = await aMember(api, tenant.tenantId, "ADMIN");
+    assert.equal((await list("?action=thing.made", admin.token)).pagination.total, 1);
+    for (const role of ["DESIGNER", "DEVELOPER", "VIEWER"] as const) {
+      const { token } = await aMember(api, tenant.tenantId, role);
+      assertError(await api.get(LOG, { token }), 403, "INSUFFICIENT_ROLE");
+    }
+    assertError(await api.get(LOG), 401, "CREDENTIALS_MISSING");
+    assertError(await api.get(LOG, { key: tenant.key }), 403, "INSUFFICIENT_SCOPE");
+    const other = await aTenant(api);
+    assert.equal((await list("?action=thing.made", other.token)).pagination.total, 0);
+  });
+
+  it("of all tenants is a super-admin's", async () => {
+    const action = `thing.${tenant.tenantId}`;
+    await write(action, "2025-01-01T00:00:00.000Z");
+    const found = await api.app.transactAs({ role: "accounts" })((work) =>
+      listAudit(work, undefined, { page: 1, limit: 10, action }),
+    );
+    assert.deepEqual([found.total, found.entries[0]?.tenantId], [1, tenant.tenantId]);
+  });
+});

@@ -1,0 +1,196 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { ROLES } from "../../src/domain/caller.ts";
+import { listEmailLogs, showEmailLogInFull } from "../../src/domain/email/logs.ts";
+import type { MailTemplate, MailValues } from "../../src/domain/email/mail.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { must } from "../support/client.ts";
+import { eventually, eventuallyHolds } from "../support/eventually.ts";
+import { refuseMail } from "../support/mailbox.ts";
+import { aMember } from "../support/member.ts";
+
+const PATH = "/api/v1/email-logs";
+const anAddress = (): string => `${randomUUID()}@example.com`;
+type Log = {
+  id: string;
+  to: string;
+  status: string;
+  attempts: number;
+  error?: string;
+  createdAt: string;
+  sentAt?: string;
+};
+const page = { page: 1, limit: 20 };
+
+describe("email logs", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+
+  const queue = <T extends MailTemplate>(template: T, to: string, values: MailValues[T]) =>
+    api.app.transactAs({ role: "accounts" })((work) => {
+      const { tenantId, userId } = tenant;
+      return api.app.mail.queue(work, { template, to, values, tenantId, userId });
+    });
+  const verify = (to: string, token = randomUUID()) => queue("verify-email", to, { name: "Ada", token });
+  const list = async (query = "", token = tenant.token) =>
+    must(await api.get(`${PATH}${query}`, { token }), 200);
+  /** The one mail to an address, once it has that status. */
+  const logOf = (to: string, status: string) =>
+    eventually(async () => {
+      const { data } = await list(`?to=${encodeURIComponent(to)}`);
+      return (data as Log[]).find((log) => log.status === status);
+    });
+
+  before(async () => {
+    api = await startApp();
+  });
+  beforeEach(async () => {
+    tenant = await aTenant(api);
+  });
+
+  it("show whom a mail went to and when, but not what it says", async () => {
+    const [to, token] = [anAddress(), randomUUID()];
+    await verify(to, token);
+    const log = await logOf(to, "SENT");
+    const { id, createdAt, sentAt, ...rest } = log;
+    assert.match(id, /^[0-9a-f-]{36}$/);
+    assert.ok(Date.parse(sentAt!) >= Date.parse(createdAt));
+    assert.deepEqual(rest, {
+      to,
+      template: "verify-email",
+      subject: "Verify your email address",
+      status: "SENT",
+      attempts: 1,
+      userId: tenant.userId,
+    });
+    assert.ok(!JSON.stringify(await list()).includes(token));
+  });
+
+  it("tell why a mail was not sent, in words that say nothing of the server's network", async () => {
+    const [later, never] = [anAddress(), anAddress()];
+    refuseMail(later, 450);
+    refuseMail(never, 550);
+    await verify(later);
+    await verify(never);
+    await eventuallyHolds(async () => {
+      const { data } = await list(`?to=${later}`);
+      assert.equal(data[0].error, "The mail server asks to come back later (450)");
+      assert.deepEqual([data[0].status, data[0].attempts, data[0].sentAt], ["QUEUED", 1, undefined]);
+    });
+    const failed = await logOf(never, "FAILED");
+    assert.equal(failed.error, "The address does not take mail (550)");
+    assert.ok(!JSON.stringify(failed).includes("refused by the test"));
+    await queue("password-changed", never, { name: "Ada" });
+    assert.equal((await logOf(never, "SUPPRESSED")).attempts, 0);
+  });
+
+  it("are listed in pages, newest first or oldest first", async () => {
+    const addresses = Array.from({ length: 5 }, anAddress);
+    for (const to of addresses) await verify(to);
+    const all = await list("?template=verify-email&limit=100");
+    const ours = all.data.map(({ to }: { to: string }) => to).filter((to: string) => addresses.includes(to));
+    assert.deepEqual(ours, addresses.toReversed());
+    const [first, second] = [await list("?limit=3"), await list("?limit=3&page=2")];
+    const ids = [...first.data, ...second.data].map(({ id }) => id);
+    assert.equal(new Set(ids).size, ids.length);
+    assert.ok(first.pagination.total >= 5);
+    const oldest = await list("?limit=100&order=asc&sort=createdAt");
+    const newest = await list("?limit=100");
+    assert.deepEqual(
+      oldest.data.map(({ id }: { id: string }) => id),
+      newest.data.map(({ id }: { id: string }) => id).toReversed(),
+    );
+    assert.deepEqual((await list("?page=9999")).data, []);
+  });
+
+  it("can be narrowed to a status, a template, an address and a time", async () => {
+    const [one, other] = [anAddress(), anAddress()];
+    await verify(one);
+    await queue("password-changed", other, { name: "Ada" });
+    const sent = await logOf(one, "SENT");
+    await logOf(other, "SENT");
+    const addressesOf = async (query: string): Promise<string[]> =>
+      (await list(query)).data.map(({ to }: { to: string }) => to);
+    assert.deepEqual(await addressesOf(`?to=${one}`), [one]);
+    assert.deepEqual(await addressesOf(`?to=${one.toUpperCase()}`), [one]);
+    assert.deepEqual(await addressesOf("?template=password-changed"), [other]);
+    assert.deepEqual(await addressesOf(`?to=${one}&status=FAILED`), []);
+    assert.deepEqual(await addressesOf(`?to=${one}&status=SENT&template=verify-email`), [one]);
+    assert.deepEqual(await addressesOf(`?to=${one}&from=${sent.createdAt}`), [one]);
+    assert.deepEqual(await addressesOf(`?to=${one}&until=${sent.createdAt}`), []);
+    assert.deepEqual(await addressesOf(`?to=${one}&from=1970-01-01T00:00:00Z&until=9998-12-31T00:00:00Z`), [
+      one,
+    ]);
+    assert.deepEqual(await addressesOf("?from=9000-01-01T00:00:00Z"), []);
+  });
+
+  it("refuse bad filters", async () => {
+    for (const query of [
+      "?status=LOST",
+      "?template=newsletter",
+      "?from=yesterday",
+      "?until=2030-13-01T00:00:00Z",
+      "?from=0000-01-01T00:00:00Z",
+      "?until=9999-12-31T23:59:59-12:00",
+      "?sort=to",
+      "?order=up",
+      "?limit=101",
+      "?page=0",
+      `?to=${"x".repeat(255)}`,
+      "?to=",
+    ])
+      assertError(await api.get(`${PATH}${query}`, { token: tenant.token }), 400);
+  });
+
+  it("take any text for an address", async () => {
+    for (const to of ["%00", "%27%20or%201=1--", "%ED%A0%80", "%25", "..%2F", "%F0%9F%98%80"]) {
+      const { status, body } = await api.get(`${PATH}?to=${to}`, { token: tenant.token });
+      if (status === 200) assert.deepEqual(body.data, []);
+      else assert.equal(status, 400, to);
+    }
+  });
+
+  it("are for owners and admins, and for no API key", async () => {
+    for (const role of ROLES) {
+      const { token } = await aMember(api, tenant.tenantId, role);
+      const answer = await api.get(PATH, { token });
+      if (role === "OWNER" || role === "ADMIN") assert.equal(answer.status, 200);
+      else assertError(answer, 403, "INSUFFICIENT_ROLE");
+    }
+    assertError(await api.get(PATH), 401, "CREDENTIALS_MISSING");
+    assert.equal((await api.get(PATH, { key: tenant.key })).status, 403);
+  });
+
+  it("of another tenant do not appear", async () => {
+    const to = anAddress();
+    await verify(to);
+    await logOf(to, "SENT");
+    const other = await aTenant(api);
+    const { data } = await list("?limit=100", other.token);
+    assert.ok(!data.some((log: { to: string }) => log.to === to || log.to === tenant.email));
+    assert.deepEqual((await list(`?to=${to}`, other.token)).data, []);
+    // The second wall: the same list without the application's filter.
+    const web = api.app.transactAs({ role: "web", tenantId: other.tenantId, projectIds: [] });
+    const { logs } = await web((work) => listEmailLogs(work, {}, { page: 1, limit: 100 }));
+    assert.ok(logs.every(({ tenantId }) => tenantId === other.tenantId));
+  });
+
+  it("of all tenants are there for super-admins, with what the mail server said", async () => {
+    const [to, refused] = [anAddress(), anAddress()];
+    refuseMail(refused, 554);
+    await verify(to);
+    await verify(refused);
+    await logOf(to, "SENT");
+    await logOf(refused, "FAILED");
+    const accounts = api.app.transactAs({ role: "accounts" });
+    const find = (filter: object) => accounts((work) => listEmailLogs(work, filter, page));
+    const { logs, total } = await find({ to });
+    assert.equal(total, 1);
+    const shown = showEmailLogInFull(logs[0]!);
+    assert.equal(shown.tenantId, tenant.tenantId);
+    assert.equal(shown.providerMessageId, `<${shown.id}@test.example>`);
+    assert.match((await find({ to: refused })).logs[0]!.smtpResponse ?? "", /554.*refused by the test/);
+    assert.equal((await find({ to, tenantId: randomUUID() })).total, 0);
+  });
+});

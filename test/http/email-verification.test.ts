@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { User } from "../../src/domain/auth/user.ts";
+import { issueUserToken, type UserTokenPurpose } from "../../src/domain/auth/user-tokens.ts";
+import { LIMITS } from "../../src/domain/rate-limits/limits.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { anotherServer } from "../support/another-server.ts";
+import { assertError } from "../support/assert-error.ts";
+import { anAddress, type Client } from "../support/client.ts";
+import { aMailTo, tokenIn } from "../support/mailbox.ts";
+import { aMember } from "../support/member.ts";
+
+const anEmail = () => `${randomUUID()}@example.com`;
+
+describe("email verification", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+
+  const verify = (token: string): Promise<Answer> => api.post("/api/v1/auth/verify-email", { token });
+  const resend = (email: string, server: Client = api): Promise<Answer> =>
+    server.post("/api/v1/auth/resend-verification", { email });
+  const stored = (id: string) => api.app.transact(({ em }) => em.findOneOrFail(User, { id }));
+  const issued = (user: { userId: string; email: string }, purpose: UserTokenPurpose, seconds = 60) =>
+    api.app.transact((work) =>
+      issueUserToken(work, { ...user, tenantId: tenant.tenantId, purpose, seconds }),
+    );
+  const anUnverified = async () => {
+    const user = await aMember(api, tenant.tenantId, "VIEWER");
+    await api.app.transact(async ({ em }) => {
+      (await em.findOneOrFail(User, { id: user.userId })).emailVerified = false;
+    });
+    return user;
+  };
+  const logged = (email: string): Promise<string[]> =>
+    api.app.transact(async ({ db }) => {
+      const found = await sql<{ template: string }>`
+        select template from email_logs where "to" = ${email} order by created_at, id`.execute(db);
+      return found.rows.map(({ template }) => template);
+    });
+
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+  });
+
+  describe("POST /auth/verify-email", () => {
+    it("proves the address, once", async () => {
+      const user = await anUnverified();
+      const token = await issued(user, "VERIFY_EMAIL");
+      const answers = await Promise.all([verify(token), verify(token)]);
+      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 410]);
+      assert.equal((await stored(user.userId)).emailVerified, true);
+      assertError(await verify(token), 410, "VERIFICATION_TOKEN_EXPIRED");
+    });
+
+    it("opens what needs a proved address, at once", async () => {
+      const strict = await anotherServer(api, { isVerifiedEmailRequired: true });
+      const own = await aTenant(api);
+      const newKey = (name: string) =>
+        strict.post(`/api/v1/projects/${own.projectId}/api-keys`, { name }, { token: own.token });
+      assertError(await newKey("first"), 403, "EMAIL_NOT_VERIFIED");
+      assert.equal((await verify(tokenIn(await aMailTo(own.email, /./)))).status, 200);
+      assert.equal((await newKey("second")).status, 201);
+    });
+
+    it("is over after 24 hours", async () => {
+      const user = await anUnverified();
+      assertError(await verify(await issued(user, "VERIFY_EMAIL", -1)), 410, "VERIFICATION_TOKEN_EXPIRED");
+      assert.equal((await stored(user.userId)).emailVerified, false);
+    });
+
+    it("takes no token for a password, none that is made up, and none of an address of before", async () => {
+      const user = await anUnverified();
+      for (const token of [await issued(user, "RESET_PASSWORD"), "x", "x".repeat(43)]) {
+        assertError(await verify(token), 400, "VERIFICATION_TOKEN_INVALID");
+      }
+      const old = await issued({ userId: user.userId, email: anEmail() }, "VERIFY_EMAIL");
+      assertError(await verify(old), 410, "VERIFICATION_TOKEN_EXPIRED");
+      assertError(await api.post("/api/v1/auth/verify-email", {}), 400);
+      assert.equal((await stored(user.userId)).emailVerified, false);
+    });
+
+    it("is limited to ten tries a minute for an address", async () => {
+      const headers = { "X-Forwarded-For": anAddress() };
+      const guess = () => api.post("/api/v1/auth/verify-email", { token: randomUUID() }, { headers });
+      for (let count = 0; count < 10; count++) assertError(await guess(), 400, "VERIFICATION_TOKEN_INVALID");
+      assertError(await guess(), 429, "VERIFY_EMAIL_RATE");
+    });
+  });
+
+  describe("a new address", () => {
+    it("replaces the old one, which is told, and ends what was mailed to the old one", async () => {
+      const user = await anUnverified();
+      const newEmail = anEmail();
+      const older = {
+        verify: await issued(user, "VERIFY_EMAIL"),
+        reset: await issued(user, "RESET_PASSWORD"),
+      };
+      const { userId } = user;
+      const token = await issued({ userId, email: newEmail }, "CHANGE_EMAIL");
+      assert.deepEqual((await verify(token)).body, { emailVerified: true });
+      const { email, emailVerified } = await stored(userId);
+      assert.deepEqual({ email, emailVerified }, { email: newEmail, emailVerified: true });
+      const mail = await aMailTo(user.email, /./);
+      assert.ok(mail.text?.includes(newEmail), mail.text);
+      assertError(await verify(older.verify), 410, "VERIFICATION_TOKEN_EXPIRED");
+      const body = { token: older.reset, password: "Difference-Engine-2" };
+      assertError(await api.post("/api/v1/auth/reset-password", body), 410, "VERIFICATION_TOKEN_EXPIRED");
+    });
+
+    it("that somebody else has taken meanwhile is refused, and nothing changes", async () => {
+      const user = await anUnverified();
+      const taken = await aTenant(api);
+      const token = await issued({ userId: user.userId, email: taken.email }, "CHANGE_EMAIL");
+      assertError(await verify(token), 409, "EMAIL_ALREADY_EXISTS");
+      assert.equal((await stored(user.userId)).email, user.email);
+      assert.deepEqual(await logged(user.email), []);
+    });
+  });
+
+  describe("POST /auth/resend-verification", () => {
+    it("mails a link that works", async () => {
+      const user = await anUnverified();
+      assert.deepEqual((await resend(user.email)).body, { accepted: true });
+      assert.equal((await verify(tokenIn(await aMailTo(user.email, /./)))).status, 200);
+      assert.equal((await stored(user.userId)).emailVerified, true);
+    });
+
+    it("answers the same for an address that is unknown or proved already, and mails nothing", async () => {
+      const { email: proved } = await aMember(api, tenant.tenantId, "VIEWER");
+      for (const email of [anEmail(), proved]) {
+        const { status, body } = await resend(email);
+        assert.deepEqual([status, body], [200, { accepted: true }]);
+        assert.deepEqual(await logged(email), []);
+      }
+    });
+
+    it("mails five times a day and once a minute; the others are answered the same", async () => {
+      const { email } = await anUnverified();
+      await resend(email);
+      await resend(email);
+      assert.deepEqual(await logged(email), ["verify-email"]);
+      for (let count = 0; count < 5; count++) {
+        await api.app.limiter.reset(LIMITS.mailMinute, `verify-email:${email}`);
+        const { status, body } = await resend(email);
+        assert.deepEqual([status, body], [200, { accepted: true }]);
+      }
+      assert.deepEqual(await logged(email), Array(5).fill("verify-email"));
+    });
+
+    it("answers 503 for every address where the server sends no mail; registration works there", async () => {
+      const mail = { ...api.app.config.mail, mode: "off" } as const;
+      const { createMail } = await import("../../src/domain/email/outbox.ts");
+      const { consoleUrl } = api.app.config;
+      const parts = { secretBox: api.app.secretBox, mode: mail.mode, consoleUrl, wake: () => undefined };
+      const server = await anotherServer(api, { mail }, { mail: createMail(parts) });
+      for (const email of [anEmail(), (await anUnverified()).email]) {
+        assertError(await resend(email, server), 503, "EMAIL_NOT_CONFIGURED");
+      }
+      const email = anEmail();
+      const body = { email, name: "Ada Lovelace", password: "Difference-Engine-2" };
+      assert.equal((await server.post("/api/v1/auth/register", body)).status, 201);
+      assert.deepEqual(await logged(email), []);
+    });
+  });
+});

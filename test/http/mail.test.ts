@@ -1,0 +1,163 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import {
+  MAIL_KINDS,
+  MAIL_TEMPLATES,
+  type MailRequest,
+  type MailTemplate,
+  type MailValues,
+} from "../../src/domain/email/mail.ts";
+import { createMail } from "../../src/domain/email/outbox.ts";
+import type { Scope } from "../../src/domain/work.ts";
+import { createLog } from "../../src/log.ts";
+import { createMailer } from "../../src/platform/mailer.ts";
+import { routes } from "../../src/http/routes.ts";
+import { aTenant, startApp, type TestApp } from "../support/app.ts";
+import { HOSTILE_ADDRESSES } from "../support/mail-addresses.ts";
+import { aMailTo, mailsTo, refuseMail, tokenIn } from "../support/mailbox.ts";
+
+const anAddress = (): string => `${randomUUID()}@example.com`;
+const ACCOUNTS: Scope = { role: "accounts" };
+/** Values that fill every template. */
+const values = {
+  name: "Ada",
+  token: "tok-en_1",
+  newEmail: "ada@new.example.com",
+  provider: "google",
+  tenantName: "Engines",
+  inviterName: "Charles",
+  role: "VIEWER",
+  email: "ada@example.com",
+  reason: "None",
+  deleteAfter: "2030-01-01T00:00:00.000Z",
+  keyName: "CI",
+  keyPrefix: "svc_live_abcdefgh",
+  projectName: "Game",
+} satisfies Record<string, string> as MailValues[MailTemplate];
+
+describe("mail", () => {
+  let api: TestApp;
+
+  const queueAs = (scope: Scope, request: Partial<MailRequest<MailTemplate>>, mail = api.app.mail) =>
+    api.app.transactAs(scope)((work) =>
+      mail.queue(work, {
+        template: "verify-email",
+        to: anAddress(),
+        values,
+        tenantId: null,
+        userId: null,
+        ...request,
+      }),
+    );
+  const mailOf = (mode: "smtp" | "log" | "off") => {
+    const { secretBox, config } = api.app;
+    return createMail({ secretBox, mode, consoleUrl: config.consoleUrl, wake: () => undefined });
+  };
+
+  before(async () => {
+    api = await startApp();
+  });
+
+  it("goes out from the accounts scope, with a tenant or without, and from a tenant's own", async () => {
+    const { tenantId } = await aTenant(api);
+    const web: Scope = { role: "web", tenantId, projectIds: [] };
+    const asked: [Scope, string | null][] = [
+      [ACCOUNTS, null],
+      [ACCOUNTS, tenantId],
+      [web, tenantId],
+    ];
+    for (const [scope, owner] of asked) {
+      const to = anAddress();
+      assert.equal(await queueAs(scope, { to, tenantId: owner }), true);
+      const mail = await aMailTo(to, /verify/i);
+      assert.equal(tokenIn(mail), "tok-en_1");
+      assert.match(mail.text ?? "", new RegExp(`${api.app.config.consoleUrl}/verify-email\\?token=`));
+    }
+  });
+
+  it("cannot be put into another tenant's log from a tenant's scope", async () => {
+    const [{ tenantId }, other] = [await aTenant(api), await aTenant(api)];
+    const web: Scope = { role: "web", tenantId, projectIds: [] };
+    for (const owner of [other.tenantId, null])
+      await assert.rejects(queueAs(web, { tenantId: owner }), /row-level security/);
+  });
+
+  it("goes to each of many addresses once", async () => {
+    const addresses = Array.from({ length: 40 }, anAddress);
+    await Promise.all(addresses.map((to) => queueAs(ACCOUNTS, { to })));
+    await Promise.all(addresses.map((to) => aMailTo(to, /verify/i)));
+    for (const to of addresses) assert.equal(mailsTo(to).length, 1);
+  });
+
+  it("is not held up by mails that the server refuses", async () => {
+    const refused = Array.from({ length: 12 }, anAddress);
+    for (const [i, to] of refused.entries()) {
+      refuseMail(to, i % 2 === 0 ? 450 : 554);
+      await queueAs(ACCOUNTS, { to });
+    }
+    const to = anAddress();
+    await queueAs(ACCOUNTS, { to });
+    await aMailTo(to, /verify/i);
+    for (const address of refused) assert.equal(mailsTo(address).length, 0);
+  });
+
+  it("is refused to hostile addresses before anything is written", async () => {
+    const rows = () =>
+      api.app.transact(({ em }) =>
+        em
+          .getKysely()
+          .selectFrom("email_logs" as never)
+          .selectAll()
+          .execute(),
+      );
+    for (const to of HOSTILE_ADDRESSES) {
+      const reason = { code: "VALIDATION_ERROR", reason: "EMAIL_INVALID" };
+      await assert.rejects(queueAs(ACCOUNTS, { to }), reason, JSON.stringify(to));
+      assert.equal(await queueAs(ACCOUNTS, { to, template: "password-changed" }), false);
+    }
+    const logged = new Set(((await rows()) as { to: string }[]).map(({ to }) => to));
+    for (const to of HOSTILE_ADDRESSES) assert.ok(!logged.has(to));
+  });
+
+  for (const template of MAIL_TEMPLATES)
+    it(
+      MAIL_KINDS[template] === "purpose"
+        ? `${template} is an error where no mail is sent, because the act is for nothing without it`
+        : `${template} is left out where no mail is sent, and the act goes on`,
+      async () => {
+        const off = mailOf("off");
+        assert.equal(off.isSent, false);
+        const queued = queueAs(ACCOUNTS, { template }, off);
+        if (MAIL_KINDS[template] === "notice") assert.equal(await queued, false);
+        else
+          await assert.rejects(queued, {
+            code: "SERVICE_UNAVAILABLE",
+            reason: "EMAIL_NOT_CONFIGURED",
+            status: 503,
+          });
+      },
+    );
+
+  it("is printed with its links where development has no mail server, and nothing is sent then", async () => {
+    const lines: string[] = [];
+    const log = createLog({ logLevel: "info" }, { write: (line) => void lines.push(line) });
+    const settings = { mode: "log", smtpUrl: undefined, from: "laurel@localhost" } as const;
+    const to = { name: "Ada", address: anAddress() };
+    const text = "Open http://localhost:2567/verify-email?token=abc-1";
+    await createMailer(settings, log).send({ id: "1", to, subject: "Hello", text, html: "" });
+    assert.equal(lines.length, 1);
+    assert.ok(lines[0]!.includes(to.address) && lines[0]!.includes("/verify-email?token=abc-1"));
+    assert.equal(mailOf("log").isSent, false);
+    await assert.rejects(
+      createMailer({ ...settings, mode: "off" }, log).send({ id: "1", to, subject: "Hello", text, html: "" }),
+    );
+    assert.equal(lines.length, 1);
+  });
+
+  it("has no settings that a request could change: the mail server is the environment's alone", () => {
+    const named = routes.filter(
+      ({ method, path }) => method !== "get" && /smtp|mail-server|email-settings/i.test(path),
+    );
+    assert.deepEqual(named, []);
+  });
+});

@@ -1,0 +1,226 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { User } from "../../src/domain/auth/user.ts";
+import { hashSecret } from "../../src/domain/oauth/flows.ts";
+import { Tenant as TenantEntity } from "../../src/domain/tenants/tenant.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { type FakeGithub, startFakeGithub } from "../support/fake-github.ts";
+import { type HostileProvider, startHostileProvider } from "../support/hostile-provider.ts";
+import {
+  aBrowser,
+  type Browser,
+  CONSOLE,
+  type OAuthServer,
+  startOAuthServer,
+  startUrl,
+  told,
+} from "../support/oauth.ts";
+import { startOpenIdProvider, type TestProvider } from "../support/openid-provider.ts";
+
+const NO_TOKENS = ["error", "error_description"];
+
+describe("attacks on OAuth", () => {
+  let api: TestApp;
+  let server: OAuthServer;
+  let provider: HostileProvider;
+  let github: FakeGithub;
+  /** The victim: has an account and is signed in at the provider. */
+  let tenant: Tenant;
+
+  /** As far as the callback, which is not opened yet. */
+  const toCallback = async (browser: Browser, parameters = {}, at = server): Promise<string> => {
+    const { at: callback } = await browser.go(
+      startUrl(at, "google", parameters),
+      `${at.url}/api/v1/auth/oauth/google/callback`,
+    );
+    return callback.href;
+  };
+  const end = async (browser: Browser, url: string) => told((await browser.go(url)).at);
+  const comeBack = async () => end(aBrowser(), startUrl(server, "google"));
+  const answerOf = async (browser: Browser, url: string) => {
+    const { status, body, headers } = await browser.visit(url);
+    assert.equal(headers.get("location"), null);
+    return { status, headers, body: JSON.parse(body) };
+  };
+  const assertRefused = (answer: Record<string, string>, error = "provider_error") => {
+    assert.deepEqual(Object.keys(answer).toSorted(), NO_TOKENS);
+    assert.equal(answer["error"], error, answer["error_description"]);
+  };
+
+  before(async () => {
+    api = await startApp();
+    provider = await startHostileProvider();
+    github = await startFakeGithub();
+    server = await startOAuthServer(api, async () => ({ google: provider, github }));
+    tenant = await aTenant(api);
+    await api.app.transact(({ em }) =>
+      em.nativeUpdate(User, { email: tenant.email }, { emailVerified: true }),
+    );
+  });
+  beforeEach(() => {
+    provider.malice = {};
+    provider.person = { sub: "victim", email: tenant.email, email_verified: true };
+  });
+  after(async () => {
+    await server.close();
+    await provider.close();
+    await github.close();
+  });
+
+  it("fail only for what each test changes: the provider itself can be signed in with", async () => {
+    assert("access_token" in (await comeBack()));
+  });
+
+  describe("with the state", () => {
+    const changed = (url: string, name: string, value?: string): string => {
+      const copy = new URL(url);
+      copy.searchParams.delete(name);
+      if (value !== undefined) copy.searchParams.set(name, value);
+      return copy.href;
+    };
+
+    it("unknown, absent or twice: 400, and nobody is sent anywhere", async () => {
+      const browser = aBrowser();
+      const callback = await toCallback(browser);
+      for (const state of ["unknown", "", undefined, "x".repeat(43)]) {
+        assertError(await answerOf(browser, changed(callback, "state", state)), 400, "OAUTH_STATE_INVALID");
+      }
+      assertError(await answerOf(browser, `${callback}&state=other`), 400);
+      assertError(await answerOf(browser, changed(callback, "state", "x".repeat(5_000))), 400);
+      assert("access_token" in (await end(browser, callback)), "the flow itself goes on");
+    });
+
+    it("of another browser: 400, so nobody is signed in as somebody else", async () => {
+      const attacker = aBrowser();
+      const callback = await toCallback(attacker);
+      const victim = aBrowser();
+      assertError(await answerOf(victim, callback), 400, "OAUTH_STATE_INVALID");
+      await toCallback(victim);
+      assertError(await answerOf(victim, callback), 400, "OAUTH_STATE_INVALID");
+    });
+
+    it("older than 10 minutes: 400", async () => {
+      const browser = aBrowser();
+      const callback = await toCallback(browser);
+      const hash = hashSecret(new URL(callback).searchParams.get("state")!);
+      await api.app.transact(({ db }) =>
+        sql`
+          update oauth_flows set expires_at = expires_at - interval '10 minutes'
+          where state_hash = ${hash}`.execute(db),
+      );
+      assertError(await answerOf(browser, callback), 400, "OAUTH_STATE_INVALID");
+    });
+
+    it("of another provider: 400, so no provider can answer for another", async () => {
+      const browser = aBrowser();
+      const callback = await toCallback(browser);
+      const mixed = callback.replace("/google/", "/github/");
+      assertError(await answerOf(browser, mixed), 400, "OAUTH_STATE_INVALID");
+    });
+
+    it("used before: 400, also when the first use failed", async () => {
+      const browser = aBrowser();
+      const callback = await toCallback(browser);
+      const cookies = new Map(browser.cookies.get(server.url));
+      assert("access_token" in (await end(browser, callback)));
+      browser.cookies.set(server.url, cookies);
+      assertError(await answerOf(browser, callback), 400, "OAUTH_STATE_INVALID");
+      const other = aBrowser();
+      const denied = changed(changed(await toCallback(other), "code"), "error", "access_denied");
+      const kept = new Map(other.cookies.get(server.url));
+      assertRefused(await end(other, denied), "access_denied");
+      other.cookies.set(server.url, kept);
+      assertError(await answerOf(other, denied), 400, "OAUTH_STATE_INVALID");
+    });
+
+    it("used 20 times at once: one wins", async () => {
+      const browser = aBrowser();
+      const callback = await toCallback(browser);
+      const cookie = [...browser.cookies.get(server.url)!].map(([name, value]) => `${name}=${value}`).join();
+      const answers = await Promise.all(
+        Array.from({ length: 20 }, () => fetch(callback, { redirect: "manual", headers: { cookie } })),
+      );
+      const statuses = answers.map(({ status }) => status).toSorted();
+      assert.deepEqual(statuses, [302, ...Array<number>(19).fill(400)]);
+    });
+
+    it("is a ticket: it was never sent to a provider, so it ends no flow", async () => {
+      const link = await server.post(
+        "/api/v1/auth/oauth/google/link",
+        { redirect_uri: CONSOLE },
+        { token: tenant.token },
+      );
+      const ticket = new URL(link.body.authUrl).searchParams.get("ticket")!;
+      const browser = aBrowser();
+      const callback = await toCallback(browser);
+      assertError(await answerOf(browser, changed(callback, "state", ticket)), 400, "OAUTH_STATE_INVALID");
+    });
+  });
+
+  describe("with the way back of a tenant", () => {
+    const theirs = "https://evil.example/collect";
+    it("never get tokens of somebody of another tenant", async () => {
+      const evil = await aTenant(api);
+      const { tenantId } = evil;
+      await api.app.transact(({ em }) =>
+        em.nativeUpdate(TenantEntity, { id: tenantId }, { redirectUris: [theirs] }),
+      );
+      for (const sub of ["victim", "unlinked"]) {
+        provider.person = { ...provider.person, sub };
+        const { at } = await aBrowser().go(startUrl(server, "google", { tenantId, redirect_uri: theirs }));
+        assertRefused(told(at), "account_not_found");
+      }
+      const identities = await api.get("/api/v1/auth/oauth/identities", { token: tenant.token });
+      assert(identities.body.identities.length <= 1);
+    });
+  });
+
+  describe("on a real provider", () => {
+    let google: TestProvider;
+    let real: OAuthServer;
+    before(async () => {
+      real = await startOAuthServer(api, async (url) => {
+        google = await startOpenIdProvider(`${url}/api/v1/auth/oauth/google/callback`);
+        return { google, github: undefined };
+      });
+      google.people.set("someone", {
+        sub: "someone",
+        email: `${randomUUID()}@example.com`,
+        email_verified: true,
+      });
+    });
+    after(async () => {
+      await real.close();
+      await google.close();
+    });
+
+    it("a code of another flow is refused by PKCE", async () => {
+      const [one, two] = [aBrowser("someone"), aBrowser("someone")];
+      const [callback, other] = [
+        new URL(await toCallback(one, {}, real)),
+        new URL(await toCallback(two, {}, real)),
+      ];
+      callback.searchParams.set("code", other.searchParams.get("code")!);
+      assertRefused(await end(one, callback.href));
+    });
+
+    it("a changed PKCE challenge is refused", async () => {
+      const browser = aBrowser("someone");
+      const started = await browser.visit(startUrl(real, "google", { flow: "signup" }));
+      const asked = new URL(started.headers.get("location")!);
+      asked.searchParams.set("code_challenge", "x".repeat(43));
+      assertRefused(told((await browser.go(asked.href)).at));
+    });
+
+    it("a code is good once, in a flow of any state", async () => {
+      const browser = aBrowser("someone");
+      const first = new URL(await toCallback(browser, { flow: "signup" }, real));
+      assert("access_token" in (await end(browser, first.href)));
+      const second = new URL(await toCallback(browser, {}, real));
+      second.searchParams.set("code", first.searchParams.get("code")!);
+      assertRefused(await end(browser, second.href));
+    });
+  });
+});

@@ -1,0 +1,225 @@
+import assert from "node:assert/strict";
+import { randomInt, randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { User } from "../../src/domain/auth/user.ts";
+import { hashSecret } from "../../src/domain/oauth/flows.ts";
+import { Tenant as TenantEntity } from "../../src/domain/tenants/tenant.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { type FakeGithub, startFakeGithub } from "../support/fake-github.ts";
+import { type HostileProvider, startHostileProvider } from "../support/hostile-provider.ts";
+import { aMailTo } from "../support/mailbox.ts";
+import { aMember } from "../support/member.ts";
+import { must } from "../support/client.ts";
+import { aBrowser, CONSOLE, type OAuthServer, startOAuthServer, startUrl, told } from "../support/oauth.ts";
+
+describe("linking of providers", () => {
+  let api: TestApp;
+  let server: OAuthServer;
+  let google: HostileProvider;
+  let github: FakeGithub;
+  let tenant: Tenant;
+
+  const link = (token: string | undefined, body: object = { redirect_uri: CONSOLE }, provider = "google") =>
+    server.post(`/api/v1/auth/oauth/${provider}/link`, body, token === undefined ? {} : { token });
+  const open = async (token: string, provider = "google", person = "nobody") => {
+    const { authUrl } = must(await link(token, undefined, provider), 200);
+    return told((await aBrowser(person).go(authUrl)).at);
+  };
+  const identitiesOf = async (token: string): Promise<string[]> => {
+    const { body } = await server.get("/api/v1/auth/oauth/identities", { token });
+    return body.identities.map(({ provider }: { provider: string }) => provider);
+  };
+  const unlink = (token: string, provider: string) =>
+    server.delete(`/api/v1/auth/oauth/${provider}`, { token });
+  const asGoogle = (claims: object = {}) => {
+    google.person = {
+      sub: randomUUID(),
+      email: `${randomUUID()}@example.com`,
+      email_verified: true,
+      ...claims,
+    };
+    return google.person;
+  };
+  const asGithub = (): string => {
+    const login = randomUUID();
+    const emails = [{ email: `${login}@example.com`, primary: true, verified: true, visibility: null }];
+    github.people.set(login, { id: randomInt(2 ** 40), name: "Ada", email: null, emails });
+    return login;
+  };
+
+  before(async () => {
+    api = await startApp();
+    google = await startHostileProvider();
+    github = await startFakeGithub();
+    server = await startOAuthServer(api, async () => ({ google, github }));
+  });
+  beforeEach(async () => {
+    tenant = await aTenant(api);
+    google.malice = {};
+    asGoogle();
+  });
+  after(async () => {
+    await server.close();
+    await google.close();
+    await github.close();
+  });
+
+  describe("POST /auth/oauth/{provider}/link", () => {
+    it("gives an address that links the provider, which is another way in from then on", async () => {
+      const answer = await open(tenant.token);
+      assert("access_token" in answer, JSON.stringify(answer));
+      assert.deepEqual(await identitiesOf(tenant.token), ["google"]);
+      await aMailTo(tenant.email, /google/i);
+      const login = told((await aBrowser().go(startUrl(server, "google"))).at);
+      const { sub } = await api.app.tokens.verifyAccess(login["access_token"]!);
+      assert.equal(sub, tenant.userId);
+    });
+
+    it("needs an access token, a provider that is set up and a registered way back", async () => {
+      assertError(await link(undefined), 401, "CREDENTIALS_MISSING");
+      const byKey = { key: tenant.key };
+      const body = { redirect_uri: CONSOLE };
+      assertError(
+        await server.post("/api/v1/auth/oauth/google/link", body, byKey),
+        403,
+        "INSUFFICIENT_SCOPE",
+      );
+      assertError(await link(tenant.token, body, "gitlab"), 404);
+      const elsewhere = { redirect_uri: "https://evil.example" };
+      assertError(await link(tenant.token, elsewhere), 400, "REDIRECT_URI_NOT_ALLOWED");
+      assertError(await link(tenant.token, {}), 400);
+      const bare = await api.post("/api/v1/auth/oauth/google/link", body, { token: tenant.token });
+      assertError(bare, 503, "OAUTH_NOT_CONFIGURED");
+    });
+
+    it("lets back to addresses of the user's own tenant, and of no other", async () => {
+      const redirect_uri = `https://${randomUUID()}.example/back`;
+      const id = tenant.tenantId;
+      await api.app.transact(({ em }) =>
+        em.nativeUpdate(TenantEntity, { id }, { redirectUris: [redirect_uri] }),
+      );
+      must(await link(tenant.token, { redirect_uri }), 200);
+      const other = await aTenant(api);
+      assertError(await link(other.token, { redirect_uri }), 400, "REDIRECT_URI_NOT_ALLOWED");
+    });
+
+    it("is open to members whom nobody has accepted yet", async () => {
+      const member = await aMember(api, tenant.tenantId, "VIEWER", "PENDING");
+      must(await link(member.token), 200);
+    });
+
+    it("gives an address that works once, for 2 minutes, with its provider", async () => {
+      const { authUrl } = must(await link(tenant.token), 200);
+      const wrong = authUrl.replace("/google?", "/github?");
+      assert.equal((await aBrowser().visit(wrong)).status, 400);
+      const answers = await Promise.all(Array.from({ length: 10 }, () => aBrowser().visit(authUrl)));
+      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [302, ...Array<number>(9).fill(400)]);
+      const late = must(await link(tenant.token), 200).authUrl;
+      const hash = hashSecret(new URL(late).searchParams.get("ticket")!);
+      await api.app.transact(({ db }) =>
+        sql`
+          update oauth_flows set expires_at = expires_at - interval '2 minutes'
+          where state_hash = ${hash}`.execute(db),
+      );
+      assert.equal((await aBrowser().visit(late)).status, 400);
+    });
+  });
+
+  describe("a link", () => {
+    it("never takes an identity from the user who has it", async () => {
+      await open(tenant.token);
+      const other = await aTenant(api);
+      assert.equal((await open(other.token))["error"], "identity_already_linked");
+      assert.deepEqual(await identitiesOf(other.token), []);
+      assert.deepEqual(await identitiesOf(tenant.token), ["google"]);
+    });
+
+    it("never takes an identity whose address another user has, who would log in with it", async () => {
+      const victim = await aTenant(api);
+      asGoogle({ email: victim.email });
+      assert.equal((await open(tenant.token))["error"], "identity_already_linked");
+    });
+
+    it("of what is linked already changes nothing", async () => {
+      await open(tenant.token);
+      assert("access_token" in (await open(tenant.token)));
+      assert.deepEqual(await identitiesOf(tenant.token), ["google"]);
+    });
+
+    it("of a second account of a provider is refused", async () => {
+      await open(tenant.token);
+      asGoogle();
+      assert.equal((await open(tenant.token))["error"], "identity_already_linked");
+    });
+
+    it("needs no address that the provider vouches for: two proofs of one browser are enough", async () => {
+      asGoogle({ email_verified: false });
+      assert("access_token" in (await open(tenant.token)));
+      const { body } = await server.get("/api/v1/auth/oauth/identities", { token: tenant.token });
+      assert.equal(body.identities[0].email, null);
+    });
+
+    it("gives one identity to one of two users who link it at once", async () => {
+      const other = await aTenant(api);
+      const answers = await Promise.all([open(tenant.token), open(other.token)]);
+      assert.deepEqual(answers.map((one) => one["error"] ?? "linked").toSorted(), [
+        "identity_already_linked",
+        "linked",
+      ]);
+    });
+
+    it("of a user who was disabled meanwhile is refused", async () => {
+      const { authUrl } = must(await link(tenant.token), 200);
+      const [email, disabledAt] = [tenant.email, new Date()];
+      await api.app.transact(({ em }) => em.nativeUpdate(User, { email }, { disabledAt }));
+      assert.equal(told((await aBrowser().go(authUrl)).at)["error"], "account_disabled");
+    });
+  });
+
+  describe("DELETE /auth/oauth/{provider}", () => {
+    it("takes the provider away; it is no way in from then on", async () => {
+      await open(tenant.token);
+      assert.deepEqual(must(await unlink(tenant.token, "google"), 200), { deleted: true });
+      assert.deepEqual(await identitiesOf(tenant.token), []);
+      const login = told((await aBrowser().go(startUrl(server, "google"))).at);
+      assert.equal(login["error"], "account_not_found");
+      assertError(await unlink(tenant.token, "google"), 404);
+      assertError(await unlink(tenant.token, "gitlab"), 404);
+    });
+
+    it("takes nobody else's: without one of your own there is nothing", async () => {
+      await open(tenant.token);
+      const other = await aTenant(api);
+      const colleague = await aMember(api, tenant.tenantId, "ADMIN");
+      for (const token of [other.token, colleague.token]) assertError(await unlink(token, "google"), 404);
+      assertError(await server.delete("/api/v1/auth/oauth/google"), 401, "CREDENTIALS_MISSING");
+      assert.deepEqual(await identitiesOf(tenant.token), ["google"]);
+    });
+
+    it("never takes the last way in, also when two requests come at once", async () => {
+      const member = await aMember(api, tenant.tenantId, "VIEWER");
+      await open(member.token);
+      assertError(await unlink(member.token, "google"), 409, "INVALID_STATE");
+      assert("access_token" in (await open(member.token, "github", asGithub())));
+      const answers = await Promise.all(["google", "github"].map((one) => unlink(member.token, one)));
+      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 409]);
+      assert.equal((await identitiesOf(member.token)).length, 1);
+    });
+  });
+
+  it("is in the audit log, link and unlink", async () => {
+    await open(tenant.token);
+    await unlink(tenant.token, "google");
+    const actions = await api.app.transact(async ({ db }) => {
+      const { rows } = await sql<{ action: string; data: object }>`
+        select action, data from audit_log where target_id = ${tenant.userId} and action like 'identity.%'
+        order by created_at`.execute(db);
+      return rows;
+    });
+    assert.deepEqual(actions, [
+      { action: "identity.linked", data: { provider: "google" } },
+      { action: "identity.unlinked", data: { provider: "google" } },
+    ]);
+  });
+});

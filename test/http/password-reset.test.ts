@@ -1,0 +1,207 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { User } from "../../src/domain/auth/user.ts";
+import { issueUserToken, type UserTokenPurpose } from "../../src/domain/auth/user-tokens.ts";
+import { LIMITS } from "../../src/domain/rate-limits/limits.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { anotherServer } from "../support/another-server.ts";
+import { assertError } from "../support/assert-error.ts";
+import type { Client } from "../support/client.ts";
+import { eventuallyHolds } from "../support/eventually.ts";
+import { aMailTo, mailsTo, tokenIn } from "../support/mailbox.ts";
+import { aMember } from "../support/member.ts";
+
+const NEW_PASSWORD = "Difference-Engine-2";
+const anEmail = () => `${randomUUID()}@example.com`;
+const RESET = /password/i;
+
+describe("a forgotten password", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+
+  const forgot = (email: string, server: Client = api): Promise<Answer> =>
+    server.post("/api/v1/auth/forgot-password", { email });
+  const reset = (token: string, password = NEW_PASSWORD): Promise<Answer> =>
+    api.post("/api/v1/auth/reset-password", { token, password });
+  const login = (email: string, password: string): Promise<Answer> =>
+    api.post("/api/v1/auth/login", { email, password });
+  const mailedToken = async (email: string): Promise<string> => {
+    assert.equal((await forgot(email)).status, 200);
+    return tokenIn(await aMailTo(email, RESET));
+  };
+  const issued = (user: { userId: string; email: string }, purpose: UserTokenPurpose, seconds = 60) =>
+    api.app.transact((work) =>
+      issueUserToken(work, { ...user, tenantId: tenant.tenantId, purpose, seconds }),
+    );
+  const aUser = () => aMember(api, tenant.tenantId, "VIEWER");
+  const logged = (email: string): Promise<string[]> =>
+    api.app.transact(async ({ db }) => {
+      const found = await sql<{ template: string }>`
+        select template from email_logs where "to" = ${email} order by created_at, id`.execute(db);
+      return found.rows.map(({ template }) => template);
+    });
+
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+  });
+
+  it("is replaced by who gets the mail: the old one and all sessions end, and the user is told", async () => {
+    const own = await aTenant(api);
+    const token = await mailedToken(own.email);
+    const answer = await reset(token);
+    assert.deepEqual([answer.status, answer.body], [200, { accepted: true }]);
+    assertError(await login(own.email, own.password), 401, "INVALID_CREDENTIALS");
+    assert.equal((await login(own.email, NEW_PASSWORD)).status, 200);
+    assertError(await api.get("/api/v1/projects", { token: own.token }), 401, "SESSION_REVOKED");
+    await eventuallyHolds(() => assert.equal(mailsTo(own.email).length, 3));
+    assert.deepEqual(await logged(own.email), ["verify-email", "reset-password", "password-changed"]);
+  });
+
+  it("ends refresh tokens of before too", async () => {
+    const user = await aUser();
+    assert.equal((await reset(await issued(user, "RESET_PASSWORD"))).status, 200);
+    const { refreshToken } = user;
+    assertError(await api.post("/api/v1/auth/refresh", { refreshToken }), 401, "REFRESH_TOKEN_REVOKED");
+  });
+
+  it("proves the address, and gives a password to who had none", async () => {
+    const user = await aUser();
+    const change = { emailVerified: false };
+    await api.app.transact(async ({ em }) => {
+      Object.assign(await em.findOneOrFail(User, { id: user.userId }), change);
+    });
+    assert.equal((await reset(await mailedToken(user.email))).status, 200);
+    const stored = await api.app.transact(({ em }) => em.findOneOrFail(User, { id: user.userId }));
+    assert.equal(stored.emailVerified, true);
+    assert.equal((await login(user.email, NEW_PASSWORD)).status, 200);
+  });
+
+  describe("link", () => {
+    it("is good once, also for two at once", async () => {
+      const token = await issued(await aUser(), "RESET_PASSWORD");
+      const answers = await Promise.all([reset(token), reset(token, "Another-Engine-3")]);
+      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 410]);
+      assertError(await reset(token), 410, "VERIFICATION_TOKEN_EXPIRED");
+    });
+
+    it("is over after its hour", async () => {
+      const token = await issued(await aUser(), "RESET_PASSWORD", -1);
+      assertError(await reset(token), 410, "VERIFICATION_TOKEN_EXPIRED");
+    });
+
+    it("is over when an older or newer one was used, or the password was changed otherwise", async () => {
+      const user = await aUser();
+      const [older, newer] = [await issued(user, "RESET_PASSWORD"), await issued(user, "RESET_PASSWORD")];
+      assert.equal((await reset(older)).status, 200);
+      assertError(await reset(newer), 410, "VERIFICATION_TOKEN_EXPIRED");
+
+      const own = await aTenant(api);
+      const token = await mailedToken(own.email);
+      const change = { currentPassword: own.password, newPassword: "Changed-Engine-4" };
+      const changed = await api.post("/api/v1/auth/change-password", change, { token: own.token });
+      assert.equal(changed.status, 200);
+      assertError(await reset(token), 410, "VERIFICATION_TOKEN_EXPIRED");
+      assert.equal((await login(own.email, "Changed-Engine-4")).status, 200);
+    });
+
+    it("of another user changes that user's password and nobody else's", async () => {
+      const [ada, eve] = [await aTenant(api), await aTenant(api)];
+      const token = await mailedToken(eve.email);
+      const body = { token, password: NEW_PASSWORD, userId: ada.userId, email: ada.email };
+      assert.equal((await api.post("/api/v1/auth/reset-password", body, { token: ada.token })).status, 200);
+      assert.equal((await login(ada.email, ada.password)).status, 200);
+      assert.equal((await api.get("/api/v1/projects", { token: ada.token })).status, 200);
+    });
+
+    it("to an address that is no longer the user's is over", async () => {
+      const user = await aUser();
+      const token = await issued({ userId: user.userId, email: anEmail() }, "RESET_PASSWORD");
+      assertError(await reset(token), 410, "VERIFICATION_TOKEN_EXPIRED");
+    });
+
+    it("for something else, made up, or of a user who was shut out sets no password", async () => {
+      const user = await aUser();
+      for (const purpose of ["VERIFY_EMAIL", "CHANGE_EMAIL"] as const) {
+        assertError(await reset(await issued(user, purpose)), 400, "VERIFICATION_TOKEN_INVALID");
+      }
+      for (const token of ["x", "x".repeat(43), `${randomUUID()}' or 1=1`]) {
+        assertError(await reset(token), 400, "VERIFICATION_TOKEN_INVALID");
+      }
+      const token = await issued(user, "RESET_PASSWORD");
+      await api.app.transact(async ({ em, now }) => {
+        (await em.findOneOrFail(User, { id: user.userId })).disabledAt = now;
+      });
+      assertError(await reset(token), 410, "VERIFICATION_TOKEN_EXPIRED");
+    });
+
+    it("is not used up by a password that is too weak", async () => {
+      const user = await aUser();
+      const token = await issued(user, "RESET_PASSWORD");
+      for (const password of ["short", user.email, "x".repeat(500)]) {
+        assertError(await reset(token, password), 400, "PASSWORD_TOO_WEAK");
+      }
+      assertError(await reset(token, `Aa1${"x".repeat(1_000_000)}`), 400);
+      assert.equal((await reset(token)).status, 200);
+    });
+
+    it("is kept as a hash only", async () => {
+      const token = await issued(await aUser(), "RESET_PASSWORD");
+      const rows = await api.app.transact(async ({ db }) => {
+        const found = await sql<{ row: string }>`select to_jsonb(t)::text as row from user_tokens t`.execute(
+          db,
+        );
+        return found.rows.map(({ row }) => row).join();
+      });
+      assert.ok(!rows.includes(token));
+    });
+  });
+
+  describe("of an address", () => {
+    it("that nobody has is answered as any other, and nothing is mailed", async () => {
+      const unknown = anEmail();
+      const { email: known } = await aUser();
+      const [first, second] = [await forgot(unknown), await forgot(known)];
+      assert.deepEqual([first.status, first.body], [second.status, second.body]);
+      assert.deepEqual(first.body, { accepted: true });
+      const names = ({ headers }: Answer) => [...headers.keys()].toSorted();
+      assert.deepEqual(names(first), names(second));
+      await aMailTo(known, RESET);
+      assert.deepEqual(await logged(unknown), []);
+    });
+
+    it("that asks again within a minute gets no second mail, and is not told", async () => {
+      const { email } = await aUser();
+      for (const address of [email, email.toUpperCase(), ` ${email} `]) {
+        const { status, body } = await forgot(address);
+        assert.deepEqual([status, body], [200, { accepted: true }]);
+      }
+      assert.deepEqual(await logged(email), ["reset-password"]);
+    });
+
+    it("gets five mails a day; the sixth request is answered as the others", async () => {
+      const { email } = await aUser();
+      for (let count = 0; count < 6; count++) {
+        await api.app.limiter.reset(LIMITS.mailMinute, `reset-password:${email}`);
+        const { status, body } = await forgot(email);
+        assert.deepEqual([status, body], [200, { accepted: true }]);
+      }
+      assert.deepEqual(await logged(email), Array(5).fill("reset-password"));
+    });
+
+    it("that is none is refused", async () => {
+      for (const email of ["none", "a@b.example, c@d.example", 5, undefined]) {
+        assertError(await api.post("/api/v1/auth/forgot-password", { email }), 400);
+      }
+    });
+
+    it("cannot be written to where the server sends no mail: 503 for every address", async () => {
+      const { mail } = api.app.config;
+      const server = await anotherServer(api, { mail: { ...mail, mode: "off" } });
+      for (const email of [anEmail(), tenant.email]) {
+        assertError(await forgot(email, server), 503, "EMAIL_NOT_CONFIGURED");
+      }
+    });
+  });
+});

@@ -1,0 +1,92 @@
+import assert from "node:assert/strict";
+import { newSecret } from "../../src/domain/api-keys/secret.ts";
+import { anotherServer } from "../support/another-server.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { anAddress, type Client } from "../support/client.ts";
+import { from, limitOf, numbers } from "../support/limit-headers.ts";
+
+describe("rate limits of addresses", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+  });
+
+  const open = (address: string, client: Client = api) => client.get("/api/v1/limits", from(address));
+
+  it("are 300 a minute for requests without credentials", async () => {
+    const address = anAddress();
+    assert.deepEqual(numbers(await open(address)), [300, 299]);
+    const unnamed = await api.get("/api/v1/players", from(address));
+    assertError(unnamed, 401, "CREDENTIALS_MISSING");
+    assert.deepEqual(numbers(unnamed), [300, 298]);
+    const answers = await Promise.all(Array.from({ length: 300 }, () => open(address)));
+    assert.equal(answers.filter(({ status }) => status === 200).length, 298);
+    assertError(await open(address), 429, "IP_RATE");
+    assertError(await api.get("/api/v1/players", from(address)), 429, "IP_RATE");
+    assert.equal((await api.get("/api/v1/players", { key: tenant.key, ...from(address) })).status, 200);
+  });
+
+  it("count requests whose API key is refused", async () => {
+    const address = anAddress();
+    const refused = await api.get("/api/v1/players", { key: newSecret("live"), ...from(address) });
+    assertError(refused, 401, "API_KEY_INVALID");
+    assert.deepEqual(numbers(await open(address)), [300, 298]);
+  });
+
+  it("are one for a whole IPv6 /64, and an IPv4 address has one in every spelling", async () => {
+    const net = `2001:db8:${Math.floor(Math.random() * 65_536).toString(16)}:7`;
+    await open(`${net}::1`);
+    await open(`${net}:ffff::2`);
+    assert.deepEqual(numbers(await open(`${net}:1:2:3:4`.toUpperCase())), [300, 297]);
+    const ipv4 = anAddress();
+    await open(ipv4);
+    assert.deepEqual(numbers(await open(`::ffff:${ipv4}`)), [300, 298]);
+  });
+
+  it("cannot be escaped by spoofed entries in X-Forwarded-For", async () => {
+    const address = anAddress();
+    await open(address);
+    await open(`${anAddress()}, ${address}`);
+    await open(`${anAddress()}, ${anAddress()}, ${address}`);
+    for (const name of ["Forwarded", "X-Real-IP", "True-Client-IP"]) {
+      const spoofed = name === "Forwarded" ? `for=${anAddress()}` : anAddress();
+      const headers = { "X-Forwarded-For": address, [name]: spoofed };
+      await api.get("/api/v1/limits", { headers });
+    }
+    assert.deepEqual(numbers(await open(address)), [300, 293]);
+  });
+
+  it("go by the connection where no proxy is trusted, whatever the header says", async () => {
+    const client = await anotherServer(api, { trustedProxies: [] });
+    const { remaining } = limitOf(await open(anAddress(), client))!;
+    assert.equal(limitOf(await open(anAddress(), client))!.remaining, remaining - 1);
+  });
+
+  it("are the same by every prefix, and HEAD counts as GET", async () => {
+    const address = anAddress();
+    for (const path of ["/api/v1/limits", "/v1/limits", "/limits", "/limits/"])
+      await api.get(path, { ...from(address), isUnchecked: true });
+    await api.request("HEAD", "/api/v1/limits", { ...from(address), isUnchecked: true });
+    assert.deepEqual(numbers(await open(address)), [300, 294]);
+  });
+
+  it("allow five registrations an hour; every attempt counts", async () => {
+    const address = anAddress();
+    const register = (body: object) => api.post("/api/v1/auth/register", body, from(address));
+    const attempts = [{}, { email: "x" }, { name: "y" }, { password: "z" }, { website: "bot" }];
+    for (const [index, body] of attempts.entries()) {
+      const answer = await register(body);
+      assert.equal(answer.status, 400);
+      assert.deepEqual(numbers(answer), [5, 4 - index]);
+    }
+    const valid = { email: `${anAddress()}@example.com`, password: "Correct-horse-7", name: "Ada" };
+    const refused = await register(valid);
+    assertError(refused, 429, "REGISTRATION_RATE");
+    assert(Number(refused.headers.get("Retry-After")) > 60);
+    assert.deepEqual(numbers(refused), [5, 0]);
+    assert.deepEqual(numbers(await open(address)), [300, 293], "other operations stay open");
+  });
+});

@@ -1,0 +1,89 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { exportJWK, generateKeyPair } from "jose";
+import { Provider } from "oidc-provider";
+
+export type Person = { sub: string; email?: string; email_verified?: boolean; name?: string };
+
+/** Who signs in at a test's provider is told by this header of the test's browser. */
+export const PERSON_HEADER = "x-person";
+
+export type TestProvider = {
+  issuer: string;
+  clientId: string;
+  clientSecret: string;
+  /** By `sub`. */
+  people: Map<string, Person>;
+  close(): Promise<void>;
+};
+
+/** A server on a free port whose handler comes later; it ends with `close`. */
+export const listen = async (server: Server): Promise<{ url: string; close: () => Promise<void> }> => {
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const close = async (): Promise<void> => {
+    server.closeAllConnections();
+    server.close();
+    await once(server, "close");
+  };
+  return { url: `http://127.0.0.1:${port}`, close };
+};
+
+const configurationOf = async (
+  { people, clientId, clientSecret }: Pick<TestProvider, "people" | "clientId" | "clientSecret">,
+  redirectUri: string,
+) => {
+  const { privateKey } = await generateKeyPair("RS256", { extractable: true });
+  return {
+    clients: [{ client_id: clientId, client_secret: clientSecret, redirect_uris: [redirectUri] }],
+    jwks: { keys: [{ ...(await exportJWK(privateKey)), use: "sig", alg: "RS256", kid: "test" }] },
+    cookies: { keys: ["cookies-of-the-tests"] },
+    pkce: { required: () => true },
+    // As Google does: the claims are in the ID token.
+    conformIdTokenClaims: false,
+    claims: { openid: ["sub"], email: ["email", "email_verified"], profile: ["name"] },
+    features: { devInteractions: { enabled: false } },
+    interactions: { url: (_context: unknown, { uid }: { uid: string }) => `/interaction/${uid}` },
+    ttl: { Interaction: 600, Session: 600, Grant: 600, AccessToken: 600, IdToken: 600 },
+    findAccount: (_context: unknown, sub: string) => ({
+      accountId: sub,
+      claims: async () => ({ ...people.get(sub), sub }),
+    }),
+  };
+};
+
+/** A certified OpenID provider; whoever its browser says they are is signed in and consents. */
+export const startOpenIdProvider = async (redirectUri: string): Promise<TestProvider> => {
+  const people = new Map<string, Person>();
+  const client = { people, clientId: "laurel-at-google", clientSecret: "a-secret-with-%-and-:" };
+  const configuration = await configurationOf(client, redirectUri);
+  const server = createServer();
+  const { url: issuer, close } = await listen(server);
+  const provider = new Provider(issuer, {
+    ...configuration,
+    loadExistingGrant: async ({ oidc }) => {
+      const grant = new oidc.provider.Grant({
+        clientId: oidc.client!.clientId,
+        accountId: oidc.session!.accountId!,
+      });
+      grant.addOIDCScope("openid email profile");
+      await grant.save();
+      return grant;
+    },
+  });
+  const serve = provider.callback();
+  server.on("request", (request, response) => {
+    if (!request.url?.startsWith("/interaction/")) {
+      void serve(request, response);
+      return;
+    }
+    const accountId = String(request.headers[PERSON_HEADER] ?? "");
+    const result = people.has(accountId)
+      ? { login: { accountId } }
+      : { error: "access_denied", error_description: "nobody" };
+    void provider.interactionFinished(request, response, result);
+  });
+  return { ...client, issuer, close };
+};
