@@ -1,5 +1,5 @@
 import { createDocument, type CreateDocumentOptions, type ZodOpenApiOperationObject } from "zod-openapi";
-import { z } from "zod";
+import type { z } from "zod";
 import type { Access, Needs } from "../domain/access.ts";
 import { ERROR_STATUS, type ErrorCode } from "../domain/errors.ts";
 import { takesIdempotencyKey } from "./idempotency.ts";

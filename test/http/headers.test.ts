@@ -14,7 +14,7 @@ describe("headers of answers", () => {
     tenant = await aTenant(api);
   });
 
-  it("let any page call with the headers of the specification, by a preflight without credentials", async () => {
+  it("let any page call with the specification's headers, by a preflight without credentials", async () => {
     const asked = ["X-API-Key", "Authorization", "Content-Type", "X-Idempotency-Key", "X-Project-ID"];
     for (const path of ["/api/v1/players", "/v1/players", "/players", "/matchmake/joinOrCreate/player"]) {
       const answer = await fetch(api.url + path, {
