@@ -1,6 +1,8 @@
-// Runs the suites, each in a mocha process of its own, and ends with one line of counts over all of them.
+// Runs the suites, each in a mocha process of its own, and ends with one line of counts over all of them. Those
+// without services run side by side, since each has a server of its own in memory.
 // Arguments: test files or folders (default: everything) and mocha's own options.
-import { spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, relative, resolve, sep } from "node:path";
@@ -15,8 +17,8 @@ const isCi = Boolean(process.env.CI);
 
 const allTests = globSync("test/**/*.test.ts", { cwd: root }).toSorted();
 const withServices = ["cluster", "faults"];
-const suiteOf = (file) =>
-  withServices.find((name) => file.startsWith(join("test", name) + sep)) ?? "embedded";
+const folders = ["http", ...withServices];
+const suiteOf = (file) => folders.find((name) => file.startsWith(join("test", name) + sep)) ?? "embedded";
 
 /** Splits the arguments into test files and options for mocha. */
 const readArguments = (args) => {
@@ -35,24 +37,34 @@ const filesOf = (specs) => {
   return [...new Set(found)].filter((file) => file.endsWith(".ts"));
 };
 
-/** One mocha process. A process that ends without a report, or badly after a good one, is one failure. */
-const runSuite = (name, files, options, variables) => {
+const readCounts = (file) => (existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : undefined);
+
+/**
+ * One mocha process, whose output is shown as it comes or, with `isHeld`, when it is over. A process that ends
+ * without a report, or badly after a good one, is one failure.
+ */
+const runSuite = async ({ name, files, variables, isHeld }, options) => {
   const folder = mkdtempSync(join(tmpdir(), "laurel-counts-"));
   const countsFile = join(folder, "counts.json");
-  console.log(`\n== ${name} (files: ${files.length})`);
+  const held = [];
+  const say = (text) => (isHeld ? held.push(text) : process.stdout.write(text));
+  say(`\n== ${name} (files: ${files.length})\n`);
   const args = [mocha, "--reporter", reporter, ...(isCi ? ["--forbid-only"] : []), ...options, ...files];
-  const { status, signal } = spawnSync(process.execPath, args, {
+  const child = spawn(process.execPath, args, {
     cwd: root,
-    stdio: "inherit",
+    stdio: isHeld ? ["ignore", "pipe", "pipe"] : "inherit",
     timeout: SUITE_TIMEOUT_MS,
     killSignal: "SIGKILL",
     env: { ...process.env, ...variables, TEST_COUNTS_FILE: countsFile },
   });
-  const counts = existsSync(countsFile) ? JSON.parse(readFileSync(countsFile, "utf8")) : undefined;
+  for (const stream of [child.stdout, child.stderr]) stream?.on("data", say);
+  const [status, signal] = await once(child, "close");
+  const counts = readCounts(countsFile);
   rmSync(folder, { recursive: true });
-  if (!counts) console.log(`The ${name} suite ended without a report (${signal ?? `exit code ${status}`}).`);
+  if (!counts) say(`The ${name} suite ended without a report (${signal ?? `exit code ${status}`}).\n`);
   const { passed, failed, skipped } = counts ?? { passed: 0, failed: 1, skipped: 0 };
-  return { passed, skipped, failed: status === 0 ? failed : Math.max(failed, 1) };
+  const show = () => held.forEach((text) => process.stdout.write(text));
+  return { passed, skipped, failed: status === 0 ? failed : Math.max(failed, 1), show };
 };
 
 const sum = (results) => {
@@ -70,12 +82,21 @@ const suites = Map.groupBy(files, suiteOf);
 const { variables, missing } = await findServices();
 const results = [];
 const left = [];
-for (const name of ["embedded", ...withServices]) {
-  const suiteFiles = suites.get(name);
-  if (!suiteFiles) continue;
-  const needsServices = withServices.includes(name);
-  if (needsServices && missing.length > 0) left.push(name);
-  else results.push(runSuite(name, suiteFiles, options, needsServices ? variables : {}));
+const planned = (names, rest = {}) =>
+  names
+    .filter((name) => suites.has(name))
+    .map((name, index) => ({ name, files: suites.get(name), isHeld: index > 0, ...rest }));
+const run = async (group) => {
+  const done = await Promise.all(group.map((suite) => runSuite(suite, options)));
+  for (const { show, ...result } of done) {
+    show();
+    results.push(result);
+  }
+};
+await run(planned(["http", "embedded"]));
+for (const suite of planned(withServices, { variables, isHeld: false })) {
+  if (missing.length > 0) left.push(suite.name);
+  else await run([suite]);
 }
 
 if (left.length > 0) {

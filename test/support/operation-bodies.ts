@@ -93,6 +93,6 @@ export const apiKey = () => ({
   scopes: ["events:write", "players:*"],
   environment: "live",
   rateLimit: 100,
-  expiresAt: new Date(Date.now() + 60_000).toISOString(),
+  expiresAt: "2126-01-01T00:00:00Z",
   metadata: { a: { b: 1 } },
 });
