@@ -1,5 +1,5 @@
-// Runs the suites, each in a mocha process of its own, and ends with one line of counts over all of them. Those
-// without services run side by side, since each has a server of its own in memory.
+// Runs the suites, each in a mocha process of its own, and ends with one line of counts over all of them.
+// Those without services run side by side, since each has a server of its own in memory.
 // Arguments: test files or folders (default: everything) and mocha's own options.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -40,8 +40,8 @@ const filesOf = (specs) => {
 const readCounts = (file) => (existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : undefined);
 
 /**
- * One mocha process, whose output is shown as it comes or, with `isHeld`, when it is over. A process that ends
- * without a report, or badly after a good one, is one failure.
+ * One mocha process, whose output is shown as it comes or, with `isHeld`, when it is over. A process that
+ * ends without a report, or badly after a good one, is one failure.
  */
 const runSuite = async ({ name, files, variables, isHeld }, options) => {
   const folder = mkdtempSync(join(tmpdir(), "laurel-counts-"));

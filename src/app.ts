@@ -18,12 +18,12 @@ import { createIngest, type Ingest, ingestIn } from "./domain/tracking/group-com
 import { createProjectRules, type ProjectRules } from "./domain/tracking/project-rules.ts";
 import { createTransact, type Transact, type TransactAs, type Work } from "./domain/work.ts";
 import type { Queue } from "./jobs/job.ts";
-import { mailWaker } from "./jobs/send-mail.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Limits, Platform } from "./platform.ts";
 import { createCaptcha } from "./platform/captcha.ts";
 import { createMailer } from "./platform/mailer.ts";
 import { createOAuth } from "./platform/oauth.ts";
+import { within } from "./platform/within.ts";
 
 /** Events that may wait for ingestion in one process before callers are told to come back. */
 const INGEST_WAITING_MAX = 50_000;
@@ -121,7 +121,7 @@ export const createApp = ({ config, log, metrics, platform, clock = () => new Da
       secretBox,
       mode: config.mail.mode,
       consoleUrl: config.consoleUrl,
-      wake: mailWaker(queue),
+      wake: (lane) => ring(queue, "send-mail", [lane]),
     }),
     mailer: createMailer(config.mail, log),
     metrics,
@@ -138,19 +138,10 @@ const ring = (queue: Queue, job: string, parts: Iterable<number>): void => {
 const HEALTH_TIMEOUT_MS = 2_000;
 
 const checkDependency = async ({ name, check }: Platform["dependencies"][number]): Promise<Health> => {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(
-      () => reject(new Error(`no answer within ${HEALTH_TIMEOUT_MS} ms`)),
-      HEALTH_TIMEOUT_MS,
-    );
-  });
   try {
-    await Promise.race([check(), late]);
+    await within(HEALTH_TIMEOUT_MS, check());
     return { name, ok: true };
   } catch (error) {
     return { name, ok: false, message: error instanceof Error ? error.message : String(error) };
-  } finally {
-    clearTimeout(timer);
   }
 };

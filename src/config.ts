@@ -2,6 +2,8 @@ import { existsSync } from "node:fs";
 import { z } from "zod";
 import { type Env, RULES } from "./config/rules.ts";
 import { SETTINGS } from "./config/settings.ts";
+import type { MailMode } from "./domain/email/mail.ts";
+import type { Plan } from "./domain/tenants/tenant.ts";
 import { readSecrets } from "./secrets.ts";
 
 export type { Env } from "./config/rules.ts";
@@ -33,8 +35,7 @@ export class ConfigError extends Error {
 }
 
 export type MailSettings = {
-  /** log: mails are printed; off: asking for one is an error. */
-  mode: "smtp" | "log" | "off";
+  mode: MailMode;
   smtpUrl: string | undefined;
   from: string;
 };
@@ -52,6 +53,7 @@ export type CaptchaSettings = {
 type OAuthClient = { clientId: string; clientSecret: string };
 export type OAuthSettings = {
   google: (OAuthClient & { issuer: string }) | undefined;
+  /** Both addresses without a slash at the end. */
   github: (OAuthClient & { url: string; apiUrl: string }) | undefined;
   /** Where any tenant's people may be sent back to, besides the tenant's own list. */
   redirectUris: readonly string[];
@@ -79,7 +81,7 @@ export type Settings = Readonly<{
   redisNamespace: string;
   demo: boolean;
   autoApproveTenants: boolean;
-  defaultPlan: "FREE" | "STARTER" | "PRO" | "ENTERPRISE";
+  defaultPlan: Plan;
   mail: MailSettings;
   /** Some operations want a proved address. */
   isVerifiedEmailRequired: boolean;
@@ -99,11 +101,13 @@ export type Settings = Readonly<{
 /** All that a process is told from outside. */
 export type Config = Settings & { readonly secrets: Readonly<Secrets> };
 
+const withoutSlash = (url: string): string => url.replace(/\/+$/, "");
+
 const networkOf = (env: Parsed) => ({
   host: env.HOST ?? (env.MODE === "embedded" ? "127.0.0.1" : "0.0.0.0"),
   port: env.PORT,
-  publicUrl: (env.PUBLIC_URL ?? `http://localhost:${env.PORT}`).replace(/\/+$/, ""),
-  consoleUrl: (env.CONSOLE_URL ?? env.PUBLIC_URL ?? `http://localhost:${env.PORT}`).replace(/\/+$/, ""),
+  publicUrl: withoutSlash(env.PUBLIC_URL ?? `http://localhost:${env.PORT}`),
+  consoleUrl: withoutSlash(env.CONSOLE_URL ?? env.PUBLIC_URL ?? `http://localhost:${env.PORT}`),
   trustedProxies: env.TRUSTED_PROXIES,
 });
 
@@ -137,7 +141,11 @@ const oauthOf = (env: Parsed): OAuthSettings => {
   const github = clientOf(env.OAUTH_GITHUB_CLIENT_ID, env.OAUTH_GITHUB_CLIENT_SECRET);
   return {
     google: google && { ...google, issuer: env.OAUTH_GOOGLE_ISSUER },
-    github: github && { ...github, url: env.OAUTH_GITHUB_URL, apiUrl: env.OAUTH_GITHUB_API_URL },
+    github: github && {
+      ...github,
+      url: withoutSlash(env.OAUTH_GITHUB_URL),
+      apiUrl: withoutSlash(env.OAUTH_GITHUB_API_URL),
+    },
     redirectUris: env.OAUTH_REDIRECT_URIS,
   };
 };

@@ -12,17 +12,20 @@ import { ACTION_TYPES } from "../src/domain/rules/actions/index.ts";
 import { CONDITION_TYPES } from "../src/domain/rules/conditions/index.ts";
 import { OPERATOR_NAMES } from "../src/domain/rules/operators.ts";
 import { createMetrics } from "../src/metrics.ts";
+import { anAdmin } from "./support/admin.ts";
 import { aTenant, startApp, type TestApp } from "./support/app.ts";
+import { namesIn, root, rowsOf, textOf } from "./support/documents.ts";
 import { eventuallyHolds } from "./support/eventually.ts";
+import { aMailTo, tokenIn } from "./support/mailbox.ts";
 import { readSourceFiles } from "./support/source-files.ts";
 
-const root = join(import.meta.dirname, "..");
 const README = "README.md";
 const GUIDE = "docs/guides/rules-and-leaderboards.md";
+const ACCOUNTS = "docs/guides/accounts.md";
+const KEYS = "docs/guides/keys-and-limits.md";
 const OPERATE = "docs/guides/operate.md";
 
 const documents = readSourceFiles().filter(({ path }) => path.endsWith(".md"));
-const textOf = (path: string): string => readFileSync(join(root, path), "utf8");
 
 /** A fenced block by the words after its ticks. */
 type Block = { info: string; text: string };
@@ -33,14 +36,20 @@ const blocksOf = (text: string): Block[] =>
     text: body,
   }));
 
-/** A block marked `sh run`, with the `json answer` that follows it, if one does. */
-type Step = { script: string; answer: unknown };
+/**
+ * A block marked `sh run`, with the `json answer` that follows it, if one does. `sh run refused`: statuses
+ * that are no success do not end it. `sh run mailed ADA Verify`: MAILED is the token of the mail to $ADA with
+ * that word in its subject.
+ */
+type Step = { script: string; answer: unknown; isRefused: boolean; mailed: string[] };
 
 const stepsOf = (path: string): Step[] =>
   blocksOf(textOf(path)).flatMap(({ info, text }, i, all) => {
-    if (info !== "sh run") return [];
+    const [shell, run, kind, ...mailed] = info.split(" ");
+    if (`${shell} ${run}` !== "sh run") return [];
     const next = all[i + 1];
-    return [{ script: text, answer: next?.info === "json answer" ? JSON.parse(next.text) : undefined }];
+    const answer: unknown = next?.info === "json answer" ? JSON.parse(next.text) : undefined;
+    return [{ script: text, answer, isRefused: kind === "refused", mailed }];
   });
 
 /** Holds what a document shows against what came: it may leave fields and the rest of a list out. */
@@ -56,6 +65,13 @@ type Environment = Record<string, string | undefined>;
 
 /** curl as readers have it, but a status that is no success ends the script. */
 const PREAMBLE = 'curl() { command curl --show-error --fail-with-body --max-time 10 "$@"; }\nset -a\n';
+const PREAMBLE_OF_REFUSED = 'curl() { command curl --show-error --max-time 10 "$@"; }\nset -a\n';
+
+/** The environment with the token that the step's reader would paste out of a mail. */
+const withMailed = async (env: Environment, [name, subject = ""]: string[]): Promise<Environment> => {
+  if (name === undefined) return env;
+  return { ...env, MAILED: tokenIn(await aMailTo(env[name] ?? "", new RegExp(subject))) };
+};
 
 /** Runs one block in bash; variables and functions that it sets are there for the next one. */
 const runBlock = async (
@@ -64,7 +80,7 @@ const runBlock = async (
   folder: string,
 ): Promise<{ out: string; env: Environment }> => {
   const state = join(folder, "environment");
-  const args = ["-euo", "pipefail", "-c", `${PREAMBLE}${script}\nenv -0 > '${state}'`];
+  const args = ["-euo", "pipefail", "-c", `${script}\nenv -0 > '${state}'`];
   const { stdout } = await promisify(execFile)("bash", args, { cwd: root, env });
   const variables = (await readFile(state, "utf8")).split("\0").filter((line) => line.includes("="));
   const entries = variables.map((line) => [
@@ -81,9 +97,11 @@ const runSteps = async (path: string, env: Environment): Promise<Environment> =>
   const folder = await mkdtemp(join(tmpdir(), "laurel-docs-"));
   let now = env;
   try {
-    for (const { script, answer } of stepsOf(path)) {
+    for (const { script, answer, isRefused, mailed } of stepsOf(path)) {
+      const given = await withMailed(now, mailed);
       const run = async () => {
-        const done = await runBlock(script, now, folder);
+        const whole = `${isRefused ? PREAMBLE_OF_REFUSED : PREAMBLE}${script}`;
+        const done = await runBlock(whole, given, folder);
         if (answer !== undefined) assertShown(JSON.parse(done.out), answer);
         now = done.env;
       };
@@ -115,15 +133,8 @@ const brokenLinks = ({ path, text }: { path: string; text: string }): string[] =
   });
 
 /** Names in the first column of the tables under a heading. */
-const firstColumn = (path: string, heading: string): string[] => {
-  const [, section = ""] = new RegExp(`^#+ ${heading}\\n([\\s\\S]*?)(?=^#|(?![\\s\\S]))`, "m").exec(
-    textOf(path),
-  )!;
-  return section
-    .split("\n")
-    .filter((line) => line.startsWith("|"))
-    .flatMap((line) => [...line.split("|")[1]!.matchAll(/`([^`]+)`/g)].map(([, name = ""]) => name));
-};
+const firstColumn = (path: string, heading: string): string[] =>
+  rowsOf(path, heading).flatMap(([cell = ""]) => namesIn(cell));
 
 describe("the documents", () => {
   it("link only to what exists", () => {
@@ -153,7 +164,7 @@ describe("the documents", () => {
       [],
     );
     const metrics = new Set((await createMetrics().registry.getMetricsAsJSON()).map(({ name }) => name));
-    const documented = [...textOf(OPERATE).matchAll(/`(laurel_\w+)`/g)].map(([, name = ""]) => name);
+    const documented = firstColumn(OPERATE, "Metrics").filter((name) => name.startsWith("laurel_"));
     assert.deepEqual(
       documented.toSorted(),
       [...metrics].filter((name) => name.startsWith("laurel_")).toSorted(),
@@ -190,6 +201,15 @@ describe("the commands of the documents", function () {
     const { KEY = "" } = await runSteps(GUIDE, { ...environment, URL: api.url });
     const { body } = await api.get("/api/v1/players/ext:ada", { key: KEY });
     assert.deepEqual([body.xp, body.level], [150, 2]);
+  });
+
+  it("of the guides to accounts and keys lead from registering to an answer that is replayed", async () => {
+    assert.ok(stepsOf(ACCOUNTS).length > 8 && stepsOf(KEYS).length > 4);
+    const admin = await anAdmin(api);
+    const env = { ...environment, URL: api.url, ADMIN_EMAIL: admin.email, ADMIN_PASSWORD: admin.password };
+    const { KEY = "" } = await runSteps(KEYS, await runSteps(ACCOUNTS, env));
+    const { body } = await api.get("/api/v1/players/ext:ada", { key: KEY });
+    assert.equal(body.xp, 50);
   });
 
   it("of the README send an event that a watcher sees", async () => {

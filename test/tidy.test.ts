@@ -92,6 +92,17 @@ describe("tidiness", () => {
           `import type { Config } from "../config.ts";`,
         ),
         file("src/jobs/a.ts", `import Bull from "bull";`, `import { y } from "./y";`),
+        file("src/jobs/b.ts", `import type SMTPPool from "nodemailer/lib/smtp-pool";`),
+        file(
+          "src/config/a.ts",
+          `import { x } from "../platform/x.ts";`,
+          `import { y } from "../domain/y.ts";`,
+        ),
+        file(
+          "src/app.ts",
+          `import type { Job } from "./jobs/job.ts";`,
+          `import { j } from "./jobs/jobs.ts";`,
+        ),
         file(
           "src/platform/a.ts",
           `import { q } from "../jobs/queue.ts";`,
@@ -107,6 +118,9 @@ describe("tidiness", () => {
         "src/domain/a.ts:2 domain may not import config (src/config.ts)",
         "src/jobs/a.ts:1 only src/jobs/queue.ts imports bull",
         "src/jobs/a.ts:2 imports carry .ts",
+        "src/jobs/b.ts:1 only src/platform/ speaks to mail servers, providers and captchas",
+        "src/config/a.ts:1 config may not import platform (src/platform/x.ts)",
+        "src/app.ts:2 app may only `import type` from jobs (src/jobs/jobs.ts)",
         "src/platform/a.ts:2 platform may only `import type` from jobs (src/jobs/jobs.ts)",
         "src/helpers/a.ts:1 belongs to no layer",
       ]);

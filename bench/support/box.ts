@@ -94,13 +94,20 @@ const busySeconds = (): number => {
 /** What a stretch of time cost, in seconds of CPU. `foreign` is what nobody asked about used: other load. */
 export type Costs = { wall: number; byPid: Map<number, number>; postgres: number; foreign: number };
 
-const backends = async (pool: Pool): Promise<number[]> => {
+const backends = async (pool: Pool | undefined): Promise<number[]> => {
+  if (!pool) return [];
   const { rows } = await pool.query("select pid from pg_stat_activity where datname = current_database()");
   return rows.map((row) => Number(row["pid"]));
 };
 
-/** Starts counting the CPU of `pids`, of this process, and of the backends of the box's database. */
-export const startCosts = async (pool: Pool, pids: readonly number[]): Promise<() => Promise<Costs>> => {
+/**
+ * Starts counting the CPU of `pids`, of this process, and of the backends of the box's database, where there
+ * is one.
+ */
+export const startCosts = async (
+  pool: Pool | undefined,
+  pids: readonly number[],
+): Promise<() => Promise<Costs>> => {
   const watched = [...pids, process.pid];
   const snapshot = (all: readonly number[]) => new Map(all.map((pid) => [pid, cpuSecondsOf(pid) ?? 0]));
   const before = snapshot([...watched, ...(await backends(pool))]);

@@ -47,15 +47,21 @@ export const startChild = async (path: string, options: ChildOptions = {}): Prom
 
 /** Sends a child a message and waits for the next one from it. */
 export const ask = async <T>({ process: child }: Child, message: object): Promise<T> => {
-  const answer = once(child, "message");
+  const over = new AbortController();
+  const { signal } = over;
+  const answer = once(child, "message", { signal });
   child.send(message);
-  const [value] = (await Promise.race([
-    answer,
-    once(child, "exit").then(() => {
-      throw new Error("a child ended instead of answering");
-    }),
-  ])) as unknown[];
-  return value as T;
+  try {
+    const [value] = (await Promise.race([
+      answer,
+      once(child, "exit", { signal }).then(() => {
+        throw new Error("a child ended instead of answering");
+      }),
+    ])) as unknown[];
+    return value as T;
+  } finally {
+    over.abort();
+  }
 };
 
 const file = (name: string): string => new URL(name, import.meta.url).pathname;

@@ -1,10 +1,10 @@
-// Sends events over HTTP/1.1 as fast as the server answers, from a process of its own. Requests are made by
-// patching new idempotency keys into ready bytes, and of the answers only status and length are read, so that
-// the sender does not become what is measured.
+// Sends requests over HTTP/1.1 as fast as the server answers, from a process of its own. Requests are made by
+// patching new keys into ready bytes, and of the answers only status and length are read, so that the sender
+// does not become what is measured.
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { percentile } from "./stats.ts";
-import { KEY_LENGTH, PLAYERS, randomKey, sampleEvent } from "./sample.ts";
+import { KEY_LENGTH, KEY_MARK, PLAYERS, randomKey, sampleEvent } from "./sample.ts";
 
 export type LoadJob = {
   port: number;
@@ -12,15 +12,19 @@ export type LoadJob = {
   headers: Record<string, string>;
   /** Events in a request; 0 sends single events, not a batch of one. */
   batch: number;
+  /** Instead of events: whole requests that take turns. Every `KEY_MARK` in them becomes a fresh key. */
+  requests?: readonly string[];
+  /** The status that is a success; default 200. */
+  status?: string;
   connections: number;
   warmMs: number;
   measureMs: number;
 };
 
 export type LoadResult = {
-  /** Events answered within the measured time, by second. */
+  /** Events, or whole requests, answered within the measured time, by second. */
   eventsPerSecond: number;
-  /** Events of every answered request, the warm-up included. */
+  /** Of every answered request, the warm-up included. */
   sent: number;
   failures: string[];
   /** Of one core, during the measured time. */
@@ -45,6 +49,16 @@ const makeTemplate = ({ path, headers, batch }: LoadJob): Template => {
   const text = `POST ${path} HTTP/1.1\r\n${head}Content-Length: ${body.length}\r\n\r\n${body}`;
   const keysAt = events.map(({ idempotencyKey }) => text.indexOf(idempotencyKey));
   return { bytes: Buffer.from(text, "latin1"), keysAt };
+};
+
+const templateOf = (text: string): Template => ({
+  bytes: Buffer.from(text, "latin1"),
+  keysAt: [...text.matchAll(new RegExp(KEY_MARK, "g"))].map(({ index }) => index),
+});
+
+const templatesOf = (job: LoadJob): Template[] => {
+  if (job.requests) return job.requests.map(templateOf);
+  return Array.from({ length: job.batch > 200 ? 2 : TEMPLATES }, () => makeTemplate(job));
 };
 
 type Totals = {
@@ -85,11 +99,13 @@ const onAnswers = (socket: Socket, answered: (status: string) => void): void => 
 };
 
 const runConnection = async (job: LoadJob, totals: Totals): Promise<void> => {
-  const templates = Array.from({ length: job.batch > 200 ? 2 : TEMPLATES }, () => makeTemplate(job));
+  const templates = templatesOf(job);
+  const success = job.status ?? "200";
   const socket = connect(job.port, "127.0.0.1").setNoDelay(true);
   await once(socket, "connect");
   const done = Promise.withResolvers<void>();
-  let turn = 0;
+  // Connections begin at different requests, so that they do not all send the same one.
+  let turn = Math.floor(Math.random() * templates.length);
   let sentMs = 0;
   const send = () => {
     if (totals.isOver) {
@@ -103,9 +119,9 @@ const runConnection = async (job: LoadJob, totals: Totals): Promise<void> => {
   };
   onAnswers(socket, (status) => {
     const events = Math.max(1, job.batch);
-    if (status === "200") totals.sent += events;
+    if (status === success) totals.sent += events;
     else totals.failures.push(status);
-    if (status === "200" && totals.isMeasuring) {
+    if (status === success && totals.isMeasuring) {
       totals.measured += events;
       totals.latencies.push(performance.now() - sentMs);
     }

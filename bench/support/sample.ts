@@ -6,6 +6,8 @@ export const PLAYERS = 10_000;
 const KEY_BYTES = 16;
 /** An idempotency key as clients make them: random, so that index pages are met in no order. */
 export const KEY_LENGTH = KEY_BYTES * 2;
+/** Stands in ready requests where a fresh key belongs. */
+export const KEY_MARK = "#".repeat(KEY_LENGTH);
 const pool = Buffer.alloc(KEY_BYTES * 4_096);
 let used = pool.length;
 

@@ -1,7 +1,6 @@
-import { z } from "zod";
+import type { z } from "zod";
 import { loadConfig } from "../config.ts";
 import {
-  checkAdminPassword,
   createAdmin,
   disableAdmin,
   enableAdmin,
@@ -10,13 +9,12 @@ import {
   resetAdminPassword,
 } from "../domain/admin/admins.ts";
 import { randomBase62 } from "../domain/auth/base62.ts";
-import { createPasswords, passwordProblems } from "../domain/auth/passwords.ts";
+import { createPasswords, passwordProblems, refuseWeakPassword } from "../domain/auth/passwords.ts";
+import { EmailAddress } from "../domain/email/address.ts";
 import { Name } from "../domain/tenants/text.ts";
-import type { CreateFlags, PasswordFlags } from "./admin.ts";
 import { readNewPassword } from "./ask-password.ts";
-import { refuseRunningServer, withDatabase } from "./with-database.ts";
+import { refuseRunningServer, withTransact } from "./with-database.ts";
 
-const EMAIL_MAX = 254;
 const GENERATED_CHARACTERS = 24;
 
 const checked = <T>(schema: z.ZodType<T>, name: string, value: unknown): T => {
@@ -24,7 +22,10 @@ const checked = <T>(schema: z.ZodType<T>, name: string, value: unknown): T => {
   if (result.success) return result.data;
   throw new Error(`${name}: ${result.error.issues[0]?.message ?? "is not valid"}`);
 };
-const emailOf = (text: string): string => checked(z.email().max(EMAIL_MAX), "email", text.trim());
+const emailOf = (text: string): string => checked(EmailAddress, "email", text);
+
+export type PasswordFlags = { generate?: boolean };
+export type CreateFlags = PasswordFlags & { email: string; name?: string };
 
 type Owner = { email: string; name: string };
 type NewPassword = { password: string; isGenerated: boolean };
@@ -39,7 +40,7 @@ const generatePassword = (owner: Owner): string => {
 /** @throws DomainError PASSWORD_TOO_WEAK */
 const newPassword = async (owner: Owner, { generate = false }: PasswordFlags): Promise<NewPassword> => {
   const password = generate ? generatePassword(owner) : await readNewPassword();
-  checkAdminPassword(password, owner);
+  refuseWeakPassword(password, owner);
   return { password, isGenerated: generate };
 };
 
@@ -47,13 +48,14 @@ const show = ({ password, isGenerated }: NewPassword): void => {
   if (isGenerated) console.log(`password  ${password}\nIt is shown only here.`);
 };
 
+/** Makes a super-admin and says how they log in. @throws Error for flags that are not valid */
 export const create = async ({ email: address, name: given, generate }: CreateFlags): Promise<void> => {
   const config = await loadConfig();
   await refuseRunningServer(config);
   const email = emailOf(address);
   const name = given === undefined ? email.slice(0, email.indexOf("@")) : checked(Name, "name", given);
   const chosen = await newPassword({ email, name }, generate === undefined ? {} : { generate });
-  await withDatabase(config, async (transact) => {
+  await withTransact(config, async (transact) => {
     const parts = { transact, passwords: createPasswords() };
     const admin = await createAdmin(parts, { email, name, password: chosen.password });
     console.log(`${admin.email} is a super-admin; log in with POST /superadmin/auth/login`);
@@ -61,8 +63,9 @@ export const create = async ({ email: address, name: given, generate }: CreateFl
   show(chosen);
 };
 
+/** Prints every super-admin, one in a line. */
 export const list = async (): Promise<void> =>
-  withDatabase(await loadConfig(), async (transact) => {
+  withTransact(await loadConfig(), async (transact) => {
     const admins = await transact(listAdmins);
     for (const { email, name, disabledAt, lastLoginAt } of admins) {
       const state = disabledAt ? `disabled ${disabledAt.toISOString()}` : "active";
@@ -72,24 +75,27 @@ export const list = async (): Promise<void> =>
     if (admins.length === 0) console.log("There are no super-admins; make one with laurel admin create");
   });
 
+/** Shuts a super-admin out. @throws DomainError NOT_FOUND */
 export const disable = async (email: string): Promise<void> =>
-  withDatabase(await loadConfig(), async (transact) => {
+  withTransact(await loadConfig(), async (transact) => {
     const admin = await transact((work) => disableAdmin(work, email));
     console.log(`${admin.email} is disabled; running servers refuse them within 5 seconds`);
   });
 
+/** Lets one who was shut out in again. @throws DomainError NOT_FOUND */
 export const enable = async (email: string): Promise<void> =>
-  withDatabase(await loadConfig(), async (transact) => {
+  withTransact(await loadConfig(), async (transact) => {
     const admin = await transact((work) => enableAdmin(work, email));
     console.log(`${admin.email} may log in again`);
   });
 
+/** Gives a super-admin a new password and ends their logins. @throws DomainError NOT_FOUND */
 export const resetPassword = async (email: string, flags: PasswordFlags): Promise<void> => {
   const config = await loadConfig();
-  const owner = await withDatabase(config, (transact) => transact((work) => findAdminByEmail(work, email)));
+  const owner = await withTransact(config, (transact) => transact((work) => findAdminByEmail(work, email)));
   const chosen = await newPassword(owner, flags);
   const passwordHash = await createPasswords().hash(chosen.password);
-  await withDatabase(config, (transact) =>
+  await withTransact(config, (transact) =>
     transact((work) => resetAdminPassword(work, owner.email, passwordHash)),
   );
   console.log(`${owner.email} has a new password; every login of before has ended`);

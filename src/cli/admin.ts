@@ -1,7 +1,5 @@
 import type { Command } from "commander";
-
-export type PasswordFlags = { generate?: boolean };
-export type CreateFlags = PasswordFlags & { email: string; name?: string };
+import type { CreateFlags, PasswordFlags } from "./admin-commands.ts";
 
 const GENERATE = ["--generate", "make a password and show it once"] as const;
 

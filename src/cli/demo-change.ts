@@ -1,13 +1,11 @@
-import { join } from "node:path";
 import { type Config, loadConfig } from "../config.ts";
 import { createPasswords } from "../domain/auth/passwords.ts";
 import { setPassword } from "../domain/auth/set-password.ts";
 import { deleteProject } from "../domain/projects/projects.ts";
-import { createTransact, type Transact } from "../domain/work.ts";
-import { lockDataDir } from "../platform/data-lock.ts";
-import { openEmbeddedDatabase } from "../platform/database.ts";
+import type { Transact } from "../domain/work.ts";
 import { type DemoAccount, DEMO_EMAIL, findDemo, newPassword } from "./demo-account.ts";
 import { removeDemoFile } from "./demo-file.ts";
+import { withTransact } from "./with-database.ts";
 
 type Change = { transact: Transact; config: Config; account: DemoAccount };
 
@@ -32,24 +30,9 @@ export const renewDemoPassword = (): Promise<void> =>
 const changeDemo = async (change: (parts: Change) => Promise<void>): Promise<void> => {
   const config = await loadConfig();
   if (config.mode !== "embedded") throw new Error("The demo belongs to embedded mode; MODE is cluster");
-  const unlock = await lockDataDir(config.dataDir);
-  try {
-    const database = await openEmbeddedDatabase(join(config.dataDir, "pglite"));
-    try {
-      await database.migrateUp();
-      const transact = createTransact({
-        em: database.em,
-        clock: () => new Date(),
-        doorbell: { outbox: () => undefined },
-        onError: (error) => console.error(error),
-      });
-      const state = await findDemo(transact);
-      if (state.kind !== "found") throw new Error(`There is no demo project in ${config.dataDir}`);
-      await change({ transact, config, account: state.account });
-    } finally {
-      await database.close();
-    }
-  } finally {
-    await unlock();
-  }
+  await withTransact(config, async (transact) => {
+    const state = await findDemo(transact);
+    if (state.kind !== "found") throw new Error(`There is no demo project in ${config.dataDir}`);
+    await change({ transact, config, account: state.account });
+  });
 };

@@ -1,4 +1,3 @@
-import { join } from "node:path";
 import type { Command } from "commander";
 
 type Direction = "up" | "down" | "status";
@@ -19,30 +18,17 @@ const isDirection = (text: string): text is Direction => ["up", "down", "status"
 
 const migrate = async (direction: Direction): Promise<void> => {
   const { loadConfig } = await import("../config.ts");
-  const { openEmbeddedDatabase, openPostgres } = await import("../platform/database.ts");
-  const { lockDataDir } = await import("../platform/data-lock.ts");
-  const config = await loadConfig();
-  const isEmbedded = config.mode === "embedded";
-  const unlock = isEmbedded ? await lockDataDir(config.dataDir) : async () => undefined;
-  try {
-    const database = isEmbedded
-      ? await openEmbeddedDatabase(join(config.dataDir, "pglite"))
-      : await openPostgres(config.databaseUrl!, 2);
-    try {
-      if (direction === "status") {
-        for (const { name, isApplied } of await database.migrationStates()) {
-          console.log(`${isApplied ? "applied" : "pending"}  ${name}`);
-        }
-        return;
+  const { withDatabase } = await import("./with-database.ts");
+  await withDatabase(await loadConfig(), async (database) => {
+    if (direction === "status") {
+      for (const { name, isApplied } of await database.migrationStates()) {
+        console.log(`${isApplied ? "applied" : "pending"}  ${name}`);
       }
-      const names = direction === "up" ? await database.migrateUp() : await database.migrateDown();
-      console.log(
-        names.length === 0 ? "nothing to do" : names.map((name) => `${direction}  ${name}`).join("\n"),
-      );
-    } finally {
-      await database.close();
+      return;
     }
-  } finally {
-    await unlock();
-  }
+    const names = direction === "up" ? await database.migrateUp() : await database.migrateDown();
+    console.log(
+      names.length === 0 ? "nothing to do" : names.map((name) => `${direction}  ${name}`).join("\n"),
+    );
+  });
 };

@@ -19,42 +19,23 @@ export const refuseRunningServer = async ({ mode, dataDir }: Config): Promise<vo
   );
 };
 
-const openEmbedded = async ({ dataDir }: Config): Promise<Database> => {
-  const database = await openEmbeddedDatabase(join(dataDir, "pglite"));
-  // Nobody else has it: what the next start would do may as well be done now.
-  await database.migrateUp();
-  return database;
-};
-
-const openCluster = async ({ databaseUrl }: Config): Promise<Database> => {
-  const database = await openPostgres(databaseUrl!, CONNECTIONS_MAX);
-  const states = await database.migrationStates();
-  if (states.every(({ isApplied }) => isApplied)) return database;
-  await database.close();
-  throw new Error("The database's schema is not this version's; run laurel migrate first");
-};
-
 /**
- * Runs `run` on the database of the configuration, with nothing else of a server.
- * @throws Error when a server holds the embedded database, or the schema is another version's
+ * Runs `run` on the database of the configuration as it is found, with nothing else of a server.
+ * @throws Error naming the server that holds the embedded database, if one does
  */
 export const withDatabase = async <T>(
   config: Config,
-  run: (transact: Transact) => Promise<T>,
+  run: (database: Database) => Promise<T>,
 ): Promise<T> => {
   await refuseRunningServer(config);
   const isEmbedded = config.mode === "embedded";
   const unlock = isEmbedded ? await lockDataDir(config.dataDir) : async () => undefined;
   try {
-    const database = await (isEmbedded ? openEmbedded(config) : openCluster(config));
+    const database = isEmbedded
+      ? await openEmbeddedDatabase(join(config.dataDir, "pglite"))
+      : await openPostgres(config.databaseUrl!, CONNECTIONS_MAX);
     try {
-      const transact = createTransact({
-        em: database.em,
-        clock: () => new Date(),
-        doorbell: { outbox: () => undefined },
-        onError: (error) => console.error(error),
-      });
-      return await run(transact);
+      return await run(database);
     } finally {
       await database.close();
     }
@@ -62,3 +43,27 @@ export const withDatabase = async <T>(
     await unlock();
   }
 };
+
+/** An embedded database is made this version's: nobody else has it, and the next start would do the same. */
+const requireSchema = async ({ mode }: Config, database: Database): Promise<void> => {
+  if (mode === "embedded") await database.migrateUp();
+  const states = await database.migrationStates();
+  if (states.every(({ isApplied }) => isApplied)) return;
+  throw new Error("The database's schema is not this version's; run laurel migrate first");
+};
+
+/**
+ * As `withDatabase`, with the schema of this version and the one way to change what is in it.
+ * @throws Error also when the schema of a cluster is another version's
+ */
+export const withTransact = <T>(config: Config, run: (transact: Transact) => Promise<T>): Promise<T> =>
+  withDatabase(config, async (database) => {
+    await requireSchema(config, database);
+    const transact = createTransact({
+      em: database.em,
+      clock: () => new Date(),
+      doorbell: { outbox: () => undefined },
+      onError: (error) => console.error(error),
+    });
+    return run(transact);
+  });

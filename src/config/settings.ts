@@ -1,7 +1,9 @@
-import { isIP } from "node:net";
 import { join } from "node:path";
 import { z } from "zod";
 import { CAPTCHA_PROVIDERS } from "../domain/auth/captcha.ts";
+import { MAIL_MODES } from "../domain/email/mail.ts";
+import { networkOf } from "../domain/rate-limits/ip-address.ts";
+import { PLANS } from "../domain/tenants/tenant.ts";
 import { privateKeyOf } from "../secrets.ts";
 
 /** Of a pepper or an encryption key. */
@@ -9,7 +11,8 @@ const SECRET_LENGTH_MIN = 32;
 export const NEW_JWT_KEY =
   `node -p "JSON.stringify(require('node:crypto').generateKeyPairSync('ed25519')` +
   `.privateKey.export({format:'jwk'}))"`;
-export const NEW_PEPPER = `node -p "require('node:crypto').randomBytes(32).toString('base64url')"`;
+/** Of a pepper or an encryption key. */
+export const NEW_SECRET = `node -p "require('node:crypto').randomBytes(32).toString('base64url')"`;
 
 const url = (...protocols: string[]) =>
   z.string().refine((text) => URL.canParse(text) && protocols.includes(new URL(text).protocol.slice(0, -1)), {
@@ -33,13 +36,6 @@ export const list = z.string().transform((text) =>
     .filter((item) => item !== ""),
 );
 
-const isNetwork = (text: string): boolean => {
-  const [address = "", bits, ...rest] = text.split("/");
-  const family = isIP(address);
-  if (family === 0 || rest.length > 0) return false;
-  return bits === undefined || (/^\d{1,3}$/.test(bits) && Number(bits) <= (family === 4 ? 32 : 128));
-};
-
 const jwtPrivateKey = z.string().transform((text, context) => {
   try {
     const key = privateKeyOf(text);
@@ -57,13 +53,17 @@ const jwtPrivateKey = z.string().transform((text, context) => {
 const secretTexts = list.pipe(
   z.array(
     z.string().min(SECRET_LENGTH_MIN, {
-      error: `each must have at least ${SECRET_LENGTH_MIN} characters. Make one: ${NEW_PEPPER}`,
+      error: `each must have at least ${SECRET_LENGTH_MIN} characters. Make one: ${NEW_SECRET}`,
     }),
   ),
 );
 
 const networks = list.pipe(
-  z.array(z.string().refine(isNetwork, { error: "must be addresses or CIDR blocks, such as 10.0.0.0/8" })),
+  z.array(
+    z.string().refine((text) => networkOf(text) !== undefined, {
+      error: "must be addresses or CIDR blocks, such as 10.0.0.0/8",
+    }),
+  ),
 );
 
 const addresses = list.pipe(z.array(url("http", "https")));
@@ -93,10 +93,8 @@ export const SETTINGS = {
   ENCRYPTION_KEYS: secretTexts.optional(),
   DEMO: flag.optional(),
   AUTO_APPROVE_TENANTS: flag.optional(),
-  DEFAULT_PLAN: z
-    .enum(["FREE", "STARTER", "PRO", "ENTERPRISE"], { error: "must be FREE, STARTER, PRO or ENTERPRISE" })
-    .default("ENTERPRISE"),
-  EMAIL_MODE: z.enum(["smtp", "log", "off"], { error: "must be smtp, log or off" }).optional(),
+  DEFAULT_PLAN: z.enum(PLANS, { error: "must be FREE, STARTER, PRO or ENTERPRISE" }).default("ENTERPRISE"),
+  EMAIL_MODE: z.enum(MAIL_MODES, { error: "must be smtp, log or off" }).optional(),
   SMTP_URL: url("smtp", "smtps").optional(),
   MAIL_FROM: z.string().max(254).optional(),
   VERIFIED_EMAIL_REQUIRED: flag.optional(),

@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import type { PlanLimits } from "./tenants/plans.ts";
 import type { ApprovalStatus, Plan } from "./tenants/tenant.ts";
 
@@ -50,6 +51,28 @@ export type Caller =
       tenant: CallerTenant;
       isTest: boolean;
     };
+
+export type UserCaller = Extract<Caller, { kind: "user" }>;
+export type KeyCaller = Extract<Caller, { kind: "key" }>;
+export type AdminCaller = Extract<Caller, { kind: "admin" }>;
+
+/** The console user that an operation without a scope is asked by. */
+export const userOf = (caller: Caller): UserCaller => {
+  assert(caller.kind === "user", "no scope opens the operation to keys");
+  return caller;
+};
+
+/** The super-admin, or their platform token, that an operation with `access.admin` is asked by. */
+export const adminOf = (caller: Caller): AdminCaller => {
+  assert(caller.kind === "admin", "the operation is a super-admin's");
+  return caller;
+};
+
+/** The tenant of a caller that has passed the access check. */
+export const tenantOf = (caller: Caller): string => {
+  assert(caller.kind === "user" || caller.kind === "key", "the operation is a tenant's");
+  return caller.tenantId;
+};
 
 /** A name for audit fields such as `createdBy` and `cause.actor`. */
 export const actorOf = (caller: Caller): string =>

@@ -1,4 +1,5 @@
 import { type EntityName, type FilterQuery, raw } from "@mikro-orm/core";
+import { type RawBuilder, sql } from "kysely";
 import type { Work } from "./work.ts";
 
 /** Lists count exactly up to here; a longer list answers this number and says that it is an estimate. */
@@ -21,6 +22,18 @@ export const countUpTo = async <T extends object>(
     .createQueryBuilder(some as never, "counted")
     .select(raw("count(*) as total"))
     .execute<{ total: string | number }>("get", false);
-  const total = Number(row.total);
+  return totalOf(row.total);
+};
+
+/** As `countUpTo`, for SQL: `source` is what comes after `from`. */
+export const countRows = async ({ db }: Work, source: RawBuilder<unknown>): Promise<Total> => {
+  const { rows } = await sql<{ total: string | number }>`
+    select count(*) as total
+    from (select 1 from ${source} limit ${TOTAL_EXACT_MAX + 1}) as counted`.execute(db);
+  return totalOf(rows[0]?.total ?? 0);
+};
+
+const totalOf = (counted: string | number): Total => {
+  const total = Number(counted);
   return { total: Math.min(total, TOTAL_EXACT_MAX), isEstimated: total > TOTAL_EXACT_MAX };
 };

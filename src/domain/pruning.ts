@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { IDEMPOTENCY_HOURS } from "./idempotency/idempotency.ts";
 import type { Work } from "./work.ts";
 
 const HOUR_MS = 3_600_000;
@@ -18,12 +19,18 @@ const expired = (table: string, keptMs = 0): Prune => ({
   isOver: (now) => sql`expires_at <= ${ago(now, keptMs)}`,
 });
 
-/** A new kind of row that ends is a line here. Rows that belong to one that goes, go with it. */
+/**
+ * A new kind of row that ends is a line here, and an index in a migration. Rows that belong to one that goes,
+ * go with it.
+ */
 export const PRUNES: readonly Prune[] = [
   expired("ip_blocks"),
   expired("consumed_ids"),
   expired("oauth_flows"),
   expired("oauth_codes"),
+  expired("email_suppressions"),
+  // Texts of failed mails that nobody has sent again.
+  { table: "email_outbox", isOver: (now) => sql`keep_until <= ${ago(now, 0)}` },
   expired("user_tokens", 7 * DAY_MS),
   expired("refresh_tokens", 30 * DAY_MS),
   {
@@ -32,7 +39,7 @@ export const PRUNES: readonly Prune[] = [
   },
   {
     table: "idempotency_keys",
-    isOver: (now) => sql`created_at <= ${ago(now, 24 * HOUR_MS)}`,
+    isOver: (now) => sql`created_at <= ${ago(now, IDEMPOTENCY_HOURS * HOUR_MS)}`,
   },
 ];
 

@@ -4,7 +4,7 @@ import type { SqlEntityManager } from "@mikro-orm/sql";
 import { type Kysely, sql } from "kysely";
 import type { Caller } from "./caller.ts";
 import type { EventData, EventType } from "./events.ts";
-import { fnv1a, newId, OUTBOX_PARTITIONS } from "./ids.ts";
+import { fnv1a, isId, newId, OUTBOX_PARTITIONS } from "./ids.ts";
 import { ACCOUNTS_ROLE, WEB_ROLE } from "./migrations/row-security.ts";
 
 /** The tables are spoken to in SQL text, so their rows are typed where they are read. */
@@ -73,13 +73,23 @@ export type TransactParts = {
 
 const open = new AsyncLocalStorage<true>();
 
+/** Whether a transaction is open here: nothing but the database may be spoken to then. */
+export const isTransacting = (): boolean => open.getStore() !== undefined;
+
+/**
+ * Marks statements without parameters and answers, which are sent as one message: with `begin` where they are
+ * the first of a transaction.
+ */
+export const ONE_MESSAGE = "/* one message */";
+
 const enter = async (db: Db, scope: Scope): Promise<void> => {
-  const [tenantId, projectIds] =
-    scope.role === "web" ? [scope.tenantId, `{${scope.projectIds.join(",")}}`] : ["", ""];
-  await sql`
-    select set_config('role', ${scope.role === "web" ? WEB_ROLE : ACCOUNTS_ROLE}, true),
-      set_config('laurel.tenant_id', ${tenantId}, true),
-      set_config('laurel.project_ids', ${projectIds}, true)`.execute(db);
+  const [role, tenantId, projectIds] =
+    scope.role === "web" ? [WEB_ROLE, scope.tenantId, scope.projectIds] : [ACCOUNTS_ROLE, "", []];
+  assert([...projectIds, ...(tenantId === "" ? [] : [tenantId])].every(isId), "a scope is made of ids");
+  // Four times as cheap as set_config() with parameters.
+  await sql`${sql.raw(ONE_MESSAGE)} set local role ${sql.raw(role)};
+    set local laurel.tenant_id = ${sql.lit(tenantId)};
+    set local laurel.project_ids = ${sql.lit(`{${projectIds.join(",")}}`)}`.execute(db);
 };
 
 /**
@@ -90,7 +100,7 @@ const enter = async (db: Db, scope: Scope): Promise<void> => {
 export const createTransact =
   ({ em, clock, doorbell, onError }: TransactParts, scope?: Scope): Transact =>
   async (run) => {
-    assert(open.getStore() === undefined, "transact() inside transact()");
+    assert(!isTransacting(), "transact() inside transact()");
     const afterCommit: (() => void)[] = [];
     const emitted: OutboxRow[] = [];
     const rung = new Set<number>();

@@ -1,10 +1,7 @@
 import type { Access, Needs } from "../domain/access.ts";
-import type { Caller } from "../domain/caller.ts";
+import type { AdminCaller, Caller, KeyCaller, UserCaller } from "../domain/caller.ts";
 import { DomainError, forbidden, unauthorized } from "../domain/errors.ts";
 import { hasFeature } from "../domain/tenants/plans.ts";
-
-type KeyCaller = Extract<Caller, { kind: "key" }>;
-type UserCaller = Extract<Caller, { kind: "user" }>;
 
 /** What of the server's configuration the checks depend on. */
 export type AccessRules = { isVerifiedEmailRequired: boolean };
@@ -37,7 +34,7 @@ const missing = (access: Guarded): DomainError =>
       : "Send a super-admin's token in Authorization",
   );
 
-const requireAdmin = (access: Guarded, { scopes }: Extract<Caller, { kind: "admin" }>): void => {
+const requireAdmin = (access: Guarded, { scopes }: AdminCaller): void => {
   if (access.admin === undefined) throw missing(access);
   if (scopes.includes("*") || scopes.includes(access.admin)) return;
   throw forbidden("INSUFFICIENT_SCOPE", `The platform token lacks the scope ${access.admin}`);

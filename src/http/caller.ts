@@ -1,4 +1,3 @@
-import { isIP } from "node:net";
 import type { Request } from "express";
 import type { App } from "../app.ts";
 import { authenticateAdmin } from "../domain/admin/authenticate.ts";
@@ -6,6 +5,7 @@ import { authenticateKey } from "../domain/api-keys/authenticate.ts";
 import { authenticateUser } from "../domain/auth/sessions.ts";
 import type { Caller } from "../domain/caller.ts";
 import { unauthorized } from "../domain/errors.ts";
+import { clientAddress } from "../domain/rate-limits/ip-address.ts";
 
 /**
  * Who sends the request, by `X-API-Key` or `Authorization: Bearer`; with neither, nobody. A key is never
@@ -38,12 +38,8 @@ const identifyAdmin = async (app: App, request: Request): Promise<Caller> => {
   return bearer === undefined ? { kind: "anonymous" } : authenticateAdmin(app, bearer);
 };
 
-/**
- * The client's address, by X-Forwarded-For as far as TRUSTED_PROXIES vouch for it (Express's "trust proxy").
- * What a proxy passes on may be any text, so what is not an address counts as the proxy itself.
- */
-export const clientIp = (request: Request): string => {
-  const named = request.ip ?? "";
-  const address = isIP(named) === 0 ? (request.socket.remoteAddress ?? "") : named;
-  return address.startsWith("::ffff:") && isIP(address.slice(7)) === 4 ? address.slice(7) : address;
+/** The client's address, by X-Forwarded-For as far as TRUSTED_PROXIES vouch for it. */
+export const clientIp = ({ config }: Pick<App, "config">, { socket, headers }: Request): string => {
+  const forwardedFor = headers["x-forwarded-for"]?.toString();
+  return clientAddress({ remoteAddress: socket.remoteAddress, forwardedFor }, config.trustedProxies);
 };

@@ -12,6 +12,7 @@ import {
   storeAnswer,
   type StoredAnswer,
 } from "../domain/idempotency/idempotency.ts";
+import { JSON_MAX_DEPTH } from "../domain/tracking/event-input.ts";
 import { joining, type Scope } from "../domain/work.ts";
 import { errorBody } from "./errors.ts";
 import { type AnyRoute, Reply, type RouteContext } from "./route.ts";
@@ -29,11 +30,15 @@ const KEPT_ERRORS: ReadonlySet<DomainError["code"]> = new Set([
 export const takesIdempotencyKey = (route: AnyRoute): boolean =>
   route.method === "post" && route.takesNoIdempotencyKey !== true && route.access !== "public";
 
+/** Operations that judge items themselves are handed any depth; what is deeper is refused by each. */
+const DEPTH_MAX = JSON_MAX_DEPTH + 8;
+
 /** Sorts the names in objects, so that the same JSON in another order is the same request. */
-const canonical = (value: unknown): unknown => {
-  if (Array.isArray(value)) return value.map(canonical);
+const canonical = (value: unknown, depth = 0): unknown => {
   if (typeof value !== "object" || value === null) return value;
-  const entries = Object.entries(value).map(([name, item]) => [name, canonical(item)] as const);
+  if (depth > DEPTH_MAX) return "…";
+  if (Array.isArray(value)) return value.map((item) => canonical(item, depth + 1));
+  const entries = Object.entries(value).map(([name, item]) => [name, canonical(item, depth + 1)] as const);
   return Object.fromEntries(entries.toSorted(([a], [b]) => (a < b ? -1 : Number(a > b))));
 };
 
@@ -66,7 +71,10 @@ export const keyedRequest = (
     throw invalid("X-Idempotency-Key", message, "IDEMPOTENCY_KEY_INVALID");
   }
   const { caller, projectId } = context;
-  const parts = { path: route.path, params: request.params, query: request.query, projectId, body };
+  const { params, query } = request;
+  // A user whose role has changed may not be shown what the answer was for the role of before.
+  const role = caller.kind === "user" ? caller.role : "";
+  const parts = { path: route.path, params, query, projectId, role, body };
   return {
     scope: ownerOf(caller, projectId),
     key,
@@ -109,8 +117,10 @@ export const runKeyed = async (
   request: KeyedRequest,
 ): Promise<Reply<unknown>> => {
   const { transact, secretBox } = app;
-  const known = await transact((work) => findAnswer(work, secretBox, request));
-  if (known) return replay(known);
+  if (execution.route.prepare) {
+    const known = await transact((work) => findAnswer(work, secretBox, request));
+    if (known) return replay(known);
+  }
   let reply: Reply<unknown>;
   try {
     const prepared: unknown = await execution.route.prepare?.(app, execution.context);

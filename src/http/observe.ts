@@ -33,7 +33,8 @@ export const nameRequest = ({ config }: App): RequestHandler => {
 
 const who = (caller: Caller | undefined): Record<string, string> => {
   if (caller?.kind === "key") return { tenantId: caller.tenantId, keyId: caller.keyId };
-  return caller?.kind === "user" ? { tenantId: caller.tenantId, userId: caller.userId } : {};
+  if (caller?.kind === "user") return { tenantId: caller.tenantId, userId: caller.userId };
+  return caller?.kind === "admin" ? { adminId: caller.adminId } : {};
 };
 
 const routeOf = (response: Response): string => String(response.locals["route"] ?? "unmatched");
@@ -58,7 +59,7 @@ export const observe =
           route,
           status,
           durationMs,
-          ip: clientIp(request),
+          ip: clientIp(app, request),
           ...who(response.locals["caller"] as Caller | undefined),
           ...(response.writableFinished ? {} : { aborted: true }),
         },

@@ -22,13 +22,23 @@ export const ErrorSchema = z
   })
   .meta({ id: "Error", description: "The body of every answer that is not 200 or 201" });
 
-export const REQUEST_ID = {
+const REQUEST_ID = {
   description:
     "Names the request in the server's log; yours if you sent one of 8 to 64 letters, digits, _ or -",
   schema: { type: "string" as const },
 };
-/** Of every answer. */
-export const HEADERS = { "X-Request-Id": { $ref: "#/components/headers/X-Request-Id" } };
+const whole = (description: string) => ({ description, schema: { type: "integer" as const } });
+/** Of answers, by name. */
+export const HEADER_TEXTS = {
+  "X-Request-Id": REQUEST_ID,
+  "X-RateLimit-Limit": whole("Requests in a window of the limit that has the fewest left"),
+  "X-RateLimit-Remaining": whole("Requests that are left in it"),
+  "X-RateLimit-Reset": whole("When the window closes, in Unix seconds"),
+};
+/** Of every answer; those about a limit where one applies. */
+export const HEADERS = Object.fromEntries(
+  Object.keys(HEADER_TEXTS).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+);
 
 /** A component's name for an error: `VALIDATION_ERROR` is `ValidationError`. */
 export const nameOf = (code: ErrorCode): string =>

@@ -6,14 +6,15 @@ import { takesIdempotencyKey } from "./idempotency.ts";
 import {
   errorResponses,
   ErrorSchema,
+  HEADER_TEXTS,
   HEADERS,
   JSON_TYPE,
   nameOf,
   PARAMETERS,
-  REQUEST_ID,
   SECURITY_SCHEMES,
 } from "./openapi-components.ts";
-import type { AnyRoute } from "./route.ts";
+import { INTRODUCTION, TAG_TEXT } from "./openapi-text.ts";
+import { type AnyRoute, takesBody } from "./route.ts";
 import { fieldsOf } from "./validate.ts";
 
 export type OpenApiDocument = ReturnType<typeof createDocument>;
@@ -36,9 +37,6 @@ const BODY_ERRORS: readonly ErrorCode[] = [
   "UNSUPPORTED_MEDIA_TYPE",
   "UNPROCESSABLE_ENTITY",
 ];
-
-const takesBody = ({ method, body }: AnyRoute): boolean =>
-  body !== undefined || method === "post" || method === "put";
 
 const errorsOf = (route: AnyRoute) => {
   const codes = new Set([...USUAL_ERRORS, ...(takesBody(route) ? BODY_ERRORS : []), ...(route.errors ?? [])]);
@@ -141,6 +139,11 @@ const pathsOf = (routes: readonly AnyRoute[]) => {
   return paths;
 };
 
+const tagOf = (name: string) => {
+  const description = TAG_TEXT[name];
+  return { name, ...(description === undefined ? {} : { description }) };
+};
+
 /**
  * What the document says in its own version's words: 3.0 knows `format`, one `example`, no `propertyNames`.
  */
@@ -167,15 +170,15 @@ export const openApiDocument = (routes: readonly AnyRoute[]): OpenApiDocument =>
       info: {
         title: "Laurel API",
         version: "1.0.0",
-        description: "Multi-tenant gamification: players, events, rules, levels and live leaderboards.",
+        description: INTRODUCTION,
       },
       servers: [{ url: "/api/v1" }],
-      tags: [...new Set(routes.map(({ tag }) => tag))].map((name) => ({ name })),
+      tags: [...new Set(routes.map(({ tag }) => tag))].map(tagOf),
       paths: pathsOf(routes),
       components: {
         schemas: { Error: ErrorSchema },
         responses: errorResponses(),
-        headers: { "X-Request-Id": REQUEST_ID },
+        headers: HEADER_TEXTS,
         parameters: PARAMETERS,
         securitySchemes: SECURITY_SCHEMES,
       },

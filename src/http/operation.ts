@@ -11,11 +11,8 @@ import { clientIp, identify } from "./caller.ts";
 import { keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
 import { consumeLimits, countAnonymous, countBadKey, refuseBlocked } from "./limits.ts";
 import { projectOf } from "./project.ts";
-import type { AnyRoute, Reply } from "./route.ts";
+import { type AnyRoute, type Reply, takesBody } from "./route.ts";
 import { parseBody, parseParams, queryChecker } from "./validate.ts";
-
-const takesBody = (route: AnyRoute): boolean =>
-  route.body !== undefined || route.method === "post" || route.method === "put" || route.method === "patch";
 
 type Arrival = { request: Request; response: Response; ip: string };
 
@@ -85,7 +82,7 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
   return async (request, response) => {
     response.locals["route"] = route.path;
     announceEnd(response, route);
-    const ip = clientIp(request);
+    const ip = clientIp(app, request);
     await refuseBlocked(accounts, ip);
     refuseOutsiders(app.config, ip, route);
     if (takesBody(route)) checkBodyHeaders(request, route.bodyLimit);

@@ -108,6 +108,10 @@ export type Route<
 // oxlint-disable-next-line typescript/no-explicit-any -- the list holds routes of every shape
 export type AnyRoute = Route<any, any, any, any, any>;
 
+/** Whether a body is read and checked; one that is absent counts as `{}`. */
+export const takesBody = ({ method, body }: AnyRoute): boolean =>
+  body !== undefined || method === "post" || method === "put" || method === "patch";
+
 /** An operation: checked here, served by server.ts, described by openapi.ts. */
 export const route = <
   R extends Shape,

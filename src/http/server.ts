@@ -21,7 +21,7 @@ const refuseNul: RequestHandler = (request, _response, next) => {
 };
 
 /** 405 where another method would be served, else nothing. */
-const refuseMethod = ({ config }: App, routes: readonly AnyRoute[]): RequestHandler => {
+const refuseMethod = (app: App, routes: readonly AnyRoute[]): RequestHandler => {
   const patterns = routes.map((route) => ({
     route,
     pattern: pathPattern(route.path),
@@ -30,7 +30,8 @@ const refuseMethod = ({ config }: App, routes: readonly AnyRoute[]): RequestHand
   return (request, response, next) => {
     const here = patterns.filter(({ pattern }) => pattern.test(request.path));
     // Not next(): Express itself would answer OPTIONS.
-    if (here.some(({ route }) => isHiddenFrom(config, clientIp(request), route))) throw notFound("Page");
+    const ip = clientIp(app, request);
+    if (here.some(({ route }) => isHiddenFrom(app.config, ip, route))) throw notFound("Page");
     const methods = here.map(({ method }) => method);
     if (methods.length === 0) return next();
     const allowed = [
@@ -81,8 +82,6 @@ export const createHttp = (app: App, routes: readonly AnyRoute[]): express.Expre
   http.disable("x-powered-by");
   http.disable("etag");
   http.enable("case sensitive routing");
-  const { trustedProxies } = app.config;
-  http.set("trust proxy", trustedProxies.length === 0 ? false : [...trustedProxies]);
   http.use(nameRequest(app), observe(app), refuseNul);
   http.use(systemRouter(app, routes));
   const api = operations(app, routes);

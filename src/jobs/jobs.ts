@@ -5,7 +5,7 @@ import { partitions } from "./partitions.ts";
 import { processEvents } from "./process-events.ts";
 import { pruneEnded } from "./prune.ts";
 import { relayOutbox } from "./relay-outbox.ts";
-import { pruneMail, sendMail } from "./send-mail.ts";
+import { sendMail } from "./send-mail.ts";
 import { sweep } from "./sweep.ts";
 
 /** Every job a worker runs. */
@@ -13,7 +13,6 @@ export const jobs: readonly Job[] = [
   processEvents,
   relayOutbox,
   sendMail,
-  pruneMail,
   sweep,
   partitions,
   expireKeys,

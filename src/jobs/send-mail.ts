@@ -1,26 +1,13 @@
-import {
-  claimMail,
-  type ClaimedMail,
-  noteFailure,
-  noteSent,
-  openMail,
-  pruneMails,
-} from "../domain/email/deliveries.ts";
+import { claimMail, type ClaimedMail, noteFailure, noteSent, openMail } from "../domain/email/deliveries.ts";
 import type { RenderedMail } from "../domain/email/mailer.ts";
 import { failureOf, type MailFailure } from "../domain/email/outcome.ts";
+import { MAIL_LANES } from "../domain/email/outbox.ts";
 import type { App } from "../app.ts";
-import type { Job, Queue } from "./job.ts";
+import type { Job } from "./job.ts";
 import { EVERY_KEY } from "./runner.ts";
 
 const NAME = "send-mail";
-/** Mails sent at the same time by one process. A lane that waits for a slow server holds up no other. */
-const LANES = ["0", "1", "2", "3"] as const;
-
-/** Makes what is called when a mail has been queued: wakes the lanes in turn. */
-export const mailWaker = (queue: Queue): (() => void) => {
-  let turn = 0;
-  return () => queue.wake(NAME, LANES[turn++ % LANES.length]!);
-};
+const LANES = Array.from({ length: MAIL_LANES }, (_, lane) => String(lane));
 
 /**
  * Key: a lane. Sends one mail and rings for the next, so that a process that stops finishes one for each
@@ -29,7 +16,7 @@ export const mailWaker = (queue: Queue): (() => void) => {
  */
 export const sendMail: Job = {
   name: NAME,
-  concurrency: LANES.length,
+  concurrency: MAIL_LANES,
   everyMs: 1_000,
   run: async (app, key) => {
     if (app.config.mail.mode === "off") return;
@@ -38,14 +25,6 @@ export const sendMail: Job = {
     for (const lane of key === EVERY_KEY ? LANES : [key]) app.queue.wakeHere(NAME, lane);
     if (claim.kind === "mail") await deliver(app, claim.mail);
   },
-};
-
-/** Drops what is kept of mails no longer than it must be. */
-export const pruneMail: Job = {
-  name: "prune-mail",
-  concurrency: 1,
-  everyMs: 3_600_000,
-  run: (app) => app.transact(pruneMails),
 };
 
 const UNREADABLE: MailFailure = {

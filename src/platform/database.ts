@@ -3,6 +3,7 @@ import { Migrator } from "@mikro-orm/migrations";
 import { sql } from "kysely";
 import { entities } from "../domain/entities.ts";
 import { migrations } from "../domain/migrations/list.ts";
+import { type ClientPool, joinBegin, sendAsOneMessage } from "./joined-begin.ts";
 
 export type MigrationState = { name: string; isApplied: boolean };
 
@@ -39,6 +40,7 @@ const common = {
 export const openEmbeddedDatabase = async (dataDir: string): Promise<Database> => {
   const { MikroORM } = await import("@mikro-orm/pglite");
   const orm = await MikroORM.init({ ...common, dbName: dataDir });
+  sendAsOneMessage(await orm.em.getConnection().getNativeClient());
   return databaseOf(orm, (run) => run());
 };
 
@@ -54,7 +56,10 @@ export const openPostgres = async (url: string, poolMax: number): Promise<Databa
       idle_in_transaction_session_timeout: IDLE_TRANSACTION_TIMEOUT_MS,
       // Times are read as text, and old ones have offsets that a Date cannot read in any other zone.
       options: "-c TimeZone=UTC",
-      onPoolCreated: freeDeadClients,
+      onPoolCreated: (pool: Pool & ClientPool) => {
+        freeDeadClients(pool);
+        joinBegin(pool);
+      },
     },
   });
   const em = orm.em as unknown as SqlEntityManager;

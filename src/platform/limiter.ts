@@ -3,24 +3,13 @@ import type { Logger } from "pino";
 import type { Bucket, Counted, Limiter } from "../domain/rate-limits/limiter.ts";
 import { createMemoryWindows, type Usage, type Windows } from "../domain/rate-limits/memory-windows.ts";
 import { createRedisWindows } from "./redis-windows.ts";
+import { within } from "./within.ts";
 
 /** Redis that has not answered by then counts as away, in ms. */
 const ANSWER_MAX_MS = 500;
 /** Between two looks whether it is back, in ms. */
 const LOOK_EVERY_MS = 1_000;
 const PROBE = { bucket: { name: "probe", points: 1, seconds: 10 }, key: "" };
-
-const within = async <T>(ms: number, promise: Promise<T>): Promise<T> => {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms);
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-};
 
 /**
  * `shared` as long as it answers, else `own` at the same numbers. Only requests that are under way when it

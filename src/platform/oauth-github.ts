@@ -36,7 +36,7 @@ const configurationOf = (
   { clientId, clientSecret, url }: Github,
   isProduction: boolean,
 ): client.Configuration => {
-  const base = `${url.replace(/\/+$/, "")}/login/oauth`;
+  const base = `${url}/login/oauth`;
   const configuration = new client.Configuration(
     { issuer: base, authorization_endpoint: `${base}/authorize`, token_endpoint: `${base}/access_token` },
     clientId,
@@ -70,7 +70,6 @@ const ask = async <T>(address: string, accessToken: string, schema: z.ZodType<T>
 /** GitHub or GitHub Enterprise Server: OAuth without ID tokens, so its API says who somebody is. */
 export const createGithub = (settings: Github, { url, isProduction }: Callback): OAuthProvider => {
   const configuration = configurationOf(settings, isProduction);
-  const api = settings.apiUrl.replace(/\/+$/, "");
   return {
     authorizationUrl: async ({ state, codeVerifier }) =>
       client.buildAuthorizationUrl(configuration, {
@@ -87,9 +86,9 @@ export const createGithub = (settings: Github, { url, isProduction }: Callback):
           new URL(`${url}?${answer.toString()}`),
           { expectedState: state, pkceCodeVerifier: codeVerifier },
         );
-        const { id, name } = await ask(`${api}/user`, token, Person);
+        const { id, name } = await ask(`${settings.apiUrl}/user`, token, Person);
         // The address in /user is what the person shows, proved or not.
-        const emails = await ask(`${api}/user/emails?per_page=100`, token, Emails);
+        const emails = await ask(`${settings.apiUrl}/user/emails?per_page=100`, token, Emails);
         const primary = emails.find((one) => one.primary);
         return profileFrom({
           subject: String(id),

@@ -2,6 +2,7 @@ import { Redis } from "ioredis";
 import { type Kysely, sql } from "kysely";
 import { migrations } from "../domain/migrations/list.ts";
 import { openPostgres } from "./database.ts";
+import { within } from "./within.ts";
 
 /** How long a service may take to answer a probe, in ms. */
 const PROBE_TIMEOUT_MS = 5_000;
@@ -25,7 +26,10 @@ export type PostgresProbe = {
 export const probePostgres = async (url: string): Promise<PostgresProbe> => {
   const database = await openPostgres(url, 1);
   try {
-    return await within(readPostgres(database.em.fork().getKysely() as unknown as Kysely<unknown>));
+    return await within(
+      PROBE_TIMEOUT_MS,
+      readPostgres(database.em.fork().getKysely() as unknown as Kysely<unknown>),
+    );
   } finally {
     await database.close();
   }
@@ -103,7 +107,7 @@ export const probeRedis = async (url: string): Promise<RedisProbe> => {
   redis.on("error", (error) => (failure = error));
   try {
     await redis.connect();
-    const info = readInfo(await within(redis.info()));
+    const info = readInfo(await within(PROBE_TIMEOUT_MS, redis.info()));
     const version = info.get("redis_version") ?? "unknown";
     return {
       version,
@@ -125,16 +129,4 @@ export const probeRedis = async (url: string): Promise<RedisProbe> => {
 const readInfo = (text: string): Map<string, string> => {
   const pairs = text.split(/\r?\n/).filter((line) => line.includes(":"));
   return new Map(pairs.map((line) => [line.slice(0, line.indexOf(":")), line.slice(line.indexOf(":") + 1)]));
-};
-
-const within = async <T>(answer: Promise<T>): Promise<T> => {
-  let timer: NodeJS.Timeout | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${PROBE_TIMEOUT_MS} ms`)), PROBE_TIMEOUT_MS);
-  });
-  try {
-    return await Promise.race([answer, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 };

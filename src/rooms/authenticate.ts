@@ -39,7 +39,7 @@ export const verifyToken = async (app: App, token: string | undefined): Promise<
  * The first half of every join: who it is, whether they may try once more, and whether the project is still
  * there and open to the page that asks. The console's pages are not the project's.
  * @throws DomainError UNAUTHORIZED for a token that is missing, ended or not of this kind; RATE_LIMITED;
- * NOT_FOUND; FORBIDDEN ORIGIN_NOT_ALLOWED
+ * NOT_FOUND; FORBIDDEN TENANT_SUSPENDED, ORIGIN_NOT_ALLOWED
  */
 export const authenticate = async (
   app: App,
@@ -50,6 +50,7 @@ export const authenticate = async (
   await throttle(app, principal);
   const project = await findKnownProject(app.transact, principal.projectId);
   if (!project) throw notFound("Project");
+  if (project.isSuspended) throw forbidden("TENANT_SUSPENDED", "The tenant is suspended");
   if (principal.playerId !== null) checkOrigin(project, headers.get("origin") ?? undefined);
   return principal;
 };

@@ -67,7 +67,7 @@ const reserveSeat = async (request: IncomingMessage): Promise<unknown> => {
   return matchMaker.joinOrCreate(target, withPrototype(body), context);
 };
 
-/** As Express names it for operations, by X-Forwarded-For as far as TRUSTED_PROXIES vouch for it. */
+/** The client's address, by X-Forwarded-For as far as TRUSTED_PROXIES vouch for it. */
 const addressOf = ({ socket, headers }: IncomingMessage, { config }: App): string => {
   const forwardedFor = headers["x-forwarded-for"]?.toString();
   return clientAddress({ remoteAddress: socket.remoteAddress, forwardedFor }, config.trustedProxies);

@@ -6,7 +6,14 @@ import { aTenant, type Tenant } from "../support/app.ts";
 import { clientOf, must } from "../support/client.ts";
 import { type Services, startServices } from "../support/cluster.ts";
 import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
-import { assertAccountsOnly, assertHidden, assertWalled } from "../support/row-security.ts";
+import {
+  assertAccountsOnly,
+  assertHidden,
+  assertNoBackDoors,
+  assertPartitionsShut,
+  assertUnmovable,
+  assertWalled,
+} from "../support/row-security.ts";
 
 const USER = "laurel_test_plain";
 
@@ -69,6 +76,15 @@ describe("row-level security on PostgreSQL, for a database user who is no superu
   });
 
   it("lets look-ups of accounts see no players", () => assertAccountsOnly(transactAs));
+
+  it("lets no row be given to another", async () => {
+    assert.ok((await assertUnmovable(transact, transactAs, tenants[0]!)) >= 6);
+  });
+
+  it("has no way around it by a partition, those to come included", () =>
+    assertPartitionsShut(transact, transactAs));
+
+  it("has no way around it by functions, views, policies or roles", () => assertNoBackDoors(transact));
 
   it("leaves nothing of a request on the connection that the next one gets", async () => {
     const [own] = tenants;

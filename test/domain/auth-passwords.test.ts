@@ -3,6 +3,7 @@ import { parseOptions } from "@node-rs/argon2";
 import {
   createPasswords,
   HASHES_AT_ONCE_MAX,
+  HASHES_WAITING_MAX,
   NOBODYS_HASH,
   passwordProblems,
 } from "../../src/domain/auth/passwords.ts";
@@ -40,9 +41,11 @@ describe("passwords", () => {
     assert.equal(await passwords.verify(NOBODYS_HASH, "Engine-No-1"), false);
   });
 
-  it("runs at most eight hashes at once and says when to come back", async () => {
+  it("keeps a bounded number of hashes waiting and tells the next one when to come back", async () => {
     const passwords = createPasswords();
-    const all = Array.from({ length: HASHES_AT_ONCE_MAX + 1 }, () => passwords.hash("Engine-No-1"));
+    const all = Array.from({ length: HASHES_AT_ONCE_MAX + HASHES_WAITING_MAX + 1 }, () =>
+      passwords.hash("Engine-No-1"),
+    );
     const results = await Promise.allSettled(all);
     const refused = results.flatMap((result) =>
       result.status === "rejected" ? [result.reason as unknown] : [],
@@ -53,6 +56,12 @@ describe("passwords", () => {
     assert.equal(error.code, "SERVICE_UNAVAILABLE");
     assert.equal(error.retryAfterSeconds, 1);
     assert.match(await passwords.hash("Engine-No-1"), /^\$argon2id/, "free again");
+  });
+
+  it("gives everybody a turn who comes while others are hashed", async () => {
+    const passwords = createPasswords();
+    const all = Array.from({ length: 3 * HASHES_AT_ONCE_MAX }, () => passwords.hash("Engine-No-1"));
+    assert.equal(new Set(await Promise.all(all)).size, 3 * HASHES_AT_ONCE_MAX);
   });
 
   it("names every rule that a new password breaks", () => {

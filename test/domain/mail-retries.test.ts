@@ -2,8 +2,9 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
-import { claimMail, pruneMails } from "../../src/domain/email/deliveries.ts";
+import { claimMail } from "../../src/domain/email/deliveries.ts";
 import { resendEmail } from "../../src/domain/email/logs.ts";
+import { pruneEnded } from "../../src/jobs/prune.ts";
 import { anAddress, type MailApp, openMailApp } from "../support/mail-app.ts";
 
 const MINUTE_MS = 60_000;
@@ -128,7 +129,7 @@ describe("mails that the mail server does not take", () => {
     await mail.sendNext();
     const { id } = await mail.logOf(to);
     mail.pass(7 * DAY_MS - 1);
-    await mail.app.transact(pruneMails);
+    await pruneEnded.run(mail.app, "*");
     mail.accept(to);
     const accounts = mail.app.transactAs({ role: "accounts" });
     const again = await accounts((work) => resendEmail(work, id));
@@ -172,7 +173,7 @@ describe("mails that the mail server does not take", () => {
     await mail.sendNext();
     const { id } = await mail.logOf(to);
     mail.pass(7 * DAY_MS);
-    await mail.app.transact(pruneMails);
+    await pruneEnded.run(mail.app, "*");
     assert.equal(await outbox(), 0);
     await assert.rejects(
       mail.app.transact((work) => resendEmail(work, id)),

@@ -82,6 +82,32 @@ describe("pruning", () => {
     }
   });
 
+  it("finds what it deletes by an index, in every table", async () => {
+    for (const { table, isOver } of PRUNES) {
+      const plan = await api.app.transact(async ({ db, now }) => {
+        await sql`set local enable_seqscan = off`.execute(db);
+        const { rows } = await sql<{ "QUERY PLAN": string }>`
+          explain select ctid from ${sql.ref(table)} where ${isOver(now)} limit 1`.execute(db);
+        return rows.map((row) => row["QUERY PLAN"]).join("\n");
+      });
+      assert.match(plan, /Index Cond/, table);
+    }
+  });
+
+  it("forgets the texts of failed mails and refusals of addresses once their time is over", async () => {
+    const mail = (id: string, msAgo: number) => sql`
+      with log as (
+        insert into email_logs (id, "to", template, subject, status, created_at)
+        values (${id}::uuid, 'a@b.example', 'verify-email', 'x', 'FAILED', now()) returning id)
+      insert into email_outbox (log_id, payload, next_attempt_at, keep_until)
+      select id, 'x', now(), ${at(msAgo)}::timestamptz from log`;
+    assert.equal(await left(["email_outbox", "log_id"], mail, 0), "kept");
+    const refusal = (id: string, msAgo: number) =>
+      sql`insert into email_suppressions (email, reason, expires_at, created_at)
+        values (${id}, 'x', ${at(msAgo)}::timestamptz, now())`;
+    assert.equal(await left(["email_suppressions", "email"], refusal, 0), "kept");
+  });
+
   it("takes a bounded number of rows at once", async () => {
     const old = `prune-${newId()}`;
     await run(sql`insert into consumed_ids (kind, id, expires_at)

@@ -164,6 +164,22 @@ describe("a user's own account", function () {
       assert.ok(Number(again.headers.get("retry-after")) >= 1);
     });
 
+    it("asks about or mails five addresses an hour for one user, wherever they ask from", async () => {
+      const { email: taken } = await aTenant(api);
+      const currentPassword = tenant.password;
+      for (const email of [taken, anEmail(), anEmail(), taken, anEmail()]) {
+        assert.notEqual((await patch({ email, currentPassword })).status, 429);
+      }
+      const unasked = anEmail();
+      for (const email of [taken, unasked]) {
+        const answer = await patch({ email, currentPassword });
+        assertError(answer, 429, "EMAIL_RATE");
+        assert.ok(Number(answer.headers.get("retry-after")) > 60);
+      }
+      assert.equal(mailsTo(unasked).length, 0);
+      assert.equal((await patch({ name: "Ada Lovelace" })).status, 200);
+    });
+
     it("keeps the old address when somebody else takes the new one meanwhile", async () => {
       const email = anEmail();
       must(await patch({ email, currentPassword: tenant.password }), 200);

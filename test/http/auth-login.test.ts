@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
 import { decodeJwt } from "jose";
 import { login as loginWith } from "../../src/domain/auth/login.ts";
 import { User } from "../../src/domain/auth/user.ts";
@@ -132,6 +133,16 @@ describe("POST /auth/login", function () {
         await assert.rejects(loginWith(parts, { email, password, ip: anAddress() }));
         assert.deepEqual(cost, { checks: 1, transactions: 1, statements: 1 }, why);
       }
+    });
+
+    it("an address is looked up by an index, however many users there are", async () => {
+      const plan = await api.app.transact(async ({ db }) => {
+        await sql`set local enable_seqscan = off`.execute(db);
+        const { rows } = await sql<object>`
+          explain select 1 from users u where u.email = ${anEmail()}`.execute(db);
+        return JSON.stringify(rows);
+      });
+      assert.match(plan, /Index (Only )?Scan using users_email_key.*Index Cond/);
     });
 
     it("every address is slowed down alike", async () => {

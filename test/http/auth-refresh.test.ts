@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { decodeJwt } from "jose";
 import { sql } from "kysely";
-import { newRefreshToken } from "../../src/domain/auth/refresh-tokens.ts";
+import { newRefreshToken, TOKENS_PER_SESSION_MAX } from "../../src/domain/auth/refresh-tokens.ts";
 import { startSession } from "../../src/domain/auth/sessions.ts";
 import { User } from "../../src/domain/auth/user.ts";
 import { Tenant as TenantEntity } from "../../src/domain/tenants/tenant.ts";
@@ -157,6 +157,21 @@ describe("POST /auth/refresh", function () {
     assert.ok(Number(last.headers.get("retry-after")) >= 1);
     const other = await aMember(api, tenant.tenantId, "VIEWER");
     assert.equal((await refresh(other.refreshToken)).status, 200);
+  });
+
+  it("remembers a bounded number of tokens of a session, the newest", async () => {
+    const sid = sessionOf(member.token);
+    await query(sql`
+      insert into refresh_tokens (hash, tenant_id, session_id, expires_at, used_at, created_at)
+      select md5(${sid}::text || n), ${tenant.tenantId}::uuid, ${sid}::uuid, now() + interval '1 day', now(),
+        now() - interval '1 hour' - make_interval(secs => n)
+      from generate_series(1, ${TOKENS_PER_SESSION_MAX + 50}) n`);
+    const { refreshToken } = must(await refresh(member.refreshToken), 200);
+    const [left] = await query(sql<{ count: number }>`
+      select count(*)::int as count from refresh_tokens where session_id = ${sid}::uuid`);
+    assert.equal(left!.count, TOKENS_PER_SESSION_MAX);
+    must(await refresh(member.refreshToken), 200);
+    must(await refresh(refreshToken), 200);
   });
 
   it("stores no token in clear", async () => {

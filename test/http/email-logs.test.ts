@@ -38,7 +38,7 @@ describe("email logs", () => {
   /** The one mail to an address, once it has that status. */
   const logOf = (to: string, status: string) =>
     eventually(async () => {
-      const { data } = await list(`?to=${encodeURIComponent(to)}`);
+      const { data } = await list(`?email=${encodeURIComponent(to)}`);
       return (data as Log[]).find((log) => log.status === status);
     });
 
@@ -74,7 +74,7 @@ describe("email logs", () => {
     await verify(later);
     await verify(never);
     await eventuallyHolds(async () => {
-      const { data } = await list(`?to=${later}`);
+      const { data } = await list(`?email=${later}`);
       assert.equal(data[0].error, "The mail server asks to come back later (450)");
       assert.deepEqual([data[0].status, data[0].attempts, data[0].sentAt], ["QUEUED", 1, undefined]);
     });
@@ -112,14 +112,14 @@ describe("email logs", () => {
     await logOf(other, "SENT");
     const addressesOf = async (query: string): Promise<string[]> =>
       (await list(query)).data.map(({ to }: { to: string }) => to);
-    assert.deepEqual(await addressesOf(`?to=${one}`), [one]);
-    assert.deepEqual(await addressesOf(`?to=${one.toUpperCase()}`), [one]);
+    assert.deepEqual(await addressesOf(`?email=${one}`), [one]);
+    assert.deepEqual(await addressesOf(`?email=${one.toUpperCase()}`), [one]);
     assert.deepEqual(await addressesOf("?template=password-changed"), [other]);
-    assert.deepEqual(await addressesOf(`?to=${one}&status=FAILED`), []);
-    assert.deepEqual(await addressesOf(`?to=${one}&status=SENT&template=verify-email`), [one]);
-    assert.deepEqual(await addressesOf(`?to=${one}&from=${sent.createdAt}`), [one]);
-    assert.deepEqual(await addressesOf(`?to=${one}&until=${sent.createdAt}`), []);
-    assert.deepEqual(await addressesOf(`?to=${one}&from=1970-01-01T00:00:00Z&until=9998-12-31T00:00:00Z`), [
+    assert.deepEqual(await addressesOf(`?email=${one}&status=FAILED`), []);
+    assert.deepEqual(await addressesOf(`?email=${one}&status=SENT&template=verify-email`), [one]);
+    assert.deepEqual(await addressesOf(`?email=${one}&from=${sent.createdAt}`), [one]);
+    assert.deepEqual(await addressesOf(`?email=${one}&to=${sent.createdAt}`), []);
+    assert.deepEqual(await addressesOf(`?email=${one}&from=1970-01-01T00:00:00Z&to=9998-12-31T00:00:00Z`), [
       one,
     ]);
     assert.deepEqual(await addressesOf("?from=9000-01-01T00:00:00Z"), []);
@@ -130,22 +130,22 @@ describe("email logs", () => {
       "?status=LOST",
       "?template=newsletter",
       "?from=yesterday",
-      "?until=2030-13-01T00:00:00Z",
+      "?to=2030-13-01T00:00:00Z",
       "?from=0000-01-01T00:00:00Z",
-      "?until=9999-12-31T23:59:59-12:00",
+      "?to=9999-12-31T23:59:59-12:00",
       "?sort=to",
       "?order=up",
       "?limit=101",
       "?page=0",
-      `?to=${"x".repeat(255)}`,
-      "?to=",
+      `?email=${"x".repeat(255)}`,
+      "?email=",
     ])
       assertError(await api.get(`${PATH}${query}`, { token: tenant.token }), 400);
   });
 
   it("take any text for an address", async () => {
     for (const to of ["%00", "%27%20or%201=1--", "%ED%A0%80", "%25", "..%2F", "%F0%9F%98%80"]) {
-      const { status, body } = await api.get(`${PATH}?to=${to}`, { token: tenant.token });
+      const { status, body } = await api.get(`${PATH}?email=${to}`, { token: tenant.token });
       if (status === 200) assert.deepEqual(body.data, []);
       else assert.equal(status, 400, to);
     }
@@ -169,7 +169,7 @@ describe("email logs", () => {
     const other = await aTenant(api);
     const { data } = await list("?limit=100", other.token);
     assert.ok(!data.some((log: { to: string }) => log.to === to || log.to === tenant.email));
-    assert.deepEqual((await list(`?to=${to}`, other.token)).data, []);
+    assert.deepEqual((await list(`?email=${to}`, other.token)).data, []);
     // The second wall: the same list without the application's filter.
     const web = api.app.transactAs({ role: "web", tenantId: other.tenantId, projectIds: [] });
     const { logs } = await web((work) => listEmailLogs(work, {}, { page: 1, limit: 100 }));
@@ -185,12 +185,12 @@ describe("email logs", () => {
     await logOf(refused, "FAILED");
     const accounts = api.app.transactAs({ role: "accounts" });
     const find = (filter: object) => accounts((work) => listEmailLogs(work, filter, page));
-    const { logs, total } = await find({ to });
+    const { logs, total } = await find({ email: to });
     assert.equal(total, 1);
     const shown = showEmailLogInFull(logs[0]!);
     assert.equal(shown.tenantId, tenant.tenantId);
     assert.equal(shown.providerMessageId, `<${shown.id}@test.example>`);
-    assert.match((await find({ to: refused })).logs[0]!.smtpResponse ?? "", /554.*refused by the test/);
-    assert.equal((await find({ to, tenantId: randomUUID() })).total, 0);
+    assert.match((await find({ email: refused })).logs[0]!.smtpResponse ?? "", /554.*refused by the test/);
+    assert.equal((await find({ email: to, tenantId: randomUUID() })).total, 0);
   });
 });

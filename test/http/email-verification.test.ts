@@ -151,10 +151,7 @@ describe("email verification", () => {
 
     it("answers 503 for every address where the server sends no mail; registration works there", async () => {
       const mail = { ...api.app.config.mail, mode: "off" } as const;
-      const { createMail } = await import("../../src/domain/email/outbox.ts");
-      const { consoleUrl } = api.app.config;
-      const parts = { secretBox: api.app.secretBox, mode: mail.mode, consoleUrl, wake: () => undefined };
-      const server = await anotherServer(api, { mail }, { mail: createMail(parts) });
+      const server = await anotherServer(api, { mail });
       for (const email of [anEmail(), (await anUnverified()).email]) {
         assertError(await resend(email, server), 503, "EMAIL_NOT_CONFIGURED");
       }

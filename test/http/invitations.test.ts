@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { User } from "../../src/domain/auth/user.ts";
-import { consumeInvitation, hashInvitationToken } from "../../src/domain/team/accept.ts";
+import { consumeInvitation } from "../../src/domain/team/accept.ts";
+import { hashRandomSecret } from "../../src/domain/auth/random-secret.ts";
 import { Invitation } from "../../src/domain/team/invitation.ts";
 import { LIMITS } from "../../src/domain/rate-limits/limits.ts";
 import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
@@ -72,7 +73,7 @@ describe("invitations", () => {
   it("are kept as a hash", async () => {
     const { id, token } = await anInvitation(tenant);
     const row = await api.app.transact(({ em }) => em.findOneOrFail(Invitation, { id }));
-    assert.equal(row.tokenHash, hashInvitationToken(token));
+    assert.equal(row.tokenHash, hashRandomSecret(token));
     assert(!JSON.stringify(row).includes(token));
   });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { User } from "../../src/domain/auth/user.ts";
-import { hashSecret } from "../../src/domain/oauth/flows.ts";
+import { hashRandomSecret } from "../../src/domain/auth/random-secret.ts";
 import { Tenant as TenantEntity } from "../../src/domain/tenants/tenant.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
@@ -104,7 +104,7 @@ describe("attacks on OAuth", () => {
     it("older than 10 minutes: 400", async () => {
       const browser = aBrowser();
       const callback = await toCallback(browser);
-      const hash = hashSecret(new URL(callback).searchParams.get("state")!);
+      const hash = hashRandomSecret(new URL(callback).searchParams.get("state")!);
       await api.app.transact(({ db }) =>
         sql`
           update oauth_flows set expires_at = expires_at - interval '10 minutes'

@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { randomInt, randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { hashRefreshToken } from "../../src/domain/auth/refresh-tokens.ts";
 import { User } from "../../src/domain/auth/user.ts";
-import { hashSecret } from "../../src/domain/oauth/flows.ts";
+import { hashRandomSecret } from "../../src/domain/auth/random-secret.ts";
 import { startApp, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { must } from "../support/client.ts";
@@ -42,7 +41,7 @@ describe("the way back of a sign-in", () => {
         const { rows } = await sql<{ token: Date; session: Date; now: Date }>`
           select t.expires_at as token, s.expires_at as session, t.created_at as now
           from refresh_tokens t join sessions s on s.id = t.session_id
-          where t.hash = ${hashRefreshToken(token)}`.execute(db);
+          where t.hash = ${hashRandomSecret(token)}`.execute(db);
         const { token: end, session, now } = rows[0]!;
         return { token: +new Date(end) - +new Date(now), session: +new Date(session) - +new Date(now) };
       });
@@ -102,7 +101,7 @@ describe("the way back of a sign-in", () => {
     it("gives nothing after 60 seconds, nor to a user who was disabled meanwhile", async () => {
       const { sub, email } = aPerson();
       const { code } = await tell(sub, { flow: "signup", response_mode: "code" });
-      const hash = hashSecret(code!);
+      const hash = hashRandomSecret(code!);
       const at = await api.app.transact(async ({ db }) => {
         const { rows } = await sql<{ at: Date }>`
           update oauth_codes set expires_at = expires_at - interval '60 seconds' where hash = ${hash}

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomInt, randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { User } from "../../src/domain/auth/user.ts";
-import { hashSecret } from "../../src/domain/oauth/flows.ts";
+import { hashRandomSecret } from "../../src/domain/auth/random-secret.ts";
 import { Tenant as TenantEntity } from "../../src/domain/tenants/tenant.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
@@ -116,7 +116,7 @@ describe("linking of providers", () => {
       const answers = await Promise.all(Array.from({ length: 10 }, () => aBrowser().visit(authUrl)));
       assert.deepEqual(answers.map(({ status }) => status).toSorted(), [302, ...Array<number>(9).fill(400)]);
       const late = must(await link(tenant.token), 200).authUrl;
-      const hash = hashSecret(new URL(late).searchParams.get("ticket")!);
+      const hash = hashRandomSecret(new URL(late).searchParams.get("ticket")!);
       await api.app.transact(({ db }) =>
         sql`
           update oauth_flows set expires_at = expires_at - interval '2 minutes'

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { User } from "../../src/domain/auth/user.ts";
 import type { Role } from "../../src/domain/caller.ts";
 import { newId } from "../../src/domain/ids.ts";
-import { hashInvitationToken, newInvitationToken } from "../../src/domain/team/accept.ts";
+import { hashRandomSecret, newRandomSecret } from "../../src/domain/auth/random-secret.ts";
 import { Invitation, type InvitationStatus } from "../../src/domain/team/invitation.ts";
 import type { PlanLimits } from "../../src/domain/tenants/plans.ts";
 import { Tenant as TenantEntity } from "../../src/domain/tenants/tenant.ts";
@@ -35,14 +35,14 @@ describe("registration into a tenant that exists", () => {
 
   type Wish = { role?: Role; status?: InvitationStatus; expiresAt?: Date };
   const invite = async (email: string, wish: Wish = {}): Promise<string> => {
-    const token = newInvitationToken();
+    const token = newRandomSecret();
     await api.app.transact(async ({ em, now }) => {
       em.create(Invitation, {
         id: newId(),
         tenantId: tenant.tenantId,
         email,
         role: "DESIGNER",
-        tokenHash: hashInvitationToken(token),
+        tokenHash: hashRandomSecret(token),
         status: "PENDING",
         invitedBy: tenant.userId,
         expiresAt: new Date(now.getTime() + DAY_MS),
@@ -155,7 +155,7 @@ describe("registration into a tenant that exists", () => {
         [await invite(anEmail()), 403, "INVITATION_EMAIL_MISMATCH"],
         [await invite(email, over), 410, "INVITATION_EXPIRED"],
         [await invite(email, { status: "REVOKED" }), 410, "INVITATION_REVOKED"],
-        [newInvitationToken(), 404, undefined],
+        [newRandomSecret(), 404, undefined],
       ] as const;
       for (const [invitationToken, status, reason] of cases) {
         assertError(await register({ email, invitationToken }), status, reason);
@@ -167,7 +167,7 @@ describe("registration into a tenant that exists", () => {
       const invitationToken = await invite(tenant.email);
       const answer = await register({ email: tenant.email, invitationToken });
       assertError(answer, 409, "EMAIL_ALREADY_EXISTS");
-      const where = { tokenHash: hashInvitationToken(invitationToken) };
+      const where = { tokenHash: hashRandomSecret(invitationToken) };
       const kept = await api.app.transact(({ em }) => em.findOneOrFail(Invitation, where));
       assert.equal(kept.status, "PENDING");
     });

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { decodeJwt } from "jose";
 import { sql } from "kysely";
 import { register as registerIn } from "../../src/domain/auth/registration.ts";
-import { hashRefreshToken } from "../../src/domain/auth/refresh-tokens.ts";
+import { hashRandomSecret } from "../../src/domain/auth/random-secret.ts";
 import { User } from "../../src/domain/auth/user.ts";
 import { limitKeyOf } from "../../src/domain/rate-limits/ip-address.ts";
 import { LIMITS } from "../../src/domain/rate-limits/limits.ts";
@@ -31,7 +31,7 @@ describe("POST /auth/register", () => {
   const storedUser = (email: string) => api.app.transact(({ em }) => em.findOne(User, { email }));
   const isKnownToken = (token: string) =>
     api.app.transact(async ({ db }) => {
-      const hash = hashRefreshToken(token);
+      const hash = hashRandomSecret(token);
       return (await sql`select 1 from refresh_tokens where hash = ${hash}`.execute(db)).rows.length === 1;
     });
 
@@ -227,7 +227,7 @@ describe("POST /auth/register", () => {
         hash: (text: string) => (hashed++, api.app.passwords.hash(text)),
       };
       const { autoApproveTenants, defaultPlan, disposableEmail } = api.app.config;
-      const settings = { autoApproveTenants, defaultPlan, disposableEmail, isMailOff: false };
+      const settings = { autoApproveTenants, defaultPlan, disposableEmail };
       const parts = { ...api.app, ...settings, passwords };
       const body = { email: anEmail(), name: "Ada", password: PASSWORD };
       await registerIn(parts, { ...body, website: "x" }, anAddress());

@@ -9,7 +9,14 @@ import { createHttp } from "../../src/http/server.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { clientOf } from "../support/client.ts";
 import { boardDefinition, ruleDocument, unique } from "../support/operation-bodies.ts";
-import { assertAccountsOnly, assertHidden, assertWalled } from "../support/row-security.ts";
+import {
+  assertAccountsOnly,
+  assertHidden,
+  assertNoBackDoors,
+  assertPartitionsShut,
+  assertUnmovable,
+  assertWalled,
+} from "../support/row-security.ts";
 
 /** What a developer who forgets the filter might write. */
 const forgetful = route({
@@ -59,6 +66,17 @@ describe("row-level security", function () {
   });
 
   it("lets look-ups of accounts see no players", () => assertAccountsOnly(api.app.transactAs));
+
+  it("lets no row be given to another", async () => {
+    const tried = await assertUnmovable(api.app.transact, api.app.transactAs, own);
+    assert.ok(tried >= 12, `only ${tried} tables had rows`);
+  });
+
+  it("has no way around it by a partition, those to come included", () =>
+    assertPartitionsShut(api.app.transact, api.app.transactAs));
+
+  it("has no way around it by functions, views, policies or roles", () =>
+    assertNoBackDoors(api.app.transact));
 
   it("stands behind a route whose statement forgot to filter", async () => {
     const server = createServer(createHttp(api.app, [forgetful])).listen(0, "127.0.0.1");

@@ -171,7 +171,7 @@ describe("mails, for super-admins", () => {
     );
     const [failed] = await eventually(async () => {
       const found: { id: string; tenantId: string; smtpResponse: string }[] = await list(
-        `to=${email}&status=FAILED`,
+        `email=${email}&status=FAILED`,
       );
       return found.length > 0 && found;
     });
@@ -184,7 +184,7 @@ describe("mails, for super-admins", () => {
     const path = `/api/v1/superadmin/audit-log?tenantId=${tenant.tenantId}&action=email.resent`;
     const { data } = must(await api.get(path, { token: admin.token }), 200);
     assert.equal(data[0].actor, `admin:${admin.adminId}`);
-    await eventually(async () => (await list(`to=${email}&status=SENT`)).length === 1);
+    await eventually(async () => (await list(`email=${email}&status=SENT`)).length === 1);
     assertError(await resend(failed.id), 409, "INVALID_STATE");
   });
 

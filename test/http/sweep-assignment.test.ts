@@ -49,11 +49,11 @@ describe("fields that the server owns", function () {
   this.timeout(60_000);
   let api: TestApp;
   let side: Side;
-  let found = new Set<string>();
+  let earlier = new Set<string>();
   before(async () => {
     api = await startApp();
     side = await aSide(api);
-    found = new Set(await traces());
+    earlier = new Set(await traces());
   });
 
   const tables = (): Promise<string[]> =>
@@ -81,7 +81,7 @@ describe("fields that the server owns", function () {
   };
 
   /** What other tests of this process have left is not of these. */
-  const newTraces = async (): Promise<string[]> => (await traces()).filter((row) => !found.has(row));
+  const newTraces = async (): Promise<string[]> => (await traces()).filter((row) => !earlier.has(row));
 
   for (const spelling of ["camelCase", "snake_case"] as const) {
     it(`are never taken from a body, written in ${spelling}`, async () => {

@@ -25,7 +25,7 @@ const MAY_IMPORT: Record<Layer, { values: readonly Layer[]; types: readonly Laye
   rooms: ADAPTER,
   jobs: ADAPTER,
   domain: { values: [], types: [] },
-  app: { values: ["http", "rooms", "jobs", "domain", "platform", "config", "log", "metrics"], types: [] },
+  app: { values: ["domain", "platform"], types: ["config", "log", "metrics", "jobs"] },
   // platform may also import src/jobs/queue.ts: FILES_FOR below.
   platform: { values: ["domain"], types: ["app", "config", "log", "metrics", "jobs"] },
   config: { values: ["domain"], types: [] },
@@ -46,6 +46,11 @@ const KEPT_PACKAGES: { packages: RegExp; files: RegExp; rule: string }[] = [
     packages: /^(ioredis|@electric-sql\/pglite|@mikro-orm\/pglite|@colyseus\/redis-(driver|presence))$/,
     files: /^src\/platform(\.ts$|\/)/,
     rule: "only src/platform.ts and src/platform/ import Redis and PGlite",
+  },
+  {
+    packages: /^(nodemailer|openid-client|altcha-lib)$/,
+    files: /^src\/platform\//,
+    rule: "only src/platform/ speaks to mail servers, providers and captchas",
   },
 ];
 

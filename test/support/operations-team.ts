@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { hashInvitationToken, newInvitationToken } from "../../src/domain/team/accept.ts";
+import { hashRandomSecret, newRandomSecret } from "../../src/domain/auth/random-secret.ts";
 import { Invitation } from "../../src/domain/team/invitation.ts";
 import { newId } from "../../src/domain/ids.ts";
 import { Tenant as TenantRow } from "../../src/domain/tenants/tenant.ts";
@@ -16,7 +16,7 @@ export const anInvitation = async (
   given: Partial<Pick<Invitation, "email" | "role" | "expiresAt" | "invitedBy" | "status">> = {},
 ): Promise<{ id: string; token: string; email: string }> => {
   const { app } = await startApp();
-  const [token, email] = [newInvitationToken(), given.email ?? anEmail()];
+  const [token, email] = [newRandomSecret(), given.email ?? anEmail()];
   const id = newId();
   await app.transact(async ({ em, now }) => {
     em.create(Invitation, {
@@ -24,7 +24,7 @@ export const anInvitation = async (
       tenantId,
       email,
       role: "VIEWER",
-      tokenHash: hashInvitationToken(token),
+      tokenHash: hashRandomSecret(token),
       status: "PENDING",
       invitedBy: userId,
       expiresAt: new Date(now.getTime() + 86_400_000),
@@ -66,7 +66,8 @@ const ofInvitation = (suffix = ""): Known => ({
 export const teamOperations: Record<string, Known> = {
   getTenant: { call: () => ({ path: "/tenant" }) },
   updateTenant: {
-    call: () => ({ path: "/tenant", body: { name: "A studio", redirectUris: ["https://example.com/in"] } }),
+    call: () => ({ path: "/tenant", body: { name: "A studio" } }),
+    also: [() => ({ redirectUris: ["https://example.com/in"] })],
   },
   deleteTenant: {
     call: () => ofOwnTenant("/tenant", async ({ password }) => ({ currentPassword: password })),

@@ -130,7 +130,9 @@ const KNOWN: Record<string, Known> = {
   }),
   archiveLeaderboard: ofBoard(),
   pauseLeaderboard: ofBoard("/pause"),
-  resumeLeaderboard: ofBoard("/resume"),
+  resumeLeaderboard: {
+    call: async (side) => ({ path: `/leaderboards/${await side.pausedBoard()}/resume`, body: {} }),
+  },
   listLeaderboardEntries: {
     call: async (side) => ({ path: `/leaderboards/${await side.board()}/entries` }),
     foreign: async (own, other) => {

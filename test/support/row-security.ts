@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
+import { ensurePartitions } from "../../src/domain/tracking/partitions.ts";
 import type { Scope, Transact, TransactAs } from "../../src/domain/work.ts";
 
 export type Owner = { tenantId: string; projectId: string };
@@ -110,4 +111,70 @@ export const assertAccountsOnly = async (transactAs: TransactAs): Promise<void> 
     );
     await assert.rejects(read, /permission denied/, table);
   }
+};
+
+/**
+ * A partition has no wall of its own, so no request may name one: neither those that there are, nor those
+ * that will be made.
+ */
+export const assertPartitionsShut = async (transact: Transact, transactAs: TransactAs): Promise<void> => {
+  const { rows } = await transact(async (work) => {
+    const later = new Date(work.now.getTime() + 60 * 86_400_000);
+    await ensurePartitions({ ...work, now: later });
+    return sql<{ name: string }>`
+      select relname as name from pg_class
+      where relnamespace = 'public'::regnamespace and relispartition and relkind = 'r'`.execute(work.db);
+  });
+  assert.ok(rows.length >= 8, `${rows.length} partitions`);
+  const scopes: Scope[] = [{ role: "accounts" }, { role: "web", tenantId: "", projectIds: [] }];
+  for (const { name } of rows)
+    for (const scope of scopes) {
+      const read = transactAs(scope)(({ db }) => sql`select 1 from ${sql.ref(name)} limit 1`.execute(db));
+      await assert.rejects(read, /permission denied/, `${name} as ${scope.role}`);
+    }
+};
+
+/** A row cannot be given away: neither to another tenant nor to another project. */
+export const assertUnmovable = async (
+  transact: Transact,
+  transactAs: TransactAs,
+  own: Owner,
+): Promise<number> => {
+  let tried = 0;
+  for (const { table, column } of await owned(transact)) {
+    const mine = column === "tenant_id" ? own.tenantId : own.projectId;
+    const move = transactAs(scopeOf(own))(async ({ db }) => {
+      const moved = await sql`
+        update ${sql.ref(table)} set ${sql.ref(column)} = gen_random_uuid()
+        where ${sql.ref(column)} = ${mine}::uuid`.execute(db);
+      return Number(moved.numAffectedRows ?? 0);
+    });
+    const moved = await move.catch((error: Error) => {
+      if (refused(error)) return -1;
+      throw error;
+    });
+    assert.ok(moved <= 0, `${moved} rows of ${table} were given away`);
+    if (moved < 0) tried++;
+  }
+  return tried;
+};
+
+/** What a request's role may run or reach besides tables: nothing that acts with another's rights. */
+export const assertNoBackDoors = async (transact: Transact): Promise<void> => {
+  const { rows } = await transact(({ db }) =>
+    sql<{ name: string }>`
+      select proname as name from pg_proc where pronamespace = 'public'::regnamespace and prosecdef
+      union all
+      select relname from pg_class where relnamespace = 'public'::regnamespace
+        and relkind in ('v', 'm', 'f')
+      union all
+      select rolname from pg_roles where rolname in ('laurel_web', 'laurel_accounts')
+        and (rolsuper or rolbypassrls or rolcreaterole or rolcreatedb or rolcanlogin)
+      union all
+      select tablename || ' has a policy for everybody' from pg_policies
+      where schemaname = 'public' and not (roles <@ array['laurel_web', 'laurel_accounts']::name[])`.execute(
+      db,
+    ),
+  );
+  assert.deepEqual(rows, []);
 };

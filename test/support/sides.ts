@@ -8,6 +8,8 @@ export type Side = {
   /** A draft, taken through the steps, such as publish. */
   rule(...steps: readonly string[]): Promise<string>;
   board(): Promise<string>;
+  /** One of XP, which catches up when it resumes. */
+  pausedBoard(): Promise<string>;
   /** A board's id and a player who has a score on it. */
   entry(): Promise<{ board: string; player: string }>;
   player(): Promise<string>;
@@ -33,6 +35,12 @@ export const aSide = async (api: Client, given?: Tenant): Promise<Side> => {
       return rule;
     },
     board: async () => id(await post("/leaderboards", boardDefinition())),
+    pausedBoard: async () => {
+      const definition = { key: unique("board"), name: "Paused", metric: { source: "XP" } };
+      const board = id(await post("/leaderboards", definition));
+      await post(`/leaderboards/${board}/pause`, {});
+      return board;
+    },
     entry: async () => {
       const [board, player] = [await side.board(), await side.player()];
       await post(`/leaderboards/${board}/scores`, { playerId: player, score: 5 });

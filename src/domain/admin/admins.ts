@@ -1,8 +1,7 @@
 import { audit } from "../audit/audit.ts";
-import type { Passwords } from "../auth/passwords.ts";
-import { passwordProblems } from "../auth/passwords.ts";
-import { normaliseEmail } from "../auth/sessions.ts";
-import { conflict, DomainError, notFound } from "../errors.ts";
+import { type Passwords, refuseWeakPassword } from "../auth/passwords.ts";
+import { normaliseEmail } from "../email/address.ts";
+import { conflict, notFound } from "../errors.ts";
 import { newId } from "../ids.ts";
 import type { Transact, Work } from "../work.ts";
 import { forgetAdmins } from "./authenticate.ts";
@@ -30,26 +29,13 @@ export const showAdmin = (admin: PlatformAdmin): ShownAdmin => ({
   createdAt: admin.createdAt.toISOString(),
 });
 
-/** @throws VALIDATION_ERROR PASSWORD_TOO_WEAK, with every broken rule under the name of the field */
-export const checkAdminPassword = (
-  password: string,
-  owner: { email: string; name: string },
-  field = "password",
-): void => {
-  const problems = passwordProblems(password, owner);
-  if (problems.length === 0) return;
-  const message = `${field}: ${problems.map((problem) => problem.message).join(", ")}`;
-  const details = problems.map((problem) => ({ ...problem, field }));
-  throw new DomainError("VALIDATION_ERROR", message, { details, reason: "PASSWORD_TOO_WEAK" });
-};
-
 /** @throws VALIDATION_ERROR PASSWORD_TOO_WEAK, CONFLICT EMAIL_ALREADY_EXISTS */
 export const createAdmin = async (
   { transact, passwords }: AdminParts,
   { password, name, ...rest }: NewAdmin,
 ): Promise<PlatformAdmin> => {
   const email = normaliseEmail(rest.email);
-  checkAdminPassword(password, { email, name });
+  refuseWeakPassword(password, { email, name });
   const passwordHash = await passwords.hash(password);
   return transact(async (work) => {
     const { em, now } = work;

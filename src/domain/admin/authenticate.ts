@@ -1,17 +1,13 @@
-import { sql } from "kysely";
 import type { ApiKeyHasher } from "../api-keys/secret.ts";
+import { isUseDue, noteUse } from "../auth/last-used.ts";
 import { CACHE_TTL_MS, createShortCache } from "../auth/short-cache.ts";
 import type { Tokens } from "../auth/tokens.ts";
-import type { Caller } from "../caller.ts";
+import type { AdminCaller, Caller } from "../caller.ts";
 import { unauthorized } from "../errors.ts";
 import type { Transact, Work } from "../work.ts";
 import { PlatformAdmin } from "./platform-admin.ts";
 import { isPlatformSecret, looksLikePlatformSecret, PlatformToken } from "./platform-token.ts";
 
-/** `lastUsedAt` of a platform token is exact to this. */
-const LAST_USED_STEP_MS = 60_000;
-
-type AdminCaller = Extract<Caller, { kind: "admin" }>;
 type KnownCaller = { caller: AdminCaller; freshForMs: number };
 
 const known = createShortCache<KnownCaller>(({ freshForMs }) => freshForMs);
@@ -58,7 +54,7 @@ const unknownToken = () => unauthorized("TOKEN_INVALID", "The platform token is 
 
 const loadToken = async (transact: Transact, hashes: string[]): Promise<KnownCaller | undefined> => {
   const found = await transact((work) => readToken(work, hashes));
-  if (found?.isUseDue) noteUse(transact, found.caller.adminId);
+  if (found?.isUseDue) noteUse(transact, "platform_tokens", found.caller.adminId);
   return found;
 };
 
@@ -73,19 +69,6 @@ const readToken = async (
   return {
     caller: { kind: "admin", adminId: token.id, isMachine: true, scopes: token.scopes },
     freshForMs: Math.min(leftMs, CACHE_TTL_MS),
-    isUseDue: !token.lastUsedAt || now.getTime() - token.lastUsedAt.getTime() >= LAST_USED_STEP_MS,
+    isUseDue: isUseDue(token.lastUsedAt, now),
   };
-};
-
-/** Not awaited: no request waits for it, and losing it costs a minute of precision. */
-const noteUse = (transact: Transact, tokenId: string): void => {
-  transact(({ db, now }) => {
-    const at = now.toISOString();
-    const due = new Date(now.getTime() - LAST_USED_STEP_MS).toISOString();
-    return sql`
-      update platform_tokens set last_used_at = ${at}::timestamptz
-      where id = ${tokenId}::uuid and (last_used_at is null or last_used_at <= ${due}::timestamptz)`.execute(
-      db,
-    );
-  }).catch(() => undefined);
 };

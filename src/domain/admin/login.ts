@@ -1,12 +1,12 @@
 import { audit } from "../audit/audit.ts";
 import { type Guess, throttled } from "../auth/login-throttle.ts";
-import { NOBODYS_HASH, type Passwords } from "../auth/passwords.ts";
-import { normaliseEmail } from "../auth/sessions.ts";
+import { NOBODYS_HASH, type Passwords, refuseWeakPassword } from "../auth/passwords.ts";
+import { normaliseEmail } from "../email/address.ts";
 import type { Tokens } from "../auth/tokens.ts";
 import { type DomainError, unauthorized } from "../errors.ts";
-import { type Limiter, RateLimited } from "../rate-limits/limiter.ts";
+import type { Limiter } from "../rate-limits/limiter.ts";
 import type { Transact, Work } from "../work.ts";
-import { auditAdmin, checkAdminPassword, endLogins, getAdmin } from "./admins.ts";
+import { auditAdmin, endLogins, getAdmin } from "./admins.ts";
 import { PlatformAdmin } from "./platform-admin.ts";
 
 export type AdminLoginParts = {
@@ -54,20 +54,14 @@ const signIn = async (tokens: Tokens, admin: PlatformAdmin): Promise<AdminSigned
 };
 
 /** @throws RateLimited LOGIN_THROTTLED without looking at the password */
-const isPassword = async (
+const isPassword = (
   { passwords, limiter, clock }: AdminLoginParts,
   { ip, account }: Guess,
   hash: string,
   password: string,
 ): Promise<boolean> => {
-  try {
-    const guess = { ip, account: `superadmin:${account}` };
-    return await throttled({ limiter, clock }, guess, () => passwords.verify(hash, password));
-  } catch (error) {
-    if (!(error instanceof RateLimited)) throw error;
-    const message = "Too many wrong passwords; wait as long as Retry-After says";
-    throw new RateLimited("LOGIN_THROTTLED", message, error.state, clock().getTime());
-  }
+  const guess = { ip, account: `superadmin:${account}` };
+  return throttled({ limiter, clock }, guess, () => passwords.verify(hash, password));
 };
 
 /** Undefined when the password or the person went while the password was checked. */
@@ -114,7 +108,7 @@ export const changeAdminPassword = async (
   const seen = await transact((work) => getAdmin(work, adminId));
   const guess = { ip, account: seen.email };
   if (!(await isPassword(parts, guess, seen.passwordHash, currentPassword))) throw wrongPassword();
-  checkAdminPassword(newPassword, seen, "newPassword");
+  refuseWeakPassword(newPassword, seen, "newPassword");
   const passwordHash = await passwords.hash(newPassword);
   const changed = await transact(async (work) => {
     const admin = await getAdmin(work, adminId);

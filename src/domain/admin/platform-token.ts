@@ -1,6 +1,5 @@
-import { crc32 } from "node:zlib";
 import { defineEntity, p } from "@mikro-orm/core";
-import { randomBase62, toBase62 } from "../auth/base62.ts";
+import { isCheckedSecret, newCheckedSecret } from "../auth/checked-secret.ts";
 import type { AdminScope } from "../caller.ts";
 
 export const PlatformTokenSchema = defineEntity({
@@ -23,22 +22,14 @@ export const PlatformTokenSchema = defineEntity({
 export class PlatformToken extends PlatformTokenSchema.class {}
 PlatformTokenSchema.setClass(PlatformToken);
 
-const START = "svc_admin_";
-const SHAPE = /^svc_admin_[0-9A-Za-z]{42}$/;
-const RANDOM_CHARACTERS = 36;
-const CHECKSUM_CHARACTERS = 6;
+const KIND = "admin";
 
 /** `svc_admin_`, 36 random base62 characters (214 bits), 6 of CRC-32. */
-export const newPlatformSecret = (): string => {
-  const body = START + randomBase62(RANDOM_CHARACTERS);
-  return body + checksum(body);
-};
+export const newPlatformSecret = (): string => newCheckedSecret(KIND);
 
 /** Whether a bearer means to be a platform token, right or wrong. */
-export const looksLikePlatformSecret = (text: string): boolean => text.startsWith(START);
+export const looksLikePlatformSecret = (text: string): boolean => text.startsWith(`svc_${KIND}_`);
 
 /** Whether this could be one of our secrets; told without the database. */
 export const isPlatformSecret = (text: string): boolean =>
-  SHAPE.test(text) && checksum(text.slice(0, -CHECKSUM_CHARACTERS)) === text.slice(-CHECKSUM_CHARACTERS);
-
-const checksum = (body: string): string => toBase62(crc32(body), CHECKSUM_CHARACTERS);
+  looksLikePlatformSecret(text) && isCheckedSecret(text);

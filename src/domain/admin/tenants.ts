@@ -1,12 +1,12 @@
 import { type RawBuilder, sql } from "kysely";
-import { TOTAL_EXACT_MAX, type Total } from "../counting.ts";
+import { countRows, type Total } from "../counting.ts";
 import { notFound } from "../errors.ts";
 import { isId } from "../ids.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
+import { containing } from "../search.ts";
 import { limitsOf, type PlanLimits } from "../tenants/plans.ts";
 import { type ApprovalStatus, type Plan, Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../work.ts";
-import { containing } from "./search.ts";
 
 export type TenantQuery = PageQuery & {
   sort: "createdAt" | "name";
@@ -78,9 +78,10 @@ const SORTS = { createdAt: "created_at", name: "name" } as const;
 
 /** Tenants of the platform, those that are deleted too. */
 export const listPlatformTenants = async (
-  { em, db }: Work,
+  work: Work,
   query: TenantQuery,
 ): Promise<Total & { tenants: Tenant[] }> => {
+  const { em, db } = work;
   const condition = conditionOf(query);
   const column = sql.ref(`t.${SORTS[query.sort]}`);
   const order = query.order === "asc" ? sql`asc` : sql`desc`;
@@ -88,16 +89,11 @@ export const listPlatformTenants = async (
     select t.id from tenants t where ${condition}
     order by ${column} ${order}, t.id ${order}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(db);
-  const counted = await sql<{ total: string }>`
-    select count(*) as total from (
-      select from tenants t where ${condition} limit ${TOTAL_EXACT_MAX + 1}) as counted`.execute(db);
-  const total = Number(counted.rows[0]!.total);
   const found = await em.find(Tenant, { id: { $in: rows.map(({ id }) => id) } });
   const byId = new Map(found.map((tenant) => [tenant.id, tenant]));
   return {
     tenants: rows.map(({ id }) => byId.get(id)!),
-    total: Math.min(total, TOTAL_EXACT_MAX),
-    isEstimated: total > TOTAL_EXACT_MAX,
+    ...(await countRows(work, sql`tenants t where ${condition}`)),
   };
 };
 

@@ -1,15 +1,15 @@
 import type { FilterQuery } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
-import { forgetSessions } from "../auth/sessions.ts";
+import { revokeSessions } from "../auth/session-list.ts";
 import { User } from "../auth/user.ts";
 import type { MemberStatus, Role } from "../caller.ts";
 import { countUpTo, type Total } from "../counting.ts";
 import { conflict, notFound } from "../errors.ts";
 import { isId } from "../ids.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
+import { containing } from "../search.ts";
 import type { Work } from "../work.ts";
-import { containing } from "./search.ts";
 
 export type UserQuery = PageQuery & {
   sort: "createdAt" | "email" | "lastLoginAt";
@@ -74,27 +74,33 @@ export const getPlatformUser = async ({ em }: Work, userId: string): Promise<Use
   return user;
 };
 
+/** As `getPlatformUser`, held against other changes until the commit: of two at once, one is told no. */
+const lockUser = async (work: Work, userId: string): Promise<User> => {
+  const user = await getPlatformUser(work, userId);
+  await sql`select 1 from users where id = ${user.id}::uuid for no key update`.execute(work.db);
+  const locked = await work.em.findOne(User, { id: user.id }, { refresh: true });
+  if (!locked) throw notFound("User");
+  return locked;
+};
+
 /**
  * Shuts a user out of the platform and ends their sessions within 5 s; also a tenant's last OWNER. Keys that
  * they made belong to the project and stay. @throws NOT_FOUND, CONFLICT INVALID_STATE
  */
 export const disableUser = async (work: Work, userId: string, reason: string): Promise<User> => {
-  const user = await getPlatformUser(work, userId);
+  const user = await lockUser(work, userId);
   if (user.disabledAt) throw conflict("INVALID_STATE", "The user is disabled already");
   user.disabledAt = work.now;
   user.updatedAt = work.now;
   // So that enabling the user later brings no old session back.
-  await sql`
-    update sessions set revoked_at = ${work.now.toISOString()}::timestamptz, revoked_for = 'USER_DISABLED'
-    where user_id = ${user.id}::uuid and revoked_at is null`.execute(work.db);
-  work.afterCommit(forgetSessions);
+  await revokeSessions(work, user.id, { reason: "USER_DISABLED" });
   await auditUser(work, "user.disabled", user, { reason });
   return user;
 };
 
 /** Lets a user sign in again. @throws NOT_FOUND, CONFLICT INVALID_STATE */
 export const enableUser = async (work: Work, userId: string): Promise<User> => {
-  const user = await getPlatformUser(work, userId);
+  const user = await lockUser(work, userId);
   if (!user.disabledAt) throw conflict("INVALID_STATE", "The user is not disabled");
   user.disabledAt = null;
   user.updatedAt = work.now;

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
+import { isUseDue, noteUse } from "../auth/last-used.ts";
 import { createShortCache, CACHE_TTL_MS } from "../auth/short-cache.ts";
-import type { Caller } from "../caller.ts";
+import type { KeyCaller } from "../caller.ts";
 import { type DomainError, unauthorized } from "../errors.ts";
 import type { PlanLimits } from "../tenants/plans.ts";
 import type { ApprovalStatus, Plan } from "../tenants/tenant.ts";
@@ -8,10 +9,6 @@ import type { Transact, Work } from "../work.ts";
 import type { ApiKeyStatus } from "./api-key.ts";
 import { type ApiKeyHasher, isSecret } from "./secret.ts";
 
-/** `lastUsedAt` is exact to this. */
-export const LAST_USED_STEP_MS = 60_000;
-
-type KeyCaller = Extract<Caller, { kind: "key" }>;
 type KnownKey = { caller: KeyCaller; freshForMs: number };
 
 const known = createShortCache<KnownKey>(({ freshForMs }) => freshForMs);
@@ -43,7 +40,7 @@ const load = async (transact: Transact, hashes: string[]): Promise<KnownKey | un
   const found = await transact((work) => read(work, hashes));
   if (!found) return undefined;
   if ("refusal" in found) throw found.refusal;
-  if (found.isUseDue) noteUse(transact, found.id);
+  if (found.isUseDue) noteUse(transact, "api_keys", found.id);
   return found.key;
 };
 
@@ -76,8 +73,8 @@ const read = async ({ db, now }: Work, hashes: string[]): Promise<Found> => {
   const leftMs = msFrom(now, row.expires_at) ?? Infinity;
   const refusal = refusalOf(row, leftMs);
   if (refusal) return { refusal };
-  const isUseDue = -(msFrom(now, row.last_used_at) ?? -Infinity) >= LAST_USED_STEP_MS;
-  return { id: row.id, key: { caller: callerOf(row), freshForMs: Math.min(leftMs, CACHE_TTL_MS) }, isUseDue };
+  const key = { caller: callerOf(row), freshForMs: Math.min(leftMs, CACHE_TTL_MS) };
+  return { id: row.id, key, isUseDue: isUseDue(row.last_used_at, now) };
 };
 
 const msFrom = (now: Date, at: Date | string | null): number | undefined =>
@@ -105,16 +102,3 @@ const callerOf = (row: KeyRow): KeyCaller => ({
   tenant: { plan: row.plan, planOverrides: row.plan_overrides, approvalStatus: row.approval_status },
   isTest: row.acts_on_project_id !== row.project_id,
 });
-
-/** Not awaited: no request waits for it, and losing it costs a minute of precision. */
-const noteUse = (transact: Transact, keyId: string): void => {
-  transact(({ db, now }) => {
-    const at = now.toISOString();
-    const due = new Date(now.getTime() - LAST_USED_STEP_MS).toISOString();
-    return sql`
-      update api_keys set last_used_at = ${at}::timestamptz
-      where id = ${keyId}::uuid and (last_used_at is null or last_used_at <= ${due}::timestamptz)`.execute(
-      db,
-    );
-  }).catch(() => undefined);
-};

@@ -1,6 +1,6 @@
-import { conflict, DomainError, invalid } from "../errors.ts";
+import { conflict, invalid } from "../errors.ts";
 import type { Json } from "../events.ts";
-import { limitsOf } from "../tenants/plans.ts";
+import { limitsOf, planLimitExceeded } from "../tenants/plans.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../work.ts";
 import { ApiKey } from "./api-key.ts";
@@ -30,7 +30,8 @@ export const checkKeyFields = async (work: Work, tenantId: string, fields: KeyFi
     throw invalid("rateLimit", `must be at most ${requestsPerMinute}, the requests per minute of your plan`);
 };
 
-const checkExpiry = (expiresAt: Date, now: Date): void => {
+/** @throws VALIDATION_ERROR for a time that has passed, or a year that few programs can read */
+export const checkExpiry = (expiresAt: Date, now: Date): void => {
   if (expiresAt <= now) throw invalid("expiresAt", "must be in the future");
   if (expiresAt.getUTCFullYear() > YEAR_MAX)
     throw invalid("expiresAt", `must be in year ${YEAR_MAX} or before`);
@@ -49,10 +50,8 @@ export const checkPlanRoom = async (work: Work, tenantId: string, projectId: str
   const { activeKeysPerProject: max } = await planOf(work, tenantId);
   const count = await work.em.count(ApiKey, { ...working(work, projectId), replacedBy: null });
   if (max !== null && count >= max) {
-    throw new DomainError(
-      "PAYMENT_REQUIRED",
+    throw planLimitExceeded(
       `Your plan has ${max} active API keys for each project; revoke one or take a larger plan`,
-      { reason: "PLAN_LIMIT_EXCEEDED" },
     );
   }
   await checkRoom(work, projectId);

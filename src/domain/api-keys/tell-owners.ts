@@ -1,7 +1,7 @@
-import { User } from "../auth/user.ts";
 import { actorOf } from "../caller.ts";
 import type { Mail } from "../email/mail.ts";
 import { Project } from "../projects/project.ts";
+import { ownersOf } from "../tenants/tell-owners.ts";
 import type { Work } from "../work.ts";
 import type { ApiKey } from "./api-key.ts";
 
@@ -10,8 +10,7 @@ export const tellOwnersOfKey = async (work: Work, mail: Mail, key: ApiKey): Prom
   const { em, by } = work;
   const { tenantId, name: projectName } = await em.findOneOrFail(Project, { id: key.projectId });
   const maker = by ? actorOf(by.caller) : "";
-  const owners = await em.find(User, { tenantId, role: "OWNER", status: "ACTIVE", disabledAt: null });
-  for (const { id: userId, email: to, name } of owners) {
+  for (const { id: userId, email: to, name } of await ownersOf(work, tenantId)) {
     if (maker === `user:${userId}`) continue;
     const values = { name, keyName: key.name, keyPrefix: key.prefix, projectName };
     await mail.queue(work, { template: "api-key-created", to, values, tenantId, userId });

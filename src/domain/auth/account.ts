@@ -1,24 +1,27 @@
 import { LockMode } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
-import type { Caller, MemberStatus, Role } from "../caller.ts";
+import type { MemberStatus, Role, UserCaller } from "../caller.ts";
 import type { Mail } from "../email/mail.ts";
-import { conflict, DomainError, forbidden, invalid, unauthorized } from "../errors.ts";
+import { conflict, DomainError, invalid, unauthorized } from "../errors.ts";
+import { type Bucket, RateLimited } from "../rate-limits/limiter.ts";
 import { type ApprovalStatus, type Plan, Tenant } from "../tenants/tenant.ts";
 import type { Transact, Work } from "../work.ts";
 import { type DisposableLists, refuseDisposable } from "./disposable.ts";
-import { throttled, type ThrottleParts } from "./login-throttle.ts";
-import { type Passwords, refuseWeakPassword } from "./passwords.ts";
-import { isMailAllowed, type Post, requireMail } from "./registration-mail.ts";
-import { normaliseEmail } from "./sessions.ts";
+import { refuseWeakPassword } from "./passwords.ts";
+import { type ProofParts, provePassword, wrongPassword } from "./prove-password.ts";
+import { isMailAllowed, type Post, requireMail } from "./account-mail.ts";
+import { normaliseEmail } from "../email/address.ts";
 import { setPassword } from "./set-password.ts";
 import { endUserTokens, issueUserToken } from "./user-tokens.ts";
 import { User } from "./user.ts";
 
 const CHANGE_EMAIL_SECONDS = 86_400;
+/** As few as registrations: each tells whether an address is taken, or mails somebody, maybe a stranger. */
+const ADDRESS_CHANGES: Bucket = { name: "address-change", points: 5, seconds: 3_600 };
 
 /** Who asks about their own account, from which address. */
-export type Self = Pick<Extract<Caller, { kind: "user" }>, "userId" | "tenantId" | "sessionId"> & {
+export type Self = Pick<UserCaller, "userId" | "tenantId" | "sessionId"> & {
   ip: string;
 };
 
@@ -92,27 +95,8 @@ const pendingEmail = async ({ db, now }: Work, userId: string): Promise<string |
   return rows[0]?.email ?? null;
 };
 
-type ProofParts = ThrottleParts & { transact: Transact; passwords: Passwords };
-
-/**
- * @throws CONFLICT INVALID_STATE for a user without a password, FORBIDDEN INVALID_CREDENTIALS, RateLimited
- *   LOGIN_THROTTLED: whoever found an open session may not try passwords either
- */
-const provePassword = async (
-  parts: ProofParts,
-  { email, passwordHash }: User,
-  password: string,
-  ip: string,
-): Promise<void> => {
-  if (passwordHash == null) {
-    throw conflict("INVALID_STATE", "This account has no password; set one with POST /auth/forgot-password");
-  }
-  const check = () => parts.passwords.verify(passwordHash, password);
-  if (await throttled(parts, { ip, account: email }, check)) return;
-  throw wrongPassword();
-};
-
-const wrongPassword = (): DomainError => forbidden("INVALID_CREDENTIALS", "currentPassword is wrong");
+const noPassword = (): DomainError =>
+  conflict("INVALID_STATE", "This account has no password; set one with POST /auth/forgot-password");
 
 export type AccountChange = {
   name?: string | undefined;
@@ -161,7 +145,8 @@ const mayTakeAddress = async (
   requireMail(parts);
   refuseDisposable(email, parts.disposableEmail);
   if (currentPassword === undefined) throw invalid("currentPassword", "is needed for a new address");
-  await provePassword(parts, user, currentPassword, ip);
+  await provePassword(parts, user, { currentPassword, ip }, noPassword);
+  await countAddressChange(parts, user.id);
   const taken = await parts.accounts(({ em }) => em.count(User, { email }));
   if (taken > 0) throw conflict("EMAIL_ALREADY_EXISTS", "An account with this email address exists already");
   if (await isMailAllowed(parts.limiter, "change-email", email)) return;
@@ -169,6 +154,13 @@ const mayTakeAddress = async (
     reason: "EMAIL_RATE",
     retryAfterSeconds: 60,
   });
+};
+
+const countAddressChange = async ({ limiter, clock }: UpdateParts, userId: string): Promise<void> => {
+  const state = await limiter.consume(ADDRESS_CHANGES, userId);
+  if (state.isAllowed) return;
+  const message = "You may ask for a new address five times an hour; wait as long as Retry-After says";
+  throw new RateLimited("EMAIL_RATE", message, state, clock().getTime());
 };
 
 const mailNewAddress = async (work: Work, mail: Mail, user: User, email: string): Promise<void> => {
@@ -201,7 +193,7 @@ export const changePassword = async (
 ): Promise<void> => {
   const { transact, passwords } = parts;
   const seen = await transact((work) => getSelf(work, self.userId));
-  await provePassword(parts, seen, currentPassword, self.ip);
+  await provePassword(parts, seen, { currentPassword, ip: self.ip }, noPassword);
   refuseWeakPassword(newPassword, seen, "newPassword");
   if (newPassword.normalize("NFKC") === currentPassword.normalize("NFKC")) {
     throw invalid("newPassword", "must differ from the current one", "PASSWORD_TOO_WEAK");

@@ -1,10 +1,11 @@
 import { UniqueConstraintViolationException } from "@mikro-orm/core";
 import { audit } from "../audit/audit.ts";
+import { normaliseEmail } from "../email/address.ts";
 import type { Mail } from "../email/mail.ts";
 import { conflict } from "../errors.ts";
 import type { Transact, Work } from "../work.ts";
-import { isMailAllowed, type Post, requireMail } from "./registration-mail.ts";
-import { forgetSessions, normaliseEmail } from "./sessions.ts";
+import { isMailAllowed, type Post, requireMail } from "./account-mail.ts";
+import { forgetSessions } from "./sessions.ts";
 import { User } from "./user.ts";
 import {
   consumeUserToken,
@@ -20,10 +21,10 @@ type Addressee = Pick<User, "id" | "tenantId" | "email" | "name">;
 /** Mails the link that proves the user's address, 24 h; nothing on a server without mail. */
 export const mailVerification = async (
   work: Work,
-  { mail, isMailOff }: Pick<Post, "mail" | "isMailOff">,
+  { mail }: Pick<Post, "mail">,
   { id: userId, tenantId, email, name }: Addressee,
 ): Promise<void> => {
-  if (isMailOff) return;
+  if (mail.isOff) return;
   const purpose = "VERIFY_EMAIL";
   const token = await issueUserToken(work, {
     userId,

@@ -1,5 +1,6 @@
 import { LockMode } from "@mikro-orm/core";
 import { sql } from "kysely";
+import { normaliseEmail } from "../email/address.ts";
 import { type DomainError, unauthorized } from "../errors.ts";
 import { type AbuseParts, blockAbuser } from "../rate-limits/abuse.ts";
 import { limitKeyOf } from "../rate-limits/ip-address.ts";
@@ -7,7 +8,7 @@ import { LIMITS } from "../rate-limits/limits.ts";
 import type { Work } from "../work.ts";
 import { throttled, type ThrottleParts } from "./login-throttle.ts";
 import { NOBODYS_HASH, type Passwords } from "./passwords.ts";
-import { normaliseEmail, type SignedIn, startSession } from "./sessions.ts";
+import { type SignedIn, startSession } from "./sessions.ts";
 import type { Tokens } from "./tokens.ts";
 import { User } from "./user.ts";
 

@@ -1,10 +1,11 @@
+import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
 import type { Mail } from "../email/mail.ts";
 import type { Transact, Work } from "../work.ts";
 import { type Captcha, requireCaptcha } from "./captcha.ts";
 import { type Passwords, refuseWeakPassword } from "./passwords.ts";
-import { isMailAllowed, type Post, requireMail } from "./registration-mail.ts";
-import { normaliseEmail } from "./sessions.ts";
+import { isMailAllowed, type Post, requireMail } from "./account-mail.ts";
+import { normaliseEmail } from "../email/address.ts";
 import { setPassword } from "./set-password.ts";
 import { User } from "./user.ts";
 import {
@@ -60,7 +61,7 @@ type ResetParts = { transact: Transact; passwords: Passwords; mail: Mail };
 
 /**
  * Sets the password of whoever got the mail, which proves their address too. Every session of before ends,
- * and every other link.
+ * and every other link; of an account that nobody had proved to be theirs, identities of other addresses too.
  *
  * @throws VALIDATION_ERROR VERIFICATION_TOKEN_INVALID, PASSWORD_TOO_WEAK, GONE VERIFICATION_TOKEN_EXPIRED
  */
@@ -77,13 +78,24 @@ export const resetPassword = async (
   await transact(async (work) => {
     const user = await ownerOf(work, await consumeUserToken(work, token, ["RESET_PASSWORD"]));
     const { id, tenantId, email, name } = user;
+    const wasProved = user.emailVerified;
     user.emailVerified = true;
     await setPassword(work, id, passwordHash);
+    if (!wasProved) await dropStrangers(work, user);
     const addressee = { to: email, tenantId, userId: id };
     await mail.queue(work, { template: "password-changed", values: { name }, ...addressee });
     const target = { type: "user", id };
     await audit(work, { action: "user.password_reset", target, tenantId });
   });
+};
+
+/**
+ * Until now anybody may have set the account up under an address that is not theirs: no identity stays but
+ * one that has proved this very address.
+ */
+const dropStrangers = async ({ db }: Work, { id, email }: User): Promise<void> => {
+  await sql`
+    delete from identities where user_id = ${id}::uuid and email is distinct from ${email}`.execute(db);
 };
 
 /** The user, as long as the address that the mail went to is theirs. @throws GONE */

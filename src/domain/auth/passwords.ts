@@ -3,9 +3,9 @@ import { DomainError, type FieldProblem } from "../errors.ts";
 import { isGuessable } from "./common-passwords.ts";
 
 export type Passwords = {
-  /** A PHC string. @throws SERVICE_UNAVAILABLE while too many hashes run */
+  /** A PHC string. @throws SERVICE_UNAVAILABLE while too many hashes wait */
   hash(password: string): Promise<string>;
-  /** False also for a hash that is no PHC string. @throws SERVICE_UNAVAILABLE while too many hashes run */
+  /** False also for a hash that is no PHC string. @throws SERVICE_UNAVAILABLE while too many hashes wait */
   verify(hash: string, password: string): Promise<boolean>;
 };
 
@@ -13,6 +13,8 @@ export type Passwords = {
 const COST: Options = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
 /** Each takes 19 MiB and one thread of the pool. */
 export const HASHES_AT_ONCE_MAX = 8;
+/** Wait their turn, under a second; it takes more logins at once than people make to be refused. */
+export const HASHES_WAITING_MAX = 64;
 
 export const PASSWORD_MIN_CHARACTERS = 8;
 export const PASSWORD_MAX_CHARACTERS = 128;
@@ -28,18 +30,34 @@ export const NOBODYS_HASH =
 /** argon2id over the NFKC form, so that every keyboard's spelling of one password is the same password. */
 export const createPasswords = (): Passwords => {
   let running = 0;
-  const guarded = async <T>(work: () => Promise<T>): Promise<T> => {
-    if (running >= HASHES_AT_ONCE_MAX) {
+  const waiting: (() => void)[] = [];
+
+  /** Whoever ends hands its place to the one who has waited longest. */
+  const enter = async (): Promise<void> => {
+    if (running < HASHES_AT_ONCE_MAX) {
+      running++;
+      return;
+    }
+    if (waiting.length >= HASHES_WAITING_MAX) {
       throw new DomainError("SERVICE_UNAVAILABLE", "Too many logins at once; try again in a second", {
         reason: "BUSY",
         retryAfterSeconds: 1,
       });
     }
-    running++;
+    await new Promise<void>((resolve) => void waiting.push(resolve));
+  };
+  const leave = (): void => {
+    const next = waiting.shift();
+    if (next) next();
+    else running--;
+  };
+
+  const guarded = async <T>(work: () => Promise<T>): Promise<T> => {
+    await enter();
     try {
       return await work();
     } finally {
-      running--;
+      leave();
     }
   };
   return {

@@ -5,7 +5,8 @@ import { type Limiter, RateLimited } from "../rate-limits/limiter.ts";
 import { LIMITS } from "../rate-limits/limits.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import type { Transact, Work } from "../work.ts";
-import { hashRefreshToken, isRefreshToken, issueRefreshToken } from "./refresh-tokens.ts";
+import { hashRandomSecret } from "./random-secret.ts";
+import { forgetOldTokens, isRefreshToken, issueRefreshToken } from "./refresh-tokens.ts";
 import { revokeSessions } from "./session-list.ts";
 import { Session } from "./session.ts";
 import { type SignedIn, signedIn } from "./sessions.ts";
@@ -28,7 +29,7 @@ export type RefreshParts = { transact: Transact; tokens: Tokens; limiter: Limite
 export const refresh = async (parts: RefreshParts, token: string): Promise<SignedIn> => {
   const { transact, tokens } = parts;
   if (!isRefreshToken(token)) throw unknownToken();
-  const hash = hashRefreshToken(token);
+  const hash = hashRandomSecret(token);
   await countRefresh(parts, hash);
   const outcome = await transact((work) => exchange(work, tokens, hash));
   if ("refusal" in outcome) throw outcome.refusal;
@@ -69,6 +70,7 @@ const exchange = async (work: Work, tokens: Tokens, hash: string): Promise<Outco
   }
   session.lastUsedAt = now;
   const refreshToken = await issueRefreshToken(work, session, session.expiresAt);
+  await forgetOldTokens(work, session.id);
   return signedIn(work, tokens, { user, session, refreshToken });
 };
 

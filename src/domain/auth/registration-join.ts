@@ -1,12 +1,11 @@
 import { audit } from "../audit/audit.ts";
-import { DomainError, notFound } from "../errors.ts";
+import { notFound } from "../errors.ts";
 import type { Mail } from "../email/mail.ts";
 import type { Limiter } from "../rate-limits/limiter.ts";
 import { LIMITS } from "../rate-limits/limits.ts";
-import { Invitation } from "../team/invitation.ts";
+import { requireSeat } from "../team/seats.ts";
 import { lockTenant } from "../tenants/lock-tenant.ts";
 import { addUser, type NewUser } from "../tenants/open-tenant.ts";
-import { limitsOf } from "../tenants/plans.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../work.ts";
 import { User } from "./user.ts";
@@ -35,24 +34,13 @@ export const joinWaiting = async (
   // Held, so that two who come at once are not both the last one who fits in.
   const tenant = await lockTenant(work, tenantId);
   if (tenant.deleteAfter) throw notFound("Tenant");
-  await requireSeat(work, tenant);
+  // Of those who wait, too, a tenant has no more than seats: strangers decide how many come.
+  await requireSeat(work, tenant, { withWaiting: true });
   const waiting = { role: "VIEWER", status: "PENDING", emailVerified: false } as const;
   const user = await addUser(work, tenantId, { ...account, ...waiting });
   const { id, email } = user;
   await audit(work, { action: "member.requested", target: { type: "user", id }, tenantId, data: { email } });
   return user;
-};
-
-const requireSeat = async ({ em, now }: Work, tenant: Tenant): Promise<void> => {
-  const { members } = limitsOf(tenant);
-  if (members === null) return;
-  const { id: tenantId } = tenant;
-  const users = await em.count(User, { tenantId });
-  const invited = await em.count(Invitation, { tenantId, status: "PENDING", expiresAt: { $gt: now } });
-  if (users + invited < members) return;
-  throw new DomainError("PAYMENT_REQUIRED", "The tenant has as many members as its plan allows", {
-    reason: "PLAN_LIMIT_EXCEEDED",
-  });
 };
 
 /** Whether the tenant may be mailed that somebody waits: strangers decide how often that happens. */

@@ -1,5 +1,5 @@
 import { audit } from "../audit/audit.ts";
-import { conflict, forbidden } from "../errors.ts";
+import { conflict, forbidden, notFound } from "../errors.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../work.ts";
 import type { RegisteredUser } from "./registration.ts";
@@ -19,7 +19,9 @@ export const completeProfile = async (
   { name, tenantName }: Profile,
 ): Promise<RegisteredUser & { profileCompleted: boolean }> => {
   const { em, now } = work;
-  const user = await em.findOneOrFail(User, { id: userId, tenantId });
+  const user = await em.findOne(User, { id: userId, tenantId });
+  // Removed since the session was read, which may be 5 s ago.
+  if (!user) throw notFound("User");
   if (user.profileCompleted) {
     throw conflict("INVALID_STATE", "The profile is complete already; change it with PATCH /auth/me");
   }

@@ -1,4 +1,5 @@
 import { UniqueConstraintViolationException } from "@mikro-orm/core";
+import { normaliseEmail } from "../email/address.ts";
 import { conflict } from "../errors.ts";
 import { consumeInvitation, findInvitation } from "../team/accept.ts";
 import { addUser, type NewUser, openTenant, type TenantDefaults } from "../tenants/open-tenant.ts";
@@ -9,8 +10,8 @@ import { mailVerification } from "./email-verification.ts";
 import { type Passwords, refuseWeakPassword } from "./passwords.ts";
 import { answerBot, type BotParts } from "./registration-decoy.ts";
 import { isNoticeAllowed, joinWaiting, requireOpenTenant, tellAdmins } from "./registration-join.ts";
-import type { Post } from "./registration-mail.ts";
-import { normaliseEmail, type SignedIn, startSession } from "./sessions.ts";
+import type { Post } from "./account-mail.ts";
+import { type SignedIn, startSession } from "./sessions.ts";
 import { REGISTRATION_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
 import type { User } from "./user.ts";
 

@@ -4,18 +4,12 @@ import { notFound } from "../errors.ts";
 import { isId } from "../ids.ts";
 import { offsetOf, type Page, pageOf, type PageQuery } from "../paging.ts";
 import type { Work } from "../work.ts";
-import { hashRefreshToken } from "./refresh-tokens.ts";
+import { hashRandomSecret } from "./random-secret.ts";
 import { Session, type SignInMethod } from "./session.ts";
 import { forgetSessions } from "./sessions.ts";
 
 /** Why a session ended before its time. */
-export type EndReason =
-  | "LOGOUT"
-  | "REVOKED"
-  | "PASSWORD_CHANGED"
-  | "REFRESH_TOKEN_REUSED"
-  | "MEMBER_REMOVED"
-  | "DISABLED";
+export type EndReason = "LOGOUT" | "REVOKED" | "PASSWORD_CHANGED" | "REFRESH_TOKEN_REUSED" | "USER_DISABLED";
 
 /** Whose session asks. */
 export type SessionOwner = { userId: string; sessionId: string; tenantId: string };
@@ -98,7 +92,7 @@ export const logout = async (
   await revokeSessions(work, userId, { reason, only: sessionId });
   if (refreshToken === undefined) return;
   const { rows } = await sql<{ id: string }>`
-    select session_id as id from refresh_tokens where hash = ${hashRefreshToken(refreshToken)}`.execute(
+    select session_id as id from refresh_tokens where hash = ${hashRandomSecret(refreshToken)}`.execute(
     work.db,
   );
   if (rows[0]) await revokeSessions(work, userId, { reason, only: rows[0].id });

@@ -1,9 +1,10 @@
 import { sql } from "kysely";
-import type { Caller } from "../caller.ts";
+import type { UserCaller } from "../caller.ts";
 import { unauthorized } from "../errors.ts";
 import { newId } from "../ids.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import type { Transact, Work } from "../work.ts";
+import { isUseDue, noteUse } from "./last-used.ts";
 import { issueRefreshToken } from "./refresh-tokens.ts";
 import { Session, type SignInMethod } from "./session.ts";
 import { createShortCache } from "./short-cache.ts";
@@ -15,8 +16,6 @@ export const SESSION_DAYS = 30;
 /** Sessions that a user keeps; the oldest end. */
 export const SESSIONS_PER_USER_MAX = 100;
 const USER_AGENT_MAX = 300;
-/** `lastUsedAt` is exact to this. */
-const LAST_USED_STEP_MS = 60_000;
 
 /** What a sign-in answers with. */
 export type SignedIn<U = SignedInUser> = {
@@ -28,9 +27,6 @@ export type SignedIn<U = SignedInUser> = {
   user: U;
 };
 export type SignedInUser = { id: string; email: string; role: User["role"] };
-
-/** The form under which an address is stored and looked up. */
-export const normaliseEmail = (email: string): string => email.trim().toLowerCase();
 
 type SessionStart = {
   method: SignInMethod;
@@ -92,7 +88,6 @@ export const signedIn = async (
   };
 };
 
-type UserCaller = Extract<Caller, { kind: "user" }>;
 type KnownSession = { caller: UserCaller; freshForMs: number; isUseDue: boolean };
 
 const known = createShortCache<KnownSession>(({ freshForMs }) => freshForMs);
@@ -122,7 +117,7 @@ export const authenticateUser = async (
 
 const load = async (transact: Transact, sessionId: string): Promise<KnownSession | undefined> => {
   const session = await transact((work) => read(work, sessionId));
-  if (session?.isUseDue) noteUse(transact, sessionId);
+  if (session?.isUseDue) noteUse(transact, "sessions", sessionId);
   return session;
 };
 
@@ -146,16 +141,6 @@ const read = async ({ em, now }: Work, sessionId: string): Promise<KnownSession 
   return {
     caller,
     freshForMs: session.expiresAt.getTime() - now.getTime(),
-    isUseDue: now.getTime() - session.lastUsedAt.getTime() >= LAST_USED_STEP_MS,
+    isUseDue: isUseDue(session.lastUsedAt, now),
   };
-};
-
-/** Not awaited: no request waits for it, and losing it costs a minute of precision. */
-const noteUse = (transact: Transact, sessionId: string): void => {
-  transact(({ db, now }) => {
-    const due = new Date(now.getTime() - LAST_USED_STEP_MS).toISOString();
-    return sql`
-      update sessions set last_used_at = ${now.toISOString()}::timestamptz
-      where id = ${sessionId}::uuid and last_used_at <= ${due}::timestamptz`.execute(db);
-  }).catch(() => undefined);
 };

@@ -1,11 +1,10 @@
-import { createHash, randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import { DomainError, invalid } from "../errors.ts";
 import type { Work } from "../work.ts";
+import { hashRandomSecret, newRandomSecret } from "./random-secret.ts";
 
 export const VERIFY_EMAIL_SECONDS = 86_400;
 export const RESET_PASSWORD_SECONDS = 3_600;
-const TOKEN_BYTES = 32;
 
 /** What whoever holds the token may do; each comes by mail to the address it is about. */
 export type UserTokenPurpose = "VERIFY_EMAIL" | "CHANGE_EMAIL" | "RESET_PASSWORD";
@@ -18,8 +17,6 @@ export type UserToken = {
   email: string;
 };
 
-const hashOf = (token: string): string => createHash("sha256").update(token).digest("hex");
-
 /**
  * A new token of 256 random bits in base64url, good once for so many seconds. Only its hash is stored. Others
  * of the user stay good: mails may arrive in any order.
@@ -28,11 +25,11 @@ export const issueUserToken = async (
   { db, now }: Work,
   { userId, tenantId, purpose, email, seconds }: UserToken & { seconds: number },
 ): Promise<string> => {
-  const token = randomBytes(TOKEN_BYTES).toString("base64url");
+  const token = newRandomSecret();
   const expiresAt = new Date(now.getTime() + seconds * 1_000);
   await sql`
     insert into user_tokens (hash, tenant_id, user_id, purpose, email, expires_at, created_at)
-    values (${hashOf(token)}, ${tenantId}::uuid, ${userId}::uuid, ${purpose}, ${email},
+    values (${hashRandomSecret(token)}, ${tenantId}::uuid, ${userId}::uuid, ${purpose}, ${email},
       ${expiresAt.toISOString()}::timestamptz, ${now.toISOString()}::timestamptz)`.execute(db);
   return token;
 };
@@ -52,7 +49,9 @@ export const findUserToken = async (
     select user_id as "userId", tenant_id as "tenantId", purpose, email,
       used_at is null and expires_at > ${now.toISOString()}::timestamptz as "isGood"
     from user_tokens
-    where hash = ${hashOf(token)} and purpose = any(${`{${purposes.join(",")}}`}::text[])`.execute(db);
+    where hash = ${hashRandomSecret(token)} and purpose = any(${`{${purposes.join(",")}}`}::text[])`.execute(
+    db,
+  );
   const [found] = rows;
   if (!found) throw unknownToken();
   const { isGood, ...known } = found;
@@ -72,7 +71,7 @@ export const consumeUserToken = async (
   await sql`select 1 from users where id = ${found.userId}::uuid for update`.execute(db);
   const { rows } = await sql`
     update user_tokens set used_at = ${now.toISOString()}::timestamptz
-    where hash = ${hashOf(token)} and used_at is null returning 1`.execute(db);
+    where hash = ${hashRandomSecret(token)} and used_at is null returning 1`.execute(db);
   if (rows.length === 0) throw tokenIsGone();
   return found;
 };

@@ -1,8 +1,8 @@
-import type { Caller } from "../caller.ts";
+import { type Caller, tenantOf } from "../caller.ts";
 import { forbidden, invalid, notFound } from "../errors.ts";
 import type { Player } from "../players/player.ts";
 import { findPlayer, identifyPlayer } from "../players/players.ts";
-import { findKnownProject, resolveProject, tenantOf } from "../projects/resolve.ts";
+import { findKnownProject, resolveProject } from "../projects/resolve.ts";
 import { type Limiter, RateLimited } from "../rate-limits/limiter.ts";
 import { LIMITS } from "../rate-limits/limits.ts";
 import type { Transact, Work } from "../work.ts";

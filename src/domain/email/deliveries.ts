@@ -136,10 +136,3 @@ const suppressAddress = async ({ db, now }: Work, email: string, reason: string)
     values (${email.toLowerCase()}, ${reason}, ${expiresAt}::timestamptz, ${now.toISOString()}::timestamptz)
     on conflict (email) do update set reason = excluded.reason, expires_at = excluded.expires_at`.execute(db);
 };
-
-/** Drops the texts of failed mails that nobody has sent again, and suppressions that are over. */
-export const pruneMails = async ({ db, now }: Work): Promise<void> => {
-  const at = now.toISOString();
-  await sql`delete from email_outbox where keep_until <= ${at}::timestamptz`.execute(db);
-  await sql`delete from email_suppressions where expires_at <= ${at}::timestamptz`.execute(db);
-};

@@ -8,14 +8,15 @@ import type { Work } from "../work.ts";
 import { EmailLog, type EmailStatus } from "./email-log.ts";
 import type { MailTemplate } from "./mail.ts";
 
-/** What a list of mails can be narrowed to; `from` is part of the range, `until` is not. */
+/** What a list of mails can be narrowed to; `from` is part of the span, `to` is not. */
 export type EmailLogFilter = {
   tenantId?: string | undefined;
   status?: EmailStatus | undefined;
   template?: MailTemplate | undefined;
-  to?: string | undefined;
+  /** Whom they go to. */
+  email?: string | undefined;
   from?: Date | undefined;
-  until?: Date | undefined;
+  to?: Date | undefined;
   /** By createdAt; default desc. */
   order?: "asc" | "desc" | undefined;
 };
@@ -36,15 +37,15 @@ export const listEmailLogs = async (
   return { logs, ...(await countUpTo(work, EmailLog, where)) };
 };
 
-const whereOf = ({ tenantId, status, template, to, from, until }: EmailLogFilter): FilterQuery<EmailLog> => ({
+const whereOf = ({ tenantId, status, template, email, from, to }: EmailLogFilter): FilterQuery<EmailLog> => ({
   ...(tenantId === undefined ? {} : { tenantId }),
   ...(status === undefined ? {} : { status }),
   ...(template === undefined ? {} : { template }),
   // Addresses are kept in lower case wherever people have them.
-  ...(to === undefined ? {} : { to: { $in: [to, to.toLowerCase()] } }),
-  ...(from === undefined && until === undefined
+  ...(email === undefined ? {} : { to: { $in: [email, email.toLowerCase()] } }),
+  ...(from === undefined && to === undefined
     ? {}
-    : { createdAt: { ...(from ? { $gte: from } : {}), ...(until ? { $lt: until } : {}) } }),
+    : { createdAt: { ...(from ? { $gte: from } : {}), ...(to ? { $lt: to } : {}) } }),
 });
 
 /** A mail as its tenant sees it. */
@@ -77,7 +78,7 @@ export const showEmailLogInFull = (log: EmailLog) => ({
  */
 export const resendEmail = async (work: Work, id: string): Promise<EmailLog> => {
   const log = isId(id) ? await work.em.findOne(EmailLog, { id }) : null;
-  if (!log) throw notFound("email log");
+  if (!log) throw notFound("Email log");
   const at = work.now.toISOString();
   const { rows } = await sql`
     with again as (

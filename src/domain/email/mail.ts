@@ -1,4 +1,10 @@
+import { DomainError } from "../errors.ts";
+import type { ProviderId } from "../oauth/provider.ts";
 import type { Work } from "../work.ts";
+
+/** smtp: mails are sent; log: they are printed; off: asking for one is an error. */
+export const MAIL_MODES = ["smtp", "log", "off"] as const;
+export type MailMode = (typeof MAIL_MODES)[number];
 
 /** What each template has to be told; tokens go into links, everything is escaped. */
 export type MailValues = {
@@ -7,7 +13,7 @@ export type MailValues = {
   "email-changed": { name: string; newEmail: string };
   "reset-password": { name: string; token: string };
   "password-changed": { name: string };
-  "identity-linked": { name: string; provider: string };
+  "identity-linked": { name: string; provider: ProviderId };
   invitation: { tenantName: string; inviterName: string; role: string; token: string };
   "member-pending": { tenantName: string; name: string; email: string };
   "tenant-approved": { tenantName: string };
@@ -60,6 +66,12 @@ export type Mail = {
    * VALIDATION_ERROR EMAIL_INVALID for an address that no mail is sent to; both not for notices
    */
   queue<T extends MailTemplate>(work: Work, request: MailRequest<T>): Promise<boolean>;
-  /** Whether mails leave this server; without it nobody can be asked to prove an address. */
-  isSent: boolean;
+  /** The server has no mail at all. */
+  isOff: boolean;
 };
+
+/** The error for what is for nothing without a mail. */
+export const mailIsOff = (): DomainError =>
+  new DomainError("SERVICE_UNAVAILABLE", "This server sends no mail; ask its operator", {
+    reason: "EMAIL_NOT_CONFIGURED",
+  });

@@ -1,23 +1,33 @@
 import { createHash } from "node:crypto";
 import { sql } from "kysely";
-import { DomainError, invalid } from "../errors.ts";
+import { type DomainError, invalid } from "../errors.ts";
 import { newId } from "../ids.ts";
 import type { SecretBox } from "../secret-box.ts";
 import type { Work } from "../work.ts";
 import { isMailAddress } from "./address.ts";
 import { oneLine } from "./layout.ts";
-import { type Mail, MAIL_KINDS, type MailRequest, type MailTemplate } from "./mail.ts";
+import {
+  type Mail,
+  MAIL_KINDS,
+  mailIsOff,
+  type MailMode,
+  type MailRequest,
+  type MailTemplate,
+} from "./mail.ts";
 import type { RenderedMail } from "./mailer.ts";
 import { renderMail } from "./templates/templates.ts";
 
 export type MailParts = {
   secretBox: SecretBox;
-  mode: "smtp" | "log" | "off";
+  mode: MailMode;
   /** Where links lead; without a slash at the end. */
   consoleUrl: string;
-  /** Rings for a worker, once the commit is durable. */
-  wake: () => void;
+  /** Rings for a worker of that lane, once the commit is durable. */
+  wake: (lane: number) => void;
 };
+
+/** Mails that one process sends at the same time. A lane that waits for a slow server holds up no other. */
+export const MAIL_LANES = 4;
 
 /** What the outbox keeps of a mail; the rest is in its log. */
 export type MailPayload = Pick<RenderedMail, "text" | "html"> & { toName: string };
@@ -26,31 +36,31 @@ const MINUTE_MS = 60_000;
 const NAME_CHARACTERS_MAX = 100;
 
 /** The outgoing mail over the tables email_logs and email_outbox. */
-export const createMail = ({ secretBox, mode, consoleUrl, wake }: MailParts): Mail => ({
-  isSent: mode === "smtp",
-  queue: async (work, request) => {
-    const refusal = refusalOf(mode, request.to);
-    if (refusal) {
-      if (MAIL_KINDS[request.template] === "notice") return false;
-      throw refusal;
-    }
-    const { subject, text, html } = renderMail(request.template, request.values, consoleUrl);
-    const id = newId();
-    const payload: MailPayload = { toName: recipientName(request), text, html };
-    const sealed = secretBox.seal(JSON.stringify(payload), id);
-    const isNew = await insertMail(work, { ...request, id, subject, sealed });
-    if (isNew && "token" in request.values) await supersede(work, request, id);
-    if (isNew) work.afterCommit(wake);
-    return isNew;
-  },
-});
+export const createMail = ({ secretBox, mode, consoleUrl, wake }: MailParts): Mail => {
+  const isOff = mode === "off";
+  let turn = 0;
+  return {
+    isOff,
+    queue: async (work, request) => {
+      const refusal = refusalOf(isOff, request.to);
+      if (refusal) {
+        if (MAIL_KINDS[request.template] === "notice") return false;
+        throw refusal;
+      }
+      const { subject, text, html } = renderMail(request.template, request.values, consoleUrl);
+      const id = newId();
+      const payload: MailPayload = { toName: recipientName(request), text, html };
+      const sealed = secretBox.seal(JSON.stringify(payload), id);
+      const isNew = await insertMail(work, { ...request, id, subject, sealed });
+      if (isNew && "token" in request.values) await supersede(work, request, id);
+      if (isNew) work.afterCommit(() => wake(turn++ % MAIL_LANES));
+      return isNew;
+    },
+  };
+};
 
-const refusalOf = (mode: MailParts["mode"], to: string): DomainError | undefined => {
-  if (mode === "off") {
-    return new DomainError("SERVICE_UNAVAILABLE", "This server sends no mail", {
-      reason: "EMAIL_NOT_CONFIGURED",
-    });
-  }
+const refusalOf = (isOff: boolean, to: string): DomainError | undefined => {
+  if (isOff) return mailIsOff();
   return isMailAddress(to)
     ? undefined
     : invalid("email", "is not an address to send mail to", "EMAIL_INVALID");

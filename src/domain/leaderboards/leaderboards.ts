@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { auditDefinition } from "../audit/definitions.ts";
 import { changeConfig } from "../config-lock.ts";
 import { conflict, notFound } from "../errors.ts";
 import { isId, newId } from "../ids.ts";
@@ -44,6 +45,7 @@ export const createLeaderboard = async (
   });
   if (definition.metric.source === "XP") await fillFromXp(work, projectId, boardOf(leaderboard));
   if (backfill) await fillFromEvents(work, projectId, boardOf(leaderboard));
+  await auditDefinition(work, "leaderboard.created", leaderboard);
   return leaderboard;
 };
 
@@ -91,9 +93,12 @@ const lockLeaderboard = async (work: Work, projectId: string, ref: string): Prom
   return leaderboard;
 };
 
-const touch = (leaderboard: Leaderboard, { now }: Work): Leaderboard => {
+type Step = "updated" | "paused" | "resumed" | "archived";
+
+const touch = async (work: Work, leaderboard: Leaderboard, step: Step): Promise<Leaderboard> => {
   leaderboard.version++;
-  leaderboard.updatedAt = now;
+  leaderboard.updatedAt = work.now;
+  await auditDefinition(work, `leaderboard.${step}`, leaderboard);
   return leaderboard;
 };
 
@@ -117,7 +122,7 @@ export const patchLeaderboard = async (
   }
   leaderboard.name = name ?? leaderboard.name;
   leaderboard.definition = definition;
-  return touch(leaderboard, work);
+  return touch(work, leaderboard, "updated");
 };
 
 /**
@@ -134,7 +139,7 @@ export const pauseLeaderboard = async (work: Work, projectId: string, ref: strin
   const leaderboard = await lockLeaderboard(work, projectId, ref);
   if (leaderboard.status === "PAUSED") return leaderboard;
   leaderboard.status = "PAUSED";
-  return touch(leaderboard, work);
+  return touch(work, leaderboard, "paused");
 };
 
 export type Resumed = {
@@ -151,7 +156,7 @@ export const resumeLeaderboard = async (work: Work, projectId: string, ref: stri
   const leaderboard = await lockLeaderboard(work, projectId, ref);
   if (leaderboard.status === "ACTIVE") return { leaderboard };
   leaderboard.status = "ACTIVE";
-  touch(leaderboard, work);
+  await touch(work, leaderboard, "resumed");
   if (leaderboard.definition.metric.source !== "XP") return { leaderboard };
   const closedPeriodId = leaderboard.periodId;
   leaderboard.periodId = newId();
@@ -168,7 +173,7 @@ export const archiveLeaderboard = async (
 ): Promise<Leaderboard> => {
   const leaderboard = await lockLeaderboard(work, projectId, ref);
   leaderboard.status = "ARCHIVED";
-  return touch(leaderboard, work);
+  return touch(work, leaderboard, "archived");
 };
 
 /** The boards that evaluation may touch: all but the archived ones. */

@@ -18,6 +18,7 @@ export class Migration20261121000005 extends Migration {
         add column plan_overrides jsonb not null default '{}',
         add column delete_after timestamptz(3),
         add column deleted_at timestamptz(3)`,
+      `create index tenants_deletion_idx on tenants (delete_after) where deleted_at is null`,
       `alter table users
         alter column password_hash drop not null,
         add column status text not null default 'ACTIVE'
@@ -25,10 +26,16 @@ export class Migration20261121000005 extends Migration {
         add column profile_completed boolean not null default true,
         add column last_login_at timestamptz(3),
         add column disabled_at timestamptz(3)`,
+      // On the address itself, by which every sign-in looks it up; the check keeps spellings one.
+      `drop index users_email_key`,
+      `update users set email = lower(email) where email <> lower(email)`,
+      `alter table users add constraint users_email_check check (email = lower(email))`,
+      `create unique index users_email_key on users (email)`,
       `alter table projects add column allowed_origins text[] not null default '{}'`,
       `alter table api_keys
         add column created_by text,
         add column replaced_by uuid references api_keys (id)`,
+      `create index api_keys_expiry_idx on api_keys (expires_at) where status = 'ACTIVE'`,
     ];
   }
 
@@ -47,7 +54,7 @@ export class Migration20261121000005 extends Migration {
         revoked_at timestamptz(3),
         revoked_for text)`,
       `create index sessions_user_idx on sessions (user_id, created_at, id)`,
-      `create index sessions_expiry_idx on sessions (expires_at)`,
+      `create index sessions_end_idx on sessions (least(expires_at, revoked_at))`,
       // Tokens of before cannot be used: nothing has ever taken one.
       `drop table refresh_tokens`,
       `create table refresh_tokens (
@@ -58,6 +65,7 @@ export class Migration20261121000005 extends Migration {
         used_at timestamptz(3),
         created_at timestamptz(3) not null)`,
       `create index refresh_tokens_session_idx on refresh_tokens (session_id)`,
+      `create index refresh_tokens_expiry_idx on refresh_tokens (expires_at)`,
       `create table user_tokens (
         hash text primary key,
         tenant_id uuid not null references tenants (id),
@@ -68,6 +76,7 @@ export class Migration20261121000005 extends Migration {
         used_at timestamptz(3),
         created_at timestamptz(3) not null)`,
       `create index user_tokens_user_idx on user_tokens (user_id, purpose)`,
+      `create index user_tokens_expiry_idx on user_tokens (expires_at)`,
       `create table identities (
         id uuid primary key,
         tenant_id uuid not null references tenants (id),
@@ -87,6 +96,7 @@ export class Migration20261121000005 extends Migration {
         response_mode text not null check (response_mode in ('query', 'code')),
         tenant_id uuid references tenants (id),
         user_id uuid references users (id) on delete cascade,
+        session_id uuid references sessions (id) on delete cascade,
         secrets text,
         expires_at timestamptz(3) not null)`,
       `create index oauth_flows_expiry_idx on oauth_flows (expires_at)`,
@@ -95,11 +105,13 @@ export class Migration20261121000005 extends Migration {
         user_id uuid not null references users (id) on delete cascade,
         provider text not null,
         expires_at timestamptz(3) not null)`,
+      `create index oauth_codes_expiry_idx on oauth_codes (expires_at)`,
       `create table consumed_ids (
         kind text not null,
         id text not null,
         expires_at timestamptz(3) not null,
         primary key (kind, id))`,
+      `create index consumed_ids_expiry_idx on consumed_ids (expires_at)`,
     ];
   }
 
@@ -143,6 +155,7 @@ export class Migration20261121000005 extends Migration {
         created_by text not null,
         expires_at timestamptz(3),
         created_at timestamptz(3) not null)`,
+      `create index ip_blocks_expiry_idx on ip_blocks (expires_at)`,
       `create table email_logs (
         id uuid primary key,
         tenant_id uuid references tenants (id),
@@ -176,6 +189,7 @@ export class Migration20261121000005 extends Migration {
         reason text not null,
         expires_at timestamptz(3) not null,
         created_at timestamptz(3) not null)`,
+      `create index email_suppressions_expiry_idx on email_suppressions (expires_at)`,
     ];
   }
 
@@ -265,8 +279,12 @@ export class Migration20261121000005 extends Migration {
       expires_at timestamptz(3) not null,
       used_at timestamptz(3),
       created_at timestamptz(3) not null)`);
+    this.addSql(`drop index api_keys_expiry_idx`);
     this.addSql(`alter table api_keys drop column created_by, drop column replaced_by`);
     this.addSql(`alter table projects drop column allowed_origins`);
+    this.addSql(`drop index users_email_key`);
+    this.addSql(`alter table users drop constraint users_email_check`);
+    this.addSql(`create unique index users_email_key on users (lower(email))`);
     this.addSql(`alter table users
       drop column status, drop column profile_completed, drop column last_login_at, drop column disabled_at`);
     this.addSql(`alter table tenants

@@ -1,39 +1,39 @@
 import { sql } from "kysely";
+import { hashRandomSecret, newRandomSecret } from "../auth/random-secret.ts";
 import { type SignedIn, startSession } from "../auth/sessions.ts";
 import type { Tokens } from "../auth/tokens.ts";
 import type { User } from "../auth/user.ts";
 import { invalid } from "../errors.ts";
 import type { Work } from "../work.ts";
-import { hashSecret, newSecret } from "./flows.ts";
 import type { ProviderId } from "./provider.ts";
 import { findActive, methodOf } from "./sign-in.ts";
 
 export const CODE_SECONDS = 60;
-const SWEPT_ROWS = 100;
 
 /** A code that is good once, for a minute, for POST /auth/oauth/exchange. Only its hash is stored. */
 export const issueCode = async ({ db, now }: Work, user: User, provider: ProviderId): Promise<string> => {
-  const code = newSecret();
+  const code = newRandomSecret();
   const expiresAt = new Date(now.getTime() + CODE_SECONDS * 1_000).toISOString();
   await sql`
-    delete from oauth_codes where hash in (
-      select hash from oauth_codes where expires_at < ${now.toISOString()}::timestamptz
-      limit ${SWEPT_ROWS} for update skip locked)`.execute(db);
-  await sql`
     insert into oauth_codes (hash, user_id, provider, expires_at)
-    values (${hashSecret(code)}, ${user.id}::uuid, ${provider}, ${expiresAt}::timestamptz)`.execute(db);
+    values (${hashRandomSecret(code)}, ${user.id}::uuid, ${provider}, ${expiresAt}::timestamptz)`.execute(db);
   return code;
 };
 
 /** Starts the session that a code stands for. @throws VALIDATION_ERROR OAUTH_CODE_INVALID */
 export const exchangeCode = async (work: Work, tokens: Tokens, code: string): Promise<SignedIn> => {
-  const { rows } = await sql<{ user_id: string; provider: ProviderId }>`
+  const { rows } = await sql<{ user_id: string; provider: ProviderId; expires_at: Date | string }>`
     delete from oauth_codes
-    where hash = ${hashSecret(code)} and expires_at > ${work.now.toISOString()}::timestamptz
-    returning user_id, provider`.execute(work.db);
+    where hash = ${hashRandomSecret(code)} and expires_at > ${work.now.toISOString()}::timestamptz
+    returning user_id, provider, expires_at`.execute(work.db);
   const found = rows[0];
   const user = found && (await findActive(work, found.user_id));
-  if (!found || !user) {
+  // A new password or address since then ends what was begun before it.
+  if (
+    !found ||
+    !user ||
+    user.updatedAt.getTime() > new Date(found.expires_at).getTime() - CODE_SECONDS * 1_000
+  ) {
     const message = "is unknown, used or older than 60 seconds; start the sign-in again";
     throw invalid("code", message, "OAUTH_CODE_INVALID");
   }

@@ -12,7 +12,7 @@ import { OAuthError } from "./errors.ts";
 import { type Flow, takeFlow } from "./flows.ts";
 import type { OAuthProvider, ProviderId, ProviderProfile } from "./provider.ts";
 import { withParameters } from "./redirects.ts";
-import { exists, methodOf, resolveUser, type SignInParts } from "./sign-in.ts";
+import { accountExists, methodOf, resolveUser, type SignInParts } from "./sign-in.ts";
 import { refusal } from "./start.ts";
 
 /** A refresh token that travelled in an address is exchanged for another by then, or is worth nothing. */
@@ -78,7 +78,7 @@ const countSignUp = async ({ limiter }: CompleteParts, ip: string): Promise<void
 const asOAuthError = (error: unknown): OAuthError => {
   if (error instanceof OAuthError) return error;
   // Two of the same person at once: the other one made the account.
-  if (error instanceof UniqueConstraintViolationException) return exists();
+  if (error instanceof UniqueConstraintViolationException) return accountExists();
   return new OAuthError("server_error", "Something went wrong here; try again", error);
 };
 

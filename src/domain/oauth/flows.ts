@@ -1,5 +1,5 @@
-import { createHash, randomBytes } from "node:crypto";
 import { sql } from "kysely";
+import { hashRandomSecret, newRandomSecret } from "../auth/random-secret.ts";
 import { invalid } from "../errors.ts";
 import type { SecretBox } from "../secret-box.ts";
 import type { Work } from "../work.ts";
@@ -14,7 +14,6 @@ export type ResponseMode = (typeof RESPONSE_MODES)[number];
 export const FLOW_SECONDS = 600;
 /** From POST /auth/oauth/{provider}/link to opening the address that it gives. */
 export const TICKET_SECONDS = 120;
-const SWEPT_ROWS = 100;
 
 /** One way to a provider and back. */
 export type Flow = {
@@ -24,20 +23,16 @@ export type Flow = {
   responseMode: ResponseMode;
   /** Only users of this tenant come back through it. */
   tenantId: string | null;
-  /** Of a link: to whom the identity will belong. */
+  /** Of a link: to whom the identity will belong, and the session that asked, without which it ends. */
   userId: string | null;
+  sessionId: string | null;
   invitationToken: string | null;
 };
 
-/** 256 random bits. */
-export const newSecret = (): string => randomBytes(32).toString("base64url");
-
-export const hashSecret = (secret: string): string => createHash("sha256").update(secret).digest("hex");
-
 export const newHandshake = (): Handshake => ({
-  state: newSecret(),
-  nonce: newSecret(),
-  codeVerifier: newSecret(),
+  state: newRandomSecret(),
+  nonce: newRandomSecret(),
+  codeVerifier: newRandomSecret(),
 });
 
 type Kept = { nonce: string; codeVerifier: string; invitationToken: string | null };
@@ -48,6 +43,7 @@ type Row = {
   response_mode: ResponseMode;
   tenant_id: string | null;
   user_id: string | null;
+  session_id: string | null;
   secrets: string | null;
 };
 
@@ -57,17 +53,12 @@ type NewRow = { stateHash: string; browserHash: string | null; secrets: string |
 
 const insert = async ({ db, now }: Work, flow: Flow, row: NewRow): Promise<void> => {
   const expiresAt = new Date(now.getTime() + row.seconds * 1_000).toISOString();
-  // Flows that nobody came back from; those that another request is taking away are left to it.
-  await sql`
-    delete from oauth_flows where state_hash in (
-      select state_hash from oauth_flows where expires_at < ${now.toISOString()}::timestamptz
-      limit ${SWEPT_ROWS} for update skip locked)`.execute(db);
   await sql`
     insert into oauth_flows (state_hash, browser_hash, provider, flow, redirect_uri, response_mode,
-      tenant_id, user_id, secrets, expires_at)
+      tenant_id, user_id, session_id, secrets, expires_at)
     values (${row.stateHash}, ${row.browserHash}, ${flow.provider}, ${flow.flow}, ${flow.redirectUri},
-      ${flow.responseMode}, ${flow.tenantId}::uuid, ${flow.userId}::uuid, ${row.secrets},
-      ${expiresAt}::timestamptz)`.execute(db);
+      ${flow.responseMode}, ${flow.tenantId}::uuid, ${flow.userId}::uuid, ${flow.sessionId}::uuid,
+      ${row.secrets}, ${expiresAt}::timestamptz)`.execute(db);
 };
 
 const flowOf = (row: Row, invitationToken: string | null): Flow => ({
@@ -77,6 +68,7 @@ const flowOf = (row: Row, invitationToken: string | null): Flow => ({
   responseMode: row.response_mode,
   tenantId: row.tenant_id,
   userId: row.user_id,
+  sessionId: row.session_id,
   invitationToken,
 });
 
@@ -88,10 +80,15 @@ export const keepFlow = async (
   { handshake, browser }: { handshake: Handshake; browser: string },
 ): Promise<void> => {
   const { state, nonce, codeVerifier } = handshake;
-  const stateHash = hashSecret(state);
+  const stateHash = hashRandomSecret(state);
   const kept: Kept = { nonce, codeVerifier, invitationToken: flow.invitationToken };
   const secrets = secretBox.seal(JSON.stringify(kept), contextOf(stateHash));
-  await insert(work, flow, { stateHash, browserHash: hashSecret(browser), secrets, seconds: FLOW_SECONDS });
+  await insert(work, flow, {
+    stateHash,
+    browserHash: hashRandomSecret(browser),
+    secrets,
+    seconds: FLOW_SECONDS,
+  });
 };
 
 /**
@@ -105,12 +102,14 @@ export const takeFlow = async (
   secretBox: SecretBox,
   { provider, state, browser }: { provider: ProviderId; state: string; browser: string },
 ): Promise<{ flow: Flow; handshake: Handshake }> => {
-  const stateHash = hashSecret(state);
+  const stateHash = hashRandomSecret(state);
   const { rows } = await sql<Row>`
     delete from oauth_flows
-    where state_hash = ${stateHash} and browser_hash = ${hashSecret(browser)} and provider = ${provider}
+    where state_hash = ${stateHash} and browser_hash = ${hashRandomSecret(browser)} and provider = ${provider}
       and expires_at > ${now.toISOString()}::timestamptz
-    returning provider, flow, redirect_uri, response_mode, tenant_id, user_id, secrets`.execute(db);
+    returning provider, flow, redirect_uri, response_mode, tenant_id, user_id, session_id, secrets`.execute(
+    db,
+  );
   const row = rows[0];
   if (!row?.secrets) {
     throw invalid(
@@ -126,8 +125,13 @@ export const takeFlow = async (
 
 /** Keeps a link until its address is opened. The ticket that comes back is good once, for two minutes. */
 export const keepTicket = async (work: Work, flow: Flow): Promise<string> => {
-  const ticket = newSecret();
-  const row = { stateHash: hashSecret(ticket), browserHash: null, secrets: null, seconds: TICKET_SECONDS };
+  const ticket = newRandomSecret();
+  const row = {
+    stateHash: hashRandomSecret(ticket),
+    browserHash: null,
+    secrets: null,
+    seconds: TICKET_SECONDS,
+  };
   await insert(work, flow, row);
   return ticket;
 };
@@ -139,9 +143,11 @@ export const takeTicket = async (
 ): Promise<Flow> => {
   const { rows } = await sql<Row>`
     delete from oauth_flows
-    where state_hash = ${hashSecret(ticket)} and browser_hash is null and provider = ${provider}
+    where state_hash = ${hashRandomSecret(ticket)} and browser_hash is null and provider = ${provider}
       and expires_at > ${now.toISOString()}::timestamptz
-    returning provider, flow, redirect_uri, response_mode, tenant_id, user_id, secrets`.execute(db);
+    returning provider, flow, redirect_uri, response_mode, tenant_id, user_id, session_id, secrets`.execute(
+    db,
+  );
   if (rows[0]) return flowOf(rows[0], null);
   throw invalid(
     "ticket",

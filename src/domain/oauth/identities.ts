@@ -42,8 +42,7 @@ export const announceIdentity = async (
     tenantId,
     data: { provider },
   });
-  if (!mail.isSent) return;
-  const values = { name: user.name, provider: PROVIDER_NAMES[provider] };
+  const values = { name: user.name, provider };
   await mail.queue(work, { template: "identity-linked", to: user.email, values, tenantId, userId: id });
 };
 

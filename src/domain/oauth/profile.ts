@@ -1,16 +1,14 @@
 import { z } from "zod";
-import { normaliseEmail } from "../auth/sessions.ts";
+import { EmailAddress, normaliseEmail } from "../email/address.ts";
 import { NAME_MIN, Name } from "../tenants/text.ts";
 import { OAuthError } from "./errors.ts";
 import type { ProviderProfile } from "./provider.ts";
 
-const EMAIL_MAX = 254;
 const Subject = z
   .string()
   .min(1)
   .max(255)
   .regex(/^[\x21-\x7e]+$/);
-const Address = z.string().max(EMAIL_MAX).pipe(z.email());
 
 /** What a provider says about a person, in whatever quality. */
 export type Claims = {
@@ -25,7 +23,7 @@ export type Claims = {
 export const profileFrom = ({ subject, email, isEmailVerified, name }: Claims): ProviderProfile => {
   const parsed = Subject.safeParse(subject);
   if (!parsed.success) throw new OAuthError("provider_error", "The provider did not say who you are");
-  const address = isEmailVerified === true ? Address.safeParse(email).data : undefined;
+  const address = isEmailVerified === true ? EmailAddress.safeParse(email).data : undefined;
   return {
     subject: parsed.data,
     email: address === undefined ? undefined : normaliseEmail(address),

@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import { isDisposable, type DisposableLists } from "../auth/disposable.ts";
 import type { SignInMethod } from "../auth/session.ts";
 import { User } from "../auth/user.ts";
@@ -105,7 +106,7 @@ const signUp = async (work: Work, parts: SignInParts, arrival: Arrival): Promise
   const { flow, profile } = arrival;
   const email = verifiedEmail(flow.provider, profile);
   const known = (await findByIdentity(work, arrival)) ?? (await work.em.findOne(User, { email }));
-  if (known) throw exists();
+  if (known) throw accountExists();
   if (isDisposable(email, parts.disposableEmail)) {
     const message = "The address is of a provider of throw-away addresses; use a lasting one";
     throw new OAuthError("email_disposable", message);
@@ -121,12 +122,17 @@ const signUp = async (work: Work, parts: SignInParts, arrival: Arrival): Promise
   const user = invited
     ? await addUser(work, invited.tenantId, { ...account, role: invited.role, status: "ACTIVE" })
     : (await openTenant(work, parts, account.name, account)).user;
-  if (!(await addIdentity(work, user, flow.provider, profile))) throw exists();
+  if (!(await addIdentity(work, user, flow.provider, profile))) throw accountExists();
   return user;
 };
 
-export const exists = (): OAuthError =>
-  new OAuthError("account_exists", "There is an account for this person already; log in instead");
+/** The error for a person who has an account already. */
+export const accountExists = (): OAuthError =>
+  new OAuthError(
+    "account_exists",
+    "There is an account for this person already: log in instead, or set its password by mail if it is not " +
+      "of your making",
+  );
 
 const invitationOf = async (work: Work, flow: Flow, email: string): Promise<Invited | undefined> => {
   if (flow.invitationToken === null) return undefined;
@@ -138,9 +144,24 @@ const invitationOf = async (work: Work, flow: Flow, email: string): Promise<Invi
   }
 };
 
+/** Held until the commit, so that whoever ends the session finds what was linked, or nothing is. */
+const isSessionOpen = async ({ db, now }: Work, { userId, sessionId }: Flow): Promise<boolean> => {
+  // The user before the session, as whoever sets a password: else two could wait for each other.
+  await sql`select 1 from users where id = ${userId}::uuid for no key update`.execute(db);
+  const { rows } = await sql`
+    select 1 from sessions where id = ${sessionId}::uuid and user_id = ${userId}::uuid
+      and revoked_at is null and expires_at > ${now.toISOString()}::timestamptz
+    for share`.execute(db);
+  return rows.length === 1;
+};
+
+const linkIsOver = (): OAuthError =>
+  new OAuthError("access_denied", "The session that asked for this link has ended; log in and link again");
+
 const link = async (work: Work, { mail }: SignInParts, arrival: Arrival): Promise<User> => {
   const { flow, profile } = arrival;
-  const user = flow.userId === null ? null : await work.em.findOne(User, { id: flow.userId });
+  if (!(await isSessionOpen(work, flow))) throw linkIsOver();
+  const user = await work.em.findOne(User, { id: flow.userId! });
   if (!user) throw notFound(flow.provider);
   // Else whoever talks somebody into opening their link's address would have that person's next sign-in.
   const namesake = profile.email === undefined ? null : await work.em.findOne(User, { email: profile.email });

@@ -1,16 +1,10 @@
-import { invalid, unauthorized } from "../errors.ts";
+import { newRandomSecret } from "../auth/random-secret.ts";
+import { User } from "../auth/user.ts";
+import { invalid, notFound, unauthorized } from "../errors.ts";
 import type { SecretBox } from "../secret-box.ts";
 import type { Transact, Work } from "../work.ts";
 import { OAuthError } from "./errors.ts";
-import {
-  type Flow,
-  keepFlow,
-  keepTicket,
-  newHandshake,
-  newSecret,
-  type ResponseMode,
-  takeTicket,
-} from "./flows.ts";
+import { type Flow, keepFlow, keepTicket, newHandshake, type ResponseMode, takeTicket } from "./flows.ts";
 import type { OAuthProvider, ProviderId } from "./provider.ts";
 import { type RedirectRules, requireRedirectUri, tenantRedirectUris, withParameters } from "./redirects.ts";
 
@@ -40,7 +34,7 @@ export type Started = { location: string; browser?: string };
 export const startFlow = async (parts: StartParts, provider: OAuthProvider, wish: Wish): Promise<Started> => {
   const flow = await parts.transact((work) => flowFor(work, parts, wish));
   const handshake = newHandshake();
-  const browser = newSecret();
+  const browser = newRandomSecret();
   try {
     const location = await provider.authorizationUrl(handshake);
     await parts.transact((work) => keepFlow(work, parts.secretBox, flow, { handshake, browser }));
@@ -71,7 +65,16 @@ const flowFor = async (work: Work, rules: RedirectRules, wish: Wish): Promise<Fl
   const ofTenant = tenantId === null ? [] : await tenantRedirectUris(work, tenantId);
   const registered = [...rules.redirectUris, ...ofTenant];
   const redirectUri = requireRedirectUri(wish.redirectUri, registered, rules.isProduction);
-  return { provider, flow, redirectUri, responseMode, tenantId, userId: null, invitationToken };
+  return {
+    provider,
+    flow,
+    redirectUri,
+    responseMode,
+    tenantId,
+    userId: null,
+    sessionId: null,
+    invitationToken,
+  };
 };
 
 const refuseStrayParameters = ({ flow, ticket, tenantId, invitationToken }: Wish): void => {
@@ -90,6 +93,7 @@ export type LinkWish = {
   responseMode: ResponseMode;
   userId: string;
   tenantId: string;
+  sessionId: string;
 };
 
 /** Lets a user who is logged in begin a link; the ticket that it gives goes into the address to open. */
@@ -98,6 +102,8 @@ export const startLink = async (
   { redirectUris, isProduction }: RedirectRules,
   { redirectUri, ...wish }: LinkWish,
 ): Promise<string> => {
+  // Removed since the session was read, which may be 5 s ago.
+  if ((await work.em.count(User, { id: wish.userId })) === 0) throw notFound("User");
   const registered = [...redirectUris, ...(await tenantRedirectUris(work, wish.tenantId))];
   requireRedirectUri(redirectUri, registered, isProduction);
   return keepTicket(work, { ...wish, flow: "link", redirectUri, invitationToken: null });

@@ -19,6 +19,7 @@ import {
 } from "../progression/profile.ts";
 import type { LedgerRow, PlayerState } from "../progression/turn.ts";
 import { grantXp, XP_MAX } from "../progression/xp.ts";
+import { containing } from "../search.ts";
 import type { Work } from "../work.ts";
 import { Player, type PlayerStatus } from "./player.ts";
 
@@ -261,8 +262,7 @@ const playerWhere = (projectId: string, filter: PlayerFilter): FilterQuery<Playe
   const level: { $gte?: number; $lte?: number } = {};
   if (filter.minLevel !== undefined) level.$gte = filter.minLevel;
   if (filter.maxLevel !== undefined) level.$lte = filter.maxLevel;
-  const contains =
-    filter.search === undefined ? undefined : `%${filter.search.replaceAll(/[\\%_]/g, "\\$&")}%`;
+  const contains = filter.search === undefined ? undefined : containing(filter.search);
   return {
     projectId,
     ...(filter.externalUserId === undefined ? {} : { externalUserId: filter.externalUserId }),

@@ -3,11 +3,12 @@ import { forgetKeys } from "../api-keys/authenticate.ts";
 import { audit } from "../audit/audit.ts";
 import { changeConfig } from "../config-lock.ts";
 import { countUpTo } from "../counting.ts";
-import { conflict, DomainError, notFound } from "../errors.ts";
+import { conflict, notFound } from "../errors.ts";
 import { isId, newId } from "../ids.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
 import { lockTenant } from "../tenants/lock-tenant.ts";
-import { limitsOf } from "../tenants/plans.ts";
+import { limitsOf, planLimitExceeded } from "../tenants/plans.ts";
+import { containing } from "../search.ts";
 import type { Work } from "../work.ts";
 import { Project, type ProjectSettings, settingsOf } from "./project.ts";
 import { forgetProjects } from "./resolve.ts";
@@ -72,11 +73,7 @@ const checkRoom = async (work: Work, tenantId: string): Promise<void> => {
   const { projects: max } = limitsOf(await lockTenant(work, tenantId));
   const count = await work.em.count(Project, { tenantId, sandboxOf: null, deletedAt: null });
   if (max !== null && count >= max) {
-    throw new DomainError(
-      "PAYMENT_REQUIRED",
-      `Your plan has ${max} projects; delete one or take a larger plan`,
-      { reason: "PLAN_LIMIT_EXCEEDED" },
-    );
+    throw planLimitExceeded(`Your plan has ${max} projects; delete one or take a larger plan`);
   }
   if (count < PROJECTS_PER_TENANT_MAX) return;
   throw conflict(
@@ -114,7 +111,7 @@ export const listProjects = async (
     tenantId,
     sandboxOf: null,
     deletedAt: null,
-    ...(search === undefined ? {} : { name: { $ilike: `%${search.replaceAll(/[\\%_]/g, "\\$&")}%` } }),
+    ...(search === undefined ? {} : { name: { $ilike: containing(search) } }),
     ...(onlyId === undefined ? {} : { id: onlyId }),
   };
   const projects = await work.em.find(Project, where, {

@@ -1,8 +1,8 @@
-import assert from "node:assert/strict";
 import { CACHE_TTL_MS, createShortCache } from "../auth/short-cache.ts";
 import type { Caller } from "../caller.ts";
 import { DomainError, forbidden, notFound, unauthorized } from "../errors.ts";
 import { isId } from "../ids.ts";
+import { Tenant } from "../tenants/tenant.ts";
 import type { Transact } from "../work.ts";
 import { Project, type ProjectSettings, settingsOf } from "./project.ts";
 
@@ -13,6 +13,8 @@ export type KnownProject = {
   timezone: string;
   settings: ProjectSettings;
   allowedOrigins: readonly string[];
+  /** Its tenant is SUSPENDED. */
+  isSuspended: boolean;
 };
 
 const byId = createShortCache<KnownProject>();
@@ -31,7 +33,10 @@ export const forgetProjects = (): void => {
   firstOfTenant.clear();
 };
 
-/** A project or sandbox that is not deleted, from a cache of 5 s; undefined also for what is no UUID. */
+/**
+ * A project or sandbox that is not deleted, nor its tenant, from a cache of 5 s; undefined also for what is
+ * no UUID.
+ */
 export const findKnownProject = async (
   transact: Transact,
   projectId: string,
@@ -42,7 +47,10 @@ export const findKnownProject = async (
       const project = await em.findOne(Project, { id: projectId, deletedAt: null });
       if (!project) return undefined;
       const { id, tenantId, timezone, allowedOrigins } = project;
-      return { id, tenantId, timezone, settings: settingsOf(project), allowedOrigins };
+      const tenant = await em.findOne(Tenant, { id: tenantId, deletedAt: null });
+      if (!tenant) return undefined;
+      const isSuspended = tenant.approvalStatus === "SUSPENDED";
+      return { id, tenantId, timezone, settings: settingsOf(project), allowedOrigins, isSuspended };
     }),
   );
 };
@@ -88,12 +96,6 @@ export const resolvePathProject = async (
 /** Whether a caller may reach the id at all; of a user's ids, the database decides. */
 export const isProjectOf = (caller: Caller, projectId: string): boolean =>
   caller.kind !== "key" || [caller.projectId, caller.ownerProjectId].includes(projectId.toLowerCase());
-
-/** The tenant of a caller that has passed the access check. */
-export const tenantOf = (caller: Caller): string => {
-  assert(caller.kind === "user" || caller.kind === "key", "the operation is a tenant's");
-  return caller.tenantId;
-};
 
 const getOnlyProject = async (transact: Transact, tenantId: string): Promise<string> => {
   const ids = await firstOfTenant.get(tenantId, () =>

@@ -83,6 +83,8 @@ export const networkText = (network: Network): string => {
 
 /** One spelling for every spelling of an address; undefined for what is none. */
 export const canonicalAddress = (text: string): string | undefined => {
+  // On every request, and of IPv4 there is no other spelling.
+  if (isIP(text) === 4) return text;
   const network = text.includes("/") ? undefined : networkOf(text);
   if (network === undefined) return undefined;
   const address = networkText(network).split("/", 1)[0] ?? "";
@@ -109,7 +111,7 @@ export const overlap = (one: Network, other: Network): boolean => {
 const parsedLists = new WeakMap<readonly string[], readonly Network[]>();
 
 /** The networks of a list of the configuration, which has been checked; parsed once. */
-export const networksOf = (list: readonly string[]): readonly Network[] => {
+const networksOf = (list: readonly string[]): readonly Network[] => {
   let networks = parsedLists.get(list);
   if (networks === undefined) {
     networks = list.flatMap((text) => networkOf(text) ?? []);
@@ -118,7 +120,8 @@ export const networksOf = (list: readonly string[]): readonly Network[] => {
   return networks;
 };
 
-const isIn = (network: Network, list: readonly string[]): boolean =>
+/** Whether the network has addresses of a list of the configuration. */
+export const isIn = (network: Network, list: readonly string[]): boolean =>
   networksOf(list).some((one) => overlap(one, network));
 
 /** Whether blocking the network would shut out this machine or a proxy, and with it everybody behind it. */
@@ -136,8 +139,9 @@ export const clientAddress = (
   const entries = (forwardedFor ?? "").split(",").map((entry) => entry.trim());
   let address = remoteAddress ?? "";
   for (const entry of entries.toReversed()) {
+    if (isIP(entry) === 0) break;
     const network = networkOf(address);
-    if (network === undefined || !isIn(network, trustedProxies) || isIP(entry) === 0) break;
+    if (network === undefined || !isIn(network, trustedProxies)) break;
     address = entry;
   }
   return canonicalAddress(address) ?? address;

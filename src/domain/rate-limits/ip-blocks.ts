@@ -1,7 +1,7 @@
 import type { FilterQuery } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
-import { createShortCache } from "../auth/short-cache.ts";
+import { createShortCache, type ShortCache } from "../auth/short-cache.ts";
 import { countUpTo, type Total } from "../counting.ts";
 import { forbidden, invalid, notFound } from "../errors.ts";
 import { newId } from "../ids.ts";
@@ -9,6 +9,7 @@ import { offsetOf, type PageQuery } from "../paging.ts";
 import type { Transact, Work } from "../work.ts";
 import { type Network, networkOf, networkText, prefixOf, subscriberOf } from "./ip-address.ts";
 import { type BlockSource, IpBlock } from "./ip-block.ts";
+import type { Limiter } from "./limiter.ts";
 
 /** Longest time of a block that ends, in seconds: ten years. */
 export const BLOCK_SECONDS_MAX = 10 * 366 * 86_400;
@@ -30,13 +31,17 @@ type Shut = { untilMs: number };
 /** Live blocks by family and prefix length, then by prefix. */
 type ShutNetworks = ReadonlyMap<string, ReadonlyMap<bigint, Shut>>;
 
-const blocks = createShortCache<ShutNetworks>();
+/** What one server knows; what was last read goes on being enforced while the database is away. */
+type KnownBlocks = { cache: ShortCache<ShutNetworks>; lastKnown: ShutNetworks; changes: number };
+
 const CACHE_KEY = "all";
-/** Goes on being enforced while the database is away. */
-let lastKnown: ShutNetworks = new Map();
+/** By a part that each server has one of: two of them in a process may have two databases. */
+const knownBy = new WeakMap<Limiter, KnownBlocks>();
+/** Rises with every change of a block in this process. */
+let changes = 0;
 
 /** Makes this process read the blocks anew; others do within 5 s. */
-export const forgetBlocks = (): void => blocks.clear();
+export const forgetBlocks = (): void => void changes++;
 
 /** The network that `text`, an address or a CIDR block, has blocked. @throws VALIDATION_ERROR */
 export const blockedNetworkOf = (text: string): Network => {
@@ -140,13 +145,27 @@ const load = async (work: Work): Promise<ShutNetworks> => {
   return byKind;
 };
 
-const knownBlocks = async (transact: Transact): Promise<ShutNetworks> => {
+const knownOf = (limiter: Limiter): KnownBlocks => {
+  let known = knownBy.get(limiter);
+  if (!known) {
+    known = { cache: createShortCache(), lastKnown: new Map(), changes };
+    knownBy.set(limiter, known);
+  }
+  if (known.changes !== changes) {
+    known.cache.clear();
+    known.changes = changes;
+  }
+  return known;
+};
+
+const knownBlocks = async ({ transact, limiter }: BlockParts): Promise<ShutNetworks> => {
+  const known = knownOf(limiter);
   try {
-    lastKnown = (await blocks.get(CACHE_KEY, () => transact(load))) ?? lastKnown;
+    known.lastKnown = (await known.cache.get(CACHE_KEY, () => transact(load))) ?? known.lastKnown;
   } catch {
     // Whatever needs the database says so itself.
   }
-  return lastKnown;
+  return known.lastKnown;
 };
 
 const findShut = (networks: ShutNetworks, address: Network, nowMs: number): Shut | undefined => {
@@ -159,18 +178,18 @@ const findShut = (networks: ShutNetworks, address: Network, nowMs: number): Shut
   return undefined;
 };
 
+/** An App is one. `transact` must see the accounts of all tenants. */
+export type BlockParts = { transact: Transact; limiter: Limiter; clock: () => Date };
+
 /**
  * Refuses the requests of blocked addresses. Blocks are at most 5 s old; while the database is away, those
  * last read count. @throws FORBIDDEN IP_BLOCKED
  */
-export const refuseBlockedAddress = async (
-  { transact, clock }: { transact: Transact; clock: () => Date },
-  address: string,
-): Promise<void> => {
-  const networks = await knownBlocks(transact);
+export const refuseBlockedAddress = async (parts: BlockParts, address: string): Promise<void> => {
+  const networks = await knownBlocks(parts);
   if (networks.size === 0) return;
   const network = networkOf(address);
-  const shut = network && findShut(networks, network, clock().getTime());
+  const shut = network && findShut(networks, network, parts.clock().getTime());
   if (!shut) return;
   const until = shut.untilMs === Infinity ? "" : ` until ${new Date(shut.untilMs).toISOString()}`;
   throw forbidden("IP_BLOCKED", `Requests from your address are blocked${until}; the operator can lift this`);

@@ -1,4 +1,4 @@
-import type { Caller } from "../caller.ts";
+import type { Caller, KeyCaller } from "../caller.ts";
 import { limitsOf } from "../tenants/plans.ts";
 import { limitKeyOf } from "./ip-address.ts";
 import {
@@ -17,8 +17,6 @@ type RequestLimit = Count & { reason: string; whose: string };
 const MINUTE = 60;
 
 const perMinute = (name: string, points: number): Bucket => ({ name, points, seconds: MINUTE });
-
-type KeyCaller = Extract<Caller, { kind: "key" }>;
 
 /** The key's own limit, which is never over its plan's, then what all keys of its project have together. */
 const limitsOfKey = ({ keyId, ownerProjectId, rateLimit, tenant }: KeyCaller): RequestLimit[] => {

@@ -1,3 +1,4 @@
+import { auditDefinition } from "../audit/definitions.ts";
 import { changeConfig } from "../config-lock.ts";
 import { conflict, DomainError, type FieldProblem } from "../errors.ts";
 import { Leaderboard } from "../leaderboards/leaderboard.ts";
@@ -43,7 +44,7 @@ export const publishRule = async (
   });
   await work.em.flush();
   rule.publishedVersion = version;
-  return setStatus(work, rule, "ACTIVE");
+  return setStatus(work, rule, "ACTIVE", "published");
 };
 
 /** A score can be submitted to a CUSTOM leaderboard only; the others count on their own. */
@@ -72,10 +73,13 @@ const checkLeaderboards = async (
   if (first) throw new DomainError("VALIDATION_ERROR", `${first.field}: ${first.message}`, { details });
 };
 
-const setStatus = (work: Work, rule: Rule, status: Rule["status"]): Promise<ShownRule> => {
+type Step = "published" | "paused" | "resumed" | "archived";
+
+const setStatus = async (work: Work, rule: Rule, status: Rule["status"], step: Step): Promise<ShownRule> => {
   rule.status = status;
   rule.pauseReason = null;
   rule.updatedAt = work.now;
+  await auditDefinition(work, `rule.${step}`, rule);
   return presentRule(work, rule);
 };
 
@@ -85,7 +89,7 @@ export const pauseRule = async (work: Work, projectId: string, ref: string): Pro
   const rule = await lockRule(work, projectId, ref);
   if (rule.status !== "ACTIVE")
     throw conflict("INVALID_STATE", `only an active rule can be paused, this is ${rule.status}`);
-  return setStatus(work, rule, "PAUSED");
+  return setStatus(work, rule, "PAUSED", "paused");
 };
 
 /**
@@ -98,11 +102,11 @@ export const resumeRule = async (work: Work, projectId: string, ref: string): Pr
   if (rule.status !== "PAUSED")
     throw conflict("INVALID_STATE", `only a paused rule can resume, this is ${rule.status}`);
   await checkRoom(work, rule);
-  return setStatus(work, rule, "ACTIVE");
+  return setStatus(work, rule, "ACTIVE", "resumed");
 };
 
 /** Ends a rule for good. It keeps its key and its versions. @throws DomainError CONFLICT: INVALID_STATE */
 export const archiveRule = async (work: Work, projectId: string, ref: string): Promise<ShownRule> => {
   await changeConfig(work, projectId);
-  return setStatus(work, await lockRule(work, projectId, ref), "ARCHIVED");
+  return setStatus(work, await lockRule(work, projectId, ref), "ARCHIVED", "archived");
 };

@@ -1,8 +1,10 @@
 import { LockMode, UniqueConstraintViolationException } from "@mikro-orm/core";
 import { type RawBuilder, sql } from "kysely";
+import { auditDefinition } from "../audit/definitions.ts";
 import { conflict, invalid, notFound } from "../errors.ts";
 import { isId, newId } from "../ids.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
+import { containing } from "../search.ts";
 import type { Work } from "../work.ts";
 import { compileRules, patternsOf, type PublishedRule, type RuleSet } from "./compile.ts";
 import { identifyActions, RuleDocument, type RulePatch } from "./document.ts";
@@ -49,6 +51,7 @@ export const createRule = async (
     updatedAt: now,
   });
   await flushKey(work, document.key);
+  await auditDefinition(work, "rule.created", rule);
   return showRule(rule, null);
 };
 
@@ -145,7 +148,7 @@ const filterOf = (projectId: string, { status, eventType, tag, search }: ListRul
   }
   if (tag !== undefined) parts.push(draftHolds({ tags: [tag] }));
   if (search !== undefined) {
-    const like = `%${search.replaceAll(/[\\%_]/g, String.raw`\$&`)}%`;
+    const like = containing(search);
     parts.push(sql`(name ilike ${like} or key ilike ${like})`);
   }
   return sql.join(parts, sql` and `);
@@ -187,6 +190,7 @@ export const patchRule = async (
   rule.draftVersion++;
   rule.updatedAt = work.now;
   await flushKey(work, rule.key);
+  await auditDefinition(work, "rule.updated", rule);
   return presentRule(work, rule);
 };
 

@@ -1,7 +1,7 @@
-import { createHash, randomBytes } from "node:crypto";
 import { sql } from "kysely";
 import type { Role } from "../caller.ts";
-import { normaliseEmail } from "../auth/sessions.ts";
+import { hashRandomSecret } from "../auth/random-secret.ts";
+import { normaliseEmail } from "../email/address.ts";
 import { User } from "../auth/user.ts";
 import { audit } from "../audit/audit.ts";
 import { conflict, DomainError, forbidden, notFound } from "../errors.ts";
@@ -10,14 +10,6 @@ import { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../work.ts";
 import { mayGrant } from "./grants.ts";
 import { Invitation, type InvitationStatus } from "./invitation.ts";
-
-const TOKEN_BYTES = 32;
-
-/** 256 random bits in base64url, for a link. */
-export const newInvitationToken = (): string => randomBytes(TOKEN_BYTES).toString("base64url");
-
-export const hashInvitationToken = (token: string): string =>
-  createHash("sha256").update(token).digest("hex");
 
 /** What an invitation grants to whoever proved its address. */
 export type Invited = { invitationId: string; tenantId: string; role: Role };
@@ -36,11 +28,7 @@ export const statusOf = (invitation: Invitation, now: Date): InvitationStatus =>
  *   may not any more), CONFLICT INVALID_STATE when accepted before, FORBIDDEN TENANT_SUSPENDED
  */
 export const findInvitation = async ({ em, now }: Work, token: string): Promise<OpenInvitation> => {
-  const invitation = await em.findOne(
-    Invitation,
-    { tokenHash: hashInvitationToken(token) },
-    { refresh: true },
-  );
+  const invitation = await em.findOne(Invitation, { tokenHash: hashRandomSecret(token) }, { refresh: true });
   const tenant = invitation && (await em.findOne(Tenant, { id: invitation.tenantId, deletedAt: null }));
   if (!invitation || !tenant) throw notFound("Invitation");
   refuseUnless(statusOf(invitation, now));
@@ -74,7 +62,7 @@ const revoked = (): DomainError =>
  * @throws as `findInvitation`, and FORBIDDEN INVITATION_EMAIL_MISMATCH
  */
 export const consumeInvitation = async (work: Work, token: string, email: string): Promise<Invited> => {
-  const tokenHash = hashInvitationToken(token);
+  const tokenHash = hashRandomSecret(token);
   const known = await work.em.findOne(Invitation, { tokenHash });
   if (!known) throw notFound("Invitation");
   // The tenant first, as whoever invites does: so seats are counted before or after, never in between.

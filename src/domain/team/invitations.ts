@@ -1,7 +1,8 @@
 import type { FilterQuery } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
-import { normaliseEmail } from "../auth/sessions.ts";
+import { hashRandomSecret, newRandomSecret } from "../auth/random-secret.ts";
+import { normaliseEmail } from "../email/address.ts";
 import { User } from "../auth/user.ts";
 import type { Role } from "../caller.ts";
 import { countUpTo, type Total } from "../counting.ts";
@@ -9,8 +10,9 @@ import type { Mail } from "../email/mail.ts";
 import { conflict, notFound } from "../errors.ts";
 import { isId, newId } from "../ids.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
+import type { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../work.ts";
-import { hashInvitationToken, newInvitationToken, statusOf } from "./accept.ts";
+import { statusOf } from "./accept.ts";
 import { Invitation, type InvitationStatus } from "./invitation.ts";
 import { lockForInviter, type TeamActor } from "./lock-team.ts";
 import { requireSeat } from "./seats.ts";
@@ -68,7 +70,7 @@ export const getInvitation = async ({ em }: Work, tenantId: string, id: string):
  *
  * @throws CONFLICT ALREADY_MEMBER, INVITATION_ALREADY_PENDING
  */
-export const requireInvitable = async (work: Work, tenantId: string, address: string): Promise<void> => {
+const requireInvitable = async (work: Work, tenantId: string, address: string): Promise<void> => {
   const email = normaliseEmail(address);
   const member = await work.em.findOne(User, { tenantId, email });
   if (member) {
@@ -83,32 +85,49 @@ export const requireInvitable = async (work: Work, tenantId: string, address: st
     throw conflict("INVITATION_ALREADY_PENDING", "They have been invited already; resend that invitation");
 };
 
+export type Invitee = { email: string; role: Role };
+
+/**
+ * Everything that may refuse an invitation. It is asked before its mail is counted, so that what is refused
+ * uses up nothing of an address that all tenants share.
+ *
+ * @throws FORBIDDEN INSUFFICIENT_ROLE, CONFLICT ALREADY_MEMBER, INVITATION_ALREADY_PENDING, PAYMENT_REQUIRED
+ *   PLAN_LIMIT_EXCEEDED
+ */
+export const requireMayInvite = async (
+  work: Work,
+  actor: TeamActor,
+  { email, role }: Invitee,
+): Promise<{ tenant: Tenant; inviter: User }> => {
+  const locked = await lockForInviter(work, actor, role);
+  await requireInvitable(work, actor.tenantId, email);
+  await requireSeat(work, locked.tenant);
+  return locked;
+};
+
 /**
  * Invites an address to the tenant and mails the link, good once for 7 days.
  *
- * @throws FORBIDDEN INSUFFICIENT_ROLE, CONFLICT ALREADY_MEMBER, INVITATION_ALREADY_PENDING, PAYMENT_REQUIRED
- *   PLAN_LIMIT_EXCEEDED, SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED
+ * @throws as `requireMayInvite`, SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED
  */
 export const invite = async (
   { mail }: { mail: Mail },
   work: Work,
   actor: TeamActor,
-  { email: address, role }: { email: string; role: Role },
+  { email: address, role }: Invitee,
 ): Promise<Invitation> => {
   const { em, now } = work;
   const { tenantId } = actor;
   const email = normaliseEmail(address);
-  const { tenant, inviter } = await lockForInviter(work, actor, role);
-  await requireInvitable(work, tenantId, email);
-  await requireSeat(work, tenant);
+  const { tenant, inviter } = await requireMayInvite(work, actor, { email, role });
   await endExpired(work, tenantId, email);
-  const token = newInvitationToken();
+  const token = newRandomSecret();
   const invitation = em.create(Invitation, {
     id: newId(),
     tenantId,
     email,
     role,
-    tokenHash: hashInvitationToken(token),
+    tokenHash: hashRandomSecret(token),
     status: "PENDING",
     invitedBy: inviter.id,
     expiresAt: daysFrom(now),
@@ -166,8 +185,8 @@ export const resendInvitation = async (
     await requireInvitable(work, tenantId, invitation.email);
     await requireSeat(work, tenant);
   }
-  const token = newInvitationToken();
-  const renewed = { tokenHash: hashInvitationToken(token), status: "PENDING", invitedBy: inviter.id };
+  const token = newRandomSecret();
+  const renewed = { tokenHash: hashRandomSecret(token), status: "PENDING", invitedBy: inviter.id };
   Object.assign(invitation, renewed, { expiresAt: daysFrom(now), sentAt: now, updatedAt: now });
   await work.em.flush();
   await send(mail, work, { invitation, token, tenantName: tenant.name, inviterName: inviter.name });
@@ -175,8 +194,16 @@ export const resendInvitation = async (
   return invitation;
 };
 
+/** As `requireMayInvite`, for an invitation that there is. @throws as `resendInvitation` */
+export const requireMayResend = async (work: Work, actor: TeamActor, id: string): Promise<Invitation> => {
+  const invitation = await getInvitation(work, actor.tenantId, id);
+  await lockForInviter(work, actor, invitation.role);
+  requireResendable(invitation, work.now);
+  return invitation;
+};
+
 /** @throws CONFLICT INVALID_STATE */
-export const requireResendable = (invitation: Invitation, now: Date): InvitationStatus => {
+const requireResendable = (invitation: Invitation, now: Date): InvitationStatus => {
   const status = statusOf(invitation, now);
   if (status === "PENDING" || status === "EXPIRED") return status;
   throw conflict(

@@ -1,9 +1,10 @@
 import type { FilterQuery } from "@mikro-orm/core";
 import { audit } from "../audit/audit.ts";
-import { normaliseEmail, forgetSessions } from "../auth/sessions.ts";
+import { forgetSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
 import type { MemberStatus, Role } from "../caller.ts";
 import { countUpTo, type Total } from "../counting.ts";
+import { normaliseEmail } from "../email/address.ts";
 import { conflict, invalid, notFound } from "../errors.ts";
 import { isId } from "../ids.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";

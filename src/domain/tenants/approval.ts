@@ -3,6 +3,7 @@ import { audit } from "../audit/audit.ts";
 import { forgetSessions } from "../auth/sessions.ts";
 import type { Mail } from "../email/mail.ts";
 import { conflict } from "../errors.ts";
+import { forgetProjects } from "../projects/resolve.ts";
 import type { Work } from "../work.ts";
 import { lockTenant } from "./lock-tenant.ts";
 import { tellOwners } from "./tell-owners.ts";
@@ -42,6 +43,7 @@ const move = async (
   await audit(work, { action, target: { type: "tenant", id: tenantId }, tenantId, data });
   work.afterCommit(forgetSessions);
   work.afterCommit(forgetKeys);
+  work.afterCommit(forgetProjects);
   return tenant;
 };
 

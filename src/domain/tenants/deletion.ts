@@ -5,6 +5,7 @@ import { forgetSessions } from "../auth/sessions.ts";
 import { User } from "../auth/user.ts";
 import type { Mail } from "../email/mail.ts";
 import { conflict } from "../errors.ts";
+import { forgetProjects } from "../projects/resolve.ts";
 import type { Work } from "../work.ts";
 import { lockTenant } from "./lock-tenant.ts";
 import { tellOwners } from "./tell-owners.ts";
@@ -70,5 +71,6 @@ export const deleteDueTenants = async (work: Work): Promise<number> => {
   }
   work.afterCommit(forgetSessions);
   work.afterCommit(forgetKeys);
+  work.afterCommit(forgetProjects);
   return rows.length;
 };

@@ -1,3 +1,4 @@
+import { DomainError } from "../errors.ts";
 import type { Plan } from "./tenant.ts";
 
 /** What a plan allows; null is without limit. */
@@ -75,6 +76,10 @@ export const limitsOf = ({ plan, planOverrides }: Subscriber): PlanLimits => ({
   ...PLAN_LIMITS[plan],
   ...planOverrides,
 });
+
+/** The error for what a plan has no room for. */
+export const planLimitExceeded = (message: string): DomainError =>
+  new DomainError("PAYMENT_REQUIRED", message, { reason: "PLAN_LIMIT_EXCEEDED" });
 
 export const hasFeature = ({ plan }: Pick<Subscriber, "plan">, feature: Feature): boolean =>
   PLAN_FEATURES[plan].includes(feature);

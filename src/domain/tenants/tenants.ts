@@ -1,7 +1,9 @@
 import { audit } from "../audit/audit.ts";
-import { DomainError, notFound } from "../errors.ts";
+import { User } from "../auth/user.ts";
+import { DomainError, forbidden, notFound } from "../errors.ts";
 import { isRedirectUri } from "../oauth/redirects.ts";
 import { Project } from "../projects/project.ts";
+import { isActiveOwner, type TeamActor } from "../team/lock-team.ts";
 import { seatsTaken } from "../team/seats.ts";
 import type { Work } from "../work.ts";
 import { lockTenant } from "./lock-tenant.ts";
@@ -41,17 +43,22 @@ export const showTenant = async (work: Work, tenant: Tenant) => ({
 export type TenantChange = { name?: string | undefined; redirectUris?: string[] | undefined };
 
 /**
- * Changes what is given. In production, http://localhost is no redirect URI.
+ * Changes what is given. Redirect URIs are an OWNER's: tokens of every member travel to them, so an ADMIN's
+ * would make an OWNER of the ADMIN. In production, http://localhost is none.
  *
- * @throws VALIDATION_ERROR REDIRECT_URI_NOT_ALLOWED
+ * @throws FORBIDDEN INSUFFICIENT_ROLE, VALIDATION_ERROR REDIRECT_URI_NOT_ALLOWED
  */
 export const updateTenant = async (
   work: Work,
-  { tenantId, isProduction }: { tenantId: string; isProduction: boolean },
+  { actor, isProduction }: { actor: TeamActor; isProduction: boolean },
   { name, redirectUris }: TenantChange,
 ): Promise<Tenant> => {
-  if (redirectUris) requireRedirectUris(redirectUris, isProduction);
+  const { tenantId } = actor;
   const tenant = await lockTenant(work, tenantId);
+  if (redirectUris) {
+    await requireOwner(work, actor);
+    requireRedirectUris(redirectUris, isProduction);
+  }
   const changed = {
     ...(name === undefined ? {} : { name }),
     ...(redirectUris ? { redirectUris: [...new Set(redirectUris)] } : {}),
@@ -60,6 +67,13 @@ export const updateTenant = async (
   const target = { type: "tenant", id: tenantId };
   await audit(work, { action: "tenant.updated", target, tenantId, data: changed });
   return tenant;
+};
+
+/** By the row: the role that the request knows may be 5 s old. */
+const requireOwner = async ({ em }: Work, { tenantId, userId }: TeamActor): Promise<void> => {
+  const user = await em.findOne(User, { id: userId, tenantId }, { refresh: true });
+  if (user && isActiveOwner(user)) return;
+  throw forbidden("INSUFFICIENT_ROLE", "Only an OWNER may change redirectUris");
 };
 
 const requireRedirectUris = (uris: readonly string[], isProduction: boolean): void => {

@@ -10,7 +10,7 @@ export const NAME_MAX = 255;
 export const Name = z
   .string()
   .trim()
-  .min(NAME_MIN)
+  .min(NAME_MIN, { abort: true })
   .max(NAME_MAX)
   .refine((name) => [...name].length >= NAME_MIN, `must have at least ${NAME_MIN} characters`)
   .refine((name) => !/\p{Cc}/u.test(name), "must not hold control characters");

@@ -1,4 +1,3 @@
-import assert from "node:assert/strict";
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { DEFAULT_SCOPES, DEVELOPERS, SCOPES } from "../../domain/access.ts";
@@ -16,7 +15,7 @@ import { tellKeysChanged } from "../../domain/api-keys/changes.ts";
 import { ROTATION_GRACE_SECONDS_MAX, rotateApiKey } from "../../domain/api-keys/rotate.ts";
 import { ENVIRONMENTS } from "../../domain/api-keys/secret.ts";
 import { tellOwnersOfKey } from "../../domain/api-keys/tell-owners.ts";
-import type { Caller } from "../../domain/caller.ts";
+import { type Caller, userOf } from "../../domain/caller.ts";
 import { Name } from "../../domain/tenants/text.ts";
 import type { Work } from "../../domain/work.ts";
 import { requireVerifiedEmail } from "../access.ts";
@@ -103,8 +102,8 @@ const ProjectParams = z.object({ projectId: z.string() });
 const KeyParams = ProjectParams.extend({ keyId: z.string() });
 
 const granterOf = (caller: Caller, projectId: string): Granter => {
-  assert(caller.kind === "user", "no scope opens these operations to keys");
-  return { tenantId: caller.tenantId, role: caller.role, projectId };
+  const { tenantId, role } = userOf(caller);
+  return { tenantId, role, projectId };
 };
 
 const dateOf = (text: string | null | undefined): Date | null | undefined =>
@@ -112,8 +111,7 @@ const dateOf = (text: string | null | undefined): Date | null | undefined =>
 
 /** A new key may do what its scopes say, so the OWNERS hear of it where data are real. */
 const showMade = async (app: App, work: Work, { apiKey, secret }: MadeKey) => {
-  if (environmentOf(apiKey) === "live" && app.config.mail.mode !== "off")
-    await tellOwnersOfKey(work, app.mail, apiKey);
+  if (environmentOf(apiKey) === "live") await tellOwnersOfKey(work, app.mail, apiKey);
   return { ...showApiKey(apiKey, work.now), key: secret };
 };
 

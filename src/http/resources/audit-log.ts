@@ -1,36 +1,31 @@
 import { z } from "zod";
 import { ADMINS } from "../../domain/access.ts";
 import { listAudit } from "../../domain/audit/list.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
-import { Reply, route } from "../route.ts";
-import { userOf } from "./team-bodies.ts";
+import { userOf } from "../../domain/caller.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { route } from "../route.ts";
+import { pageReply, Span } from "./list-bodies.ts";
 
 export const AuditQuery = PageQuery.extend({
   action: z.string().min(1).max(100).optional().meta({ example: "member.role_changed" }),
-  from: z.iso.datetime({ offset: true }).optional().meta({ description: "Inclusive" }),
-  to: z.iso.datetime({ offset: true }).optional().meta({ description: "Exclusive" }),
+  ...Span.shape,
 });
 
 export const AuditEntryBody = z
   .object({
     id: z.uuid(),
     tenantId: z.uuid().nullable(),
-    actor: z.string().meta({ description: "user:<id>, key:<id>, admin:<id>, anonymous or system" }),
+    actor: z
+      .string()
+      .meta({ description: "user:<id>, key:<id>, admin:<id>, platform-token:<id>, anonymous or system" }),
     action: z.string().meta({ example: "member.role_changed" }),
     target: z.object({ type: z.string(), id: z.string() }),
-    ip: z.string().meta({ description: 'Empty for "system"' }),
+    ip: z.string().meta({ description: "Empty for the server itself, and for the platform's people" }),
     requestId: z.string(),
     data: z.record(z.string(), z.unknown()),
     createdAt: z.iso.datetime(),
   })
   .meta({ id: "AuditEntry" });
-
-/** The times of a query as dates. */
-export const auditQueryOf = ({ from, to, ...query }: z.output<typeof AuditQuery>) => ({
-  ...query,
-  from: from === undefined ? undefined : new Date(from),
-  to: to === undefined ? undefined : new Date(to),
-});
 
 export const auditLogRoutes = [
   route({
@@ -46,9 +41,8 @@ export const auditLogRoutes = [
     response: pageBody(AuditEntryBody),
     run: (app, { caller, query }) =>
       app.transact(async (work) => {
-        const found = await listAudit(work, userOf(caller).tenantId, auditQueryOf(query));
-        const headers: Record<string, string> = found.isEstimated ? { "X-Total-Estimated": "true" } : {};
-        return new Reply(200, pageOf(found.entries, found.total, query), headers);
+        const { entries, ...total } = await listAudit(work, userOf(caller).tenantId, query);
+        return pageReply(entries, total, query);
       }),
   }),
 ];

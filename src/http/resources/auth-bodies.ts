@@ -1,18 +1,13 @@
 import { z } from "zod";
-import { MAIL_ADDRESS } from "../../domain/email/address.ts";
+import { ROLES } from "../../domain/caller.ts";
+import { EmailAddress } from "../../domain/email/address.ts";
 
-export const EMAIL_MAX = 254;
 /** Longer input is not even hashed; the rules for new passwords are the domain's. */
 export const PASSWORD_INPUT_MAX = 512;
 /** Of tokens that travel in a body. */
 export const TOKEN_INPUT_MAX = 4_096;
 
-export const Email = z
-  .string()
-  .trim()
-  .max(EMAIL_MAX)
-  .pipe(z.email({ pattern: MAIL_ADDRESS }))
-  .meta({ example: "ada@example.com" });
+export const Email = EmailAddress.meta({ example: "ada@example.com" });
 
 export const NewPassword = z.string().max(PASSWORD_INPUT_MAX).meta({
   description: "8 to 128 characters with an uppercase letter, a lowercase letter and a number",
@@ -27,8 +22,10 @@ export const SignedInBody = z.object({
   expiresIn: z.int().meta({ description: "Seconds the access token lives" }),
 });
 
+/** What signing in to an account that is there answers with. */
+export const LoginBody = SignedInBody.extend({
+  user: z.object({ id: z.uuid(), email: z.string(), role: z.enum(ROLES) }),
+});
+
 /** Any text may be tried; how often is limited. */
 export const CurrentPassword = z.string().max(PASSWORD_INPUT_MAX);
-
-/** The answer of what has no record to show. */
-export const Accepted = z.object({ accepted: z.literal(true) });

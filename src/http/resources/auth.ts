@@ -1,4 +1,3 @@
-import assert from "node:assert/strict";
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { OWN_ACCOUNT } from "../../domain/access.ts";
@@ -7,27 +6,16 @@ import { login } from "../../domain/auth/login.ts";
 import { refresh } from "../../domain/auth/refresh.ts";
 import { listSessions, logout, revokeSession } from "../../domain/auth/session-list.ts";
 import { SIGN_IN_METHODS } from "../../domain/auth/session.ts";
-import { type Caller, MEMBER_STATUSES, ROLES } from "../../domain/caller.ts";
+import { type Caller, MEMBER_STATUSES, ROLES, userOf } from "../../domain/caller.ts";
+import { EMAIL_MAX } from "../../domain/email/address.ts";
 import { DomainError } from "../../domain/errors.ts";
 import { pageBody, PageQuery } from "../../domain/paging.ts";
 import { Name } from "../../domain/tenants/text.ts";
 import { APPROVAL_STATUSES, PLANS } from "../../domain/tenants/tenant.ts";
 import { requireAccess } from "../access.ts";
 import { type AnyRoute, route } from "../route.ts";
-import {
-  Accepted,
-  CurrentPassword,
-  Email,
-  EMAIL_MAX,
-  NewPassword,
-  PASSWORD_INPUT_MAX,
-  SignedInBody,
-  TOKEN_INPUT_MAX,
-} from "./auth-bodies.ts";
-
-const LoginBody = SignedInBody.extend({
-  user: z.object({ id: z.uuid(), email: z.string(), role: z.enum(ROLES) }),
-});
+import { CurrentPassword, Email, LoginBody, NewPassword, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
+import { Accepted, Deleted } from "./plain-bodies.ts";
 
 const AccountBody = z
   .object({
@@ -80,11 +68,6 @@ const SessionBody = z
   })
   .meta({ id: "Session" });
 
-const userOf = (caller: Caller): Extract<Caller, { kind: "user" }> => {
-  assert(caller.kind === "user", "no scope opens these operations to keys");
-  return caller;
-};
-
 const selfOf = (caller: Caller, ip: string): Self => {
   const { userId, tenantId, sessionId } = userOf(caller);
   return { userId, tenantId, sessionId, ip };
@@ -100,8 +83,6 @@ const mayCall = (app: App, caller: Caller, { access }: AnyRoute): boolean => {
     throw error;
   }
 };
-
-const postOf = ({ mail, limiter, config }: App) => ({ mail, limiter, isMailOff: config.mail.mode === "off" });
 
 const account = async (app: App, caller: Caller, routes: readonly AnyRoute[]) => {
   const shown = await app.transact((work) => getAccount(work, userOf(caller).userId));
@@ -124,7 +105,7 @@ const signInRoutes = [
     access: "public",
     project: "none",
     takesNoIdempotencyKey: true,
-    body: z.object({ email: z.string().max(EMAIL_MAX), password: z.string().max(PASSWORD_INPUT_MAX) }),
+    body: z.object({ email: z.string().max(EMAIL_MAX), password: CurrentPassword }),
     response: LoginBody,
     run: (app, { body, actor }) => login(app, { ...body, ip: actor.ip }),
   }),
@@ -195,7 +176,7 @@ const accountRoutes = (routes: () => readonly AnyRoute[]) => [
     run: async (app, { caller, body, actor }) => {
       const accounts = app.transactAs({ role: "accounts", by: actor });
       const { disposableEmail } = app.config;
-      const parts = { ...app, ...postOf(app), accounts, disposableEmail };
+      const parts = { ...app, accounts, disposableEmail };
       await updateAccount(parts, selfOf(caller, actor.ip), body);
       return account(app, caller, routes());
     },
@@ -236,7 +217,7 @@ const sessionRoutes = [
     id: "revokeSession",
     summary: "End one of your sessions",
     params: z.object({ sessionId: z.string() }),
-    response: z.object({ deleted: z.literal(true) }),
+    response: Deleted,
     run: async (app, { caller, params }) => {
       await app.transact((work) => revokeSession(work, userOf(caller), params.sessionId));
       return { deleted: true as const };

@@ -3,7 +3,7 @@ import { getBlogPost, listBlogPosts, showBlogPost } from "../../domain/blog/post
 import { SYNCED_POSTS_MAX, syncBlogPosts } from "../../domain/blog/sync.ts";
 import { pageBody, PageQuery } from "../../domain/paging.ts";
 import { route } from "../route.ts";
-import { Flag, Order, pageReply } from "./superadmin-bodies.ts";
+import { Flag, Order, pageReply } from "./list-bodies.ts";
 
 const SLUG_MAX = 120;
 const TITLE_MAX = 255;

@@ -1,23 +1,13 @@
-import assert from "node:assert/strict";
 import { z } from "zod";
 import { ADMINS } from "../../domain/access.ts";
+import { userOf } from "../../domain/caller.ts";
+import { EMAIL_MAX } from "../../domain/email/address.ts";
 import { EMAIL_STATUSES } from "../../domain/email/email-log.ts";
 import { listEmailLogs, showEmailLog } from "../../domain/email/logs.ts";
 import { MAIL_TEMPLATES } from "../../domain/email/mail.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
-import { Reply, route } from "../route.ts";
-
-const TIME_MIN_MS = 0;
-const TIME_MAX_MS = Date.UTC(9999, 0);
-/** Within what the database can compare. */
-const Time = z.iso
-  .datetime({ offset: true })
-  .transform((text) => new Date(text))
-  .refine((time) => time.getTime() >= TIME_MIN_MS && time.getTime() < TIME_MAX_MS, {
-    error: "must be a time of the years 1970 to 9998",
-  });
-/** How OpenAPI shows a text that is read into a Date. */
-const TIME_FIELD = { type: "string", format: "date-time" } as const;
+import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { route } from "../route.ts";
+import { Order, pageReply, Span } from "./list-bodies.ts";
 
 export const EmailLogBody = z
   .object({
@@ -41,12 +31,11 @@ export const EmailLogBody = z
 /** The filters of a list of mails, for tenants and super-admins. */
 export const EmailLogQuery = PageQuery.extend({
   sort: z.enum(["createdAt"]).default("createdAt"),
-  order: z.enum(["asc", "desc"]).default("desc"),
+  order: Order,
   status: z.enum(EMAIL_STATUSES).optional(),
   template: z.enum(MAIL_TEMPLATES).optional(),
-  to: z.string().min(1).max(254).optional().meta({ description: "The whole address" }),
-  from: Time.optional().meta({ description: "Made at this time or later", override: TIME_FIELD }),
-  until: Time.optional().meta({ description: "Made before this time", override: TIME_FIELD }),
+  email: z.string().min(1).max(EMAIL_MAX).optional().meta({ description: "Whole address that it goes to" }),
+  ...Span.shape,
 });
 
 export const emailLogRoutes = [
@@ -61,14 +50,11 @@ export const emailLogRoutes = [
     project: "none",
     query: EmailLogQuery,
     response: pageBody(EmailLogBody),
-    run: (app, { caller, query }) => {
-      assert(caller.kind === "user", "no scope opens this operation to keys");
-      const { tenantId } = caller;
-      return app.transact(async (work) => {
-        const { logs, total, isEstimated } = await listEmailLogs(work, { ...query, tenantId }, query);
-        const page = pageOf(logs.map(showEmailLog), total, query);
-        return new Reply(200, page, isEstimated ? { "X-Total-Estimated": "true" } : {});
-      });
-    },
+    run: (app, { caller, query }) =>
+      app.transact(async (work) => {
+        const { tenantId } = userOf(caller);
+        const { logs, ...total } = await listEmailLogs(work, { ...query, tenantId }, query);
+        return pageReply(logs.map(showEmailLog), total, query);
+      }),
   }),
 ];

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { DEVELOPERS, EVERY_ROLE } from "../../domain/access.ts";
-import type { Caller } from "../../domain/caller.ts";
+import { type Caller, tenantOf } from "../../domain/caller.ts";
 import { DomainError, invalid } from "../../domain/errors.ts";
 import type { Json } from "../../domain/events.ts";
 import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
@@ -13,7 +13,6 @@ import {
   type NewEvent,
   readEvent,
 } from "../../domain/tracking/event-input.ts";
-import { tenantOf } from "../../domain/projects/resolve.ts";
 import { getEvent, listEvents } from "../../domain/tracking/events.ts";
 import { type BatchResult as Batch, trackBatch } from "../../domain/tracking/track.ts";
 import { WAIT_MAX_EVENTS } from "../../domain/tracking/wait.ts";

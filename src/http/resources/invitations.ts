@@ -1,26 +1,26 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
-import { type Caller, ROLES } from "../../domain/caller.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
+import { type Caller, ROLES, userOf } from "../../domain/caller.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
 import { INVITATION_STATUSES } from "../../domain/team/invitation.ts";
 import { countInvitationMail } from "../../domain/team/invitation-mail.ts";
 import {
-  getInvitation,
   invite,
   listInvitations,
-  requireInvitable,
-  requireResendable,
+  requireMayInvite,
+  requireMayResend,
   resendInvitation,
   revokeInvitation,
   showInvitation,
 } from "../../domain/team/invitations.ts";
 import { joinByInvitation, readInvitation } from "../../domain/team/join.ts";
-import { normaliseEmail } from "../../domain/auth/sessions.ts";
+import { normaliseEmail } from "../../domain/email/address.ts";
 import { Name } from "../../domain/tenants/text.ts";
-import { Reply, route } from "../route.ts";
-import { Email, NewPassword, SignedInBody } from "./auth-bodies.ts";
-import { InvitationBody, RoleInput, userOf } from "./team-bodies.ts";
+import { route } from "../route.ts";
+import { Email, LoginBody, NewPassword } from "./auth-bodies.ts";
+import { pageReply } from "./list-bodies.ts";
+import { InvitationBody, RoleInput } from "./team-bodies.ts";
 
 const TOKEN_MAX = 100;
 const Token = z.string().min(1).max(TOKEN_MAX).meta({ description: "From the link of the mail" });
@@ -54,13 +54,9 @@ const managing = [
     run: (app, { caller, query }) =>
       app.transact(async (work) => {
         const { tenantId, role } = userOf(caller);
-        const { invitations, total, isEstimated } = await listInvitations(work, tenantId, query);
+        const { invitations, ...total } = await listInvitations(work, tenantId, query);
         const shown = invitations.map((invitation) => showInvitation(invitation, role, work.now));
-        return new Reply(
-          200,
-          pageOf(shown, total, query),
-          isEstimated ? { "X-Total-Estimated": "true" } : {},
-        );
+        return pageReply(shown, total, query);
       }),
   }),
   route({
@@ -73,10 +69,10 @@ const managing = [
       "Mails a link that is good once for 7 days. An OWNER may give every role, an ADMIN all but OWNER.",
     body: z.object({ email: Email, role: RoleInput }),
     status: 201,
-    prepare: async (app, { caller, body: { email } }) => {
-      const { tenantId } = userOf(caller);
-      await app.transact((work) => requireInvitable(work, tenantId, email));
-      await countInvitationMail(app, tenantId, normaliseEmail(email));
+    prepare: async (app, { caller, body }) => {
+      const user = userOf(caller);
+      await app.transact((work) => requireMayInvite(work, user, body));
+      await countInvitationMail(app, user.tenantId, normaliseEmail(body.email));
     },
     run: (app, { caller, body }) =>
       app.transact(async (work) => {
@@ -93,13 +89,9 @@ const managing = [
     description: "With a new link for 7 days; the old link is dead. Also for one that has expired.",
     params: InvitationParams,
     prepare: async (app, { caller, params }) => {
-      const { tenantId } = userOf(caller);
-      const { email } = await app.transact(async (work) => {
-        const invitation = await getInvitation(work, tenantId, params.invitationId);
-        requireResendable(invitation, work.now);
-        return invitation;
-      });
-      await countInvitationMail(app, tenantId, email);
+      const user = userOf(caller);
+      const { email } = await app.transact((work) => requireMayResend(work, user, params.invitationId));
+      await countInvitationMail(app, user.tenantId, email);
     },
     run: (app, { caller, params }) =>
       app.transact(async (work) => {
@@ -158,9 +150,7 @@ export const invitationRoutes = [
     description: "Makes the account that the invitation is for, and logs in. The link proves the address.",
     takesNoIdempotencyKey: true,
     body: z.object({ token: Token, name: Name, password: NewPassword }),
-    response: SignedInBody.extend({
-      user: z.object({ id: z.uuid(), email: z.string(), role: z.enum(ROLES) }),
-    }),
+    response: LoginBody,
     run: (app, { body }) => joinByInvitation(app, body),
   }),
 ];

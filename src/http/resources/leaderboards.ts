@@ -22,6 +22,7 @@ import {
 import { prepareScore, submitPlayerScore } from "../../domain/leaderboards/scores.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_MAX, pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
 import { Reply, route } from "../route.ts";
+import { Deleted } from "./plain-bodies.ts";
 
 const Status = z.enum(["ACTIVE", "PAUSED", "ARCHIVED"]);
 
@@ -170,7 +171,7 @@ const definitionRoutes = [
     description:
       "For good: it takes no more scores and leaves the list. Its key stays taken, its entries readable.",
     params: Params,
-    response: z.object({ deleted: z.literal(true) }),
+    response: Deleted,
     run: async (app, { projectId, params }) => {
       await app.transact((work) => archiveLeaderboard(work, projectId, params.leaderboardId));
       return { deleted: true as const };
@@ -203,8 +204,12 @@ const definitionRoutes = [
     run: async (app, { projectId, params }) => {
       const resume = app.transact((work) => resumeLeaderboard(work, projectId, params.leaderboardId));
       const { leaderboard, closedPeriodId } = await resume;
-      if (closedPeriodId !== undefined) await dropIndex(app, projectId, closedPeriodId);
-      return showLeaderboard(leaderboard);
+      const body = showLeaderboard(leaderboard);
+      if (closedPeriodId === undefined) return body;
+      return new Reply(200, body, {}, async () => {
+        await dropIndex(app, projectId, closedPeriodId);
+        return body;
+      });
     },
   }),
 ];

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
+import { auditDefinition } from "../../domain/audit/definitions.ts";
 import { actorOf } from "../../domain/caller.ts";
 import { getCurve, previewCurve, putCurve, type SavedCurve } from "../../domain/progression/level-curves.ts";
 import { CurveInput, LEVELS_MAX } from "../../domain/progression/levels.ts";
@@ -75,9 +76,11 @@ export const levelCurveRoutes = [
     body: PutCurveBody,
     response: CurveBody,
     run: (app, { caller, projectId, body: { recalculate, ...curve } }) =>
-      app.transact(async (work) =>
-        show(await putCurve(work, projectId, { curve, recalculate, actor: actorOf(caller) })),
-      ),
+      app.transact(async (work) => {
+        const saved = await putCurve(work, projectId, { curve, recalculate, actor: actorOf(caller) });
+        await auditDefinition(work, "level_curve.saved", { projectId, id: projectId });
+        return show(saved);
+      }),
   }),
   route({
     ...common,

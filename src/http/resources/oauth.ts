@@ -1,8 +1,7 @@
-import assert from "node:assert/strict";
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { OWN_ACCOUNT } from "../../domain/access.ts";
-import { type Caller, ROLES } from "../../domain/caller.ts";
+import { userOf } from "../../domain/caller.ts";
 import { DomainError, notFound } from "../../domain/errors.ts";
 import { exchangeCode } from "../../domain/oauth/codes.ts";
 import { type CompleteParts, completeFlow } from "../../domain/oauth/complete.ts";
@@ -18,7 +17,8 @@ import { REDIRECT_URI_MAX } from "../../domain/oauth/redirects.ts";
 import { startFlow, startLink } from "../../domain/oauth/start.ts";
 import { route } from "../route.ts";
 import { answerOf, cookieOf, redirect } from "./oauth-browser.ts";
-import { SignedInBody, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
+import { LoginBody, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
+import { Deleted } from "./plain-bodies.ts";
 
 const SECRET_MAX = 128;
 
@@ -50,11 +50,6 @@ const providerOf = ({ oauth }: App, text: string): { id: ProviderId; provider: O
       reason: "OAUTH_NOT_CONFIGURED",
     },
   );
-};
-
-const userOf = (caller: Caller): Extract<Caller, { kind: "user" }> => {
-  assert(caller.kind === "user", "no scope opens these operations to keys");
-  return caller;
 };
 
 const rulesOf = ({ config }: App) => ({
@@ -154,9 +149,7 @@ export const oauthRoutes = [
     access: "public",
     takesNoIdempotencyKey: true,
     body: z.object({ code: z.string().max(SECRET_MAX) }),
-    response: SignedInBody.extend({
-      user: z.object({ id: z.uuid(), email: z.string(), role: z.enum(ROLES) }),
-    }),
+    response: LoginBody,
     run: ({ transact, tokens }, { body }) => transact((work) => exchangeCode(work, tokens, body.code)),
   }),
   route({
@@ -248,13 +241,14 @@ export const oauthRoutes = [
     response: z.object({ authUrl: z.string().meta({ description: "A whole address" }) }),
     run: async (app, { caller, params, body }) => {
       const { id } = providerOf(app, params.provider);
-      const { userId, tenantId } = userOf(caller);
+      const { userId, tenantId, sessionId } = userOf(caller);
       const wish = {
         provider: id,
         redirectUri: body.redirect_uri,
         responseMode: body.response_mode,
         userId,
         tenantId,
+        sessionId,
       };
       const ticket = await app.transact((work) => startLink(work, rulesOf(app), wish));
       return { authUrl: `${app.config.publicUrl}/api/v1/auth/oauth/${id}?flow=link&ticket=${ticket}` };
@@ -269,7 +263,7 @@ export const oauthRoutes = [
     description: "409 when it is your only way in.",
     access: OWN_ACCOUNT,
     params: Params,
-    response: z.object({ deleted: z.literal(true) }),
+    response: Deleted,
     run: async ({ transact }, { caller, params }) => {
       const id = providerId(params.provider);
       await transact((work) => unlinkIdentity(work, userOf(caller).userId, id));

@@ -1,11 +1,10 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
-import type { App } from "../../app.ts";
 import { resendVerification, verifyEmail } from "../../domain/auth/email-verification.ts";
 import { forgotPassword, resetPassword } from "../../domain/auth/password-reset.ts";
-import type { Post } from "../../domain/auth/registration-mail.ts";
 import { route } from "../route.ts";
 import { Email, NewPassword, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
+import { Accepted } from "./plain-bodies.ts";
 
 export const CaptchaToken = z
   .string()
@@ -17,15 +16,7 @@ const MailedToken = z
   .min(1)
   .max(TOKEN_INPUT_MAX)
   .meta({ description: "The token of the mail's link" });
-const Accepted = z.object({ accepted: z.literal(true) });
 const accepted = { accepted: true } as const;
-
-/** What of the server mails its users. */
-export const postOf = ({ mail, limiter, config }: App): Post => ({
-  mail,
-  limiter,
-  isMailOff: config.mail.mode === "off",
-});
 
 /** Answers leave at multiples of this, counted from the request. */
 const ANSWER_STEP_MS = 100;
@@ -53,8 +44,7 @@ export const passwordResetRoutes = [
     takesNoIdempotencyKey: true,
     body: z.object({ email: Email, captchaToken: CaptchaToken }),
     response: Accepted,
-    run: (app, { body, actor }) =>
-      hidingTime(() => forgotPassword({ ...app, ...postOf(app) }, { ...body, ip: actor.ip })),
+    run: (app, { body, actor }) => hidingTime(() => forgotPassword(app, { ...body, ip: actor.ip })),
   }),
   route({
     method: "post",
@@ -110,6 +100,6 @@ export const passwordResetRoutes = [
     takesNoIdempotencyKey: true,
     body: z.object({ email: Email }),
     response: Accepted,
-    run: (app, { body }) => hidingTime(() => resendVerification({ ...app, ...postOf(app) }, body.email)),
+    run: (app, { body }) => hidingTime(() => resendVerification(app, body.email)),
   }),
 ];

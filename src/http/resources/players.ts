@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { App } from "../../app.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
 import { actorOf, type Caller } from "../../domain/caller.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
 import type { Player } from "../../domain/players/player.ts";
 import {
   getPlayer,
@@ -17,6 +17,7 @@ import { XP_MAX } from "../../domain/progression/xp.ts";
 import { Zone } from "../../domain/rules/syntax.ts";
 import type { Work } from "../../domain/work.ts";
 import { Reply, route } from "../route.ts";
+import { pageReply } from "./list-bodies.ts";
 
 /** Bytes of `metadata` as JSON. */
 const METADATA_MAX_BYTES = 16 * 1024;
@@ -142,14 +143,10 @@ const list = route({
   response: pageBody(PlayerBody),
   run: (app: App, { projectId, query }) =>
     app.transact(async (work) => {
-      const { players, total, isEstimated } = await listPlayers(work, projectId, query);
+      const { players, ...total } = await listPlayers(work, projectId, query);
       const curve = await getCurve(work, projectId);
-      const page = pageOf(
-        players.map((player) => showPlayer(player, curve)),
-        total,
-        query,
-      );
-      return new Reply(200, page, isEstimated ? { "X-Total-Estimated": "true" } : {});
+      const shown = players.map((player) => showPlayer(player, curve));
+      return pageReply(shown, total, query);
     }),
 });
 

@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
 import { tellKeysChanged } from "../../domain/api-keys/changes.ts";
+import { tenantOf } from "../../domain/caller.ts";
 import { notFound } from "../../domain/errors.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
 import { AllowedOrigins } from "../../domain/projects/origins.ts";
 import {
   createProject,
@@ -13,10 +14,12 @@ import {
   showProject,
   updateProject,
 } from "../../domain/projects/projects.ts";
-import { isProjectOf, tenantOf } from "../../domain/projects/resolve.ts";
+import { isProjectOf } from "../../domain/projects/resolve.ts";
 import { isIanaName } from "../../domain/rules/zones.ts";
 import { Name } from "../../domain/tenants/text.ts";
-import { Reply, route } from "../route.ts";
+import { route } from "../route.ts";
+import { Order, pageReply } from "./list-bodies.ts";
+import { Deleted } from "./plain-bodies.ts";
 import { sandboxRoutes } from "./sandboxes.ts";
 
 const DESCRIPTION_MAX = 2_000;
@@ -85,16 +88,15 @@ const plainRoutes = [
     access: { scope: "projects:read", roles: EVERY_ROLE },
     query: PageQuery.extend({
       sort: z.enum(PROJECT_SORTS).default("createdAt"),
-      order: z.enum(["asc", "desc"]).default("desc"),
+      order: Order,
       search: z.string().min(1).max(255).optional().meta({ description: "Part of the name, in any case" }),
     }),
     response: pageBody(ProjectBody),
     run: (app, { caller, query }) =>
       app.transact(async (work) => {
         const onlyId = caller.kind === "key" ? caller.ownerProjectId : undefined;
-        const found = await listProjects(work, tenantOf(caller), { ...query, onlyId });
-        const headers: Record<string, string> = found.isEstimated ? { "X-Total-Estimated": "true" } : {};
-        return new Reply(200, pageOf(found.projects, found.total, query), headers);
+        const { projects, ...total } = await listProjects(work, tenantOf(caller), { ...query, onlyId });
+        return pageReply(projects, total, query);
       }),
   }),
   route({
@@ -153,7 +155,7 @@ const plainRoutes = [
     description: "With its sandbox. Its API keys stop working within 5 seconds.",
     access: { roles: ADMINS },
     params: ProjectParams,
-    response: z.object({ deleted: z.literal(true) }),
+    response: Deleted,
     run: (app, { caller, params }) =>
       app.transact(async (work) => {
         tellKeysChanged(work, app.topics);

@@ -3,7 +3,7 @@ import type { App } from "../../app.ts";
 import { audit } from "../../domain/audit/audit.ts";
 import { actorOf } from "../../domain/caller.ts";
 import { invalid } from "../../domain/errors.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
 import { canonicalAddress, isProtected, overlap, subscriberOf } from "../../domain/rate-limits/ip-address.ts";
 import { BLOCK_SOURCES } from "../../domain/rate-limits/ip-block.ts";
 import {
@@ -24,6 +24,8 @@ import {
   unusedIp,
 } from "../../domain/rate-limits/ip-status.ts";
 import { Reply, route } from "../route.ts";
+import { pageReply } from "./list-bodies.ts";
+import { Deleted } from "./plain-bodies.ts";
 
 const IpParams = z.object({
   ip: z.string().max(64).meta({
@@ -135,7 +137,7 @@ export const rateLimitRoutes = [
     id: "unblockIp",
     summary: "Take the block of an address away",
     description: "Counts of the address stay; see its reset.",
-    response: z.object({ deleted: z.literal(true) }),
+    response: Deleted,
     run: async (app, { params }) => {
       const address = addressOf(params);
       await app.transact((work) => unblockAddress(work, address));
@@ -179,9 +181,8 @@ export const rateLimitRoutes = [
     response: pageBody(IpBlockBody),
     run: (app, { query }) =>
       app.transact(async (work) => {
-        const { inForce, total, isEstimated } = await listBlocks(work, query);
-        const page = pageOf(inForce.map(showBlock), total, query);
-        return new Reply(200, page, isEstimated ? { "X-Total-Estimated": "true" } : {});
+        const { inForce, ...total } = await listBlocks(work, query);
+        return pageReply(inForce.map(showBlock), total, query);
       }),
   }),
 ];

@@ -3,11 +3,11 @@ import { OWN_ACCOUNT } from "../../domain/access.ts";
 import { CAPTCHA_PROVIDERS } from "../../domain/auth/captcha.ts";
 import { register } from "../../domain/auth/registration.ts";
 import { completeProfile } from "../../domain/auth/registration-profile.ts";
-import { ROLES } from "../../domain/caller.ts";
+import { ROLES, userOf } from "../../domain/caller.ts";
 import { Name } from "../../domain/tenants/text.ts";
 import { Reply, route } from "../route.ts";
 import { Email, NewPassword, SignedInBody, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
-import { CaptchaToken, postOf } from "./password-reset.ts";
+import { CaptchaToken } from "./password-reset.ts";
 
 const RegisterBody = z.object({
   tenantId: z.uuid().optional().meta({
@@ -54,7 +54,7 @@ export const registrationRoutes = [
     run: (app, { body, actor }) => {
       const { autoApproveTenants, defaultPlan, disposableEmail } = app.config;
       const settings = { autoApproveTenants, defaultPlan, disposableEmail };
-      return register({ ...app, ...settings, ...postOf(app) }, body, actor.ip);
+      return register({ ...app, ...settings }, body, actor.ip);
     },
   }),
   route({
@@ -87,9 +87,6 @@ export const registrationRoutes = [
     takesNoIdempotencyKey: true,
     body: z.object({ name: Name, tenantName: Name.optional() }),
     response: RegisteredUser.extend({ profileCompleted: z.boolean() }),
-    run: ({ transact }, { caller, body }) => {
-      if (caller.kind !== "user") throw new Error("only users have a profile");
-      return transact((work) => completeProfile(work, caller, body));
-    },
+    run: ({ transact }, { caller, body }) => transact((work) => completeProfile(work, userOf(caller), body)),
   }),
 ];

@@ -2,10 +2,9 @@ import { z } from "zod";
 import type { App } from "../../app.ts";
 import { ADMINS } from "../../domain/access.ts";
 import { tellKeysChanged } from "../../domain/api-keys/changes.ts";
-import { actorOf } from "../../domain/caller.ts";
+import { actorOf, tenantOf } from "../../domain/caller.ts";
 import { openSandbox } from "../../domain/projects/sandboxes.ts";
 import { syncSandbox } from "../../domain/projects/sync-sandbox.ts";
-import { tenantOf } from "../../domain/projects/resolve.ts";
 import { Reply, route } from "../route.ts";
 
 const Params = z.object({ projectId: z.string() });
@@ -34,7 +33,7 @@ const dropIndexes = async (app: App, projectId: string, periodIds: readonly stri
   }
 };
 
-const common = { tag: "Projects", project: "none", params: Params, access: { roles: ADMINS } } as const;
+const common = { tag: "Projects", project: "path", params: Params, access: { roles: ADMINS } } as const;
 
 export const sandboxRoutes = [
   route({
@@ -49,9 +48,9 @@ export const sandboxRoutes = [
     status: 201,
     otherStatus: 200,
     response: SandboxBody,
-    run: (app, { caller, params }) =>
+    run: (app, { caller, projectId }) =>
       app.transact(async (work) => {
-        const { project, sandbox, isNew } = await openSandbox(work, tenantOf(caller), params.projectId);
+        const { project, sandbox, isNew } = await openSandbox(work, tenantOf(caller), projectId);
         return new Reply(isNew ? 201 : 200, { projectId: project.id, sandboxProjectId: sandbox.id });
       }),
   }),
@@ -66,10 +65,10 @@ export const sandboxRoutes = [
       "none. A definition with the same key becomes that of the project as a new version. What only the " +
       "sandbox has stays, and so do its players, events and scores.",
     response: SyncBody,
-    run: async (app, { caller, params, actor }) => {
+    run: async (app, { caller, projectId, actor }) => {
       const tenantId = tenantOf(caller);
       const [from, to] = await app.transact(async (work) => {
-        const { project, sandbox } = await openSandbox(work, tenantId, params.projectId);
+        const { project, sandbox } = await openSandbox(work, tenantId, projectId);
         return [project.id, sandbox.id] as const;
       });
       const inBoth = app.transactAs({ role: "web", tenantId, projectIds: [from, to], by: actor });

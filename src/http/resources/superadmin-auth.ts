@@ -1,11 +1,12 @@
 import { z } from "zod";
 import { getAdmin, showAdmin } from "../../domain/admin/admins.ts";
 import { adminLogin, adminLogout, changeAdminPassword } from "../../domain/admin/login.ts";
+import { adminOf } from "../../domain/caller.ts";
+import { EMAIL_MAX } from "../../domain/email/address.ts";
 import { route } from "../route.ts";
-import { EMAIL_MAX, NewPassword, PASSWORD_INPUT_MAX } from "./auth-bodies.ts";
-import { adminIdOf, PEOPLE, superadmin } from "./superadmin-bodies.ts";
-
-const Password = z.string().max(PASSWORD_INPUT_MAX);
+import { CurrentPassword, NewPassword } from "./auth-bodies.ts";
+import { Accepted } from "./plain-bodies.ts";
+import { PEOPLE, superadmin } from "./superadmin-bodies.ts";
 
 const AdminBody = z
   .object({
@@ -37,7 +38,7 @@ export const superadminAuthRoutes = [
     description: "Super-admins are made with `laurel admin create` and are no users of any tenant.",
     access: "public",
     takesNoIdempotencyKey: true,
-    body: z.object({ email: z.string().max(EMAIL_MAX), password: Password }),
+    body: z.object({ email: z.string().max(EMAIL_MAX), password: CurrentPassword }),
     response: AdminSignedInBody,
     run: (app, { body, actor }) => adminLogin(app, body, actor.ip),
   }),
@@ -49,9 +50,9 @@ export const superadminAuthRoutes = [
     summary: "End every login of yours",
     access: PEOPLE,
     takesNoIdempotencyKey: true,
-    response: z.object({ accepted: z.literal(true) }),
+    response: Accepted,
     run: async (app, { caller }) => {
-      await app.transact((work) => adminLogout(work, adminIdOf(caller)));
+      await app.transact((work) => adminLogout(work, adminOf(caller).adminId));
       return { accepted: true as const };
     },
   }),
@@ -64,10 +65,10 @@ export const superadminAuthRoutes = [
     description: "Ends every login of yours; the answer is a new one.",
     access: PEOPLE,
     takesNoIdempotencyKey: true,
-    body: z.object({ currentPassword: Password, newPassword: NewPassword }),
+    body: z.object({ currentPassword: CurrentPassword, newPassword: NewPassword }),
     response: AdminSignedInBody,
     run: (app, { caller, body, actor }) =>
-      changeAdminPassword(app, { adminId: adminIdOf(caller), ip: actor.ip }, body),
+      changeAdminPassword(app, { adminId: adminOf(caller).adminId, ip: actor.ip }, body),
   }),
   route({
     ...superadmin,
@@ -78,6 +79,6 @@ export const superadminAuthRoutes = [
     access: PEOPLE,
     response: AdminBody,
     run: (app, { caller }) =>
-      app.transact(async (work) => showAdmin(await getAdmin(work, adminIdOf(caller)))),
+      app.transact(async (work) => showAdmin(await getAdmin(work, adminOf(caller).adminId))),
   }),
 ];

@@ -4,7 +4,8 @@ import { listEmailLogs, resendEmail, showEmailLogInFull } from "../../domain/ema
 import { pageBody } from "../../domain/paging.ts";
 import { route } from "../route.ts";
 import { EmailLogBody, EmailLogQuery } from "./email-logs.ts";
-import { pageReply, PEOPLE, superadmin } from "./superadmin-bodies.ts";
+import { pageReply } from "./list-bodies.ts";
+import { PEOPLE, superadmin } from "./superadmin-bodies.ts";
 
 const FullEmailLogBody = EmailLogBody.extend({
   tenantId: z.uuid().optional().meta({ description: "Absent for mail of the platform itself" }),

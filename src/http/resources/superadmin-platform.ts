@@ -4,8 +4,9 @@ import { listAudit } from "../../domain/audit/list.ts";
 import { pageBody } from "../../domain/paging.ts";
 import { APPROVAL_STATUSES, PLANS } from "../../domain/tenants/tenant.ts";
 import { route } from "../route.ts";
-import { AuditEntryBody, AuditQuery, auditQueryOf } from "./audit-log.ts";
-import { pageReply, PEOPLE, superadmin } from "./superadmin-bodies.ts";
+import { AuditEntryBody, AuditQuery } from "./audit-log.ts";
+import { pageReply } from "./list-bodies.ts";
+import { PEOPLE, superadmin } from "./superadmin-bodies.ts";
 
 const ACTOR_MAX = 100;
 
@@ -60,10 +61,9 @@ export const superadminPlatformRoutes = [
         .meta({ description: "user:<id>, key:<id>, admin:<id>, platform-token:<id>, anonymous or system" }),
     }),
     response: pageBody(AuditEntryBody),
-    run: (app, { query: { tenantId, actor, ...query } }) =>
+    run: (app, { query: { tenantId, ...query } }) =>
       app.transact(async (work) => {
-        const filter = { ...auditQueryOf(query), actor };
-        const { entries, ...total } = await listAudit(work, tenantId, filter);
+        const { entries, ...total } = await listAudit(work, tenantId, query);
         return pageReply(entries, total, query);
       }),
   }),

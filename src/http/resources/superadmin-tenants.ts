@@ -17,7 +17,8 @@ import { PLAN_LIMITS, type PlanLimits } from "../../domain/tenants/plans.ts";
 import { PLAN_LIMIT_MAX } from "../../domain/tenants/set-plan.ts";
 import { APPROVAL_STATUSES, PLANS } from "../../domain/tenants/tenant.ts";
 import { route } from "../route.ts";
-import { Order, pageReply, PEOPLE, ReasonBody, Search, superadmin } from "./superadmin-bodies.ts";
+import { Order, pageReply, Search } from "./list-bodies.ts";
+import { PEOPLE, ReasonBody, superadmin } from "./superadmin-bodies.ts";
 
 const LIMIT_NAMES = Object.keys(PLAN_LIMITS.FREE) as (keyof PlanLimits)[];
 

@@ -9,7 +9,8 @@ import {
 import { MEMBER_STATUSES, ROLES } from "../../domain/caller.ts";
 import { pageBody, PageQuery } from "../../domain/paging.ts";
 import { route } from "../route.ts";
-import { Flag, Order, pageReply, PEOPLE, ReasonBody, Search, superadmin } from "./superadmin-bodies.ts";
+import { Flag, Order, pageReply, Search } from "./list-bodies.ts";
+import { PEOPLE, ReasonBody, superadmin } from "./superadmin-bodies.ts";
 
 const UserBody = z
   .object({

@@ -1,6 +1,5 @@
-import assert from "node:assert/strict";
 import { z } from "zod";
-import { type Caller, MEMBER_STATUSES, type Role, ROLES } from "../../domain/caller.ts";
+import { MEMBER_STATUSES, type Role, ROLES } from "../../domain/caller.ts";
 import { INVITATION_STATUSES } from "../../domain/team/invitation.ts";
 
 /** A role as callers may write it: MEMBER is another name of VIEWER. */
@@ -35,11 +34,3 @@ export const InvitationBody = z
     createdAt: z.iso.datetime(),
   })
   .meta({ id: "Invitation" });
-
-export const Deleted = z.object({ deleted: z.literal(true) });
-
-/** The console user that an operation without a scope is asked by. */
-export const userOf = (caller: Caller): Extract<Caller, { kind: "user" }> => {
-  assert(caller.kind === "user", "no scope opens these operations to keys");
-  return caller;
-};

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { ADMINS, EVERY_ROLE, OWN_ACCOUNT } from "../../domain/access.ts";
-import { type Caller, MEMBER_STATUSES } from "../../domain/caller.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
+import { type Caller, MEMBER_STATUSES, userOf } from "../../domain/caller.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
 import { countInvitationMail } from "../../domain/team/invitation-mail.ts";
-import { invite, requireInvitable, showInvitation } from "../../domain/team/invitations.ts";
+import { invite, requireMayInvite, showInvitation } from "../../domain/team/invitations.ts";
 import {
   acceptMember,
   changeMember,
@@ -15,10 +15,12 @@ import {
   removeMember,
   showMember,
 } from "../../domain/team/members.ts";
-import { normaliseEmail } from "../../domain/auth/sessions.ts";
-import { Reply, route } from "../route.ts";
+import { normaliseEmail } from "../../domain/email/address.ts";
+import { route } from "../route.ts";
 import { Email } from "./auth-bodies.ts";
-import { Deleted, InvitationBody, MemberBody, RoleInput, userOf } from "./team-bodies.ts";
+import { Order, pageReply } from "./list-bodies.ts";
+import { Deleted } from "./plain-bodies.ts";
+import { InvitationBody, MemberBody, RoleInput } from "./team-bodies.ts";
 
 const MemberParams = z.object({ memberId: z.string() });
 const common = { tag: "Team", project: "none" } as const;
@@ -42,7 +44,7 @@ const list = route({
   description: "With those who have asked to join. A VIEWER sees no addresses.",
   query: PageQuery.extend({
     sort: z.enum(MEMBER_SORTS).default("createdAt"),
-    order: z.enum(["asc", "desc"]).default("desc"),
+    order: Order,
     role: RoleInput.optional(),
     status: z.enum(MEMBER_STATUSES).optional(),
   }),
@@ -50,9 +52,9 @@ const list = route({
   run: (app, { caller, query }) =>
     app.transact(async (work) => {
       const { tenantId, role: reader } = userOf(caller);
-      const { members, total, isEstimated } = await listMembers(work, { tenantId, reader }, query);
+      const { members, ...total } = await listMembers(work, { tenantId, reader }, query);
       const shown = members.map((member) => showMember(member, reader));
-      return new Reply(200, pageOf(shown, total, query), isEstimated ? { "X-Total-Estimated": "true" } : {});
+      return pageReply(shown, total, query);
     }),
 });
 
@@ -70,11 +72,12 @@ const add = route({
   status: 201,
   errors: ["PAYMENT_REQUIRED"],
   response: z.object({ member: MemberBody.optional(), invitation: InvitationBody.optional() }),
-  prepare: async (app, { caller, body: { email } }) => {
+  prepare: async (app, { caller, body }) => {
+    const { email } = body;
     const { tenantId } = userOf(caller);
     const isWaiting = await app.transact(async (work) => {
       const waiting = await findWaiting(work, tenantId, email);
-      if (!waiting) await requireInvitable(work, tenantId, email);
+      if (!waiting) await requireMayInvite(work, userOf(caller), body);
       return waiting !== undefined;
     });
     if (!isWaiting) await countInvitationMail(app, tenantId, normaliseEmail(email));

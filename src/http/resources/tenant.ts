@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
+import { userOf } from "../../domain/caller.ts";
 import { REDIRECT_URI_MAX } from "../../domain/oauth/redirects.ts";
 import { transferOwnership } from "../../domain/team/members.ts";
 import { requestApproval } from "../../domain/tenants/approval.ts";
@@ -13,7 +14,6 @@ import { Name } from "../../domain/tenants/text.ts";
 import type { Actor, Work } from "../../domain/work.ts";
 import { route } from "../route.ts";
 import { CurrentPassword } from "./auth-bodies.ts";
-import { userOf } from "./team-bodies.ts";
 
 const Limit = z.int().nullable().meta({ description: "null: no limit" });
 
@@ -78,7 +78,9 @@ export const tenantRoutes = [
     path: "/tenant",
     id: "updateTenant",
     summary: "Change the tenant",
-    description: "redirectUris replaces the whole list; OAuth compares them character by character.",
+    description:
+      "redirectUris replaces the whole list and is an OWNER's to change; OAuth compares them character by " +
+      "character.",
     access: { roles: ADMINS },
     body: z.object({
       name: Name.optional(),
@@ -90,8 +92,8 @@ export const tenantRoutes = [
     }),
     response: TenantBody,
     run: (app, { caller, body }) => {
-      const whose = { tenantId: userOf(caller).tenantId, isProduction: app.config.isProduction };
-      return answerTenant(app, (work) => updateTenant(work, whose, body));
+      const who = { actor: userOf(caller), isProduction: app.config.isProduction };
+      return answerTenant(app, (work) => updateTenant(work, who, body));
     },
   }),
   route({

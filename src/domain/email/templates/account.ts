@@ -1,6 +1,7 @@
 import { type MailContent, nameOf, oneLine } from "../layout.ts";
 import type { MailValues } from "../mail.ts";
-import { type Links, PROVIDER_NAMES } from "./template.ts";
+import { PROVIDER_NAMES } from "../../oauth/provider.ts";
+import type { Links } from "./template.ts";
 
 const greet = (name: string): string => `Hello ${nameOf(name)}`;
 const NOT_YOU = "If this was not you, change your password at once and tell the owner of your account.";
@@ -53,9 +54,9 @@ export const passwordChanged = ({ name }: MailValues["password-changed"]): MailC
 });
 
 export const identityLinked = ({ name, provider }: MailValues["identity-linked"]): MailContent => {
-  const shown = PROVIDER_NAMES[provider] ?? nameOf(provider);
+  const shown = PROVIDER_NAMES[provider];
   return {
-    subject: `${oneLine(shown)} was linked to your account`,
+    subject: `${shown} was linked to your account`,
     greeting: greet(name),
     paragraphs: [`You can now sign in with ${shown}.`, NOT_YOU],
     remark: "You get this mail because a way to sign in was added to your account.",

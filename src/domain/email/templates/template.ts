@@ -8,8 +8,6 @@ export const linksTo = (consoleUrl: string): Links => ({
   withToken: (path, token) => `${consoleUrl}${path}?token=${encodeURIComponent(token.toWellFormed())}`,
 });
 
-export const PROVIDER_NAMES: Record<string, string> = { google: "Google", github: "GitHub" };
-
 const DAY = new Intl.DateTimeFormat("en-GB", { dateStyle: "long", timeZone: "UTC" });
 
 /** The day of an ISO time, such as 21 November 2026; anything else stays as it is. */

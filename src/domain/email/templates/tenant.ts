@@ -78,9 +78,9 @@ export const tenantDeleted = (values: MailValues["tenant-deleted"]): MailContent
   return {
     subject: `${tenantName} will be deleted`,
     paragraphs: [
-      `An owner has deleted the account ${tenantName}. Its data is erased for good ` +
-        `after ${dayOf(values.deleteAfter)}.`,
-      "If that is a mistake, write to the people who run this server before then.",
+      `An owner has deleted the account ${tenantName}. It ends for good after ` +
+        `${dayOf(values.deleteAfter)}, and so do its keys and the logins of its people.`,
+      "If that is a mistake, an owner can take it back until then.",
     ],
     remark: ABOUT_TENANT,
   };

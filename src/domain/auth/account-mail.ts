@@ -1,17 +1,13 @@
-import { DomainError } from "../errors.ts";
-import type { Mail, MailTemplate } from "../email/mail.ts";
+import { type Mail, mailIsOff, type MailTemplate } from "../email/mail.ts";
 import type { Limiter } from "../rate-limits/limiter.ts";
 import { LIMITS } from "../rate-limits/limits.ts";
 
-/** What it takes to mail a user: `isMailOff` on a server that has no mail at all. */
-export type Post = { mail: Mail; limiter: Limiter; isMailOff: boolean };
+/** What it takes to mail somebody who asks for it. */
+export type Post = { mail: Mail; limiter: Limiter };
 
 /** @throws SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED, for known and unknown addresses alike */
-export const requireMail = ({ isMailOff }: Pick<Post, "isMailOff">): void => {
-  if (!isMailOff) return;
-  throw new DomainError("SERVICE_UNAVAILABLE", "This server sends no mail; ask its operator", {
-    reason: "EMAIL_NOT_CONFIGURED",
-  });
+export const requireMail = ({ mail }: Pick<Post, "mail">): void => {
+  if (mail.isOff) throw mailIsOff();
 };
 
 /**

@@ -1,0 +1,57 @@
+/** What a reader of /docs has to know before any operation; Markdown. */
+export const INTRODUCTION = `Multi-tenant gamification: players, events, rules, levels and live leaderboards.
+
+## Credentials
+
+| Who | Sends | Gets it from |
+|---|---|---|
+| a program of yours | \`X-API-Key: svc_live_...\` | POST /projects/{projectId}/api-keys |
+| a console user | \`Authorization: Bearer <access token>\` | POST /auth/login |
+| a super-admin | the same, with a token of their own | POST /superadmin/auth/login |
+| a machine of the platform | \`Authorization: Bearer svc_admin_...\` | POST /superadmin/tokens |
+
+A key belongs to one project and may do what its **scopes** say; a \`svc_test_\` key acts on the project's
+sandbox. A user may do what their **role** says: OWNER, ADMIN, DESIGNER, DEVELOPER or VIEWER, which are no
+ladder. Every operation below names the scope and the roles that open it. A user whose tenant has several
+projects names one in \`X-Project-ID\`.
+
+An access token lives 7 days (24 hours after registering), a super-admin's one hour. A refresh token is good
+once; what was changed or revoked counts within 5 seconds.
+
+## Limits
+
+Requests are counted for each API key and its project (by plan), for each user, and without credentials for
+each address. Answers to which a limit applies have \`X-RateLimit-Limit\`, \`X-RateLimit-Remaining\` and
+\`X-RateLimit-Reset\` (Unix seconds); 429 and 503 have \`Retry-After\` (seconds). All numbers: GET /limits.
+
+## Repeating a request
+
+A POST that takes \`X-Idempotency-Key\` can be sent again with the same key for 24 hours: it is done once,
+and answered the same, with \`X-Idempotent-Replayed: true\`. The key with another request is 422, while the
+first is under way 409.
+
+## Errors
+
+Everything but 200 and 201 (and redirects of OAuth) has the body \`Error\`. Programs decide by \`code\` and,
+where there is one, \`reason\`; \`message\` is for people. A record of another tenant is 404, as if there
+were none.
+
+## Lists
+
+They take \`page\` and \`limit\` and answer \`data\` and \`pagination\`. A total that was only estimated is
+told by the header \`X-Total-Estimated: true\`. Events go by \`cursor\`.`;
+
+/** By the tags of routes. */
+export const TAG_TEXT: Readonly<Record<string, string>> = {
+  Authentication: "Accounts of console users: registering, signing in, sessions, passwords, addresses.",
+  OAuth: "Signing in with Google or GitHub. The flow begins in a browser, on this server's public address.",
+  Tenant: "The account that a team shares: its plan, its state, and what was done in it.",
+  Team: "Members, their roles, and invitations.",
+  Projects: "Each has players, events and definitions of its own, and a sandbox to try things in.",
+  "API keys": "What programs call with.",
+  Limits: "Sizes and rates, as the server keeps them.",
+  Email: "What became of mails.",
+  "Rate limits": "What an address has used, and which are blocked. For super-admins.",
+  Blog: "Posts that a build syncs with a platform token and everybody reads.",
+  "Super-admin": "Running the platform. Super-admins are no users of any tenant.",
+};

@@ -1,0 +1,39 @@
+import { z } from "zod";
+import type { Total } from "../../domain/counting.ts";
+import { type Page, pageOf, type PageQuery } from "../../domain/paging.ts";
+import { Reply } from "../route.ts";
+
+const SEARCH_MAX = 100;
+const TIME_MIN_MS = 0;
+const TIME_MAX_MS = Date.UTC(9999, 0);
+
+/** The fields that queries of lists share. */
+export const Order = z.enum(["asc", "desc"]).default("desc");
+export const Search = z.string().min(1).max(SEARCH_MAX).optional();
+
+/** `true` or `false` in a query. */
+export const Flag = z
+  .enum(["true", "false"])
+  .optional()
+  .transform((text) => (text === undefined ? undefined : text === "true"))
+  .meta({ override: { type: "boolean" } });
+
+/** Within what the database can compare; OpenAPI shows the text, not the Date that it is read into. */
+const Time = z.iso
+  .datetime({ offset: true })
+  .transform((text) => new Date(text))
+  .refine((time) => time.getTime() >= TIME_MIN_MS && time.getTime() < TIME_MAX_MS, {
+    error: "must be a time of the years 1970 to 9998",
+  })
+  .optional();
+const TIME_FIELD = { type: "string", format: "date-time" } as const;
+
+/** The span of a list by time. */
+export const Span = z.object({
+  from: Time.meta({ description: "At this time or later", override: TIME_FIELD }),
+  to: Time.meta({ description: "Before this time", override: TIME_FIELD }),
+});
+
+/** A page, with the header that tells an estimated total. */
+export const pageReply = <T>(data: T[], { total, isEstimated }: Total, query: PageQuery): Reply<Page<T>> =>
+  new Reply(200, pageOf(data, total, query), isEstimated ? { "X-Total-Estimated": "true" } : {});

@@ -1,0 +1,97 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { createTransact, type Db, ONE_MESSAGE, type TransactParts } from "../../src/domain/work.ts";
+import { newId } from "../../src/domain/ids.ts";
+import { type Database, openPostgres } from "../../src/platform/database.ts";
+import { type Services, startServices } from "../support/cluster.ts";
+import { temporaryDir } from "../support/process.ts";
+
+const PLAYERS = 20_000;
+
+describe("a transaction on PostgreSQL, with a scope or without", function () {
+  this.timeout(60_000);
+  let directory: Awaited<ReturnType<typeof temporaryDir>>;
+  let services: Services;
+  let database: Database;
+  let parts: TransactParts;
+  before(async () => {
+    directory = await temporaryDir();
+    services = await startServices(directory.path);
+    database = await openPostgres(services.databaseUrl, 2);
+    await database.migrateUp();
+    await database.em.getConnection().execute("create table marks (n int)");
+    parts = {
+      em: database.em,
+      clock: () => new Date(),
+      doorbell: { outbox: () => undefined },
+      onError: (error) => assert.fail(String(error)),
+    };
+  });
+  after(async () => {
+    await database?.close();
+    await services?.remove();
+    await directory?.remove();
+  });
+
+  const mark = (db: Db) => sql`insert into marks values (${1}::int)`.execute(db);
+  const marks = () =>
+    createTransact(parts)(async ({ db }) => (await sql`select from marks`.execute(db)).rows);
+
+  it("has begun before its first statement: what it did is undone", async () => {
+    const undone = createTransact(parts)(async ({ db }) => {
+      await mark(db);
+      throw new Error("undo");
+    });
+    await assert.rejects(undone, /undo/);
+    assert.deepEqual(await marks(), []);
+  });
+
+  it("is over when nothing was done in it", async () => {
+    await createTransact(parts)(async () => undefined);
+    await createTransact(parts)(({ db }) => mark(db));
+    assert.equal((await marks()).length, 1);
+    await database.em.getConnection().execute("truncate marks");
+  });
+
+  it("does nothing at all where its scope cannot be entered", async () => {
+    const lost = createTransact(parts)(async ({ db }) => {
+      const bad = sql`${sql.raw(ONE_MESSAGE)} set local role laurel_nobody`.execute(db);
+      await assert.rejects(bad, /laurel_nobody/);
+      await assert.rejects(mark(db), /current transaction is aborted/);
+    });
+    await lost;
+    assert.deepEqual(await marks(), []);
+  });
+
+  it("finds one player of many by the primary key, scoped too", async () => {
+    const [tenantId, projectId] = [newId(), newId()];
+    await createTransact(parts)(async ({ db }) => {
+      await sql`
+        insert into tenants (id, name, plan, approval_status, created_at, updated_at)
+        values (${tenantId}, 'Tenant', 'FREE', 'APPROVED', now(), now())`.execute(db);
+      await sql`
+        insert into projects (id, tenant_id, name, created_at, updated_at)
+        values (${projectId}, ${tenantId}, 'Project', now(), now())`.execute(db);
+      await sql`
+        insert into players (project_id, id, external_user_id, created_at, updated_at)
+        select ${projectId}::uuid, gen_random_uuid(), n::text, now(), now()
+        from generate_series(1, ${PLAYERS}::int) n`.execute(db);
+      await sql`analyze players`.execute(db);
+    });
+    const row = JSON.stringify([{ p: projectId, i: newId(), xp: 1 }]);
+    const scope = { role: "web", tenantId, projectIds: [projectId] } as const;
+    // As progression saves a batch.
+    const plan = await createTransact(
+      parts,
+      scope,
+    )(({ db }) =>
+      sql<{ "QUERY PLAN": string }>`
+        explain update players t set xp = x.xp
+        from json_to_recordset(${row}::json) as x(p uuid, i uuid, xp bigint)
+        where t.project_id = x.p and t.id = x.i`.execute(db),
+    );
+    const text = plan.rows.map((line) => line["QUERY PLAN"]).join("\n");
+    assert.match(text, /Index Scan using players_pkey/);
+    assert.doesNotMatch(text, /Seq Scan/);
+  });
+});

@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { DEFAULT_SCOPES, EVERY_ROLE, type Needs, SCOPES } from "../src/domain/access.ts";
+import { checkCeiling } from "../src/domain/api-keys/scopes.ts";
+import { MAIL_TEMPLATES } from "../src/domain/email/mail.ts";
+import { ERROR_STATUS } from "../src/domain/errors.ts";
+import { LIMITS } from "../src/domain/rate-limits/limits.ts";
+import { PLAN_FEATURES, PLAN_LIMITS, type PlanLimits } from "../src/domain/tenants/plans.ts";
+import { PLANS } from "../src/domain/tenants/tenant.ts";
+import type { AnyRoute } from "../src/http/route.ts";
+import { routes } from "../src/http/routes.ts";
+import { namesIn, rowsOf, sectionOf } from "./support/documents.ts";
+import { readSourceFiles } from "./support/source-files.ts";
+
+const ACCOUNTS = "docs/guides/accounts.md";
+const KEYS = "docs/guides/keys-and-limits.md";
+const PERMISSIONS = "docs/guides/permissions.md";
+
+const files = readSourceFiles();
+const number = new Intl.NumberFormat("en");
+
+const remarksOf = ({ verifiedEmail, approval, feature, pending, suspended }: Needs): string =>
+  [
+    ...(verifiedEmail ? ["verified address"] : []),
+    ...(approval ? ["approved tenant"] : []),
+    ...(feature === undefined ? [] : [`plan with ${feature}`]),
+    ...(pending ? ["also while waiting"] : []),
+    ...(suspended ? ["also when suspended"] : []),
+  ].join(", ");
+
+/** Operation, roles, scope of a key, remarks: as permissions.md has them. */
+const permissionRow = ({ method, path, access }: AnyRoute): string[] => {
+  const name = `\`${method.toUpperCase()} ${path}\``;
+  if (access === "public") return [name, "everyone", "", ""];
+  const { roles, scope, admin, needs = {} } = access;
+  if (admin !== undefined)
+    return [name, admin === "*" ? "super-admins" : `super-admins, platform tokens with \`${admin}\``, "", ""];
+  const who = roles === undefined ? "" : roles.length === EVERY_ROLE.length ? "every role" : roles.join(", ");
+  return [name, who, scope === undefined ? "" : `\`${scope}\``, remarksOf(needs)];
+};
+
+const lines = (rows: readonly (readonly string[])[]): string =>
+  rows.map((row) => `| ${row.join(" | ")} |`.replaceAll(/ {2,}/g, " ")).join("\n");
+
+const numberText = (value: number | null): string => (value === null ? "none" : number.format(value));
+
+/** Reasons that are thrown by the usual helpers, where a reader of the code would look for them. */
+const thrownReasons = (): Set<string> => {
+  const calls = [
+    /\b(?:conflict|forbidden|unauthorized)\(\s*"([A-Z_]+)"/g,
+    /\bnew RateLimited\(\s*"([A-Z_]+)"/g,
+    /\bnew DomainError\([^;]*?\breason: "([A-Z_]+)"/g,
+  ];
+  const texts = files.filter(({ path }) => /^src\/(domain|http|platform)\//.test(path));
+  return new Set(
+    texts.flatMap(({ text }) => calls.flatMap((call) => [...text.matchAll(call)].map(([, name]) => name!))),
+  );
+};
+
+/** Never answered while the key is held. */
+const UNSEEN = new Set(["ALREADY_ANSWERED"]);
+
+describe("the tables of the guides", () => {
+  it("show who may call each operation, as the routes have it", () => {
+    const tags = [...new Set(routes.map(({ tag }) => tag))];
+    for (const tag of tags) {
+      const expected = routes.filter((one) => one.tag === tag).map(permissionRow);
+      assert.equal(lines(rowsOf(PERMISSIONS, tag)), lines(expected), `${PERMISSIONS}, ${tag}`);
+    }
+    const headings = [...sectionOf(PERMISSIONS, "Permissions").matchAll(/^## (.+)$/gm)];
+    assert.deepEqual(
+      headings.filter(([, name = ""]) => !tags.includes(name)),
+      [],
+    );
+  });
+
+  it("show the limits and features of every plan", () => {
+    const names = Object.keys(PLAN_LIMITS.FREE) as (keyof PlanLimits)[];
+    const limits = names.map((name) => [
+      `\`${name}\``,
+      ...PLANS.map((plan) => numberText(PLAN_LIMITS[plan][name])),
+    ]);
+    const features = PLANS.map((plan) => PLAN_FEATURES[plan].map((name) => `\`${name}\``).join(" "));
+    assert.equal(lines(rowsOf(ACCOUNTS, "Plans")), lines([...limits, ["features", ...features]]));
+  });
+
+  it("show every scope, whether a key has it by default and whether a DEVELOPER may grant it", () => {
+    const mayGrant = (scope: string): string => {
+      try {
+        checkCeiling("DEVELOPER", [scope]);
+        return "yes";
+      } catch {
+        return "no";
+      }
+    };
+    const expected = SCOPES.map((scope) => [
+      `\`${scope}\`${DEFAULT_SCOPES.includes(scope) ? " (default)" : ""}`,
+      mayGrant(scope),
+    ]);
+    const shown = rowsOf(KEYS, "Scopes").map(([scope, , grant]) => [scope, grant]);
+    assert.deepEqual(shown, expected);
+  });
+
+  it("show every limit with its numbers", () => {
+    const expected = Object.values(LIMITS).map(({ name, points, seconds }) =>
+      [name, number.format(points), number.format(seconds)].join(" "),
+    );
+    const shown = rowsOf(KEYS, "Rate limits").flatMap(([name = "", ...numbers]) => {
+      const [limit = ""] = namesIn(name);
+      return /^[a-z-]+$/.test(limit) ? [[limit, ...numbers.slice(0, 2)].join(" ")] : [];
+    });
+    assert.deepEqual(shown.toSorted(), expected.toSorted());
+  });
+
+  it("show every error code with its status, and every reason that the code has", () => {
+    const rows = rowsOf(KEYS, "Errors");
+    assert.deepEqual(
+      rows.map(([code, status]) => [code, status]),
+      Object.entries(ERROR_STATUS).map(([code, status]) => [`\`${code}\``, String(status)]),
+    );
+    const rated = rowsOf(KEYS, "Rate limits").flatMap((row) => namesIn(row.at(-1) ?? ""));
+    const shown = new Set([...rows.flatMap(([, , reasons = ""]) => namesIn(reasons)), ...rated]);
+    const missing = [...thrownReasons()].filter((reason) => !shown.has(reason) && !UNSEEN.has(reason));
+    assert.deepEqual(missing, [], "reasons that the guide does not name");
+    const source = files.flatMap(({ path, text }) => (path.startsWith("src/") ? [text] : [])).join("\n");
+    const isThere = (reason: string) =>
+      // Limits by address are named after the limit.
+      source.includes(`"${reason}"`) || Object.keys(LIMITS).some((name) => reason === rateReason(name));
+    assert.deepEqual(
+      [...shown].filter((reason) => !isThere(reason)),
+      [],
+      "reasons that are nowhere in the code",
+    );
+  });
+
+  it("show every template of mails", () => {
+    const shown = rowsOf(ACCOUNTS, "Mail").flatMap(([names = ""]) => namesIn(names));
+    assert.deepEqual(shown.toSorted(), [...MAIL_TEMPLATES].toSorted());
+  });
+
+  it("name only operations that there are", () => {
+    const patterns = routes.map(({ method, path }) => ({ method: method.toUpperCase(), path }));
+    const paths = new Set(patterns.map(({ method, path }) => `${method} ${shape(path)}`));
+    const named = files
+      .filter(({ path }) => path.endsWith(".md"))
+      .flatMap(({ path: file, text }) =>
+        [...text.matchAll(/`(GET|POST|PUT|PATCH|DELETE) (\/[^`\s?]*)/g)].map(
+          ([, method = "", path = ""]) => ({ file, method, path: path.replace(/^\/api\/v1/, "") }),
+        ),
+      )
+      .filter(({ path }) => !/^\/(health|metrics|docs|openapi|matchmake|$)|…/.test(path));
+    assert.ok(named.length > 50);
+    assert.deepEqual(
+      named.filter(({ method, path }) => !paths.has(`${method} ${shape(path)}`)),
+      [],
+    );
+  });
+});
+
+/** Documents shorten the names of parameters: only where they stand counts. */
+const shape = (path: string): string =>
+  path.replaceAll(/\{[^}]*\}|(?<=\/leaderboards\/)[^/{]+/g, "{}").replace(/\/$/, "");
+
+const rateReason = (name: string): string =>
+  `${name.replaceAll(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}_RATE`;

@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { type Admin, anAdmin } from "../support/admin.ts";
+import { startApp, type TestApp } from "../support/app.ts";
+import { anAddress, must } from "../support/client.ts";
+import { aMember } from "../support/member.ts";
+import { unique } from "../support/operation-bodies.ts";
+import {
+  type As,
+  credentialsFor,
+  forgetLimits,
+  type Operation,
+  operations,
+  send,
+} from "../support/operations.ts";
+import { aSide, type Side } from "../support/sides.ts";
+
+type Row = { action: string; tenant: string | null; text: string };
+
+/** Changes that leave no line in the audit log, and why. */
+const WITHOUT: Readonly<Record<string, string>> = {
+  register: "opens an account, which its tenant's people see as a member",
+  completeProfile: "one's own name",
+  updateAccount: "one's own name; an address that changes is told when it does",
+  forgotPassword: "a mail to whoever has the address",
+  resendVerification: "a mail to whoever has the address",
+  verifyEmail: "one's own address, shown by the member",
+  login: "a session, which is listed",
+  refreshSession: "a session, which is listed",
+  logout: "one's own session",
+  exchangeOAuthCode: "a session, which is listed",
+  startOAuthLink: "changes nothing; the link itself is told",
+  createWsToken: "a token of 15 minutes for what its caller may see",
+  trackEvent: "events are kept themselves",
+  trackEvents: "events are kept themselves",
+  identifyPlayer: "players are data, and not the tenant's settings",
+  updatePlayer: "players are data, and not the tenant's settings",
+  grantXp: "the ledger has who granted",
+  submitScore: "scores are data, and not the tenant's settings",
+  simulateRules: "writes nothing",
+  previewLevelCurve: "writes nothing",
+};
+/** Calls of the sweeps that do two things at once. */
+const SEVERAL: Readonly<Record<string, readonly string[]>> = {
+  updateMember: ["member.suspended", "member.role_changed"],
+  syncSandbox: ["sandbox.created", "sandbox.synced"],
+};
+const OF_PLATFORM = /^(platform_\w+|ip|blog_posts)\./;
+
+const isSecretName = (name: string): boolean => /password|token$|^code$|^ticket$/i.test(name);
+
+/** Texts of a body that nobody may read later. */
+const secretsIn = (value: unknown, name = ""): string[] => {
+  if (typeof value === "string")
+    return isSecretName(name) || (value.startsWith("svc_") && value.length > 20) ? [value] : [];
+  if (typeof value !== "object" || value === null) return [];
+  return Object.entries(value).flatMap(([field, item]) => secretsIn(item, field));
+};
+
+const changing = operations().filter(({ route }) => route.method !== "get");
+
+describe("the audit log, for every operation that changes something", function () {
+  this.timeout(120_000);
+  let api: TestApp;
+  let side: Side;
+  let admin: Admin;
+  before(async () => {
+    api = await startApp();
+    side = await aSide(api);
+  });
+  beforeEach(async () => {
+    admin = await anAdmin(api);
+    await forgetLimits(api, side, admin.adminId);
+  });
+
+  const rowsOf = (requestId: string): Promise<Row[]> =>
+    api.app.transact(async ({ db }) => {
+      const { rows } = await sql<Row>`
+        select action, tenant_id as tenant, to_jsonb(a)::text as text from audit_log a
+        where request_id = ${requestId} order by id`.execute(db);
+      return rows;
+    });
+
+  const run = async (operation: Operation): Promise<Row[]> => {
+    const { route, success } = operation;
+    const as: As = route.access !== "public" && route.access.scope !== undefined ? "key" : "user";
+    const call = await operation.call(side, as);
+    const requestId = unique("audited").replaceAll(/[^\w-]/g, "-");
+    const credentials = credentialsFor(route, side, admin.token);
+    const headers = { ...credentials.headers, "X-Request-Id": requestId };
+    const answer = await send(api, route, call, { ...credentials, headers });
+    assert.equal(answer.status, success, JSON.stringify(answer.body));
+    const rows = await rowsOf(requestId);
+    const secrets = [...secretsIn(call.body), ...secretsIn(answer.body), credentials.token, credentials.key];
+    for (const { text } of rows)
+      for (const secret of secrets.filter((one) => one !== undefined))
+        assert.ok(!text.includes(secret.slice(-20)), `${text} holds a secret`);
+    return rows;
+  };
+
+  it("is named by a reason where it has nothing to tell", () => {
+    const ids = changing.map(({ route }) => route.id);
+    assert.deepEqual(
+      [...Object.keys(WITHOUT), ...Object.keys(SEVERAL)].filter((id) => !ids.includes(id)),
+      [],
+    );
+  });
+
+  for (const operation of changing) {
+    const { id } = operation.route;
+    const count = SEVERAL[id]?.length ?? (WITHOUT[id] === undefined ? 1 : 0);
+    it(`has ${count === 0 ? "no line" : "one line for each change"}, without a secret: ${id}`, async () => {
+      const rows = await run(operation);
+      assert.equal(rows.length, count, rows.map(({ action }) => action).join());
+      if (SEVERAL[id]) assert.deepEqual(rows.map(({ action }) => action).toSorted(), SEVERAL[id].toSorted());
+      for (const { action, tenant, text } of rows) {
+        assert.match(action, /^[a-z_]+\.[a-z_]+$/);
+        assert.equal(tenant === null, OF_PLATFORM.test(action), `${action} is of ${tenant}`);
+        const { target_type: type, target_id: target } = JSON.parse(text) as Record<string, string>;
+        if (type === "tenant") assert.equal(tenant, target);
+      }
+    });
+  }
+
+  it("of a tenant does not tell from where the platform's people work", async () => {
+    const member = await aMember(api, side.tenant.tenantId, "VIEWER");
+    const [from, reason] = [anAddress(), "Fraud"];
+    const path = `/api/v1/superadmin/users/${member.userId}/disable`;
+    const headers = { "X-Forwarded-For": from };
+    must(await api.post(path, { reason }, { token: admin.token, headers }), 200);
+    const query = "audit-log?action=user.disabled&limit=1";
+    const [theirs] = must(await api.get(`/api/v1/${query}`, { token: side.tenant.token }), 200).data;
+    const [ours] = must(await api.get(`/api/v1/superadmin/${query}`, { token: admin.token }), 200).data;
+    assert.deepEqual([theirs.target.id, theirs.actor, theirs.ip], [member.userId, ours.actor, ""]);
+    assert.deepEqual([ours.target.id, ours.ip], [member.userId, from]);
+  });
+});

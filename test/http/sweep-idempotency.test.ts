@@ -1,0 +1,171 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import type { App } from "../../src/app.ts";
+import { isTransacting } from "../../src/domain/work.ts";
+import { type Admin, anAdmin } from "../support/admin.ts";
+import { type Answer, startApp, type TestApp } from "../support/app.ts";
+import { anotherServer } from "../support/another-server.ts";
+import type { Client } from "../support/client.ts";
+import { grownFrom, readEffects } from "../support/effects.ts";
+import {
+  type As,
+  type Call,
+  credentialsFor,
+  forgetLimits,
+  type Operation,
+  operations,
+  send,
+} from "../support/operations.ts";
+import { aSide, type Side } from "../support/sides.ts";
+
+const RIVALS = 6;
+
+/** Operations that take no key: who they are for is not known yet, or they hand out sessions. */
+const WITHOUT_KEY = [
+  "register",
+  "login",
+  "refreshSession",
+  "logout",
+  "changePassword",
+  "forgotPassword",
+  "resetPassword",
+  "verifyEmail",
+  "resendVerification",
+  "completeProfile",
+  "exchangeOAuthCode",
+  "startOAuthLink",
+  "createWsToken",
+  "acceptInvitation",
+  "superadminLogin",
+  "superadminLogout",
+  "superadminChangePassword",
+];
+/** After which the caller is nobody, or may not ask again: access is checked before an answer is repeated. */
+const ACCESS_LOST: Readonly<Record<string, number>> = { leaveTeam: 401, transferOwnership: 403 };
+/** A mail a minute to an address is counted before the work. */
+const MAILING = new Set(["createInvitation", "addMember", "resendInvitation"]);
+
+const posts = operations().filter(({ route }) => route.method === "post");
+const keyed = posts.filter(({ route }) => !WITHOUT_KEY.includes(route.id));
+const isReplay = ({ headers }: Answer) => headers.get("x-idempotent-replayed") === "true";
+
+describe("X-Idempotency-Key on every POST operation", function () {
+  this.timeout(120_000);
+  let api: TestApp;
+  let side: Side;
+  let admin: Admin;
+
+  before(async () => {
+    api = await startApp();
+    side = await aSide(api);
+  });
+  beforeEach(async () => {
+    admin = await anAdmin(api);
+    await forgetLimits(api, side, admin.adminId);
+  });
+
+  const asOf = ({ route }: Operation): As =>
+    route.access !== "public" && route.access.scope !== undefined ? "key" : "user";
+  const callOf = async (operation: Operation): Promise<Call> => operation.call(side, asOf(operation));
+  const post = ({ route }: Operation, call: Call, key?: string, at = api): Promise<Answer> => {
+    const credentials = credentialsFor(route, side, admin.token);
+    const headers = key === undefined ? {} : { "X-Idempotency-Key": key };
+    return send(at, route, call, { ...credentials, headers: { ...credentials.headers, ...headers } });
+  };
+  const succeeds = (answer: Answer, { success }: Operation) =>
+    assert.equal(answer.status, success, JSON.stringify(answer.body));
+
+  /** What one request without a key makes of the database. */
+  const effectOfOne = async (operation: Operation): Promise<Record<string, number>> => {
+    const call = await callOf(operation);
+    const before = await readEffects(api);
+    succeeds(await post(operation, call), operation);
+    return grownFrom(before, await readEffects(api));
+  };
+
+  it("is taken by all but those that sign in, and ignored there", async () => {
+    const without = posts.filter(
+      ({ route }) => route.access === "public" || route.takesNoIdempotencyKey === true,
+    );
+    assert.deepEqual(without.map(({ route }) => route.id).toSorted(), WITHOUT_KEY.toSorted());
+    for (const operation of without) {
+      // Some end the session that calls them.
+      admin = await anAdmin(api);
+      const answer = await post(operation, await callOf(operation), "no good key");
+      succeeds(answer, operation);
+      assert.equal(isReplay(answer), false);
+    }
+  });
+
+  for (const operation of keyed) {
+    const { id } = operation.route;
+    it(`has one effect and one answer, sent twice: ${id}`, async () => {
+      const effect = await effectOfOne(operation);
+      const [call, key] = [await callOf(operation), randomUUID()];
+      const before = await readEffects(api);
+      const first = await post(operation, call, key);
+      succeeds(first, operation);
+      const once = await readEffects(api);
+      assert.deepEqual(grownFrom(before, once), effect);
+      const again = await post(operation, call, key);
+      const lost = ACCESS_LOST[id];
+      if (lost === undefined) assert.deepEqual([again.status, again.body], [first.status, first.body]);
+      else assert.equal(again.status, lost);
+      assert.deepEqual([isReplay(first), isReplay(again)], [false, lost === undefined]);
+      assert.equal((await readEffects(api)).print, once.print);
+    });
+
+    it(`has one effect and one answer among ${RIVALS} at once: ${id}`, async () => {
+      const effect = await effectOfOne(operation);
+      const [call, key] = [await callOf(operation), randomUUID()];
+      const before = await readEffects(api);
+      const answers = await Promise.all(Array.from({ length: RIVALS }, () => post(operation, call, key)));
+      const good = answers.filter(({ status }) => status === operation.success);
+      assert.equal(new Set(good.map(({ body }) => JSON.stringify(body))).size, 1, "several answers");
+      assert.equal(good.filter((answer) => !isReplay(answer)).length, 1);
+      const refused = answers.filter((answer) => !good.includes(answer));
+      for (const { status, body } of refused) {
+        const isExpected =
+          (status === 409 && body.error.reason === "IDEMPOTENCY_IN_PROGRESS") ||
+          (status === 429 && MAILING.has(id)) ||
+          status === ACCESS_LOST[id];
+        assert.ok(isExpected, JSON.stringify(body));
+      }
+      assert.deepEqual(grownFrom(before, await readEffects(api)), effect);
+    });
+  }
+
+  describe("asks nothing but the database while its transaction is open", () => {
+    let watching: Client;
+    const asked: string[] = [];
+
+    /** Notes whoever calls one of the functions of `part` inside a transaction. */
+    const watched = <T extends object>(name: string, part: T): T =>
+      new Proxy(part, {
+        get: (target, property, receiver): unknown => {
+          const value: unknown = Reflect.get(target, property, receiver);
+          if (typeof value !== "function") return value;
+          return (...values: unknown[]): unknown => {
+            if (isTransacting()) asked.push(`${name}.${String(property)}`);
+            return Reflect.apply(value, target, values);
+          };
+        },
+      });
+
+    before(async () => {
+      const { ranks, limiter, topics, passwords, captcha, oauth, mailer, queue } = api.app;
+      const parts = { ranks, limiter, topics, passwords, captcha, oauth, mailer, queue };
+      const guarded = Object.entries(parts).map(([name, part]) => [name, watched(name, part)]);
+      watching = await anotherServer(api, {}, Object.fromEntries(guarded) as Partial<App>);
+    });
+
+    for (const operation of keyed) {
+      it(operation.route.id, async () => {
+        asked.length = 0;
+        const call = await callOf(operation);
+        succeeds(await post(operation, call, randomUUID(), { ...api, ...watching }), operation);
+        assert.deepEqual(asked, []);
+      });
+    }
+  });
+});

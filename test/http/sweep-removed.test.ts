@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { User } from "../../src/domain/auth/user.ts";
+import { startApp, type TestApp } from "../support/app.ts";
+import { must } from "../support/client.ts";
+import { aMember } from "../support/member.ts";
+import { operations, send } from "../support/operations.ts";
+import { aSide, type Side } from "../support/sides.ts";
+
+const ofUsers = operations().filter(({ route: { access } }) => access !== "public" && access.roles);
+
+/** Sessions are read anew every 5 s: until then, a process serves who was removed by another. */
+describe("a user who was removed a moment ago, unknown to this process", function () {
+  this.timeout(60_000);
+  let api: TestApp;
+  let side: Side;
+  before(async () => {
+    api = await startApp();
+    side = await aSide(api);
+  });
+
+  for (const { route, call } of ofUsers)
+    it(`meets no fault: ${route.id}`, async () => {
+      const { tenantId, projectId, password } = side.tenant;
+      const { userId, token } = await aMember(api, tenantId, "OWNER");
+      const request = await call(side, "user");
+      const passwordHash = await api.app.passwords.hash(password);
+      await api.app.transact(({ em }) => em.nativeUpdate(User, { id: userId }, { passwordHash }));
+      must(await api.get("/api/v1/tenant", { token }), 200);
+      await api.app.transact(({ em }) => em.nativeDelete(User, { id: userId }));
+      const options = { token, headers: { "X-Project-ID": projectId } };
+      const answer = await send(api, route, { ...request, token }, options);
+      assert.ok(answer.status < 500, JSON.stringify(answer.body));
+    });
+});

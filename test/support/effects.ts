@@ -1,0 +1,69 @@
+import { sql } from "kysely";
+import type { TestApp } from "./app.ts";
+import { eventually } from "./eventually.ts";
+
+/** What a request leaves behind besides its effect, and queues that empty by themselves. */
+const SKIPPED = new Set([
+  "mikro_orm_migrations",
+  "idempotency_keys",
+  "event_q",
+  "event_due",
+  "outbox_q",
+  "email_outbox",
+]);
+/** Columns that move with every request, and with every mail that a worker sends. */
+const RESTLESS = [
+  "last_used_at",
+  "status",
+  "attempts",
+  "provider_message_id",
+  "smtp_response",
+  "error",
+  "sent_at",
+];
+
+/** Rows by table, and a hash of what is in them. */
+export type Effects = { counts: Record<string, number>; print: string };
+
+/** Waits until workers have done what was asked for. */
+const settle = ({ app }: TestApp): Promise<true> =>
+  eventually(
+    async () => {
+      const { rows } = await app.transact(({ db }) =>
+        sql<{ waiting: string }>`
+          select (select count(*) from event_q) + (select count(*) from outbox_q) as waiting`.execute(db),
+      );
+      return Number(rows[0]!.waiting) === 0;
+    },
+    { label: "the queues are empty" },
+  );
+
+/** Everything in the database, once all is done that was asked for. */
+export const readEffects = async (api: TestApp): Promise<Effects> => {
+  await settle(api);
+  return api.app.transact(async ({ db }) => {
+    const tables = await sql<{ name: string }>`
+      select relname as name from pg_class where relnamespace = 'public'::regnamespace
+        and relkind in ('r', 'p') and not relispartition order by 1`.execute(db);
+    const effects: Effects = { counts: {}, print: "" };
+    for (const { name } of tables.rows.filter((table) => !SKIPPED.has(table.name))) {
+      const restless = name === "email_logs" ? RESTLESS : RESTLESS.slice(0, 1);
+      const { rows } = await sql<{ count: string; print: string }>`
+        select count(*) as count, md5(coalesce(string_agg(r, '|' order by r), '')) as print
+        from (select (to_jsonb(t) - ${`{${restless.join(",")}}`}::text[])::text as r
+          from ${sql.ref(name)} t) as rows`.execute(db);
+      effects.counts[name] = Number(rows[0]!.count);
+      effects.print += `${name} ${rows[0]!.print}\n`;
+    }
+    return effects;
+  });
+};
+
+/** By how many rows each table has grown. */
+export const grownFrom = (before: Effects, after: Effects): Record<string, number> =>
+  Object.fromEntries(
+    Object.entries(after.counts).flatMap(([name, count]) => {
+      const grown = count - (before.counts[name] ?? 0);
+      return grown === 0 ? [] : [[name, grown]];
+    }),
+  );
