@@ -1,6 +1,7 @@
 import { type AuthContext, matchMaker } from "@colyseus/core";
 import type { z } from "zod";
 import type { App } from "../app.ts";
+import { requireMember } from "../domain/auth/ws-tokens.ts";
 import { DomainError, forbidden, notFound, unauthorized } from "../domain/errors.ts";
 import { readStreamHeads } from "../domain/outbox/stream.ts";
 import type { PlayerStatus } from "../domain/players/player.ts";
@@ -15,6 +16,8 @@ import { parse } from "./errors.ts";
 export type Principal = {
   /** Of a player's token. Console users may watch what belongs to the project. */
   playerId: string | null;
+  /** Of a console user's token; else "". */
+  userId: string;
   /** One name for all sessions of a player or user. */
   subject: string;
   projectId: string;
@@ -31,15 +34,22 @@ export const verifyToken = async (app: App, token: string | undefined): Promise<
   if (!token)
     throw unauthorized("TOKEN_MISSING", "the socket needs a token of POST /auth/ws-token as auth.token");
   const { sub, pid, tid, kind, exp } = await app.tokens.verifyWs(token);
-  const playerId = kind === "player" ? sub : null;
-  return { playerId, subject: `${kind}:${sub}`, projectId: pid, tenantId: tid, expiresAtMs: exp * 1_000 };
+  const isPlayer = kind === "player";
+  return {
+    playerId: isPlayer ? sub : null,
+    userId: isPlayer ? "" : sub,
+    subject: `${kind}:${sub}`,
+    projectId: pid,
+    tenantId: tid,
+    expiresAtMs: exp * 1_000,
+  };
 };
 
 /**
  * The first half of every join: who it is, whether they may try once more, and whether the project is still
  * there and open to the page that asks. The console's pages are not the project's.
- * @throws DomainError UNAUTHORIZED for a token that is missing, ended or not of this kind; RATE_LIMITED;
- * NOT_FOUND; FORBIDDEN TENANT_SUSPENDED, ORIGIN_NOT_ALLOWED
+ * @throws DomainError UNAUTHORIZED for a token that is missing, ended, not of this kind or of a user who is
+ * gone; RATE_LIMITED; NOT_FOUND; FORBIDDEN TENANT_SUSPENDED, ORIGIN_NOT_ALLOWED
  */
 export const authenticate = async (
   app: App,
@@ -51,7 +61,9 @@ export const authenticate = async (
   const project = await findKnownProject(app.transact, principal.projectId);
   if (!project) throw notFound("Project");
   if (project.isSuspended) throw forbidden("TENANT_SUSPENDED", "The tenant is suspended");
-  if (principal.playerId !== null) checkOrigin(project, headers.get("origin") ?? undefined);
+  if (principal.playerId === null)
+    await requireMember(app.transactAs({ role: "accounts" }), principal.userId);
+  else checkOrigin(project, headers.get("origin") ?? undefined);
   return principal;
 };
 

@@ -64,6 +64,7 @@ describe("X-Idempotency-Key on every POST operation", function () {
     await forgetLimits(api, side, admin.adminId);
   });
 
+  const effects = () => readEffects(api, [side.tenant.tenantId]);
   const asOf = ({ route }: Operation): As =>
     route.access !== "public" && route.access.scope !== undefined ? "key" : "user";
   const callOf = async (operation: Operation): Promise<Call> => operation.call(side, asOf(operation));
@@ -78,9 +79,9 @@ describe("X-Idempotency-Key on every POST operation", function () {
   /** What one request without a key makes of the database. */
   const effectOfOne = async (operation: Operation): Promise<Record<string, number>> => {
     const call = await callOf(operation);
-    const before = await readEffects(api);
+    const before = await effects();
     succeeds(await post(operation, call), operation);
-    return grownFrom(before, await readEffects(api));
+    return grownFrom(before, await effects());
   };
 
   it("is taken by all but those that sign in, and ignored there", async () => {
@@ -102,23 +103,23 @@ describe("X-Idempotency-Key on every POST operation", function () {
     it(`has one effect and one answer, sent twice: ${id}`, async () => {
       const effect = await effectOfOne(operation);
       const [call, key] = [await callOf(operation), randomUUID()];
-      const before = await readEffects(api);
+      const before = await effects();
       const first = await post(operation, call, key);
       succeeds(first, operation);
-      const once = await readEffects(api);
+      const once = await effects();
       assert.deepEqual(grownFrom(before, once), effect);
       const again = await post(operation, call, key);
       const lost = ACCESS_LOST[id];
       if (lost === undefined) assert.deepEqual([again.status, again.body], [first.status, first.body]);
       else assert.equal(again.status, lost);
       assert.deepEqual([isReplay(first), isReplay(again)], [false, lost === undefined]);
-      assert.equal((await readEffects(api)).print, once.print);
+      assert.equal((await effects()).print, once.print);
     });
 
     it(`has one effect and one answer among ${RIVALS} at once: ${id}`, async () => {
       const effect = await effectOfOne(operation);
       const [call, key] = [await callOf(operation), randomUUID()];
-      const before = await readEffects(api);
+      const before = await effects();
       const answers = await Promise.all(Array.from({ length: RIVALS }, () => post(operation, call, key)));
       const good = answers.filter(({ status }) => status === operation.success);
       assert.equal(new Set(good.map(({ body }) => JSON.stringify(body))).size, 1, "several answers");
@@ -131,7 +132,7 @@ describe("X-Idempotency-Key on every POST operation", function () {
           status === ACCESS_LOST[id];
         assert.ok(isExpected, JSON.stringify(body));
       }
-      assert.deepEqual(grownFrom(before, await readEffects(api)), effect);
+      assert.deepEqual(grownFrom(before, await effects()), effect);
     });
   }
 

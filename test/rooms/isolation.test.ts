@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { aMember } from "../support/member.ts";
 import { eventually } from "../support/eventually.ts";
 import { aPlayer, join, matchmake, type Player } from "./sdk.ts";
 
@@ -110,6 +111,16 @@ describe("rooms of one project", () => {
     for (const token of [player.token, console.body.token as string])
       assert.equal(await ask(token, { leaderboardKey: "doomed" }), 404);
     assert.equal(await ask(player.token, {}, "player"), 404);
+  });
+
+  it("let nobody in who is no longer a member of the tenant, whatever token is left", async () => {
+    await aBoard(tenant.key, "members");
+    const { userId, token } = await aMember(api, tenant.tenantId, "VIEWER");
+    const { projectId } = tenant;
+    const { body } = await api.post("/api/v1/auth/ws-token", { projectId }, { token });
+    assert.equal(await ask(body.token, { leaderboardKey: "members" }), 200);
+    await api.delete(`/api/v1/team/members/${userId}`, { token: tenant.token });
+    assert.equal(await ask(body.token, { leaderboardKey: "members" }), 401);
   });
 
   it("are found by no other name, and by no id", async () => {

@@ -38,20 +38,38 @@ const settle = ({ app }: TestApp): Promise<true> =>
     { label: "the queues are empty" },
   );
 
-/** Everything in the database, once all is done that was asked for. */
-export const readEffects = async (api: TestApp): Promise<Effects> => {
+type Table = { name: string; hasTenant: boolean; hasProject: boolean };
+
+/** Whose rows count: the tenants', and all of the platform's own. */
+const belongsTo = ({ name, hasTenant, hasProject }: Table, tenantIds: readonly string[]) => {
+  const tenants = sql`any(${`{${tenantIds.join(",")}}`}::uuid[])`;
+  const projects = sql`(select id from projects where tenant_id = ${tenants})`;
+  if (name === "tenants") return sql`t.id = ${tenants}`;
+  if (hasTenant) return sql`(t.tenant_id = ${tenants} or t.tenant_id is null)`;
+  if (hasProject) return sql`t.project_id in ${projects}`;
+  if (name === "rule_versions")
+    return sql`t.rule_id in (select id from rules where project_id in ${projects})`;
+  return sql`true`;
+};
+
+/** What the tenants and the platform have in the database, once all is done that was asked for. */
+export const readEffects = async (api: TestApp, tenantIds: readonly string[]): Promise<Effects> => {
   await settle(api);
   return api.app.transact(async ({ db }) => {
-    const tables = await sql<{ name: string }>`
-      select relname as name from pg_class where relnamespace = 'public'::regnamespace
+    const tables = await sql<Table>`
+      select relname as name,
+        exists (select from pg_attribute where attrelid = c.oid and attname = 'tenant_id') as "hasTenant",
+        exists (select from pg_attribute where attrelid = c.oid and attname = 'project_id') as "hasProject"
+      from pg_class c where relnamespace = 'public'::regnamespace
         and relkind in ('r', 'p') and not relispartition order by 1`.execute(db);
     const effects: Effects = { counts: {}, print: "" };
-    for (const { name } of tables.rows.filter((table) => !SKIPPED.has(table.name))) {
+    for (const table of tables.rows.filter(({ name }) => !SKIPPED.has(name))) {
+      const { name } = table;
       const restless = name === "email_logs" ? RESTLESS : RESTLESS.slice(0, 1);
       const { rows } = await sql<{ count: string; print: string }>`
         select count(*) as count, md5(coalesce(string_agg(r, '|' order by r), '')) as print
         from (select (to_jsonb(t) - ${`{${restless.join(",")}}`}::text[])::text as r
-          from ${sql.ref(name)} t) as rows`.execute(db);
+          from ${sql.ref(name)} t where ${belongsTo(table, tenantIds)}) as rows`.execute(db);
       effects.counts[name] = Number(rows[0]!.count);
       effects.print += `${name} ${rows[0]!.print}\n`;
     }

@@ -4,7 +4,8 @@ import { audit } from "../audit/audit.ts";
 import type { MemberStatus, Role, UserCaller } from "../caller.ts";
 import type { Mail } from "../email/mail.ts";
 import { conflict, DomainError, invalid, unauthorized } from "../errors.ts";
-import { type Bucket, RateLimited } from "../rate-limits/limiter.ts";
+import { RateLimited } from "../rate-limits/limiter.ts";
+import { LIMITS } from "../rate-limits/limits.ts";
 import { type ApprovalStatus, type Plan, Tenant } from "../tenants/tenant.ts";
 import type { Transact, Work } from "../work.ts";
 import { type DisposableLists, refuseDisposable } from "./disposable.ts";
@@ -17,8 +18,6 @@ import { endUserTokens, issueUserToken } from "./user-tokens.ts";
 import { User } from "./user.ts";
 
 const CHANGE_EMAIL_SECONDS = 86_400;
-/** As few as registrations: each tells whether an address is taken, or mails somebody, maybe a stranger. */
-const ADDRESS_CHANGES: Bucket = { name: "address-change", points: 5, seconds: 3_600 };
 
 /** Who asks about their own account, from which address. */
 export type Self = Pick<UserCaller, "userId" | "tenantId" | "sessionId"> & {
@@ -157,7 +156,7 @@ const mayTakeAddress = async (
 };
 
 const countAddressChange = async ({ limiter, clock }: UpdateParts, userId: string): Promise<void> => {
-  const state = await limiter.consume(ADDRESS_CHANGES, userId);
+  const state = await limiter.consume(LIMITS.addressChange, userId);
   if (state.isAllowed) return;
   const message = "You may ask for a new address five times an hour; wait as long as Retry-After says";
   throw new RateLimited("EMAIL_RATE", message, state, clock().getTime());

@@ -1,5 +1,5 @@
 import { type Caller, tenantOf } from "../caller.ts";
-import { forbidden, invalid, notFound } from "../errors.ts";
+import { forbidden, invalid, notFound, unauthorized } from "../errors.ts";
 import type { Player } from "../players/player.ts";
 import { findPlayer, identifyPlayer } from "../players/players.ts";
 import { findKnownProject, resolveProject } from "../projects/resolve.ts";
@@ -7,6 +7,7 @@ import { type Limiter, RateLimited } from "../rate-limits/limiter.ts";
 import { LIMITS } from "../rate-limits/limits.ts";
 import type { Transact, Work } from "../work.ts";
 import type { SignedToken, Tokens } from "./tokens.ts";
+import { User } from "./user.ts";
 
 export type WsTokenRequest = {
   /** A player's UUID or `ext:` and the integrator's id. */
@@ -78,4 +79,12 @@ const requestedPlayer = async (
   if (player) return player;
   if (externalUserId === undefined || !request.mayCreate) throw notFound("Player");
   return (await identifyPlayer(work, projectId, { externalUserId })).player;
+};
+
+/** A console user's token outlives what happens to its user. @throws UNAUTHORIZED SESSION_REVOKED */
+export const requireMember = async (transact: Transact, userId: string): Promise<void> => {
+  const user = await transact(({ em }) =>
+    em.findOne(User, { id: userId, status: "ACTIVE", disabledAt: null }),
+  );
+  if (!user) throw unauthorized("SESSION_REVOKED", "The user of this token may no longer be here");
 };

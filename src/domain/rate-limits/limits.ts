@@ -15,6 +15,8 @@ export const LIMITS = {
   loginFailures: { name: "login", points: 20, seconds: 15 * MINUTE },
   honeypot: { name: "honeypot", points: 10, seconds: HOUR },
   verifyEmail: { name: "verify-email", points: 10, seconds: MINUTE },
+  /** As few as registrations: each tells whether an address is taken, or mails somebody, maybe a stranger. */
+  addressChange: { name: "address-change", points: 5, seconds: HOUR },
   refresh: { name: "refresh", points: 60, seconds: MINUTE },
   wsToken: { name: "ws-token", points: 60, seconds: MINUTE },
   mailMinute: { name: "mail-minute", points: 1, seconds: MINUTE },

@@ -75,6 +75,7 @@ export const LIMITS: readonly Limit[] = [
   rate(RATES.admin, "requests", "requests of one super-admin"),
   rate(RATES.registration, "requests", "registrations from one address"),
   rate(RATES.verifyEmail, "requests", "proofs of an email address from one address"),
+  rate(RATES.addressChange, "requests", "wishes of one user for another email address"),
   rate(RATES.refresh, "requests", "renewals of one session"),
   rate(RATES.wsToken, "requests", "tokens for the rooms of one player"),
   rate(RATES.badKeys, "requests", "unknown API keys from one address, which is then blocked for a while"),
