@@ -29,9 +29,9 @@ export type Actor = { caller: Caller; ip: string; userAgent: string; requestId: 
 /**
  * What a transaction may see of the tables (row-level security). "web": the tenant's rows and those of the
  * named projects. "accounts": the accounts of all tenants, and nothing of players: for look-ups before a
- * tenant is known, and for super-admins. Without a scope: everything, for workers, the relay and ingestion.
+ * tenant is known, and for super-admins. Without one: everything, for workers, the relay and ingestion.
  */
-export type Scope = { by?: Actor } & (
+export type Sight = { by?: Actor } & (
   | { role: "web"; tenantId: string; projectIds: readonly string[] }
   | { role: "accounts" }
 );
@@ -58,8 +58,8 @@ export type Work = {
 
 export type Transact = <T>(run: (work: Work) => Promise<T>) => Promise<T>;
 
-/** Makes a Transact whose transactions see no more than `scope`. */
-export type TransactAs = (scope: Scope) => Transact;
+/** Makes a Transact whose transactions see no more than `sight`. */
+export type TransactAs = (sight: Sight) => Transact;
 
 /** What is told when partitions of a queue have new rows. */
 export type Doorbell = { outbox(parts: Iterable<number>): void };
@@ -82,10 +82,10 @@ export const isTransacting = (): boolean => open.getStore() !== undefined;
  */
 export const ONE_MESSAGE = "/* one message */";
 
-const enter = async (db: Db, scope: Scope): Promise<void> => {
+const enter = async (db: Db, sight: Sight): Promise<void> => {
   const [role, tenantId, projectIds] =
-    scope.role === "web" ? [WEB_ROLE, scope.tenantId, scope.projectIds] : [ACCOUNTS_ROLE, "", []];
-  assert([...projectIds, ...(tenantId === "" ? [] : [tenantId])].every(isId), "a scope is made of ids");
+    sight.role === "web" ? [WEB_ROLE, sight.tenantId, sight.projectIds] : [ACCOUNTS_ROLE, "", []];
+  assert([...projectIds, ...(tenantId === "" ? [] : [tenantId])].every(isId), "a sight is made of ids");
   // Four times as cheap as set_config() with parameters.
   await sql`${sql.raw(ONE_MESSAGE)} set local role ${sql.raw(role)};
     set local laurel.tenant_id = ${sql.lit(tenantId)};
@@ -98,7 +98,7 @@ const enter = async (db: Db, scope: Scope): Promise<void> => {
  * itself) and asserts.
  */
 export const createTransact =
-  ({ em, clock, doorbell, onError }: TransactParts, scope?: Scope): Transact =>
+  ({ em, clock, doorbell, onError }: TransactParts, sight?: Sight): Transact =>
   async (run) => {
     assert(!isTransacting(), "transact() inside transact()");
     const afterCommit: (() => void)[] = [];
@@ -111,7 +111,7 @@ export const createTransact =
           em: txEm,
           db: txEm.getKysely(),
           now: clock(),
-          by: scope?.by,
+          by: sight?.by,
           emit: (projectId, type, data, options = {}) =>
             void emitted.push(outboxRow(projectId, type, data, options)),
           ring: (parts) => {
@@ -119,7 +119,7 @@ export const createTransact =
           },
           afterCommit: (callback) => void afterCommit.push(callback),
         };
-        if (scope) await enter(work.db, scope);
+        if (sight) await enter(work.db, sight);
         const value = await run(work);
         await txEm.flush();
         if (emitted.length > 0) {
@@ -176,15 +176,15 @@ export const outboxQueueRows = (rows: readonly OutboxRow[]): OutboxQueueRow[] =>
 
 /**
  * Transacts that join a transaction in progress, for what must share one commit with what comes after it. Its
- * functions see one another's changes, and a throw of any undoes all. `outer` is the scope of `work`.
+ * functions see one another's changes, and a throw of any undoes all. `outer` is the sight of `work`.
  */
 export const joining =
-  (work: Work, outer: Scope): TransactAs =>
-  (scope) =>
+  (work: Work, outer: Sight): TransactAs =>
+  (sight) =>
   async (run) => {
-    const isOther = scope !== outer;
-    if (isOther) await enter(work.db, scope);
-    const value = await run({ ...work, by: scope.by });
+    const isOther = sight !== outer;
+    if (isOther) await enter(work.db, sight);
+    const value = await run({ ...work, by: sight.by });
     await work.em.flush();
     if (isOther) await enter(work.db, outer);
     return value;

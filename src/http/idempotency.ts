@@ -13,7 +13,7 @@ import {
   type StoredAnswer,
 } from "../domain/idempotency/idempotency.ts";
 import { JSON_MAX_DEPTH } from "../domain/tracking/event-input.ts";
-import { joining, type Scope } from "../domain/work.ts";
+import { joining, type Sight } from "../domain/work.ts";
 import { errorBody } from "./errors.ts";
 import { type AnyRoute, Reply, type RouteContext } from "./route.ts";
 
@@ -52,7 +52,7 @@ type Execution = {
   route: AnyRoute;
   context: RouteContext<unknown, unknown, unknown>;
   /** What the operation may see of the database. */
-  scope: Scope;
+  sight: Sight;
 };
 
 /**
@@ -127,14 +127,14 @@ export const runKeyed = async (
     reply = await transact(async (work) => {
       const rival = await claimKey(work, secretBox, request);
       if (rival) return replay(rival);
-      const transactAs = joining(work, execution.scope);
+      const transactAs = joining(work, execution.sight);
       const own: App = {
         ...app,
         transactAs,
-        transact: transactAs(execution.scope),
+        transact: transactAs(execution.sight),
         ingest: (events) => {
-          const scope = withProjects(execution.scope, [...new Set(events.map((event) => event.p))]);
-          return transactAs(scope)((joined) => app.ingestIn(joined)(events));
+          const sight = withProjects(execution.sight, [...new Set(events.map((event) => event.p))]);
+          return transactAs(sight)((joined) => app.ingestIn(joined)(events));
         },
       };
       const made = await runWith(own, execution, prepared);
@@ -153,8 +153,8 @@ export const runKeyed = async (
 };
 
 /** A user's events may be of several projects, which the request as a whole does not name. */
-const withProjects = (scope: Scope, projectIds: readonly string[]): Scope =>
-  scope.role === "web" ? { ...scope, projectIds } : scope;
+const withProjects = (sight: Sight, projectIds: readonly string[]): Sight =>
+  sight.role === "web" ? { ...sight, projectIds } : sight;
 
 const keepRefusal = (
   { transact, secretBox, clock }: App,

@@ -3,7 +3,7 @@ import type { App } from "../app.ts";
 import type { Caller } from "../domain/caller.ts";
 import { DomainError } from "../domain/errors.ts";
 import { refuseHostile } from "../domain/tracking/event-input.ts";
-import type { Actor, Scope } from "../domain/work.ts";
+import type { Actor, Sight } from "../domain/work.ts";
 import { requireAccess } from "./access.ts";
 import { refuseOutsiders } from "./admin-network.ts";
 import { checkBodyHeaders, readJson } from "./body.ts";
@@ -54,7 +54,7 @@ const actorOf = (caller: Caller, request: Request, response: Response, ip: strin
 });
 
 /** What of the database the operation may see. */
-const scopeOf = (actor: Actor, projectId: string): Scope => {
+const sightOf = (actor: Actor, projectId: string): Sight => {
   const { caller } = actor;
   if (caller.kind !== "user" && caller.kind !== "key") return { role: "accounts", by: actor };
   const projectIds = projectId === "" ? [] : [projectId];
@@ -95,10 +95,10 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
     const params = await parseParams(route, request.params);
     const query = await checkQuery(request.query);
     const { raw, body } = await bodyOf(route, request, response);
-    const scope = scopeOf(actor, projectId);
+    const sight = sightOf(actor, projectId);
     const cookie = request.get("cookie") ?? "";
-    const execution = { route, scope, context: { caller, projectId, params, query, body, cookie, actor } };
-    const scoped: App = { ...app, transact: app.transactAs(scope) };
+    const execution = { route, sight, context: { caller, projectId, params, query, body, cookie, actor } };
+    const scoped: App = { ...app, transact: app.transactAs(sight) };
     const keyed = keyedRequest(request, execution, raw);
     const reply = keyed ? await runKeyed(scoped, execution, keyed) : await runOnce(scoped, execution);
     send(response, reply);

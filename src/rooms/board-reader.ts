@@ -4,7 +4,7 @@ import { boardOf, type Leaderboard } from "../domain/leaderboards/leaderboard.ts
 import { getLeaderboard } from "../domain/leaderboards/leaderboards.ts";
 import type { PeriodRef, RankPage, Standing } from "../domain/leaderboards/ranks.ts";
 import { fromRankScore } from "../domain/leaderboards/scoring.ts";
-import { transactIn } from "./scope.ts";
+import { transactIn } from "./sight.ts";
 
 /** How long a room shows a name it has read. */
 const NAME_KEPT_MS = 30_000;

@@ -20,7 +20,7 @@ import { CLOSE, HEARTBEAT_SECONDS, SESSIONS_MAX } from "./messages.ts";
 import { livePlayerMessage } from "./player-messages.ts";
 import { isBroken, PlayerStream, type StreamPage } from "./player-stream.ts";
 import { playerRoomId } from "./room-ids.ts";
-import { transactIn } from "./scope.ts";
+import { transactIn } from "./sight.ts";
 import { createTicker, type Ticker } from "./ticker.ts";
 
 /** How often the players of open rooms are read again, so that a lost publish never leaves a room stale. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { App } from "../../src/app.ts";
-import type { Scope } from "../../src/domain/work.ts";
+import type { Sight } from "../../src/domain/work.ts";
 import { type Answer, startApp, type TestApp } from "../support/app.ts";
 import { anotherServer } from "../support/another-server.ts";
 import type { Client } from "../support/client.ts";
@@ -35,7 +35,7 @@ describe("every operation of a tenant whose application forgets whom it serves",
     [own, other] = [await aSide(api), await aSide(api)];
     const { app } = api;
     const { tenantId, projectId } = own.tenant;
-    const walled = (scope: Scope): Scope =>
+    const walled = (scope: Sight): Sight =>
       scope.role === "web" ? { ...scope, tenantId, projectIds: [projectId] } : scope;
     const parts: Partial<App> = { transactAs: (scope) => app.transactAs(walled(scope)) };
     misled = await anotherServer(api, {}, parts);

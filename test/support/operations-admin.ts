@@ -21,6 +21,14 @@ const aTenantThatIs = async (status: string): Promise<string> => {
   });
 };
 
+/** There may be only so many, and every sweep makes some. */
+const endPlatformTokens = async (): Promise<void> => {
+  const { app } = await startApp();
+  await app.transact(({ db }) =>
+    sql`update platform_tokens set revoked_at = now() where revoked_at is null`.execute(db),
+  );
+};
+
 const ofTenant = (step: string, status: string, body: unknown = {}): Known => ({
   call: async () => ({ path: `/superadmin/tenants/${await aTenantThatIs(status)}/${step}`, body }),
 });
@@ -80,12 +88,16 @@ export const adminOperations: Record<string, Known> = {
   getSuperadmin: get("/superadmin/me"),
 
   createPlatformToken: {
-    call: () => ({ path: "/superadmin/tokens", body: { name: "A machine", scopes: ["blog:sync"] } }),
+    call: async () => {
+      await endPlatformTokens();
+      return { path: "/superadmin/tokens", body: { name: "A machine", scopes: ["blog:sync"] } };
+    },
     also: [() => ({ name: "Brief", scopes: ["blog:sync"], expiresAt: "2999-01-01T00:00:00Z" })],
   },
   listPlatformTokens: get("/superadmin/tokens"),
   revokePlatformToken: {
     call: async () => {
+      await endPlatformTokens();
       const made = must(await post("/superadmin/tokens", { name: "A machine", scopes: ["blog:sync"] }), 201);
       return { path: `/superadmin/tokens/${made.id}` };
     },

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { ensurePartitions } from "../../src/domain/tracking/partitions.ts";
-import type { Scope, Transact, TransactAs } from "../../src/domain/work.ts";
+import type { Sight, Transact, TransactAs } from "../../src/domain/work.ts";
 
 export type Owner = { tenantId: string; projectId: string };
 
@@ -21,7 +21,7 @@ const owned = async (transact: Transact): Promise<Column[]> =>
     return rows;
   });
 
-const scopeOf = ({ tenantId, projectId }: Owner): Scope => ({
+const scopeOf = ({ tenantId, projectId }: Owner): Sight => ({
   role: "web",
   tenantId,
   projectIds: [projectId],
@@ -126,7 +126,7 @@ export const assertPartitionsShut = async (transact: Transact, transactAs: Trans
       where relnamespace = 'public'::regnamespace and relispartition and relkind = 'r'`.execute(work.db);
   });
   assert.ok(rows.length >= 8, `${rows.length} partitions`);
-  const scopes: Scope[] = [{ role: "accounts" }, { role: "web", tenantId: "", projectIds: [] }];
+  const scopes: Sight[] = [{ role: "accounts" }, { role: "web", tenantId: "", projectIds: [] }];
   for (const { name } of rows)
     for (const scope of scopes) {
       const read = transactAs(scope)(({ db }) => sql`select 1 from ${sql.ref(name)} limit 1`.execute(db));

@@ -1,5 +1,5 @@
 /**
- * The database roles that requests run under (`Scope` of work.ts). Neither can log in; the connection's own
+ * The database roles that requests run under (`Sight` of work.ts). Neither can log in; the connection's own
  * role takes them on for one transaction. Workers, the relay and ingestion keep the connection's role.
  */
 export const WEB_ROLE = "laurel_web";
