@@ -78,7 +78,11 @@ export const createApp = ({ config, log, metrics, platform, clock = () => new Da
   const transacting = {
     em: platform.database.em,
     clock,
-    doorbell: { outbox: (parts: Iterable<number>) => ring(queue, "relay-outbox", parts) },
+    doorbell: {
+      outbox: (parts: Iterable<number>) => ring(queue, "relay-outbox", parts),
+      events: (parts: Iterable<number>) => ring(queue, "process-events", parts),
+      jobs: () => queue.wake("project-jobs", "*"),
+    },
     onError: (err: unknown) => log.error({ err }, "after a commit"),
   };
   const transact = createTransact(transacting);

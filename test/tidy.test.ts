@@ -25,9 +25,30 @@ const GROWING_TABLES = [
   "ledger_entries",
   "outbox",
   "outbox_q",
+  "player_balances",
+  "currency_lots",
+  "currency_holds",
+  "player_badges",
+  "badge_awards",
+  "player_streaks",
+  "streak_runs",
+  "player_segments",
+  "player_boosts",
+  "reward_grants",
+  "prize_codes",
+  "inbox_messages",
+  "player_identities",
+  "player_merges",
+  "shared_counters",
+  "rule_executions",
+  "rule_stats",
+  "rule_schedules",
+  "event_traces",
+  "event_types",
+  "project_jobs",
 ];
 /** Definitions and accounts: they stay small, so a plain key will do although they have a project. */
-const SMALL_TABLES = new Set(["api_keys", "rules", "leaderboards"]);
+const SMALL_TABLES = new Set(["api_keys", "rules", "leaderboards", "definitions"]);
 
 const all = readSourceFiles();
 const code = all.filter(({ path }) => /\.(ts|mjs|js)$/.test(path));

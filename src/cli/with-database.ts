@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import type { Config } from "../config.ts";
-import { createTransact, type Transact } from "../domain/work.ts";
+import { createTransact, NO_DOORBELL, type Transact } from "../domain/work.ts";
 import { findDataDirHolder, lockDataDir } from "../platform/data-lock.ts";
 import { type Database, openEmbeddedDatabase, openPostgres } from "../platform/database.ts";
 
@@ -62,7 +62,7 @@ export const withTransact = <T>(config: Config, run: (transact: Transact) => Pro
     const transact = createTransact({
       em: database.em,
       clock: () => new Date(),
-      doorbell: { outbox: () => undefined },
+      doorbell: NO_DOORBELL,
       onError: (error) => console.error(error),
     });
     return run(transact);

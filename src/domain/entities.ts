@@ -4,6 +4,7 @@ import { ApiKey } from "./api-keys/api-key.ts";
 import { Session } from "./auth/session.ts";
 import { User } from "./auth/user.ts";
 import { BlogPost } from "./blog/blog-post.ts";
+import { Definition } from "./definitions/definition.ts";
 import { EmailLog } from "./email/email-log.ts";
 import { Leaderboard } from "./leaderboards/leaderboard.ts";
 import { Identity } from "./oauth/identity.ts";
@@ -27,6 +28,7 @@ export const entities = [
   Rule,
   RuleVersion,
   Leaderboard,
+  Definition,
   IpBlock,
   PlatformAdmin,
   PlatformToken,

@@ -52,6 +52,10 @@ export type Work = {
   emit<T extends EventType>(projectId: string, type: T, data: EventData<T>, options?: EmitOptions): void;
   /** Rings for outbox partitions once the commit is durable. */
   ring(parts: Iterable<number>): void;
+  /** Rings for partitions of tracked events once the commit is durable. */
+  ringEvents(parts: Iterable<number>): void;
+  /** Rings for projects' long work once the commit is durable. */
+  ringJobs(): void;
   /** Runs once the commit is durable; a throw there is logged and undoes nothing. */
   afterCommit(run: () => void): void;
 };
@@ -62,7 +66,18 @@ export type Transact = <T>(run: (work: Work) => Promise<T>) => Promise<T>;
 export type TransactAs = (sight: Sight) => Transact;
 
 /** What is told when partitions of a queue have new rows. */
-export type Doorbell = { outbox(parts: Iterable<number>): void };
+export type Doorbell = {
+  outbox(parts: Iterable<number>): void;
+  events(parts: Iterable<number>): void;
+  jobs(): void;
+};
+
+/** For where nobody waits for what is committed. */
+export const NO_DOORBELL: Doorbell = {
+  outbox: () => undefined,
+  events: () => undefined,
+  jobs: () => undefined,
+};
 
 export type TransactParts = {
   em: SqlEntityManager;
@@ -104,6 +119,7 @@ export const createTransact =
     const afterCommit: (() => void)[] = [];
     const emitted: OutboxRow[] = [];
     const rung = new Set<number>();
+    const rungEvents = new Set<number>();
     const result = await open.run(true, () =>
       em.fork().transactional(async (tx) => {
         const txEm = tx;
@@ -117,6 +133,10 @@ export const createTransact =
           ring: (parts) => {
             for (const part of parts) rung.add(part);
           },
+          ringEvents: (parts) => {
+            for (const part of parts) rungEvents.add(part);
+          },
+          ringJobs: () => void afterCommit.push(doorbell.jobs),
           afterCommit: (callback) => void afterCommit.push(callback),
         };
         if (sight) await enter(work.db, sight);
@@ -130,6 +150,7 @@ export const createTransact =
       }),
     );
     if (rung.size > 0) afterCommit.push(() => doorbell.outbox(rung));
+    if (rungEvents.size > 0) afterCommit.push(() => doorbell.events(rungEvents));
     for (const callback of afterCommit) {
       try {
         callback();

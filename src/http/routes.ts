@@ -2,6 +2,7 @@ import { apiKeyRoutes } from "./resources/api-keys.ts";
 import { auditLogRoutes } from "./resources/audit-log.ts";
 import { authRoutes } from "./resources/auth.ts";
 import { blogRoutes } from "./resources/blog.ts";
+import { definitionRoutes } from "./resources/definitions.ts";
 import { emailLogRoutes } from "./resources/email-logs.ts";
 import { eventRoutes } from "./resources/events.ts";
 import { invitationRoutes } from "./resources/invitations.ts";
@@ -11,6 +12,7 @@ import { limitRoutes } from "./resources/limits.ts";
 import { oauthRoutes } from "./resources/oauth.ts";
 import { passwordResetRoutes } from "./resources/password-reset.ts";
 import { playerRoutes } from "./resources/players.ts";
+import { projectJobRoutes } from "./resources/project-jobs.ts";
 import { projectRoutes } from "./resources/projects.ts";
 import { rateLimitRoutes } from "./resources/rate-limits.ts";
 import { registrationRoutes } from "./resources/registration.ts";
@@ -44,6 +46,8 @@ export const routes: readonly AnyRoute[] = [
   ...leaderboardRoutes,
   ...ruleRoutes,
   ...levelCurveRoutes,
+  ...definitionRoutes,
+  ...projectJobRoutes,
   ...limitRoutes,
   ...emailLogRoutes,
   ...rateLimitRoutes,

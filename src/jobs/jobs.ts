@@ -3,6 +3,7 @@ import { expireKeys } from "./expire-keys.ts";
 import type { Job } from "./job.ts";
 import { partitions } from "./partitions.ts";
 import { processEvents } from "./process-events.ts";
+import { projectJobs } from "./project-jobs.ts";
 import { pruneEnded } from "./prune.ts";
 import { relayOutbox } from "./relay-outbox.ts";
 import { sendMail } from "./send-mail.ts";
@@ -18,4 +19,5 @@ export const jobs: readonly Job[] = [
   expireKeys,
   pruneEnded,
   deleteTenants,
+  projectJobs,
 ];

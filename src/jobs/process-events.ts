@@ -1,5 +1,5 @@
 import { FIRST_PROJECT, processPartition } from "../domain/progression/batch.ts";
-import { createPlanCache, type PlanCache } from "../domain/progression/setup.ts";
+import { createPlanCache, type PlanCache } from "../domain/progression/plan.ts";
 import { processedTopic } from "../domain/topics.ts";
 import type { App } from "../app.ts";
 import type { Job } from "./job.ts";

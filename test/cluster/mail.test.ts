@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { createMail } from "../../src/domain/email/outbox.ts";
 import { createSecretBox } from "../../src/domain/secret-box.ts";
-import { createTransact, type TransactAs } from "../../src/domain/work.ts";
+import { createTransact, NO_DOORBELL, type TransactAs } from "../../src/domain/work.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { type Services, startServices } from "../support/cluster.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
@@ -63,7 +63,7 @@ describe("mails of several workers", function () {
         {
           em: database.em,
           clock: () => new Date(),
-          doorbell: { outbox: () => undefined },
+          doorbell: NO_DOORBELL,
           onError: (error) => assert.fail(String(error)),
         },
         scope,

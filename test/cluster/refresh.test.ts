@@ -4,7 +4,7 @@ import { type KyselyPlugin, type QueryId, RawNode, sql } from "kysely";
 import { newRefreshToken } from "../../src/domain/auth/refresh-tokens.ts";
 import { refresh } from "../../src/domain/auth/refresh.ts";
 import { createTokens } from "../../src/domain/auth/tokens.ts";
-import { createTransact, type Transact } from "../../src/domain/work.ts";
+import { createTransact, NO_DOORBELL, type Transact } from "../../src/domain/work.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { createLimiter } from "../../src/platform/limiter.ts";
 import { aTenant, type Tenant } from "../support/app.ts";
@@ -54,7 +54,7 @@ describe("sessions over two processes", function () {
     createTransact({
       em: database.em,
       clock: () => new Date(),
-      doorbell: { outbox: () => undefined },
+      doorbell: NO_DOORBELL,
       onError: (error) => assert.fail(String(error)),
     });
 

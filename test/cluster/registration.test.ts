@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import { issueUserToken, type UserTokenPurpose } from "../../src/domain/auth/user-tokens.ts";
 import { User } from "../../src/domain/auth/user.ts";
 import { Tenant } from "../../src/domain/tenants/tenant.ts";
-import { createTransact, type Transact } from "../../src/domain/work.ts";
+import { createTransact, NO_DOORBELL, type Transact } from "../../src/domain/work.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { solved } from "../support/captcha-provider.ts";
 import { type Answer, type Client, clientOf, must } from "../support/client.ts";
@@ -56,7 +56,7 @@ describe("accounts, asked for at once over two processes", function () {
     transact = createTransact({
       em: database.em,
       clock: () => new Date(),
-      doorbell: { outbox: () => undefined },
+      doorbell: NO_DOORBELL,
       onError: (error) => assert.fail(String(error)),
     });
   });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { createTransact, type Transact, type TransactAs } from "../../src/domain/work.ts";
+import { createTransact, NO_DOORBELL, type Transact, type TransactAs } from "../../src/domain/work.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { aTenant, type Tenant } from "../support/app.ts";
 import { clientOf, must } from "../support/client.ts";
@@ -55,7 +55,7 @@ describe("row-level security on PostgreSQL, for a database user who is no superu
     const parts = {
       em: database.em,
       clock: () => new Date(),
-      doorbell: { outbox: () => undefined },
+      doorbell: NO_DOORBELL,
       onError: (error: unknown) => assert.fail(String(error)),
     };
     transact = createTransact(parts);

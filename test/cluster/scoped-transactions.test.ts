@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { createTransact, type Db, ONE_MESSAGE, type TransactParts } from "../../src/domain/work.ts";
+import {
+  createTransact,
+  type Db,
+  NO_DOORBELL,
+  ONE_MESSAGE,
+  type TransactParts,
+} from "../../src/domain/work.ts";
 import { newId } from "../../src/domain/ids.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { type Services, startServices } from "../support/cluster.ts";
@@ -23,7 +29,7 @@ describe("a transaction on PostgreSQL, with a scope or without", function () {
     parts = {
       em: database.em,
       clock: () => new Date(),
-      doorbell: { outbox: () => undefined },
+      doorbell: NO_DOORBELL,
       onError: (error) => assert.fail(String(error)),
     };
   });

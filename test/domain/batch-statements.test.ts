@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { newId, partitionOf } from "../../src/domain/ids.ts";
 import { FIRST_PROJECT, processPartition } from "../../src/domain/progression/batch.ts";
-import { createPlanCache } from "../../src/domain/progression/setup.ts";
+import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { RuleDocument } from "../../src/domain/rules/document.ts";
 import { publishRule } from "../../src/domain/rules/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";

@@ -3,12 +3,12 @@ import { sql } from "kysely";
 import { newId, partitionOf, PARTITIONS } from "../../src/domain/ids.ts";
 import { FIRST_PROJECT, processPartition } from "../../src/domain/progression/batch.ts";
 import { requeueDueEvents } from "../../src/domain/progression/queue.ts";
-import { createPlanCache } from "../../src/domain/progression/setup.ts";
+import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { RuleDocument } from "../../src/domain/rules/document.ts";
 import { publishRule } from "../../src/domain/rules/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
-import { createTransact, type Transact } from "../../src/domain/work.ts";
+import { createTransact, NO_DOORBELL, type Transact } from "../../src/domain/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 
@@ -30,7 +30,7 @@ describe("an event whose evaluation throws", function () {
     transact = createTransact({
       em: database.em,
       clock: () => new Date(now),
-      doorbell: { outbox: () => undefined },
+      doorbell: NO_DOORBELL,
       onError: (error) => assert.fail(String(error)),
     });
   });

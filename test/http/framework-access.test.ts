@@ -9,7 +9,7 @@ import { createApiKeyHasher, newSecret, prefixOf } from "../../src/domain/api-ke
 import { createTokens, type Tokens } from "../../src/domain/auth/tokens.ts";
 import type { Role } from "../../src/domain/caller.ts";
 import { newId } from "../../src/domain/ids.ts";
-import { createTransact, type Work } from "../../src/domain/work.ts";
+import { createTransact, NO_DOORBELL, type Work } from "../../src/domain/work.ts";
 import { type ProjectSource, route } from "../../src/http/route.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { startTinyHttp, type TinyHttp } from "../support/tiny-http.ts";
@@ -97,7 +97,7 @@ describe("HTTP access", () => {
     const parts = {
       em: database.em,
       clock,
-      doorbell: { outbox: () => undefined },
+      doorbell: NO_DOORBELL,
       onError: (error: unknown) => assert.fail(String(error)),
     };
     const transact = createTransact(parts);

@@ -11,12 +11,12 @@ import type { RankStore } from "../../src/domain/leaderboards/ranks.ts";
 import { relayPartition } from "../../src/domain/outbox/relay.ts";
 import { FIRST_PROJECT, processPartition } from "../../src/domain/progression/batch.ts";
 import { changePlayer } from "../../src/domain/progression/change.ts";
-import { createPlanCache } from "../../src/domain/progression/setup.ts";
+import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { grantXp } from "../../src/domain/progression/xp.ts";
 import { identifyPlayer } from "../../src/domain/players/players.ts";
 import type { Topics } from "../../src/domain/topics.ts";
 import { storeEvents } from "../../src/domain/tracking/ingest.ts";
-import { createTransact, type Transact } from "../../src/domain/work.ts";
+import { createTransact, NO_DOORBELL, type Transact } from "../../src/domain/work.ts";
 import type { Database } from "../../src/platform/database.ts";
 
 /** `type` defaults to "goal", `at` to now. */
@@ -47,7 +47,7 @@ export const openDomain = ({ em }: Database): Domain => {
   const transact = createTransact({
     em,
     clock: () => new Date(),
-    doorbell: { outbox: () => undefined },
+    doorbell: NO_DOORBELL,
     onError,
   });
   const ranks = createMemoryRanks(entrySource(transact));

@@ -9,7 +9,7 @@ export type Definition = { projectId: string; id: string; key?: string };
  */
 export const auditDefinition = async (
   work: Work,
-  action: `${"rule" | "leaderboard" | "level_curve"}.${string}`,
+  action: string,
   { projectId, id, key }: Definition,
 ): Promise<void> => {
   const caller = work.by?.caller;

@@ -75,7 +75,7 @@ const addEvent = (
   entries: Map<string, EntryState>,
   { event, scoreOf }: { event: ProcessedEvent; scoreOf: ScoreOf },
 ): void => {
-  const score = scoreOf({ event });
+  const score = scoreOf({ event: { ...event, depth: 0 } });
   if (score === undefined) return;
   const operation = { operator: board.operator, rankScore: toRankScore(board, score), atUs: toUs(event.at) };
   const entry = nextEntry(board, entries.get(event.playerId), operation);

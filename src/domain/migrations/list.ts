@@ -4,6 +4,8 @@ import { Migration20261121000003 } from "./20261121000003-progression.ts";
 import { Migration20261121000004 } from "./20261121000004-refresh-tokens.ts";
 import { Migration20261121000005 } from "./20261121000005-access.ts";
 import { Migration20261121000006 } from "./20261121000006-row-security.ts";
+import { Migration20261121000007 } from "./20261121000007-economy.ts";
+import { Migration20261121000008 } from "./20261121000008-rewards-and-rules.ts";
 
 /** Every migration, in order. */
 export const migrations = [
@@ -13,4 +15,6 @@ export const migrations = [
   { name: "20261121000004-refresh-tokens", class: Migration20261121000004 },
   { name: "20261121000005-access", class: Migration20261121000005 },
   { name: "20261121000006-row-security", class: Migration20261121000006 },
+  { name: "20261121000007-economy", class: Migration20261121000007 },
+  { name: "20261121000008-rewards-and-rules", class: Migration20261121000008 },
 ];

@@ -3,8 +3,9 @@ import type { Json } from "../events.ts";
 import { newId } from "../ids.ts";
 import { announcePlayer, changeEvent, noEffects, openTurn } from "../progression/evaluate.ts";
 import { insertPlayers, lockPlayers } from "../progression/load.ts";
-import { batchOutboxParts, saveBatch } from "../progression/save.ts";
-import { createPlanCache, loadPlans } from "../progression/setup.ts";
+import { createPlanCache, loadPlans } from "../progression/plan.ts";
+import { saveBatch } from "../progression/save.ts";
+import { noSharedCounters } from "../progression/shared-counters.ts";
 import type { Work } from "../work.ts";
 
 /** A player as it is first known. */
@@ -33,20 +34,19 @@ export const identifyPlayers = async (
   if (fresh.length === 0) return 0;
   await writeProfiles(work, projectId, fresh);
   const attributes = new Map(fresh.map((player) => [player.id, player.attributes]));
-  const states = await lockPlayers(work, fresh);
+  const states = [...(await lockPlayers(work, fresh)).values()];
   const effects = noEffects();
+  const shared = noSharedCounters();
   const nowMs = work.now.getTime();
   for (const player of states) {
     player.attributes = attributes.get(player.id)!;
     player.dirty.profile = true;
     announcePlayer(
-      openTurn({ plan, player, event: changeEvent(newId(), nowMs), nowMs, effects }),
+      openTurn({ plan, player, event: changeEvent(newId(), nowMs), nowMs, effects, shared }),
       "IDENTIFY",
     );
   }
-  const batch = { players: states, effects, verdicts: [], done: [] };
-  await saveBatch(work, batch);
-  work.ring(batchOutboxParts(batch));
+  await saveBatch(work, { players: states, effects, shared, verdicts: [], done: [] });
   return fresh.length;
 };
 

@@ -1,7 +1,8 @@
 import { newId } from "../ids.ts";
 import { outboxRow, savepoint, type Transact, type Work } from "../work.ts";
-import { announcePlayer, type Effects, evaluateEvent, noEffects, openTurn } from "./evaluate.ts";
+import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
 import { type ExternalRef, externalKey, insertPlayers, loadStates, lockPlayers } from "./load.ts";
+import { loadPlans, type PlanCache, type ProjectPlan } from "./plan.ts";
 import {
   CLAIM_PROJECTS,
   claimEvents,
@@ -10,9 +11,10 @@ import {
   type QueuedEvent,
   RETRY_DELAYS_MS,
 } from "./queue.ts";
-import { batchOutboxParts, type EventVerdict, saveBatch } from "./save.ts";
-import { loadPlans, type PlanCache, type ProjectPlan } from "./setup.ts";
-import type { PlayerState } from "./turn.ts";
+import { type EventVerdict, saveBatch } from "./save.ts";
+import { lockSharedCounters, noSharedCounters, type SharedCounters } from "./shared-counters.ts";
+import { sharedKeysOf } from "./shared-needs.ts";
+import type { Effects, PlayerState, Turn } from "./turn.ts";
 
 export type ProcessOptions = {
   transact: Transact;
@@ -24,6 +26,9 @@ export type ProcessOptions = {
 
 /** `lastProject` is where the next claim goes on: FIRST_PROJECT when it begins anew. */
 export type Processed = { events: number; isBusy: boolean; lastProject: string };
+
+/** The event by which a scheduled rule comes to a player. */
+const SCHEDULE_TYPE = "system.schedule";
 
 export const FIRST_PROJECT = "00000000-0000-0000-0000-000000000000";
 
@@ -122,50 +127,77 @@ const failEvent = async (
   });
   const batch = {
     players: [],
-    effects: { outbox: [failed], ledger: [] },
+    effects: { ...noEffects(), outbox: [failed] },
+    shared: noSharedCounters(),
     verdicts: [{ projectId, eventId, status: "FAILED" as const, error: message, attempts }],
     done: [{ projectId, part, seq }],
   };
   await saveBatch(work, batch);
-  work.ring(batchOutboxParts(batch));
 };
 
 type BatchInput = { events: readonly QueuedEvent[]; part: number; plans: Map<string, ProjectPlan> };
 
 const runBatch = async (work: Work, { events, part, plans }: BatchInput): Promise<void> => {
-  const effects = noEffects();
-  const players = await lockOrCreate(work, { events, plans, effects });
-  const states = [...players.values()];
-  if (states.length > 0)
-    await loadStates(
-      work,
-      states,
-      [...plans.values()].flatMap((plan) => plan.boards.map((b) => b.periodId)),
-    );
+  const { players, made } = await lockOrCreate(work, events, plans);
+  const states = [...new Set(players.values())];
+  await loadStates(work, states, [...plans.values()]);
+  const shared = await lockSharedCounters(work, sharedKeys(plans, events, work.now.getTime()));
+  const scene = { plans, players, effects: noEffects(), shared, nowMs: work.now.getTime() };
   const verdicts: EventVerdict[] = [];
   for (const event of events) {
-    const verdict = applyEvent(event, { plans, players, effects, nowMs: work.now.getTime() });
+    if (made.delete(externalKey(event))) announce(event, scene);
+    const verdict = applyEvent(event, scene);
     if (verdict) verdicts.push(verdict);
   }
   const done = events.map(({ projectId, seq }) => ({ projectId, part, seq }));
-  const batch = { players: states, effects, verdicts, done };
-  await saveBatch(work, batch);
-  work.ring(batchOutboxParts(batch));
+  await saveBatch(work, { players: states, effects: scene.effects, shared, verdicts, done });
 };
+
+const sharedKeys = (plans: ReadonlyMap<string, ProjectPlan>, events: readonly QueuedEvent[], nowMs: number) =>
+  [...plans.values()].flatMap((plan) => {
+    const own = events.filter(({ projectId }) => projectId === plan.projectId);
+    const coming = own.map(({ eventType, occurredAt }) => ({
+      type: eventType,
+      at: Math.min(occurredAt.getTime(), nowMs),
+    }));
+    return sharedKeysOf(plan, coming);
+  });
 
 type Scene = {
   plans: Map<string, ProjectPlan>;
+  /** By `externalKey`. */
   players: Map<string, PlayerState>;
   effects: Effects;
+  shared: SharedCounters;
   nowMs: number;
 };
 
-const applyEvent = (
-  queued: QueuedEvent,
-  { plans, players, effects, nowMs }: Scene,
-): EventVerdict | undefined => {
+const turnOf = (queued: QueuedEvent, player: PlayerState, scene: Scene): Turn => {
+  const { eventId, eventType, properties, occurredAt, projectId } = queued;
+  const { plans, effects, shared, nowMs } = scene;
+  const at = Math.min(occurredAt.getTime(), nowMs);
+  const event = {
+    id: eventId,
+    type: eventType,
+    at,
+    properties,
+    depth: 0,
+    ...(eventType === SCHEDULE_TYPE ? { ruleId: String(properties["ruleId"]) } : {}),
+  };
+  return openTurn({ plan: plans.get(projectId)!, player, event, nowMs, effects, shared, isTracked: true });
+};
+
+/** Tells of a player whom the batch has made, as an effect of the player's first event. */
+const announce = (queued: QueuedEvent, scene: Scene): void => {
+  const player = scene.players.get(externalKey(queued))!;
+  const turn = turnOf(queued, player, scene);
+  announcePlayer(turn, "EVENT");
+  settleTurn(turn, player.xp);
+};
+
+const applyEvent = (queued: QueuedEvent, scene: Scene): EventVerdict | undefined => {
   const { projectId, eventId } = queued;
-  const player = players.get(externalKey(queued));
+  const player = scene.players.get(externalKey(queued));
   const reject = (error: string): EventVerdict => ({
     projectId,
     eventId,
@@ -175,56 +207,42 @@ const applyEvent = (
   });
   if (!player) return reject("the player is unknown and this project does not create players");
   if (player.status !== "ACTIVE") return reject(`the player is ${player.status}`);
-  const plan = plans.get(projectId)!;
-  const at = Math.min(queued.occurredAt.getTime(), nowMs);
-  const event = { id: eventId, type: queued.eventType, at, properties: queued.properties };
-  evaluateEvent(plan, openTurn({ plan, player, event, nowMs, effects, eventId }));
+  evaluateEvent(turnOf(queued, player, scene));
   return undefined;
 };
 
-type LockInput = { events: readonly QueuedEvent[]; plans: Map<string, ProjectPlan>; effects: Effects };
+type Locked = {
+  /** By `externalKey`. */
+  players: Map<string, PlayerState>;
+  /** The `externalKey` of those who were made. */
+  made: Set<string>;
+};
 
-/** Locks the batch's players and makes those seen for the first time, announcing each in its stream. */
+/** Locks the batch's players and makes those seen for the first time. */
 const lockOrCreate = async (
   work: Work,
-  { events, plans, effects }: LockInput,
-): Promise<Map<string, PlayerState>> => {
+  events: readonly QueuedEvent[],
+  plans: ReadonlyMap<string, ProjectPlan>,
+): Promise<Locked> => {
   const refs = new Map<string, ExternalRef>(events.map((event) => [externalKey(event), event]));
-  const players = new Map<string, PlayerState>();
-  const lock = async (wanted: readonly ExternalRef[]) => {
-    for (const player of await lockPlayers(work, wanted)) players.set(externalKey(player), player);
-  };
-  await lock([...refs.values()]);
-  const missing = [...refs.values()].filter(
-    (ref) => !players.has(externalKey(ref)) && plans.get(ref.projectId)!.autoCreatePlayers,
+  const players = await lockPlayers(work, [...refs.values()]);
+  const mayBeMade = new Set(
+    events.filter((event) => mayCreate(event, plans.get(event.projectId)!)).map(externalKey),
   );
-  if (missing.length === 0) return players;
+  const missing = [...refs].filter(([key]) => !players.has(key) && mayBeMade.has(key));
+  if (missing.length === 0) return { players, made: new Set() };
 
-  const made = await insertPlayers(
+  const rows = missing.map(([, ref]) => ({ ...ref, id: newId() }));
+  const inserted = await insertPlayers(work, rows);
+  const found = await lockPlayers(
     work,
-    missing.map((ref) => ({ ...ref, id: newId() })),
+    missing.map(([, ref]) => ref),
   );
-  await lock(missing);
-  const firstEvent = new Map(events.toReversed().map((event) => [externalKey(event), event]));
-  for (const ref of missing) {
-    const player = players.get(externalKey(ref));
-    if (!player || !made.has(player.id)) continue;
-    const cause = firstEvent.get(externalKey(ref))!;
-    const event = {
-      id: cause.eventId,
-      type: cause.eventType,
-      at: cause.occurredAt.getTime(),
-      properties: cause.properties,
-    };
-    const turn = openTurn({
-      plan: plans.get(ref.projectId)!,
-      player,
-      event,
-      nowMs: work.now.getTime(),
-      effects,
-      eventId: cause.eventId,
-    });
-    announcePlayer(turn, "EVENT");
-  }
-  return players;
+  for (const [key, player] of found) players.set(key, player);
+  const made = rows.filter(({ id }) => inserted.has(id)).map(externalKey);
+  return { players, made: new Set(made) };
 };
+
+/** Who may be made by an event: by an integrator's as by a rule's for another player, each as set. */
+const mayCreate = ({ eventType }: QueuedEvent, { settings }: ProjectPlan): boolean =>
+  eventType.startsWith("system.") ? settings.createUnknownTargets : settings.autoCreatePlayers;

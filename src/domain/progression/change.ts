@@ -1,11 +1,12 @@
 import { notFound } from "../errors.ts";
 import { newId } from "../ids.ts";
 import type { Work } from "../work.ts";
-import { scoreXp } from "../leaderboards/scoring.ts";
-import { changeEvent, noEffects, openTurn } from "./evaluate.ts";
+import { changeEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
 import { loadStates, lockPlayer } from "./load.ts";
-import { batchOutboxParts, saveBatch } from "./save.ts";
-import { createPlanCache, loadPlans } from "./setup.ts";
+import { createPlanCache, loadPlans } from "./plan.ts";
+import { saveBatch } from "./save.ts";
+import { lockSharedCounters } from "./shared-counters.ts";
+import { sharedKeysOf } from "./shared-needs.ts";
 import type { PlayerState, Turn } from "./turn.ts";
 
 /**
@@ -17,7 +18,8 @@ export type Changed<T> = { value: T; player: PlayerState };
 
 /**
  * Changes one player outside event processing (a grant, a score, a profile edit by REST): a batch of one, on
- * the same path as events, so ledger, stream, boards and outbox follow the same rules.
+ * the same path as events, so ledger, stream, boards, outbox and the rules that hear of it follow the same
+ * rules.
  * @throws DomainError NOT_FOUND when the project has no such player; whatever `change` throws undoes
  * everything
  */
@@ -30,19 +32,15 @@ export const changePlayer = async <T>(
   const plan = (await loadPlans(work, [projectId], plans)).get(projectId);
   const player = await lockPlayer(work, projectId, playerId);
   if (!plan || !player) throw notFound("player");
-  await loadStates(
-    work,
-    [player],
-    plan.boards.map((board) => board.periodId),
-  );
+  await loadStates(work, [player], [plan]);
   const effects = noEffects();
   const nowMs = work.now.getTime();
-  const turn = openTurn({ plan, player, event: changeEvent(newId(), nowMs), nowMs, effects });
+  const event = changeEvent(newId(), nowMs);
+  const shared = await lockSharedCounters(work, sharedKeysOf(plan, [event]));
+  const turn = openTurn({ plan, player, event, nowMs, effects, shared });
   const xpBefore = player.xp;
   const value = change(turn);
-  if (player.xp !== xpBefore) scoreXp(turn, plan.boardIndex);
-  const batch = { players: [player], effects, verdicts: [], done: [] };
-  await saveBatch(work, batch);
-  work.ring(batchOutboxParts(batch));
+  settleTurn(turn, xpBefore);
+  await saveBatch(work, { players: [player], effects, shared, verdicts: [], done: [] });
   return { value, player };
 };

@@ -1,7 +1,11 @@
 import { sql } from "kysely";
 import type { Json } from "../events.ts";
 import type { Work } from "../work.ts";
-import type { EntryState, PlayerDoc, PlayerState } from "./turn.ts";
+import type { LoadedRow } from "./parts/part.ts";
+import { PLAYER_PARTS } from "./parts/parts.ts";
+import type { ProjectPlan } from "./plan.ts";
+import { nothingDirty } from "./snapshot.ts";
+import type { PlayerState } from "./turn.ts";
 
 /** A player by the integrator's id. */
 export type ExternalRef = { projectId: string; externalUserId: string };
@@ -19,6 +23,12 @@ type PlayerRow = {
   level: number;
   seq: string | number;
   ledger_seq: string | number;
+  ledger_hash: string | null;
+  lives: number | null;
+  lives_anchor_at: Date | string | null;
+  lives_unlimited_until: Date | string | null;
+  zone_changed_at: Date | string | null;
+  merged_into: string | null;
   timezone: string | null;
   locale: string | null;
   country: string | null;
@@ -29,32 +39,62 @@ type PlayerRow = {
 };
 
 const COLUMNS = sql.raw(
-  [
-    "id",
-    "project_id",
-    "external_user_id",
-    "display_name",
-    "status",
-    "xp",
-    "level",
-    "seq",
-    "ledger_seq",
-    "timezone",
-  ]
-    .concat("locale", "country", "attributes", "tags", "created_at", "last_seen_at")
+  `id project_id external_user_id display_name status xp level seq ledger_seq ledger_hash lives
+    lives_anchor_at lives_unlimited_until zone_changed_at merged_into timezone locale country attributes tags
+    created_at last_seen_at`
+    .split(/\s+/)
     .map((name) => `t.${name}`)
     .join(", "),
 );
 
-/** Locks the players that exist, in id order, and reads them: one statement. */
-export const lockPlayers = async (work: Work, refs: readonly ExternalRef[]): Promise<PlayerState[]> => {
+/**
+ * Locks the players that exist, in id order, and reads them: one statement, and one more where a player has
+ * been merged into another, who then stands for both.
+ * @returns the players by `externalKey` of what was asked for; one player may stand for several
+ */
+export const lockPlayers = async (
+  work: Work,
+  refs: readonly ExternalRef[],
+): Promise<Map<string, PlayerState>> => {
   const wanted = refs.map(({ projectId, externalUserId }) => ({ p: projectId, u: externalUserId }));
   const result = await sql<PlayerRow>`
     select ${COLUMNS} from players t
     join json_to_recordset(${JSON.stringify(wanted)}::json) as r(p uuid, u text)
       on t.project_id = r.p and t.external_user_id = r.u
     order by t.project_id, t.id for update of t`.execute(work.db);
-  return result.rows.map(stateOf);
+  const found = new Map<string, PlayerState>();
+  const byId = new Map<string, PlayerState>();
+  for (const row of result.rows) {
+    if (row.merged_into !== null) continue;
+    const player = stateOf(row);
+    byId.set(player.id, player);
+    found.set(externalKey(player), player);
+  }
+  const merged = result.rows.filter(({ merged_into }) => merged_into !== null);
+  if (merged.length > 0) await lockTargets(work, merged, byId);
+  for (const row of merged) {
+    const target = byId.get(row.merged_into!);
+    const ref = { projectId: row.project_id, externalUserId: row.external_user_id };
+    if (target) found.set(externalKey(ref), target);
+  }
+  return found;
+};
+
+/** Locks those whom players were merged into, but for the ones in hand. A merge ends at its target. */
+const lockTargets = async (
+  work: Work,
+  merged: readonly PlayerRow[],
+  byId: Map<string, PlayerState>,
+): Promise<void> => {
+  const wanted = merged
+    .filter(({ merged_into }) => !byId.has(merged_into!))
+    .map(({ project_id, merged_into }) => ({ p: project_id, i: merged_into }));
+  const result = await sql<PlayerRow>`
+    select ${COLUMNS} from players t
+    where (t.project_id, t.id) in (
+      select p, i from json_to_recordset(${JSON.stringify(wanted)}::json) as r(p uuid, i uuid))
+    order by t.project_id, t.id for update of t`.execute(work.db);
+  for (const row of result.rows) byId.set(row.id, stateOf(row));
 };
 
 /** Locks one player by id; undefined when the project has none. */
@@ -69,11 +109,13 @@ export const lockPlayer = async (
   return result.rows[0] && stateOf(result.rows[0]);
 };
 
-/** Reads one player without a lock, for simulation. */
+/** Reads one player without a lock, for simulation: the one merged into, where there was a merge. */
 export const readPlayer = async (work: Work, ref: ExternalRef): Promise<PlayerState | undefined> => {
   const result = await sql<PlayerRow>`
     select ${COLUMNS} from players t
-    where t.project_id = ${ref.projectId} and t.external_user_id = ${ref.externalUserId}`.execute(work.db);
+    where t.project_id = ${ref.projectId} and t.id = (
+      select coalesce(s.merged_into, s.id) from players s
+      where s.project_id = ${ref.projectId} and s.external_user_id = ${ref.externalUserId})`.execute(work.db);
   return result.rows[0] && stateOf(result.rows[0]);
 };
 
@@ -94,6 +136,9 @@ export const insertPlayers = async (work: Work, players: readonly NewPlayer[]): 
   return new Set(result.rows.map((row) => row.id));
 };
 
+const msOf = (value: Date | string | null): number | null =>
+  value === null ? null : asDate(value).getTime();
+
 const asDate = (value: Date | string): Date => (value instanceof Date ? value : new Date(value));
 
 const stateOf = (row: PlayerRow): PlayerState => ({
@@ -106,6 +151,13 @@ const stateOf = (row: PlayerRow): PlayerState => ({
   level: row.level,
   seq: Number(row.seq),
   ledgerSeq: Number(row.ledger_seq),
+  ledgerHash: row.ledger_hash,
+  lives: {
+    count: row.lives,
+    anchorMs: msOf(row.lives_anchor_at),
+    unlimitedUntilMs: msOf(row.lives_unlimited_until),
+  },
+  zoneChangedMs: msOf(row.zone_changed_at),
   timezone: row.timezone,
   locale: row.locale,
   country: row.country,
@@ -113,48 +165,42 @@ const stateOf = (row: PlayerRow): PlayerState => ({
   tags: row.tags,
   createdAt: asDate(row.created_at),
   lastSeenAt: row.last_seen_at === null ? null : asDate(row.last_seen_at),
-  doc: {},
-  entries: new Map(),
-  dirty: { profile: false, doc: false, entries: new Set() },
+  ...emptyHanded(),
 });
 
-type StateRow = { k: "d" | "e"; project_id: string; player_id: string; period_id: string | null; r: unknown };
+/** A player who holds nothing yet, for all that is kept beside the row. */
+export const emptyHanded = () => ({
+  doc: {},
+  entries: new Map(),
+  balances: new Map(),
+  lots: new Map(),
+  badges: new Map(),
+  streaks: new Map(),
+  segments: new Map(),
+  boosts: new Map(),
+  dirty: nothingDirty(),
+});
 
 /**
- * Loads what evaluation may touch of `players`: limit state, and entries of the open periods. One statement,
- * by primary key only.
+ * Loads what evaluation under `plans` may touch of `players`, beside their rows: one statement, by primary
+ * keys only.
  */
 export const loadStates = async (
   work: Work,
   players: readonly PlayerState[],
-  periodIds: readonly string[],
+  plans: readonly ProjectPlan[],
 ): Promise<void> => {
+  if (players.length === 0) return;
   const byId = new Map(players.map((player) => [`${player.projectId}${player.id}`, player]));
   const rows = JSON.stringify(players.map(({ id, projectId }) => ({ i: id, p: projectId })));
-  const result = await sql<StateRow>`
+  const parts = PLAYER_PARTS.filter((part) => plans.some((plan) => part.isNeeded(plan)));
+  const result = await sql<LoadedRow>`
     with r as materialized (select * from json_to_recordset(${rows}::json) as r(i uuid, p uuid))
-    select 'd' as k, s.project_id, s.player_id, null::uuid as period_id, s.doc as r
-    from r cross join lateral (
-      select * from player_states s where s.project_id = r.p and s.player_id = r.i limit 1) s
-    union all
-    select 'e', e.project_id, e.player_id, e.period_id,
-      jsonb_build_array(e.rank_score, e.rank_tie, e.latest_us, e.version)
-    from r cross join unnest(${`{${periodIds.join(",")}}`}::uuid[]) as w(period_id)
-    cross join lateral (
-      select * from leaderboard_entries e
-      where e.project_id = r.p and e.period_id = w.period_id and e.player_id = r.i limit 1) e`.execute(
-    work.db,
-  );
-  for (const row of result.rows) {
-    const player = byId.get(`${row.project_id}${row.player_id}`)!;
-    if (row.k === "d") player.doc = row.r as PlayerDoc;
-    else player.entries.set(row.period_id!, entryOf(row.r as [number, number, number, number]));
-  }
+    ${sql.join(
+      parts.map((part) => part.load(plans)),
+      sql` union all `,
+    )}`.execute(work.db);
+  const byTag = new Map(parts.map((part) => [part.tag, part]));
+  for (const { k, project_id, player_id, ref, r } of result.rows)
+    byTag.get(k)!.read(byId.get(`${project_id}${player_id}`)!, ref ?? "", r);
 };
-
-const entryOf = ([rankScore, rankTie, latestUs, version]: [number, number, number, number]): EntryState => ({
-  rankScore,
-  rankTie,
-  latestUs,
-  version,
-});

@@ -1,8 +1,12 @@
 import type { Cause, EventData, EventType, Json } from "../events.ts";
-import type { Board } from "../leaderboards/scoring.ts";
-import type { LevelCurve } from "./levels.ts";
+import type { OutboxRow } from "../work.ts";
+import type { ProjectPlan } from "./plan.ts";
+import type { SharedCounters } from "./shared-counters.ts";
 
-/** What evaluation knows of a player: loaded once for a batch, changed in memory, saved once. */
+/**
+ * What evaluation knows of a player: loaded once for a batch, changed in memory, saved once. Every value in
+ * here is replaced and never edited in place, so that a shallow copy can be put back (snapshot.ts).
+ */
 export type PlayerState = {
   id: string;
   projectId: string;
@@ -14,63 +18,269 @@ export type PlayerState = {
   /** Sequence of the player stream: +1 for each outbox row of the player. */
   seq: number;
   ledgerSeq: number;
+  /** Tip of the player's ledger chain, hexadecimal; see ledger/chain.ts. */
+  ledgerHash: string | null;
+  lives: LivesStored;
   timezone: string | null;
+  /** When the player's zone last changed, in ms: streaks take one change a day. */
+  zoneChangedMs: number | null;
   locale: string | null;
   country: string | null;
   attributes: Json;
   tags: string[];
   createdAt: Date;
   lastSeenAt: Date | null;
-  /** Firing times by rule id; see rules/limits.ts. Loaded only when a rule of the batch needs it. */
+  /** Counters and limit state, in one document. */
   doc: PlayerDoc;
   /** Entries of open boards by period id. */
   entries: Map<string, EntryState>;
+  /** By key of the currency. */
+  balances: Map<string, BalanceState>;
+  /** Lots of currencies that expire, by key of the currency, the one that expires first in front. */
+  lots: Map<string, readonly LotState[]>;
+  /** By key of the badge. */
+  badges: Map<string, BadgeState>;
+  /** By key of the streak. */
+  streaks: Map<string, StreakState>;
+  /** Keys of segments that the player is in, with when the player entered, in ms. */
+  segments: Map<string, number>;
+  /** The player's own boosts by id; those of the project are part of the plan. */
+  boosts: Map<string, BoostState>;
   /** What has to be written back. */
-  dirty: { profile: boolean; doc: boolean; entries: Set<string> };
+  dirty: Dirty;
 };
 
-/** The jsonb of player_states. `l`: limit state by rule id. */
-export type PlayerDoc = { l?: Record<string, unknown> };
+/** Keys of what changed, by where it is kept; see the part of each (parts.ts). */
+export type Dirty = {
+  profile: boolean;
+  doc: boolean;
+  entries: Set<string>;
+  balances: Set<string>;
+  lots: Set<string>;
+  badges: Set<string>;
+  streaks: Set<string>;
+  segments: Set<string>;
+  boosts: Set<string>;
+};
+
+/**
+ * The jsonb of player_states. `l`: limit state by rule id (`~` before the id of a rule in SHADOW); `c`:
+ * counters by metric id (metrics/metric.ts); `x`: [local day number, XP gained in it] for the daily cap.
+ */
+export type PlayerDoc = {
+  l?: Record<string, unknown>;
+  c?: Record<string, unknown>;
+  x?: readonly [day: number, xp: number];
+};
 
 export type EntryState = { rankScore: number; rankTie: number; latestUs: number; version: number };
 
-/** The tracked event as rules see it; `at` is its timestamp in ms, never later than now. */
-export type RuleEvent = { id: string; type: string; at: number; properties: Json };
+/** Lives as stored: `count` and `anchorMs` are null until first used; see lives/lives.ts for what is read. */
+export type LivesStored = {
+  count: number | null;
+  anchorMs: number | null;
+  unlimitedUntilMs: number | null;
+};
 
-/** A line of the ledger before it is written. */
+/** Available is balance - held. */
+export type BalanceState = { balance: number; held: number; earned: number; spent: number };
+export type LotState = { id: string; remaining: number; expiresMs: number };
+
+export type BadgeState = {
+  /** 0: none held. */
+  tier: number;
+  progress: number;
+  timesAwarded: number;
+  serialNo: number | null;
+  firstEarnedMs: number | null;
+  lastEarnedMs: number | null;
+  revokedMs: number | null;
+};
+
+/** `current`, `longest`, `freezes` and `deadlineMs` have columns of their own; the rest is one document. */
+export type StreakState = {
+  current: number;
+  longest: number;
+  freezes: number;
+  /** The instant at which the streak breaks unless it is extended. */
+  deadlineMs: number | null;
+  doc: Json;
+};
+
+export type Stacking = "MAX" | "MULTIPLY" | "EXTEND" | "REPLACE";
+export type BoostState = {
+  id: string;
+  boostKey: string;
+  /** `xp`, `currency:{key}` or `score:{leaderboard key}`. */
+  applies: string;
+  factor: number;
+  stacking: Stacking;
+  startsMs: number;
+  expiresMs: number;
+  usesLeft: number | null;
+  cause: Cause;
+};
+
+/**
+ * The event as rules see it; `at` is its timestamp in ms, never later than now. A derived event carries the
+ * id of its root: what they cause is one event's effect.
+ */
+export type RuleEvent = {
+  id: string;
+  type: string;
+  at: number;
+  properties: Json;
+  /** 0 for the tracked event itself; +1 for each event that an effect of another brought about. */
+  depth: number;
+  /** Set on `system.schedule`: the one rule that it is for. */
+  ruleId?: string;
+};
+
+/** A line of the ledger before it is written; `hash` chains it to the player's previous one. */
 export type LedgerRow = {
   id: string;
   projectId: string;
   playerId: string;
   seq: number;
-  asset: "XP";
+  asset: "XP" | "CURRENCY" | "LIVES";
+  currencyKey: string | null;
   amount: number;
   balanceAfter: number;
   reason: string;
   key: string;
+  txId: string | null;
+  reverses: string | null;
   cause: Cause;
+  eventId: string | null;
+  hash: string;
 };
 
-/** One event's pass over one player. Actions change `player` only through the functions beside this file. */
+export type ExecutionRow = {
+  projectId: string;
+  ruleId: string;
+  id: string;
+  ruleVersion: number;
+  playerId: string;
+  eventId: string;
+  depth: number;
+  mode: "LIVE" | "SHADOW" | "HOLDOUT";
+  /** What would have happened; null for LIVE, whose effects are in the outbox. */
+  effects: unknown;
+};
+
+/** An event that the service sends to itself: another player's turn, or a later one. */
+export type SpawnedEvent = {
+  id: string;
+  projectId: string;
+  externalUserId: string;
+  eventType: `system.${string}`;
+  properties: Json;
+  atMs: number;
+  /** Not before; null for at once. */
+  dueMs: number | null;
+};
+
+export type BadgeAwardRow = {
+  id: string;
+  projectId: string;
+  playerId: string;
+  badgeKey: string;
+  tier: number;
+  action: "AWARDED" | "REVOKED";
+  key: string;
+  cause: Cause;
+  eventId: string | null;
+};
+
+export type StreakRunRow = {
+  id: string;
+  projectId: string;
+  playerId: string;
+  streakKey: string;
+  startedOn: string;
+  endedOn: string;
+  length: number;
+  frozenPeriods: readonly string[];
+  endedBy: "MISSED" | "BREAK_EVENT" | "RESET" | "REPAIRED" | "MERGED";
+};
+
+export type RewardGrantRow = {
+  id: string;
+  projectId: string;
+  playerId: string;
+  rewardKey: string;
+  quantity: number;
+  status: "PENDING" | "GRANTED";
+  key: string;
+  contents: Json;
+  cause: Cause;
+  eventId: string | null;
+  expiresMs: number | null;
+};
+
+export type InboxRow = {
+  id: string;
+  projectId: string;
+  playerId: string;
+  type: string;
+  title: string;
+  body: string | null;
+  data: Json;
+  rewardGrantId: string | null;
+  expiresMs: number | null;
+};
+
+export type TraceRow = { projectId: string; eventId: string; trace: unknown; expiresMs: number };
+
+/** What a batch has to write besides the players themselves: lists that only grow, and are cut to undo. */
+export type Effects = {
+  outbox: OutboxRow[];
+  ledger: LedgerRow[];
+  executions: ExecutionRow[];
+  spawned: SpawnedEvent[];
+  badgeAwards: BadgeAwardRow[];
+  streakRuns: StreakRunRow[];
+  rewardGrants: RewardGrantRow[];
+  inbox: InboxRow[];
+  traces: TraceRow[];
+};
+
+/** What the passes of one root event share. */
+export type Root = {
+  /** The tracked event's id; of a change by REST an id of its own. */
+  id: string;
+  /** Whether `id` is a tracked event's, so that effects are shown with it. */
+  isTracked: boolean;
+  /** Events that effects brought about, first in first out. */
+  derived: RuleEvent[];
+  /** Derived events taken up so far. */
+  taken: number;
+  /** How often each rule has fired, by its id. */
+  firings: Map<string, number>;
+  /** Types on the way to the loop guard's first stop; empty while it has not. */
+  guarded: string[];
+  /** When set, rules run in trace mode and leave what they saw here. */
+  trace: TraceSink | undefined;
+};
+
+/** Collects what trace mode sees; see rules/trace.ts. */
+export type TraceSink = { events: unknown[] };
+
+/** One event's pass over one player. Actions change `player` only through the domain's functions. */
 export type Turn = {
-  project: ProjectSetup;
+  project: ProjectPlan;
   player: PlayerState;
   event: RuleEvent;
   nowMs: number;
-  /** Effects so far in order; each becomes one outbox row. */
+  root: Root;
+  effects: Effects;
+  /** What the project's players share: global limits, budgets, stock, limited editions. */
+  shared: SharedCounters;
+  /**
+   * Tells something that happened to the player: one outbox row, one line of the player stream, and a
+   * derived event where a rule or a metric listens to its type.
+   */
   emit<T extends EventType>(type: T, data: EventData<T>): void;
-  ledger(row: LedgerRow): void;
   /** Notes for traces, such as a division by zero. */
   warn(message: string): void;
-};
-
-/** Everything of a project that evaluation needs, read once per config version. */
-export type ProjectSetup = {
-  projectId: string;
-  configVersion: number;
-  timezone: string;
-  curve: LevelCurve;
-  boards: readonly Board[];
-  boardsByKey: ReadonlyMap<string, Board>;
-  allowLevelDown: boolean;
 };

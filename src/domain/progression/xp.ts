@@ -1,5 +1,6 @@
 import { type Cause } from "../events.ts";
-import { newId } from "../ids.ts";
+import { appendLedger } from "../ledger/append.ts";
+import { grantLevelRewards } from "./level-rewards.ts";
 import { levelOf } from "./levels.ts";
 import type { LedgerRow, Turn } from "./turn.ts";
 
@@ -29,20 +30,8 @@ export const grantXp = (turn: Turn, { amount, cause, key, reason }: XpGrant): Le
   player.xp = xp;
   const previousLevel = player.level;
   const reached = levelOf(turn.project.curve, xp);
-  player.level = turn.project.allowLevelDown ? reached : Math.max(previousLevel, reached);
-  const entry: LedgerRow = {
-    id: newId(),
-    projectId: player.projectId,
-    playerId: player.id,
-    seq: ++player.ledgerSeq,
-    asset: "XP",
-    amount: change,
-    balanceAfter: xp,
-    reason,
-    key,
-    cause,
-  };
-  turn.ledger(entry);
+  player.level = turn.project.settings.allowLevelDown ? reached : Math.max(previousLevel, reached);
+  const entry = appendLedger(turn, { asset: "XP", amount: change, balanceAfter: xp, reason, key, cause });
   if (change > 0) {
     turn.emit("player.xp_granted", {
       playerId: player.id,
@@ -60,6 +49,7 @@ export const grantXp = (turn: Turn, { amount, cause, key, reason }: XpGrant): Le
   if (change < 0) emitLoss(turn, { xp: xp - change, level: previousLevel }, cause);
   if (player.level > previousLevel) {
     turn.emit("player.level_up", { playerId: player.id, previousLevel, newLevel: player.level, xp });
+    grantLevelRewards(turn, previousLevel, player.level);
   }
   return entry;
 };

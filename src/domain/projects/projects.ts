@@ -12,6 +12,7 @@ import { containing } from "../search.ts";
 import type { Work } from "../work.ts";
 import { Project, type ProjectSettings, settingsOf } from "./project.ts";
 import { forgetProjects } from "./resolve.ts";
+import { mergeSettings, type SettingsPatch } from "./settings.ts";
 
 /** Where the plan has no limit. */
 const PROJECTS_PER_TENANT_MAX = 1_000;
@@ -20,11 +21,10 @@ export type NewProject = {
   name: string;
   description?: string | null | undefined;
   timezone?: string | undefined;
-  settings?: SettingsChange | undefined;
+  settings?: SettingsPatch | undefined;
   /** Replaced as a whole. */
   allowedOrigins?: string[] | undefined;
 };
-export type SettingsChange = { [K in keyof ProjectSettings]?: ProjectSettings[K] | undefined };
 export type ProjectChange = { [K in keyof NewProject]?: NewProject[K] | undefined };
 
 export type ShownProject = {
@@ -56,7 +56,7 @@ export const createProject = async (work: Work, tenantId: string, body: NewProje
     name: body.name,
     description: body.description ?? null,
     timezone: body.timezone ?? "UTC",
-    settings: definedOf(body.settings ?? {}),
+    settings: mergeSettings({}, body.settings ?? {}),
     allowedOrigins: body.allowedOrigins ?? [],
     configVersion: 1,
     sandboxOf: null,
@@ -152,7 +152,7 @@ export const updateProject = async (
   if (settings || change.timezone !== undefined) await changeConfig(work, id);
   const project = await lockProject(work, tenantId, id);
   Object.assign(project, definedOf(plain), { updatedAt: work.now });
-  if (settings) project.settings = { ...project.settings, ...definedOf(settings) };
+  if (settings) project.settings = mergeSettings(project.settings, settings);
   const { description: _text, ...told } = definedOf(change);
   await auditProject(work, project, "project.updated", told);
   work.afterCommit(forgetProjects);

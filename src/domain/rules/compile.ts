@@ -1,4 +1,5 @@
-import { RESERVED_EVENT_TYPES } from "../events.ts";
+import { isReservedType } from "../events.ts";
+import type { Metric } from "../metrics/metric.ts";
 import type { RuleEvent } from "../progression/turn.ts";
 import { type Act, type Firing } from "./actions/action.ts";
 import { canFail, compileAction } from "./actions/index.ts";
@@ -43,8 +44,10 @@ export type RuleSet = {
   candidates(event: RuleEvent): readonly CompiledRule[];
   /** All rules that listen to a type, in order. */
   listeners(eventType: string): readonly CompiledRule[];
-  /** Whether a rule that listens to this type keeps limit state of players. */
-  needsDoc(eventType: string): boolean;
+  /** Everything that runs, in order. */
+  all: readonly CompiledRule[];
+  /** What the rules' conditions count. */
+  metrics: readonly Metric[];
 };
 
 /** Event types whose rules are remembered; integrators may send any number of types. */
@@ -93,7 +96,8 @@ export const compileRules = (rules: readonly PublishedRule[]): RuleSet => {
     size: compiled.length,
     candidates: (event) => candidatesOf(indexOf(event.type), event),
     listeners: (eventType) => indexOf(eventType).all,
-    needsDoc: (eventType) => indexOf(eventType).needsDoc,
+    all: compiled,
+    metrics: [],
   };
 };
 
@@ -115,8 +119,7 @@ export const patternsOf = (eventType: string): string[] => {
   for (let dot = eventType.indexOf("."); dot !== -1; dot = eventType.indexOf(".", dot + 1)) {
     patterns.push(`${eventType.slice(0, dot)}.*`);
   }
-  const isCustom = !eventType.startsWith("system.") && !RESERVED_EVENT_TYPES.has(eventType);
-  return isCustom ? [...patterns, "*"] : patterns;
+  return isReservedType(eventType) ? patterns : [...patterns, "*"];
 };
 
 const listenersOf = (byPattern: ReadonlyMap<string, CompiledRule[]>, eventType: string): CompiledRule[] => {
@@ -129,7 +132,6 @@ type TypeIndex = {
   all: readonly CompiledRule[];
   always: readonly CompiledRule[];
   lookups: readonly { read: Reader; byValue: ReadonlyMap<unknown, CompiledRule[]> }[];
-  needsDoc: boolean;
 };
 
 const indexType = (rules: readonly CompiledRule[]): TypeIndex => {
@@ -146,7 +148,7 @@ const indexType = (rules: readonly CompiledRule[]): TypeIndex => {
     for (const value of new Set(key.values)) byValue.set(value, [...(byValue.get(value) ?? []), rule]);
   }
   const lookups = [...byPath].map(([path, byValue]) => ({ read: compilePath(path), byValue }));
-  return { all: rules, always, lookups, needsDoc: rules.some(({ limits }) => limits !== undefined) };
+  return { all: rules, always, lookups };
 };
 
 /** A property and the values without which the rule cannot match, from the top-level `all`. */

@@ -1,4 +1,5 @@
-import type { EntryState, PlayerState, Turn } from "../progression/turn.ts";
+import { saveTurn } from "../progression/snapshot.ts";
+import type { Turn } from "../progression/turn.ts";
 import type { CompiledRule, RuleSet } from "./compile.ts";
 import { RuleFailure } from "./failures.ts";
 
@@ -101,38 +102,12 @@ const act = (rule: CompiledRule, turn: Turn): string | undefined => {
   }
 };
 
-/** Holds back what the actions emit until all have succeeded, and puts the player back when one fails. */
 const actOrUndo = ({ actions }: CompiledRule, turn: Turn): void => {
-  const held: (() => void)[] = [];
-  const restore = snapshot(turn.player);
-  const trial: Turn = {
-    ...turn,
-    emit: (type, data) => void held.push(() => turn.emit(type, data)),
-    ledger: (row) => void held.push(() => turn.ledger(row)),
-  };
+  const restore = saveTurn(turn);
   try {
-    for (const action of actions) action(trial);
+    for (const action of actions) action(turn);
   } catch (error) {
     restore();
     throw error;
   }
-  for (const release of held) release();
-};
-
-/**
- * What actions change of a player. Their values are replaced, never edited in place, so a shallow copy
- * keeps them.
- */
-const snapshot = (player: PlayerState): (() => void) => {
-  const { xp, level, ledgerSeq, attributes, tags, dirty } = player;
-  const entries: [string, EntryState][] = [...player.entries];
-  const before = { profile: dirty.profile, entries: [...dirty.entries] };
-  return () => {
-    Object.assign(player, { xp, level, ledgerSeq, attributes, tags });
-    player.entries.clear();
-    for (const [periodId, entry] of entries) player.entries.set(periodId, entry);
-    dirty.profile = before.profile;
-    dirty.entries.clear();
-    for (const periodId of before.entries) dirty.entries.add(periodId);
-  };
 };

@@ -1,11 +1,13 @@
 import { z } from "zod";
 import { invalid, notFound } from "../errors.ts";
-import { type Json, RESERVED_EVENT_TYPES } from "../events.ts";
+import { isReservedType, type Json } from "../events.ts";
 import { newId } from "../ids.ts";
 import { fromRankScore, scoreEvent, scoreXp } from "../leaderboards/scoring.ts";
 import { levelOf } from "../progression/levels.ts";
-import { loadStates, readPlayer } from "../progression/load.ts";
-import { loadPlan, type ProjectPlan } from "../progression/setup.ts";
+import { emptyHanded, loadStates, readPlayer } from "../progression/load.ts";
+import { noEffects, openTurn } from "../progression/evaluate.ts";
+import { loadPlan, type ProjectPlan } from "../progression/plan.ts";
+import { readSharedCounters } from "../progression/shared-counters.ts";
 import type { PlayerState, RuleEvent, Turn } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
 import { compileRules, type PublishedRule } from "./compile.ts";
@@ -86,13 +88,10 @@ export const simulate = async (
   const ruleSet = compileRules(await rulesOf(work, projectId, simulation));
   const player = await playerOf(work, plan, simulation);
   const warnings: string[] = [];
+  const nowMs = work.now.getTime();
+  const shared = await readSharedCounters(work, []);
   const turn: Turn = {
-    project: plan,
-    player,
-    event,
-    nowMs: work.now.getTime(),
-    emit: () => undefined,
-    ledger: () => undefined,
+    ...openTurn({ plan, player, event, nowMs, effects: noEffects(), shared }),
     warn: (message) => void warnings.push(message),
   };
   const before = standingOf(player);
@@ -117,11 +116,11 @@ export const simulate = async (
 
 const eventOf = ({ now }: Work, { event }: Simulation): RuleEvent => {
   const { eventType: type, properties, timestamp } = event;
-  if (type.startsWith("system.") || RESERVED_EVENT_TYPES.has(type)) {
+  if (isReservedType(type)) {
     throw invalid("event.eventType", `${type} is reserved for the service's own events`);
   }
   const at = timestamp === undefined ? now.getTime() : Math.min(Date.parse(timestamp), now.getTime());
-  return { id: newId(), type, at, properties };
+  return { id: newId(), type, at, properties, depth: 0 };
 };
 
 /**
@@ -157,11 +156,10 @@ const playerOf = async (work: Work, plan: ProjectPlan, { player }: Simulation): 
   const { externalUserId } = player;
   const found = await readPlayer(work, { projectId: plan.projectId, externalUserId });
   if (found) {
-    const periodIds = plan.boards.map(({ periodId }) => periodId);
-    await loadStates(work, [found], periodIds);
+    await loadStates(work, [found], [plan]);
     return found;
   }
-  if (!plan.autoCreatePlayers) throw notFound("player");
+  if (!plan.settings.autoCreatePlayers) throw notFound("player");
   return imagine(work, plan, Snapshot.parse({ externalUserId }));
 };
 
@@ -182,6 +180,9 @@ const imagine = (
   level: snapshot.level ?? levelOf(curve, snapshot.xp),
   seq: 0,
   ledgerSeq: 0,
+  ledgerHash: null,
+  lives: { count: null, anchorMs: null, unlimitedUntilMs: null },
+  zoneChangedMs: null,
   timezone: snapshot.timezone ?? null,
   locale: snapshot.locale ?? null,
   country: snapshot.country ?? null,
@@ -189,9 +190,7 @@ const imagine = (
   tags: snapshot.tags,
   createdAt: dateOf(snapshot.createdAt) ?? now,
   lastSeenAt: dateOf(snapshot.lastSeenAt) ?? null,
-  doc: {},
-  entries: new Map(),
-  dirty: { profile: false, doc: false, entries: new Set() },
+  ...emptyHanded(),
 });
 
 const standingOf = ({ xp, level, attributes, tags }: PlayerState): Json => ({ xp, level, attributes, tags });

@@ -1,7 +1,7 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { DomainError, type FieldProblem } from "../errors.ts";
-import { type Json, RESERVED_EVENT_TYPES } from "../events.ts";
+import { isReservedType, type Json } from "../events.ts";
 import { newId, partitionOf } from "../ids.ts";
 
 /** Events in one batch request. */
@@ -97,7 +97,7 @@ export const readEvent = (input: unknown, { now, resolve }: ReadContext): NewEve
   const json = JSON.stringify(inKeyOrder(properties));
   if (Buffer.byteLength(json) > PROPERTIES_MAX_BYTES)
     throw bad("properties", "properties must be at most 16 KiB of JSON");
-  if (isReserved(eventType))
+  if (isReservedType(eventType))
     throw bad("eventType", `eventType ${eventType} is reserved for the service's own events`);
 
   const project = resolve(event.projectId);
@@ -141,8 +141,6 @@ const fromZod = (error: z.ZodError, input: unknown): DomainError => {
   }));
   return new DomainError("VALIDATION_ERROR", details.map(({ message }) => message).join("; "), { details });
 };
-
-const isReserved = (type: string): boolean => type.startsWith("system.") || RESERVED_EVENT_TYPES.has(type);
 
 const checkTime = (atMs: number, now: Date, maxEventAgeDays: number | null): void => {
   if (!Number.isFinite(atMs) || atMs < OLDEST_MS)

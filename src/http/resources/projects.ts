@@ -14,6 +14,7 @@ import {
   showProject,
   updateProject,
 } from "../../domain/projects/projects.ts";
+import { SettingsPatch, SettingsShape } from "../../domain/projects/settings.ts";
 import { isProjectOf } from "../../domain/projects/resolve.ts";
 import { isIanaName } from "../../domain/rules/zones.ts";
 import { Name } from "../../domain/tenants/text.ts";
@@ -23,18 +24,6 @@ import { Deleted } from "./plain-bodies.ts";
 import { sandboxRoutes } from "./sandboxes.ts";
 
 const DESCRIPTION_MAX = 2_000;
-const EVENT_AGE_DAYS_MAX = 36_500;
-
-const Settings = z.object({
-  autoCreatePlayers: z
-    .boolean()
-    .meta({ description: "Events and connections of unknown players create them" }),
-  maxEventAgeDays: z.int().min(1).max(EVENT_AGE_DAYS_MAX).nullable().meta({
-    description: "Events older than this are rejected; null accepts any age",
-  }),
-  allowLevelDown: z.boolean().meta({ description: "Losing XP can lower the level" }),
-});
-
 const ProjectFields = z.object({
   name: Name.meta({ example: "Space Farmers" }),
   description: z.string().max(DESCRIPTION_MAX).nullable().optional(),
@@ -44,7 +33,7 @@ const ProjectFields = z.object({
     .refine(isIanaName, "must be an IANA time zone, such as Europe/Berlin")
     .optional()
     .meta({ description: "IANA name; default UTC", example: "Europe/Berlin" }),
-  settings: Settings.partial().optional(),
+  settings: SettingsPatch.optional(),
   allowedOrigins: AllowedOrigins.optional().meta({
     description:
       "Origins whose pages may use the project's keys and rooms; empty: all. Requests without the header " +
@@ -60,7 +49,7 @@ export const ProjectBody = z
     name: z.string(),
     description: z.string().nullable(),
     timezone: z.string(),
-    settings: Settings,
+    settings: SettingsShape,
     allowedOrigins: z.array(z.string()),
     sandboxProjectId: z
       .uuid()

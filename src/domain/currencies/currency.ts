@@ -1,0 +1,35 @@
+import { z } from "zod";
+import { definitionKind } from "../definitions/kind.ts";
+import { Key } from "../rules/syntax.ts";
+
+const amount = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
+
+const shape = z.strictObject({
+  key: Key,
+  name: z.string().min(1).max(100),
+  description: z.string().max(2_000).optional(),
+  iconUrl: z
+    .url({ protocol: /^https$/ })
+    .max(2_048)
+    .optional(),
+  /** For display only: amounts are whole numbers of the smallest unit. */
+  decimals: z.int().min(0).max(4).default(0),
+  minBalance: amount.default(0),
+  maxBalance: amount.optional(),
+  initialBalance: amount.default(0),
+  overflow: z.enum(["CLAMP", "REJECT"]).default("CLAMP"),
+  expiryDays: z.int().min(1).max(3_650).optional(),
+});
+
+/** A currency of a project. */
+export const Currency = shape;
+export type Currency = z.output<typeof Currency>;
+
+export const currencyKind = definitionKind<Currency>({
+  kind: "currency",
+  plural: "currencies",
+  tag: "Currencies",
+  schema: Currency,
+  shape,
+  max: 20,
+});

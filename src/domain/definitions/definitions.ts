@@ -1,0 +1,191 @@
+import { LockMode, UniqueConstraintViolationException } from "@mikro-orm/core";
+import { auditDefinition } from "../audit/definitions.ts";
+import { changeConfig } from "../config-lock.ts";
+import { conflict, invalid, notFound } from "../errors.ts";
+import type { Json } from "../events.ts";
+import { isId, newId } from "../ids.ts";
+import { offsetOf, type PageQuery } from "../paging.ts";
+import { containing } from "../search.ts";
+import type { Work } from "../work.ts";
+import { Definition } from "./definition.ts";
+import type { Defined, DefinitionKind } from "./kind.ts";
+
+/** Definitions of one kind with the archived ones, whose keys are kept: this many times `max`. */
+const ARCHIVED_FACTOR = 10;
+
+const keyTaken = (key: string) =>
+  conflict("KEY_TAKEN", `the key ${key} is taken; archived definitions keep theirs`);
+
+/**
+ * Creates a definition, which counts from the next batch of events on.
+ * @throws DomainError CONFLICT: KEY_TAKEN, DEFINITION_LIMIT; VALIDATION_ERROR
+ */
+export const createDefinition = async <D extends Defined>(
+  work: Work,
+  projectId: string,
+  kind: DefinitionKind<D>,
+  { definition, createdBy }: { definition: D; createdBy: string },
+): Promise<Definition> => {
+  const { em, now } = work;
+  await changeConfig(work, projectId);
+  const { key, name } = definition;
+  if ((await em.count(Definition, { projectId, kind: kind.kind, key })) > 0) throw keyTaken(key);
+  await checkRoom(work, projectId, kind);
+  await kind.check?.(work, projectId, definition, undefined);
+  const created = em.create(Definition, {
+    id: newId(),
+    projectId,
+    kind: kind.kind,
+    key,
+    name,
+    definition: definition as unknown,
+    status: "ACTIVE",
+    version: 1,
+    createdBy,
+    createdAt: now,
+    updatedAt: now,
+  });
+  try {
+    await em.flush();
+  } catch (error) {
+    throw error instanceof UniqueConstraintViolationException ? keyTaken(key) : error;
+  }
+  await auditDefinition(work, `${kind.kind}.created`, created);
+  return created;
+};
+
+const checkRoom = async <D extends Defined>(
+  { em }: Work,
+  projectId: string,
+  { kind, plural, max }: DefinitionKind<D>,
+): Promise<void> => {
+  const active = await em.count(Definition, { projectId, kind, status: "ACTIVE" });
+  const all = await em.count(Definition, { projectId, kind });
+  if (active < max && all < max * ARCHIVED_FACTOR) return;
+  throw conflict(
+    "DEFINITION_LIMIT",
+    `a project may have ${max} ${plural}, and ${max * ARCHIVED_FACTOR} with archived ones`,
+  );
+};
+
+const findDefinition = async (
+  { em }: Work,
+  projectId: string,
+  { kind }: Pick<DefinitionKind, "kind">,
+  ref: string,
+  lockMode?: LockMode,
+): Promise<Definition | null> => {
+  const options = lockMode === undefined ? {} : { lockMode };
+  const byId = isId(ref) ? await em.findOne(Definition, { projectId, kind, id: ref }, options) : null;
+  return byId ?? em.findOne(Definition, { projectId, kind, key: ref }, options);
+};
+
+/** The definition by `{id}` of a path: the UUID or the key. @throws DomainError NOT_FOUND */
+export const getDefinition = async (
+  work: Work,
+  projectId: string,
+  kind: Pick<DefinitionKind, "kind">,
+  ref: string,
+): Promise<Definition> => {
+  const found = await findDefinition(work, projectId, kind, ref);
+  if (!found) throw notFound(kind.kind);
+  return found;
+};
+
+export type ListDefinitions = PageQuery & {
+  /** Default: ACTIVE. */
+  status?: "ACTIVE" | "ARCHIVED" | undefined;
+  /** Part of the name or key, in any case. */
+  search?: string | undefined;
+};
+
+/** A page of definitions of one kind, by key. */
+export const listDefinitions = async (
+  { em }: Work,
+  projectId: string,
+  { kind }: Pick<DefinitionKind, "kind">,
+  query: ListDefinitions,
+): Promise<{ definitions: Definition[]; total: number }> => {
+  const like = query.search === undefined ? undefined : containing(query.search);
+  const [definitions, total] = await em.findAndCount(
+    Definition,
+    {
+      projectId,
+      kind,
+      status: query.status ?? "ACTIVE",
+      ...(like === undefined ? {} : { $or: [{ name: { $ilike: like } }, { key: { $ilike: like } }] }),
+    },
+    { orderBy: { key: "asc" }, limit: query.limit, offset: offsetOf(query) },
+  );
+  return { definitions, total };
+};
+
+/** Fields to change; null takes an optional one away. `version`: refuses when somebody else has changed it. */
+export type DefinitionPatch = { version?: number | undefined; changes: Json };
+
+/**
+ * Changes a definition, from the next batch of events on.
+ * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE, VERSION_CONFLICT; VALIDATION_ERROR
+ */
+export const patchDefinition = async <D extends Defined>(
+  work: Work,
+  projectId: string,
+  kind: DefinitionKind<D>,
+  { ref, version, changes }: DefinitionPatch & { ref: string },
+): Promise<Definition> => {
+  await changeConfig(work, projectId);
+  const found = await lockActive(work, projectId, kind, ref);
+  if (version !== undefined && version !== found.version) {
+    throw conflict("VERSION_CONFLICT", `the version is ${found.version}, the change is of ${version}`);
+  }
+  if (changes["key"] !== undefined && changes["key"] !== found.key)
+    throw invalid("key", "cannot change: what players hold names it");
+  const merged = Object.entries({ ...found.definition, ...changes }).filter(
+    ([, value]) => value !== null && value !== undefined,
+  );
+  const definition = kind.schema.parse(Object.fromEntries(merged));
+  await kind.check?.(work, projectId, definition, found.definition as unknown as D);
+  replaceDefinition(found, definition, work.now);
+  await work.em.flush();
+  await auditDefinition(work, `${kind.kind}.updated`, found);
+  return found;
+};
+
+/** Puts another document in the place of a definition's. */
+export const replaceDefinition = (found: Definition, definition: Defined, now: Date): void => {
+  found.definition = definition;
+  found.name = definition.name;
+  found.version++;
+  found.updatedAt = now;
+};
+
+const lockActive = async <D extends Defined>(
+  work: Work,
+  projectId: string,
+  kind: DefinitionKind<D>,
+  ref: string,
+): Promise<Definition> => {
+  const found = await findDefinition(work, projectId, { kind: kind.kind }, ref, LockMode.PESSIMISTIC_WRITE);
+  if (!found) throw notFound(kind.kind);
+  if (found.status === "ARCHIVED") throw conflict("INVALID_STATE", `the ${kind.kind} is archived`);
+  return found;
+};
+
+/**
+ * Archives a definition for good: it keeps its key, and players what they hold of it.
+ * @throws DomainError NOT_FOUND, CONFLICT: INVALID_STATE
+ */
+export const archiveDefinition = async <D extends Defined>(
+  work: Work,
+  projectId: string,
+  kind: DefinitionKind<D>,
+  ref: string,
+): Promise<Definition> => {
+  await changeConfig(work, projectId);
+  const found = await lockActive(work, projectId, kind, ref);
+  found.status = "ARCHIVED";
+  found.updatedAt = work.now;
+  await work.em.flush();
+  await auditDefinition(work, `${kind.kind}.archived`, found);
+  return found;
+};

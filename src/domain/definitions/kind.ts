@@ -1,0 +1,40 @@
+import type { z } from "zod";
+import type { Work } from "../work.ts";
+
+/** What every definition of the economy has. The key never changes: what players hold names it. */
+export type Defined = { key: string; name: string };
+
+/** A definition as it is kept. */
+export type Stored<D extends Defined = Defined> = {
+  id: string;
+  projectId: string;
+  definition: D;
+  status: "ACTIVE" | "ARCHIVED";
+  version: number;
+};
+
+/**
+ * A kind of definition: currencies, badges and so on. All kinds share one table, one set of operations and
+ * one way to be exported and imported; add one by a file in its feature's folder and a line in `kinds.ts`.
+ */
+export type DefinitionKind<D extends Defined = Defined> = {
+  /** Singular, as in audit actions: `badge`. */
+  kind: string;
+  /** Plural, as in paths and in exported documents: `badges`. */
+  plural: string;
+  /** How the documentation's pages call it: `Badges`. */
+  tag: string;
+  /** The whole definition with its defaults filled in. */
+  schema: z.ZodType<D>;
+  /** Fields without which none can be made, for the shape of a partial change. */
+  shape: z.ZodObject;
+  /** Definitions of one project that are not archived. */
+  max: number;
+  /**
+   * Refuses what the schema cannot see: names of things that are not there, changes that would make what
+   * players hold untrue. `before` is what it replaces. @throws DomainError VALIDATION_ERROR, CONFLICT
+   */
+  check?(work: Work, projectId: string, definition: D, before: D | undefined): Promise<void>;
+};
+
+export const definitionKind = <D extends Defined>(kind: DefinitionKind<D>): DefinitionKind<D> => kind;

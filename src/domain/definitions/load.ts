@@ -1,0 +1,18 @@
+import { sql } from "kysely";
+import type { Work } from "../work.ts";
+import type { Defined, Stored } from "./kind.ts";
+
+type Row = { id: string; kind: string; definition: Defined; version: number };
+
+/** The definitions of a project that are not archived, by kind: one statement. */
+export const loadDefinitions = async ({ db }: Work, projectId: string): Promise<Map<string, Stored[]>> => {
+  const found = await sql<Row>`
+    select id, kind, definition, version from definitions
+    where project_id = ${projectId} and status = 'ACTIVE' order by kind, key`.execute(db);
+  const byKind = new Map<string, Stored[]>();
+  for (const { id, kind, definition, version } of found.rows) {
+    const stored: Stored = { id, projectId, definition, version, status: "ACTIVE" };
+    byKind.set(kind, [...(byKind.get(kind) ?? []), stored]);
+  }
+  return byKind;
+};

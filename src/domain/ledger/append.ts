@@ -1,0 +1,47 @@
+import type { Cause } from "../events.ts";
+import { newId } from "../ids.ts";
+import type { LedgerRow, Turn } from "../progression/turn.ts";
+import { chainHash } from "./chain.ts";
+
+export type LedgerEntry = {
+  asset: LedgerRow["asset"];
+  currencyKey?: string;
+  /** Signed, not 0. */
+  amount: number;
+  balanceAfter: number;
+  reason: string;
+  /** Deterministic: the same key never counts twice for a player; the database refuses it. */
+  key: string;
+  cause: Cause;
+  txId?: string;
+  /** The id of the entry that this one takes back. */
+  reverses?: string;
+};
+
+/** Appends one line to the ledger of the turn's player. */
+export const appendLedger = (turn: Turn, entry: LedgerEntry): LedgerRow => {
+  const { player, root } = turn;
+  const { asset, amount, balanceAfter, reason, key, cause, txId, reverses } = entry;
+  const currencyKey = entry.currencyKey ?? null;
+  const hash = chainHash(player.ledgerHash, { key, asset, currencyKey, amount, balanceAfter });
+  const row: LedgerRow = {
+    id: newId(),
+    projectId: player.projectId,
+    playerId: player.id,
+    seq: ++player.ledgerSeq,
+    asset,
+    currencyKey,
+    amount,
+    balanceAfter,
+    reason,
+    key,
+    txId: txId ?? null,
+    reverses: reverses ?? null,
+    cause,
+    eventId: root.isTracked ? root.id : null,
+    hash,
+  };
+  player.ledgerHash = hash;
+  turn.effects.ledger.push(row);
+  return row;
+};

@@ -1,0 +1,159 @@
+import { sql } from "kysely";
+import { partitionOf } from "../ids.ts";
+import { outboxQueueRows, type OutboxRow } from "../work.ts";
+import { at, type Arm } from "./parts/part.ts";
+import type { Effects } from "./turn.ts";
+
+/** The members of the save statement that write what a batch has caused. */
+export const effectArms = (effects: Effects, outbox: readonly OutboxRow[]): Arm[] => [
+  ...outboxArms(outbox),
+  ledgerArm(effects),
+  executionArm(effects),
+  ...spawnedArms(effects),
+  badgeAwardArm(effects),
+  streakRunArm(effects),
+  rewardGrantArm(effects),
+  inboxArm(effects),
+  traceArm(effects),
+];
+
+const outboxArms = (outbox: readonly OutboxRow[]): Arm[] => [
+  {
+    name: "ob",
+    rows: outbox,
+    write: (rows, now) => sql`
+      insert into outbox (project_id, id, type, player_id, player_seq, event_id, data, created_at)
+      select "projectId", id, type, "playerId", "playerSeq", "eventId", data, ${now}
+      from jsonb_to_recordset(${rows}::jsonb) as x(
+        "projectId" uuid, id uuid, type text, "playerId" uuid,
+        "playerSeq" bigint, "eventId" uuid, data jsonb)`,
+  },
+  {
+    name: "oq",
+    rows: outboxQueueRows(outbox),
+    write: (rows) => sql`
+      insert into outbox_q (project_id, part, outbox_ids)
+      select project_id, part, ids from json_to_recordset(${rows}::json)
+        as x(project_id uuid, part smallint, ids uuid[])`,
+  },
+];
+
+const ledgerArm = ({ ledger }: Effects): Arm => ({
+  name: "lg",
+  rows: ledger,
+  write: (rows, now) => sql`
+    insert into ledger_entries (project_id, player_id, seq, id, asset, currency_key, amount, balance_after,
+      reason, idempotency_key, cause, tx_id, reverses, event_id, hash, created_at)
+    select "projectId", "playerId", seq, id, asset, "currencyKey", amount, "balanceAfter",
+      reason, key, cause, "txId", reverses, "eventId", hash, ${now}
+    from jsonb_to_recordset(${rows}::jsonb) as x(
+      "projectId" uuid, "playerId" uuid, seq bigint, id uuid, asset text, "currencyKey" text, amount bigint,
+      "balanceAfter" bigint, reason text, key text, cause jsonb, "txId" uuid, reverses uuid, "eventId" uuid,
+      hash text)`,
+});
+
+const executionArm = ({ executions }: Effects): Arm => ({
+  name: "ex",
+  rows: executions,
+  write: (rows, now) => sql`
+    insert into rule_executions
+      (project_id, rule_id, id, rule_version, player_id, event_id, depth, mode, effects, created_at)
+    select "projectId", "ruleId", id, "ruleVersion", "playerId", "eventId", depth, mode, effects, ${now}
+    from json_to_recordset(${rows}::json) as x("projectId" uuid, "ruleId" uuid, id uuid, "ruleVersion" int,
+      "playerId" uuid, "eventId" uuid, depth smallint, mode text, effects jsonb)`,
+});
+
+/** Events that the service sends to itself: stored, and queued now or later. An id is stored once. */
+const spawnedArms = ({ spawned }: Effects): Arm[] => {
+  const rows = spawned.map((event) => ({
+    ...event,
+    part: partitionOf(event.projectId, event.externalUserId),
+  }));
+  const columns = sql.raw(`"projectId" uuid, id uuid, "externalUserId" text, "eventType" text,
+    properties jsonb, "atMs" float8, "dueMs" float8, part smallint`);
+  return [
+    {
+      name: "sp",
+      rows,
+      write: (given, now) => sql`
+        insert into tracked_events
+          (project_id, id, external_user_id, event_type, properties, occurred_at, received_at)
+        select "projectId", id, "externalUserId", "eventType", properties, ${at('x."atMs"')}, ${now}
+        from json_to_recordset(${given}::json) as x(${columns})`,
+    },
+    {
+      name: "sq",
+      rows: rows.filter(({ dueMs }) => dueMs === null),
+      write: (given) => sql`
+        insert into event_q (project_id, part, event_id)
+        select "projectId", part, id from json_to_recordset(${given}::json) as x(${columns})`,
+    },
+    {
+      name: "sd",
+      rows: rows.filter(({ dueMs }) => dueMs !== null),
+      write: (given) => sql`
+        insert into event_due (project_id, event_id, part, attempts, due_at)
+        select "projectId", id, part, 0, ${at('x."dueMs"')}
+        from json_to_recordset(${given}::json) as x(${columns})`,
+    },
+  ];
+};
+
+const badgeAwardArm = ({ badgeAwards }: Effects): Arm => ({
+  name: "ba",
+  rows: badgeAwards,
+  write: (rows, now) => sql`
+    insert into badge_awards
+      (project_id, player_id, id, badge_key, tier, action, idempotency_key, cause, event_id, created_at)
+    select "projectId", "playerId", id, "badgeKey", tier, action, key, cause, "eventId", ${now}
+    from json_to_recordset(${rows}::json) as x("projectId" uuid, "playerId" uuid, id uuid, "badgeKey" text,
+      tier int, action text, key text, cause jsonb, "eventId" uuid)`,
+});
+
+const streakRunArm = ({ streakRuns }: Effects): Arm => ({
+  name: "sr",
+  rows: streakRuns,
+  write: (rows, now) => sql`
+    insert into streak_runs (project_id, player_id, id, streak_key, started_on, ended_on, length,
+      frozen_periods, ended_by, created_at)
+    select "projectId", "playerId", id, "streakKey", "startedOn", "endedOn", length,
+      "frozenPeriods", "endedBy", ${now}
+    from json_to_recordset(${rows}::json) as x("projectId" uuid, "playerId" uuid, id uuid, "streakKey" text,
+      "startedOn" date, "endedOn" date, length int, "frozenPeriods" jsonb, "endedBy" text)`,
+});
+
+const rewardGrantArm = ({ rewardGrants }: Effects): Arm => ({
+  name: "rg",
+  rows: rewardGrants,
+  write: (rows, now) => sql`
+    insert into reward_grants (project_id, player_id, id, reward_key, quantity, status, idempotency_key,
+      contents, cause, event_id, expires_at, created_at, updated_at)
+    select "projectId", "playerId", id, "rewardKey", quantity, status, key,
+      contents, cause, "eventId", ${at('x."expiresMs"')}, ${now}, ${now}
+    from json_to_recordset(${rows}::json) as x("projectId" uuid, "playerId" uuid, id uuid,
+      "rewardKey" text, quantity int, status text, key text, contents jsonb, cause jsonb, "eventId" uuid,
+      "expiresMs" float8)`,
+});
+
+const inboxArm = ({ inbox }: Effects): Arm => ({
+  name: "ib",
+  rows: inbox,
+  write: (rows, now) => sql`
+    insert into inbox_messages
+      (project_id, player_id, id, type, title, body, data, reward_grant_id, expires_at, created_at)
+    select "projectId", "playerId", id, type, title, body, data, "rewardGrantId",
+      ${at('x."expiresMs"')}, ${now}
+    from json_to_recordset(${rows}::json) as x("projectId" uuid, "playerId" uuid, id uuid, type text,
+      title text, body text, data jsonb, "rewardGrantId" uuid, "expiresMs" float8)`,
+});
+
+const traceArm = ({ traces }: Effects): Arm => ({
+  name: "tr",
+  rows: traces,
+  write: (rows) => sql`
+    insert into event_traces (project_id, event_id, trace, expires_at)
+    select "projectId", "eventId", trace, ${at('x."expiresMs"')}
+    from json_to_recordset(${rows}::json) as x(
+      "projectId" uuid, "eventId" uuid, trace jsonb, "expiresMs" float8)
+    on conflict (project_id, event_id) do update set trace = excluded.trace`,
+});

@@ -1,0 +1,56 @@
+import { sql } from "kysely";
+import type { BadgeState } from "../turn.ts";
+import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
+
+const ms = (column: string) => sql.raw(`floor(extract(epoch from s.${column}) * 1000)`);
+
+/** Badges held and in progress. */
+export const badges: PlayerPart = {
+  tag: "g",
+  isNeeded: (plan) => plan.badges.size > 0,
+  load: () => sql`
+    select 'g', r.p, r.i, s.badge_key, jsonb_build_array(s.tier, s.progress, s.times_awarded, s.serial_no,
+      ${ms("first_earned_at")}, ${ms("last_earned_at")}, ${ms("revoked_at")})
+    ${rowsOfPlayer("player_badges", "*")}`,
+  read: (player, key, value) => {
+    const [tier, progress, timesAwarded, serialNo, first, last, revoked] = value as [
+      number,
+      number,
+      number,
+      ...(number | null)[],
+    ];
+    player.badges.set(key, {
+      tier,
+      progress,
+      timesAwarded,
+      serialNo: serialNo ?? null,
+      firstEarnedMs: first ?? null,
+      lastEarnedMs: last ?? null,
+      revokedMs: revoked ?? null,
+    });
+  },
+  arms: (players) => [
+    {
+      name: "g",
+      rows: changesOf<BadgeState>(players, "badges").map(({ player, key, value }) => ({
+        p: player.projectId,
+        i: player.id,
+        k: key,
+        ...value!,
+      })),
+      write: (rows, now) => sql`
+        insert into player_badges (project_id, player_id, badge_key, tier, progress, times_awarded, serial_no,
+          first_earned_at, last_earned_at, revoked_at, updated_at)
+        select p, i, k, tier, progress, "timesAwarded", "serialNo", ${at('x."firstEarnedMs"')},
+          ${at('x."lastEarnedMs"')}, ${at('x."revokedMs"')}, ${now}
+        from json_to_recordset(${rows}::json) as x(p uuid, i uuid, k text, tier int, progress float8,
+          "timesAwarded" int, "serialNo" bigint, "firstEarnedMs" float8, "lastEarnedMs" float8,
+          "revokedMs" float8)
+        on conflict (project_id, player_id, badge_key) do update set tier = excluded.tier,
+          progress = excluded.progress, times_awarded = excluded.times_awarded,
+          serial_no = excluded.serial_no, first_earned_at = excluded.first_earned_at,
+          last_earned_at = excluded.last_earned_at, revoked_at = excluded.revoked_at,
+          updated_at = excluded.updated_at`,
+    },
+  ],
+};

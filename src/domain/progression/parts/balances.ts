@@ -1,0 +1,90 @@
+import { sql } from "kysely";
+import type { BalanceState, LotState } from "../turn.ts";
+import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
+
+/** Balances of currencies. */
+export const balances: PlayerPart = {
+  tag: "b",
+  isNeeded: ({ currencies }) => currencies.size > 0,
+  load: () => sql`
+    select 'b', r.p, r.i, s.currency_key, jsonb_build_array(s.balance, s.held, s.earned, s.spent)
+    ${rowsOfPlayer("player_balances", "currency_key, balance, held, earned, spent")}`,
+  read: (player, key, value) => {
+    const [balance, held, earned, spent] = value as [number, number, number, number];
+    player.balances.set(key, { balance, held, earned, spent });
+  },
+  arms: (players) => [
+    {
+      name: "b",
+      rows: changesOf<BalanceState>(players, "balances").map(({ player, key, value }) => {
+        const { balance, held, earned, spent } = value!;
+        return { p: player.projectId, i: player.id, k: key, b: balance, h: held, e: earned, s: spent };
+      }),
+      write: (rows, now) => sql`
+        insert into player_balances
+          (project_id, player_id, currency_key, balance, held, earned, spent, updated_at)
+        select p, i, k, b, h, e, s, ${now} from json_to_recordset(${rows}::json) as x(
+          p uuid, i uuid, k text, b bigint, h bigint, e bigint, s bigint)
+        on conflict (project_id, player_id, currency_key) do update set balance = excluded.balance,
+          held = excluded.held, earned = excluded.earned, spent = excluded.spent,
+          updated_at = excluded.updated_at`,
+    },
+  ],
+};
+
+/** Lots of currencies that expire. A lot that is used up goes. */
+export const lots: PlayerPart = {
+  tag: "o",
+  isNeeded: ({ currencies }) => [...currencies.values()].some(({ expiryDays }) => expiryDays !== undefined),
+  load: () => sql`
+    select 'o', r.p, r.i, s.currency_key,
+      jsonb_build_array(s.id, s.remaining, floor(extract(epoch from s.expires_at) * 1000))
+    from r cross join lateral (
+      select id, currency_key, remaining, expires_at from currency_lots s
+      where s.project_id = r.p and s.player_id = r.i limit 10000) s`,
+  read: (player, key, value) => {
+    const [id, remaining, expiresMs] = value as [string, number, number];
+    const known = player.lots.get(key) ?? [];
+    const all = [...known, { id, remaining, expiresMs }];
+    player.lots.set(
+      key,
+      all.toSorted((a, b) => a.expiresMs - b.expiresMs || (a.id < b.id ? -1 : 1)),
+    );
+  },
+  arms: (players) => {
+    const changed = changesOf<readonly LotState[]>(players, "lots");
+    return [
+      {
+        name: "og",
+        rows: changed.map(({ player, key, value = [] }) => ({
+          p: player.projectId,
+          i: player.id,
+          k: key,
+          ids: value.map(({ id }) => id),
+        })),
+        write: (rows) => sql`
+          delete from currency_lots t using json_to_recordset(${rows}::json) as x(
+            p uuid, i uuid, k text, ids uuid[])
+          where t.project_id = x.p and t.player_id = x.i and t.currency_key = x.k and t.id <> all (x.ids)`,
+      },
+      {
+        name: "o",
+        rows: changed.flatMap(({ player, key, value = [] }) =>
+          value.map(({ id, remaining, expiresMs }) => ({
+            p: player.projectId,
+            i: player.id,
+            k: key,
+            id,
+            r: remaining,
+            x: expiresMs,
+          })),
+        ),
+        write: (rows) => sql`
+          insert into currency_lots (project_id, player_id, id, currency_key, remaining, expires_at)
+          select p, i, id, k, r, ${at("x.x")} from json_to_recordset(${rows}::json) as x(
+            p uuid, i uuid, k text, id uuid, r bigint, x float8)
+          on conflict (project_id, player_id, id) do update set remaining = excluded.remaining`,
+      },
+    ];
+  },
+};

@@ -1,0 +1,20 @@
+import { badges } from "./badges.ts";
+import { balances, lots } from "./balances.ts";
+import { boosts } from "./boosts.ts";
+import { doc } from "./doc.ts";
+import { entries } from "./entries.ts";
+import type { PlayerPart } from "./part.ts";
+import { segments } from "./segments.ts";
+import { streaks } from "./streaks.ts";
+
+/** Everything that players have beside their row. */
+export const PLAYER_PARTS: readonly PlayerPart[] = [
+  doc,
+  entries,
+  balances,
+  lots,
+  badges,
+  streaks,
+  segments,
+  boosts,
+];

@@ -1,0 +1,44 @@
+import { sql } from "kysely";
+import type { Json } from "../../events.ts";
+import type { StreakState } from "../turn.ts";
+import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
+
+/** Streaks of a player. */
+export const streaks: PlayerPart = {
+  tag: "s",
+  isNeeded: (plan) => plan.streaks.size > 0,
+  load: () => sql`
+    select 's', r.p, r.i, s.streak_key, jsonb_build_array(s.current, s.longest, s.freezes,
+      floor(extract(epoch from s.deadline_at) * 1000), s.doc)
+    ${rowsOfPlayer("player_streaks", "streak_key, current, longest, freezes, deadline_at, doc")}`,
+  read: (player, key, value) => {
+    const [current, longest, freezes, deadlineMs, doc] = value as [
+      number,
+      number,
+      number,
+      number | null,
+      Json,
+    ];
+    player.streaks.set(key, { current, longest, freezes, deadlineMs, doc });
+  },
+  arms: (players) => [
+    {
+      name: "s",
+      rows: changesOf<StreakState>(players, "streaks").map(({ player, key, value }) => ({
+        p: player.projectId,
+        i: player.id,
+        k: key,
+        ...value!,
+      })),
+      write: (rows, now) => sql`
+        insert into player_streaks
+          (project_id, player_id, streak_key, current, longest, freezes, deadline_at, doc, updated_at)
+        select p, i, k, current, longest, freezes, ${at('x."deadlineMs"')}, doc, ${now}
+        from json_to_recordset(${rows}::json) as x(p uuid, i uuid, k text, current int, longest int,
+          freezes int, "deadlineMs" float8, doc jsonb)
+        on conflict (project_id, player_id, streak_key) do update set current = excluded.current,
+          longest = excluded.longest, freezes = excluded.freezes, deadline_at = excluded.deadline_at,
+          doc = excluded.doc, updated_at = excluded.updated_at`,
+    },
+  ],
+};

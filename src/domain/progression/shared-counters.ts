@@ -1,0 +1,124 @@
+import { sql } from "kysely";
+import type { Work } from "../work.ts";
+
+/**
+ * Counters that all players of a project share: firings of a rule with a global limit, what a budget has
+ * given, stock of a reward, awards of a limited badge. Rows are locked for the transaction before evaluation,
+ * so that what is counted in memory is exact however many batches race.
+ */
+
+/** `windowNo` is the number of a calendar window (rules/zones.ts), or 0 for what never starts again. */
+export type SharedKey = { projectId: string; scope: string; windowNo: number };
+
+type SharedState = { used: number; times: readonly number[] | null };
+
+/** What evaluation may ask and change of shared counters. Asking for one that was not locked is a bug. */
+export type SharedCounters = {
+  used(key: SharedKey): number;
+  add(key: SharedKey, amount: number): void;
+  /** Firing times in ms, ascending, of a rolling limit. */
+  times(key: SharedKey): readonly number[];
+  setTimes(key: SharedKey, times: readonly number[]): void;
+  /** Whether the counter was locked for this transaction. */
+  has(key: SharedKey): boolean;
+  /** Puts everything back as it is now. */
+  save(): () => void;
+  /** The counters that changed, with their new values. */
+  changes(): { p: string; s: string; w: number; u: number; t: readonly number[] | null }[];
+};
+
+const idOf = ({ projectId, scope, windowNo }: SharedKey): string => `${projectId}\0${windowNo}\0${scope}`;
+
+/** Counters for evaluation over states that were read. `isOpen`: unknown ones count from 0 (simulation). */
+export const createSharedCounters = (
+  loaded: ReadonlyMap<string, { key: SharedKey; state: SharedState }>,
+  isOpen = false,
+): SharedCounters => {
+  let states = new Map(loaded);
+  const find = (key: SharedKey) => {
+    const found = states.get(idOf(key));
+    if (found) return found;
+    if (!isOpen) throw new Error(`shared counter ${key.scope} was not locked`);
+    return { key, state: { used: 0, times: null } };
+  };
+  const set = (key: SharedKey, state: SharedState) => void states.set(idOf(key), { key, state });
+  return {
+    used: (key) => find(key).state.used,
+    add: (key, amount) => {
+      const { state } = find(key);
+      set(key, { ...state, used: Math.max(0, state.used + amount) });
+    },
+    times: (key) => find(key).state.times ?? [],
+    setTimes: (key, times) => set(key, { ...find(key).state, times }),
+    has: (key) => states.has(idOf(key)),
+    save: () => {
+      const before = new Map(states);
+      return () => void (states = new Map(before));
+    },
+    changes: () =>
+      [...states]
+        .filter(([id, { state }]) => loaded.get(id)?.state !== state)
+        .map(([, { key, state }]) => ({
+          p: key.projectId,
+          s: key.scope,
+          w: key.windowNo,
+          u: state.used,
+          t: state.times,
+        })),
+  };
+};
+
+/** For where nothing is shared. */
+export const noSharedCounters = (): SharedCounters => createSharedCounters(new Map());
+
+type Row = {
+  project_id: string;
+  scope: string;
+  window_no: string | number;
+  used: string | number;
+  times: number[] | null;
+};
+
+const rowsOf = (keys: readonly SharedKey[]): string =>
+  JSON.stringify(keys.map(({ projectId, scope, windowNo }) => ({ p: projectId, s: scope, w: windowNo })));
+
+const countersOf = (rows: readonly Row[], isOpen: boolean): SharedCounters => {
+  const states = rows.map((row) => {
+    const key = { projectId: row.project_id, scope: row.scope, windowNo: Number(row.window_no) };
+    return [idOf(key), { key, state: { used: Number(row.used), times: row.times } }] as const;
+  });
+  return createSharedCounters(new Map(states), isOpen);
+};
+
+/**
+ * Locks counters until commit, in one order, making those that do not exist: one statement, none for no
+ * keys. Call it after the players' locks.
+ */
+export const lockSharedCounters = async (
+  { db }: Work,
+  keys: readonly SharedKey[],
+): Promise<SharedCounters> => {
+  if (keys.length === 0) return noSharedCounters();
+  const unique = [...new Map(keys.map((key) => [idOf(key), key])).values()];
+  // An update of nothing waits for the row, and sees it as it is when the lock is granted.
+  const result = await sql<Row>`
+    insert into shared_counters as c (project_id, scope, window_no)
+    select p, s, w from json_to_recordset(${rowsOf(unique)}::json) as x(p uuid, s text, w bigint)
+    order by p, s, w
+    on conflict (project_id, scope, window_no) do update set used = c.used
+    returning c.project_id, c.scope, c.window_no, c.used, c.times`.execute(db);
+  return countersOf(result.rows, false);
+};
+
+/** Reads counters without a lock, for simulation. */
+export const readSharedCounters = async (
+  { db }: Work,
+  keys: readonly SharedKey[],
+): Promise<SharedCounters> => {
+  if (keys.length === 0) return createSharedCounters(new Map(), true);
+  const result = await sql<Row>`
+    select c.project_id, c.scope, c.window_no, c.used, c.times
+    from json_to_recordset(${rowsOf(keys)}::json) as x(p uuid, s text, w bigint)
+    join shared_counters c on c.project_id = x.p and c.scope = x.s and c.window_no = x.w`.execute(db);
+  return countersOf(result.rows, true);
+};

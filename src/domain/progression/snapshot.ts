@@ -1,0 +1,60 @@
+import type { Dirty, Effects, PlayerState, Turn } from "./turn.ts";
+
+const copyMap = <K, V>(from: ReadonlyMap<K, V>, to: Map<K, V>): void => {
+  to.clear();
+  for (const [key, value] of from) to.set(key, value);
+};
+
+const SETS = ["entries", "balances", "lots", "badges", "streaks", "segments", "boosts"] as const;
+const MAPS = SETS;
+
+const savePlayer = (player: PlayerState): (() => void) => {
+  const { dirty, ...values } = player;
+  const maps = MAPS.map((name) => new Map<string, unknown>(player[name]));
+  const doc = {
+    ...player.doc,
+    l: player.doc.l && { ...player.doc.l },
+    c: player.doc.c && { ...player.doc.c },
+  };
+  const flags = { profile: dirty.profile, doc: dirty.doc };
+  const sets = SETS.map((name) => new Set(dirty[name]));
+  return () => {
+    // The maps themselves stay, since others hold them; what is in them goes back.
+    Object.assign(player, values);
+    MAPS.forEach((name, i) => copyMap(maps[i]!, player[name] as Map<string, unknown>));
+    player.doc = Object.fromEntries(Object.entries(doc).filter(([, value]) => value !== undefined));
+    Object.assign(dirty, flags);
+    SETS.forEach((name, i) => (dirty[name] = sets[i]!));
+  };
+};
+
+const saveEffects = (effects: Effects): (() => void) => {
+  const lists = Object.values(effects) as unknown[][];
+  const lengths = lists.map(({ length }) => length);
+  return () => lists.forEach((list, i) => (list.length = lengths[i]!));
+};
+
+/**
+ * Remembers a turn as it is now.
+ * @returns puts player, effects, derived events and shared counters back; call it at most once
+ */
+export const saveTurn = ({ player, effects, root, shared }: Turn): (() => void) => {
+  const restore = [savePlayer(player), saveEffects(effects), shared.save()];
+  const derived = root.derived.length;
+  return () => {
+    for (const put of restore) put();
+    root.derived.length = derived;
+  };
+};
+
+export const nothingDirty = (): Dirty => ({
+  profile: false,
+  doc: false,
+  entries: new Set(),
+  balances: new Set(),
+  lots: new Set(),
+  badges: new Set(),
+  streaks: new Set(),
+  segments: new Set(),
+  boosts: new Set(),
+});

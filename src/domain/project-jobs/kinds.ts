@@ -1,0 +1,4 @@
+import type { JobKind } from "./job-kind.ts";
+
+/** Every kind of long work. */
+export const JOB_KINDS: readonly JobKind[] = [];

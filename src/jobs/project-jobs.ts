@@ -1,0 +1,14 @@
+import { stepJob } from "../domain/project-jobs/project-jobs.ts";
+import type { Job } from "./job.ts";
+
+/** Does the steps of projects' long work until none is due. */
+export const projectJobs: Job = {
+  name: "project-jobs",
+  concurrency: 1,
+  everyMs: 1_000,
+  run: async (app) => {
+    const onError = (err: unknown, jobId: string): void =>
+      app.log.error({ err, jobId }, "a job's step failed");
+    while (await app.transact((work) => stepJob(work, onError))) await app.limits.pause?.();
+  },
+};
