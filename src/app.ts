@@ -60,6 +60,8 @@ export type App = {
   mailer: Mailer;
   metrics: Metrics;
   limits: Limits;
+  /** Looks after the database, where it does not look after itself. */
+  maintain: () => Promise<void>;
   /** What this process depends on, and whether each part answers. */
   health: () => Promise<Health[]>;
 };
@@ -130,6 +132,7 @@ export const createApp = ({ config, log, metrics, platform, clock = () => new Da
     mailer: createMailer(config.mail, log),
     metrics,
     limits,
+    maintain: platform.maintain ?? (async () => undefined),
     health: () => Promise.all(platform.dependencies.map(checkDependency)),
   };
 };

@@ -26,12 +26,14 @@ const { addDoctorCommand } = await import("./cli/doctor.ts");
 const { addDemoCommand } = await import("./cli/demo.ts");
 const { addOpenapiCommand } = await import("./cli/openapi.ts");
 const { addAdminCommand } = await import("./cli/admin.ts");
+const { addReconcileCommand } = await import("./cli/reconcile.ts");
 addMigrateCommand(program);
 addImportCommand(program);
 addDoctorCommand(program);
 addDemoCommand(program);
 addOpenapiCommand(program);
 addAdminCommand(program);
+addReconcileCommand(program);
 
 await program.parseAsync().catch(fail);
 

@@ -37,6 +37,8 @@ export type Platform = {
   ranks(source: EntrySource): RankStore;
   limiter: Limiter;
   limits: Limits;
+  /** What an engine without autovacuum needs now and then. */
+  maintain?: () => Promise<void>;
   dependencies: readonly Dependency[];
   close(): Promise<void>;
 };
@@ -70,6 +72,7 @@ const openEmbedded = async (
     ranks: createMemoryRanks,
     limiter: createLimiter(),
     limits: { claimEvents: 100, ingestEvents: 1_000, ingestRows: 200, ingestConcurrency: 1, pause },
+    ...(inMemory ? {} : { maintain: () => database.vacuum() }),
     dependencies: [{ name: "database", check: () => database.ping() }],
     close: async () => {
       await database.close();

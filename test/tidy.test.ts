@@ -33,6 +33,7 @@ const GROWING_TABLES = [
   "player_streaks",
   "streak_runs",
   "player_segments",
+  "segment_sweeps",
   "player_boosts",
   "reward_grants",
   "prize_codes",

@@ -145,7 +145,7 @@ export type Events = {
   "player.boost_ended": PlayerRef & {
     boostKey: string;
     applies: string;
-    by: "EXPIRED" | "USED_UP" | "REPLACED";
+    by: "EXPIRED" | "USED_UP" | "REPLACED" | "REMOVED";
   };
   "player.reward_granted": PlayerRef & {
     grantId: string;
@@ -198,8 +198,17 @@ export type Events = {
   "leaderboard.entries_changed": { periodId: string; entries: EntryChange[] };
 };
 
-/** [playerId, rankScore, rankTie, version]: absolute values, so applying one twice or late is harmless. */
-export type EntryChange = [playerId: string, rankScore: number, rankTie: number, version: number];
+/**
+ * [playerId, rankScore, rankTie, version, isHidden]: absolute values, so applying one twice or late is
+ * harmless. A hidden entry is no place of the board.
+ */
+export type EntryChange = [
+  playerId: string,
+  rankScore: number,
+  rankTie: number,
+  version: number,
+  isHidden?: boolean,
+];
 
 export type EventType = keyof Events;
 export type EventData<T extends EventType> = Events[T];

@@ -2,6 +2,7 @@ import { apiKeyRoutes } from "./resources/api-keys.ts";
 import { auditLogRoutes } from "./resources/audit-log.ts";
 import { authRoutes } from "./resources/auth.ts";
 import { blogRoutes } from "./resources/blog.ts";
+import { configurationRoutes } from "./resources/configuration.ts";
 import { definitionRoutes } from "./resources/definitions.ts";
 import { emailLogRoutes } from "./resources/email-logs.ts";
 import { eventRoutes } from "./resources/events.ts";
@@ -17,6 +18,7 @@ import { projectRoutes } from "./resources/projects.ts";
 import { rateLimitRoutes } from "./resources/rate-limits.ts";
 import { registrationRoutes } from "./resources/registration.ts";
 import { ruleRoutes } from "./resources/rules.ts";
+import { segmentRoutes } from "./resources/segments.ts";
 import { superadminAuthRoutes } from "./resources/superadmin-auth.ts";
 import { superadminEmailRoutes } from "./resources/superadmin-email.ts";
 import { superadminPlatformRoutes } from "./resources/superadmin-platform.ts";
@@ -47,6 +49,8 @@ export const routes: readonly AnyRoute[] = [
   ...ruleRoutes,
   ...levelCurveRoutes,
   ...definitionRoutes,
+  ...segmentRoutes,
+  ...configurationRoutes,
   ...projectJobRoutes,
   ...limitRoutes,
   ...emailLogRoutes,

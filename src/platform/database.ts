@@ -14,6 +14,11 @@ export type Database = {
   /** Takes the newest migration back. */
   migrateDown(): Promise<string[]>;
   migrationStates(): Promise<MigrationState[]>;
+  /**
+   * Frees what was overwritten and brings the planner's statistics up to date, as autovacuum does where there
+   * is one. An engine of one connection does nothing else meanwhile: tenths of a second.
+   */
+  vacuum(): Promise<void>;
   /** Throws when the database does not answer. */
   ping(): Promise<void>;
   close(): Promise<void>;
@@ -112,6 +117,7 @@ const databaseOf = (orm: Orm, alone: <T>(run: () => Promise<T>) => Promise<T>): 
     const executed = new Set((await orm.migrator.getExecuted()).map(({ name }) => name));
     return migrations.map(({ name }) => ({ name, isApplied: executed.has(name) }));
   },
+  vacuum: async () => void (await sql`vacuum analyze`.execute(orm.em.fork().getKysely())),
   ping: async () => void (await sql`select 1`.execute(orm.em.fork().getKysely())),
   close: () => orm.close(),
 });

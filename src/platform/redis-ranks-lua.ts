@@ -2,15 +2,15 @@
  * The scripts of redis-ranks.ts. KEYS[1] is always `{…}:cur`, the id of the generation that serves reads;
  * `{…}:next` is the id of one being built. A generation `g` is `{…}:g:z` (sorted set of `tie:player` by
  * score) and `{…}:g:h` (hash of player to `version:tie`); a generation whose id starts with "d" also keeps
- * `{…}:g:d` (sorted set of distinct scores) and `{…}:g:c` (hash of score to holders). All names share
- * KEYS[1]'s hash tag, and so one slot.
+ * `{…}:g:d` (sorted set of distinct scores) and `{…}:g:c` (hash of score to holders). `{…}:g:t` (hash of
+ * player to version) has the hidden entries. All names share KEYS[1]'s hash tag, and so one slot.
  */
 const NAMES = `
 local base = string.sub(KEYS[1], 1, -5)
 local nextKey = base .. ':next'
 local function partsOf(gen)
   local g = base .. ':' .. gen
-  return g .. ':z', g .. ':h', g .. ':d', g .. ':c'
+  return g .. ':z', g .. ':h', g .. ':d', g .. ':c', g .. ':t'
 end
 local function forget(gen) if gen then redis.call('UNLINK', partsOf(gen)) end end
 local function endLater(gen)
@@ -18,8 +18,8 @@ local function endLater(gen)
 end`;
 
 /**
- * Sets entries from ARGV[first] on, four each: player, score, tie, version. An older or equal version is
- * ignored.
+ * Sets entries from ARGV[first] on, four each: player, score (empty: hidden), tie, version. An older or equal
+ * version is ignored.
  */
 const SET = `
 local function leave(gen, score)
@@ -33,7 +33,9 @@ local function enter(gen, score)
   if redis.call('HINCRBY', c, score, 1) == 1 then redis.call('ZADD', d, score, score) end
 end
 local function setEntry(gen, player, score, tie, version)
-  local z, h = partsOf(gen)
+  local z, h, _, _, t = partsOf(gen)
+  local hidden = redis.call('HGET', t, player)
+  if hidden and tonumber(hidden) >= tonumber(version) then return end
   local isDense = string.sub(gen, 1, 1) == 'd'
   local old = redis.call('HGET', h, player)
   if old then
@@ -43,6 +45,12 @@ local function setEntry(gen, player, score, tie, version)
     if isDense then leave(gen, redis.call('ZSCORE', z, member)) end
     redis.call('ZREM', z, member)
   end
+  if score == '' then
+    redis.call('HDEL', h, player)
+    redis.call('HSET', t, player, version)
+    return
+  end
+  if hidden then redis.call('HDEL', t, player) end
   redis.call('ZADD', z, score, tie .. ':' .. player)
   redis.call('HSET', h, player, version .. ':' .. tie)
   if isDense then enter(gen, score) end

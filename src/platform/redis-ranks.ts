@@ -115,9 +115,9 @@ const scriptRunner = (redis: Redis): Run => {
 };
 
 const argsOf = (entries: readonly EntryChange[]): (string | number)[] =>
-  entries.flatMap(([playerId, rankScore, rankTie, version]) => [
+  entries.flatMap(([playerId, rankScore, rankTie, version, isHidden = false]) => [
     playerId,
-    rankScore,
+    isHidden ? "" : rankScore,
     hexOf(rankTie),
     version,
   ]);

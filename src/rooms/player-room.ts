@@ -2,7 +2,7 @@ import type { AuthContext } from "@colyseus/core";
 import { schema, type SchemaType, t } from "@colyseus/schema";
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { DomainError, forbidden } from "../domain/errors.ts";
+import { DomainError, forbidden, notFound } from "../domain/errors.ts";
 import {
   readPlayerStream,
   readStreamHeads,
@@ -10,7 +10,8 @@ import {
   type StreamHead,
   type StreamRef,
 } from "../domain/outbox/stream.ts";
-import { getPlayer, showPlayer } from "../domain/players/players.ts";
+import { getPlayer } from "../domain/players/players.ts";
+import { type ShownPlayer, showPlayer } from "../domain/players/show.ts";
 import { getCurve, type SavedCurve } from "../domain/progression/level-curves.ts";
 import { type PlayerMessage, playerTopic } from "../domain/topics.ts";
 import { authenticate, pinOptions, refusalOf } from "./authenticate.ts";
@@ -51,7 +52,7 @@ const ResyncBody = z.object({ lastSeq: z.int().min(0) });
  */
 type Cursor = { seq: number; isLive: boolean };
 type Resume = { lastSeq: number | undefined; isJoin: boolean };
-type Page = StreamPage & { player: ReturnType<typeof showPlayer>; curve: SavedCurve };
+type Page = StreamPage & { player: ShownPlayer; curve: SavedCurve };
 
 const readPage = (app: App, { projectId, playerId }: StreamRef, afterSeq?: number): Promise<Page> =>
   transactIn(
@@ -60,13 +61,15 @@ const readPage = (app: App, { projectId, playerId }: StreamRef, afterSeq?: numbe
   )(async (work) => {
     // The player first: lines committed in between are then extra, never missing.
     const player = await getPlayer(work, projectId, playerId);
+    // Who has been merged into another has ended: the other's stream is another room's.
+    if (player.id !== playerId) throw notFound("player");
     const curve = await getCurve(work, projectId);
     const isNear =
       afterSeq !== undefined && player.seq > afterSeq && player.seq - afterSeq <= STREAM_REPLAY_MAX;
     const messages = isNear
       ? await readPlayerStream(work, { projectId, playerId }, afterSeq, STREAM_REPLAY_MAX)
       : [];
-    return { seq: player.seq, messages, player: showPlayer(player, curve), curve };
+    return { seq: player.seq, messages, player: await showPlayer(work, player), curve };
   });
 
 type OpenRoom = { ref: StreamRef; look(head: StreamHead | undefined): void };

@@ -39,6 +39,7 @@ const WITHOUT: Readonly<Record<string, string>> = {
   submitScore: "scores are data, and not the tenant's settings",
   simulateRules: "writes nothing",
   previewLevelCurve: "writes nothing",
+  previewSegment: "writes nothing",
 };
 /** Calls of the sweeps that do two things at once. */
 const SEVERAL: Readonly<Record<string, readonly string[]>> = {

@@ -17,6 +17,8 @@ import {
   unique,
 } from "./operation-bodies.ts";
 import { rateLimitOperations } from "./operations-rate-limits.ts";
+import { configurationOperations } from "./operations-configuration.ts";
+import { segmentOperations } from "./operations-segments.ts";
 import { registrationOperations } from "./operations-registration.ts";
 import { authOperations } from "./operations-auth.ts";
 import { keyOperations } from "./operations-keys.ts";
@@ -57,7 +59,9 @@ const KNOWN: Record<string, Known> = {
   ...adminOperations,
   ...keyOperations,
   ...registrationOperations,
+  ...segmentOperations,
   ...rateLimitOperations,
+  ...configurationOperations,
   ...authOperations,
   register: {
     call: () => ({

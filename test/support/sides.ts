@@ -16,6 +16,8 @@ export type Side = {
   event(): Promise<string>;
   apiKey(): Promise<string>;
   project(): Promise<string>;
+  /** Posts a body with the key; the id of what is made. */
+  make(path: string, body: unknown): Promise<string>;
 };
 
 const id = (answer: Answer): string => {
@@ -29,6 +31,7 @@ export const aSide = async (api: Client, given?: Tenant): Promise<Side> => {
   const post = (path: string, body: unknown) => api.post(`/api/v1${path}`, body, { key });
   const side: Side = {
     tenant,
+    make: async (path, body) => id(await post(path, body)),
     rule: async (...steps) => {
       const rule = id(await post("/rules", ruleDocument()));
       for (const step of steps) await post(`/rules/${rule}/${step}`, {});

@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import type { Json } from "../events.ts";
 import type { Work } from "../work.ts";
 
 /** What every definition of the economy has. The key never changes: what players hold names it. */
@@ -35,6 +36,12 @@ export type DefinitionKind<D extends Defined = Defined> = {
    * players hold untrue. `before` is what it replaces. @throws DomainError VALIDATION_ERROR, CONFLICT
    */
   check?(work: Work, projectId: string, definition: D, before: D | undefined): Promise<void>;
+  /** Fields that are shown and not kept: what counts as of now. */
+  extra?: {
+    shape: z.ZodRawShape;
+    /** The fields of some definitions, by key: one statement. */
+    read(work: Work, projectId: string, keys: readonly string[]): Promise<Map<string, Json>>;
+  };
 };
 
 export const definitionKind = <D extends Defined>(kind: DefinitionKind<D>): DefinitionKind<D> => kind;

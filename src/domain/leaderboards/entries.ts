@@ -141,7 +141,7 @@ type NameRow = {
   avatar_url: string | null;
 };
 
-/** Names by player id; players who are banned, merged or erased are not shown and have none. */
+/** Names by player id; players who are banned, deleted, merged or erased are not shown and have none. */
 export const readNames = async (
   { db }: Work,
   projectId: string,
@@ -152,7 +152,7 @@ export const readNames = async (
   const result = await sql<NameRow>`
     select id, external_user_id, display_name, avatar_url from players
     where project_id = ${projectId} and id = any(${ids}::uuid[])
-      and status not in ('BANNED', 'MERGED', 'ERASED')`.execute(db);
+      and status not in ('BANNED', 'MERGED', 'ERASED') and deleted_at is null`.execute(db);
   return new Map(
     result.rows.map((row) => [
       row.id,

@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { auditDefinition } from "../audit/definitions.ts";
 import { changeConfig } from "../config-lock.ts";
 import { conflict, notFound } from "../errors.ts";
+import type { EntryChange } from "../events.ts";
 import { isId, newId } from "../ids.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
 import type { Transact, Work } from "../work.ts";
@@ -191,7 +192,16 @@ type EntryRow = {
   rank_score: string | number;
   rank_tie: string | number;
   version: number;
+  hidden: boolean | null;
 };
+
+const changeOf = ({ player_id, rank_score, rank_tie, version, hidden }: EntryRow): EntryChange => [
+  player_id,
+  Number(rank_score),
+  Number(rank_tie),
+  version,
+  hidden ?? false,
+];
 
 /** Reads a period's entries page by page, each page in a transaction of its own. */
 export const entrySource = (transact: Transact): EntrySource =>
@@ -200,12 +210,15 @@ export const entrySource = (transact: Transact): EntrySource =>
       const cursor: string = after;
       const rows: EntryRow[] = await transact(async ({ db }) => {
         const result = await sql<EntryRow>`
-          select player_id, rank_score, rank_tie, version from leaderboard_entries
-          where project_id = ${projectId} and period_id = ${periodId} and player_id > ${cursor}::uuid
-          order by player_id limit ${SOURCE_PAGE}`.execute(db);
+          select e.player_id, e.rank_score, e.rank_tie, e.version,
+            p.deleted_at is not null or p.status in ('BANNED', 'MERGED', 'ERASED') as hidden
+          from leaderboard_entries e
+          left join players p on p.project_id = e.project_id and p.id = e.player_id
+          where e.project_id = ${projectId} and e.period_id = ${periodId} and e.player_id > ${cursor}::uuid
+          order by e.player_id limit ${SOURCE_PAGE}`.execute(db);
         return result.rows;
       });
       after = rows.length < SOURCE_PAGE ? undefined : rows.at(-1)!.player_id;
-      yield rows.map((row) => [row.player_id, Number(row.rank_score), Number(row.rank_tie), row.version]);
+      yield rows.map(changeOf);
     }
   };

@@ -17,6 +17,8 @@ const compareMembers = (a: Ranked, b: Ranked): number =>
 export class RankIndex {
   readonly #members = new OrderedList<Ranked>(compareMembers);
   readonly #byPlayer = new Map<string, Member>();
+  /** Versions of hidden entries, which must not come back by an older one that is late. */
+  readonly #hidden = new Map<string, number>();
   /** Distinct scores and how many have them; made when a DENSE rank is first asked for, then kept. */
   #distinct: DistinctScores | undefined;
 
@@ -27,14 +29,20 @@ export class RankIndex {
   /**
    * Sets a player's values. @returns false, and changes nothing, when this version or a newer one is known
    */
-  set([playerId, rankScore, rankTie, version]: EntryChange): boolean {
+  set([playerId, rankScore, rankTie, version, isHidden = false]: EntryChange): boolean {
     const old = this.#byPlayer.get(playerId);
-    if (old && old.version >= version) return false;
+    if ((old?.version ?? this.#hidden.get(playerId) ?? -1) >= version) return false;
     const member = { playerId, rankScore, rankTie, version };
     if (old) {
       this.#members.remove(old);
       this.#distinct?.remove(old.rankScore);
     }
+    if (isHidden) {
+      this.#byPlayer.delete(playerId);
+      this.#hidden.set(playerId, version);
+      return true;
+    }
+    this.#hidden.delete(playerId);
     this.#byPlayer.set(playerId, member);
     this.#members.insert(member);
     this.#distinct?.add(rankScore);

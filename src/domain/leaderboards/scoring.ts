@@ -1,7 +1,8 @@
+import { isReservedType } from "../events.ts";
+import { compileFilter } from "../metrics/filter.ts";
 import type { EntryState, Turn } from "../progression/turn.ts";
 import { compilePath } from "../rules/paths.ts";
 import type { Metric, Operator, Sort } from "./definition.ts";
-import { compileFilter } from "./filter.ts";
 import type { Ties } from "./ranks.ts";
 
 export type BoardStatus = "ACTIVE" | "PAUSED" | "ARCHIVED";
@@ -225,7 +226,8 @@ const listenersOf = (board: Board): (Listener & { matches: Matcher })[] => {
 };
 
 const matcherOf = (pattern: string): Matcher => {
-  if (pattern === "*") return () => true;
+  // The star is every event of the integrator's own, as in rules: what those bring about is not counted too.
+  if (pattern === "*") return (eventType) => !isReservedType(eventType);
   if (!pattern.endsWith(".*")) return (eventType) => eventType === pattern;
   const prefix = pattern.slice(0, -1);
   return (eventType) => eventType.startsWith(prefix);

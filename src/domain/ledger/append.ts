@@ -16,12 +16,14 @@ export type LedgerEntry = {
   txId?: string;
   /** The id of the entry that this one takes back. */
   reverses?: string;
+  /** False for what happened to be done with an event but is not its effect: expiry, initial balances. */
+  isOfEvent?: boolean;
 };
 
 /** Appends one line to the ledger of the turn's player. */
 export const appendLedger = (turn: Turn, entry: LedgerEntry): LedgerRow => {
   const { player, root } = turn;
-  const { asset, amount, balanceAfter, reason, key, cause, txId, reverses } = entry;
+  const { asset, amount, balanceAfter, reason, key, cause, txId, reverses, isOfEvent = true } = entry;
   const currencyKey = entry.currencyKey ?? null;
   const hash = chainHash(player.ledgerHash, { key, asset, currencyKey, amount, balanceAfter });
   const row: LedgerRow = {
@@ -38,7 +40,7 @@ export const appendLedger = (turn: Turn, entry: LedgerEntry): LedgerRow => {
     txId: txId ?? null,
     reverses: reverses ?? null,
     cause,
-    eventId: root.isTracked ? root.id : null,
+    eventId: root.isTracked && isOfEvent ? root.id : null,
     hash,
   };
   player.ledgerHash = hash;

@@ -1,23 +1,249 @@
+import { hash } from "node:crypto";
 import { z } from "zod";
+import { DERIVED_EVENT_TYPES, isReservedType } from "../events.ts";
 import type { Turn } from "../progression/turn.ts";
+import { compilePath, type Reader } from "../rules/paths.ts";
+import { createTypeIndex } from "../rules/patterns.ts";
 import { EventPattern, Path } from "../rules/syntax.ts";
+import { CALENDAR_UNITS, firstZone } from "../rules/zones.ts";
+import { AGGREGATES, distinctHash, isClamped, type AggregateState, type Sample } from "./aggregates.ts";
+import {
+  addToCounter,
+  type Counter,
+  type CounterState,
+  type CounterWindow,
+  isLate,
+  type Moment,
+  readCounter,
+  ROLLING_BUCKETS,
+} from "./counters.ts";
+import { compileFilter, Filter } from "./filter.ts";
 
-/** What is counted of a player's events. */
-export const Metric = z.strictObject({
-  eventTypes: z.array(EventPattern).min(1).max(20),
-  aggregate: z.enum(["count", "sum", "min", "max", "avg", "latest", "distinct"]),
-  property: Path.optional(),
-});
+export const EVENT_TYPES_MAX = 20;
+const MINUTE_SECONDS = 60;
+const YEAR_SECONDS = 31_536_000;
+
+const Source = EventPattern.refine(
+  (pattern) => !isReservedType(pattern) || DERIVED_EVENT_TYPES.has(pattern),
+  "is no event of a player",
+);
+
+export const MetricWindow = z
+  .discriminatedUnion(
+    "type",
+    [
+      z.strictObject({ type: z.literal("LIFETIME") }),
+      z.strictObject({
+        type: z.literal("CALENDAR"),
+        unit: z.enum(CALENDAR_UNITS),
+        timezone: z.enum(["PLAYER", "PROJECT"]).default("PLAYER"),
+      }),
+      z.strictObject({ type: z.literal("ROLLING"), seconds: z.int().min(MINUTE_SECONDS).max(YEAR_SECONDS) }),
+      z.strictObject({ type: z.literal("SINCE"), at: z.iso.datetime({ offset: true }) }),
+    ],
+    { error: "must have a type of LIFETIME, CALENDAR, ROLLING or SINCE" },
+  )
+  .meta({ id: "MetricWindow" });
+
+const fields = {
+  eventTypes: z.array(Source).min(1).max(EVENT_TYPES_MAX),
+  filter: Filter.optional().describe("Which of these events count"),
+  aggregate: z.enum(AGGREGATES),
+  property: Path.optional().describe("What is aggregated: needed by all but count"),
+};
+
+const checkProperty = (
+  { aggregate, property }: { aggregate: string; property?: string | undefined },
+  context: z.RefinementCtx,
+): void => {
+  const refuse = (message: string) => context.addIssue({ code: "custom", path: ["property"], message });
+  if (aggregate === "count" && property !== undefined) refuse("count takes no property");
+  if (aggregate !== "count" && property === undefined) refuse(`${aggregate} needs a property`);
+};
+
+/** What is counted of a player's events where something else decides about the window, such as a streak. */
+export const WindowlessMetric = z
+  .strictObject(fields)
+  .superRefine(checkProperty)
+  .meta({ id: "WindowlessMetric" });
+export type WindowlessMetric = z.output<typeof WindowlessMetric>;
+
+/**
+ * What is counted of a player's events: all of them, those of a local calendar window, of a span of seconds,
+ * or from a moment on.
+ */
+export const Metric = z
+  .strictObject({ ...fields, window: MetricWindow.default({ type: "LIFETIME" }) })
+  .superRefine(checkProperty)
+  .meta({ id: "Metric" });
 export type Metric = z.output<typeof Metric>;
 
+type EventOnly = Pick<Turn, "event">;
+
 /** A counter of a player's events, ready for evaluation. */
-export type CompiledMetric = { id: string };
+export type CompiledMetric = Counter & {
+  /** Key of the player's state in `player.doc.c`; equal metrics have one. */
+  id: string;
+  definition: Metric;
+  /** Whose zone a CALENDAR window goes by. */
+  zone: "PLAYER" | "PROJECT";
+  /** What an event of one of the metric's types adds; undefined when it does not count. */
+  sampleOf(turn: EventOnly): Sample | undefined;
+};
+
+/** Texts of a value with sorted keys, so that the order in which a document was written does not matter. */
+const canonical = (value: unknown): string =>
+  JSON.stringify(value, (_key, inner: unknown) =>
+    inner !== null && typeof inner === "object" && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  );
+
+const windowOf = ({ window }: Metric): CounterWindow => {
+  if (window.type === "SINCE") return { type: "SINCE", atMs: Date.parse(window.at) };
+  if (window.type === "ROLLING")
+    return { type: "ROLLING", bucketMs: (window.seconds * 1_000) / ROLLING_BUCKETS };
+  return window.type === "CALENDAR" ? { type: "CALENDAR", unit: window.unit } : { type: "LIFETIME" };
+};
+
+const METRIC_ID_LENGTH = 11;
+
+/** A short name for what a metric counts: equal for metrics that count the same. */
+export const metricId = (metric: Metric): string => {
+  const { eventTypes, window, ...rest } = metric;
+  const sinceMs = window.type === "SINCE" ? { at: Date.parse(window.at) } : {};
+  const types = [...new Set(eventTypes)].toSorted((a, b) => (a < b ? -1 : 1));
+  const text = canonical({ ...rest, eventTypes: types, window: { ...window, ...sinceMs } });
+  return hash("sha256", text, "base64url").slice(0, METRIC_ID_LENGTH);
+};
+
+const readerOf = ({ aggregate, property }: WindowlessMetric): ((read: unknown) => Sample | undefined) => {
+  if (aggregate === "count") return () => 1;
+  const read: Reader = compilePath(property!);
+  if (aggregate === "distinct") return (properties) => distinctHash(read(properties));
+  return (properties) => {
+    const value = read(properties);
+    return typeof value === "number" && Number.isFinite(value) ? value : undefined;
+  };
+};
+
+/**
+ * What an event of the metric's types adds: 1 for count, the hash of the property for distinct, else the
+ * property itself; undefined when the filter or the property's type leaves the event out.
+ */
+export const compileSample = (metric: WindowlessMetric): ((turn: EventOnly) => Sample | undefined) => {
+  const sample = readerOf(metric);
+  if (!metric.filter) return ({ event }) => sample(event.properties);
+  const passes = compileFilter(metric.filter);
+  return (turn) => (passes(turn) ? sample(turn.event.properties) : undefined);
+};
+
+/** Prepares a metric. */
+export const compileMetric = (metric: Metric): CompiledMetric => ({
+  id: metricId(metric),
+  definition: metric,
+  aggregate: metric.aggregate,
+  window: windowOf(metric),
+  zone: metric.window.type === "CALENDAR" ? metric.window.timezone : "PLAYER",
+  sampleOf: compileSample(metric),
+});
 
 /** The metrics of a project by event type. */
 export type MetricIndex = { forEvent(eventType: string): readonly CompiledMetric[] };
 
 /** Indexes the metrics that a project's rules, badges and segments read; equal ones are one counter. */
-export const indexMetrics = (_metrics: readonly Metric[]): MetricIndex => ({ forEvent: () => [] });
+export const indexMetrics = (metrics: readonly Metric[]): MetricIndex => {
+  const byId = new Map<string, CompiledMetric>();
+  for (const metric of metrics) {
+    const id = metricId(metric);
+    if (!byId.has(id)) byId.set(id, compileMetric(metric));
+  }
+  const compiled = [...byId.values()].map((metric) => ({ metric, patterns: metric.definition.eventTypes }));
+  const listening = createTypeIndex(compiled, (found) => found.map(({ metric }) => metric));
+  return { forEvent: listening };
+};
 
-/** Step 1 of evaluation: counts the event in every metric of its type. */
-export const countEvent = (_turn: Turn): void => undefined;
+type Whose = Pick<Turn, "player" | "project">;
+
+const momentOf = ({ zone, window }: CompiledMetric, { player, project }: Whose, at: number): Moment => {
+  if (window.type !== "CALENDAR") return { at, zone: "UTC" };
+  return {
+    at,
+    zone: zone === "PLAYER" ? firstZone(player.timezone, project.timezone) : firstZone(project.timezone),
+  };
+};
+
+const stateOf = ({ player }: Whose, { id }: CompiledMetric): CounterState | undefined =>
+  player.doc.c?.[id] as CounterState | undefined;
+
+/** Step 1 of evaluation: counts the event in every metric of its type, in the window of its own time. */
+export const countEvent = (turn: Turn): void => {
+  const { project, player, event } = turn;
+  for (const metric of project.metrics.forEvent(event.type)) {
+    const sample = metric.sampleOf(turn);
+    if (sample === undefined) continue;
+    const old = stateOf(turn, metric);
+    const moment = momentOf(metric, turn, event.at);
+    const next = addToCounter(metric, old, sample, moment);
+    if (next === old) {
+      if (isLate(metric, old, moment)) turn.warn(`late: ${nameOf(metric)} no longer counts that window`);
+      continue;
+    }
+    if (isOver(metric, next)) turn.warn(`${nameOf(metric)} has reached the bound of ±9,000,000,000`);
+    (player.doc.c ??= {})[metric.id] = next;
+    player.dirty.doc = true;
+  }
+};
+
+const nameOf = ({ definition: { aggregate, eventTypes, property } }: CompiledMetric): string =>
+  `metric ${aggregate}(${property ?? eventTypes.join(", ")})`;
+
+const isOver = ({ aggregate, window }: CompiledMetric, state: CounterState | undefined): boolean => {
+  if (window.type === "LIFETIME" || window.type === "SINCE")
+    return isClamped(aggregate, state as AggregateState);
+  const newest = (state as readonly [number, AggregateState][]).at(-1)!;
+  return isClamped(aggregate, newest[1]);
+};
+
+/**
+ * A metric's value for the turn's player at the time of the turn's event; undefined where there is none: min,
+ * max, avg and latest of no events, or a window so old that it is no longer kept.
+ */
+export const readMetric = (turn: Pick<Turn, "player" | "project" | "event">, metric: CompiledMetric) =>
+  readMetricAt(turn, metric, turn.event.at);
+
+/** As `readMetric`, at any moment in ms. */
+export const readMetricAt = (whose: Whose, metric: CompiledMetric, atMs: number): number | undefined =>
+  readCounter(metric, stateOf(whose, metric), momentOf(metric, whose, atMs));
+
+/** An event as it is stored, for counting again. */
+export type PastEvent = { type: string; at: number; properties: Turn["event"]["properties"] };
+
+/** The sample and moment that an event counts with; undefined when it does not. For reverts. */
+export const sampleOfEvent = (
+  metric: CompiledMetric,
+  whose: Whose,
+  { type, at, properties }: PastEvent,
+): { sample: Sample; moment: Moment } | undefined => {
+  const sample = metric.sampleOf({ event: { id: "", type, at, properties, depth: 0 } });
+  return sample === undefined ? undefined : { sample, moment: momentOf(metric, whose, at) };
+};
+
+/**
+ * Counts a metric from a player's events, in the order in which they came; `state` is what to go on from.
+ * Events of other types are left out, so all of a player's events may be given.
+ */
+export const foldEvents = (
+  metric: CompiledMetric,
+  whose: Whose,
+  events: Iterable<PastEvent>,
+  state?: CounterState,
+): CounterState | undefined => {
+  const { forEvent } = indexMetrics([metric.definition]);
+  let folded = state;
+  for (const event of events) {
+    const counted = forEvent(event.type).length > 0 ? sampleOfEvent(metric, whose, event) : undefined;
+    if (counted) folded = addToCounter(metric, folded, counted.sample, counted.moment);
+  }
+  return folded;
+};

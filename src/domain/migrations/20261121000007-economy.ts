@@ -15,6 +15,7 @@ const TABLES = [
   "player_streaks",
   "streak_runs",
   "player_segments",
+  "segment_sweeps",
   "player_boosts",
   "player_identities",
   "player_merges",
@@ -39,7 +40,7 @@ export class Migration20261121000007 extends Migration {
     return [
       `alter table players add ledger_hash text, add lives int check (lives >= 0),
         add lives_anchor_at timestamptz(3), add lives_unlimited_until timestamptz(3),
-        add zone_changed_at timestamptz(3), add merged_into uuid`,
+        add zone_changed_at timestamptz(3), add merged_into uuid, add deleted_at timestamptz(3)`,
       `create index players_created_idx on players (project_id, created_at, id)`,
       `create index players_merged_idx on players (project_id, merged_into) where merged_into is not null`,
       `alter table ledger_entries add currency_key text, add tx_id uuid, add reverses uuid, add hash text,
@@ -81,6 +82,9 @@ export class Migration20261121000007 extends Migration {
         created_by text not null,
         created_at timestamptz(3) not null,
         primary key (project_id, id))`,
+      `create index player_merges_source_idx on player_merges (project_id, source_id)`,
+      `create index player_merges_target_idx on player_merges (project_id, target_id)`,
+      `create index player_merges_age_idx on player_merges (created_at) where source_snapshot is not null`,
     ];
   }
 
@@ -99,6 +103,8 @@ export class Migration20261121000007 extends Migration {
         created_at timestamptz(3) not null,
         updated_at timestamptz(3) not null,
         unique (project_id, kind, key))`,
+      `create index definitions_segments_idx on definitions (project_id, id)
+        where kind = 'segment' and status = 'ACTIVE'`,
       `create table shared_counters (
         project_id uuid not null,
         scope text not null,
@@ -126,10 +132,10 @@ export class Migration20261121000007 extends Migration {
         player_id uuid not null,
         id uuid not null,
         currency_key text not null,
-        remaining bigint not null check (remaining >= 0),
+        remaining bigint not null check (remaining > 0),
         expires_at timestamptz(3) not null,
         primary key (project_id, player_id, id))`,
-      `create index currency_lots_due_idx on currency_lots (expires_at) where remaining > 0`,
+      `create index currency_lots_due_idx on currency_lots (expires_at, project_id, player_id)`,
       `create table currency_holds (
         project_id uuid not null,
         player_id uuid not null,
@@ -143,7 +149,10 @@ export class Migration20261121000007 extends Migration {
         created_at timestamptz(3) not null,
         settled_at timestamptz(3),
         primary key (project_id, player_id, id))`,
-      `create index currency_holds_due_idx on currency_holds (expires_at) where status = 'HELD'`,
+      `create index currency_holds_due_idx on currency_holds (expires_at, project_id, player_id)
+        where status = 'HELD'`,
+      `create index currency_holds_reference_idx on currency_holds (project_id, player_id, reference)
+        where reference is not null`,
       `create table player_badges (
         project_id uuid not null,
         player_id uuid not null,
@@ -157,7 +166,7 @@ export class Migration20261121000007 extends Migration {
         revoked_at timestamptz(3),
         updated_at timestamptz(3) not null,
         primary key (project_id, player_id, badge_key)) with (fillfactor = 80)`,
-      `create index player_badges_holders_idx on player_badges (project_id, badge_key, tier)`,
+      `create index player_badges_holders_idx on player_badges (project_id, badge_key, tier, player_id)`,
       `create table badge_awards (
         project_id uuid not null,
         player_id uuid not null,
@@ -165,6 +174,7 @@ export class Migration20261121000007 extends Migration {
         badge_key text not null,
         tier int not null,
         action text not null check (action in ('AWARDED', 'REVOKED')),
+        serial_no bigint,
         idempotency_key text not null,
         cause jsonb not null,
         event_id uuid,
@@ -180,10 +190,11 @@ export class Migration20261121000007 extends Migration {
         longest int not null,
         freezes int not null check (freezes >= 0),
         deadline_at timestamptz(3),
+        due_at timestamptz(3),
         doc jsonb not null,
         updated_at timestamptz(3) not null,
         primary key (project_id, player_id, streak_key)) with (fillfactor = 80)`,
-      `create index player_streaks_deadline_idx on player_streaks (deadline_at) where current > 0`,
+      `create index player_streaks_due_idx on player_streaks (due_at) where due_at is not null`,
       `create table streak_runs (
         project_id uuid not null,
         player_id uuid not null,
@@ -196,6 +207,7 @@ export class Migration20261121000007 extends Migration {
         ended_by text not null check (ended_by in ('MISSED', 'BREAK_EVENT', 'RESET', 'REPAIRED', 'MERGED')),
         created_at timestamptz(3) not null,
         primary key (project_id, player_id, id))`,
+      `create index streak_runs_streak_idx on streak_runs (project_id, player_id, streak_key, ended_on)`,
       `create table player_segments (
         project_id uuid not null,
         player_id uuid not null,
@@ -203,6 +215,12 @@ export class Migration20261121000007 extends Migration {
         entered_at timestamptz(3) not null,
         primary key (project_id, player_id, segment_key))`,
       `create index player_segments_members_idx on player_segments (project_id, segment_key, player_id)`,
+      `create table segment_sweeps (
+        project_id uuid primary key,
+        definitions text not null,
+        due_at timestamptz(3) not null,
+        after_player uuid)`,
+      `create index segment_sweeps_due_idx on segment_sweeps (due_at)`,
       `create table player_boosts (
         project_id uuid not null,
         player_id uuid not null,
@@ -216,7 +234,7 @@ export class Migration20261121000007 extends Migration {
         uses_left int,
         cause jsonb not null,
         primary key (project_id, player_id, id))`,
-      `create index player_boosts_due_idx on player_boosts (expires_at)`,
+      `create index player_boosts_due_idx on player_boosts (expires_at, project_id, player_id)`,
     ];
   }
 
@@ -232,7 +250,7 @@ export class Migration20261121000007 extends Migration {
     this.addSql(`alter table ledger_entries drop currency_key, drop tx_id, drop reverses, drop hash,
       drop event_id`);
     this.addSql(`alter table players drop ledger_hash, drop lives, drop lives_anchor_at,
-      drop lives_unlimited_until, drop zone_changed_at, drop merged_into`);
+      drop lives_unlimited_until, drop zone_changed_at, drop merged_into, drop deleted_at`);
     this.addSql(`drop index players_created_idx`);
   }
 }

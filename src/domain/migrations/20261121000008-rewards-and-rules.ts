@@ -46,6 +46,7 @@ export class Migration20261121000008 extends Migration {
         primary key (project_id, player_id, id),
         unique (project_id, player_id, idempotency_key))`,
       `create index reward_grants_due_idx on reward_grants (expires_at) where status = 'PENDING'`,
+      `create index reward_grants_reward_idx on reward_grants (project_id, reward_key)`,
       `create index reward_grants_event_idx on reward_grants (project_id, event_id)
         where event_id is not null`,
       `create table prize_codes (
@@ -89,6 +90,9 @@ export class Migration20261121000008 extends Migration {
         created_at timestamptz(3) not null,
         primary key (project_id, rule_id, id))`,
       `create index rule_executions_event_idx on rule_executions (project_id, event_id)`,
+      // Only what says more than that it happened: for erasing a player.
+      `create index rule_executions_player_idx on rule_executions (project_id, player_id)
+        where effects is not null`,
       `create table rule_stats (
         project_id uuid not null,
         rule_id uuid not null,
@@ -149,6 +153,7 @@ export class Migration20261121000008 extends Migration {
         primary key (project_id, id))`,
       `create index project_jobs_due_idx on project_jobs (due_at) where status in ('QUEUED', 'RUNNING')`,
       `create index project_jobs_list_idx on project_jobs (project_id, kind, id)`,
+      `create index project_jobs_age_idx on project_jobs (finished_at) where result is not null`,
     ];
   }
 

@@ -26,7 +26,16 @@ export const PlayerSchema = defineEntity({
     tags: p.array(),
     seq: p.bigint("number"),
     ledgerSeq: p.bigint("number"),
+    ledgerHash: p.text().nullable(),
+    lives: p.integer().nullable(),
+    livesAnchorAt: p.datetime(3).nullable(),
+    livesUnlimitedUntil: p.datetime(3).nullable(),
+    zoneChangedAt: p.datetime(3).nullable(),
     lastSeenAt: p.datetime(3).nullable(),
+    /** The player who stands for this one since a merge or a renaming; always one that is not merged. */
+    mergedInto: p.uuid().nullable(),
+    /** Deleted by REST: SUSPENDED, and hidden from lists and boards until the status changes. */
+    deletedAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3),
     updatedAt: p.datetime(3),
   },

@@ -1,8 +1,11 @@
 import { notFound } from "../errors.ts";
 import { newId } from "../ids.ts";
+import type { RewardBundle } from "../rewards/bundle.ts";
+import { limitedKeysOf } from "../rewards/shared-keys.ts";
 import type { Work } from "../work.ts";
 import { changeEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
-import { loadStates, lockPlayer } from "./load.ts";
+import { loadStates, lockPlayersById } from "./load.ts";
+import { PLAYER_PARTS } from "./parts/parts.ts";
 import { createPlanCache, loadPlans } from "./plan.ts";
 import { saveBatch } from "./save.ts";
 import { lockSharedCounters } from "./shared-counters.ts";
@@ -12,7 +15,7 @@ import type { PlayerState, Turn } from "./turn.ts";
 /**
  * Plans are as good for a change as for an event: each is valid for one config version, whoever compiled it.
  */
-const plans = createPlanCache();
+export const changePlans = createPlanCache();
 
 export type Changed<T> = { value: T; player: PlayerState };
 
@@ -29,18 +32,45 @@ export const changePlayer = async <T>(
   playerId: string,
   change: (turn: Turn) => T,
 ): Promise<Changed<T>> => {
-  const plan = (await loadPlans(work, [projectId], plans)).get(projectId);
-  const player = await lockPlayer(work, projectId, playerId);
-  if (!plan || !player) throw notFound("player");
-  await loadStates(work, [player], [plan]);
-  const effects = noEffects();
+  const [changed] = await changePlayers(work, projectId, { playerIds: [playerId] }, change);
+  if (!changed) throw notFound("player");
+  return changed;
+};
+
+/** `gives`: bundles that the change may give, so that what they share among players is locked. */
+export type ChangeOf = { playerIds: readonly string[]; gives?: readonly RewardBundle[] };
+
+/** What a change of any kind may give: XP, and with it levels. */
+const ANY_CHANGE: RewardBundle = { xp: 1 };
+
+/**
+ * As `changePlayer`, for many players in one batch. Ids that the project does not have are left out; those of
+ * players who were merged stand for the one they became, who is changed once.
+ */
+export const changePlayers = async <T>(
+  work: Work,
+  projectId: string,
+  { playerIds, gives = [] }: ChangeOf,
+  change: (turn: Turn) => T,
+): Promise<Changed<T>[]> => {
+  const plan = (await loadPlans(work, [projectId], changePlans)).get(projectId);
+  const players = [...new Set((await lockPlayersById(work, projectId, playerIds)).values())];
+  if (!plan || players.length === 0) return [];
+  // Also what is left of archived definitions: a hold is settled when its currency is gone.
+  await loadStates(work, players, [plan], [...PLAYER_PARTS]);
   const nowMs = work.now.getTime();
   const event = changeEvent(newId(), nowMs);
-  const shared = await lockSharedCounters(work, sharedKeysOf(plan, [event]));
-  const turn = openTurn({ plan, player, event, nowMs, effects, shared });
-  const xpBefore = player.xp;
-  const value = change(turn);
-  settleTurn(turn, xpBefore);
-  await saveBatch(work, { players: [player], effects, shared, verdicts: [], done: [] });
-  return { value, player };
+  const limited = limitedKeysOf(plan, [ANY_CHANGE, ...gives]);
+  const shared = await lockSharedCounters(work, [...sharedKeysOf(plan, [event]), ...limited]);
+  const effects = noEffects();
+  const changed = players.map((player): Changed<T> => {
+    const own = changeEvent(newId(), nowMs);
+    const turn = openTurn({ plan, player, event: own, nowMs, effects, shared });
+    const xpBefore = player.xp;
+    const value = change(turn);
+    settleTurn(turn, xpBefore);
+    return { value, player };
+  });
+  await saveBatch(work, { players, effects, shared, verdicts: [], done: [] });
+  return changed;
 };

@@ -1,10 +1,11 @@
 import { compileBadge } from "../badges/badge.ts";
-import type { CampaignBoost } from "../boosts/campaign-boost.ts";
+import { compileCampaign } from "../boosts/campaign-boost.ts";
 import type { Currency } from "../currencies/currency.ts";
 import type { Stored } from "../definitions/kind.ts";
 import { indexMetrics, type Metric } from "../metrics/metric.ts";
 import type { Reward } from "../rewards/reward.ts";
 import type { RuleSet } from "../rules/compile.ts";
+import { indexSegments } from "../segments/segment-index.ts";
 import { compileSegment } from "../segments/segment.ts";
 import { compileStreak } from "../streaks/streak.ts";
 import type { Level } from "./level-rewards.ts";
@@ -42,9 +43,10 @@ export const compileEconomy = (definitions: DefinitionsByKind, rules: RuleSet): 
     badges,
     streaks,
     segments,
+    segmentIndex: indexSegments([...segments.values()]),
     rewards: compiled(definitions, "reward", (live: Live<Reward>) => live),
     levels: new Map([...levels].map(([key, level]) => [Number(key), level])),
-    boosts: [...compiled(definitions, "boost", (live: Live<CampaignBoost>) => live).values()],
+    boosts: [...compiled(definitions, "boost", compileCampaign).values()],
     metrics: index,
     hears: (eventType) =>
       rules.listeners(eventType).length > 0 ||

@@ -104,10 +104,11 @@ const badgeAwardArm = ({ badgeAwards }: Effects): Arm => ({
   rows: badgeAwards,
   write: (rows, now) => sql`
     insert into badge_awards
-      (project_id, player_id, id, badge_key, tier, action, idempotency_key, cause, event_id, created_at)
-    select "projectId", "playerId", id, "badgeKey", tier, action, key, cause, "eventId", ${now}
+      (project_id, player_id, id, badge_key, tier, action, serial_no, idempotency_key, cause, event_id,
+        created_at)
+    select "projectId", "playerId", id, "badgeKey", tier, action, "serialNo", key, cause, "eventId", ${now}
     from json_to_recordset(${rows}::json) as x("projectId" uuid, "playerId" uuid, id uuid, "badgeKey" text,
-      tier int, action text, key text, cause jsonb, "eventId" uuid)`,
+      tier int, action text, "serialNo" bigint, key text, cause jsonb, "eventId" uuid)`,
 });
 
 const streakRunArm = ({ streakRuns }: Effects): Arm => ({
@@ -127,11 +128,11 @@ const rewardGrantArm = ({ rewardGrants }: Effects): Arm => ({
   rows: rewardGrants,
   write: (rows, now) => sql`
     insert into reward_grants (project_id, player_id, id, reward_key, quantity, status, idempotency_key,
-      contents, cause, event_id, expires_at, created_at, updated_at)
+      contents, code, cause, event_id, expires_at, created_at, updated_at)
     select "projectId", "playerId", id, "rewardKey", quantity, status, key,
-      contents, cause, "eventId", ${at('x."expiresMs"')}, ${now}, ${now}
+      contents, code, cause, "eventId", ${at('x."expiresMs"')}, ${now}, ${now}
     from json_to_recordset(${rows}::json) as x("projectId" uuid, "playerId" uuid, id uuid,
-      "rewardKey" text, quantity int, status text, key text, contents jsonb, cause jsonb, "eventId" uuid,
+      "rewardKey" text, quantity int, status text, key text, contents jsonb, code text, cause jsonb, "eventId" uuid,
       "expiresMs" float8)`,
 });
 

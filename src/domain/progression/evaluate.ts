@@ -1,23 +1,18 @@
-import { followMetrics } from "../badges/award.ts";
-import {
-  type Cause,
-  type CustomData,
-  customType,
-  type EventData,
-  type EventType,
-  type Json,
-} from "../events.ts";
+import { followMetrics } from "../badges/follow.ts";
+import { type Cause, DERIVED_EVENT_TYPES, type EventData, type EventType } from "../events.ts";
 import { scoreEvent, scoreXp } from "../leaderboards/scoring.ts";
 import { countEvent } from "../metrics/metric.ts";
+import { giveBundle } from "../rewards/give.ts";
+import type { RuleObserver } from "../rules/observe.ts";
 import { runRules } from "../rules/run.ts";
 import { runSpawned, SPAWNED_TYPES } from "../rules/spawned.ts";
-import { refreshSegments } from "../segments/membership.ts";
+import { refreshSegments, watchSegments } from "../segments/membership.ts";
 import { advanceStreaks } from "../streaks/advance.ts";
-import { outboxRow } from "../work.ts";
-import { isGuarded } from "./loop-guard.ts";
+import { derive, tell } from "./emit.ts";
+import { isGuarded, tellLoop } from "./loop-guard.ts";
 import type { ProjectPlan } from "./plan.ts";
 import type { SharedCounters } from "./shared-counters.ts";
-import type { Effects, PlayerState, RuleEvent, TraceSink, Turn } from "./turn.ts";
+import type { Effects, PlayerState, Root, RuleEvent, TraceSink, Turn } from "./turn.ts";
 
 export const noEffects = (): Effects => ({
   outbox: [],
@@ -41,18 +36,36 @@ export type TurnParts = {
   /** Whether `event` is a tracked event, so that what it causes is shown with it. */
   isTracked?: boolean;
   trace?: TraceSink | undefined;
+  /** Hears of every rule that is considered. */
+  observe?: RuleObserver["considered"] | undefined;
 };
 
 /** Opens the pass of a root event: what it emits becomes outbox rows numbered by the player's stream. */
-export const openTurn = ({ isTracked = false, trace, ...parts }: TurnParts): Turn => {
+export const openTurn = ({ isTracked = false, trace, observe, ...parts }: TurnParts): Turn => {
   const { event } = parts;
-  const root = { id: event.id, isTracked, derived: [], taken: 0, firings: new Map(), guarded: [], trace };
+  watchSegments(parts.plan, parts.player);
+  const root: Root = {
+    id: event.id,
+    isTracked,
+    derived: [],
+    taken: 0,
+    spawned: 0,
+    hop: SPAWNED_TYPES.has(event.type) ? Number(event.properties["hop"] ?? 0) : 0,
+    firings: new Map(),
+    guarded: [],
+    loop: undefined,
+    acting: undefined,
+    observe,
+    trace,
+  };
   return passOf({ ...parts, root, project: parts.plan }, event);
 };
 
+const ignore = (): void => undefined;
+
 /** The pass of one event, sharing everything else with its root's. */
 const passOf = (
-  { project, player, nowMs, effects, shared, root }: Omit<Turn, "event" | "emit" | "warn">,
+  { project, player, nowMs, effects, shared, root }: Omit<Turn, "event" | "emit" | "give" | "warn">,
   event: RuleEvent,
 ): Turn => {
   const turn: Turn = {
@@ -65,70 +78,31 @@ const passOf = (
     root,
     emit: <T extends EventType>(type: T, data: EventData<T>) => {
       tell(turn, type, data);
-      derive(turn, type, data);
+      if (DERIVED_EVENT_TYPES.has(type)) derive(turn, type, data);
     },
-    warn: () => undefined,
+    give: giveBundle,
+    warn: root.trace?.warn ?? ignore,
   };
   return turn;
-};
-
-/** Writes one line of the player's stream. */
-const tell = ({ player, effects, root }: Turn, type: string, data: unknown): void => {
-  const options = {
-    playerId: player.id,
-    playerSeq: ++player.seq,
-    ...(root.isTracked ? { eventId: root.id } : {}),
-  };
-  effects.outbox.push(outboxRow(player.projectId, type, data, options));
-};
-
-/** Queues an event that an effect brings about, where anything listens to its type. */
-const derive = ({ project, event, root }: Turn, type: string, properties: Json): void => {
-  if (!project.hears(type)) return;
-  root.derived.push({ id: root.id, type, at: event.at, properties, depth: event.depth + 1 });
-};
-
-export type CustomEvent = {
-  eventType: string;
-  properties: Json;
-  cause: Cause;
-  /** `rules`: other rules hear it; `webhook` and `realtime`: it goes out as `custom.{eventType}`. */
-  channels: readonly string[];
-};
-
-/** Emits an event of the integrator's own, as the action `emit_event` does. */
-export const emitCustom = (turn: Turn, { eventType, properties, cause, channels }: CustomEvent): void => {
-  const { id: playerId, externalUserId } = turn.player;
-  if (channels.includes("webhook") || channels.includes("realtime")) {
-    const data: CustomData & { channels: readonly string[] } = {
-      playerId,
-      externalUserId,
-      eventType,
-      properties,
-      cause,
-      channels,
-    };
-    tell(turn, customType(eventType), data);
-  }
-  if (channels.includes("rules")) derive(turn, eventType, properties);
 };
 
 /**
  * Evaluates a tracked event and everything it brings about: counters, streaks, segments, rules by priority,
  * badges that follow metrics, leaderboard scores; then the same for each derived event, first in first out.
  * Pure but for `turn`; no I/O. The order is part of the contract with integrators.
+ * @returns a sentence when the event was sent for something that cannot be done
  */
-export const evaluateEvent = (turn: Turn): void => {
+export const evaluateEvent = (turn: Turn): string | undefined => {
   const { player, event } = turn;
   const xpBefore = player.xp;
-  if ((SPAWNED_TYPES as readonly string[]).includes(event.type)) runSpawned(turn);
-  else evaluateOne(turn);
-  settleTurn(turn, xpBefore);
-  // Last: until now it is when the player was seen before, which is what a rule for comebacks asks.
+  const problem = SPAWNED_TYPES.has(event.type) ? runTraced(turn, runSpawned) : evaluateOne(turn);
+  // Not before: until now it is when the player was seen before, which is what a rule for comebacks asks.
   const isOwn = !event.type.startsWith("system.");
   if (isOwn && (player.lastSeenAt === null || event.at > player.lastSeenAt.getTime())) {
     player.lastSeenAt = new Date(event.at);
   }
+  settleTurn(turn, xpBefore);
+  return problem;
 };
 
 /**
@@ -143,16 +117,28 @@ export const settleTurn = (turn: Turn, xpBefore: number): void => {
     evaluateOne(passOf(turn, event));
   }
   if (turn.player.xp !== xpBefore) scoreXp(turn, turn.project.boardIndex);
+  tellLoop(turn);
 };
 
-const evaluateOne = (turn: Turn): void => {
+const evaluateOne = (turn: Turn): undefined => {
+  const { trace } = turn.root;
+  trace?.open(turn);
   countEvent(turn);
   advanceStreaks(turn);
   refreshSegments(turn);
-  runRules(turn.project.rules, turn);
+  if (trace) trace.runRules(turn);
+  else runRules(turn.project.rules, turn);
   followMetrics(turn);
   scoreEvent(turn, turn.project.boardIndex);
   refreshSegments(turn);
+  trace?.close(turn);
+};
+
+const runTraced = <T>(turn: Turn, run: (turn: Turn) => T): T => {
+  turn.root.trace?.open(turn);
+  const result = run(turn);
+  turn.root.trace?.close(turn);
+  return result;
 };
 
 /** Announces a player who has just been made by an event. */

@@ -29,6 +29,7 @@ type PlayerRow = {
   lives_unlimited_until: Date | string | null;
   zone_changed_at: Date | string | null;
   merged_into: string | null;
+  deleted_at: Date | string | null;
   timezone: string | null;
   locale: string | null;
   country: string | null;
@@ -40,74 +41,90 @@ type PlayerRow = {
 
 const COLUMNS = sql.raw(
   `id project_id external_user_id display_name status xp level seq ledger_seq ledger_hash lives
-    lives_anchor_at lives_unlimited_until zone_changed_at merged_into timezone locale country attributes tags
+    lives_anchor_at lives_unlimited_until zone_changed_at merged_into deleted_at timezone locale country attributes tags
     created_at last_seen_at`
     .split(/\s+/)
     .map((name) => `t.${name}`)
     .join(", "),
 );
 
+/** A row with the name or id by which it was asked for: its own, or that of one merged into it. */
+type FoundRow = PlayerRow & { ref: string };
+
 /**
- * Locks the players that exist, in id order, and reads them: one statement, and one more where a player has
- * been merged into another, who then stands for both.
- * @returns the players by `externalKey` of what was asked for; one player may stand for several
+ * Locks the players that exist, in id order, and reads them, in one statement. Who has been merged into
+ * another is that other player; so one player may stand for several of `refs`.
+ * @returns the players by `externalKey` of what was asked for
  */
 export const lockPlayers = async (
   work: Work,
   refs: readonly ExternalRef[],
 ): Promise<Map<string, PlayerState>> => {
   const wanted = refs.map(({ projectId, externalUserId }) => ({ p: projectId, u: externalUserId }));
-  const result = await sql<PlayerRow>`
-    select ${COLUMNS} from players t
-    join json_to_recordset(${JSON.stringify(wanted)}::json) as r(p uuid, u text)
-      on t.project_id = r.p and t.external_user_id = r.u
+  const result = await sql<FoundRow>`
+    select ${COLUMNS}, s.external_user_id as ref
+    from json_to_recordset(${JSON.stringify(wanted)}::json) as r(p uuid, u text)
+    join players s on s.project_id = r.p and s.external_user_id = r.u
+    join players t on t.project_id = s.project_id and t.id = coalesce(s.merged_into, s.id)
     order by t.project_id, t.id for update of t`.execute(work.db);
+  return playersOf(work, result.rows, (row) =>
+    externalKey({ projectId: row.project_id, externalUserId: row.ref }),
+  );
+};
+
+/** As `lockPlayers`, by id: the players by the ids that were asked for. */
+export const lockPlayersById = async (
+  work: Work,
+  projectId: string,
+  ids: readonly string[],
+): Promise<Map<string, PlayerState>> => {
+  const result = await sql<FoundRow>`
+    select ${COLUMNS}, s.id::text as ref
+    from unnest(${`{${ids.join(",")}}`}::uuid[]) as r(i)
+    join players s on s.project_id = ${projectId} and s.id = r.i
+    join players t on t.project_id = s.project_id and t.id = coalesce(s.merged_into, s.id)
+    order by t.project_id, t.id for update of t`.execute(work.db);
+  return playersOf(work, result.rows, ({ ref }) => ref);
+};
+
+/**
+ * The players of locked rows by the key of each. A row that was merged while its lock was waited for is
+ * followed to where it went.
+ */
+const playersOf = async (
+  work: Work,
+  rows: readonly FoundRow[],
+  keyOf: (row: FoundRow) => string,
+): Promise<Map<string, PlayerState>> => {
   const found = new Map<string, PlayerState>();
   const byId = new Map<string, PlayerState>();
-  for (const row of result.rows) {
-    if (row.merged_into !== null) continue;
-    const player = stateOf(row);
-    byId.set(player.id, player);
-    found.set(externalKey(player), player);
+  const moved: FoundRow[] = [];
+  for (const row of rows) {
+    if (row.merged_into !== null) moved.push(row);
+    else {
+      const player = byId.get(row.id) ?? stateOf(row);
+      byId.set(row.id, player);
+      found.set(keyOf(row), player);
+    }
   }
-  const merged = result.rows.filter(({ merged_into }) => merged_into !== null);
-  if (merged.length > 0) await lockTargets(work, merged, byId);
-  for (const row of merged) {
-    const target = byId.get(row.merged_into!);
-    const ref = { projectId: row.project_id, externalUserId: row.external_user_id };
-    if (target) found.set(externalKey(ref), target);
+  for (const row of moved) {
+    const targetId = row.merged_into!;
+    const target =
+      byId.get(targetId) ?? (await lockPlayersById(work, row.project_id, [targetId])).get(targetId);
+    if (!target) continue;
+    byId.set(targetId, target).set(target.id, target);
+    found.set(keyOf(row), target);
   }
   return found;
 };
 
-/** Locks those whom players were merged into, but for the ones in hand. A merge ends at its target. */
-const lockTargets = async (
-  work: Work,
-  merged: readonly PlayerRow[],
-  byId: Map<string, PlayerState>,
-): Promise<void> => {
-  const wanted = merged
-    .filter(({ merged_into }) => !byId.has(merged_into!))
-    .map(({ project_id, merged_into }) => ({ p: project_id, i: merged_into }));
-  const result = await sql<PlayerRow>`
-    select ${COLUMNS} from players t
-    where (t.project_id, t.id) in (
-      select p, i from json_to_recordset(${JSON.stringify(wanted)}::json) as r(p uuid, i uuid))
-    order by t.project_id, t.id for update of t`.execute(work.db);
-  for (const row of result.rows) byId.set(row.id, stateOf(row));
-};
-
-/** Locks one player by id; undefined when the project has none. */
+/** Locks one player by id, or whom it was merged into; undefined when the project has none. */
 export const lockPlayer = async (
   work: Work,
   projectId: string,
   playerId: string,
-): Promise<PlayerState | undefined> => {
-  const result = await sql<PlayerRow>`
-    select ${COLUMNS} from players t
-    where t.project_id = ${projectId} and t.id = ${playerId} for update`.execute(work.db);
-  return result.rows[0] && stateOf(result.rows[0]);
-};
+): Promise<PlayerState | undefined> =>
+  (await lockPlayersById(work, projectId, [playerId])).get(playerId.toLowerCase());
 
 /** Reads one player without a lock, for simulation: the one merged into, where there was a merge. */
 export const readPlayer = async (work: Work, ref: ExternalRef): Promise<PlayerState | undefined> => {
@@ -117,6 +134,27 @@ export const readPlayer = async (work: Work, ref: ExternalRef): Promise<PlayerSt
       select coalesce(s.merged_into, s.id) from players s
       where s.project_id = ${ref.projectId} and s.external_user_id = ${ref.externalUserId})`.execute(work.db);
   return result.rows[0] && stateOf(result.rows[0]);
+};
+
+/** Where a page of players begins, by id: those made after it, or those made before it, newest first. */
+export type PlayersFrom = { after: string } | { before: string };
+
+/** Reads a page of players without locks, but for those who were merged or erased. */
+export const readPlayersPage = async (
+  work: Work,
+  projectId: string,
+  from: PlayersFrom,
+  limit: number,
+): Promise<PlayerState[]> => {
+  const page =
+    "after" in from
+      ? sql`t.id > ${from.after}::uuid order by t.id`
+      : sql`t.id < ${from.before}::uuid order by t.id desc`;
+  const result = await sql<PlayerRow>`
+    select ${COLUMNS} from players t
+    where t.project_id = ${projectId} and t.status not in ('MERGED', 'ERASED') and ${page}
+    limit ${limit}`.execute(work.db);
+  return result.rows.map(stateOf);
 };
 
 type NewPlayer = ExternalRef & { id: string };
@@ -147,6 +185,7 @@ const stateOf = (row: PlayerRow): PlayerState => ({
   externalUserId: row.external_user_id,
   displayName: row.display_name,
   status: row.status,
+  ...(row.deleted_at === null ? {} : { isDeleted: true }),
   xp: Number(row.xp),
   level: row.level,
   seq: Number(row.seq),
@@ -184,16 +223,17 @@ export const emptyHanded = () => ({
 /**
  * Loads what evaluation under `plans` may touch of `players`, beside their rows: one statement, by primary
  * keys only.
+ * @param parts what is loaded; a merge takes everything, whether or not there is still a definition of it
  */
 export const loadStates = async (
   work: Work,
   players: readonly PlayerState[],
   plans: readonly ProjectPlan[],
+  parts = PLAYER_PARTS.filter((part) => plans.some((plan) => part.isNeeded(plan))),
 ): Promise<void> => {
   if (players.length === 0) return;
   const byId = new Map(players.map((player) => [`${player.projectId}${player.id}`, player]));
   const rows = JSON.stringify(players.map(({ id, projectId }) => ({ i: id, p: projectId })));
-  const parts = PLAYER_PARTS.filter((part) => plans.some((plan) => part.isNeeded(plan)));
   const result = await sql<LoadedRow>`
     with r as materialized (select * from json_to_recordset(${rows}::json) as r(i uuid, p uuid))
     ${sql.join(

@@ -1,4 +1,5 @@
-import type { Turn } from "./turn.ts";
+import { outboxRow } from "../work.ts";
+import type { RuleStep, Turn } from "./turn.ts";
 
 /** Steps from a tracked event to the last event it may bring about. */
 export const DEPTH_MAX = 5;
@@ -6,9 +7,27 @@ export const DEPTH_MAX = 5;
 export const DERIVED_MAX = 100;
 
 /** Whether what comes next would be one event too many; what is left is then cut. */
-export const isGuarded = ({ root }: Turn): boolean => {
+export const isGuarded = (turn: Turn): boolean => {
+  const { root } = turn;
   const next = root.derived[root.taken]!;
   if (next.depth <= DEPTH_MAX && root.taken < DERIVED_MAX) return false;
   root.guarded.push(...new Set(root.derived.slice(root.taken).map(({ type }) => type)));
+  noteLoop(turn, next.via ?? []);
   return true;
+};
+
+/** Notes that the rule at the end of `chain` was held, once for each root. */
+export const noteLoop = ({ root, project }: Turn, chain: readonly RuleStep[]): void => {
+  if (chain.length > 0) root.loop ??= { projectId: project.projectId, rootEventId: root.id, chain };
+};
+
+/** Tells of the loop that was held, when there was one. */
+export const tellLoop = ({ root, effects }: Turn): void => {
+  if (!root.loop) return;
+  const { projectId, rootEventId, chain } = root.loop;
+  const { ruleId, ruleKey } = chain.at(-1)!;
+  const keys = chain.map((step) => step.ruleKey);
+  const data = { ruleKey, ruleId, rootEventId, chain: keys, paused: false };
+  const options = root.isTracked ? { eventId: root.id } : {};
+  effects.outbox.push(outboxRow(projectId, "rule.loop_detected", data, options));
 };

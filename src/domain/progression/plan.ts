@@ -1,15 +1,17 @@
 import { sql } from "kysely";
 import { type CompiledBadge } from "../badges/badge.ts";
-import { type CampaignBoost } from "../boosts/campaign-boost.ts";
+import type { ActiveCampaign } from "../boosts/campaign-boost.ts";
 import { shareConfig } from "../config-lock.ts";
 import type { Currency } from "../currencies/currency.ts";
 import { loadDefinitions } from "../definitions/load.ts";
+import { notFound } from "../errors.ts";
 import { indexBoards, type Board, type BoardIndex } from "../leaderboards/scoring.ts";
 import { loadBoards } from "../leaderboards/leaderboards.ts";
 import type { MetricIndex } from "../metrics/metric.ts";
 import { type ProjectSettings, settingsFrom } from "../projects/project.ts";
 import type { Reward } from "../rewards/reward.ts";
 import { loadRuleSet, type RuleSet } from "../rules/rules.ts";
+import type { SegmentIndex } from "../segments/segment-index.ts";
 import type { CompiledSegment } from "../segments/segment.ts";
 import type { CompiledStreak } from "../streaks/streak.ts";
 import type { Work } from "../work.ts";
@@ -27,10 +29,12 @@ export type Economy = {
   badges: ReadonlyMap<string, CompiledBadge>;
   streaks: ReadonlyMap<string, CompiledStreak>;
   segments: ReadonlyMap<string, CompiledSegment>;
+  /** The DYNAMIC ones, ready to be brought up to date. */
+  segmentIndex: SegmentIndex;
   rewards: ReadonlyMap<string, Live<Reward>>;
   /** By number. */
   levels: ReadonlyMap<number, Level>;
-  boosts: readonly Live<CampaignBoost>[];
+  boosts: readonly ActiveCampaign[];
   /** Counters that rules, badges and segments read. */
   metrics: MetricIndex;
   /** Whether anything listens to an event type; then an effect of that type becomes a derived event. */
@@ -90,6 +94,23 @@ export const loadPlans = async (
     plans.set(row.id, isCurrent ? known : keep(cache, await compilePlan(work, row)));
   }
   return plans;
+};
+
+/**
+ * The plan of one project for reads that are as good with the definitions of a moment ago: no lock. One that
+ * was compiled while the definitions changed is not kept.
+ * @throws DomainError NOT_FOUND
+ */
+export const readPlan = async (work: Work, projectId: string, cache: PlanCache): Promise<ProjectPlan> => {
+  const read = () =>
+    sql<ProjectRow>`select ${COLUMNS} from projects where id = ${projectId}`.execute(work.db);
+  const [row] = (await read()).rows;
+  if (!row) throw notFound("project");
+  const known = cache.get(projectId);
+  if (known?.configVersion === Number(row.config_version)) return known;
+  const plan = await compilePlan(work, row);
+  const [after] = (await read()).rows;
+  return Number(after?.config_version) === plan.configVersion ? keep(cache, plan) : plan;
 };
 
 /** The plan of one project for a read: no lock, not cached. */

@@ -121,14 +121,19 @@ const doneArm = (done: readonly QueueRef[]): Arm => ({
     where t.project_id = x."projectId" and t.part = x.part and t.seq = x.seq returning 1`,
 });
 
+/** Players of these statuses are on no board and in no list. */
+export const HIDDEN_STATUSES: ReadonlySet<string> = new Set(["BANNED", "MERGED", "ERASED"]);
+
 /** One outbox row for each period that changed, with the new values of all its players in this batch. */
 const entryRows = (players: readonly PlayerState[]): OutboxRow[] => {
   const changes = new Map<string, { projectId: string; periodId: string; entries: EntryChange[] }>();
-  for (const { projectId, id, entries, dirty } of players) {
+  for (const { projectId, id, entries, dirty, status, isDeleted = false } of players) {
+    const isHidden = isDeleted || HIDDEN_STATUSES.has(status);
     for (const periodId of dirty.entries) {
       const { rankScore, rankTie, version } = entries.get(periodId)!;
       const change = changes.get(periodId) ?? { projectId, periodId, entries: [] };
-      change.entries.push([id, rankScore, rankTie, version]);
+      const values = [id, rankScore, rankTie, version] as const;
+      change.entries.push(isHidden ? [...values, true] : [...values]);
       changes.set(periodId, change);
     }
   }

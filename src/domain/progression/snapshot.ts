@@ -41,9 +41,11 @@ const saveEffects = (effects: Effects): (() => void) => {
 export const saveTurn = ({ player, effects, root, shared }: Turn): (() => void) => {
   const restore = [savePlayer(player), saveEffects(effects), shared.save()];
   const derived = root.derived.length;
+  const { spawned } = root;
   return () => {
     for (const put of restore) put();
     root.derived.length = derived;
+    root.spawned = spawned;
   };
 };
 

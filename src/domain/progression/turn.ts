@@ -1,4 +1,7 @@
 import type { Cause, EventData, EventType, Json } from "../events.ts";
+import type { BundleGrant } from "../rewards/bundle.ts";
+import type { RuleObserver } from "../rules/observe.ts";
+import type { EventTrace } from "../rules/trace.ts";
 import type { OutboxRow } from "../work.ts";
 import type { ProjectPlan } from "./plan.ts";
 import type { SharedCounters } from "./shared-counters.ts";
@@ -13,6 +16,8 @@ export type PlayerState = {
   externalUserId: string;
   displayName: string | null;
   status: "ACTIVE" | "SUSPENDED" | "BANNED" | "MERGED" | "ERASED";
+  /** Deleted by REST: SUSPENDED, and hidden from lists and boards. */
+  isDeleted?: boolean;
   xp: number;
   level: number;
   /** Sequence of the player stream: +1 for each outbox row of the player. */
@@ -65,12 +70,16 @@ export type Dirty = {
 
 /**
  * The jsonb of player_states. `l`: limit state by rule id (`~` before the id of a rule in SHADOW); `c`:
- * counters by metric id (metrics/metric.ts); `x`: [local day number, XP gained in it] for the daily cap.
+ * counters by metric id (metrics/metric.ts); `x`: [local day number, XP of it before the cap] for the daily cap; `v`:
+ * the highest level whose reward was given, which a loss does not lower; `w`: how many of each reward of the
+ * catalogue were given, by key.
  */
 export type PlayerDoc = {
   l?: Record<string, unknown>;
   c?: Record<string, unknown>;
   x?: readonly [day: number, xp: number];
+  v?: number;
+  w?: Readonly<Record<string, number>>;
 };
 
 export type EntryState = { rankScore: number; rankTie: number; latestUs: number; version: number };
@@ -84,7 +93,14 @@ export type LivesStored = {
 
 /** Available is balance - held. */
 export type BalanceState = { balance: number; held: number; earned: number; spent: number };
-export type LotState = { id: string; remaining: number; expiresMs: number };
+export type LotState = {
+  id: string;
+  /** 0: used up, and goes. */
+  remaining: number;
+  expiresMs: number;
+  /** Whether it has to be written back. */
+  isChanged?: true;
+};
 
 export type BadgeState = {
   /** 0: none held. */
@@ -134,7 +150,15 @@ export type RuleEvent = {
   depth: number;
   /** Set on `system.schedule`: the one rule that it is for. */
   ruleId?: string;
+  /** The rules that led to a derived event, from the root on. */
+  via?: readonly RuleStep[];
 };
+
+/** A rule that acted on the way to an event. */
+export type RuleStep = { ruleId: string; ruleKey: string };
+
+/** Where the loop guard stepped in: the rules on the way, the one that was held at the end. */
+export type LoopHit = { projectId: string; rootEventId: string; chain: readonly RuleStep[] };
 
 /** A line of the ledger before it is written; `hash` chains it to the player's previous one. */
 export type LedgerRow = {
@@ -190,6 +214,8 @@ export type BadgeAwardRow = {
   key: string;
   cause: Cause;
   eventId: string | null;
+  /** Of a limited edition: the number of the award. */
+  serialNo?: number | null;
 };
 
 export type StreakRunRow = {
@@ -213,6 +239,8 @@ export type RewardGrantRow = {
   status: "PENDING" | "GRANTED";
   key: string;
   contents: Json;
+  /** Of a prize that has one at once. */
+  code?: string | null;
   cause: Cause;
   eventId: string | null;
   expiresMs: number | null;
@@ -255,16 +283,37 @@ export type Root = {
   derived: RuleEvent[];
   /** Derived events taken up so far. */
   taken: number;
+  /** Events sent to other players or to later times so far. */
+  spawned: number;
+  /** How many times an action was sent so on the way to this root. */
+  hop: number;
   /** How often each rule has fired, by its id. */
   firings: Map<string, number>;
-  /** Types on the way to the loop guard's first stop; empty while it has not. */
+  /** Types that the loop guard cut off; empty while it has not. */
   guarded: string[];
+  /** Where the loop guard first held a rule. */
+  loop: LoopHit | undefined;
+  /** The rule whose actions run now: what they bring about comes from it. */
+  acting: RuleStep | undefined;
+  /** Hears of every rule that is considered. */
+  observe: RuleObserver["considered"] | undefined;
   /** When set, rules run in trace mode and leave what they saw here. */
   trace: TraceSink | undefined;
+  /** Bundles of rewards that are being given inside one another now, and given so far. */
+  bundles?: { depth: number; given: number };
 };
 
-/** Collects what trace mode sees; see rules/trace.ts. */
-export type TraceSink = { events: unknown[] };
+/** Collects what evaluation in trace mode sees; see rules/trace.ts. */
+export type TraceSink = {
+  /** Around the pass of each event. */
+  open(turn: Turn): void;
+  close(turn: Turn): void;
+  /** Runs the rules in the place of `runRules`, and explains them. */
+  runRules(turn: Turn): void;
+  warn(message: string): void;
+  /** When evaluation is over. */
+  result(): EventTrace;
+};
 
 /** One event's pass over one player. Actions change `player` only through the domain's functions. */
 export type Turn = {
@@ -281,6 +330,8 @@ export type Turn = {
    * derived event where a rule or a metric listens to its type.
    */
   emit<T extends EventType>(type: T, data: EventData<T>): void;
+  /** Gives a bundle of rewards now; see rewards/give.ts. */
+  give(turn: Turn, grant: BundleGrant): void;
   /** Notes for traces, such as a division by zero. */
   warn(message: string): void;
 };

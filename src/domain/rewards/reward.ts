@@ -1,14 +1,66 @@
 import { z } from "zod";
 import { definitionKind } from "../definitions/kind.ts";
+import { invalid } from "../errors.ts";
 import { Key } from "../rules/syntax.ts";
+import { isEmptyBundle, RewardBundle } from "./bundle.ts";
+import { checkBundles, checkCurrency } from "./references.ts";
+import { startCounting } from "./shared-keys.ts";
+
+/** Pieces of a reward, for its stock and for each player. */
+const PIECES_MAX = 1_000_000_000;
 
 const shape = z.strictObject({
   key: Key,
   name: z.string().min(1).max(100),
+  description: z.string().max(2_000).optional(),
+  iconUrl: z
+    .url({ protocol: /^https$/ })
+    .max(2_048)
+    .optional(),
+  kind: z.enum(["BUNDLE", "PRIZE"], { error: "must be BUNDLE or PRIZE; MYSTERY_BOX is not available yet" }),
+  bundle: RewardBundle.optional().meta({ description: "What a BUNDLE gives" }),
+  fulfilment: z.enum(["CODE", "EXTERNAL"]).optional().meta({
+    description: "Of a PRIZE. CODE: a code of its pool; EXTERNAL: you hand it over and say so with fulfil",
+  }),
+  price: z
+    .strictObject({ currencyKey: Key, amount: z.int().min(1).max(Number.MAX_SAFE_INTEGER) })
+    .optional()
+    .meta({ description: "Without a price it can be granted and not bought" }),
+  stock: z
+    .int()
+    .min(0)
+    .max(PIECES_MAX)
+    .optional()
+    .meta({ description: "How many all players may get in all, with those that were granted before" }),
+  perPlayerLimit: z.int().min(1).max(PIECES_MAX).optional(),
+  availableFrom: z.iso.datetime({ offset: true }).optional(),
+  availableUntil: z.iso.datetime({ offset: true }).optional(),
+  claimSeconds: z
+    .int()
+    .min(60)
+    .max(31_536_000)
+    .optional()
+    .meta({ description: "How long a grant waits to be claimed; without it, for ever" }),
 });
+type RewardShape = z.output<typeof shape>;
+
+const kindFault = ({ kind, bundle, fulfilment }: RewardShape): [string, string] | undefined => {
+  if (kind === "BUNDLE") {
+    if (!bundle || isEmptyBundle(bundle)) return ["bundle", "must give something: the kind is BUNDLE"];
+    return fulfilment === undefined ? undefined : ["fulfilment", "is for the kind PRIZE"];
+  }
+  if (fulfilment === undefined) return ["fulfilment", "must be CODE or EXTERNAL: the kind is PRIZE"];
+  return bundle ? ["bundle", "is for the kind BUNDLE"] : undefined;
+};
 
 /** A reward of the catalogue. */
-export const Reward = shape;
+export const Reward = shape.superRefine((reward, context) => {
+  const fault = kindFault(reward);
+  if (fault) context.addIssue({ code: "custom", path: [fault[0]], message: fault[1] });
+  const { availableFrom: from, availableUntil: until } = reward;
+  if (from !== undefined && until !== undefined && Date.parse(until) <= Date.parse(from))
+    context.addIssue({ code: "custom", path: ["availableUntil"], message: "must be after availableFrom" });
+});
 export type Reward = z.output<typeof Reward>;
 
 export const rewardKind = definitionKind<Reward>({
@@ -18,4 +70,14 @@ export const rewardKind = definitionKind<Reward>({
   schema: Reward,
   shape,
   max: 500,
+  check: async (work, projectId, reward, before) => {
+    const { key, bundle, price, stock } = reward;
+    if (before && (before.kind !== reward.kind || before.fulfilment !== reward.fulfilment))
+      throw invalid("kind", "what a reward is cannot change: players may hold it");
+    const bundles = bundle ? [{ bundle, field: "bundle" }] : [];
+    await checkBundles(work, projectId, { kind: "reward", key, bundles });
+    if (price) await checkCurrency(work, projectId, { key: price.currencyKey, field: "price.currencyKey" });
+    if (stock !== undefined && before?.stock === undefined)
+      await startCounting(work, { projectId, kind: "reward", key });
+  },
 });

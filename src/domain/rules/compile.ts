@@ -1,13 +1,14 @@
-import { isReservedType } from "../events.ts";
 import type { Metric } from "../metrics/metric.ts";
 import type { RuleEvent } from "../progression/turn.ts";
 import { type Act, type Firing } from "./actions/action.ts";
 import { canFail, compileAction } from "./actions/index.ts";
 import type { Test } from "./conditions/condition.ts";
+import { compileControls, type RuleControls } from "./controls.ts";
 import { identifyActions, type RuleDocument } from "./document.ts";
 import { compileGroup, type ConditionNode } from "./groups.ts";
-import { type CompiledLimits, compileLimits } from "./limits.ts";
+import { conditionMetrics } from "./needs.ts";
 import { compilePath, type Reader } from "./paths.ts";
+import { createTypeIndex } from "./patterns.ts";
 
 /** A published version of a rule. */
 export type PublishedRule = {
@@ -16,10 +17,12 @@ export type PublishedRule = {
   version: number;
   createdAt: Date;
   definition: RuleDocument;
+  /** Set for a rule in SHADOW: it is evaluated, and nothing of what it would do is done. */
+  isShadow?: boolean;
 };
 
 /** A rule ready to run. `order` is its place among all rules of the project: priority, then age, then id. */
-export type CompiledRule = {
+export type CompiledRule = RuleControls & {
   id: string;
   key: string;
   version: number;
@@ -28,32 +31,35 @@ export type CompiledRule = {
   activeFromMs: number;
   activeUntilMs: number;
   test: Test;
-  limits: CompiledLimits | undefined;
   actions: readonly Act[];
   /** An action after the first may fail, so that earlier ones may have to be undone. */
   needsUndo: boolean;
   stopOnMatch: boolean;
   exclusiveGroup: string | undefined;
+  isShadow: boolean;
   definition: RuleDocument;
 };
 
 /** The compiled rules of a project. */
 export type RuleSet = {
   size: number;
-  /** The rules that listen to the event's type and are not ruled out by a property at once, in order. */
+  /**
+   * The rules that listen to the event's type and are not ruled out by a property at once, in order; of
+   * `system.schedule` the one rule that it is for.
+   */
   candidates(event: RuleEvent): readonly CompiledRule[];
   /** All rules that listen to a type, in order. */
   listeners(eventType: string): readonly CompiledRule[];
+  /** The rule that a `system.schedule` event is for; undefined when it no longer runs. */
+  schedule(ruleId: string): CompiledRule | undefined;
   /** Everything that runs, in order. */
   all: readonly CompiledRule[];
   /** What the rules' conditions count. */
   metrics: readonly Metric[];
 };
 
-/** Event types whose rules are remembered; integrators may send any number of types. */
-const TYPES_REMEMBERED_MAX = 2_000;
-
-export const compileRule = ({ id, key, version, definition }: PublishedRule, order = 0): CompiledRule => {
+export const compileRule = (rule: PublishedRule, order = 0): CompiledRule => {
+  const { id, key, version, definition, isShadow = false } = rule;
   const { schedule, stopOnMatch, exclusiveGroup } = definition;
   const actions = identifyActions(definition.actions);
   const firing = (actionId: string): Firing => ({ ruleId: id, ruleKey: key, ruleVersion: version, actionId });
@@ -65,11 +71,12 @@ export const compileRule = ({ id, key, version, definition }: PublishedRule, ord
     activeFromMs: schedule?.activeFrom === undefined ? -Infinity : Date.parse(schedule.activeFrom),
     activeUntilMs: schedule?.activeUntil === undefined ? Infinity : Date.parse(schedule.activeUntil),
     test: compileGroup(definition.conditions),
-    limits: compileLimits(id, definition.limits),
+    ...compileControls({ id, key, isShadow, definition }),
     actions: actions.map((action) => compileAction(action, firing(action.id))),
     needsUndo: actions.slice(1).some(canFail),
     stopOnMatch,
     exclusiveGroup,
+    isShadow,
     definition,
   };
 };
@@ -82,50 +89,26 @@ const byOrder = (a: PublishedRule, b: PublishedRule): number =>
 /** Compiles a project's published rules and indexes them by event type and by equal properties. */
 export const compileRules = (rules: readonly PublishedRule[]): RuleSet => {
   const compiled = rules.toSorted(byOrder).map((rule, order) => compileRule(rule, order));
-  const byPattern = groupByPattern(compiled);
-  const known = new Map<string, TypeIndex>();
-  const indexOf = (eventType: string): TypeIndex => {
-    const found = known.get(eventType);
-    if (found) return found;
-    const index = indexType(listenersOf(byPattern, eventType));
-    if (known.size >= TYPES_REMEMBERED_MAX) known.delete(known.keys().next().value!);
-    known.set(eventType, index);
-    return index;
-  };
+  const listening = compiled.map((rule) => ({ rule, patterns: patternsOfRule(rule.definition) }));
+  const indexOf = createTypeIndex(listening, (found) => indexType(found.map(({ rule }) => rule)));
+  const byId = new Map(compiled.map((rule) => [rule.id, rule]));
+  const schedule = (ruleId: string) => byId.get(ruleId);
   return {
     size: compiled.length,
-    candidates: (event) => candidatesOf(indexOf(event.type), event),
+    candidates: (event) => {
+      if (event.ruleId === undefined) return candidatesOf(indexOf(event.type), event);
+      const rule = schedule(event.ruleId);
+      return rule ? [rule] : NO_RULES;
+    },
     listeners: (eventType) => indexOf(eventType).all,
+    schedule,
     all: compiled,
-    metrics: [],
+    metrics: compiled.flatMap(({ definition }) => conditionMetrics(definition.conditions)),
   };
 };
 
-const groupByPattern = (rules: readonly CompiledRule[]): Map<string, CompiledRule[]> => {
-  const byPattern = new Map<string, CompiledRule[]>();
-  for (const rule of rules) {
-    for (const pattern of new Set(rule.definition.triggers.flatMap(({ eventTypes }) => eventTypes))) {
-      const listed = byPattern.get(pattern);
-      if (listed) listed.push(rule);
-      else byPattern.set(pattern, [rule]);
-    }
-  }
-  return byPattern;
-};
-
-/** The patterns that match a type: itself, `a.*` and `a.b.*` of `a.b.c`, and `*` for a custom event. */
-export const patternsOf = (eventType: string): string[] => {
-  const patterns = [eventType];
-  for (let dot = eventType.indexOf("."); dot !== -1; dot = eventType.indexOf(".", dot + 1)) {
-    patterns.push(`${eventType.slice(0, dot)}.*`);
-  }
-  return isReservedType(eventType) ? patterns : [...patterns, "*"];
-};
-
-const listenersOf = (byPattern: ReadonlyMap<string, CompiledRule[]>, eventType: string): CompiledRule[] => {
-  const found = new Set(patternsOf(eventType).flatMap((pattern) => byPattern.get(pattern) ?? []));
-  return [...found].toSorted((a, b) => a.order - b.order);
-};
+const patternsOfRule = ({ triggers }: RuleDocument): string[] =>
+  triggers.flatMap((trigger) => ("eventTypes" in trigger ? trigger.eventTypes : []));
 
 /** The rules of one event type. `always` are those that no property lookup can rule out. */
 type TypeIndex = {
@@ -145,7 +128,11 @@ const indexType = (rules: readonly CompiledRule[]): TypeIndex => {
     }
     const byValue = byPath.get(key.path) ?? new Map<unknown, CompiledRule[]>();
     byPath.set(key.path, byValue);
-    for (const value of new Set(key.values)) byValue.set(value, [...(byValue.get(value) ?? []), rule]);
+    for (const value of new Set(key.values)) {
+      const listed = byValue.get(value);
+      if (listed) listed.push(rule);
+      else byValue.set(value, [rule]);
+    }
   }
   const lookups = [...byPath].map(([path, byValue]) => ({ read: compilePath(path), byValue }));
   return { all: rules, always, lookups };

@@ -1,8 +1,9 @@
 import { z } from "zod";
-import { RESERVED_EVENT_TYPES } from "../events.ts";
 import { ActionSchema, type Action } from "./actions/index.ts";
+import { Cron } from "./cron.ts";
 import { conditionProblems, Group, type Problem } from "./groups.ts";
-import { EventPattern, Key } from "./syntax.ts";
+import { EventPattern, Key, Zone } from "./syntax.ts";
+import { isHearable, unheard } from "./triggers.ts";
 import { unavailableProblems } from "./unavailable.ts";
 import { CALENDAR_UNITS } from "./zones.ts";
 
@@ -14,20 +15,25 @@ export const LIMITS_MAX = 4;
 export const ROLLING_MAX = 100;
 const YEAR_SECONDS = 31_536_000;
 
-const isSystemType = (pattern: string): boolean =>
-  pattern.startsWith("system.") || RESERVED_EVENT_TYPES.has(pattern);
-
-const Trigger = z.strictObject({
+const EventTrigger = z.strictObject({
   kind: z.literal("EVENT"),
   eventTypes: z
-    .array(
-      EventPattern.refine(
-        (pattern) => !isSystemType(pattern),
-        "rules on the service's own events are not available yet",
-      ),
-    )
+    .array(EventPattern.refine(isHearable, { error: ({ input }) => unheard(String(input)) }))
     .min(1)
     .max(EVENT_TYPES_MAX),
+});
+
+/** At each time of the schedule, once for every active player, or for the members of a segment. */
+const ScheduleTrigger = z.strictObject({
+  kind: z.literal("SCHEDULE"),
+  cron: Cron,
+  timezone: Zone.default("UTC"),
+  segmentKey: Key.optional(),
+});
+export type ScheduleTrigger = z.output<typeof ScheduleTrigger>;
+
+const Trigger = z.discriminatedUnion("kind", [EventTrigger, ScheduleTrigger], {
+  error: (issue) => (issue.code === "invalid_union" ? "must be EVENT or SCHEDULE" : undefined),
 });
 
 const LimitWindow = z.union(
@@ -50,9 +56,30 @@ const Limit = z
   });
 export type Limit = z.output<typeof Limit>;
 
+/** What a rule may give to all players in a window. */
+const Budget = z.strictObject({
+  asset: z
+    .string()
+    .regex(
+      /^(xp|(currency|reward):[a-z0-9][a-z0-9_-]{0,63})$/,
+      "must be xp, currency:<key> or reward:<key>; other assets are not available yet",
+    ),
+  max: z.int().min(1).max(Number.MAX_SAFE_INTEGER),
+  window: LimitWindow,
+});
+
 const Limits = z.strictObject({
   perPlayer: z.array(Limit).max(LIMITS_MAX).default([]),
+  global: z.array(Limit).max(LIMITS_MAX).default([]),
   cooldownSeconds: z.int().min(1).max(YEAR_SECONDS).optional(),
+  budgets: z.array(Budget).max(LIMITS_MAX).default([]),
+});
+
+/** The share of players that a rule is for, and the share of those for whom it is only recorded. */
+const Rollout = z.strictObject({
+  percent: z.number().min(0).max(100).default(100),
+  holdoutPercent: z.number().min(0).max(50).default(0),
+  salt: z.string().max(64).optional(),
 });
 
 /** By the event's time, from inclusive to exclusive. */
@@ -94,8 +121,10 @@ const fields = {
   actions: Actions,
   limits: Limits,
   schedule: Schedule,
+  rollout: Rollout,
   stopOnMatch: z.boolean(),
   exclusiveGroup: Key,
+  reentrant: z.boolean(),
 };
 
 /**
@@ -129,8 +158,11 @@ export const StoredRule = z.strictObject({
   actions: fields.actions,
   limits: fields.limits.optional(),
   schedule: fields.schedule.optional(),
+  rollout: fields.rollout.optional(),
   stopOnMatch: fields.stopOnMatch.default(false),
   exclusiveGroup: fields.exclusiveGroup.optional(),
+  /** May fire again for what it has brought about itself; else once for each tracked event. */
+  reentrant: fields.reentrant.default(false),
 });
 export type RuleDocument = z.output<typeof StoredRule>;
 
@@ -155,8 +187,10 @@ export const RulePatch = z.preprocess(
     actions: fields.actions.optional(),
     limits: fields.limits.nullable().optional(),
     schedule: fields.schedule.nullable().optional(),
+    rollout: fields.rollout.nullable().optional(),
     stopOnMatch: fields.stopOnMatch.optional(),
     exclusiveGroup: fields.exclusiveGroup.nullable().optional(),
+    reentrant: fields.reentrant.optional(),
   }),
 );
 export type RulePatch = z.output<typeof RulePatch>;

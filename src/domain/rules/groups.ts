@@ -6,112 +6,63 @@ import {
   type Condition,
   CONDITION_TYPES,
   ConditionSchema,
+  isDear,
   kindOf,
 } from "./conditions/index.ts";
+import {
+  groupOf,
+  type GroupKey,
+  groupShapes,
+  joinTests,
+  leavesOf,
+  type Problem,
+  schemaProblems,
+  type Tree,
+  treeProblems,
+} from "./trees.ts";
 
-export const CONDITIONS_MAX_DEPTH = 5;
-export const CONDITIONS_MAX_LEAVES = 50;
-export const GROUP_MAX = 50;
+export type { Problem } from "./trees.ts";
 
 /** Conditions put together; `{ all: [] }` is always true. */
 export type Group = { all: ConditionNode[] } | { any: ConditionNode[] } | { none: ConditionNode[] };
-export type ConditionNode = Group | Condition;
-
-const GROUP_KEYS = ["all", "any", "none"] as const;
-type GroupKey = (typeof GROUP_KEYS)[number];
-
-/** The group's word and members, or undefined for a single condition. */
-const groupOf = (node: object): { key: GroupKey; members: ConditionNode[] } | undefined => {
-  const key = GROUP_KEYS.find((name) => Object.hasOwn(node, name));
-  return key && { key, members: (node as Record<string, ConditionNode[]>)[key]! };
-};
+export type ConditionNode = Tree<Condition>;
 
 const Node: z.ZodType<ConditionNode> = z
   .lazy(() => z.union([Group, ConditionSchema]))
   .meta({ id: "RuleCondition" });
 
 export const Group: z.ZodType<Group> = z
-  .lazy(() =>
-    z.union([
-      z.strictObject({ all: z.array(Node).max(GROUP_MAX) }),
-      z.strictObject({ any: z.array(Node).min(1).max(GROUP_MAX) }),
-      z.strictObject({ none: z.array(Node).min(1).max(GROUP_MAX) }),
-    ]),
-  )
+  .lazy(() => z.union(groupShapes(Node)))
   .meta({ id: "RuleConditionGroup" });
-
-export type Problem = { path: PropertyKey[]; message: string };
 
 const isObject = (value: unknown): value is object =>
   value !== null && typeof value === "object" && !Array.isArray(value);
 
-/**
- * What is wrong with a tree of conditions, each problem at its own path. A union of schemas could only say
- * "invalid" at the root, so `Group` describes the shape and this explains it.
- */
-export const conditionProblems = (root: unknown): Problem[] => {
-  const problems: Problem[] = [];
-  let leaves = 0;
-  const walk = (node: unknown, path: PropertyKey[], depth: number): void => {
-    if (!isObject(node)) return void problems.push({ path, message: "must be an object" });
-    const group = groupOf(node);
-    if (!group) {
-      leaves++;
-      return void problems.push(...leafProblems(node, path));
-    }
-    problems.push(...groupProblems(node, group, path));
-    if (depth > CONDITIONS_MAX_DEPTH) {
-      return void problems.push({ path, message: `nested deeper than ${CONDITIONS_MAX_DEPTH}` });
-    }
-    if (!Array.isArray(group.members) || group.members.length > GROUP_MAX) return;
-    group.members.forEach((member, i) => walk(member, [...path, group.key, i], depth + 1));
-  };
-  if (isObject(root) && !groupOf(root))
-    problems.push({ path: [], message: 'must be {"all"}, {"any"} or {"none"}' });
-  else walk(root, [], 1);
-  if (leaves > CONDITIONS_MAX_LEAVES)
-    problems.push({ path: [], message: `more than ${CONDITIONS_MAX_LEAVES} conditions` });
-  return problems;
-};
-
-const groupProblems = (
-  node: object,
-  { key, members }: { key: GroupKey; members: unknown },
-  path: PropertyKey[],
-) => {
-  const problems: Problem[] = Object.keys(node)
-    .filter((name) => name !== key)
-    .map((name) => ({ path: [...path, name], message: `cannot stand beside "${key}"` }));
-  const at = [...path, key];
-  if (!Array.isArray(members)) problems.push({ path: at, message: "must be a list of conditions" });
-  else if (members.length === 0 && key !== "all") problems.push({ path: at, message: "must not be empty" });
-  else if (members.length > GROUP_MAX) problems.push({ path: at, message: `more than ${GROUP_MAX} members` });
-  return problems;
-};
+/** What is wrong with a tree of conditions, each problem at its own path. The root has to be a group. */
+export const conditionProblems = (root: unknown): Problem[] =>
+  isObject(root) && !groupOf(root)
+    ? [{ path: [], message: 'must be {"all"}, {"any"} or {"none"}' }]
+    : treeProblems(root, leafProblems);
 
 const leafProblems = (node: object, path: PropertyKey[]): Problem[] => {
   const type: unknown = (node as { type?: unknown }).type;
   const kind = typeof type === "string" ? kindOf(type) : undefined;
   if (!kind) return [{ path: [...path, "type"], message: `must be one of ${CONDITION_TYPES.join(", ")}` }];
-  const parsed = kind.schema.safeParse(node);
-  return parsed.success
-    ? []
-    : parsed.error.issues.map((issue) => ({ path: [...path, ...issue.path], message: issue.message }));
+  return schemaProblems(kind.schema, node, path);
 };
 
-/** Turns a tree into one closure that stops at the first member that decides. */
+const isDearNode = (node: ConditionNode): boolean => leavesOf(node).some(({ type }) => isDear(type));
+
+/**
+ * Turns a tree into one closure that stops at the first member that decides. Conditions change nothing, so
+ * the cheap members of a group are asked before the dear ones.
+ */
 export const compileGroup = (node: ConditionNode): Test => {
   const group = groupOf(node);
   if (!group) return compileCondition(node as Condition);
-  const tests = group.members.map(compileGroup);
-  const [only] = tests;
-  if (group.key === "all") {
-    if (tests.length === 0) return () => true;
-    return tests.length === 1 ? only! : (turn) => tests.every((test) => test(turn));
-  }
-  return group.key === "any"
-    ? (turn) => tests.some((test) => test(turn))
-    : (turn) => !tests.some((test) => test(turn));
+  const { key, members } = group;
+  const cheapFirst = members.toSorted((a, b) => Number(isDearNode(a)) - Number(isDearNode(b)));
+  return joinTests(key, cheapFirst.map(compileGroup));
 };
 
 /** One node of an explained tree; `path` leads to it from the rule, such as `conditions.all[0]`. */

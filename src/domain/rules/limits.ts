@@ -1,24 +1,25 @@
 import type { PlayerDoc, Turn } from "../progression/turn.ts";
 import type { Limit, RuleDocument } from "./document.ts";
+import {
+  checkRolling,
+  type FiringTimes,
+  keepTime,
+  LATE,
+  type Refusal,
+  type RollingLimit,
+  WINDOWS_KEPT,
+} from "./rolling.ts";
 import { CALENDAR_UNITS, type CalendarUnit, firstZone, windowNumber, windowStart } from "./zones.ts";
-
-/**
- * Windows kept for each calendar unit, and firing times kept at least: how late an event may come and still
- * fire.
- */
-export const WINDOWS_KEPT = 8;
 
 /**
  * What is kept of a rule's firings for one player, by kind of window so that it outlives edits of the rule:
  * `n` firings ever; `d`, `w`, `m` pairs of window number and firings, ascending; `t` firing times in ms,
  * ascending; `f` the latest firing time that was dropped from `t`.
  */
-type LimitState = { n?: number; d?: Counted[]; w?: Counted[]; m?: Counted[]; t?: number[]; f?: number };
+type LimitState = FiringTimes & { n?: number; d?: Counted[]; w?: Counted[]; m?: Counted[] };
 type Counted = [window: number, firings: number];
 
 const SLOT = { DAY: "d", WEEK: "w", MONTH: "m" } as const satisfies Record<CalendarUnit, keyof LimitState>;
-
-export type Refusal = { reason: "LIMIT_REACHED" | "COOLDOWN"; detail: string; nextEligibleMs?: number };
 
 /** A rule's limits for one player. `check` changes nothing; `record` counts a firing. */
 export type CompiledLimits = {
@@ -26,7 +27,6 @@ export type CompiledLimits = {
   record(turn: Turn): void;
 };
 
-type RollingLimit = { max: number; spanMs: number; reason: Refusal["reason"] };
 type CalendarLimit = { max: number; unit: CalendarUnit };
 type Parts = { lifetimeMax: number; calendar: CalendarLimit[]; rolling: RollingLimit[] };
 
@@ -51,7 +51,10 @@ const partsOf = ({ perPlayer, cooldownSeconds }: NonNullable<RuleDocument["limit
   return { lifetimeMax: Math.min(...lifetime), calendar, rolling };
 };
 
-/** Prepares a rule's limits; undefined when it has none, and then nothing is kept about it. */
+/**
+ * Prepares a rule's limits; undefined when it has none, and then nothing is kept about it.
+ * @param ruleId what the state is kept under: of a rule in SHADOW with `~` in front
+ */
 export const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): CompiledLimits | undefined => {
   if (!limits || (limits.perPlayer.length === 0 && limits.cooldownSeconds === undefined)) return undefined;
   const parts = partsOf(limits);
@@ -95,8 +98,6 @@ const stateOf = ({ l }: PlayerDoc, ruleId: string): LimitState =>
 const checkLifetime = ({ lifetimeMax }: Parts, { n = 0 }: LimitState): Refusal | undefined =>
   n < lifetimeMax ? undefined : { reason: "LIMIT_REACHED", detail: `${lifetimeMax} LIFETIME` };
 
-const LATE = "late: what happened in that window is no longer known";
-
 const checkCalendar = ({ max, unit }: CalendarLimit, state: LimitState, turn: Turn): Refusal | undefined => {
   const kept = state[SLOT[unit]];
   if (!kept) return undefined;
@@ -120,33 +121,4 @@ const counted = (kept: readonly Counted[], window: number): Counted[] => {
   const firings = kept.find(([number]) => number === window)?.[1] ?? 0;
   const others = kept.filter(([number]) => number !== window);
   return [...others, [window, firings + 1] as Counted].toSorted(([a], [b]) => a - b).slice(-WINDOWS_KEPT);
-};
-
-/**
- * May the rule fire at `at`, so that no half-open span of `spanMs` holds more than `max` firings? Events
- * come late, so spans that begin before `at` and spans that end after it both count.
- */
-const checkRolling = (
-  { max, spanMs, reason }: RollingLimit,
-  state: LimitState,
-  at: number,
-): Refusal | undefined => {
-  const { t: times = [], f: dropped } = state;
-  if (dropped !== undefined && dropped > at - spanMs) return { reason, detail: LATE };
-  const after = times.findIndex((time) => time > at);
-  const position = after === -1 ? times.length : after;
-  const all = times.toSpliced(position, 0, at);
-  for (let start = Math.max(0, position - max); start <= position && start + max < all.length; start++) {
-    if (all[start + max]! - all[start]! < spanMs) {
-      return { reason, detail: `${max} in ${spanMs / 1_000} s`, nextEligibleMs: all[start]! + spanMs };
-    }
-  }
-  return undefined;
-};
-
-const keepTime = (state: LimitState, at: number, kept: number): void => {
-  const times = [...(state.t ?? []), at].toSorted((a, b) => a - b);
-  const dropped = times.splice(0, Math.max(0, times.length - kept)).at(-1);
-  if (dropped !== undefined) state.f = Math.max(dropped, state.f ?? dropped);
-  state.t = times;
 };

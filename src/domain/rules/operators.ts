@@ -177,6 +177,16 @@ export const comparisonFields = {
     .union([Scalar, Reference, z.array(Scalar).min(1).max(LIST_MAX)], { error: "is not a value" })
     .optional(),
 };
+const NUMERIC = ["eq", "neq", "gt", "gte", "lt", "lte", "between"] as const satisfies OperatorName[];
+
+/** The fields `op` and `value` of a condition on a number; check them together with `checkOperand`. */
+export const numericFields = {
+  op: z.enum(NUMERIC),
+  value: z.union([z.number(), z.tuple([z.number(), z.number()]), Reference], {
+    error: "must be a number, [low, high] or a $ref",
+  }),
+};
+
 export type Comparison = { op: OperatorName; value?: Scalar | Reference | Scalar[] | undefined };
 
 /** A zod check: does the value fit the operator? */

@@ -1,40 +1,77 @@
 import { z } from "zod";
-import type { PlayerState, Turn } from "../progression/turn.ts";
+import { currentLives } from "../lives/lives.ts";
+import type { Turn } from "../progression/turn.ts";
 import { compilePath, type Reader } from "./paths.ts";
-import { isPath, Scalar } from "./syntax.ts";
+import { isPath, Key, Scalar } from "./syntax.ts";
+
+/** Looks a value up; undefined where there is none. */
+export type Lookup = (turn: Turn) => unknown;
 
 /** What can be read of a player, by the name rules use. Null fields are missing data. */
-export const PLAYER_FIELDS = {
-  xp: (player) => player.xp,
-  level: (player) => player.level,
-  status: (player) => player.status,
-  timezone: (player) => player.timezone ?? undefined,
-  locale: (player) => player.locale ?? undefined,
-  country: (player) => player.country ?? undefined,
-  tags: (player) => player.tags,
-  createdAt: (player) => player.createdAt.toISOString(),
-  lastSeenAt: (player) => player.lastSeenAt?.toISOString(),
-  externalUserId: (player) => player.externalUserId,
-} satisfies Record<string, (player: PlayerState) => unknown>;
-export type PlayerField = keyof typeof PLAYER_FIELDS;
+const PLAYER_FIELDS: Record<string, Lookup> = {
+  xp: ({ player }) => player.xp,
+  level: ({ player }) => player.level,
+  lives: (turn) => currentLives(turn),
+  status: ({ player }) => player.status,
+  timezone: ({ player }) => player.timezone ?? undefined,
+  locale: ({ player }) => player.locale ?? undefined,
+  country: ({ player }) => player.country ?? undefined,
+  tags: ({ player }) => player.tags,
+  createdAt: ({ player }) => player.createdAt.toISOString(),
+  lastSeenAt: ({ player }) => player.lastSeenAt?.toISOString(),
+  externalUserId: ({ player }) => player.externalUserId,
+};
+
+const ATTRIBUTES = "attributes.";
+const CURRENCIES = "currencies.";
+
+/** The names of a player's values, for messages. */
+export const PLAYER_VALUES = `${Object.keys(PLAYER_FIELDS).join(", ")}, currencies.{key} or attributes.{path}`;
+
+/** Whether `field` names a value of a player: a field, `currencies.{key}` or `attributes.{path}`. */
+export const isPlayerValue = (field: string): boolean => {
+  if (field.startsWith(ATTRIBUTES)) return isPath(field.slice(ATTRIBUTES.length));
+  if (field.startsWith(CURRENCIES)) return Key.safeParse(field.slice(CURRENCIES.length)).success;
+  return Object.hasOwn(PLAYER_FIELDS, field);
+};
+
+/** The key of the currency that `field` names, if it names one. */
+export const currencyOf = (field: string): string | undefined =>
+  field.startsWith(CURRENCIES) ? field.slice(CURRENCIES.length) : undefined;
+
+/** What the player can spend: the balance without what is held. Missing for an unknown currency. */
+const availableOf = ({ player, project }: Turn, currencyKey: string): number | undefined => {
+  const currency = project.currencies.get(currencyKey);
+  if (!currency) return undefined;
+  const state = player.balances.get(currencyKey);
+  return state ? state.balance - state.held : currency.initialBalance;
+};
+
+/** Reads a value of a player by a name for which `isPlayerValue` holds. */
+export const compilePlayerValue = (field: string): Lookup => {
+  const currencyKey = currencyOf(field);
+  if (currencyKey !== undefined) return (turn) => availableOf(turn, currencyKey);
+  if (!field.startsWith(ATTRIBUTES)) return PLAYER_FIELDS[field]!;
+  const read = compilePath(field.slice(ATTRIBUTES.length));
+  return ({ player }) => read(player.attributes);
+};
 
 /** What only `$ref` can name. */
-const REF_FIELDS: Record<string, (turn: Turn) => unknown> = {
+const REF_FIELDS: Record<string, Lookup> = {
   "event.type": ({ event }) => event.type,
   "event.timestamp": ({ event }) => new Date(event.at).toISOString(),
   "player.id": ({ player }) => player.id,
   "player.displayName": ({ player }) => player.displayName ?? undefined,
 };
-for (const [name, read] of Object.entries(PLAYER_FIELDS))
-  REF_FIELDS[`player.${name}`] = ({ player }) => read(player);
 
 const PROPERTIES = "event.properties.";
-const ATTRIBUTES = "player.attributes.";
+const PLAYER = "player.";
 
-const isReference = (text: string): boolean =>
-  Object.hasOwn(REF_FIELDS, text) ||
-  (text.startsWith(PROPERTIES) && isPath(text.slice(PROPERTIES.length))) ||
-  (text.startsWith(ATTRIBUTES) && isPath(text.slice(ATTRIBUTES.length)));
+const isReference = (text: string): boolean => {
+  if (Object.hasOwn(REF_FIELDS, text)) return true;
+  if (text.startsWith(PROPERTIES)) return isPath(text.slice(PROPERTIES.length));
+  return text.startsWith(PLAYER) && isPlayerValue(text.slice(PLAYER.length));
+};
 
 /** A value looked up when the rule runs; `default` stands in where there is none. */
 export const Reference = z.strictObject({
@@ -43,7 +80,8 @@ export const Reference = z.strictObject({
     .max(400)
     .refine(
       isReference,
-      "must be event.type, event.timestamp, event.properties.…, player.… or player.attributes.…",
+      "must be event.type, event.timestamp, event.properties.…, player.…, player.currencies.… " +
+        "or player.attributes.…",
     ),
   default: Scalar.optional(),
 });
@@ -52,19 +90,15 @@ export type Reference = z.output<typeof Reference>;
 export const isReferenceObject = (value: unknown): value is Reference =>
   value !== null && typeof value === "object" && "$ref" in value;
 
-const readerOf = ($ref: string): ((turn: Turn) => unknown) => {
+const readerOf = ($ref: string): Lookup => {
   if ($ref.startsWith(PROPERTIES)) {
     const read: Reader = compilePath($ref.slice(PROPERTIES.length));
     return ({ event }) => read(event.properties);
   }
-  if ($ref.startsWith(ATTRIBUTES)) {
-    const read: Reader = compilePath($ref.slice(ATTRIBUTES.length));
-    return ({ player }) => read(player.attributes);
-  }
-  return REF_FIELDS[$ref]!;
+  return Object.hasOwn(REF_FIELDS, $ref) ? REF_FIELDS[$ref]! : compilePlayerValue($ref.slice(PLAYER.length));
 };
 
-export const compileReference = ({ $ref, default: fallback }: Reference): ((turn: Turn) => unknown) => {
+export const compileReference = ({ $ref, default: fallback }: Reference): Lookup => {
   const read = readerOf($ref);
   return fallback === undefined ? read : (turn) => read(turn) ?? fallback;
 };

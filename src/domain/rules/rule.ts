@@ -1,8 +1,10 @@
 import { defineEntity, p } from "@mikro-orm/core";
 import type { RuleDocument } from "./document.ts";
 
-/** DRAFT until first published; ACTIVE rules run; ARCHIVED is final. */
-export const RULE_STATUSES = ["DRAFT", "ACTIVE", "PAUSED", "ARCHIVED"] as const;
+/**
+ * DRAFT until first published; ACTIVE rules run; SHADOW rules are evaluated without effect; ARCHIVED is final.
+ */
+export const RULE_STATUSES = ["DRAFT", "ACTIVE", "SHADOW", "PAUSED", "ARCHIVED"] as const;
 export type RuleStatus = (typeof RULE_STATUSES)[number];
 
 export const RuleSchema = defineEntity({
@@ -14,6 +16,7 @@ export const RuleSchema = defineEntity({
     key: p.text(),
     name: p.text(),
     status: p.text().$type<RuleStatus>(),
+    /** Why the engine paused it: LOOP_GUARD or BUDGET. */
     pauseReason: p.text().nullable(),
     /** What designers edit; only publishing makes it run. */
     draft: p.json<RuleDocument>(),
@@ -43,7 +46,7 @@ export const RuleVersionSchema = defineEntity({
 export class RuleVersion extends RuleVersionSchema.class {}
 RuleVersionSchema.setClass(RuleVersion);
 
-/** A rule as the API shows it; `published` is what runs while the status is ACTIVE. */
+/** A rule as the API shows it; `published` is what runs while the status is ACTIVE or SHADOW. */
 export const showRule = (rule: Rule, published: RuleDocument | null) => ({
   id: rule.id,
   key: rule.key,

@@ -6,8 +6,9 @@ import { isId, newId } from "../ids.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
 import { containing } from "../search.ts";
 import type { Work } from "../work.ts";
-import { compileRules, patternsOf, type PublishedRule, type RuleSet } from "./compile.ts";
+import { compileRules, type PublishedRule, type RuleSet } from "./compile.ts";
 import { identifyActions, RuleDocument, type RulePatch } from "./document.ts";
+import { patternsOf } from "./patterns.ts";
 import { Rule, type RuleStatus, RuleVersion, type ShownRule, showRule } from "./rule.ts";
 
 export type { RuleSet } from "./compile.ts";
@@ -69,7 +70,7 @@ const checkKey = async ({ em }: Work, projectId: string, key: string): Promise<v
 };
 
 /** The rule by `{ruleId}` of a path: the UUID or the key. */
-const findEntity = async (
+export const findRule = async (
   { em }: Work,
   projectId: string,
   ref: string,
@@ -84,7 +85,7 @@ const findEntity = async (
 
 /** Reads a rule for change. @throws DomainError NOT_FOUND, CONFLICT: INVALID_STATE when it is archived */
 export const lockRule = async (work: Work, projectId: string, ref: string): Promise<Rule> => {
-  const rule = await findEntity(work, projectId, ref, LockMode.PESSIMISTIC_WRITE);
+  const rule = await findRule(work, projectId, ref, LockMode.PESSIMISTIC_WRITE);
   if (rule.status === "ARCHIVED") throw conflict("INVALID_STATE", "the rule is archived");
   return rule;
 };
@@ -103,7 +104,7 @@ export const presentRule = async (work: Work, rule: Rule): Promise<ShownRule> =>
   (await presentRules(work, [rule]))[0]!;
 
 export const getRule = async (work: Work, projectId: string, ref: string): Promise<ShownRule> =>
-  presentRule(work, await findEntity(work, projectId, ref));
+  presentRule(work, await findRule(work, projectId, ref));
 
 export type ListRules = PageQuery & {
   /** Default: all but ARCHIVED. */
@@ -113,9 +114,25 @@ export type ListRules = PageQuery & {
   tag?: string | undefined;
   /** Part of the name or key, in any case. */
   search?: string | undefined;
+  /** Default: createdAt. */
+  sort?: RuleSort | undefined;
+  /** Default: desc. */
+  order?: "asc" | "desc" | undefined;
 };
 
-/** A page of rules, newest first. */
+/** What lists of rules can be sorted by; `priority` is that of the draft. */
+const SORTS = {
+  createdAt: sql`created_at`,
+  updatedAt: sql`updated_at`,
+  name: sql`lower(name)`,
+  key: sql`key`,
+  status: sql`status`,
+  priority: sql`coalesce((draft->>'priority')::int, 0)`,
+};
+export type RuleSort = keyof typeof SORTS;
+export const RULE_SORTS = Object.keys(SORTS) as [RuleSort, ...RuleSort[]];
+
+/** A page of rules. */
 export const listRules = async (
   work: Work,
   projectId: string,
@@ -125,15 +142,14 @@ export const listRules = async (
   const counted = await sql<{
     total: string | number;
   }>`select count(*) as total from rules where ${where}`.execute(work.db);
+  const direction = query.order === "asc" ? sql`asc` : sql`desc`;
   const page = await sql<{ id: string }>`
-    select id from rules where ${where} order by created_at desc, id desc
+    select id from rules where ${where} order by ${SORTS[query.sort ?? "createdAt"]} ${direction}, id ${direction}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   const ids = page.rows.map(({ id }) => id);
-  const rules = await work.em.find(
-    Rule,
-    { projectId, id: { $in: ids } },
-    { orderBy: { createdAt: "desc", id: "desc" } },
-  );
+  const found = await work.em.find(Rule, { projectId, id: { $in: ids } });
+  const byId = new Map(found.map((rule) => [rule.id, rule]));
+  const rules = ids.flatMap((id) => byId.get(id) ?? []);
   return { rules: await presentRules(work, rules), total: Number(counted.rows[0]!.total) };
 };
 
@@ -201,17 +217,22 @@ type PublishedRow = {
   id: string;
   key: string;
   version: number;
+  status: RuleStatus;
   created_at: Date | string;
   definition: RuleDocument;
 };
 
-/** The rules that run in a project, as published. */
+/** The rules that run in a project, as published; those in SHADOW too. */
 export const loadPublished = async (work: Work, projectId: string): Promise<PublishedRule[]> => {
   const found = await sql<PublishedRow>`
-    select r.id, r.key, r.created_at, v.version, v.definition
+    select r.id, r.key, r.status, r.created_at, v.version, v.definition
     from rules r join rule_versions v on v.rule_id = r.id and v.version = r.published_version
-    where r.project_id = ${projectId} and r.status = 'ACTIVE'`.execute(work.db);
-  return found.rows.map(({ created_at, ...rule }) => ({ ...rule, createdAt: new Date(created_at) }));
+    where r.project_id = ${projectId} and r.status in ('ACTIVE', 'SHADOW')`.execute(work.db);
+  return found.rows.map(({ created_at, status, ...rule }) => ({
+    ...rule,
+    createdAt: new Date(created_at),
+    isShadow: status === "SHADOW",
+  }));
 };
 
 /**

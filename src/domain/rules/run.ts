@@ -1,7 +1,11 @@
+import { noteLoop } from "../progression/loop-guard.ts";
 import { saveTurn } from "../progression/snapshot.ts";
 import type { Turn } from "../progression/turn.ts";
+import { type CompiledBudget, markOf } from "./budgets.ts";
 import type { CompiledRule, RuleSet } from "./compile.ts";
+import { rehearsed, recordExecution } from "./executions.ts";
 import { RuleFailure } from "./failures.ts";
+import type { Refusal } from "./rolling.ts";
 
 /** Why a rule fired or did not. */
 export type RuleReason =
@@ -9,13 +13,18 @@ export type RuleReason =
   | "CONDITIONS_NOT_MET"
   | "NOT_ACTIVE_YET"
   | "EXPIRED"
+  | "ROLLOUT_EXCLUDED"
+  | "HOLDOUT"
   | "LIMIT_REACHED"
   | "COOLDOWN"
+  | "BUDGET_EXHAUSTED"
   | "STOPPED"
   | "ACTION_FAILED"
+  | "LOOP_GUARD"
   | "PLAYER_INELIGIBLE";
 
 export type Outcome = {
+  /** Of a rule in SHADOW: it would have. */
   fired: boolean;
   reason: RuleReason;
   detail?: string;
@@ -24,10 +33,15 @@ export type Outcome = {
   stoppedBy?: string;
 };
 
+/** Firings of a reentrant rule for one root; any other fires once. */
+export const REENTRANT_MAX = 10;
+
 const MATCHED: Outcome = { fired: true, reason: "MATCHED" };
 const NOT_MET: Outcome = { fired: false, reason: "CONDITIONS_NOT_MET" };
 const NOT_ACTIVE_YET: Outcome = { fired: false, reason: "NOT_ACTIVE_YET" };
 const EXPIRED: Outcome = { fired: false, reason: "EXPIRED" };
+const EXCLUDED: Outcome = { fired: false, reason: "ROLLOUT_EXCLUDED" };
+const HOLDOUT: Outcome = { fired: false, reason: "HOLDOUT" };
 const INELIGIBLE: Outcome = { fired: false, reason: "PLAYER_INELIGIBLE" };
 
 /**
@@ -39,14 +53,15 @@ export const runRules = (ruleSet: RuleSet, turn: Turn): void => {
   if (candidates.length === 0) return;
   const stops = createStops();
   for (const rule of candidates) {
-    if (stops.stoppedBy(rule) !== undefined) continue;
-    if (considerRule(rule, turn).fired) stops.fired(rule);
+    const stoppedBy = stops.stoppedBy(rule);
+    if (stoppedBy !== undefined) turn.root.observe?.(rule, { fired: false, reason: "STOPPED", stoppedBy });
+    else if (considerRule(rule, turn).fired) stops.fired(rule);
   }
 };
 
 /**
  * Which rules a rule with `stopOnMatch` has ended for this event: those of its group, or all when it has
- * none.
+ * none. One in SHADOW ends nothing.
  */
 export type Stops = { fired(rule: CompiledRule): void; stoppedBy(rule: CompiledRule): string | undefined };
 
@@ -54,8 +69,8 @@ export const createStops = (): Stops => {
   let groups: Map<string, string> | undefined;
   let all: string | undefined;
   return {
-    fired: ({ stopOnMatch, exclusiveGroup, key }) => {
-      if (!stopOnMatch) return;
+    fired: ({ stopOnMatch, isShadow, exclusiveGroup, key }) => {
+      if (!stopOnMatch || isShadow) return;
       if (exclusiveGroup === undefined) all = key;
       else (groups ??= new Map()).set(exclusiveGroup, key);
     },
@@ -66,19 +81,24 @@ export const createStops = (): Stops => {
 
 export type ConsiderOptions = { ignoreLimits?: boolean };
 
-/** Runs one rule: schedule, conditions, limits, actions, in that order. */
+/** Runs one rule: schedule, rollout, conditions, limits, loop guard, actions, in that order. */
 export const considerRule = (rule: CompiledRule, turn: Turn, options?: ConsiderOptions): Outcome => {
+  const outcome = decide(rule, turn, options?.ignoreLimits === true);
+  turn.root.observe?.(rule, outcome);
+  return outcome;
+};
+
+const decide = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome => {
   if (turn.player.status !== "ACTIVE") return INELIGIBLE;
   const inactive = outsideSchedule(rule, turn);
   if (inactive) return inactive;
+  const bucket = rule.rollout?.(turn.player.id);
+  if (bucket === "OUT") return EXCLUDED;
   if (!rule.test(turn)) return NOT_MET;
-  const limits = options?.ignoreLimits === true ? undefined : rule.limits;
-  const refusal = limits?.check(turn);
+  const isHeld = bucket === "HELD";
+  const refusal = (ignoreLimits ? undefined : refusalOf(rule, turn, isHeld)) ?? guardRefusal(rule, turn);
   if (refusal) return { fired: false, ...refusal };
-  const failure = act(rule, turn);
-  if (failure) return { fired: false, reason: "ACTION_FAILED", detail: failure };
-  limits?.record(turn);
-  return MATCHED;
+  return isHeld ? hold(rule, turn, ignoreLimits) : fire(rule, turn, ignoreLimits);
 };
 
 /** By the event's time; undefined inside the schedule. */
@@ -90,24 +110,98 @@ const outsideSchedule = (
   return event.at >= activeUntilMs ? EXPIRED : undefined;
 };
 
-/** Does all actions of a rule, or none: then it answers why. */
-const act = (rule: CompiledRule, turn: Turn): string | undefined => {
+/** The first limit that keeps the rule from firing. Who is held back takes nothing from the others. */
+const refusalOf = (rule: CompiledRule, turn: Turn, isHeld: boolean): Refusal | undefined => {
+  const refusal = rule.limits?.check(turn);
+  if (refusal || isHeld) return refusal;
+  for (const limit of rule.globalLimits) {
+    const shared = limit.check(turn);
+    if (shared) return shared;
+  }
+  return undefined;
+};
+
+/**
+ * A rule fires once for a root, a reentrant one REENTRANT_MAX times. What it has brought about itself and hears
+ * again is a loop, which is told; hearing the same twice is not.
+ */
+const guardRefusal = (
+  { id, step, definition }: CompiledRule,
+  turn: Turn,
+): { reason: "LOOP_GUARD"; detail: string } | undefined => {
+  const { root, event } = turn;
+  const fired = root.firings.get(id) ?? 0;
+  if (fired === 0 || (definition.reentrant && fired < REENTRANT_MAX)) return undefined;
+  const via = event.via ?? [];
+  if (via.some(({ ruleId }) => ruleId === id)) noteLoop(turn, [...via, step]);
+  return { reason: "LOOP_GUARD", detail: `fired ${fired} times for this event` };
+};
+
+/** Records what a player who is held back would have got. */
+const hold = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome => {
+  if (!ignoreLimits) rule.limits?.record(turn);
+  if (!rule.isShadow) recordExecution(turn, rule, { mode: "HOLDOUT", effects: null });
+  countFiring(rule, turn);
+  return HOLDOUT;
+};
+
+const countFiring = ({ id }: CompiledRule, { root }: Turn): void =>
+  void root.firings.set(id, (root.firings.get(id) ?? 0) + 1);
+
+/** Does all actions of a rule, or none; of one in SHADOW none, and tells what they would have done. */
+const fire = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome => {
+  const mark = markOf(turn.effects);
+  const undo = rule.isShadow || mayBeUndone(rule) ? saveTurn(turn) : undefined;
+  const from = turn.effects.outbox.length;
+  const failure = act(rule, turn);
+  if (failure !== undefined) {
+    undo?.();
+    return { fired: false, reason: "ACTION_FAILED", detail: failure };
+  }
+  const gifts = ignoreLimits ? [] : rule.budgets.map((budget) => budget.given(turn.effects, mark));
+  const effects = rule.isShadow ? rehearsed(turn.effects, { outbox: from, spawned: mark.spawned }) : null;
+  const exceeded = exceededBy(rule, turn, gifts);
+  if (rule.isShadow || exceeded) undo!();
+  if (exceeded) {
+    if (!rule.isShadow) exceeded.budget.tell(turn, rule);
+    return { fired: false, ...exceeded.refusal };
+  }
+  if (!ignoreLimits) recordLimits(rule, turn, gifts);
+  recordExecution(turn, rule, { mode: rule.isShadow ? "SHADOW" : "LIVE", effects });
+  countFiring(rule, turn);
+  return MATCHED;
+};
+
+const mayBeUndone = ({ needsUndo, budgets }: CompiledRule): boolean => needsUndo || budgets.length > 0;
+
+type Exceeded = { budget: CompiledBudget; refusal: Refusal };
+
+const exceededBy = (rule: CompiledRule, turn: Turn, gifts: readonly number[]): Exceeded | undefined => {
+  for (const [i, amount] of gifts.entries()) {
+    const budget = rule.budgets[i]!;
+    const refusal = budget.check(turn, amount);
+    if (refusal) return { budget, refusal };
+  }
+  return undefined;
+};
+
+const recordLimits = (rule: CompiledRule, turn: Turn, gifts: readonly number[]): void => {
+  rule.limits?.record(turn);
+  for (const limit of rule.globalLimits) limit.record(turn);
+  gifts.forEach((amount, i) => rule.budgets[i]!.record(turn, amount));
+};
+
+/** @returns why an action could not be done; then some may have been */
+const act = ({ actions, step }: CompiledRule, turn: Turn): string | undefined => {
+  const { root } = turn;
+  root.acting = step;
   try {
-    if (rule.needsUndo) actOrUndo(rule, turn);
-    else for (const action of rule.actions) action(turn);
+    for (const action of actions) action(turn);
     return undefined;
   } catch (error) {
     if (!(error instanceof RuleFailure)) throw error;
     return `${error.actionId}: ${error.message}`;
-  }
-};
-
-const actOrUndo = ({ actions }: CompiledRule, turn: Turn): void => {
-  const restore = saveTurn(turn);
-  try {
-    for (const action of actions) action(turn);
-  } catch (error) {
-    restore();
-    throw error;
+  } finally {
+    root.acting = undefined;
   }
 };

@@ -1,25 +1,150 @@
+import { sql } from "kysely";
 import { z } from "zod";
+import { TOTAL_EXACT_MAX } from "../counting.ts";
 import { definitionKind } from "../definitions/kind.ts";
+import { conflict, invalid } from "../errors.ts";
+import type { Json } from "../events.ts";
 import type { Metric } from "../metrics/metric.ts";
+import type { Test } from "../rules/conditions/condition.ts";
+import { compileGroup, conditionProblems, Group } from "../rules/groups.ts";
 import { Key } from "../rules/syntax.ts";
+import type { Work } from "../work.ts";
+import { inputsOf, type SegmentInputs } from "./inputs.ts";
+import { countMembers } from "./member-counts.ts";
+
+/** Segments of one project that are not archived. */
+export const SEGMENTS_MAX = 200;
+
+type Problem = { path: PropertyKey[]; message: string };
+
+const EVENT_ONLY = "a segment is about the player: conditions on the event cannot be part of it";
+
+const eventProblems = (value: unknown, path: PropertyKey[] = []): Problem[] => {
+  if (value === null || typeof value !== "object") return [];
+  const { type, $ref } = value as Json;
+  if (type === "event_property") return [{ path: [...path, "type"], message: EVENT_ONLY }];
+  if (typeof $ref === "string" && $ref.startsWith("event."))
+    return [{ path: [...path, "$ref"], message: EVENT_ONLY }];
+  return Object.entries(value).flatMap(([key, inner]) =>
+    eventProblems(inner, [...path, Array.isArray(value) ? Number(key) : key]),
+  );
+};
+
+const explain = (definition: unknown, context: z.RefinementCtx): unknown => {
+  const wrong = conditionProblems(definition);
+  // Only what is a tree of conditions is walked, since that is bounded.
+  const problems = wrong.length > 0 ? wrong : eventProblems(definition);
+  for (const { path, message } of problems)
+    context.addIssue({ code: "custom", path, message, input: definition });
+  return problems.length === 0 ? definition : z.NEVER;
+};
+
+/** Conditions that decide who is in a segment: those of rules, but for `event_property`. */
+export const SegmentConditions = z.preprocess(explain, Group);
 
 const shape = z.strictObject({
   key: Key,
   name: z.string().min(1).max(100),
+  description: z.string().max(2_000).optional(),
+  kind: z
+    .enum(["STATIC", "DYNAMIC"])
+    .default("STATIC")
+    .describe("STATIC: members are put in and taken out. DYNAMIC: whoever meets the definition"),
+  definition: SegmentConditions.optional().describe("Of a DYNAMIC segment"),
 });
 
+const fits = ({ kind, definition }: z.output<typeof shape>, context: z.RefinementCtx): void => {
+  if ((kind === "DYNAMIC") === (definition !== undefined)) return;
+  const message = kind === "DYNAMIC" ? "is required for a DYNAMIC segment" : "goes with kind DYNAMIC";
+  context.addIssue({ code: "custom", path: ["definition"], message });
+};
+
 /** A segment of a project's players. */
-export const Segment = shape;
+export const Segment = shape.superRefine(fits);
 export type Segment = z.output<typeof Segment>;
 
 /** A segment ready for evaluation. */
-export type CompiledSegment = { id: string; definition: Segment; metrics: readonly Metric[] };
+export type CompiledSegment = {
+  id: string;
+  definition: Segment;
+  /** Counters that its conditions read. */
+  metrics: readonly Metric[];
+  inputs: SegmentInputs;
+  /** Whether the turn's player meets the definition; undefined for a STATIC segment. */
+  test: Test | undefined;
+};
 
-export const compileSegment = ({ id, definition }: { id: string; definition: Segment }): CompiledSegment => ({
-  id,
-  definition,
-  metrics: [],
-});
+const NO_INPUTS: SegmentInputs = { names: [], segmentKeys: [], isTimed: false };
+
+const metricsOf = (node: unknown): Metric[] => {
+  const { all, any, none, type, metric } = node as Json;
+  const members = all ?? any ?? none;
+  if (Array.isArray(members)) return members.flatMap(metricsOf);
+  return type === "event_aggregate" ? [metric as Metric] : [];
+};
+
+export const compileSegment = ({ id, definition }: { id: string; definition: Segment }): CompiledSegment => {
+  const conditions = definition.definition;
+  return {
+    id,
+    definition,
+    metrics: conditions ? metricsOf(conditions) : [],
+    inputs: conditions ? inputsOf(conditions) : NO_INPUTS,
+    test: conditions && compileGroup(conditions),
+  };
+};
+
+/**
+ * Segments in an order in which each comes after those that it reads.
+ * @returns the keys of a ring instead, when there is one
+ */
+export const orderSegments = <S extends { key: string; segmentKeys: readonly string[] }>(
+  segments: readonly S[],
+): { ordered: S[] } | { ring: string[] } => {
+  const byKey = new Map(segments.map((segment) => [segment.key, segment]));
+  const ordered: S[] = [];
+  const done = new Set<string>();
+  const way: string[] = [];
+  const place = (segment: S): string[] | undefined => {
+    if (done.has(segment.key)) return undefined;
+    if (way.includes(segment.key)) return [...way.slice(way.indexOf(segment.key)), segment.key];
+    way.push(segment.key);
+    for (const key of segment.segmentKeys) {
+      const next = byKey.get(key);
+      const ring = next && place(next);
+      if (ring) return ring;
+    }
+    way.pop();
+    done.add(segment.key);
+    ordered.push(segment);
+    return undefined;
+  };
+  for (const segment of segments) {
+    const ring = place(segment);
+    if (ring) return { ring };
+  }
+  return { ordered };
+};
+
+const check = async (
+  { db }: Work,
+  projectId: string,
+  definition: Segment,
+  before: Segment | undefined,
+): Promise<void> => {
+  if (before && before.kind !== definition.kind) throw invalid("kind", "cannot change: make another segment");
+  if (!definition.definition) return;
+  const others = await sql<{ definition: Segment }>`
+    select definition from definitions
+    where project_id = ${projectId} and kind = 'segment' and status = 'ACTIVE'
+      and key <> ${definition.key}`.execute(db);
+  const all = [...others.rows.map((row) => row.definition), definition];
+  const order = orderSegments(
+    all.map((one) => ({ key: one.key, segmentKeys: inputsOf(one.definition ?? { all: [] }).segmentKeys })),
+  );
+  if ("ring" in order)
+    throw conflict("SEGMENT_CYCLE", `segments read one another: ${order.ring.join(" → ")}`);
+};
 
 export const segmentKind = definitionKind<Segment>({
   kind: "segment",
@@ -27,5 +152,13 @@ export const segmentKind = definitionKind<Segment>({
   tag: "Segments",
   schema: Segment,
   shape,
-  max: 200,
+  max: SEGMENTS_MAX,
+  check,
+  extra: {
+    shape: { memberCount: z.int().describe(`Counted up to ${TOTAL_EXACT_MAX}`) },
+    read: async (work, projectId, keys) => {
+      const counts = await countMembers(work, projectId, keys);
+      return new Map(keys.map((key) => [key, { memberCount: counts.get(key) ?? 0 }]));
+    },
+  },
 });

@@ -1,16 +1,90 @@
 import type { Turn } from "../progression/turn.ts";
+import { createTypeIndex } from "../rules/patterns.ts";
+import { firstZone } from "../rules/zones.ts";
+import { announce, keep } from "./announce.ts";
+import { qualify } from "./qualify.ts";
+import { adoptZone, settle, type ZoneChange } from "./settle.ts";
+import { type Settled, type Streak, untouched } from "./state.ts";
+import type { CompiledStreak } from "./streak.ts";
+
+type Streaks = ReadonlyMap<string, CompiledStreak>;
+type Listening = (eventType: string) => readonly CompiledStreak[];
+
+/** Streaks by event type, for each plan. */
+const indexes = new WeakMap<Streaks, Listening>();
+
+const listeningOf = (streaks: Streaks): Listening => {
+  const known = indexes.get(streaks);
+  if (known) return known;
+  const listeners = [...streaks.values()].map((streak) => {
+    const { qualify: counts, breakOn } = streak.definition;
+    const patterns = counts.parts.flatMap(({ metric }) => metric.eventTypes);
+    return { streak, patterns: [...patterns, ...(breakOn?.eventTypes ?? [])] };
+  });
+  const made = createTypeIndex(listeners, (found) => found.map(({ streak }) => streak));
+  indexes.set(streaks, made);
+  return made;
+};
+
+type Whose = {
+  player: Pick<Turn["player"], "timezone" | "zoneChangedMs" | "streaks">;
+  project: Pick<Turn["project"], "timezone">;
+};
+
+/** The zone by which a player's streak goes now. */
+export const zoneOf = ({ definition }: CompiledStreak, { player, project }: Whose): ZoneChange => {
+  if (definition.timezonePolicy === "PROJECT") return { zone: firstZone(project.timezone), changedMs: null };
+  return { zone: firstZone(player.timezone, project.timezone), changedMs: player.zoneChangedMs };
+};
+
+/** A player's streak as it was kept. */
+export const stateOf = (streak: CompiledStreak, { player }: Whose): Streak =>
+  player.streaks.get(streak.definition.key) ?? untouched(streak);
+
+/** A player's streak as it is at a moment, in the player's zone. Nothing is kept or told. */
+export const settledAt = (streak: CompiledStreak, whose: Whose, atMs: number): Settled => {
+  const adopted = adoptZone(streak, stateOf(streak, whose), zoneOf(streak, whose), atMs);
+  const { state, steps } = settle(streak, adopted.state, atMs);
+  return { state, steps: [...adopted.steps, ...steps] };
+};
 
 /** Step 2 of evaluation: settles and extends the streaks that the event's type counts for. */
-export const advanceStreaks = (_turn: Turn): void => undefined;
+export const advanceStreaks = (turn: Turn): void => {
+  const { project, event } = turn;
+  if (project.streaks.size === 0) return;
+  for (const streak of listeningOf(project.streaks)(event.type)) {
+    const before = stateOf(streak, turn);
+    const { state, steps } = qualify(streak, before, { event, zone: zoneOf(streak, turn) });
+    if (state === before) continue;
+    keep(turn, streak, state);
+    announce(turn, streak, steps);
+  }
+};
 
-/** Gives freezes of a streak, up to its maximum. @returns how many were given; undefined for an unknown one */
-export const grantFreezes = (_turn: Turn, _streakKey: string, _amount: number): number | undefined => {
-  throw new Error("not built");
+/**
+ * Gives freezes of a streak, up to its maximum.
+ * @returns how many were given, 0 where the streak has none; undefined for an unknown streak
+ */
+export const grantFreezes = (turn: Turn, streakKey: string, amount: number): number | undefined => {
+  const streak = turn.project.streaks.get(streakKey);
+  if (!streak) return undefined;
+  const { freeze } = streak.definition;
+  if (!freeze?.enabled) return 0;
+  const { state, steps } = settledAt(streak, turn, turn.event.at);
+  const given = Math.max(0, Math.min(amount, freeze.max - state.freezes));
+  if (given === 0) return 0;
+  // What was missed before stays missed: freezes count from now on.
+  keep(turn, streak, { ...state, freezes: state.freezes + given });
+  announce(turn, streak, steps);
+  return given;
 };
 
 /** A streak's measure at the event's time, settled; undefined for an unknown streak. */
 export const streakMeasure = (
-  _turn: Turn,
-  _streakKey: string,
-  _measure: "current" | "longest" | "freezes",
-): number | undefined => undefined;
+  turn: Turn,
+  streakKey: string,
+  measure: "current" | "longest" | "freezes",
+): number | undefined => {
+  const streak = turn.project.streaks.get(streakKey);
+  return streak && settledAt(streak, turn, turn.event.at).state[measure];
+};

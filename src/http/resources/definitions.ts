@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
 import { actorOf } from "../../domain/caller.ts";
-import { showDefinition } from "../../domain/definitions/definition.ts";
+import { type Definition, showDefinition } from "../../domain/definitions/definition.ts";
 import {
   archiveDefinition,
   createDefinition,
@@ -13,6 +13,7 @@ import type { DefinitionKind } from "../../domain/definitions/kind.ts";
 import { DEFINITION_KINDS } from "../../domain/definitions/kinds.ts";
 import type { Json } from "../../domain/events.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
+import type { Work } from "../../domain/work.ts";
 import { type AnyRoute, route } from "../route.ts";
 
 const read = { access: { scope: "config:read", roles: EVERY_ROLE }, project: "caller" } as const;
@@ -31,7 +32,7 @@ const withoutDefault = (field: z.ZodType): z.ZodType =>
 
 /** The five operations that every kind of definition has. */
 const routesOf = (kind: DefinitionKind): AnyRoute[] => {
-  const { plural, tag, schema, shape } = kind;
+  const { plural, tag, schema, shape, extra } = kind;
   const name = capital(kind.kind);
   const param = `${kind.kind}Id`;
   const path = `/${plural}/{${param}}`;
@@ -49,6 +50,7 @@ const routesOf = (kind: DefinitionKind): AnyRoute[] => {
       version: z.int().meta({ description: "Counts the changes" }),
       createdAt: z.iso.datetime(),
       updatedAt: z.iso.datetime(),
+      ...extra?.shape,
     })
     .meta({ id: name });
   const patch = z.strictObject({
@@ -57,7 +59,14 @@ const routesOf = (kind: DefinitionKind): AnyRoute[] => {
     ),
     version: z.int().min(1).optional().meta({ description: "The version that the change is based on" }),
   });
-  const show = (definition: Parameters<typeof showDefinition>[0]) => showDefinition(definition) as never;
+  const showAll = async (work: Work, definitions: readonly Definition[]): Promise<never[]> => {
+    const [first] = definitions;
+    const keys = definitions.map(({ key }) => key);
+    const more = first && extra ? await extra.read(work, first.projectId, keys) : undefined;
+    return definitions.map((one) => ({ ...showDefinition(one), ...more?.get(one.key) }) as never);
+  };
+  const show = async (work: Work, definition: Definition): Promise<never> =>
+    (await showAll(work, [definition]))[0]!;
   return [
     route({
       ...read,
@@ -71,7 +80,7 @@ const routesOf = (kind: DefinitionKind): AnyRoute[] => {
       run: (app, { projectId, query }) =>
         app.transact(async (work) => {
           const { definitions, total } = await listDefinitions(work, projectId, kind, query);
-          return pageOf(definitions.map(show), total, query);
+          return pageOf(await showAll(work, definitions), total, query);
         }),
     }),
     route({
@@ -87,7 +96,10 @@ const routesOf = (kind: DefinitionKind): AnyRoute[] => {
       response: body,
       run: (app, { caller, projectId, body: definition }) =>
         app.transact(async (work) =>
-          show(await createDefinition(work, projectId, kind, { definition, createdBy: actorOf(caller) })),
+          show(
+            work,
+            await createDefinition(work, projectId, kind, { definition, createdBy: actorOf(caller) }),
+          ),
         ),
     }),
     route({
@@ -101,7 +113,7 @@ const routesOf = (kind: DefinitionKind): AnyRoute[] => {
       response: body,
       run: (app, given) =>
         app.transact(async (work) =>
-          show(await getDefinition(work, given.projectId, kind, refOf(given.params as never))),
+          show(work, await getDefinition(work, given.projectId, kind, refOf(given.params as never))),
         ),
     }),
     route({
@@ -119,7 +131,7 @@ const routesOf = (kind: DefinitionKind): AnyRoute[] => {
         app.transact(async (work) => {
           const { version, ...changes } = given.body as Json & { version?: number };
           const ref = refOf(given.params);
-          return show(await patchDefinition(work, given.projectId, kind, { ref, version, changes }));
+          return show(work, await patchDefinition(work, given.projectId, kind, { ref, version, changes }));
         }),
     }),
     route({
@@ -134,7 +146,7 @@ const routesOf = (kind: DefinitionKind): AnyRoute[] => {
       response: body,
       run: (app, given) =>
         app.transact(async (work) =>
-          show(await archiveDefinition(work, given.projectId, kind, refOf(given.params as never))),
+          show(work, await archiveDefinition(work, given.projectId, kind, refOf(given.params as never))),
         ),
     }),
   ];

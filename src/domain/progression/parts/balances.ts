@@ -32,10 +32,11 @@ export const balances: PlayerPart = {
   ],
 };
 
-/** Lots of currencies that expire. A lot that is used up goes. */
+/** Lots of gains that expire. A lot that is used up goes. */
 export const lots: PlayerPart = {
   tag: "o",
-  isNeeded: ({ currencies }) => [...currencies.values()].some(({ expiryDays }) => expiryDays !== undefined),
+  // A gain may expire also where the currency's gains do not by themselves.
+  isNeeded: ({ currencies }) => currencies.size > 0,
   load: () => sql`
     select 'o', r.p, r.i, s.currency_key,
       jsonb_build_array(s.id, s.remaining, floor(extract(epoch from s.expires_at) * 1000))
@@ -52,36 +53,32 @@ export const lots: PlayerPart = {
     );
   },
   arms: (players) => {
-    const changed = changesOf<readonly LotState[]>(players, "lots");
-    return [
-      {
-        name: "og",
-        rows: changed.map(({ player, key, value = [] }) => ({
+    const rows = changesOf<readonly LotState[]>(players, "lots").flatMap(({ player, key, value = [] }) =>
+      value
+        .filter(({ isChanged }) => isChanged === true)
+        .map(({ id, remaining, expiresMs }) => ({
           p: player.projectId,
           i: player.id,
           k: key,
-          ids: value.map(({ id }) => id),
+          id,
+          r: remaining,
+          x: expiresMs,
         })),
-        write: (rows) => sql`
-          delete from currency_lots t using json_to_recordset(${rows}::json) as x(
-            p uuid, i uuid, k text, ids uuid[])
-          where t.project_id = x.p and t.player_id = x.i and t.currency_key = x.k and t.id <> all (x.ids)`,
+    );
+    return [
+      {
+        name: "og",
+        rows: rows.filter(({ r }) => r === 0),
+        write: (given) => sql`
+          delete from currency_lots t using json_to_recordset(${given}::json) as x(p uuid, i uuid, id uuid)
+          where t.project_id = x.p and t.player_id = x.i and t.id = x.id`,
       },
       {
         name: "o",
-        rows: changed.flatMap(({ player, key, value = [] }) =>
-          value.map(({ id, remaining, expiresMs }) => ({
-            p: player.projectId,
-            i: player.id,
-            k: key,
-            id,
-            r: remaining,
-            x: expiresMs,
-          })),
-        ),
-        write: (rows) => sql`
+        rows: rows.filter(({ r }) => r > 0),
+        write: (given) => sql`
           insert into currency_lots (project_id, player_id, id, currency_key, remaining, expires_at)
-          select p, i, id, k, r, ${at("x.x")} from json_to_recordset(${rows}::json) as x(
+          select p, i, id, k, r, ${at("x.x")} from json_to_recordset(${given}::json) as x(
             p uuid, i uuid, k text, id uuid, r bigint, x float8)
           on conflict (project_id, player_id, id) do update set remaining = excluded.remaining`,
       },

@@ -3,7 +3,7 @@ import type { Json } from "../../events.ts";
 import type { StreakState } from "../turn.ts";
 import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
 
-/** Streaks of a player. */
+/** Streaks of a player. `due_at` is when the sweeper has to look (streaks/due.ts). */
 export const streaks: PlayerPart = {
   tag: "s",
   isNeeded: (plan) => plan.streaks.size > 0,
@@ -24,21 +24,19 @@ export const streaks: PlayerPart = {
   arms: (players) => [
     {
       name: "s",
-      rows: changesOf<StreakState>(players, "streaks").map(({ player, key, value }) => ({
-        p: player.projectId,
-        i: player.id,
-        k: key,
-        ...value!,
-      })),
+      rows: changesOf<StreakState>(players, "streaks").map(({ player, key, value }) => {
+        const { dueMs = null, ...doc } = value!.doc;
+        return { p: player.projectId, i: player.id, k: key, ...value!, dueMs, doc };
+      }),
       write: (rows, now) => sql`
         insert into player_streaks
-          (project_id, player_id, streak_key, current, longest, freezes, deadline_at, doc, updated_at)
-        select p, i, k, current, longest, freezes, ${at('x."deadlineMs"')}, doc, ${now}
+          (project_id, player_id, streak_key, current, longest, freezes, deadline_at, due_at, doc, updated_at)
+        select p, i, k, current, longest, freezes, ${at('x."deadlineMs"')}, ${at('x."dueMs"')}, doc, ${now}
         from json_to_recordset(${rows}::json) as x(p uuid, i uuid, k text, current int, longest int,
-          freezes int, "deadlineMs" float8, doc jsonb)
+          freezes int, "deadlineMs" float8, "dueMs" float8, doc jsonb)
         on conflict (project_id, player_id, streak_key) do update set current = excluded.current,
           longest = excluded.longest, freezes = excluded.freezes, deadline_at = excluded.deadline_at,
-          doc = excluded.doc, updated_at = excluded.updated_at`,
+          due_at = excluded.due_at, doc = excluded.doc, updated_at = excluded.updated_at`,
     },
   ],
 };

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { grantXp as grant } from "../../progression/xp.ts";
 import { compileExpression, Expression, Rounding, ROUNDINGS } from "../expressions.ts";
-import { actionFields, actionKind, causeOf } from "./action.ts";
+import { actionFields, actionKind } from "./action.ts";
 
 /** Gives XP. An amount below 0 counts as 0; a rule can never take XP away. */
 export const grantXp = actionKind({
@@ -11,17 +11,18 @@ export const grantXp = actionKind({
     ...actionFields,
     amount: Expression.refine((amount) => typeof amount !== "number" || amount >= 0, "must not be negative"),
     rounding: Rounding,
+    boostable: z.boolean().default(true),
   }),
-  canFail: false,
-  compile: (action, firing) => {
-    const amountOf = compileExpression(action.amount);
-    const round = ROUNDINGS[action.rounding];
+  canFail: () => false,
+  compile: ({ amount: expression, rounding, boostable }, actionId) => {
+    const amountOf = compileExpression(expression);
+    const round = ROUNDINGS[rounding];
     return (turn) => {
       const amount = round(amountOf(turn));
-      if (amount < 0) turn.warn(`grant_xp ${firing.actionId}: the amount ${amount} is negative: 0 is used`);
-      if (amount <= 0) return;
-      const key = `evt:${turn.event.id}:r:${firing.ruleId}:${firing.actionId}`;
-      grant(turn, { amount, cause: causeOf(turn, firing), key, reason: `rule:${firing.ruleKey}` });
+      if (amount < 0) turn.warn(`grant_xp ${actionId}: the amount ${amount} is negative: 0 is used`);
+      return amount > 0 ? { amount, boostable } : undefined;
     };
   },
+  perform: (turn, { amount, boostable }, { key, cause, reason }) =>
+    void grant(turn, { amount, boostable, cause, key, reason }),
 });

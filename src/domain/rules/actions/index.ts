@@ -1,11 +1,28 @@
 import { z } from "zod";
-import type { Act, ActionKind, Firing } from "./action.ts";
+import { type Act, type ActionKind, deedOf, type Firing } from "./action.ts";
+import { adjustCurrency } from "./adjust-currency.ts";
+import { adjustLives } from "./adjust-lives.ts";
+import { applyBoost } from "./apply-boost.ts";
+import { emitEvent } from "./emit-event.ts";
+import { grantReward } from "./grant-reward.ts";
 import { grantXp } from "./grant-xp.ts";
+import { compileSending, type Sending } from "./send.ts";
 import { submitScore } from "./submit-score.ts";
+import { updateBadge } from "./update-badge.ts";
 import { updatePlayer } from "./update-player.ts";
 
 /** Every kind of action there is. */
-const KINDS = [grantXp, submitScore, updatePlayer] as const;
+const KINDS = [
+  grantXp,
+  adjustCurrency,
+  adjustLives,
+  updateBadge,
+  submitScore,
+  updatePlayer,
+  grantReward,
+  applyBoost,
+  emitEvent,
+] as const;
 
 export type Action = z.output<(typeof KINDS)[number]["schema"]>;
 
@@ -20,12 +37,29 @@ export const ActionSchema = z.discriminatedUnion(
   },
 ) as unknown as z.ZodType<Action>;
 
-const BY_TYPE = new Map<string, ActionKind<z.ZodObject>>(
-  KINDS.map((kind) => [kind.type, kind as unknown as ActionKind<z.ZodObject>]),
-);
+type AnyKind = ActionKind<z.ZodObject, object>;
 
-export const compileAction = (action: Action, firing: Firing): Act =>
-  BY_TYPE.get(action.type)!.compile(action, firing);
+const BY_TYPE = new Map<string, AnyKind>(KINDS.map((kind) => [kind.type, kind as unknown as AnyKind]));
+
+/** The kind of an action that was resolved before; undefined when there is none such any more. */
+export const kindOf = (type: string): AnyKind | undefined => BY_TYPE.get(type);
+
+const sendingOf = ({ target, delaySeconds }: Action): Sending | undefined => {
+  const other = target === undefined || target === "PLAYER" ? undefined : target.externalUserId;
+  return other === undefined && delaySeconds === undefined ? undefined : { target: other, delaySeconds };
+};
+
+export const compileAction = (action: Action, firing: Firing): Act => {
+  const kind = BY_TYPE.get(action.type)!;
+  const resolve = kind.compile(action, firing.actionId);
+  const sending = sendingOf(action);
+  if (sending) return compileSending(sending, { type: kind.type, resolve, firing });
+  return (turn) => {
+    const resolved = resolve(turn);
+    if (resolved !== undefined) kind.perform(turn, resolved, deedOf(turn, firing));
+  };
+};
 
 /** Whether the action may throw RuleFailure. */
-export const canFail = (action: Action): boolean => BY_TYPE.get(action.type)!.canFail;
+export const canFail = (action: Action): boolean =>
+  sendingOf(action) === undefined && BY_TYPE.get(action.type)!.canFail(action);

@@ -16,13 +16,14 @@ export const submitScore = actionKind({
     leaderboardKey: Key,
     score: Expression,
   }),
-  canFail: false,
-  compile: (action) => {
-    const scoreOf = compileExpression(action.score);
-    return (turn) => {
-      const board = turn.project.boardsByKey.get(action.leaderboardKey);
-      if (board) submit(turn, board, scoreOf(turn));
-      else turn.warn(`leaderboard ${action.leaderboardKey} is not active: no score is submitted`);
-    };
+  canFail: () => false,
+  compile: ({ leaderboardKey, score: expression }) => {
+    const scoreOf = compileExpression(expression);
+    return (turn) => ({ leaderboardKey, score: scoreOf(turn) });
+  },
+  perform: (turn, { leaderboardKey, score }) => {
+    const board = turn.project.boardsByKey.get(leaderboardKey);
+    if (board) submit(turn, board, score);
+    else turn.warn(`leaderboard ${leaderboardKey} is not active: no score is submitted`);
   },
 });

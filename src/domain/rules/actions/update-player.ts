@@ -1,76 +1,94 @@
 import { z } from "zod";
 import type { Json } from "../../events.ts";
 import { updatePlayer as update } from "../../progression/profile.ts";
-import type { Turn } from "../../progression/turn.ts";
+import type { PlayerState, Turn } from "../../progression/turn.ts";
+import { setMembership } from "../../segments/membership.ts";
 import { compileExpression, Expression } from "../expressions.ts";
 import { RuleFailure } from "../failures.ts";
 import { compilePath } from "../paths.ts";
-import { compileReference, isReferenceObject, Reference } from "../references.ts";
-import { Key, Path, Scalar } from "../syntax.ts";
-import { actionFields, actionKind, causeOf } from "./action.ts";
+import { Key, Path } from "../syntax.ts";
+import { actionFields, actionKind } from "./action.ts";
+import { compileValues, Value } from "./values.ts";
 
 const FIELDS_MAX = 20;
+const SEGMENTS_MAX = 10;
 
 const fewKeys = (record: Record<string, unknown>): boolean => Object.keys(record).length <= FIELDS_MAX;
 const TOO_MANY = `more than ${FIELDS_MAX} attributes`;
 
-const Value = z.union([Scalar, Reference, z.array(Scalar).max(50)], {
-  error: 'must be a string, number, boolean, null, {"$ref"} or a list of at most 50 of these',
-});
+const changes = {
+  set: z.record(Path, Value).refine(fewKeys, TOO_MANY).optional(),
+  increment: z.record(Path, Expression).refine(fewKeys, TOO_MANY).optional(),
+  unset: z.array(Path).max(FIELDS_MAX).optional(),
+  addTags: z.array(Key).max(FIELDS_MAX).optional(),
+  removeTags: z.array(Key).max(FIELDS_MAX).optional(),
+  addToSegments: z.array(Key).max(SEGMENTS_MAX).optional(),
+  removeFromSegments: z.array(Key).max(SEGMENTS_MAX).optional(),
+};
+const CHANGES = Object.keys(changes) as (keyof typeof changes)[];
 
 const schema = z
-  .strictObject({
-    type: z.literal("update_player"),
-    ...actionFields,
-    set: z.record(Path, Value).refine(fewKeys, TOO_MANY).optional(),
-    increment: z.record(Path, Expression).refine(fewKeys, TOO_MANY).optional(),
-    unset: z.array(Path).max(FIELDS_MAX).optional(),
-    addTags: z.array(Key).max(FIELDS_MAX).optional(),
-    removeTags: z.array(Key).max(FIELDS_MAX).optional(),
-  })
-  .refine((action) => action.set ?? action.increment ?? action.unset ?? action.addTags ?? action.removeTags, {
-    message: "needs at least one of set, increment, unset, addTags, removeTags",
+  .strictObject({ type: z.literal("update_player"), ...actionFields, ...changes })
+  .refine((action) => CHANGES.some((name) => action[name] !== undefined), {
+    message: `needs at least one of ${CHANGES.join(", ")}`,
   });
 
-type Setter = (turn: Turn, values: Json) => void;
-
-const setterOf = ([path, value]: [string, unknown]): Setter => {
-  if (!isReferenceObject(value)) return (_turn, values) => void (values[path] = value);
-  const read = compileReference(value);
-  return (turn, values) => {
-    const found = read(turn);
-    if (found === undefined) turn.warn(`${value.$ref} is missing: attribute ${path} is left alone`);
-    else values[path] = found;
-  };
+type Resolved = {
+  set: Json;
+  /** What to add to numbers, by path. */
+  increment: Record<string, number>;
+  unset: readonly string[];
+  addTags: readonly string[];
+  removeTags: readonly string[];
+  addToSegments: readonly string[];
+  removeFromSegments: readonly string[];
 };
 
-const incrementOf = ([path, expression]: [string, Expression]): Setter => {
-  const current = compilePath(path);
-  const step = compileExpression(expression);
-  return (turn, values) => {
-    const before = current(turn.player.attributes) ?? 0;
+const compileSteps = (increment: Readonly<Record<string, Expression>>) => {
+  const steps = Object.entries(increment).map(([path, step]) => [path, compileExpression(step)] as const);
+  return (turn: Turn): Record<string, number> =>
+    Object.fromEntries(steps.map(([path, stepOf]) => [path, stepOf(turn)]));
+};
+
+const clamp = (value: number): number =>
+  Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, value));
+
+const counted = (turn: Turn, increment: Record<string, number>): Json => {
+  const { attributes }: PlayerState = turn.player;
+  const values: Json = {};
+  for (const [path, step] of Object.entries(increment)) {
+    const before = compilePath(path)(attributes) ?? 0;
     if (typeof before !== "number") turn.warn(`attribute ${path} is not a number: it counts from 0`);
-    const sum = (typeof before === "number" ? before : 0) + step(turn);
-    values[path] = Math.max(Number.MIN_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, sum));
-  };
+    values[path] = clamp((typeof before === "number" ? before : 0) + step);
+  }
+  return values;
 };
 
-/** Changes attributes and tags. A result beyond the limits of a profile fails the rule. */
-export const updatePlayer = actionKind({
+const move = (turn: Turn, segmentKeys: readonly string[], isMember: boolean): void => {
+  for (const segmentKey of segmentKeys) {
+    const problem = setMembership(turn, segmentKey, isMember);
+    if (problem !== undefined) turn.warn(`segment ${segmentKey}: ${problem}`);
+  }
+};
+
+/** Changes attributes, tags and static segments. A result beyond the limits of a profile fails the rule. */
+export const updatePlayer = actionKind<typeof schema, Resolved>({
   type: "update_player",
   schema,
-  canFail: true,
-  compile: (action, firing) => {
-    const setters = [
-      ...Object.entries(action.set ?? {}).map(setterOf),
-      ...Object.entries(action.increment ?? {}).map(incrementOf),
-    ];
+  canFail: () => true,
+  compile: (action) => {
     const { unset = [], addTags = [], removeTags = [] } = action;
-    return (turn) => {
-      const set: Json = {};
-      for (const assign of setters) assign(turn, set);
-      const problem = update(turn, { set, unset, addTags, removeTags }, causeOf(turn, firing));
-      if (problem !== undefined) throw new RuleFailure(firing.actionId, problem);
-    };
+    const { addToSegments = [], removeFromSegments = [] } = action;
+    const rest = { unset, addTags, removeTags, addToSegments, removeFromSegments };
+    const setOf = compileValues(action.set ?? {});
+    const stepsOf = compileSteps(action.increment ?? {});
+    return (turn) => ({ set: setOf(turn), increment: stepsOf(turn), ...rest });
+  },
+  perform: (turn, { set, increment, unset, addTags, removeTags, ...segments }, { cause, actionId }) => {
+    const values = { ...set, ...counted(turn, increment) };
+    const problem = update(turn, { set: values, unset, addTags, removeTags }, cause);
+    if (problem !== undefined) throw new RuleFailure(actionId, problem);
+    move(turn, segments.addToSegments, true);
+    move(turn, segments.removeFromSegments, false);
   },
 });

@@ -11,6 +11,8 @@ export type Finding = { expected: unknown; actual: unknown };
 export type ConditionKind<S extends z.ZodObject> = {
   type: string;
   schema: S;
+  /** Set where the test costs much more than comparing a value in hand: it is then asked last. */
+  isDear?: boolean;
   /** Done once for a rule; the closure runs for every event. */
   compile(condition: z.output<S>): Test;
   explain(condition: z.output<S>, turn: Turn): Finding;

@@ -1,11 +1,25 @@
 import { z } from "zod";
 import type { ConditionKind, Test } from "./condition.ts";
+import { eventAggregate } from "./event-aggregate.ts";
 import { eventProperty } from "./event-property.ts";
+import { leaderboardRank } from "./leaderboard-rank.ts";
 import { playerProperty } from "./player-property.ts";
+import { progressState } from "./progress-state.ts";
+import { segment } from "./segment.ts";
+import { streak } from "./streak.ts";
 import { timeWindow } from "./time-window.ts";
 
 /** Every kind of condition there is. */
-const KINDS = [eventProperty, playerProperty, timeWindow] as const;
+const KINDS = [
+  eventProperty,
+  playerProperty,
+  eventAggregate,
+  streak,
+  progressState,
+  leaderboardRank,
+  segment,
+  timeWindow,
+] as const;
 
 export type Condition = z.output<(typeof KINDS)[number]["schema"]>;
 
@@ -24,3 +38,6 @@ export const kindOf = (type: string): ConditionKind<z.ZodObject> | undefined => 
 
 export const compileCondition = (condition: Condition): Test =>
   BY_TYPE.get(condition.type)!.compile(condition);
+
+/** Whether a condition of this type is asked after the others of its group. */
+export const isDear = (type: string): boolean => BY_TYPE.get(type)?.isDear === true;

@@ -1,22 +1,7 @@
 import { z } from "zod";
-import type { PlayerState } from "../../progression/turn.ts";
 import { checkOperand, comparisonFields, compileComparison, expectedOf } from "../operators.ts";
-import { compilePath } from "../paths.ts";
-import { PLAYER_FIELDS, type PlayerField } from "../references.ts";
-import { isPath } from "../syntax.ts";
+import { compilePlayerValue, isPlayerValue, PLAYER_VALUES } from "../references.ts";
 import { conditionKind } from "./condition.ts";
-
-const ATTRIBUTES = "attributes.";
-
-const isField = (field: string): boolean =>
-  Object.hasOwn(PLAYER_FIELDS, field) ||
-  (field.startsWith(ATTRIBUTES) && isPath(field.slice(ATTRIBUTES.length)));
-
-const readerOf = (field: string): ((player: PlayerState) => unknown) => {
-  if (!field.startsWith(ATTRIBUTES)) return PLAYER_FIELDS[field as PlayerField];
-  const read = compilePath(field.slice(ATTRIBUTES.length));
-  return (player) => read(player.attributes);
-};
 
 /** The player's value at the moment the rule runs, after the rules before it. */
 export const playerProperty = conditionKind({
@@ -24,20 +9,17 @@ export const playerProperty = conditionKind({
   schema: z
     .strictObject({
       type: z.literal("player_property"),
-      field: z
-        .string()
-        .max(400)
-        .refine(isField, `must be ${Object.keys(PLAYER_FIELDS).join(", ")} or attributes.{path}`),
+      field: z.string().max(400).refine(isPlayerValue, `must be ${PLAYER_VALUES}`),
       ...comparisonFields,
     })
     .superRefine(checkOperand),
   compile: (condition) => {
-    const read = readerOf(condition.field);
+    const read = compilePlayerValue(condition.field);
     const holds = compileComparison(condition);
-    return (turn) => holds(read(turn.player), turn);
+    return (turn) => holds(read(turn), turn);
   },
   explain: (condition, turn) => ({
     expected: expectedOf(condition, turn),
-    actual: readerOf(condition.field)(turn.player),
+    actual: compilePlayerValue(condition.field)(turn),
   }),
 });

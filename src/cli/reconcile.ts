@@ -1,0 +1,55 @@
+import type { Command } from "commander";
+import { isId } from "../domain/ids.ts";
+
+type Flags = { project?: string; repair?: boolean; json?: boolean };
+
+/** Adds `laurel reconcile`; its exit code is set on the process. */
+export const addReconcileCommand = (program: Command): void => {
+  program
+    .command("reconcile")
+    .summary("hold players against their ledgers")
+    .description(
+      "Checks that XP, balances, holds, levels, streams, executions and XP boards are what they must be,\n" +
+        "and says where they are not. In cluster mode it may run beside servers; in embedded mode the server\n" +
+        "must be stopped. Exit code 1 when something was found and not repaired.",
+    )
+    .option("--project <id>", "one project; default: all")
+    .option("--repair", "put derived data right from what it is derived from")
+    .option("--json", "one JSON object a line: each finding, then the sum")
+    .action(async (flags: Flags) => {
+      if (flags.project !== undefined && !isId(flags.project))
+        program.error("--project must be the UUID of a project", { exitCode: 2 });
+      process.exitCode = await run(flags);
+    });
+};
+
+const run = async ({ project, repair = false, json = false }: Flags) => {
+  const { loadConfig } = await import("../config.ts");
+  const { reconcile } = await import("../domain/reconcile/reconcile.ts");
+  const { withTransact } = await import("./with-database.ts");
+  const config = await loadConfig();
+  let open = 0;
+  const total = await withTransact(config, (transact) =>
+    reconcile(transact, {
+      repair,
+      ...(project === undefined ? {} : { projectId: project }),
+      onFinding: (finding) => {
+        const isRepaired = repair && finding.isRepairable;
+        if (!isRepaired) open++;
+        const { invariant, projectId, playerId, message } = finding;
+        console.log(
+          json
+            ? JSON.stringify({ ...finding, isRepaired })
+            : `${isRepaired ? "repaired" : "found   "}  ${invariant}  ${projectId} ${playerId}  ${message}`,
+        );
+      },
+    }),
+  );
+  const sum = { ...total, repaired: total.findings - open, open };
+  console.log(
+    json
+      ? JSON.stringify(sum)
+      : `${sum.players} players of ${sum.projects} projects: ${sum.findings} findings, ${sum.repaired} repaired`,
+  );
+  return open === 0 ? 0 : 1;
+};

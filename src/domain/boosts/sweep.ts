@@ -1,0 +1,10 @@
+import { changePlayers, type PlayersOf } from "../progression/change-players.ts";
+import type { Work } from "../work.ts";
+import { endDueBoosts } from "./boosts.ts";
+
+/** What is due where: see findDue. */
+export const DUE_BOOSTS = { table: "player_boosts" } as const;
+
+/** Ends the players' boosts whose time is over. Twice is once. */
+export const endPlayersBoosts = (work: Work, players: PlayersOf): Promise<void> =>
+  changePlayers(work, players, async () => undefined, endDueBoosts);

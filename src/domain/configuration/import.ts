@@ -1,0 +1,154 @@
+import { changeConfig } from "../config-lock.ts";
+import {
+  archiveDefinition,
+  createDefinition,
+  getDefinition,
+  patchDefinition,
+} from "../definitions/definitions.ts";
+import type { Defined, DefinitionKind } from "../definitions/kind.ts";
+import { DEFINITION_KINDS } from "../definitions/kinds.ts";
+import { conflict, DomainError } from "../errors.ts";
+import type { Json } from "../events.ts";
+import {
+  archiveLeaderboard,
+  createLeaderboard,
+  getLeaderboard,
+  patchLeaderboard,
+  pauseLeaderboard,
+  resumeLeaderboard,
+} from "../leaderboards/leaderboards.ts";
+import { putCurve } from "../progression/level-curves.ts";
+import { updateProject } from "../projects/projects.ts";
+import type { Work } from "../work.ts";
+import { type ConfigChange, diffConfig } from "./diff.ts";
+import { type ConfigDocument, keyOf, sectionOf } from "./document.ts";
+import { importRule } from "./import-rules.ts";
+
+export type ConfigImport = {
+  document: ConfigDocument;
+  /** Archives what a section does not name. */
+  prune: boolean;
+  tenantId: string;
+  /** In whose name things are made. */
+  actor: string;
+};
+
+/**
+ * Makes a project what a document says: all of it, or with a throw nothing. No batch of events evaluates in
+ * between.
+ * @returns what has changed
+ * @throws DomainError as the single changes do, its message led by section and key
+ */
+export const importConfig = async (
+  work: Work,
+  projectId: string,
+  given: ConfigImport,
+): Promise<ConfigChange[]> => {
+  // First: what is compared must not change meanwhile.
+  await changeConfig(work, projectId);
+  const changes = await diffConfig(work, projectId, given);
+  for (const change of inOrder(changes)) {
+    try {
+      await apply(work, projectId, { change, given });
+      await work.em.flush();
+    } catch (error) {
+      throw named(error, change);
+    }
+  }
+  return changes;
+};
+
+/** What is archived goes last, rules first: nothing that runs may name what is gone. */
+const inOrder = (changes: readonly ConfigChange[]): ConfigChange[] => {
+  const archived = changes.filter(({ action }) => action === "ARCHIVE");
+  return [...changes.filter(({ action }) => action !== "ARCHIVE"), ...archived.toReversed()];
+};
+
+const named = (error: unknown, { section, key }: ConfigChange): unknown => {
+  if (!(error instanceof DomainError)) return error;
+  const { code, message, details, reason } = error;
+  return new DomainError(code, `${section} ${key}: ${message}`, {
+    details: details.map(({ field, message: text }) => ({
+      field: `${section}.${key}.${field}`,
+      message: text,
+    })),
+    ...(reason === undefined ? {} : { reason }),
+  });
+};
+
+type Step = { change: ConfigChange; given: ConfigImport };
+
+const apply = async (work: Work, projectId: string, step: Step): Promise<void> => {
+  const { section } = step.change;
+  const kind = DEFINITION_KINDS.find(({ plural }) => plural === section);
+  if (kind) return applyDefinition(work, projectId, { ...step, kind });
+  if (section === "leaderboards") return applyBoard(work, projectId, step);
+  if (section === "rules") return importRule(work, projectId, { ...step, actor: step.given.actor });
+  return applySingle(work, projectId, step);
+};
+
+const applySingle = async (work: Work, projectId: string, { change, given }: Step): Promise<void> => {
+  const { timezone, settings, levelCurve } = given.document;
+  if (change.section === "levelCurve") {
+    await putCurve(work, projectId, { curve: levelCurve!, recalculate: "NONE", actor: given.actor });
+    return;
+  }
+  const told = change.section === "timezone" ? { timezone } : { settings };
+  await updateProject(work, given.tenantId, projectId, told);
+};
+
+/** The item of a section that a change is about. */
+export const itemOf = ({ change, given }: Step): Json =>
+  sectionOf(given.document, change.section)!.find((item) => keyOf(item) === change.key)!;
+
+/** Fields that a definition has and the document's does not are taken away. */
+const withRemovals = (wanted: Json, before: Json): Json => ({
+  ...Object.fromEntries(Object.keys(before).map((field) => [field, null])),
+  ...wanted,
+});
+
+const applyDefinition = async (
+  work: Work,
+  projectId: string,
+  step: Step & { kind: DefinitionKind },
+): Promise<void> => {
+  const { change, given, kind } = step;
+  if (change.action === "ARCHIVE") {
+    await archiveDefinition(work, projectId, kind, change.key);
+    return;
+  }
+  const wanted = itemOf(step);
+  if (change.action === "CREATE") {
+    const definition = wanted as Defined;
+    await createDefinition(work, projectId, kind, { definition, createdBy: given.actor });
+    return;
+  }
+  const before = await getDefinition(work, projectId, kind, change.key);
+  const changes = withRemovals(wanted, before.definition);
+  await patchDefinition(work, projectId, kind, { ref: change.key, changes });
+};
+
+/** What may change of a board; another meaning of its scores is another board. */
+const BOARD_FIELDS: ReadonlySet<string> = new Set(["name", "description", "ties", "displayLimit", "status"]);
+
+const applyBoard = async (work: Work, projectId: string, step: Step): Promise<void> => {
+  const { change } = step;
+  if (change.action === "ARCHIVE") {
+    await archiveLeaderboard(work, projectId, change.key);
+    return;
+  }
+  const { status, leaderboard } = itemOf(step) as NonNullable<ConfigDocument["leaderboards"]>[number];
+  if (change.action === "CREATE") {
+    await createLeaderboard(work, projectId, leaderboard);
+    if (status === "PAUSED") await pauseLeaderboard(work, projectId, change.key);
+    return;
+  }
+  const fixed = change.fields.filter((field) => !BOARD_FIELDS.has(field));
+  if (fixed.length > 0)
+    throw conflict("LEADERBOARD_FIXED", `${fixed.join(", ")} cannot change; make another leaderboard`);
+  const { name, ties, description = null, displayLimit = null } = leaderboard;
+  await patchLeaderboard(work, projectId, change.key, { name, ties, description, displayLimit });
+  const board = await getLeaderboard(work, projectId, change.key);
+  if (board.status !== status)
+    await (status === "PAUSED" ? pauseLeaderboard : resumeLeaderboard)(work, projectId, change.key);
+};

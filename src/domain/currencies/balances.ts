@@ -1,0 +1,140 @@
+import { sql } from "kysely";
+import { Definition } from "../definitions/definition.ts";
+import { conflict, notFound } from "../errors.ts";
+import type { Cause } from "../events.ts";
+import { type LedgerEntryView, showEntry } from "../ledger/entries.ts";
+import { keyOfReference, type PlayerKey } from "../ledger/reference.ts";
+import { changePlayer } from "../progression/change.ts";
+import type { LotState, PlayerState } from "../progression/turn.ts";
+import type { Work } from "../work.ts";
+import { adjustCurrency, type CurrencyChanged } from "./adjust.ts";
+import { availableOf, balanceNow, type Purse } from "./balance.ts";
+import type { Currency } from "./currency.ts";
+
+/** Lots that a balance shows. */
+const EXPIRING_MAX = 10;
+
+/** A balance as the API shows it, as it is now. */
+export type BalanceView = {
+  currencyKey: string;
+  balance: number;
+  /** `balance - held`. */
+  available: number;
+  held: number;
+  lifetimeEarned: number;
+  lifetimeSpent: number;
+  /** What expires next, the earliest first. */
+  expiring: { amount: number; at: string }[];
+};
+
+/** A player's balance. @throws Error for a currency that is neither the project's nor the player's */
+export const showBalance = (purse: Purse, currencyKey: string): BalanceView => {
+  const state = balanceNow(purse, currencyKey);
+  if (!state) throw new Error(`there is no currency ${currencyKey}`);
+  const { balance, held, earned, spent } = state;
+  const expiring = (purse.player.lots.get(currencyKey) ?? [])
+    .filter(({ remaining, expiresMs }) => remaining > 0 && expiresMs > purse.nowMs)
+    .slice(0, EXPIRING_MAX)
+    .map(({ remaining, expiresMs }) => ({ amount: remaining, at: new Date(expiresMs).toISOString() }));
+  const available = availableOf(state);
+  return { currencyKey, balance, available, held, lifetimeEarned: earned, lifetimeSpent: spent, expiring };
+};
+
+/** Balances of all currencies of the project, and of archived ones that the player has had, by key. */
+export const listBalances = async (work: Work, player: PlayerKey): Promise<BalanceView[]> => {
+  const purse = await readPurse(work, player);
+  const keys = new Set([...purse.project.currencies.keys(), ...purse.player.balances.keys()]);
+  return [...keys].toSorted().map((key) => showBalance(purse, key));
+};
+
+/** The balances alone, by key of the currency: what a player's snapshot has. */
+export const readCurrencies = async (work: Work, player: PlayerKey): Promise<Record<string, number>> =>
+  Object.fromEntries(
+    (await listBalances(work, player)).map(({ currencyKey, balance }) => [currencyKey, balance]),
+  );
+
+type BalanceRow = { currency_key: string } & Record<"balance" | "held" | "earned" | "spent", string | number>;
+type LotRow = { id: string; currency_key: string; remaining: string | number; expires_at: Date | string };
+
+const readPurse = async ({ db, em, now }: Work, { projectId, id }: PlayerKey): Promise<Purse> => {
+  const definitions = await em.find(Definition, { projectId, kind: "currency", status: "ACTIVE" });
+  const balances = await sql<BalanceRow>`
+    select currency_key, balance, held, earned, spent from player_balances
+    where project_id = ${projectId} and player_id = ${id}`.execute(db);
+  const lots = await sql<LotRow>`
+    select id, currency_key, remaining, expires_at from currency_lots
+    where project_id = ${projectId} and player_id = ${id} order by expires_at, id`.execute(db);
+  return {
+    player: { balances: balancesOf(balances.rows), lots: lotsOf(lots.rows) },
+    project: {
+      currencies: new Map(
+        definitions.map(({ key, definition }) => [key, definition as unknown as Currency]),
+      ),
+    },
+    nowMs: now.getTime(),
+  };
+};
+
+const balancesOf = (rows: readonly BalanceRow[]): PlayerState["balances"] =>
+  new Map(
+    rows.map(({ currency_key, balance, held, earned, spent }) => [
+      currency_key,
+      { balance: Number(balance), held: Number(held), earned: Number(earned), spent: Number(spent) },
+    ]),
+  );
+
+const lotsOf = (rows: readonly LotRow[]): PlayerState["lots"] => {
+  const lots = new Map<string, LotState[]>();
+  for (const { id, currency_key: key, remaining, expires_at } of rows) {
+    const lot = { id, remaining: Number(remaining), expiresMs: new Date(expires_at).getTime() };
+    lots.set(key, [...(lots.get(key) ?? []), lot]);
+  }
+  return lots;
+};
+
+export type BalanceChange = {
+  currencyKey: string;
+  /** Signed: above 0 it is a grant, below 0 spending. */
+  amount: number;
+  reason: string;
+  reference?: string | undefined;
+  expiresAt?: Date | undefined;
+  cause: Cause;
+};
+
+/**
+ * Grants or spends by REST: a grant as far as the currency has room, spending whole or not at all.
+ * @throws DomainError NOT_FOUND for an unknown currency; CONFLICT: INSUFFICIENT_FUNDS, BALANCE_LIMIT,
+ * REFERENCE_USED, PLAYER_INACTIVE
+ */
+export const changeBalance = async (
+  work: Work,
+  player: PlayerKey,
+  { expiresAt, reference, ...change }: BalanceChange,
+): Promise<{ balance: BalanceView; ledgerEntry: LedgerEntryView }> => {
+  const key = await keyOfReference(work, player, reference);
+  const { value } = await changePlayer(work, player.projectId, player.id, (turn) => {
+    const { status } = turn.player;
+    if (change.amount > 0 && status !== "ACTIVE")
+      throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
+    const more = {
+      ...(reference === undefined ? {} : { reference }),
+      ...(expiresAt ? { expiresMs: expiresAt.getTime() } : {}),
+    };
+    const changed = adjustCurrency(turn, { ...change, ...more, key });
+    return { turn, entry: entryOf(changed, change) };
+  });
+  // Only now: rules that heard of it may have changed the balance further.
+  const balance = showBalance(value.turn, change.currencyKey);
+  return { balance, ledgerEntry: showEntry(value.entry, work.now) };
+};
+
+const entryOf = ({ entry, problem }: CurrencyChanged, { currencyKey, amount }: BalanceChange) => {
+  if (problem === "UNKNOWN_CURRENCY") throw notFound("currency");
+  if (problem === "INSUFFICIENT_FUNDS") throw insufficient(currencyKey, -amount);
+  if (!entry) throw conflict("BALANCE_LIMIT", `there is no room for ${amount} ${currencyKey}`);
+  return entry;
+};
+
+export const insufficient = (currencyKey: string, amount: number) =>
+  conflict("INSUFFICIENT_FUNDS", `the player does not have ${amount} ${currencyKey} to spend`);

@@ -1,0 +1,48 @@
+import { appendLedger } from "../ledger/append.ts";
+import type { LotState, Turn } from "../progression/turn.ts";
+import { takeFromLots } from "./balance.ts";
+
+/**
+ * Takes away what has expired of a currency: a ledger entry and `player.currency_expired` for each lot. What is
+ * held stays until its hold is settled.
+ */
+export const expireLots = (turn: Turn, currencyKey: string): void => {
+  const lots = turn.player.lots.get(currencyKey);
+  if (!lots) return;
+  for (const lot of lots) {
+    if (lot.expiresMs > turn.nowMs) return;
+    expireLot(turn, currencyKey, lot);
+  }
+};
+
+const expireLot = (turn: Turn, currencyKey: string, { id, remaining }: LotState): void => {
+  const { player } = turn;
+  const state = player.balances.get(currencyKey);
+  const amount = state ? Math.min(remaining, state.balance - state.held) : 0;
+  if (!state || amount <= 0) return;
+  const balance = state.balance - amount;
+  player.balances.set(currencyKey, { ...state, balance });
+  player.dirty.balances.add(currencyKey);
+  // Earlier lots have nothing left that is not held, so that this one is the first to give.
+  takeFromLots(player, currencyKey, amount);
+  const left = remaining - amount;
+  const entry = appendLedger(turn, {
+    asset: "CURRENCY",
+    currencyKey,
+    amount: -amount,
+    balanceAfter: balance,
+    reason: "expiry",
+    // What is held of a lot goes later, by a key of its own: what is left of a lot only falls.
+    key: left === 0 ? `exp:${id}` : `exp:${id}:${left}`,
+    cause: { kind: "EXPIRY", refKey: currencyKey, refId: id },
+    isOfEvent: false,
+  });
+  turn.emit("player.currency_expired", {
+    playerId: player.id,
+    externalUserId: player.externalUserId,
+    currencyKey,
+    amount,
+    balance,
+    ledgerEntryId: entry.id,
+  });
+};

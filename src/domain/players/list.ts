@@ -1,0 +1,86 @@
+import type { FilterQuery } from "@mikro-orm/core";
+import { raw } from "@mikro-orm/core";
+import { countUpTo, type Total } from "../counting.ts";
+import { offsetOf, type PageQuery } from "../paging.ts";
+import { containing } from "../search.ts";
+import type { Work } from "../work.ts";
+import { Player } from "./player.ts";
+
+/** External ids of one request. */
+export const EXTERNAL_IDS_MAX = 100;
+
+export const PLAYER_SORTS = ["createdAt", "lastSeenAt", "xp", "level", "displayName"] as const;
+export type PlayerSort = (typeof PLAYER_SORTS)[number];
+
+/** Statuses that lists can show; who is merged or erased is in none. */
+export const LISTED_STATUSES = ["ACTIVE", "SUSPENDED", "BANNED"] as const;
+
+export type PlayerFilter = {
+  externalUserIds?: readonly string[] | undefined;
+  status?: (typeof LISTED_STATUSES)[number] | undefined;
+  search?: string | undefined;
+  tag?: string | undefined;
+  /** Key of a segment. */
+  segment?: string | undefined;
+  /** An id at another provider. */
+  identity?: { provider: string; externalId: string } | undefined;
+  minLevel?: number | undefined;
+  maxLevel?: number | undefined;
+};
+
+export type ListPlayers = PageQuery & PlayerFilter & { sort: PlayerSort; order: "asc" | "desc" };
+
+/** A page of players and how many there are; without those who are deleted, merged or erased. */
+export const listPlayers = async (
+  work: Work,
+  projectId: string,
+  query: ListPlayers,
+): Promise<Total & { players: Player[] }> => {
+  const where = playerWhere(projectId, query);
+  const players = await work.em.find(Player, where, {
+    orderBy: [{ [query.sort]: `${query.order} nulls last` }, { id: query.order }],
+    limit: query.limit,
+    offset: offsetOf(query),
+  });
+  return { players, ...(await countUpTo(work, Player, where)) };
+};
+
+const playerWhere = (projectId: string, filter: PlayerFilter): FilterQuery<Player> => {
+  const parts: FilterQuery<Player>[] = [
+    { projectId, deletedAt: null, status: filter.status ?? { $nin: ["MERGED", "ERASED"] } },
+    ...levelWhere(filter),
+    ...memberWhere(projectId, filter),
+  ];
+  const { externalUserIds, search } = filter;
+  if (externalUserIds) parts.push({ externalUserId: { $in: [...externalUserIds] } });
+  if (search !== undefined) {
+    const contains = containing(search);
+    parts.push({ $or: [{ externalUserId: { $ilike: contains } }, { displayName: { $ilike: contains } }] });
+  }
+  return { $and: parts };
+};
+
+const levelWhere = ({ minLevel, maxLevel }: PlayerFilter): FilterQuery<Player>[] => [
+  ...(minLevel === undefined ? [] : [{ level: { $gte: minLevel } }]),
+  ...(maxLevel === undefined ? [] : [{ level: { $lte: maxLevel } }]),
+];
+
+const memberWhere = (projectId: string, { tag, segment, identity }: PlayerFilter): FilterQuery<Player>[] => {
+  const parts: FilterQuery<Player>[] = [];
+  if (tag !== undefined) parts.push({ tags: { $contains: [tag] } });
+  if (segment !== undefined) {
+    const members = raw("select player_id from player_segments where project_id = ? and segment_key = ?", [
+      projectId,
+      segment,
+    ]);
+    parts.push({ id: { $in: members as never } });
+  }
+  if (identity) {
+    const owners = raw(
+      "select player_id from player_identities where project_id = ? and provider = ? and external_id = ?",
+      [projectId, identity.provider, identity.externalId],
+    );
+    parts.push({ id: { $in: owners as never } });
+  }
+  return parts;
+};

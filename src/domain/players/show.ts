@@ -1,0 +1,122 @@
+import { balanceNow } from "../currencies/balance.ts";
+import type { LivesView } from "../events.ts";
+import { showLives } from "../lives/lives.ts";
+import { changePlans } from "../progression/change.ts";
+import { type LevelProgress, levelProgress } from "../progression/levels.ts";
+import { emptyHanded, loadStates } from "../progression/load.ts";
+import { balances, lots } from "../progression/parts/balances.ts";
+import type { PlayerPart } from "../progression/parts/part.ts";
+import { type ProjectPlan, readPlan } from "../progression/plan.ts";
+import type { PlayerState } from "../progression/turn.ts";
+import type { Work } from "../work.ts";
+import type { Player, PlayerStatus } from "./player.ts";
+
+/** A player as the API shows it. Times are ISO 8601. */
+export type ShownPlayer = {
+  id: string;
+  externalUserId: string;
+  displayName: string | null;
+  xp: number;
+  level: number;
+  levelProgress: LevelProgress;
+  currencies: Record<string, number>;
+  /** Null where the project has no lives. */
+  lives: LivesView | null;
+  status: PlayerStatus;
+  avatarUrl: string | null;
+  timezone: string | null;
+  locale: string | null;
+  country: string | null;
+  attributes: Record<string, unknown>;
+  metadata: Record<string, unknown>;
+  tags: string[];
+  seq: number;
+  firstSeenAt: string;
+  lastSeenAt: string | null;
+  createdAt: string;
+  updatedAt: string;
+};
+
+/** What evaluation would know of a player, read without a lock and with nothing in hand yet. */
+export const stateOfPlayer = (player: Player): PlayerState => ({
+  id: player.id,
+  projectId: player.projectId,
+  externalUserId: player.externalUserId,
+  displayName: player.displayName ?? null,
+  status: player.status,
+  xp: player.xp,
+  level: player.level,
+  seq: player.seq,
+  ledgerSeq: player.ledgerSeq,
+  ledgerHash: player.ledgerHash ?? null,
+  lives: {
+    count: player.lives ?? null,
+    anchorMs: player.livesAnchorAt?.getTime() ?? null,
+    unlimitedUntilMs: player.livesUnlimitedUntil?.getTime() ?? null,
+  },
+  zoneChangedMs: player.zoneChangedAt?.getTime() ?? null,
+  timezone: player.timezone ?? null,
+  locale: player.locale ?? null,
+  country: player.country ?? null,
+  attributes: player.attributes,
+  tags: player.tags,
+  createdAt: player.createdAt,
+  lastSeenAt: player.lastSeenAt ?? null,
+  ...emptyHanded(),
+});
+
+const HELD: readonly PlayerPart[] = [balances, lots];
+
+/** Players of one project with what they hold: the same statements for any number. */
+export const showPlayers = async (
+  work: Work,
+  projectId: string,
+  players: readonly Player[],
+): Promise<ShownPlayer[]> => {
+  const plan = await readPlan(work, projectId, changePlans);
+  const states = players.map(stateOfPlayer);
+  const parts = HELD.filter((part) => part.isNeeded(plan));
+  if (parts.length > 0) await loadStates(work, states, [plan], parts);
+  return players.map((player, i) => show(plan, { player, state: states[i]!, nowMs: work.now.getTime() }));
+};
+
+/** One player; see `showPlayers`. */
+export const showPlayer = async (work: Work, player: Player): Promise<ShownPlayer> =>
+  (await showPlayers(work, player.projectId, [player]))[0]!;
+
+type Shown = { player: Player; state: PlayerState; nowMs: number };
+
+const show = (plan: ProjectPlan, { player, state, nowMs }: Shown): ShownPlayer => ({
+  id: player.id,
+  externalUserId: player.externalUserId,
+  displayName: player.displayName ?? null,
+  xp: player.xp,
+  level: player.level,
+  levelProgress: progressOf(plan, player),
+  currencies: currenciesOf(plan, state, nowMs),
+  lives: showLives(plan.settings.lives, state, nowMs),
+  status: player.status,
+  avatarUrl: player.avatarUrl ?? null,
+  timezone: player.timezone ?? null,
+  locale: player.locale ?? null,
+  country: player.country ?? null,
+  attributes: player.attributes,
+  metadata: player.metadata,
+  tags: player.tags,
+  seq: player.seq,
+  firstSeenAt: player.createdAt.toISOString(),
+  lastSeenAt: player.lastSeenAt?.toISOString() ?? null,
+  createdAt: player.createdAt.toISOString(),
+  updatedAt: player.updatedAt.toISOString(),
+});
+
+const progressOf = ({ curve, levels }: ProjectPlan, { xp }: Player): LevelProgress => {
+  const progress = levelProgress(curve, xp);
+  return { ...progress, levelName: levels.get(progress.level)?.name ?? null };
+};
+
+/** Balances of the project's currencies as they are now, by key. */
+const currenciesOf = (project: ProjectPlan, player: PlayerState, nowMs: number): Record<string, number> =>
+  Object.fromEntries(
+    [...project.currencies.keys()].map((key) => [key, balanceNow({ player, project, nowMs }, key)!.balance]),
+  );

@@ -1,0 +1,94 @@
+import { shareConfig } from "../config-lock.ts";
+import type { Cause } from "../events.ts";
+import { newId } from "../ids.ts";
+import { announcePlayer } from "../progression/evaluate.ts";
+import { externalKey, insertPlayers, lockPlayers } from "../progression/load.ts";
+import { type Several, takePlayers } from "../progression/several.ts";
+import type { PlayerState } from "../progression/turn.ts";
+import type { Work } from "../work.ts";
+import {
+  changeProfile,
+  type ColumnsRow,
+  type PlayerProfile,
+  type ProfileColumns,
+  profileProblem,
+  readColumns,
+  startProfile,
+  writeColumns,
+} from "./profile.ts";
+
+/** Players of one request that makes or changes many. */
+export const UPSERT_MAX = 500;
+
+export type PlayerInput = { externalUserId: string } & PlayerProfile;
+
+export type Upserted =
+  | { status: "CREATED" | "UPDATED"; playerId: string }
+  | { status: "REJECTED"; message: string };
+
+/**
+ * Makes those players that are new and changes the others by what is given, in order: the same statements
+ * whatever their number. One whose attributes or tags would pass their limits is rejected alone.
+ */
+export const upsertPlayers = async (
+  work: Work,
+  projectId: string,
+  { players, cause }: { players: readonly PlayerInput[]; cause: Cause },
+): Promise<Upserted[]> => {
+  const problems = players.map(profileProblem);
+  const good = players.filter((_, i) => problems[i] === undefined);
+  if (good.length === 0) return problems.map((problem) => reject(problem!));
+  // Before the rows, in the order in which batches lock: else a change of definitions could wait in a ring
+  // with us.
+  await shareConfig(work, [projectId]);
+  const names = [...new Set(good.map(({ externalUserId }) => externalUserId))];
+  const rows = names.map((externalUserId) => ({ projectId, externalUserId, id: newId() }));
+  const made = await insertPlayers(work, rows);
+  let found = new Map<string, PlayerState>();
+  const several = await takePlayers(work, {
+    projectId,
+    lock: async () => [...(found = await lockPlayers(work, rows)).values()],
+  });
+  const ids = [...new Set([...found.values()].map(({ id }) => id))];
+  const before = await readColumns(work, projectId, ids);
+  const upsert = upserterOf(several, { made, before, cause });
+  const results = players.map((input, i) => {
+    const problem = problems[i];
+    return problem === undefined
+      ? upsert.one(found.get(externalKey({ projectId, ...input }))!, input)
+      : reject(problem);
+  });
+  await several.save();
+  await writeColumns(work, projectId, [...upsert.columns.values()]);
+  return results;
+};
+
+const reject = (message: string): Upserted => ({ status: "REJECTED", message });
+
+type UpsertParts = { made: Set<string>; before: ReadonlyMap<string, ProfileColumns>; cause: Cause };
+
+/** Takes the players of one upsert in turn, each of whom may be named several times. */
+const upserterOf = ({ open, settle }: Several, { made, before, cause }: UpsertParts) => {
+  const columns = new Map<string, ColumnsRow>();
+  const one = (player: PlayerState, { externalUserId: _, ...profile }: PlayerInput): Upserted => {
+    const isNew = made.delete(player.id);
+    const turn = open(player);
+    if (isNew) {
+      startProfile(player, profile);
+      Object.assign(before.get(player.id)!, definedOf(profile));
+      announcePlayer(turn, "IDENTIFY");
+    } else {
+      const problem = changeProfile(turn, before.get(player.id)!, { profile, cause });
+      if (problem !== undefined) return reject(problem);
+    }
+    settle(turn);
+    const { id, zoneChangedMs } = player;
+    const known = columns.get(id)?.profile;
+    columns.set(id, { id, zoneChangedMs, profile: { ...known, ...definedOf(profile) } });
+    return { status: isNew ? "CREATED" : "UPDATED", playerId: id };
+  };
+  return { one, columns };
+};
+
+const definedOf = (profile: PlayerProfile): PlayerProfile =>
+  Object.fromEntries(Object.entries(profile).filter(([, value]) => value !== undefined));

@@ -1,0 +1,65 @@
+import { notFound } from "../errors.ts";
+import { newId } from "../ids.ts";
+import type { Work } from "../work.ts";
+import { changePlans } from "./change.ts";
+import { changeEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
+import { loadStates } from "./load.ts";
+import type { PlayerPart } from "./parts/part.ts";
+import { loadPlans, type ProjectPlan } from "./plan.ts";
+import { saveBatch } from "./save.ts";
+import { lockSharedCounters } from "./shared-counters.ts";
+import { sharedKeysOf } from "./shared-needs.ts";
+import type { Effects, PlayerState, Turn } from "./turn.ts";
+
+/** Players of one project that are changed together. */
+export type Several = {
+  plan: ProjectPlan;
+  effects: Effects;
+  /** Opens a turn for one of the players; `settle` it before the next one is opened. */
+  open(player: PlayerState): Turn;
+  /** Takes up what the turn's effects have brought about. */
+  settle(turn: Turn): void;
+  /** Writes everything, in one statement. */
+  save(): Promise<void>;
+};
+
+export type SeveralOptions = {
+  projectId: string;
+  /** Locks the players; called when the project's definitions are held. */
+  lock: () => Promise<readonly PlayerState[]>;
+  /** What is loaded of them; else what the definitions need. */
+  parts?: readonly PlayerPart[];
+  /** Changes the plan under which the players are loaded and changed. */
+  planFor?: (plan: ProjectPlan) => Promise<ProjectPlan>;
+};
+
+/**
+ * Takes several players in hand to change them outside event processing, as changePlayer does one: whatever
+ * their number, the statements are the same.
+ */
+export const takePlayers = async (
+  work: Work,
+  { projectId, lock, parts, planFor = async (plan) => plan }: SeveralOptions,
+): Promise<Several> => {
+  const compiled = (await loadPlans(work, [projectId], changePlans)).get(projectId);
+  if (!compiled) throw notFound("project");
+  const plan = await planFor(compiled);
+  const players = [...new Set(await lock())];
+  await loadStates(work, players, [plan], parts && [...parts]);
+  const effects = noEffects();
+  const nowMs = work.now.getTime();
+  const event = changeEvent(newId(), nowMs);
+  const shared = await lockSharedCounters(work, sharedKeysOf(plan, [event]));
+  const xpBefore = new Map<Turn, number>();
+  return {
+    plan,
+    effects,
+    open: (player) => {
+      const turn = openTurn({ plan, player, event: changeEvent(newId(), nowMs), nowMs, effects, shared });
+      xpBefore.set(turn, player.xp);
+      return turn;
+    },
+    settle: (turn) => settleTurn(turn, xpBefore.get(turn)!),
+    save: () => saveBatch(work, { players, effects, shared, verdicts: [], done: [] }),
+  };
+};

@@ -1,0 +1,109 @@
+import { sql } from "kysely";
+import type { ProjectPlan } from "../progression/plan.ts";
+import type { SharedKey } from "../progression/shared-counters.ts";
+import type { Work } from "../work.ts";
+import type { RewardBundle } from "./bundle.ts";
+
+/** What may be limited over all players: awards of a badge, pieces of a reward. */
+export type LimitedKind = "badge" | "reward";
+
+/** The shared counter of a limited badge or reward. */
+export const limitedKey = (projectId: string, kind: LimitedKind, key: string): SharedKey => ({
+  projectId,
+  scope: `${kind}:${key}`,
+  windowNo: 0,
+});
+
+type Part = Pick<ProjectPlan, "projectId" | "badges" | "rewards" | "levels">;
+
+/** What a thing that may be given gives in turn, and the counter that it has where it is limited. */
+type Given = { bundles: readonly RewardBundle[]; counter?: SharedKey };
+
+const badgeOf = ({ projectId, badges }: Part, key: string): Given => {
+  const badge = badges.get(key)?.definition;
+  if (!badge) return { bundles: [] };
+  const bundles = badge.tiers.map(({ rewards }) => rewards);
+  return badge.maxAwards === undefined
+    ? { bundles }
+    : { bundles, counter: limitedKey(projectId, "badge", key) };
+};
+
+const rewardOf = ({ projectId, rewards }: Part, key: string): Given => {
+  const reward = rewards.get(key)?.definition;
+  if (!reward) return { bundles: [] };
+  const bundles = reward.bundle ? [reward.bundle] : [];
+  return reward.stock === undefined
+    ? { bundles }
+    : { bundles, counter: limitedKey(projectId, "reward", key) };
+};
+
+const levelsOf = ({ levels }: Part): Given => ({
+  bundles: [...levels.values()].map(({ rewards }) => rewards),
+});
+
+/** What a bundle may give, by name. XP may reach any level. */
+const givenBy = (plan: Part, { xp, badges = [], rewards = [] }: RewardBundle): [string, () => Given][] => [
+  ...badges.map(({ badgeKey: key }): [string, () => Given] => [`badge:${key}`, () => badgeOf(plan, key)]),
+  ...rewards.map(({ rewardKey: key }): [string, () => Given] => [`reward:${key}`, () => rewardOf(plan, key)]),
+  ...(xp === undefined ? [] : [["levels", () => levelsOf(plan)] as [string, () => Given]]),
+];
+
+const limited = new WeakMap<Part["badges"], boolean>();
+
+/** Whether the project has anything that is limited over all players. */
+const hasLimits = ({ badges, rewards }: Part): boolean => {
+  const known = limited.get(badges);
+  if (known !== undefined) return known;
+  const found =
+    [...badges.values()].some(({ definition }) => definition.maxAwards !== undefined) ||
+    [...rewards.values()].some(({ definition }) => definition.stock !== undefined);
+  limited.set(badges, found);
+  return found;
+};
+
+/**
+ * The shared counters that giving bundles may ask for, with what they give in turn: rewards of badge tiers,
+ * of the catalogue and of levels. What rules give for it is not in here. A badge or reward by itself is a
+ * bundle with nothing else in it, and a change of XP is `{ xp: 1 }`.
+ */
+export const limitedKeysOf = (plan: Part, bundles: readonly RewardBundle[]): SharedKey[] => {
+  if (!hasLimits(plan)) return [];
+  const keys: SharedKey[] = [];
+  const seen = new Set<string>();
+  const open = [...bundles];
+  // Grows while it is read.
+  for (const bundle of open) {
+    for (const [name, given] of givenBy(plan, bundle)) {
+      if (seen.has(name)) continue;
+      seen.add(name);
+      const { bundles: more, counter } = given();
+      open.push(...more);
+      if (counter) keys.push(counter);
+    }
+  }
+  return keys;
+};
+
+const GIVEN = {
+  badge: sql`select sum(times_awarded) as n from player_badges`,
+  reward: sql`select sum(quantity) as n from reward_grants`,
+} as const;
+
+/**
+ * Sets the counter of a definition that gets a limit to what was given before. The project's configuration is
+ * locked, so nothing is given meanwhile.
+ */
+export const startCounting = async (
+  { db }: Work,
+  { projectId, kind, key }: { projectId: string; kind: LimitedKind; key: string },
+): Promise<void> => {
+  const { scope, windowNo } = limitedKey(projectId, kind, key);
+  const column = sql.ref(`${kind}_key`);
+  await sql`
+    insert into shared_counters as c (project_id, scope, window_no, used)
+    select ${projectId}::uuid, ${scope}, ${windowNo}::bigint, coalesce(n, 0)
+    from (${GIVEN[kind]} where project_id = ${projectId} and ${column} = ${key}) as given
+    on conflict (project_id, scope, window_no) do update set used = greatest(c.used, excluded.used)`.execute(
+    db,
+  );
+};

@@ -1,0 +1,41 @@
+import { z } from "zod";
+import { isReservedType, type Json } from "../../events.ts";
+import { emitCustom } from "../../progression/emit.ts";
+import { isPath } from "../syntax.ts";
+import { actionFields, actionKind } from "./action.ts";
+import { compileValues, Value } from "./values.ts";
+
+const PROPERTIES_MAX = 50;
+
+/** Where an emitted event goes: to other rules, to webhooks, to the live stream, into the player's inbox. */
+export const CHANNELS = ["rules", "webhook", "realtime", "inbox"] as const;
+
+const isName = (text: string): boolean => !text.includes(".") && isPath(text);
+
+const schema = z.strictObject({
+  type: z.literal("emit_event"),
+  ...actionFields,
+  eventType: z
+    .string()
+    .regex(/^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$/, "must be an event type such as order.paid")
+    .refine((type) => !isReservedType(type), "is reserved for the service's own events"),
+  properties: z
+    .record(z.string().refine(isName, "must be 1 to 64 letters, digits, _ and -"), Value)
+    .refine((given) => Object.keys(given).length <= PROPERTIES_MAX, `more than ${PROPERTIES_MAX} properties`)
+    .default({}),
+  channels: z.array(z.enum(CHANNELS)).min(1).max(CHANNELS.length),
+});
+
+type Resolved = { eventType: string; properties: Json; channels: readonly string[] };
+
+/** Emits an event of the integrator's own. */
+export const emitEvent = actionKind<typeof schema, Resolved>({
+  type: "emit_event",
+  schema,
+  canFail: () => false,
+  compile: ({ eventType, properties, channels }) => {
+    const valuesOf = compileValues(properties);
+    return (turn) => ({ eventType, properties: valuesOf(turn), channels });
+  },
+  perform: (turn, resolved, { cause }) => emitCustom(turn, { ...resolved, cause }),
+});

@@ -1,0 +1,36 @@
+import { z } from "zod";
+import type { Json } from "../../events.ts";
+import type { Turn } from "../../progression/turn.ts";
+import { compileReference, isReferenceObject, Reference } from "../references.ts";
+import { Scalar } from "../syntax.ts";
+
+/** Items of a list in a value. */
+const ITEMS_MAX = 50;
+
+/** A literal, a list of literals, or something to look up when the rule fires. */
+export const Value = z.union([Scalar, Reference, z.array(Scalar).max(ITEMS_MAX)], {
+  error: `must be a string, number, boolean, null, {"$ref"} or a list of at most ${ITEMS_MAX} of these`,
+});
+export type Value = z.output<typeof Value>;
+
+type Setter = (turn: Turn, values: Json) => void;
+
+const setterOf = ([name, value]: [string, unknown]): Setter => {
+  if (!isReferenceObject(value)) return (_turn, values) => void (values[name] = value);
+  const read = compileReference(value);
+  return (turn, values) => {
+    const found = read(turn);
+    if (found === undefined) turn.warn(`${value.$ref} is missing: ${name} is left out`);
+    else values[name] = found;
+  };
+};
+
+/** Prepares named values; one whose reference finds nothing is left out, with a warning. */
+export const compileValues = (given: Readonly<Record<string, Value>>): ((turn: Turn) => Json) => {
+  const setters = Object.entries(given).map(setterOf);
+  return (turn) => {
+    const values: Json = {};
+    for (const assign of setters) assign(turn, values);
+    return values;
+  };
+};

@@ -1,0 +1,49 @@
+import { z } from "zod";
+import { fromRankScore } from "../../leaderboards/scoring.ts";
+import type { Turn } from "../../progression/turn.ts";
+import { checkOperand, compileComparison, expectedOf, numericFields } from "../operators.ts";
+import { Key } from "../syntax.ts";
+import { conditionKind } from "./condition.ts";
+
+/**
+ * Places need the rank index, which evaluation cannot ask: it does no I/O, and counting the rows before a
+ * player in the database costs the more the longer the board is. The score is part of the player.
+ */
+const NOT_YET: readonly unknown[] = ["rank", "percentile", "league_tier", "PREVIOUS"];
+
+const notYet =
+  (fallback: string) =>
+  ({ input }: { input?: unknown }): string => {
+    // Without a measure the format means the rank.
+    const given = input ?? "rank";
+    return NOT_YET.includes(given) ? `${given as string} is not available yet` : fallback;
+  };
+
+const scoreOf = ({ project, player }: Turn, leaderboardKey: string): number | undefined => {
+  const board = project.boardsByKey.get(leaderboardKey);
+  const entry = board && player.entries.get(board.periodId);
+  return board && entry ? fromRankScore(board, entry.rankScore) : undefined;
+};
+
+/** The player's score on a leaderboard, before this event has counted there; none without an entry. */
+export const leaderboardRank = conditionKind({
+  type: "leaderboard_rank",
+  schema: z
+    .strictObject({
+      type: z.literal("leaderboard_rank"),
+      leaderboardKey: Key,
+      period: z.literal("CURRENT", { error: notYet("must be CURRENT") }).default("CURRENT"),
+      measure: z.literal("score", { error: notYet("must be score") }),
+      ...numericFields,
+    })
+    .superRefine(checkOperand),
+  compile: (condition) => {
+    const { leaderboardKey } = condition;
+    const holds = compileComparison(condition);
+    return (turn) => holds(scoreOf(turn, leaderboardKey), turn);
+  },
+  explain: (condition, turn) => ({
+    expected: expectedOf(condition, turn),
+    actual: scoreOf(turn, condition.leaderboardKey),
+  }),
+});

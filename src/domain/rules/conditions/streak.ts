@@ -1,0 +1,28 @@
+import { z } from "zod";
+import { streakMeasure } from "../../streaks/advance.ts";
+import { checkOperand, compileComparison, expectedOf, numericFields } from "../operators.ts";
+import { Key } from "../syntax.ts";
+import { conditionKind } from "./condition.ts";
+
+/** A streak of the player at the event's time, after the event has counted for it. */
+export const streak = conditionKind({
+  type: "streak",
+  isDear: true,
+  schema: z
+    .strictObject({
+      type: z.literal("streak"),
+      streakKey: Key,
+      measure: z.enum(["current", "longest", "freezes"]).default("current"),
+      ...numericFields,
+    })
+    .superRefine(checkOperand),
+  compile: (condition) => {
+    const { streakKey, measure } = condition;
+    const holds = compileComparison(condition);
+    return (turn) => holds(streakMeasure(turn, streakKey, measure), turn);
+  },
+  explain: (condition, turn) => ({
+    expected: expectedOf(condition, turn),
+    actual: streakMeasure(turn, condition.streakKey, condition.measure),
+  }),
+});

@@ -1,0 +1,50 @@
+import { Cron as Schedule, CronPattern } from "croner";
+import { z } from "zod";
+
+/** The least time between two runs of a schedule, in minutes. */
+export const INTERVAL_MIN_MINUTES = 15;
+
+const FIVE_FIELDS = /^[0-9A-Za-z*,/#-]+( [0-9A-Za-z*,/#-]+){4}$/;
+
+const patternOf = (text: string): CronPattern | undefined => {
+  if (!FIVE_FIELDS.test(text)) return undefined;
+  try {
+    return new CronPattern(text, "UTC", { mode: "5-part" });
+  } catch {
+    return undefined;
+  }
+};
+
+const setOf = (flags: readonly number[]): number[] => flags.flatMap((flag, at) => (flag ? [at] : []));
+
+/** The least number of minutes between two runs, whatever the days. */
+const leastGap = (pattern: CronPattern): number => {
+  const minutes = setOf(pattern.minute);
+  const hours = setOf(pattern.hour);
+  const within = minutes.slice(1).map((minute, i) => minute - minutes[i]!);
+  const hasNeighbours = hours.some((hour) => hours.includes((hour + 1) % 24));
+  return Math.min(...within, hasNeighbours ? 60 - minutes.at(-1)! + minutes[0]! : 60);
+};
+
+const scheduleOf = (cron: string, timezone: string): Schedule =>
+  new Schedule(cron, { mode: "5-part", timezone, paused: true });
+
+/** When a schedule falls due after a moment, in ms; undefined when it never does again. */
+export const nextRunMs = (cron: string, timezone: string, afterMs: number): number | undefined =>
+  scheduleOf(cron, timezone).nextRun(new Date(afterMs))?.getTime();
+
+/** A moment whose year is far from a leap day and from a change of clocks. */
+const SOME_MOMENT = Date.UTC(2026, 0, 1);
+
+/** Minute, hour, day of month, month, day of week. */
+export const Cron = z
+  .string()
+  .max(100)
+  .superRefine((text, context) => {
+    const refuse = (message: string): void => context.addIssue({ code: "custom", message });
+    const pattern = patternOf(text);
+    if (!pattern) return refuse("must be five cron fields: minute, hour, day of month, month, day of week");
+    if (leastGap(pattern) < INTERVAL_MIN_MINUTES)
+      return refuse(`must leave at least ${INTERVAL_MIN_MINUTES} minutes between two runs`);
+    if (nextRunMs(text, "UTC", SOME_MOMENT) === undefined) refuse("never falls due");
+  });

@@ -1,0 +1,49 @@
+/**
+ * Times of firings kept at least, and windows of each calendar unit: how late an event may come and still
+ * fire.
+ */
+export const WINDOWS_KEPT = 8;
+
+export type Refusal = {
+  reason: "LIMIT_REACHED" | "COOLDOWN" | "BUDGET_EXHAUSTED";
+  detail: string;
+  /** When the rule may fire again, in ms. */
+  nextEligibleMs?: number;
+};
+
+/** At most `max` firings in any span of `spanMs`. */
+export type RollingLimit = { max: number; spanMs: number; reason: Refusal["reason"] };
+
+/** `t`: firing times in ms, ascending; `f`: the latest firing time that was dropped from `t`. */
+export type FiringTimes = { t?: number[]; f?: number };
+
+export const LATE = "late: what happened in that window is no longer known";
+
+/**
+ * May the rule fire at `at`, so that no half-open span of `spanMs` holds more than `max` firings? Events
+ * come late, so spans that begin before `at` and spans that end after it both count.
+ */
+export const checkRolling = (
+  { max, spanMs, reason }: RollingLimit,
+  { t: times = [], f: dropped }: FiringTimes,
+  at: number,
+): Refusal | undefined => {
+  if (dropped !== undefined && dropped > at - spanMs) return { reason, detail: LATE };
+  const after = times.findIndex((time) => time > at);
+  const position = after === -1 ? times.length : after;
+  const all = times.toSpliced(position, 0, at);
+  for (let start = Math.max(0, position - max); start <= position && start + max < all.length; start++) {
+    if (all[start + max]! - all[start]! < spanMs) {
+      return { reason, detail: `${max} in ${spanMs / 1_000} s`, nextEligibleMs: all[start]! + spanMs };
+    }
+  }
+  return undefined;
+};
+
+/** Adds a firing; beyond `kept` times the earliest ones are dropped. */
+export const keepTime = <T extends FiringTimes>(state: T, at: number, kept: number): void => {
+  const times = [...(state.t ?? []), at].toSorted((a, b) => a - b);
+  const dropped = times.splice(0, Math.max(0, times.length - kept)).at(-1);
+  if (dropped !== undefined) state.f = Math.max(dropped, state.f ?? dropped);
+  state.t = times;
+};

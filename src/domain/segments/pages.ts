@@ -1,0 +1,86 @@
+import { noEffects, openTurn, changeEvent } from "../progression/evaluate.ts";
+import { changePlans } from "../progression/change.ts";
+import { loadStates, lockPlayersById, type PlayersFrom, readPlayersPage } from "../progression/load.ts";
+import { loadPlans, type ProjectPlan } from "../progression/plan.ts";
+import { takePlayers } from "../progression/several.ts";
+import { noSharedCounters } from "../progression/shared-counters.ts";
+import type { PlayerState, Turn } from "../progression/turn.ts";
+import { newId } from "../ids.ts";
+import type { Work } from "../work.ts";
+import { refreshAllSegments } from "./membership.ts";
+
+/** Players looked at in one transaction. */
+export const SEGMENT_PAGE = 500;
+/** Less than every id. */
+export const FIRST_PLAYER = "00000000-0000-0000-0000-000000000000";
+/** More than every id. */
+export const LAST_PLAYER = "ffffffff-ffff-ffff-ffff-ffffffffffff";
+
+export type Looked = {
+  /** Players who were looked at, and of these the ones who entered or left a segment. */
+  evaluated: number;
+  moved: number;
+  /** Where the next page begins; undefined after the last one. */
+  next: string | undefined;
+};
+
+/** The plan that sweeps share with changes by REST; undefined when the project is gone. */
+export const planOf = async (work: Work, projectId: string): Promise<ProjectPlan | undefined> =>
+  (await loadPlans(work, [projectId], changePlans)).get(projectId);
+
+/** A turn that nobody will save. */
+const scratchTurn = (plan: ProjectPlan, player: PlayerState, nowMs: number): Turn =>
+  openTurn({
+    plan,
+    player,
+    event: changeEvent(newId(), nowMs),
+    nowMs,
+    effects: noEffects(),
+    shared: noSharedCounters(),
+  });
+
+/** Reads a page of players without locks and opens a turn for each, to look at. */
+export const lookAtPage = async (work: Work, plan: ProjectPlan, from: PlayersFrom): Promise<Turn[]> => {
+  const players = await readPlayersPage(work, plan.projectId, from, SEGMENT_PAGE);
+  await loadStates(work, players, [plan]);
+  return players.map((player) => scratchTurn(plan, player, work.now.getTime()));
+};
+
+/**
+ * Brings the segments of a page of players up to date: all of them, or those that time alone changes. All
+ * are looked at without locks, and only those are locked, looked at again and written who enter or leave.
+ */
+export const refreshPage = async (
+  work: Work,
+  plan: ProjectPlan,
+  { after, which }: { after: string; which: "ALL" | "TIMED" },
+): Promise<Looked> => {
+  const turns = await lookAtPage(work, plan, { after });
+  for (const turn of turns) refreshAllSegments(turn, which);
+  const moving = turns.filter(({ player }) => player.dirty.segments.size > 0).map(({ player }) => player.id);
+  if (moving.length > 0) await refreshPlayers(work, plan.projectId, { playerIds: moving, which });
+  const isLast = turns.length < SEGMENT_PAGE;
+  return {
+    evaluated: turns.length,
+    moved: moving.length,
+    next: isLast ? undefined : turns.at(-1)!.player.id,
+  };
+};
+
+const refreshPlayers = async (
+  work: Work,
+  projectId: string,
+  { playerIds, which }: { playerIds: readonly string[]; which: "ALL" | "TIMED" },
+): Promise<void> => {
+  let players: PlayerState[] = [];
+  const { open, settle, save } = await takePlayers(work, {
+    projectId,
+    lock: async () => (players = [...(await lockPlayersById(work, projectId, playerIds)).values()]),
+  });
+  for (const player of new Set(players)) {
+    const turn = open(player);
+    refreshAllSegments(turn, which);
+    settle(turn);
+  }
+  await save();
+};

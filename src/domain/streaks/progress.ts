@@ -1,0 +1,66 @@
+import type { RuleEvent } from "../progression/turn.ts";
+import type { AggregateState } from "../metrics/aggregates.ts";
+import type { Progress } from "./state.ts";
+import type { CompiledStreak } from "./streak.ts";
+
+/** Periods of which is kept how far they have come; of older ones an event counts that is enough by itself. */
+const PERIODS_KEPT = 2;
+
+type States = readonly (AggregateState | null)[];
+type Entry = Progress["periods"][number];
+
+/** What parts have come to, added to by an event; undefined when the event counts for none. */
+const addTo = ({ parts, heard }: CompiledStreak, states: States, event: RuleEvent): States | undefined => {
+  let added: (AggregateState | null)[] | undefined;
+  const turn = { event };
+  for (const part of heard(event.type).parts) {
+    const old = states[part] ?? null;
+    const next = parts[part]!.add(old, turn);
+    if (next === null) continue;
+    // A sum of what is there already may be the same number.
+    added ??= [...states];
+    added[part] = next;
+  }
+  return added;
+};
+
+/** Whether what parts have come to is enough. */
+export const isEnough = ({ parts, definition }: CompiledStreak, states: States): boolean => {
+  const isMet = (state: AggregateState | null, part: number): boolean =>
+    state !== null && parts[part]!.valueOf(state) >= parts[part]!.threshold;
+  return definition.qualify.mode === "ALL" ? states.every(isMet) : states.some(isMet);
+};
+
+const nothing = ({ parts }: CompiledStreak): States => parts.map(() => null);
+
+/** What one event comes to by itself. */
+export const alone = (streak: CompiledStreak, event: RuleEvent): boolean => {
+  const states = addTo(streak, nothing(streak), event);
+  return states !== undefined && isEnough(streak, states);
+};
+
+const periodsOf = ({ signature }: CompiledStreak, progress: Progress | undefined): readonly Entry[] =>
+  progress?.of === signature ? progress.periods : [];
+
+/** What a period has come to. */
+export const statesOf = (streak: CompiledStreak, progress: Progress | undefined, period: number): States =>
+  periodsOf(streak, progress).find(([one]) => one === period)?.[1] ?? nothing(streak);
+
+/**
+ * Adds an event to what its period has come to.
+ * @returns the progress to keep, and whether the period has enough; undefined when the event does not count
+ */
+export const gather = (
+  streak: CompiledStreak,
+  progress: Progress | undefined,
+  { period, event }: { period: number; event: RuleEvent },
+): { progress: Progress; isDone: boolean } | undefined => {
+  const periods = periodsOf(streak, progress);
+  const states = addTo(streak, statesOf(streak, progress, period), event);
+  if (!states) return undefined;
+  const isDone = isEnough(streak, states);
+  const entries: Entry[] = [...periods.filter(([one]) => one !== period), [period, states]];
+  entries.sort(([a], [b]) => a - b);
+  const kept = { of: streak.signature, periods: entries.slice(-PERIODS_KEPT) };
+  return { progress: kept, isDone };
+};

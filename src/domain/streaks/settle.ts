@@ -1,0 +1,129 @@
+import { deadlineAfter, periodAt } from "./periods.ts";
+import { type LostRun, NO_STEPS, type Run, type Settled, type Step, type Streak, without } from "./state.ts";
+import type { CompiledStreak } from "./streak.ts";
+
+const DAY_MS = 86_400_000;
+
+/** Whether a missed period uses a freeze by itself. */
+const usesFreeze = ({ definition: { freeze } }: CompiledStreak, { freezes }: Streak): boolean =>
+  freeze?.enabled === true && freeze.autoUse && freezes > 0;
+
+const freezeOne = (streak: CompiledStreak, state: Streak, run: Run): Settled => {
+  const zone = state.doc.zone!;
+  const period = periodAt(streak.calendar, zone, state.deadlineMs! - 1);
+  const freezes = state.freezes - 1;
+  const next: Streak = {
+    ...state,
+    freezes,
+    deadlineMs: deadlineAfter(streak.calendar, zone, period),
+    doc: { ...state.doc, run: { ...run, frozen: [...run.frozen, period] } },
+  };
+  const step: Step = { kind: "FROZEN", period, current: state.current, freezesLeft: freezes };
+  return { state: next, steps: [step] };
+};
+
+/** Ends the run in hand; one that was lost before it can now be taken up no more. */
+export const breakRun = (
+  state: Streak,
+  run: Run,
+  { brokenMs, by }: Pick<LostRun, "brokenMs" | "by">,
+): Settled => {
+  const { deadlineMs, current: length, doc } = state;
+  const lost: LostRun = { ...run, length, deadlineMs, brokenMs, by };
+  const steps: Step[] = doc.lost ? [{ kind: "ARCHIVED", run: doc.lost, by: doc.lost.by }] : [];
+  steps.push({ kind: "BROKEN", lost });
+  return { state: { ...state, current: 0, deadlineMs: null, doc: { ...without(doc, "run"), lost } }, steps };
+};
+
+/**
+ * Brings a streak up to a moment: each period that was missed by then uses a freeze, or ends the run. Settling
+ * in between changes nothing of the outcome, so it is done when somebody looks.
+ */
+export const settle = (streak: CompiledStreak, before: Streak, atMs: number): Settled => {
+  let state = before;
+  let steps = NO_STEPS;
+  for (;;) {
+    const { run } = state.doc;
+    if (!run || state.deadlineMs === null) break;
+    const brokenMs = state.deadlineMs + streak.graceMs;
+    if (atMs < brokenMs) break;
+    const settled = usesFreeze(streak, state)
+      ? freezeOne(streak, state, run)
+      : breakRun(state, run, { brokenMs, by: "MISSED" });
+    state = settled.state;
+    steps = [...steps, ...settled.steps];
+  }
+  return { state, steps };
+};
+
+/** The run that was lost, in hand again, and nothing lost. */
+export const takeUp = (state: Streak, lost: LostRun): Streak => {
+  const { length, deadlineMs, brokenMs: _brokenMs, by: _by, ...run } = lost;
+  return { ...state, current: length, deadlineMs, doc: { ...without(state.doc, "lost"), run } };
+};
+
+/**
+ * Takes back what was settled beyond a moment, for an event that comes late: a run that was lost after it is
+ * in hand again, and freezes that were used after it are given back.
+ */
+export const rewind = (streak: CompiledStreak, before: Streak, atMs: number): Settled => {
+  let state = before;
+  let steps = NO_STEPS;
+  const { lost } = state.doc;
+  if (state.current === 0 && lost && isInTime(streak, lost, atMs)) {
+    state = takeUp(state, lost);
+    steps = [{ kind: "REPAIRED", current: lost.length, by: "LATE_EVENT" }];
+  }
+  return { state: thaw(streak, state, atMs), steps };
+};
+
+/** Whether a moment is before a lost run broke. */
+export const isInTime = ({ graceMs }: CompiledStreak, { deadlineMs }: LostRun, atMs: number): boolean =>
+  deadlineMs !== null && atMs < deadlineMs + graceMs;
+
+/** Gives back freezes for periods that were not over at a moment. */
+export const thaw = (streak: CompiledStreak, before: Streak, atMs: number): Streak => {
+  const { calendar, graceMs, definition } = streak;
+  let state = before;
+  for (;;) {
+    const { run, zone } = state.doc;
+    const period = run?.frozen.at(-1);
+    if (!run || period === undefined || period <= run.last) return state;
+    const endMs = deadlineAfter(calendar, zone!, period - 1);
+    if (atMs >= endMs + graceMs) return state;
+    state = {
+      ...state,
+      freezes: Math.min(definition.freeze?.max ?? 0, state.freezes + 1),
+      deadlineMs: endMs,
+      doc: { ...state.doc, run: { ...run, frozen: run.frozen.slice(0, -1) } },
+    };
+  }
+};
+
+/** The zone that a streak goes by from now on, and when it became the player's; null where that is not known. */
+export type ZoneChange = { zone: string; changedMs: number | null };
+
+/**
+ * Takes over another zone, at most once in 24 hours: a later change takes effect when these are over. Neither
+ * direction shortens what the player has left.
+ */
+export const adoptZone = (
+  streak: CompiledStreak,
+  before: Streak,
+  { zone, changedMs }: ZoneChange,
+  atMs: number,
+): Settled => {
+  const { doc } = before;
+  if (doc.zone === zone) return { state: before, steps: NO_STEPS };
+  if (doc.zone === undefined) return { state: { ...before, doc: { ...doc, zone } }, steps: NO_STEPS };
+  const earliestMs = doc.zoneMs === undefined ? -Infinity : doc.zoneMs + DAY_MS;
+  const zoneMs = Math.max(changedMs ?? doc.lastMs ?? atMs, earliestMs);
+  if (zoneMs > atMs) return { state: before, steps: NO_STEPS };
+  const { state, steps } = settle(streak, before, zoneMs);
+  const { run } = state.doc;
+  const adopted: Streak = { ...state, doc: { ...state.doc, zone, zoneMs } };
+  if (!run || state.deadlineMs === null) return { state: adopted, steps };
+  const covered = Math.max(run.last, run.frozen.at(-1) ?? run.last);
+  const deadlineMs = Math.max(state.deadlineMs, deadlineAfter(streak.calendar, zone, covered));
+  return { state: { ...adopted, deadlineMs }, steps };
+};

@@ -1,0 +1,121 @@
+import { z } from "zod";
+import { ADMINS, BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
+import { actorOf, tenantOf } from "../../domain/caller.ts";
+import { diffConfig } from "../../domain/configuration/diff.ts";
+import { CONFIG_FORMAT, ConfigDocument } from "../../domain/configuration/document.ts";
+import { exportConfig } from "../../domain/configuration/export.ts";
+import { importConfig } from "../../domain/configuration/import.ts";
+import { notFound } from "../../domain/errors.ts";
+import { Project, settingsOf } from "../../domain/projects/project.ts";
+import { updateProject } from "../../domain/projects/projects.ts";
+import { SettingsPatch, SettingsShape } from "../../domain/projects/settings.ts";
+import { route } from "../route.ts";
+
+/** Bytes of a document. */
+const DOCUMENT_LIMIT = 5 * 1024 * 1024;
+
+const Change = z.object({
+  section: z.string().meta({ example: "badges" }),
+  key: z.string(),
+  action: z.enum(["CREATE", "UPDATE", "ARCHIVE"]),
+  fields: z.array(z.string()).meta({ description: "What differs" }),
+});
+
+const DiffBody = z.strictObject({
+  document: ConfigDocument,
+  prune: z
+    .boolean()
+    .default(false)
+    .meta({ description: "Archive what a section of the document does not name" }),
+});
+
+const common = { tag: "Configuration", project: "caller" } as const;
+const example = { format: CONFIG_FORMAT, currencies: [{ key: "coins", name: "Coins" }] };
+
+export const configurationRoutes = [
+  route({
+    ...common,
+    method: "get",
+    path: "/config/export",
+    id: "exportConfig",
+    summary: "Export all definitions",
+    description:
+      "One document: settings, level curve, economy, leaderboards and rules, by key, without ids, so that it " +
+      "can be kept in version control and imported into another project. Archived things are not in it, nor " +
+      "edits of rules that nobody has published.",
+    access: { scope: "config:read", roles: EVERY_ROLE },
+    response: z.record(z.string(), z.unknown()).meta({ example }),
+    run: (app, { projectId }) => app.transact((work) => exportConfig(work, projectId)),
+  }),
+  route({
+    ...common,
+    method: "post",
+    path: "/config/diff",
+    id: "diffConfig",
+    summary: "Compare a document with the project",
+    description: "What an import would change. Changes nothing.",
+    access: { scope: "config:read", roles: BUILDERS },
+    bodyLimit: DOCUMENT_LIMIT,
+    body: DiffBody,
+    response: z.object({ changes: z.array(Change) }),
+    run: (app, { projectId, body }) =>
+      app.transact(async (work) => ({
+        changes: await diffConfig(work, projectId, { ...body, document: body.document }),
+      })),
+  }),
+  route({
+    ...common,
+    method: "post",
+    path: "/config/import",
+    id: "importConfig",
+    summary: "Import a document",
+    description:
+      "Makes the project what the document says, wholly or, when anything is refused, not at all. Sections " +
+      "that the document leaves out stay as they are.",
+    access: { scope: "config:manage", roles: DESIGNERS },
+    bodyLimit: DOCUMENT_LIMIT,
+    body: DiffBody.extend({
+      dryRun: z.boolean().default(false).meta({ description: "As /config/diff" }),
+    }),
+    response: z.object({ applied: z.boolean(), changes: z.array(Change) }),
+    run: (app, { caller, projectId, body: { dryRun, prune, document: given } }) =>
+      app.transact(async (work) => {
+        const document = given as ConfigDocument;
+        if (dryRun)
+          return { applied: false, changes: await diffConfig(work, projectId, { document, prune }) };
+        const actor = actorOf(caller);
+        const told = { document, prune, tenantId: tenantOf(caller), actor };
+        return { applied: true, changes: await importConfig(work, projectId, told) };
+      }),
+  }),
+  route({
+    ...common,
+    method: "get",
+    path: "/project-settings",
+    id: "getProjectSettings",
+    summary: "Get the project's settings",
+    access: { scope: "config:read", roles: EVERY_ROLE },
+    response: SettingsShape,
+    run: (app, { projectId }) =>
+      app.transact(async ({ em }) => {
+        const project = await em.findOne(Project, { id: projectId });
+        if (!project) throw notFound("project");
+        return settingsOf(project);
+      }),
+  }),
+  route({
+    ...common,
+    method: "patch",
+    path: "/project-settings",
+    id: "updateProjectSettings",
+    summary: "Change the project's settings",
+    description: "What is given replaces what is there; in `lives` and `traceSampling`, too, only that.",
+    access: { scope: "config:manage", roles: ADMINS },
+    body: SettingsPatch,
+    response: SettingsShape,
+    run: (app, { caller, projectId, body }) =>
+      app.transact(async (work) =>
+        settingsOf(await updateProject(work, tenantOf(caller), projectId, { settings: body })),
+      ),
+  }),
+];

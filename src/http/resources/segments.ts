@@ -1,0 +1,146 @@
+import { z } from "zod";
+import { BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
+import {
+  changeMembers,
+  listMembers,
+  listPlayerSegments,
+  MEMBERS_CHANGED_MAX,
+} from "../../domain/segments/members.ts";
+import { PREVIEW_PLAYERS_MAX, previewSegment } from "../../domain/segments/preview.ts";
+import { SegmentConditions } from "../../domain/segments/segment.ts";
+import { route } from "../route.ts";
+import { pageReply } from "./list-bodies.ts";
+
+const common = { tag: "Segments", project: "caller" } as const;
+const read = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
+const write = { ...common, access: { scope: "players:write", roles: DESIGNERS } } as const;
+
+const Params = z.object({
+  segmentId: z.string().max(64).meta({ description: "The UUID or the key of the segment" }),
+});
+
+const Members = z.strictObject({
+  playerIds: z
+    .array(z.string().min(1).max(259))
+    .min(1)
+    .max(MEMBERS_CHANGED_MAX)
+    .meta({ description: "Each the player's UUID, or ext: and the externalUserId", example: ["ext:ada"] }),
+});
+
+const MembersChanged = z
+  .object({
+    changed: z.int(),
+    unchanged: z.int().meta({ description: "Players who were in it, or out of it, before" }),
+    unknown: z.array(z.string()).meta({ description: "Those of playerIds that are no players" }),
+  })
+  .meta({ id: "MembersChanged" });
+
+export const segmentRoutes = [
+  route({
+    ...common,
+    access: { scope: "config:read", roles: BUILDERS },
+    method: "post",
+    path: "/segments/preview",
+    id: "previewSegment",
+    summary: "Preview who would be in a segment",
+    description: `Looks at the ${PREVIEW_PLAYERS_MAX} newest players and changes nothing.`,
+    body: z.strictObject({ definition: SegmentConditions }),
+    response: z
+      .object({
+        count: z.int().meta({ description: "Of the players that were evaluated" }),
+        sample: z.array(z.object({ playerId: z.uuid(), externalUserId: z.string() })),
+        evaluated: z.int(),
+        isComplete: z.boolean().meta({ description: "Whether all players were evaluated" }),
+        warnings: z.array(z.string()),
+      })
+      .meta({ id: "SegmentPreview" }),
+    run: (app, { projectId, body }) =>
+      app.transact((work) => previewSegment(work, projectId, body.definition)),
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/segments/{segmentId}/members",
+    id: "listSegmentMembers",
+    summary: "List the members of a segment",
+    params: Params,
+    query: PageQuery,
+    response: pageBody(
+      z
+        .object({
+          playerId: z.uuid(),
+          externalUserId: z.string(),
+          displayName: z.string().nullable(),
+          enteredAt: z.iso.datetime(),
+        })
+        .meta({ id: "SegmentMember" }),
+    ),
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) => {
+        const { members, ...total } = await listMembers(work, projectId, params.segmentId, query);
+        return pageReply(members, total, query);
+      }),
+  }),
+  route({
+    ...write,
+    method: "post",
+    path: "/segments/{segmentId}/members",
+    id: "addSegmentMembers",
+    summary: "Put players into a STATIC segment",
+    params: Params,
+    body: Members,
+    response: MembersChanged,
+    run: (app, { projectId, params, body }) =>
+      app.transact((work) =>
+        changeMembers(work, projectId, {
+          segmentRef: params.segmentId,
+          players: body.playerIds,
+          isMember: true,
+        }),
+      ),
+  }),
+  route({
+    ...write,
+    method: "delete",
+    path: "/segments/{segmentId}/members",
+    id: "removeSegmentMembers",
+    summary: "Take players out of a STATIC segment",
+    params: Params,
+    body: Members,
+    response: MembersChanged,
+    run: (app, { projectId, params, body }) =>
+      app.transact((work) =>
+        changeMembers(work, projectId, {
+          segmentRef: params.segmentId,
+          players: body.playerIds,
+          isMember: false,
+        }),
+      ),
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/players/{playerId}/segments",
+    id: "listPlayerSegments",
+    summary: "List the segments a player is in",
+    params: z.object({ playerId: z.string() }),
+    response: z.object({
+      data: z.array(
+        z
+          .object({
+            segmentKey: z.string(),
+            segmentId: z.uuid(),
+            name: z.string(),
+            kind: z.enum(["STATIC", "DYNAMIC"]),
+            enteredAt: z.iso.datetime(),
+          })
+          .meta({ id: "PlayerSegment" }),
+      ),
+    }),
+    run: (app, { projectId, params }) =>
+      app.transact(async (work) => ({
+        data: await listPlayerSegments(work, projectId, params.playerId),
+      })),
+  }),
+];

@@ -1,0 +1,14 @@
+import { DUE_HOLDS, DUE_LOTS, expirePlayersHolds, expirePlayersLots } from "../domain/currencies/sweep.ts";
+import { sweepDue } from "./due-players.ts";
+import type { Job } from "./job.ts";
+
+/** Frees holds whose time is over, and takes away what has expired of currencies. */
+export const expireCurrencies: Job = {
+  name: "expire-currencies",
+  concurrency: 1,
+  everyMs: 5_000,
+  run: async (app) => {
+    await sweepDue(app, { due: DUE_HOLDS, settle: expirePlayersHolds });
+    await sweepDue(app, { due: DUE_LOTS, settle: expirePlayersLots });
+  },
+};

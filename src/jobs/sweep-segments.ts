@@ -1,0 +1,13 @@
+import { noticeSegments, sweepSegments } from "../domain/segments/sweeps.ts";
+import type { Job } from "./job.ts";
+
+/** Brings dynamic segments up to date where no event of a player does: new definitions, and time. */
+export const sweepDynamicSegments: Job = {
+  name: "sweep-segments",
+  concurrency: 1,
+  everyMs: 2_000,
+  run: async (app) => {
+    await app.transact(noticeSegments);
+    while (await app.transact(sweepSegments)) await app.limits.pause?.();
+  },
+};

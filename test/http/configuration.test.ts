@@ -1,0 +1,146 @@
+import assert from "node:assert/strict";
+import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+
+const rule = {
+  key: "welcome",
+  name: "Welcome",
+  triggers: [{ kind: "EVENT", eventTypes: ["signed_up"] }],
+  actions: [{ type: "grant_xp", amount: 5 }],
+};
+const board = { key: "top", name: "Top", metric: { source: "XP" } };
+
+describe("a project's configuration", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  before(async () => {
+    api = await startApp();
+  });
+  beforeEach(async () => {
+    tenant = await aTenant(api);
+  });
+
+  const exported = async (key = tenant.key) => {
+    const answer = await api.get("/api/v1/config/export", { key });
+    assert.equal(answer.status, 200);
+    return answer.body as Record<string, any>;
+  };
+  const post = (path: string, body: unknown, key = tenant.key): Promise<Answer> =>
+    api.post(`/api/v1${path}`, body, { key });
+  const imported = (document: unknown, more: object = {}, key = tenant.key): Promise<Answer> =>
+    post("/config/import", { document, ...more }, key);
+
+  /** Something of each section. */
+  const aGame = {
+    format: "laurel/1",
+    timezone: "Europe/Berlin",
+    settings: { maxBoostFactor: 4, lives: { enabled: true, max: 7 } },
+    levelCurve: { type: "LINEAR", params: { base: 10, maxLevel: 20 } },
+    currencies: [{ key: "coins", name: "Coins", maxBalance: 500 }],
+    levels: [{ key: "5", name: "Knight", rewards: { currencies: { coins: 3 } } }],
+    leaderboards: [{ status: "PAUSED", leaderboard: board }],
+    rules: [
+      { status: "ACTIVE", rule },
+      { status: "DRAFT", rule: { ...rule, key: "later" } },
+    ],
+  };
+
+  it("moves whole from one project to another, and then there is nothing left to change", async () => {
+    assert.equal((await imported(aGame)).status, 200);
+    const document = await exported();
+    assert.equal(document.timezone, "Europe/Berlin");
+    assert.deepEqual(
+      [document.currencies[0].key, document.levels[0].name, document.leaderboards[0].status],
+      ["coins", "Knight", "PAUSED"],
+    );
+    const other = await aTenant(api);
+    const first = await imported(document, {}, other.key);
+    assert.deepEqual([first.status, first.body.applied], [200, true]);
+    assert.deepEqual(await exported(other.key), document);
+    const again = await imported(document, { prune: true }, other.key);
+    assert.deepEqual(again.body.changes, []);
+  });
+
+  it("works at once: a rule that was imported as ACTIVE gives XP", async () => {
+    await imported(aGame);
+    const sent = await post("/events?wait=true", { externalUserId: "u", eventType: "signed_up" });
+    assert.deepEqual(
+      sent.body.effects
+        .map(({ type }: { type: string }) => type)
+        .filter((t: string) => t.endsWith("granted")),
+      ["player.xp_granted"],
+    );
+  });
+
+  it("tells what would change, field by field, and a dry run changes nothing", async () => {
+    await imported(aGame);
+    const document = { format: "laurel/1", currencies: [{ key: "coins", name: "Gold", maxBalance: 500 }] };
+    const expected = [{ section: "currencies", key: "coins", action: "UPDATE", fields: ["name"] }];
+    assert.deepEqual((await post("/config/diff", { document })).body.changes, expected);
+    const dry = await imported(document, { dryRun: true });
+    assert.deepEqual([dry.body.applied, dry.body.changes], [false, expected]);
+    assert.equal((await exported()).currencies[0].name, "Coins");
+  });
+
+  it("archives what a section does not name only when asked to prune, and takes optional fields away", async () => {
+    await imported(aGame);
+    const document = { format: "laurel/1", currencies: [{ key: "gems", name: "Gems" }], rules: [] };
+    await imported(document);
+    assert.deepEqual(
+      (await exported()).currencies.map(({ key }: { key: string }) => key),
+      ["coins", "gems"],
+    );
+    await imported({ ...document, currencies: [{ key: "coins", name: "Coins" }] }, { prune: true });
+    const now = await exported();
+    assert.deepEqual([now.currencies.length, now.currencies[0].maxBalance, now.rules], [1, undefined, []]);
+  });
+
+  it("is imported wholly or not at all", async () => {
+    await imported(aGame);
+    const before = await exported();
+    const fixed = { ...board, metric: { source: "CUSTOM" }, operator: "SUM" };
+    const refused = await imported({
+      ...aGame,
+      currencies: [{ key: "gems", name: "Gems" }],
+      leaderboards: [{ leaderboard: fixed }],
+    });
+    assertError(refused, 409, "LEADERBOARD_FIXED");
+    assert.deepEqual(await exported(), before);
+  });
+
+  it("refuses documents that are not one, with the place", async () => {
+    const bad: [unknown, RegExp][] = [
+      [{ format: "other/1" }, /document\.format/],
+      [{ format: "laurel/1", nonsense: [] }, /nonsense|document/],
+      [{ format: "laurel/1", currencies: [{ key: "NO", name: "x" }] }, /currencies\.0\.key/],
+      [{ format: "laurel/1", currencies: [1, 2].map(() => ({ key: "a", name: "A" })) }, /currencies\.1\.key/],
+      [{ format: "laurel/1", rules: [{ rule: { ...rule, actions: [{ type: "fly" }] } }] }, /rules\.0\.rule/],
+    ];
+    for (const [document, place] of bad) {
+      const answer = await imported(document);
+      assertError(answer, 400);
+      assert.match(JSON.stringify(answer.body.error.details), place);
+    }
+    assertError(await post("/config/diff", {}), 400);
+  });
+
+  it("takes config:read to read and config:manage to change, and credentials", async () => {
+    const reader = await aKey(api, { ...tenant, scopes: ["config:read"] });
+    const none = await aKey(api, { ...tenant, scopes: ["events:write"] });
+    assertError(await imported(aGame, {}, reader), 403);
+    assertError(await api.get("/api/v1/config/export", { key: none }), 403);
+    assertError(await api.get("/api/v1/config/export"), 401);
+    assert.equal((await api.get("/api/v1/project-settings", { key: reader })).status, 200);
+  });
+
+  it("has settings of its own, of which a change names only what is to change", async () => {
+    const path = "/api/v1/project-settings";
+    const patch = (body: unknown) => api.request("PATCH", path, { key: tenant.key, body });
+    const changed = await patch({ lives: { max: 9 }, xpDailySoftCap: { xp: 100, factorAbove: 0.5 } });
+    assert.deepEqual([changed.status, changed.body.lives.max, changed.body.lives.start], [200, 9, 5]);
+    const read = await api.get(path, { key: tenant.key });
+    assert.deepEqual(read.body, changed.body);
+    assertError(await patch({ lives: { max: 0 } }), 400);
+    assertError(await patch({ colour: "red" }), 400);
+  });
+});

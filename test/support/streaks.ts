@@ -1,0 +1,48 @@
+import type { Json } from "../../src/domain/events.ts";
+import { qualify } from "../../src/domain/streaks/qualify.ts";
+import { settle, type ZoneChange } from "../../src/domain/streaks/settle.ts";
+import { type Settled, type Step, type Streak, untouched } from "../../src/domain/streaks/state.ts";
+import { type CompiledStreak, compileStreak } from "../../src/domain/streaks/streak.ts";
+import { aDefinition } from "./plan.ts";
+
+export const DAY_MS = 86_400_000;
+export const HOUR_MS = 3_600_000;
+export const T = (text: string): number => Date.parse(text);
+
+/** A streak of days in which something was `done`, unless told otherwise. */
+export const aStreak = (more: Json = {}): CompiledStreak => {
+  const qualifies = { parts: [{ metric: { eventTypes: ["done"], aggregate: "count" } }] };
+  const { id, definition } = aDefinition("streak", { key: "s", name: "S", qualify: qualifies, ...more });
+  return compileStreak({ id, definition: definition as unknown as CompiledStreak["definition"] });
+};
+
+export type Played = { type?: string; properties?: Json };
+
+/** One player's streak, played by hand: the pure core without turns and tables. */
+export const aPlayedStreak = (streak: CompiledStreak, zone = "UTC") => {
+  let state: Streak = untouched(streak);
+  let now: ZoneChange = { zone, changedMs: null };
+  const steps: Step[] = [];
+  const take = (settled: Settled): boolean => {
+    const isOther = settled.state !== state;
+    ({ state } = settled);
+    steps.push(...settled.steps);
+    return isOther && settled.steps.some(({ kind }) => kind === "EXTENDED");
+  };
+  return {
+    steps,
+    get state() {
+      return state;
+    },
+    /** @returns whether the event extended the streak */
+    hit: (at: number | string, { type = "done", properties = {} }: Played = {}): boolean => {
+      const atMs = typeof at === "number" ? at : T(at);
+      return take(
+        qualify(streak, state, { event: { id: "e", type, at: atMs, properties, depth: 0 }, zone: now }),
+      );
+    },
+    settle: (at: number | string) => void take(settle(streak, state, typeof at === "number" ? at : T(at))),
+    move: (to: string, at: string) => void (now = { zone: to, changedMs: T(at) }),
+    kinds: () => steps.map(({ kind }) => kind),
+  };
+};
