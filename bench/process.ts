@@ -10,7 +10,8 @@ import { createLog } from "../src/log.ts";
 import { type Box, type Costs, describeMachine, openBox, startCosts } from "./support/box.ts";
 import { type Child, MAIN, startChild } from "./support/children.ts";
 import { checkEffects, clearProgress, isDrained, isRelayed, queueEvents } from "./support/queued.ts";
-import { createSite, post, type Site, untilReady } from "./support/setup.ts";
+import { GAMES } from "./support/process-sites.ts";
+import { createSite, type Site, untilReady } from "./support/setup.ts";
 import { calmest, rounded, spread, spreadText, table } from "./support/stats.ts";
 
 const { values: options } = parseArgs({
@@ -19,12 +20,15 @@ const { values: options } = parseArgs({
     rounds: { type: "string" },
     events: { type: "string" },
     workers: { type: "string", default: "1,2,4" },
+    game: { type: "string", default: "simple" },
     json: { type: "string" },
     profile: { type: "string" },
   },
 });
 const ROUNDS = Number(options.rounds ?? (options.quick ? 2 : 5));
 const EVENTS = Number(options.events ?? (options.quick ? 30_000 : 60_000));
+const GAME = GAMES.find(({ name }) => name === options.game)!;
+const GOAL = GAME.name === "simple" ? 20_000 : 6_000;
 const WORKERS = options.workers.split(",").map(Number);
 const PLAYERS = 10_000;
 const WARM_EVENTS = 20_000;
@@ -61,18 +65,7 @@ const openStage = async (box: Box, dir: string): Promise<Stage> => {
   const url = `http://127.0.0.1:${port}`;
   await untilReady(url);
   const site = await createSite(url);
-  const event = { eventTypes: ["level_completed"] };
-  const metric = { source: "EVENT", event, aggregate: "sum", property: "points" };
-  await post(site, "/leaderboards", { key: "points", name: "Points", metric, sort: "DESC", ties: "SHARED" });
-  const rule = {
-    key: "points",
-    name: "Points",
-    triggers: [{ kind: "EVENT", ...event }],
-    conditions: { all: [{ type: "event_property", path: "points", op: "gt", value: 0 }] },
-    actions: [{ type: "grant_xp", amount: { $ref: "event.properties.points" } }],
-  };
-  const { id } = await post(site, "/rules", rule);
-  await post(site, `/rules/${String(id)}/publish`, {});
+  await GAME.prepare(site);
   const { REDIS_NAMESPACE: namespace = "", REDIS_URL: redisUrl = "" } = box.env;
   const prefix = `${namespace}:bull`;
   const queue = createBullQueue({ redisUrl, prefix, log: createLog({ logLevel: "silent" }) });
@@ -132,7 +125,7 @@ const measure = async (stage: Stage, count: number): Promise<Sample[]> => {
     sampleOf(workers, "new players", await drain(stage, workers, load)),
     sampleOf(workers, "known players", await drain(stage, workers, load)),
   ];
-  await checkEffects(box.pool, site.projectId);
+  await checkEffects(box.pool, site.projectId, GAME.xpOf);
   for (const worker of workers) await worker.stop();
   return samples;
 };
@@ -176,7 +169,7 @@ const judge = (samples: readonly Sample[]) => {
   const found = passes.flatMap((pass) => [
     {
       name: `1 worker, ${pass}, events/s`,
-      goal: 20_000,
+      goal: GOAL,
       value: spread(samples.filter((s) => s.workers === 1 && s.pass === pass).map(({ rate }) => rate)),
     },
     { name: `2 workers / 1, ${pass}`, goal: 1.6, value: scaling(samples, 2, pass) },
@@ -216,6 +209,7 @@ const main = async (): Promise<void> => {
     const ratios = judge(samples);
     const text = JSON.stringify({
       bench: "process",
+      game: GAME.name,
       machine: await describeMachine(box.pool),
       events: EVENTS,
       players: PLAYERS,

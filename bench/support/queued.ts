@@ -7,6 +7,7 @@ export type QueuedLoad = { events: number; players: number; prefix: string };
 const PROGRESS = [
   "tracked_events, event_dedupe, event_q, event_due, event_results, players, player_states",
   "leaderboard_entries, ledger_entries, outbox, outbox_q",
+  "player_balances, player_streaks, streak_runs, player_badges, rule_executions, event_traces, rule_stats",
 ].join(", ");
 
 /** Nobody has played yet. */
@@ -27,7 +28,7 @@ export const queueEvents = async (
 ): Promise<void> => {
   const rows = Array.from({ length: events }, (_, n) => {
     const player = `${prefix}-${String(n % players).padStart(6, "0")}`;
-    return { i: newId(), u: player, h: partitionOf(projectId, player), v: (n % 9) + 1 };
+    return { i: newId(), u: player, h: partitionOf(projectId, player), v: (n % 10) + 1 };
   });
   await pool.query(
     `with r as materialized (
@@ -50,19 +51,30 @@ export const isDrained = async (pool: Pool): Promise<boolean> =>
 export const isRelayed = async (pool: Pool): Promise<boolean> =>
   (await sum(pool, "select count(*) as n from (select 1 from outbox_q limit 1) q")) === 0;
 
-/** Holds what processing wrote against the events: nothing lost, nothing twice. @throws AssertionError */
-export const checkEffects = async (pool: Pool, projectId: string): Promise<void> => {
-  const expected = await sum(
-    pool,
-    "select sum((properties->>'points')::int) as n from tracked_events where project_id = $1",
-    [projectId],
-  );
-  const checks: Record<string, string> = {
-    "XP of all players": "select sum(xp) as n from players where project_id = $1",
-    "XP in the ledger": "select sum(amount) as n from ledger_entries where project_id = $1",
-    "leaderboard scores": "select -sum(rank_score) as n from leaderboard_entries where project_id = $1",
-  };
-  for (const [name, text] of Object.entries(checks))
+/**
+ * Holds what processing wrote against the events: nothing lost, nothing twice.
+ * @param xpOf SQL over tracked_events: the XP that one of them gives
+ * @throws AssertionError
+ */
+export const checkEffects = async (pool: Pool, projectId: string, xpOf: string): Promise<void> => {
+  const total = (expression: string) =>
+    sum(pool, `select sum(${expression}) as n from tracked_events where project_id = $1`, [projectId]);
+  const [xp, score] = [await total(xpOf), await total("(properties->>'points')::int")];
+  const checks: [string, string, number][] = [
+    ["XP of all players", "select sum(xp) as n from players where project_id = $1", xp],
+    [
+      "XP in the ledger",
+      "select sum(amount) as n from ledger_entries where project_id = $1 and asset = 'XP'",
+      xp,
+    ],
+    [
+      "leaderboard scores",
+      `select -sum(e.rank_score) as n from leaderboard_entries e
+        join leaderboards b on b.period_id = e.period_id where b.project_id = $1 and b.key = 'points'`,
+      score,
+    ],
+  ];
+  for (const [name, text, expected] of checks)
     assert.equal(await sum(pool, text, [projectId]), expected, name);
   const failed = "select (select count(*) from event_due) + (select count(*) from event_results) as n";
   assert.equal(await sum(pool, failed), 0, "events that failed");

@@ -1,4 +1,4 @@
-import { randomFillSync } from "node:crypto";
+import { hash, randomFillSync } from "node:crypto";
 import { v7, validate } from "uuid";
 
 /**
@@ -42,6 +42,14 @@ export const isId = (text: string): boolean => validate(text);
 export const idFloor = (ms: number): string => {
   const hex = Math.max(0, Math.floor(ms)).toString(16).padStart(12, "0");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-0000-0000-000000000000`;
+};
+
+/** The same UUIDv7 for the same name and moment: what is made twice under it is made once. */
+export const idFor = (ms: number, name: string): string => {
+  const time = idFloor(ms).slice(0, 13);
+  const bits = hash("sha256", name, "hex");
+  const variant = ((Number.parseInt(bits[3]!, 16) & 3) | 8).toString(16);
+  return `${time}-7${bits.slice(0, 3)}-${variant}${bits.slice(4, 7)}-${bits.slice(7, 19)}`;
 };
 
 /**

@@ -10,6 +10,8 @@ type Prune = {
   table: string;
   /** Which rows of `table` those are. */
   isOver: (now: Date) => RawBuilder<unknown>;
+  /** A column that is emptied instead of the row deleted. */
+  clears?: string;
 };
 
 const ago = (now: Date, ms: number) => sql`${new Date(now.getTime() - ms).toISOString()}::timestamptz`;
@@ -29,6 +31,8 @@ export const PRUNES: readonly Prune[] = [
   expired("oauth_flows"),
   expired("oauth_codes"),
   expired("email_suppressions"),
+  expired("inbox_messages"),
+  expired("event_traces"),
   // Texts of failed mails that nobody has sent again.
   { table: "email_outbox", isOver: (now) => sql`keep_until <= ${ago(now, 0)}` },
   expired("user_tokens", 7 * DAY_MS),
@@ -36,6 +40,18 @@ export const PRUNES: readonly Prune[] = [
   {
     table: "sessions",
     isOver: (now) => sql`least(expires_at, revoked_at) <= ${ago(now, 30 * DAY_MS)}`,
+  },
+  // What a player was before a merge; the merge itself stays known.
+  {
+    table: "player_merges",
+    clears: "source_snapshot",
+    isOver: (now) => sql`source_snapshot is not null and created_at <= ${ago(now, 30 * DAY_MS)}`,
+  },
+  // Exports of players among them.
+  {
+    table: "project_jobs",
+    clears: "result",
+    isOver: (now) => sql`result is not null and finished_at <= ${ago(now, DAY_MS)}`,
   },
   {
     table: "idempotency_keys",
@@ -47,9 +63,16 @@ export const PRUNES: readonly Prune[] = [
  * Deletes up to `limit` rows. Rows that another transaction has at hand are left for the next time.
  * @returns how many were deleted
  */
-export const prune = async ({ db, now }: Work, { table, isOver }: Prune, limit: number): Promise<number> => {
+export const prune = async (
+  { db, now }: Work,
+  { table, isOver, clears }: Prune,
+  limit: number,
+): Promise<number> => {
+  const name = sql.ref(table);
+  const change =
+    clears === undefined ? sql`delete from ${name}` : sql`update ${name} set ${sql.ref(clears)} = null`;
   const { rows } = await sql`
-    delete from ${sql.ref(table)} where ctid = any(array(
+    ${change} where ctid = any(array(
       select ctid from ${sql.ref(table)} where ${isOver(now)} limit ${limit} for update skip locked))
     returning 1`.execute(db);
   return rows.length;

@@ -1,24 +1,40 @@
 import { apiKeyRoutes } from "./resources/api-keys.ts";
 import { auditLogRoutes } from "./resources/audit-log.ts";
 import { authRoutes } from "./resources/auth.ts";
+import { balanceRoutes } from "./resources/balances.ts";
+import { badgeRoutes } from "./resources/badges.ts";
 import { blogRoutes } from "./resources/blog.ts";
+import { boostRoutes } from "./resources/boosts.ts";
+import { bulkGrantRoutes } from "./resources/bulk-grants.ts";
 import { configurationRoutes } from "./resources/configuration.ts";
 import { definitionRoutes } from "./resources/definitions.ts";
 import { emailLogRoutes } from "./resources/email-logs.ts";
+import { eventTypeRoutes } from "./resources/event-types.ts";
 import { eventRoutes } from "./resources/events.ts";
+import { inboxRoutes } from "./resources/inbox.ts";
 import { invitationRoutes } from "./resources/invitations.ts";
 import { leaderboardRoutes } from "./resources/leaderboards.ts";
+import { ledgerRoutes } from "./resources/ledger.ts";
 import { levelCurveRoutes } from "./resources/level-curve.ts";
 import { limitRoutes } from "./resources/limits.ts";
+import { livesRoutes } from "./resources/lives.ts";
 import { oauthRoutes } from "./resources/oauth.ts";
 import { passwordResetRoutes } from "./resources/password-reset.ts";
+import { playerHistoryRoutes } from "./resources/player-history.ts";
+import { playerIdentityRoutes } from "./resources/player-identities.ts";
+import { playerMergeRoutes } from "./resources/player-merge.ts";
+import { playerPrivacyRoutes } from "./resources/player-privacy.ts";
 import { playerRoutes } from "./resources/players.ts";
 import { projectJobRoutes } from "./resources/project-jobs.ts";
 import { projectRoutes } from "./resources/projects.ts";
 import { rateLimitRoutes } from "./resources/rate-limits.ts";
 import { registrationRoutes } from "./resources/registration.ts";
+import { rewardRoutes } from "./resources/rewards.ts";
+import { ruleInsightRoutes } from "./resources/rules-insight.ts";
+import { ruleTrialRoutes } from "./resources/rules-trial.ts";
 import { ruleRoutes } from "./resources/rules.ts";
 import { segmentRoutes } from "./resources/segments.ts";
+import { streakRoutes } from "./resources/streaks.ts";
 import { superadminAuthRoutes } from "./resources/superadmin-auth.ts";
 import { superadminEmailRoutes } from "./resources/superadmin-email.ts";
 import { superadminPlatformRoutes } from "./resources/superadmin-platform.ts";
@@ -44,12 +60,28 @@ export const routes: readonly AnyRoute[] = [
   ...projectRoutes,
   ...apiKeyRoutes,
   ...eventRoutes,
+  ...eventTypeRoutes,
+  ...playerIdentityRoutes,
   ...playerRoutes,
+  ...playerMergeRoutes,
+  ...playerHistoryRoutes,
+  ...playerPrivacyRoutes,
+  ...balanceRoutes,
+  ...livesRoutes,
+  ...boostRoutes,
+  ...ledgerRoutes,
   ...leaderboardRoutes,
+  ...ruleTrialRoutes,
+  ...ruleInsightRoutes,
   ...ruleRoutes,
   ...levelCurveRoutes,
   ...definitionRoutes,
+  ...badgeRoutes,
+  ...rewardRoutes,
+  ...inboxRoutes,
+  ...bulkGrantRoutes,
   ...segmentRoutes,
+  ...streakRoutes,
   ...configurationRoutes,
   ...projectJobRoutes,
   ...limitRoutes,

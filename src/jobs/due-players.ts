@@ -1,5 +1,5 @@
 import type { App } from "../app.ts";
-import type { PlayersOf } from "../domain/progression/change-players.ts";
+import type { PlayersOf } from "../domain/progression/change-free-players.ts";
 import { byProject, DUE_PAGE, type Due, findDue } from "../domain/progression/due-players.ts";
 import type { Work } from "../domain/work.ts";
 

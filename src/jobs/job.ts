@@ -17,6 +17,8 @@ export type Job = {
    */
   staysHere?: true;
   run(app: App, key: string): Promise<void>;
+  /** When the process stops, after the last run of every job. */
+  atStop?(app: App): Promise<void>;
 };
 
 /** The doorbell. `wake` coalesces: many wakes of one key while it runs become one more run. */

@@ -2,6 +2,9 @@ import { deleteTenants } from "./delete-tenants.ts";
 import { endBoosts } from "./end-boosts.ts";
 import { expireCurrencies } from "./expire-currencies.ts";
 import { expireKeys } from "./expire-keys.ts";
+import { expireRewards } from "./expire-rewards.ts";
+import { flushEventTypes } from "./flush-event-types.ts";
+import { flushRuleStats } from "./flush-rule-stats.ts";
 import type { Job } from "./job.ts";
 import { maintain } from "./maintain.ts";
 import { partitions } from "./partitions.ts";
@@ -9,7 +12,9 @@ import { processEvents } from "./process-events.ts";
 import { projectJobs } from "./project-jobs.ts";
 import { pruneEnded } from "./prune.ts";
 import { relayOutbox } from "./relay-outbox.ts";
+import { runSchedules } from "./run-schedules.ts";
 import { sendMail } from "./send-mail.ts";
+import { settleStreaks } from "./settle-streaks.ts";
 import { sweepDynamicSegments } from "./sweep-segments.ts";
 import { sweep } from "./sweep.ts";
 
@@ -24,8 +29,13 @@ export const jobs: readonly Job[] = [
   pruneEnded,
   deleteTenants,
   projectJobs,
+  expireRewards,
+  runSchedules,
+  flushRuleStats,
   expireCurrencies,
   endBoosts,
   maintain,
   sweepDynamicSegments,
+  flushEventTypes,
+  settleStreaks,
 ];

@@ -1,7 +1,11 @@
 import { FIRST_PROJECT, processPartition } from "../domain/progression/batch.ts";
 import { createPlanCache, type PlanCache } from "../domain/progression/plan.ts";
+import type { LoopHit } from "../domain/progression/turn.ts";
+import { createLoopWatch, type LoopWatch, pauseLoopingRule } from "../domain/rules/loop-watch.ts";
 import { processedTopic } from "../domain/topics.ts";
 import type { App } from "../app.ts";
+import { eventTypesOf } from "./flush-event-types.ts";
+import { ruleStatsOf } from "./flush-rule-stats.ts";
 import type { Job } from "./job.ts";
 
 /** Partitions processed at the same time by one process. */
@@ -15,22 +19,35 @@ const plansOf = (app: App): PlanCache => {
   return known;
 };
 
+const watches = new WeakMap<App, LoopWatch>();
+
+const watchOf = (app: App): LoopWatch => {
+  const known = watches.get(app) ?? createLoopWatch();
+  watches.set(app, known);
+  return known;
+};
+
 /** Key: a partition. Processes its queued events until none are left. */
 export const processEvents: Job = {
   name: "process-events",
   concurrency: PROCESS_CONCURRENCY,
   run: async (app, key) => {
     const part = Number(key);
+    const loops: LoopHit[] = [];
     const options = {
       transact: app.transact,
       plans: plansOf(app),
       claimLimit: app.limits.claimEvents,
+      stats: ruleStatsOf(app),
+      onSeen: eventTypesOf(app).seen,
       onError: (error: unknown, event: object) =>
         app.log.error({ err: error, event }, "an event could not be processed"),
+      onLoop: (hit: LoopHit) => void loops.push(hit),
     };
     let afterProject = FIRST_PROJECT;
     for (;;) {
       const done = await processPartition(options, part, afterProject);
+      await pauseLooping(app, loops.splice(0));
       if (done.isBusy) return;
       if (done.events === 0 && afterProject === FIRST_PROJECT) return;
       afterProject = done.lastProject;
@@ -41,4 +58,12 @@ export const processEvents: Job = {
       await app.limits.pause?.();
     }
   },
+};
+
+const pauseLooping = async (app: App, loops: readonly LoopHit[]): Promise<void> => {
+  for (const hit of loops) {
+    if (!watchOf(app).hit(hit, app.clock().getTime())) continue;
+    app.log.warn({ hit }, "a rule that loops is paused");
+    await app.transact((work) => pauseLoopingRule(work, hit));
+  }
 };

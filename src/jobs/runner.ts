@@ -76,8 +76,17 @@ export const startRunners = (app: App, jobs: readonly Job[]): Runners => {
     close: async () => {
       for (const timer of timers) clearInterval(timer);
       await Promise.all([...runners.values()].map((runner) => runner.close()));
+      await Promise.all(jobs.map((job) => stopJob(app, job)));
     },
   };
+};
+
+const stopJob = async (app: App, job: Job): Promise<void> => {
+  try {
+    await job.atStop?.(app);
+  } catch (err) {
+    app.log.error({ err, job: job.name }, "job could not be finished");
+  }
 };
 
 const runJob = async (app: App, job: Job, key: string): Promise<void> => {

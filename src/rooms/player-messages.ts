@@ -1,40 +1,117 @@
-import type { EventData } from "../domain/events.ts";
-import { type LevelCurve, levelProgress } from "../domain/progression/levels.ts";
+import type { CustomData, EventData, EventType } from "../domain/events.ts";
+import { levelProgress } from "../domain/progression/levels.ts";
+import type { ProjectPlan } from "../domain/progression/plan.ts";
+import { sumBundles } from "../domain/rewards/sum.ts";
 import type { PlayerMessage } from "../domain/topics.ts";
 import type { Live } from "./messages.ts";
 
-type Show = { name: string; data: (data: never, curve: LevelCurve) => unknown };
+/** What of the project's definitions messages show. */
+export type Shown = Pick<ProjectPlan, "curve" | "levels">;
 
-const show = <T extends "player.updated" | "player.xp_granted" | "player.level_up">(
+type Show = { name: string; data: (data: never, shown: Shown) => unknown };
+
+const show = <T extends EventType>(
   name: string,
-  data: (data: EventData<T>, curve: LevelCurve) => unknown,
+  data: (data: EventData<T>, shown: Shown) => unknown,
 ): Show => ({ name, data });
 
-/**
- * How lines whose live form differs from the domain event are shown; every other line keeps its name and
- * data.
- */
+/** The room is the player's own: messages do not say whose they are. */
+const own = <D extends { playerId: string; externalUserId: string }>({
+  playerId: _playerId,
+  externalUserId: _externalUserId,
+  ...data
+}: D) => data;
+
+const as = (name: string): Show => ({ name, data: (data) => data });
+const streak = (change: string): Show => ({
+  name: "player.streak",
+  data: (data) => ({ ...own(data), change }),
+});
+
+const CUSTOM: Show = {
+  name: "custom.event",
+  data: ({ eventType, properties }: CustomData) => ({ eventType, properties }),
+};
+
+/** How lines whose live form differs from the domain event are shown; every other line keeps its name and data. */
 const SHOWN: Readonly<Record<string, Show>> = {
   "player.updated": show<"player.updated">("player.updated", ({ changed, after }) => ({
     changed,
     player: after,
   })),
-  "player.xp_granted": show<"player.xp_granted">("player.xp", ({ amount, xp, level, cause }, curve) => ({
+  "player.xp_granted": show<"player.xp_granted">("player.xp", ({ amount, xp, level, cause }, shown) => ({
     amount,
     xp,
     level,
-    levelProgress: levelProgress(curve, xp),
+    levelProgress: progressOf(shown, xp),
     cause,
   })),
-  "player.level_up": show<"player.level_up">("player.level_up", (data) => ({ ...data, rewards: null })),
+  "player.level_up": show<"player.level_up">("player.level_up", (data, { levels }) => ({
+    ...data,
+    rewards: rewardsOf(levels, data.previousLevel, data.newLevel),
+  })),
+  "player.currency_granted": show<"player.currency_granted">(
+    "player.currency",
+    ({ currencyKey, amount, balance, cause }) => ({ currencyKey, delta: amount, balance, cause }),
+  ),
+  "player.currency_spent": show<"player.currency_spent">(
+    "player.currency",
+    ({ currencyKey, amount, balance, cause }) => ({ currencyKey, delta: -amount, balance, cause }),
+  ),
+  "player.currency_expired": show<"player.currency_expired">(
+    "player.currency",
+    ({ currencyKey, amount, balance }) => ({ currencyKey, delta: -amount, balance, cause: EXPIRY }),
+  ),
+  "player.lives_changed": show<"player.lives_changed">("player.lives", ({ delta, lives }) => ({
+    delta,
+    lives,
+  })),
+  "player.badge_earned": as("player.badge"),
+  "player.badge_revoked": as("player.badge"),
+  "player.streak_extended": streak("EXTENDED"),
+  "player.streak_at_risk": streak("AT_RISK"),
+  "player.streak_frozen": streak("FROZEN"),
+  "player.streak_broken": streak("BROKEN"),
+  "player.streak_repaired": streak("REPAIRED"),
+  "player.boost_started": show<"player.boost_started">("player.boost", ({ boost }) => ({
+    boost,
+    state: "STARTED",
+  })),
+  "player.boost_ended": show<"player.boost_ended">("player.boost", ({ by, ...data }) => ({
+    boost: own(data),
+    state: "ENDED",
+    by,
+  })),
+  "player.reward_granted": as("player.reward"),
+  "inbox.message": show<"inbox.message">("inbox.message", own),
+};
+
+const EXPIRY = { kind: "EXPIRY" } as const;
+
+const progressOf = ({ curve, levels }: Shown, xp: number) => {
+  const progress = levelProgress(curve, xp);
+  return { ...progress, levelName: levels.get(progress.level)?.name ?? null };
+};
+
+/** What the definitions give for the levels from `from + 1` to `to`; null for nothing. */
+const rewardsOf = (levels: Shown["levels"], from: number, to: number) => {
+  if (levels.size === 0) return null;
+  const reached = [...levels].filter(([level]) => level > from && level <= to);
+  return sumBundles(reached.toSorted(([a], [b]) => a - b).map(([, { rewards }]) => rewards));
+};
+
+/** An integrator's own types have a prefix, so that none can be taken for one of the service's. */
+const shownAs = (type: string): Show | undefined => {
+  if (type.startsWith("custom.")) return CUSTOM;
+  return Object.hasOwn(SHOWN, type) ? SHOWN[type] : undefined;
 };
 
 /** One line of the player stream as clients hear it: exactly one live message for each line. */
 export const livePlayerMessage = (
   { seq, id, type, data, at }: PlayerMessage,
-  curve: LevelCurve,
+  shown: Shown,
 ): { name: string; message: Live<unknown> } => {
-  const shown = Object.hasOwn(SHOWN, type) ? SHOWN[type] : undefined;
-  const body = shown ? shown.data(data as never, curve) : data;
-  return { name: shown?.name ?? type, message: { v: 1, id, at, seq, data: body } };
+  const form = shownAs(type);
+  const body = form ? form.data(data as never, shown) : data;
+  return { name: form?.name ?? type, message: { v: 1, id, at, seq, data: body } };
 };

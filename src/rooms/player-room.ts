@@ -12,7 +12,8 @@ import {
 } from "../domain/outbox/stream.ts";
 import { getPlayer } from "../domain/players/players.ts";
 import { type ShownPlayer, showPlayer } from "../domain/players/show.ts";
-import { getCurve, type SavedCurve } from "../domain/progression/level-curves.ts";
+import { changePlans } from "../domain/progression/change.ts";
+import { type ProjectPlan, readPlan } from "../domain/progression/plan.ts";
 import { type PlayerMessage, playerTopic } from "../domain/topics.ts";
 import { authenticate, pinOptions, refusalOf } from "./authenticate.ts";
 import { parse } from "./errors.ts";
@@ -52,7 +53,7 @@ const ResyncBody = z.object({ lastSeq: z.int().min(0) });
  */
 type Cursor = { seq: number; isLive: boolean };
 type Resume = { lastSeq: number | undefined; isJoin: boolean };
-type Page = StreamPage & { player: ShownPlayer; curve: SavedCurve };
+type Page = StreamPage & { player: ShownPlayer; plan: ProjectPlan };
 
 const readPage = (app: App, { projectId, playerId }: StreamRef, afterSeq?: number): Promise<Page> =>
   transactIn(
@@ -63,13 +64,13 @@ const readPage = (app: App, { projectId, playerId }: StreamRef, afterSeq?: numbe
     const player = await getPlayer(work, projectId, playerId);
     // Who has been merged into another has ended: the other's stream is another room's.
     if (player.id !== playerId) throw notFound("player");
-    const curve = await getCurve(work, projectId);
+    const plan = await readPlan(work, projectId, changePlans);
     const isNear =
       afterSeq !== undefined && player.seq > afterSeq && player.seq - afterSeq <= STREAM_REPLAY_MAX;
     const messages = isNear
       ? await readPlayerStream(work, { projectId, playerId }, afterSeq, STREAM_REPLAY_MAX)
       : [];
-    return { seq: player.seq, messages, player: await showPlayer(work, player), curve };
+    return { seq: player.seq, messages, player: await showPlayer(work, player), plan };
   });
 
 type OpenRoom = { ref: StreamRef; look(head: StreamHead | undefined): void };
@@ -98,7 +99,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
   /** Seats that are reserved but not taken count too; sessions beyond SESSIONS_MAX replace the oldest. */
   override maxClients = SESSIONS_MAX * 6;
   ref: StreamRef = { projectId: "", playerId: "" };
-  #curve!: SavedCurve;
+  #plan!: ProjectPlan;
   #configVersion: number | undefined;
   #isPatchDue = false;
   readonly #cursors = new Map<string, Cursor>();
@@ -142,7 +143,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
       this.#configVersion = head.configVersion;
       this.later(0, async () => {
         const transact = transactIn(this.app, head.projectId);
-        this.#curve = await transact((work) => getCurve(work, head.projectId));
+        this.#plan = await transact((work) => readPlan(work, head.projectId, changePlans));
       });
     }
     if (head.seq === this.#stream.head) this.#set({ xp: head.xp, level: head.level });
@@ -202,17 +203,17 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     cursor.seq = seq;
   }
 
-  #replay(client: LiveClient, cursor: Cursor, { messages, curve }: Page): void {
+  #replay(client: LiveClient, cursor: Cursor, { messages, plan }: Page): void {
     for (const line of messages) {
       if (line.seq !== cursor.seq + 1) continue;
-      const { name, message } = livePlayerMessage(line, curve);
+      const { name, message } = livePlayerMessage(line, plan);
       this.push(client, name, message);
       cursor.seq = line.seq;
     }
   }
 
   #deliver(line: PlayerMessage): void {
-    const { name, message } = livePlayerMessage(line, this.#curve);
+    const { name, message } = livePlayerMessage(line, this.#plan);
     for (const client of this.clients) {
       const cursor = this.#cursors.get(client.sessionId);
       if (!cursor?.isLive || cursor.seq >= line.seq) continue;
@@ -230,8 +231,8 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     this.#mirror(page);
   }
 
-  #mirror({ seq, player, curve }: Page): void {
-    this.#curve = curve;
+  #mirror({ seq, player, plan }: Page): void {
+    this.#plan = plan;
     const { id: playerId, externalUserId, displayName, xp, level } = player;
     this.#set({ playerId, externalUserId, displayName: displayName ?? "", xp, level, seq });
   }

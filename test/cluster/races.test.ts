@@ -5,6 +5,7 @@ import { eventuallyHolds } from "../support/eventually.ts";
 import { assertInvariants } from "../support/invariants.ts";
 import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
 import { races } from "../support/races.ts";
+import { economyRaces } from "../support/races-economy.ts";
 
 const ROUNDS = 3;
 
@@ -36,7 +37,7 @@ describe("several at once over two processes", function () {
     await directory?.remove();
   });
 
-  for (const { name, run, isSlow = false } of races) {
+  for (const { name, run, isSlow = false } of [...races, ...economyRaces]) {
     it(name, async () => {
       for (let round = 0; round < (isSlow ? 1 : ROUNDS); round++) await run({ clients });
     });

@@ -112,7 +112,7 @@ describe("rules at work", () => {
         runRules(set, turn);
         const traced = traceRules(set, aTurn({ properties: props })).filter(({ fired }) => fired);
         assert.equal(grantedXp(turn), traced.length);
-        for (const { conditions, fired } of traced) assert.equal(conditions.pass, fired);
+        for (const { conditions, fired } of traced) assert.equal(conditions!.pass, fired);
       }),
       { numRuns: 400 },
     );

@@ -143,7 +143,7 @@ describe("dynamic segments", () => {
       dynamic("c", property("attributes.city", "eq", "Rome")),
       dynamic("d", { any: [property("currencies.gold", "gte", 10), property("country", "eq", "IT")] }),
       dynamic("e", { type: "segment", segmentKeys: ["b", "c", "d"], match: "ANY" }),
-      dynamic("f", property("xp", "gt", { $ref: "player.level" } as never)),
+      dynamic("f", property("xp", "gt", { $ref: "player.level" })),
     );
     const change = fc.record(
       {

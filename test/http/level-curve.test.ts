@@ -88,7 +88,7 @@ describe("the level curve", () => {
     await refused({ type: "CUBIC", params: {} }, "type");
     await refused({ type: "LINEAR", params: { base: 1, maxLevel: 1_001 } }, "params.maxLevel");
     await refused(
-      { type: "LINEAR", params: { base: 1, maxLevel: 5 }, recalculate: "WITH_EVENTS" },
+      { type: "LINEAR", params: { base: 1, maxLevel: 5 }, recalculate: "LOUD" },
       "recalculate",
     );
     await refused({ type: "LINEAR", params: { base: 1, maxLevel: 5 }, rewards: [] }, "body");

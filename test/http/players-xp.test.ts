@@ -37,9 +37,11 @@ describe("XP granted by hand", () => {
     const { status, body } = await grant({ amount: 260, reason: "support" });
     assert.equal(status, 201);
     assert.deepEqual([body.player.id, body.player.xp, body.player.level], [player, 260, 3]);
-    const { id, createdAt, cause, ...entry } = body.ledgerEntry;
+    const { id, createdAt, cause, hash, ...entry } = body.ledgerEntry;
     assert.ok(id && createdAt);
-    assert.deepEqual(entry, { seq: 1, asset: "XP", amount: 260, balanceAfter: 260, reason: "support" });
+    assert.match(hash, /^[0-9a-f]{64}$/);
+    const gain = { seq: 1, asset: "XP", amount: 260, balanceAfter: 260, reason: "support" };
+    assert.deepEqual(entry, { ...gain, currencyKey: null, txId: null, reverses: null });
     assert.match(cause.actor, /^key:/);
     assert.equal(cause.kind, "API");
     assert.equal((await grant({ amount: 1 })).body.ledgerEntry.reason, "grant");

@@ -48,8 +48,8 @@ describe("players", () => {
       const externalUserId = `user-${randomUUID()}`;
       const made = await identify({ externalUserId });
       assert.equal(made.status, 201);
-      const { id, createdAt, updatedAt, ...rest } = made.body;
-      assert.equal(createdAt, updatedAt);
+      const { id, createdAt, updatedAt, firstSeenAt, ...rest } = made.body;
+      assert.deepEqual([createdAt, createdAt], [updatedAt, firstSeenAt]);
       assert.deepEqual(rest, {
         externalUserId,
         displayName: null,
@@ -63,6 +63,8 @@ describe("players", () => {
           percent: 0,
           maxLevel: 100,
         },
+        currencies: {},
+        lives: null,
         status: "ACTIVE",
         avatarUrl: null,
         timezone: null,

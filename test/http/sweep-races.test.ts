@@ -1,5 +1,6 @@
 import { startApp, type TestApp } from "../support/app.ts";
 import { races } from "../support/races.ts";
+import { economyRaces } from "../support/races-economy.ts";
 
 describe("several at once", function () {
   this.timeout(30_000);
@@ -8,5 +9,5 @@ describe("several at once", function () {
     api = await startApp();
   });
 
-  for (const { name, run } of races) it(name, () => run({ clients: [api] }));
+  for (const { name, run } of [...races, ...economyRaces]) it(name, () => run({ clients: [api] }));
 });

@@ -6,12 +6,19 @@ const MAIN = new URL("../../src/main.ts", import.meta.url).pathname;
 export type CommandResult = { code: number; text: string };
 
 /** Runs `laurel admin ...` to its end; `input` is its standard input. */
-export const laurelAdmin = async (
+export const laurelAdmin = (
+  args: readonly string[],
+  env: Record<string, string>,
+  input = "",
+): Promise<CommandResult> => laurel(["admin", ...args], env, input);
+
+/** Runs `laurel ...` to its end. */
+export const laurel = async (
   args: readonly string[],
   env: Record<string, string>,
   input = "",
 ): Promise<CommandResult> => {
-  const child = spawn(process.execPath, [MAIN, "admin", ...args], {
+  const child = spawn(process.execPath, [MAIN, ...args], {
     env: { PATH: process.env["PATH"] ?? "", ...env },
     stdio: ["pipe", "pipe", "pipe"],
   });

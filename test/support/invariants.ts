@@ -26,8 +26,8 @@ export const assertInvariants = async (
   await zero(
     "players whose XP or ledger_seq is not what their ledger says, or whose ledger has gaps",
     sql`select count(*) as n from players p left join (
-      select project_id, player_id, sum(amount) as xp, count(*) as n, max(seq) as last
-      from ledger_entries group by 1, 2) l on l.project_id = p.project_id and l.player_id = p.id
+      select project_id, player_id, sum(amount) filter (where asset = 'XP') as xp, count(*) as n,
+        max(seq) as last from ledger_entries group by 1, 2) l on l.project_id = p.project_id and l.player_id = p.id
       where (p.xp, p.ledger_seq, p.ledger_seq) <> (coalesce(l.xp, 0), coalesce(l.n, 0), coalesce(l.last, 0))`,
   );
   await zero(
@@ -41,11 +41,23 @@ export const assertInvariants = async (
         (coalesce(o.n, 0), coalesce(o.last, 0), coalesce(o.first, 0), coalesce(o.created, 0))`,
   );
   await zero(
-    "ledger gains that did not make exactly one player.xp_granted",
-    sql`select count(*) as n from (select id::text as id from ledger_entries where amount > 0) l
+    "gains of XP in the ledger that did not make exactly one player.xp_granted",
+    sql`select count(*) as n from (
+      select id::text as id from ledger_entries where asset = 'XP' and amount > 0) l
       full join (select data->>'ledgerEntryId' as id, count(*) as n from outbox
         where type = 'player.xp_granted' group by 1) o on o.id = l.id
       where o.n is distinct from 1 or l.id is null`,
+  );
+  await zero(
+    "balances that are not what their ledger says, or hold what no open hold holds",
+    sql`select count(*) as n from player_balances b left join (
+      select project_id, player_id, currency_key, sum(amount) as total
+      from ledger_entries where asset = 'CURRENCY' group by 1, 2, 3) l
+        using (project_id, player_id, currency_key)
+      left join (select project_id, player_id, currency_key, sum(amount) as held
+      from currency_holds where status = 'HELD' group by 1, 2, 3) h
+        using (project_id, player_id, currency_key)
+      where (b.balance, b.held) <> (coalesce(l.total, 0), coalesce(h.held, 0))`,
   );
   await assertLevels(em, curve);
 };

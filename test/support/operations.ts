@@ -11,19 +11,21 @@ import {
   exponential,
   profile,
   quadratic,
-  ruleDocument,
-  smallRule,
   table,
   unique,
 } from "./operation-bodies.ts";
+import { economyOperations } from "./operations-economy.ts";
 import { rateLimitOperations } from "./operations-rate-limits.ts";
 import { configurationOperations } from "./operations-configuration.ts";
+import { rewardOperations } from "./operations-rewards.ts";
+import { ruleOperations } from "./operations-rules.ts";
 import { segmentOperations } from "./operations-segments.ts";
 import { registrationOperations } from "./operations-registration.ts";
 import { authOperations } from "./operations-auth.ts";
 import { keyOperations } from "./operations-keys.ts";
 import { emailOperations } from "./operations-email.ts";
 import { adminOperations } from "./operations-admin.ts";
+import { playerOperations } from "./operations-players.ts";
 import { oauthOperations } from "./operations-oauth.ts";
 import { teamOperations } from "./operations-team.ts";
 import { isOneTenant, type Side } from "./sides.ts";
@@ -49,17 +51,16 @@ export type Operation = {
 
 export type Known = Omit<Operation, "route" | "success"> & { success?: number };
 const get = (path: string): Known => ({ call: () => ({ path }) });
-const ofRule = (suffix = "", body: unknown = {}, steps: readonly string[] = []): Known => ({
-  call: async (side) => ({ path: `/rules/${await side.rule(...steps)}${suffix}`, body }),
-});
 const ofBoard = (suffix = "", body: unknown = {}): Known => ({
   call: async (side) => ({ path: `/leaderboards/${await side.board()}${suffix}`, body }),
 });
 const KNOWN: Record<string, Known> = {
   ...adminOperations,
+  ...economyOperations,
   ...keyOperations,
   ...registrationOperations,
   ...segmentOperations,
+  ...rewardOperations,
   ...rateLimitOperations,
   ...configurationOperations,
   ...authOperations,
@@ -168,38 +169,7 @@ const KNOWN: Record<string, Known> = {
     ],
   },
 
-  listRules: get("/rules"),
-  createRule: { call: () => ({ path: "/rules", body: ruleDocument() }) },
-  simulateRules: {
-    call: () => ({
-      path: "/rules/simulate",
-      body: {
-        event: { eventType: "swept", properties: { a: { b: 1 } }, timestamp: new Date().toISOString() },
-        player: { externalUserId: unique("user") },
-        include: { published: true, drafts: [] },
-        inline: [smallRule()],
-        overrides: { limits: "IGNORE" },
-      },
-    }),
-    also: [
-      () => ({
-        event: { eventType: "swept" },
-        player: { snapshot: { level: 3, xp: 5, tags: ["a"], attributes: { c: 1 }, timezone: "UTC" } },
-      }),
-    ],
-  },
-  getRule: ofRule(),
-  updateRule: {
-    call: async (side) => ({
-      path: `/rules/${await side.rule()}`,
-      body: { ...smallRule(), draftVersion: 1, description: null, limits: { cooldownSeconds: 5 } },
-    }),
-  },
-  archiveRule: ofRule(),
-  publishRule: ofRule("/publish", { changeNote: "First" }),
-  pauseRule: ofRule("/pause", {}, ["publish"]),
-  resumeRule: ofRule("/resume", {}, ["publish", "pause"]),
-
+  ...ruleOperations,
   getLevelCurve: get("/level-curve"),
   putLevelCurve: {
     call: () => ({ path: "/level-curve", body: { ...curve, recalculate: "SILENT" } }),
@@ -211,6 +181,7 @@ const KNOWN: Record<string, Known> = {
   },
   listLimits: get("/limits"),
   ...emailOperations,
+  ...playerOperations,
   ...teamOperations,
   ...oauthOperations,
 };

@@ -10,16 +10,16 @@ export type Arena = { clients: readonly Client[] };
 /** `isSlow`: waits for caches to grow old where there are several servers. */
 export type Race = { name: string; isSlow?: true; run(arena: Arena): Promise<void> };
 
-type Run = (client: Client, i: number) => Promise<Answer>;
+export type Run = (client: Client, i: number) => Promise<Answer>;
 
 /** `count` requests at once, dealt out over the clients. */
-const together = ({ clients }: Arena, count: number, run: Run): Promise<Answer[]> =>
+export const together = ({ clients }: Arena, count: number, run: Run): Promise<Answer[]> =>
   Promise.all(Array.from({ length: count }, (_, i) => run(clients[i % clients.length]!, i)));
 
-const sideIn = ({ clients }: Arena): Promise<Side> => aSide(clients[0]!);
+export const sideIn = ({ clients }: Arena): Promise<Side> => aSide(clients[0]!);
 
 /** How many answers there are of each status and reason. */
-const tally = (answers: readonly Answer[]): Record<string, number> => {
+export const tally = (answers: readonly Answer[]): Record<string, number> => {
   const counts: Record<string, number> = {};
   for (const { status, body } of answers) {
     const name = body?.error ? `${status} ${body.error.reason ?? body.error.message}` : String(status);
@@ -28,7 +28,7 @@ const tally = (answers: readonly Answer[]): Record<string, number> => {
   return counts;
 };
 
-const oneWins = (answers: readonly Answer[], won: number, lost: string): void =>
+export const oneWins = (answers: readonly Answer[], won: number, lost: string): void =>
   assert.deepEqual(tally(answers), { [won]: 1, [lost]: answers.length - 1 });
 
 const isQuiet = async ({ clients }: Arena, key: string): Promise<boolean> => {

@@ -99,7 +99,7 @@ const lookUp = (json: unknown, path: string): Value => {
 
 const fieldOf = (world: World, field: string): Value => {
   if (field.startsWith("attributes.")) return lookUp(world.attributes, field.slice(11));
-  if (field.startsWith("currencies.")) return world.available[field.slice(11)];
+  if (field.startsWith("currencies.")) return lookUp(world.available, field.slice(11));
   return world.player[field] as Value;
 };
 

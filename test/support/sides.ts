@@ -14,10 +14,16 @@ export type Side = {
   entry(): Promise<{ board: string; player: string }>;
   player(): Promise<string>;
   event(): Promise<string>;
+  /** An event whose evaluation is kept. */
+  tracedEvent(): Promise<string>;
   apiKey(): Promise<string>;
   project(): Promise<string>;
   /** Posts a body with the key; the id of what is made. */
   make(path: string, body: unknown): Promise<string>;
+  /** Sends a request with the key. */
+  send(method: "get" | "post", path: string, body?: unknown): Promise<Answer>;
+  /** Changes the project's settings. */
+  set(settings: object): Promise<void>;
 };
 
 const id = (answer: Answer): string => {
@@ -32,6 +38,11 @@ export const aSide = async (api: Client, given?: Tenant): Promise<Side> => {
   const side: Side = {
     tenant,
     make: async (path, body) => id(await post(path, body)),
+    send: (method, path, body) => (method === "get" ? api.get(path, { key }) : api.post(path, body, { key })),
+    set: async (settings) => {
+      const answer = await api.patch(`/api/v1/projects/${projectId}`, { settings }, { token });
+      if (answer.status !== 200) throw new Error(`${answer.status}: ${JSON.stringify(answer.body)}`);
+    },
     rule: async (...steps) => {
       const rule = id(await post("/rules", ruleDocument()));
       for (const step of steps) await post(`/rules/${rule}/${step}`, {});
@@ -53,6 +64,10 @@ export const aSide = async (api: Client, given?: Tenant): Promise<Side> => {
     event: async () => {
       const sent = await post("/events?wait=true", { externalUserId: unique("user"), eventType: "seen" });
       return sent.body.eventId as string;
+    },
+    tracedEvent: async () => {
+      await api.patch("/api/v1/project-settings", { traceSampling: { live: 1 } }, { key });
+      return side.event();
     },
     apiKey: async () =>
       id(await api.post(`/api/v1/projects/${projectId}/api-keys`, { name: "A key" }, { token })),

@@ -19,8 +19,8 @@ export const aStreak = (more: Json = {}): CompiledStreak => {
 export type Played = { type?: string; properties?: Json };
 
 /** One player's streak, played by hand: the pure core without turns and tables. */
-export const aPlayedStreak = (streak: CompiledStreak, zone = "UTC") => {
-  let state: Streak = untouched(streak);
+export const aPlayedStreak = (streak: CompiledStreak, zone = "UTC", begin = untouched(streak)) => {
+  let state: Streak = begin;
   let now: ZoneChange = { zone, changedMs: null };
   const steps: Step[] = [];
   const take = (settled: Settled): boolean => {

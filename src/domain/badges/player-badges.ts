@@ -64,9 +64,8 @@ const progressOf = ({ tiers }: Badge, tier: number, progress: number) => {
   return { nextThreshold: next, percent: Math.min(100, Math.floor((progress / next) * 100)) };
 };
 
-const show = (row: Row, percents: ReadonlyMap<string, number>): PlayerBadge => {
-  const { id: badgeId, definition: badge } = row;
-  const [tier, progress] = [row.tier ?? 0, row.progress ?? 0];
+/** What the definition says of the badge to a player who holds `tier`. */
+const describe = ({ id: badgeId, definition: badge }: Row, tier: number) => {
   const held = tier === 0 ? undefined : badge.tiers[tier - 1];
   return {
     badgeKey: badge.key,
@@ -81,14 +80,22 @@ const show = (row: Row, percents: ReadonlyMap<string, number>): PlayerBadge => {
     tier,
     tierName: held?.name ?? null,
     maxTier: badge.tiers.length,
+  };
+};
+
+const show = (row: Row, percents: ReadonlyMap<string, number>): PlayerBadge => {
+  const { key } = row.definition;
+  const [tier, progress] = [row.tier ?? 0, row.progress ?? 0];
+  return {
+    ...describe(row, tier),
     progress,
-    ...progressOf(badge, tier, progress),
+    ...progressOf(row.definition, tier, progress),
     timesAwarded: row.times_awarded ?? 0,
     serialNo: row.serial_no === null ? null : Number(row.serial_no),
     firstEarnedAt: timeOf(row.first_earned_at),
     lastEarnedAt: timeOf(row.last_earned_at),
     revokedAt: timeOf(row.revoked_at),
-    earnedByPercent: percents.get(badge.key) ?? null,
+    earnedByPercent: percents.get(key) ?? null,
   };
 };
 

@@ -63,7 +63,8 @@ export const earnedByPercent = async (
   const nowMs = work.now.getTime();
   const nameOf = (key: string): string => `${projectId}\0${key}`;
   const missing = keys.filter((key) => keptValue(nameOf(key), nowMs) === undefined);
-  const counted = missing.length === 0 ? new Map<string, number>() : await countHolders(work, projectId, missing);
+  const counted =
+    missing.length === 0 ? new Map<string, number>() : await countHolders(work, projectId, missing);
   if (players > SMALL_PLAYERS_MAX) for (const [key, value] of counted) keep(nameOf(key), value, nowMs);
   return new Map(
     keys.map((key) => {

@@ -1,65 +1,30 @@
-import { sql } from "kysely";
-import { Definition } from "../definitions/definition.ts";
 import { conflict, invalid, notFound } from "../errors.ts";
 import type { BoostView } from "../events.ts";
 import type { PlayerKey } from "../ledger/reference.ts";
-import { changePlayer } from "../progression/change.ts";
+import type { Player } from "../players/player.ts";
+import { stateOfPlayer } from "../players/show.ts";
+import { changePlans, changePlayer } from "../progression/change.ts";
+import { loadStates } from "../progression/load.ts";
+import { boosts } from "../progression/parts/boosts.ts";
+import { segments } from "../progression/parts/segments.ts";
+import { readPlan } from "../progression/plan.ts";
 import type { Turn } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
 import { BOOSTS_MAX, endBoost, isRunning, type NewBoost, showBoost, startBoost } from "./boosts.ts";
-import { type CampaignBoost, compileCampaign, showCampaign } from "./campaign-boost.ts";
-
-type Row = {
-  id: string;
-  boost_key: string;
-  applies: string;
-  factor: number;
-  starts_at: Date | string;
-  expires_at: Date | string;
-  uses_left: number | null;
-};
-
-const iso = (value: Date | string): string => new Date(value).toISOString();
-
-const showRow = (row: Row): BoostView => ({
-  id: row.id,
-  boostKey: row.boost_key,
-  applies: row.applies,
-  factor: Number(row.factor),
-  startsAt: iso(row.starts_at),
-  expiresAt: iso(row.expires_at),
-  usesLeft: row.uses_left,
-  scope: "PLAYER",
-});
+import { showCampaign } from "./campaign-boost.ts";
 
 /** A player's own boosts that have not ended, and the campaigns that are on for the player. */
-export const listBoosts = async (work: Work, player: PlayerKey): Promise<BoostView[]> => {
-  const { db, now } = work;
-  const { rows } = await sql<Row>`
-    select id, boost_key, applies, factor, starts_at, expires_at, uses_left from player_boosts
-    where project_id = ${player.projectId} and player_id = ${player.id}
-      and expires_at > ${now.toISOString()}::timestamptz
-    order by expires_at, id limit ${BOOSTS_MAX}`.execute(db);
-  return [...rows.map(showRow), ...(await listCampaigns(work, player))];
-};
-
-const listCampaigns = async ({ db, em, now }: Work, player: PlayerKey): Promise<BoostView[]> => {
-  const { projectId } = player;
-  const definitions = await em.find(
-    Definition,
-    { projectId, kind: "boost", status: "ACTIVE" },
-    { orderBy: { key: "asc" } },
-  );
-  if (definitions.length === 0) return [];
-  const { rows } = await sql<{ key: string }>`
-    select segment_key as key from player_segments
-    where project_id = ${projectId} and player_id = ${player.id}`.execute(db);
-  const segments = new Map(rows.map(({ key }) => [key, 0]));
-  const scene = { player: { segments }, event: { at: now.getTime() } };
-  return definitions
-    .map(({ id, definition }) => compileCampaign({ id, definition: definition as unknown as CampaignBoost }))
-    .filter((campaign) => isRunning(scene, campaign))
-    .map(showCampaign);
+export const listBoosts = async (work: Work, player: Player): Promise<BoostView[]> => {
+  const plan = await readPlan(work, player.projectId, changePlans);
+  const state = stateOfPlayer(player);
+  await loadStates(work, [state], [plan], [boosts, segments]);
+  const at = work.now.getTime();
+  const own = [...state.boosts.values()].filter(({ expiresMs }) => expiresMs > at);
+  const campaigns = plan.boosts.filter((campaign) => isRunning({ player: state, event: { at } }, campaign));
+  return [
+    ...own.toSorted((a, b) => a.expiresMs - b.expiresMs).map(showBoost),
+    ...campaigns.map(showCampaign),
+  ];
 };
 
 /**

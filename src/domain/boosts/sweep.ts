@@ -1,4 +1,4 @@
-import { changePlayers, type PlayersOf } from "../progression/change-players.ts";
+import { changeFreePlayers, type PlayersOf } from "../progression/change-free-players.ts";
 import type { Work } from "../work.ts";
 import { endDueBoosts } from "./boosts.ts";
 
@@ -7,4 +7,4 @@ export const DUE_BOOSTS = { table: "player_boosts" } as const;
 
 /** Ends the players' boosts whose time is over. Twice is once. */
 export const endPlayersBoosts = (work: Work, players: PlayersOf): Promise<void> =>
-  changePlayers(work, players, async () => undefined, endDueBoosts);
+  changeFreePlayers(work, players, async () => undefined, endDueBoosts);

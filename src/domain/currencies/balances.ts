@@ -1,15 +1,16 @@
-import { sql } from "kysely";
-import { Definition } from "../definitions/definition.ts";
 import { conflict, notFound } from "../errors.ts";
 import type { Cause } from "../events.ts";
 import { type LedgerEntryView, showEntry } from "../ledger/entries.ts";
 import { keyOfReference, type PlayerKey } from "../ledger/reference.ts";
-import { changePlayer } from "../progression/change.ts";
-import type { LotState, PlayerState } from "../progression/turn.ts";
+import type { Player } from "../players/player.ts";
+import { stateOfPlayer } from "../players/show.ts";
+import { changePlans, changePlayer } from "../progression/change.ts";
+import { loadStates } from "../progression/load.ts";
+import { balances, lots } from "../progression/parts/balances.ts";
+import { readPlan } from "../progression/plan.ts";
 import type { Work } from "../work.ts";
 import { adjustCurrency, type CurrencyChanged } from "./adjust.ts";
 import { availableOf, balanceNow, type Purse } from "./balance.ts";
-import type { Currency } from "./currency.ts";
 
 /** Lots that a balance shows. */
 const EXPIRING_MAX = 10;
@@ -41,55 +42,13 @@ export const showBalance = (purse: Purse, currencyKey: string): BalanceView => {
 };
 
 /** Balances of all currencies of the project, and of archived ones that the player has had, by key. */
-export const listBalances = async (work: Work, player: PlayerKey): Promise<BalanceView[]> => {
-  const purse = await readPurse(work, player);
-  const keys = new Set([...purse.project.currencies.keys(), ...purse.player.balances.keys()]);
+export const listBalances = async (work: Work, player: Player): Promise<BalanceView[]> => {
+  const project = await readPlan(work, player.projectId, changePlans);
+  const state = stateOfPlayer(player);
+  await loadStates(work, [state], [project], [balances, lots]);
+  const purse = { player: state, project, nowMs: work.now.getTime() };
+  const keys = new Set([...project.currencies.keys(), ...state.balances.keys()]);
   return [...keys].toSorted().map((key) => showBalance(purse, key));
-};
-
-/** The balances alone, by key of the currency: what a player's snapshot has. */
-export const readCurrencies = async (work: Work, player: PlayerKey): Promise<Record<string, number>> =>
-  Object.fromEntries(
-    (await listBalances(work, player)).map(({ currencyKey, balance }) => [currencyKey, balance]),
-  );
-
-type BalanceRow = { currency_key: string } & Record<"balance" | "held" | "earned" | "spent", string | number>;
-type LotRow = { id: string; currency_key: string; remaining: string | number; expires_at: Date | string };
-
-const readPurse = async ({ db, em, now }: Work, { projectId, id }: PlayerKey): Promise<Purse> => {
-  const definitions = await em.find(Definition, { projectId, kind: "currency", status: "ACTIVE" });
-  const balances = await sql<BalanceRow>`
-    select currency_key, balance, held, earned, spent from player_balances
-    where project_id = ${projectId} and player_id = ${id}`.execute(db);
-  const lots = await sql<LotRow>`
-    select id, currency_key, remaining, expires_at from currency_lots
-    where project_id = ${projectId} and player_id = ${id} order by expires_at, id`.execute(db);
-  return {
-    player: { balances: balancesOf(balances.rows), lots: lotsOf(lots.rows) },
-    project: {
-      currencies: new Map(
-        definitions.map(({ key, definition }) => [key, definition as unknown as Currency]),
-      ),
-    },
-    nowMs: now.getTime(),
-  };
-};
-
-const balancesOf = (rows: readonly BalanceRow[]): PlayerState["balances"] =>
-  new Map(
-    rows.map(({ currency_key, balance, held, earned, spent }) => [
-      currency_key,
-      { balance: Number(balance), held: Number(held), earned: Number(earned), spent: Number(spent) },
-    ]),
-  );
-
-const lotsOf = (rows: readonly LotRow[]): PlayerState["lots"] => {
-  const lots = new Map<string, LotState[]>();
-  for (const { id, currency_key: key, remaining, expires_at } of rows) {
-    const lot = { id, remaining: Number(remaining), expiresMs: new Date(expires_at).getTime() };
-    lots.set(key, [...(lots.get(key) ?? []), lot]);
-  }
-  return lots;
 };
 
 export type BalanceChange = {

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { conflict, invalid, notFound } from "../errors.ts";
 import type { Cause } from "../events.ts";
 import { isId, newId } from "../ids.ts";
-import { keyOfReference, lockOwner, type PlayerKey } from "../ledger/reference.ts";
+import { keyOfReference, lockPlayerRow, type PlayerKey } from "../ledger/reference.ts";
 import { changePlayer } from "../progression/change.ts";
 import type { Turn } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
@@ -79,7 +79,7 @@ export const holdCurrency = async (
   asked: PlayerKey,
   { currencyKey, amount, expiresInSeconds, reference }: NewHold,
 ): Promise<HoldView> => {
-  const player = await lockOwner(work, asked);
+  const player = await lockPlayerRow(work, asked);
   const { projectId, id: playerId } = player;
   await keyOfReference(work, player, reference);
   await changePlayer(work, projectId, playerId, (turn) => reserve(turn, currencyKey, amount));
@@ -98,7 +98,11 @@ export const holdCurrency = async (
   return show(made.rows[0]!);
 };
 
-const reserve = (turn: Turn, currencyKey: string, amount: number): void => {
+/**
+ * Sets an amount aside, in memory.
+ * @throws DomainError NOT_FOUND for an unknown currency; CONFLICT INSUFFICIENT_FUNDS
+ */
+export const reserve = (turn: Turn, currencyKey: string, amount: number): void => {
   const currency = turn.project.currencies.get(currencyKey);
   if (!currency) throw notFound("currency");
   expireLots(turn, currencyKey);
@@ -123,29 +127,29 @@ export const captureHold = async (
   asked: PlayerKey,
   { holdId, amount, cause }: { holdId: string; amount?: number | undefined; cause: Cause },
 ): Promise<HoldView> => {
-  const player = await lockOwner(work, asked);
+  const player = await lockPlayerRow(work, asked);
   const hold = await readOpen(work, player, holdId);
   const captured = amount ?? hold.amount;
   if (captured > hold.amount) throw invalid("amount", `must be at most ${hold.amount}, which is held`);
-  await changePlayer(work, player.projectId, player.id, (turn) => {
-    const { currencyKey, reference } = hold;
-    addHeld(turn, currencyKey, -hold.amount);
-    spend(turn, {
-      currencyKey,
-      amount: captured,
-      cause,
-      key: `hold:${hold.id}`,
-      reason: "hold captured",
-      ...(reference === null ? {} : { reference }),
-    });
-    expireLots(turn, currencyKey);
-  });
+  await changePlayer(work, player.projectId, player.id, (turn) => spendHeld(turn, hold, { captured, cause }));
   return settleHold(work, player, { id: hold.id, status: "CAPTURED", captured });
+};
+
+/** Spends `captured` of what is held and frees the rest, in memory. */
+export const spendHeld = (
+  turn: Turn,
+  { id, currencyKey, amount, reference }: Pick<HoldView, "id" | "currencyKey" | "amount" | "reference">,
+  { captured, cause }: { captured: number; cause: Cause },
+): void => {
+  addHeld(turn, currencyKey, -amount);
+  const what = { currencyKey, amount: captured, cause, key: `hold:${id}`, reason: "hold captured" };
+  spend(turn, reference === null ? what : { ...what, reference });
+  expireLots(turn, currencyKey);
 };
 
 /** Frees what is held. @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE when it is settled */
 export const releaseHold = async (work: Work, asked: PlayerKey, holdId: string): Promise<HoldView> => {
-  const player = await lockOwner(work, asked);
+  const player = await lockPlayerRow(work, asked);
   const { id, currencyKey, amount } = await readOpen(work, player, holdId);
   await changePlayer(work, player.projectId, player.id, (turn) => freeHeld(turn, currencyKey, amount));
   return settleHold(work, player, { id, status: "RELEASED", captured: null });
@@ -162,7 +166,9 @@ const readOpen = async (work: Work, player: PlayerKey, holdId: string): Promise<
   const found = isId(holdId)
     ? await sql<Row>`
         select ${COLUMNS} from currency_holds
-        where project_id = ${player.projectId} and player_id = ${player.id} and id = ${holdId}`.execute(work.db)
+        where project_id = ${player.projectId} and player_id = ${player.id} and id = ${holdId}`.execute(
+        work.db,
+      )
     : { rows: [] };
   const [row] = found.rows;
   if (!row) throw notFound("hold");

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { changePlayers, type PlayersOf } from "../progression/change-players.ts";
+import { changeFreePlayers, type PlayersOf } from "../progression/change-free-players.ts";
 import type { Work } from "../work.ts";
 import { expireLots } from "./expire.ts";
 import { freeHeld } from "./holds.ts";
@@ -14,13 +14,13 @@ const NOTHING = async (): Promise<undefined> => undefined;
 
 /** Takes away what has expired of the players' currencies. Twice is once. */
 export const expirePlayersLots = (work: Work, players: PlayersOf): Promise<void> =>
-  changePlayers(work, players, NOTHING, (turn) => {
+  changeFreePlayers(work, players, NOTHING, (turn) => {
     for (const currencyKey of turn.player.lots.keys()) expireLots(turn, currencyKey);
   });
 
 /** Frees what the players' holds held whose time is over. Twice is once. */
 export const expirePlayersHolds = (work: Work, players: PlayersOf): Promise<void> =>
-  changePlayers(
+  changeFreePlayers(
     work,
     players,
     (playerIds) => endHolds(work, { projectId: players.projectId, playerIds }),

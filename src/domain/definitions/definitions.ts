@@ -11,7 +11,7 @@ import { Definition } from "./definition.ts";
 import type { Defined, DefinitionKind } from "./kind.ts";
 
 /** Definitions of one kind with the archived ones, whose keys are kept: this many times `max`. */
-const ARCHIVED_FACTOR = 10;
+export const ARCHIVED_FACTOR = 10;
 
 const keyTaken = (key: string) =>
   conflict("KEY_TAKEN", `the key ${key} is taken; archived definitions keep theirs`);
@@ -38,7 +38,7 @@ export const createDefinition = async <D extends Defined>(
     kind: kind.kind,
     key,
     name,
-    definition: definition as unknown,
+    definition,
     status: "ACTIVE",
     version: 1,
     createdBy,
@@ -68,27 +68,27 @@ const checkRoom = async <D extends Defined>(
   );
 };
 
+/** `ref`: the UUID or the key. */
+type Ref = { projectId: string; kind: string; ref: string };
+
 const findDefinition = async (
   { em }: Work,
-  projectId: string,
-  { kind }: Pick<DefinitionKind, "kind">,
-  ref: string,
-  lockMode?: LockMode,
+  { ref, ...where }: Ref,
+  options: { lockMode?: LockMode } = {},
 ): Promise<Definition | null> => {
-  const options = lockMode === undefined ? {} : { lockMode };
-  const byId = isId(ref) ? await em.findOne(Definition, { projectId, kind, id: ref }, options) : null;
-  return byId ?? em.findOne(Definition, { projectId, kind, key: ref }, options);
+  const byId = isId(ref) ? await em.findOne(Definition, { ...where, id: ref }, options) : null;
+  return byId ?? em.findOne(Definition, { ...where, key: ref }, options);
 };
 
 /** The definition by `{id}` of a path: the UUID or the key. @throws DomainError NOT_FOUND */
 export const getDefinition = async (
   work: Work,
   projectId: string,
-  kind: Pick<DefinitionKind, "kind">,
+  { kind }: Pick<DefinitionKind, "kind">,
   ref: string,
 ): Promise<Definition> => {
-  const found = await findDefinition(work, projectId, kind, ref);
-  if (!found) throw notFound(kind.kind);
+  const found = await findDefinition(work, { projectId, kind, ref });
+  if (!found) throw notFound(kind);
   return found;
 };
 
@@ -134,7 +134,7 @@ export const patchDefinition = async <D extends Defined>(
   { ref, version, changes }: DefinitionPatch & { ref: string },
 ): Promise<Definition> => {
   await changeConfig(work, projectId);
-  const found = await lockActive(work, projectId, kind, ref);
+  const found = await lockActive(work, { projectId, kind: kind.kind, ref });
   if (version !== undefined && version !== found.version) {
     throw conflict("VERSION_CONFLICT", `the version is ${found.version}, the change is of ${version}`);
   }
@@ -159,15 +159,10 @@ export const replaceDefinition = (found: Definition, definition: Defined, now: D
   found.updatedAt = now;
 };
 
-const lockActive = async <D extends Defined>(
-  work: Work,
-  projectId: string,
-  kind: DefinitionKind<D>,
-  ref: string,
-): Promise<Definition> => {
-  const found = await findDefinition(work, projectId, { kind: kind.kind }, ref, LockMode.PESSIMISTIC_WRITE);
-  if (!found) throw notFound(kind.kind);
-  if (found.status === "ARCHIVED") throw conflict("INVALID_STATE", `the ${kind.kind} is archived`);
+const lockActive = async (work: Work, ref: Ref): Promise<Definition> => {
+  const found = await findDefinition(work, ref, { lockMode: LockMode.PESSIMISTIC_WRITE });
+  if (!found) throw notFound(ref.kind);
+  if (found.status === "ARCHIVED") throw conflict("INVALID_STATE", `the ${ref.kind} is archived`);
   return found;
 };
 
@@ -175,17 +170,17 @@ const lockActive = async <D extends Defined>(
  * Archives a definition for good: it keeps its key, and players what they hold of it.
  * @throws DomainError NOT_FOUND, CONFLICT: INVALID_STATE
  */
-export const archiveDefinition = async <D extends Defined>(
+export const archiveDefinition = async (
   work: Work,
   projectId: string,
-  kind: DefinitionKind<D>,
+  { kind }: Pick<DefinitionKind, "kind">,
   ref: string,
 ): Promise<Definition> => {
   await changeConfig(work, projectId);
-  const found = await lockActive(work, projectId, kind, ref);
+  const found = await lockActive(work, { projectId, kind, ref });
   found.status = "ARCHIVED";
   found.updatedAt = work.now;
   await work.em.flush();
-  await auditDefinition(work, `${kind.kind}.archived`, found);
+  await auditDefinition(work, `${kind}.archived`, found);
   return found;
 };

@@ -1,3 +1,4 @@
+import { useBoosts } from "../boosts/boosts.ts";
 import { isReservedType } from "../events.ts";
 import { compileFilter } from "../metrics/filter.ts";
 import type { EntryState, Turn } from "../progression/turn.ts";
@@ -118,6 +119,8 @@ const record = (turn: Turn, board: Board, operation: Operation): Scored => {
 export type SubmitOptions = {
   /** When the score was made, in ms; default: the time of the turn's event. */
   atMs?: number;
+  /** Whether boosts on `score:{key}` multiply a score above 0. */
+  isBoostable?: boolean;
 };
 
 /** Why a board takes no submitted score; undefined when it does. */
@@ -136,17 +139,18 @@ export const refusalOf = (board: Board): string | undefined => {
 export const submitScore = (
   turn: Turn,
   board: Board,
-  score: number,
-  { atMs }: SubmitOptions = {},
+  submitted: number,
+  { atMs, isBoostable = false }: SubmitOptions = {},
 ): Scored => {
   const problem =
-    refusalOf(board) ?? (Number.isFinite(score) ? undefined : "the score is not a finite number");
+    refusalOf(board) ?? (Number.isFinite(submitted) ? undefined : "the score is not a finite number");
   if (problem !== undefined) {
     turn.warn(problem);
     const old = turn.player.entries.get(board.periodId);
     const standing = old ? fromRankScore(board, old.rankScore) : null;
     return { accepted: false, improved: false, score: standing, previous: standing };
   }
+  const score = isBoostable && submitted > 0 ? submitted * useBoosts(turn, `score:${board.key}`) : submitted;
   if (isBeyondRange(board, score)) turn.warn(`leaderboard ${board.key}: the score is clamped`);
   const rankScore = toRankScore(board, score);
   return record(turn, board, { operator: board.operator, rankScore, atUs: toUs(atMs ?? turn.event.at) });

@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import { sql } from "kysely";
 import { shareConfig } from "../config-lock.ts";
 import { conflict, notFound } from "../errors.ts";
@@ -7,23 +8,27 @@ import type { Work } from "../work.ts";
 
 export type PlayerKey = { projectId: string; id: string };
 
-/** The ledger key of a change that somebody asks for under a reference, an order's number, say. */
-export const referenceKey = (reference: string): string => `api:ref:${reference}`;
+/**
+ * The ledger key of a change that somebody asks for under a reference, an order's number, say. Keys are part of
+ * the chain and stay when a player is erased, so the text, which may tell of a person, is not in it.
+ */
+export const referenceKey = (reference: string): string => `api:ref:${hash("sha256", reference, "hex")}`;
 
 /**
- * Whether a player, or one who was merged into that player, has a line or a hold by this key. Only a locked
- * player's answer lasts.
+ * Whether a player, or one who was merged into that player, has a line or a hold by this reference. Only a
+ * locked player's answer lasts.
  */
-export const isKeyUsed = async (
+export const isReferenceUsed = async (
   { db }: Work,
-  { projectId, playerId, key }: { projectId: string; playerId: string; key: string },
+  { projectId, playerId, reference }: { projectId: string; playerId: string; reference: string },
 ): Promise<boolean> => {
-  const reference = key.startsWith(referenceKey("")) ? key.slice(referenceKey("").length) : null;
+  // The second is how keys were written at first.
+  const keys = [referenceKey(reference), `api:ref:${reference}`];
   const { rows } = await sql`
     with own as (
       select id from players where project_id = ${projectId} and (id = ${playerId} or merged_into = ${playerId}))
     select 1 from own join ledger_entries l
-      on l.project_id = ${projectId} and l.player_id = own.id and l.idempotency_key = ${key}
+      on l.project_id = ${projectId} and l.player_id = own.id and l.idempotency_key in (${sql.join(keys)})
     union all select 1 from own join currency_holds h
       on h.project_id = ${projectId} and h.player_id = own.id and h.reference = ${reference}
     limit 1`.execute(db);
@@ -34,7 +39,7 @@ export const isKeyUsed = async (
  * Locks a player, or whom it was merged into, in the order in which batches lock: the project's definitions
  * first, or a change of them could wait in a ring with us. @throws DomainError NOT_FOUND
  */
-export const lockOwner = async (work: Work, { projectId, id }: PlayerKey): Promise<PlayerKey> => {
+export const lockPlayerRow = async (work: Work, { projectId, id }: PlayerKey): Promise<PlayerKey> => {
   await shareConfig(work, [projectId]);
   const player = await lockPlayer(work, projectId, id);
   if (!player) throw notFound("player");
@@ -52,9 +57,8 @@ export const keyOfReference = async (
   reference: string | undefined,
 ): Promise<string> => {
   if (reference === undefined) return `api:${newId()}`;
-  const key = referenceKey(reference);
-  const { projectId, id: playerId } = await lockOwner(work, player);
-  if (await isKeyUsed(work, { projectId, playerId, key }))
+  const { projectId, id: playerId } = await lockPlayerRow(work, player);
+  if (await isReferenceUsed(work, { projectId, playerId, reference }))
     throw conflict("REFERENCE_USED", `reference ${reference} was used for this player before`);
-  return key;
+  return referenceKey(reference);
 };

@@ -40,7 +40,7 @@ export const verifyLedger = async (
   const head = await transact((work) => readHead(work, player));
   const result = { entries: head.seq, headHash: head.hash };
   const check = checker();
-  for (let seq = 0; seq < head.seq; ) {
+  for (let seq = 0; seq < head.seq;) {
     const rows = await transact((work) => readPage(work, player, seq));
     for (const row of rows) {
       if (seq === head.seq) break;

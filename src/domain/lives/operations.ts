@@ -1,42 +1,18 @@
-import { sql } from "kysely";
-import { conflict, notFound } from "../errors.ts";
+import { conflict } from "../errors.ts";
 import type { LivesView } from "../events.ts";
 import { newId } from "../ids.ts";
 import type { PlayerKey } from "../ledger/reference.ts";
-import { changePlayer } from "../progression/change.ts";
-import { type ProjectSettings, settingsFrom } from "../projects/project.ts";
+import type { Player } from "../players/player.ts";
+import { stateOfPlayer } from "../players/show.ts";
+import { changePlans, changePlayer } from "../progression/change.ts";
+import { readPlan } from "../progression/plan.ts";
 import type { Work } from "../work.ts";
 import { adjustLives, type LivesChange, showLives } from "./lives.ts";
 
-type Row = {
-  settings: Partial<ProjectSettings>;
-  lives: number | null;
-  lives_anchor_at: Date | string | null;
-  lives_unlimited_until: Date | string | null;
-  created_at: Date | string;
-};
-
-const msOf = (value: Date | string | null): number | null =>
-  value === null ? null : new Date(value).getTime();
-
-/** A player's lives now; null where the project has none. @throws DomainError NOT_FOUND */
-export const readLives = async (
-  { db, now }: Work,
-  { projectId, id }: PlayerKey,
-): Promise<LivesView | null> => {
-  const { rows } = await sql<Row>`
-    select j.settings, p.lives, p.lives_anchor_at, p.lives_unlimited_until, p.created_at
-    from players p join projects j on j.id = p.project_id
-    where p.project_id = ${projectId} and p.id = ${id}`.execute(db);
-  const [row] = rows;
-  if (!row) throw notFound("player");
-  const lives = {
-    count: row.lives,
-    anchorMs: msOf(row.lives_anchor_at),
-    unlimitedUntilMs: msOf(row.lives_unlimited_until),
-  };
-  const player = { lives, createdAt: new Date(row.created_at) };
-  return showLives(settingsFrom(row.settings).lives, player, now.getTime());
+/** A player's lives now; null where the project has none. */
+export const readLives = async (work: Work, player: Player): Promise<LivesView | null> => {
+  const { settings } = await readPlan(work, player.projectId, changePlans);
+  return showLives(settings.lives, stateOfPlayer(player), work.now.getTime());
 };
 
 export type LivesRequest = Pick<LivesChange, "amount" | "refill" | "unlimitedSeconds" | "reason" | "cause">;

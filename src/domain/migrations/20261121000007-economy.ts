@@ -41,6 +41,9 @@ export class Migration20261121000007 extends Migration {
       `alter table players add ledger_hash text, add lives int check (lives >= 0),
         add lives_anchor_at timestamptz(3), add lives_unlimited_until timestamptz(3),
         add zone_changed_at timestamptz(3), add merged_into uuid, add deleted_at timestamptz(3)`,
+      // What of a player is no line of the stream: for exporting and erasing.
+      `create index outbox_silent_idx on outbox (project_id, player_id)
+        where player_seq is null and player_id is not null`,
       `create index players_created_idx on players (project_id, created_at, id)`,
       `create index players_merged_idx on players (project_id, merged_into) where merged_into is not null`,
       `alter table ledger_entries add currency_key text, add tx_id uuid, add reverses uuid, add hash text,
@@ -194,7 +197,8 @@ export class Migration20261121000007 extends Migration {
         doc jsonb not null,
         updated_at timestamptz(3) not null,
         primary key (project_id, player_id, streak_key)) with (fillfactor = 80)`,
-      `create index player_streaks_due_idx on player_streaks (due_at) where due_at is not null`,
+      `create index player_streaks_due_idx on player_streaks (due_at, project_id, player_id)
+        where due_at is not null`,
       `create table streak_runs (
         project_id uuid not null,
         player_id uuid not null,
@@ -252,5 +256,6 @@ export class Migration20261121000007 extends Migration {
     this.addSql(`alter table players drop ledger_hash, drop lives, drop lives_anchor_at,
       drop lives_unlimited_until, drop zone_changed_at, drop merged_into, drop deleted_at`);
     this.addSql(`drop index players_created_idx`);
+    this.addSql(`drop index outbox_silent_idx`);
   }
 }

@@ -122,13 +122,16 @@ export class Migration20261121000008 extends Migration {
       `create table event_types (
         project_id uuid not null,
         name text not null,
-        schema jsonb,
+        schema json,
+        schema_version int not null default 0,
         enforcement text not null default 'OFF' check (enforcement in ('OFF', 'WARN', 'REJECT')),
         properties jsonb not null default '{}',
         total bigint not null default 0,
         first_seen_at timestamptz(3),
         last_seen_at timestamptz(3),
         primary key (project_id, name))`,
+      `create index event_types_schemas_idx on event_types (project_id, schema_version)
+        where schema_version > 0`,
     ];
   }
 

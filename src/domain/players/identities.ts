@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { conflict, notFound } from "../errors.ts";
 import type { Work } from "../work.ts";
 import type { Player } from "./player.ts";
-import { lockOne } from "./players.ts";
+import { lockKnown } from "./players.ts";
 
 /** Ids at other providers that one player may have. */
 export const IDENTITIES_MAX = 50;
@@ -41,8 +41,7 @@ export const addIdentity = async (
   { provider, externalId }: Pick<Identity, "provider" | "externalId">,
 ): Promise<{ identity: Identity; created: boolean }> => {
   // Under the player's lock, so that a merge or an erasure takes all of them.
-  const player = await lockOne(work, projectId, asked);
-  if (player.status === "ERASED") throw notFound("player");
+  const player = await lockKnown(work, projectId, asked);
   const made = await sql<Row>`
     insert into player_identities (project_id, provider, external_id, player_id, created_at)
     values (${projectId}, ${provider}, ${externalId}, ${player.id}, ${work.now.toISOString()}::timestamptz)

@@ -1,8 +1,7 @@
-import { shareConfig } from "../config-lock.ts";
 import { conflict, type DomainError, invalid, notFound } from "../errors.ts";
 import type { Cause } from "../events.ts";
-import { isId, newId } from "../ids.ts";
-import { isKeyUsed, referenceKey } from "../ledger/reference.ts";
+import { isId } from "../ids.ts";
+import { keyOfReference } from "../ledger/reference.ts";
 import { changePlayer } from "../progression/change.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import { takePlayers } from "../progression/several.ts";
@@ -72,7 +71,7 @@ export const patchPlayer = async (
   let player: PlayerState | undefined;
   const { open, settle, save } = await takePlayers(work, {
     projectId,
-    lock: async () => [(player = await lockOne(work, projectId, asked))],
+    lock: async () => [(player = await lockKnown(work, projectId, asked))],
   });
   const { id } = player!;
   const before = (await readColumns(work, projectId, [id])).get(id)!;
@@ -89,6 +88,13 @@ export const patchPlayer = async (
 export const lockOne = async (work: Work, projectId: string, id: string): Promise<PlayerState> => {
   const [player] = (await lockPlayersById(work, projectId, [id])).values();
   if (!player) throw notFound("player");
+  return player;
+};
+
+/** As `lockOne`, for what nobody may do to an erased player. @throws DomainError CONFLICT INVALID_STATE */
+export const lockKnown = async (work: Work, projectId: string, id: string): Promise<PlayerState> => {
+  const player = await lockOne(work, projectId, id);
+  if (player.status === "ERASED") throw conflict("INVALID_STATE", "the player is ERASED");
   return player;
 };
 
@@ -111,8 +117,7 @@ export const grantPlayerXp = async (
   { reference, boostable = false, ...grant }: XpByHand,
 ): Promise<{ player: Player; ledgerEntry: LedgerRow | undefined }> => {
   const { projectId, id } = player;
-  const key = reference === undefined ? `api:${newId()}` : referenceKey(reference);
-  if (reference !== undefined) await checkReference(work, player, { reference, key });
+  const key = await keyOfReference(work, player, reference);
   const changed = await changePlayer(work, projectId, id, (turn) => {
     checkGrant(turn.player, grant.amount);
     return grantXp(turn, { ...grant, key, boostable });
@@ -121,20 +126,8 @@ export const grantPlayerXp = async (
 };
 
 const checkGrant = ({ xp, status }: PlayerState, amount: number): void => {
-  if (amount > 0 && status !== "ACTIVE") throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
+  if (status === "ERASED" || (amount > 0 && status !== "ACTIVE"))
+    throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
   if (xp + amount < 0) throw conflict("INSUFFICIENT_XP", `the player has ${xp} XP`);
   if (xp + amount > XP_MAX) throw conflict("XP_LIMIT", `XP may not exceed ${XP_MAX}`);
-};
-
-const checkReference = async (
-  work: Work,
-  { projectId, id }: Player,
-  { reference, key }: { reference: string; key: string },
-): Promise<void> => {
-  // Of two grants with one reference, the second looks when the first is done. The definitions first, in the
-  // order in which batches lock.
-  await shareConfig(work, [projectId]);
-  const { id: playerId } = await lockOne(work, projectId, id);
-  if (await isKeyUsed(work, { projectId, playerId, key }))
-    throw conflict("REFERENCE_USED", `reference ${reference} was used for this player before`);
 };

@@ -24,6 +24,9 @@ export type PlayerProfile = {
   removeTags?: readonly string[] | undefined;
 };
 
+/** Bytes of `metadata` as JSON. */
+export const METADATA_MAX_BYTES = 16 * 1024;
+
 const COLUMNS = ["displayName", "avatarUrl", "timezone", "locale", "country", "metadata"] as const;
 
 /** The columns of a profile that evaluation does not need and PlayerState has not all of. */
@@ -53,7 +56,11 @@ const columnsChange = (before: ProfileColumns, profile: PlayerProfile): Differen
 };
 
 /** Rules that hear of the change see the new values. */
-const takeColumns = (player: PlayerState, profile: PlayerProfile, zoneChangedMs: number | null): void => {
+export const takeColumns = (
+  player: PlayerState,
+  profile: PlayerProfile,
+  zoneChangedMs: number | null,
+): void => {
   const { displayName, timezone, locale, country } = profile;
   if (displayName !== undefined) player.displayName = displayName;
   if (locale !== undefined) player.locale = locale;

@@ -1,13 +1,12 @@
 import { sql } from "kysely";
 import { auditDefinition } from "../audit/definitions.ts";
-import { conflict } from "../errors.ts";
 import type { Cause } from "../events.ts";
 import { HIDDEN_STATUSES } from "../progression/save.ts";
 import { takePlayers } from "../progression/several.ts";
 import type { PlayerState } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
 import type { Player } from "./player.ts";
-import { lockOne, refreshPlayer } from "./players.ts";
+import { lockKnown, refreshPlayer } from "./players.ts";
 import { tellEntries } from "./visibility.ts";
 
 /** Statuses that a player is given by hand. */
@@ -52,11 +51,10 @@ const change = async (
   let state: PlayerState | undefined;
   const { open, settle, save } = await takePlayers(work, {
     projectId,
-    lock: async () => [(state = await lockOne(work, projectId, asked))],
+    lock: async () => [(state = await lockKnown(work, projectId, asked))],
   });
   const player = state!;
   const { id, externalUserId } = player;
-  if (player.status === "ERASED") throw conflict("INVALID_STATE", "the player is ERASED");
   const [before, wasHidden] = [player.status, isHidden(player)];
   if (before === status && (player.isDeleted ?? false) === isDeleted)
     return refreshPlayer(work, projectId, id);

@@ -71,6 +71,7 @@ type UpsertParts = { made: Set<string>; before: ReadonlyMap<string, ProfileColum
 const upserterOf = ({ open, settle }: Several, { made, before, cause }: UpsertParts) => {
   const columns = new Map<string, ColumnsRow>();
   const one = (player: PlayerState, { externalUserId: _, ...profile }: PlayerInput): Upserted => {
+    if (player.status === "ERASED") return reject("the player is ERASED");
     const isNew = made.delete(player.id);
     const turn = open(player);
     if (isNew) {

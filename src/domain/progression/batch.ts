@@ -2,6 +2,8 @@ import { newId } from "../ids.ts";
 import { outboxRow, savepoint, type Transact, type Work } from "../work.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
 import { type ExternalRef, externalKey, insertPlayers, loadStates, lockPlayers } from "./load.ts";
+import { failedTrace, keepTrace, traceOf } from "../rules/traces.ts";
+import type { BatchStats, StatsRecorder } from "../rules/stats.ts";
 import { loadPlans, type PlanCache, type ProjectPlan } from "./plan.ts";
 import {
   CLAIM_PROJECTS,
@@ -14,7 +16,7 @@ import {
 import { type EventVerdict, saveBatch } from "./save.ts";
 import { lockSharedCounters, noSharedCounters, type SharedCounters } from "./shared-counters.ts";
 import { sharedKeysOf } from "./shared-needs.ts";
-import type { Effects, PlayerState, Turn } from "./turn.ts";
+import type { Effects, LoopHit, PlayerState, TraceSink, Turn } from "./turn.ts";
 
 export type ProcessOptions = {
   transact: Transact;
@@ -22,6 +24,12 @@ export type ProcessOptions = {
   /** Events of one project in one claim. */
   claimLimit: number;
   onError: (error: unknown, event: QueuedEvent) => void;
+  /** Counts what rules do; what was undone is not counted. */
+  stats?: StatsRecorder;
+  /** Hears, after the commit, of the events that were taken up. */
+  onSeen?: (events: readonly QueuedEvent[], nowMs: number) => void;
+  /** Hears, after the commit, of every event whose loop was cut. */
+  onLoop?: (hit: LoopHit) => void;
 };
 
 /** `lastProject` is where the next claim goes on: FIRST_PROJECT when it begins anew. */
@@ -72,7 +80,7 @@ const processClaim = (
 
 const runTogether: RunClaim = async (work, { events, projectIds, part }, options) => {
   const plans = await loadPlans(work, projectIds, options.plans);
-  await runBatch(work, { events, part, plans });
+  await runBatch(work, { events, part, plans }, options);
 };
 
 /** The plan of one project, or a throw of what was thrown when it was loaded. */
@@ -102,7 +110,7 @@ type Alone = { event: QueuedEvent; part: number; plan: LoadedPlan; options: Proc
 const runAlone = async (work: Work, { event, part, plan, options }: Alone): Promise<void> => {
   try {
     const plans = plan();
-    await savepoint(work, () => runBatch(work, { events: [event], part, plans }));
+    await savepoint(work, () => runBatch(work, { events: [event], part, plans }, options));
   } catch (error) {
     options.onError(error, event);
     if (event.attempts < RETRY_DELAYS_MS.length) await postponeEvent(work, part, event);
@@ -127,7 +135,11 @@ const failEvent = async (
   });
   const batch = {
     players: [],
-    effects: { ...noEffects(), outbox: [failed] },
+    effects: {
+      ...noEffects(),
+      outbox: [failed],
+      traces: [failedTrace(event, { error: message, now: work.now })],
+    },
     shared: noSharedCounters(),
     verdicts: [{ projectId, eventId, status: "FAILED" as const, error: message, attempts }],
     done: [{ projectId, part, seq }],
@@ -137,20 +149,30 @@ const failEvent = async (
 
 type BatchInput = { events: readonly QueuedEvent[]; part: number; plans: Map<string, ProjectPlan> };
 
-const runBatch = async (work: Work, { events, part, plans }: BatchInput): Promise<void> => {
+const runBatch = async (
+  work: Work,
+  { events, part, plans }: BatchInput,
+  { stats, onSeen, onLoop }: ProcessOptions,
+): Promise<void> => {
   const { players, made } = await lockOrCreate(work, events, plans);
   const states = [...new Set(players.values())];
   await loadStates(work, states, [...plans.values()]);
-  const shared = await lockSharedCounters(work, sharedKeys(plans, events, work.now.getTime()));
-  const scene = { plans, players, effects: noEffects(), shared, nowMs: work.now.getTime() };
+  const nowMs = work.now.getTime();
+  const shared = await lockSharedCounters(work, sharedKeys(plans, events, nowMs));
+  const counts = stats?.openBatch();
+  const scene: Scene = { plans, players, effects: noEffects(), shared, nowMs, counts, loops: [] };
   const verdicts: EventVerdict[] = [];
   for (const event of events) {
     if (made.delete(externalKey(event))) announce(event, scene);
     const verdict = applyEvent(event, scene);
     if (verdict) verdicts.push(verdict);
   }
+  const { effects, loops } = scene;
   const done = events.map(({ projectId, seq }) => ({ projectId, part, seq }));
-  await saveBatch(work, { players: states, effects: scene.effects, shared, verdicts, done });
+  await saveBatch(work, { players: states, effects, shared, verdicts, done });
+  if (onSeen) work.afterCommit(() => onSeen(events, nowMs));
+  if (counts) work.afterCommit(() => counts.commit(effects, nowMs));
+  if (onLoop && loops.length > 0) work.afterCommit(() => loops.forEach(onLoop));
 };
 
 const sharedKeys = (plans: ReadonlyMap<string, ProjectPlan>, events: readonly QueuedEvent[], nowMs: number) =>
@@ -170,11 +192,14 @@ type Scene = {
   effects: Effects;
   shared: SharedCounters;
   nowMs: number;
+  counts: BatchStats | undefined;
+  loops: LoopHit[];
 };
 
-const turnOf = (queued: QueuedEvent, player: PlayerState, scene: Scene): Turn => {
+const turnOf = (queued: QueuedEvent, player: PlayerState, scene: Scene, trace?: TraceSink): Turn => {
   const { eventId, eventType, properties, occurredAt, projectId } = queued;
-  const { plans, effects, shared, nowMs } = scene;
+  const { plans, effects, shared, nowMs, counts } = scene;
+  const plan = plans.get(projectId)!;
   const at = Math.min(occurredAt.getTime(), nowMs);
   const event = {
     id: eventId,
@@ -184,7 +209,8 @@ const turnOf = (queued: QueuedEvent, player: PlayerState, scene: Scene): Turn =>
     depth: 0,
     ...(eventType === SCHEDULE_TYPE ? { ruleId: String(properties["ruleId"]) } : {}),
   };
-  return openTurn({ plan: plans.get(projectId)!, player, event, nowMs, effects, shared, isTracked: true });
+  const parts = { plan, player, event, nowMs, effects, shared, isTracked: true };
+  return openTurn({ ...parts, trace, observe: counts?.observerOf(projectId).considered });
 };
 
 /** Tells of a player whom the batch has made, as an effect of the player's first event. */
@@ -205,11 +231,19 @@ const applyEvent = (queued: QueuedEvent, scene: Scene): EventVerdict | undefined
     error,
     attempts: queued.attempts + 1,
   });
-  if (!player) return reject("the player is unknown and this project does not create players");
+  if (!player) return reject(unknownPlayer(queued));
   if (player.status !== "ACTIVE") return reject(`the player is ${player.status}`);
-  evaluateEvent(turnOf(queued, player, scene));
-  return undefined;
+  const turn = turnOf(queued, player, scene, traceOf(scene.plans.get(projectId)!, eventId));
+  const problem = evaluateEvent(turn);
+  keepTrace(turn);
+  if (turn.root.loop) scene.loops.push(turn.root.loop);
+  return problem === undefined ? undefined : reject(problem);
 };
+
+const unknownPlayer = ({ eventType }: QueuedEvent): string =>
+  eventType.startsWith("system.")
+    ? "the target is unknown and this project does not create unknown targets"
+    : "the player is unknown and this project does not create players";
 
 type Locked = {
   /** By `externalKey`. */

@@ -14,21 +14,26 @@ const BEGINNING: Due = {
 };
 
 /**
- * The next players, of any project, who have a row in `table` whose `expires_at` is over, by its index on
- * (expires_at, project_id, player_id). `where`: which rows that index holds.
+ * The next players, of any project, who have a row in `table` whose `column` (`expires_at` unless told) is
+ * over, by its index on (column, project_id, player_id). `where`: which rows that index holds.
  */
 export const findDue = async (
   { db, now }: Work,
-  { table, where = sql`true` }: { table: string; where?: RawBuilder<unknown> },
+  {
+    table,
+    column = "expires_at",
+    where = sql`true`,
+  }: { table: string; column?: string; where?: RawBuilder<unknown> },
   after: Due = BEGINNING,
 ): Promise<Due[]> => {
+  const at = sql.ref(column);
   const { rows } = await sql<Due>`
-    select expires_at::text as at, project_id as "projectId", player_id as "playerId" from ${sql.ref(table)}
-    where ${where} and expires_at <= ${now.toISOString()}::timestamptz
-      and (expires_at, project_id, player_id)
+    select ${at}::text as at, project_id as "projectId", player_id as "playerId" from ${sql.ref(table)}
+    where ${where} and ${at} <= ${now.toISOString()}::timestamptz
+      and (${at}, project_id, player_id)
         > (${after.at}::timestamptz, ${after.projectId}::uuid, ${after.playerId}::uuid)
-    group by expires_at, project_id, player_id
-    order by expires_at, project_id, player_id limit ${DUE_PAGE}`.execute(db);
+    group by ${at}, project_id, player_id
+    order by ${at}, project_id, player_id limit ${DUE_PAGE}`.execute(db);
   return rows;
 };
 

@@ -235,11 +235,11 @@ export const loadStates = async (
   const byId = new Map(players.map((player) => [`${player.projectId}${player.id}`, player]));
   const rows = JSON.stringify(players.map(({ id, projectId }) => ({ i: id, p: projectId })));
   const result = await sql<LoadedRow>`
-    with r as materialized (select * from json_to_recordset(${rows}::json) as r(i uuid, p uuid))
-    ${sql.join(
+    with r as materialized (select * from json_to_recordset(${rows}::json) as r(i uuid, p uuid)),
+    s(k, project_id, player_id, ref, r) as (${sql.join(
       parts.map((part) => part.load(plans)),
       sql` union all `,
-    )}`.execute(work.db);
+    )}) select * from s`.execute(work.db);
   const byTag = new Map(parts.map((part) => [part.tag, part]));
   for (const { k, project_id, player_id, ref, r } of result.rows)
     byTag.get(k)!.read(byId.get(`${project_id}${player_id}`)!, ref ?? "", r);

@@ -113,11 +113,15 @@ export const readPlan = async (work: Work, projectId: string, cache: PlanCache):
   return Number(after?.config_version) === plan.configVersion ? keep(cache, plan) : plan;
 };
 
-/** The plan of one project for a read: no lock, not cached. */
-export const loadPlan = async (work: Work, projectId: string): Promise<ProjectPlan | undefined> => {
+/** The plan of one project for a read: no lock, not cached. `rules` stand in for those that run. */
+export const loadPlan = async (
+  work: Work,
+  projectId: string,
+  rules?: RuleSet,
+): Promise<ProjectPlan | undefined> => {
   const rows = await sql<ProjectRow>`
     select ${COLUMNS} from projects where id = ${projectId}`.execute(work.db);
-  return rows.rows[0] && (await compilePlan(work, rows.rows[0]));
+  return rows.rows[0] && (await compilePlan(work, rows.rows[0], rules));
 };
 
 const keep = (cache: PlanCache, plan: ProjectPlan): ProjectPlan => {
@@ -127,9 +131,9 @@ const keep = (cache: PlanCache, plan: ProjectPlan): ProjectPlan => {
   return plan;
 };
 
-const compilePlan = async (work: Work, row: ProjectRow): Promise<ProjectPlan> => {
+const compilePlan = async (work: Work, row: ProjectRow, given?: RuleSet): Promise<ProjectPlan> => {
   const boards = (await loadBoards(work, row.id)).filter((board) => board.status === "ACTIVE");
-  const rules = await loadRuleSet(work, row.id);
+  const rules = given ?? (await loadRuleSet(work, row.id));
   return {
     ...compileEconomy(await loadDefinitions(work, row.id), rules),
     projectId: row.id,

@@ -31,6 +31,17 @@ export const lockPartition = async ({ db }: Work, part: number): Promise<boolean
   return result.rows[0]!.ok;
 };
 
+/**
+ * Waits until nobody processes events of these partitions, and keeps everybody from it until commit. Before the
+ * project's definitions and players are locked, in the order in which batches lock.
+ */
+export const holdPartitions = async ({ db }: Work, parts: Iterable<number>): Promise<void> => {
+  const sorted = [...new Set(parts)].toSorted((a, b) => a - b);
+  await sql`
+    select pg_advisory_xact_lock(${LOCK_SPACE}::int, p)
+    from unnest(${`{${sorted.join(",")}}`}::int[]) as u(p)`.execute(db);
+};
+
 type ClaimRow = {
   seq: string | number;
   project_id: string;

@@ -1,5 +1,7 @@
 import { notFound } from "../errors.ts";
 import { newId } from "../ids.ts";
+import type { RewardBundle } from "../rewards/bundle.ts";
+import { limitedKeysOf } from "../rewards/shared-keys.ts";
 import type { Work } from "../work.ts";
 import { changePlans } from "./change.ts";
 import { changeEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
@@ -10,6 +12,9 @@ import { saveBatch } from "./save.ts";
 import { lockSharedCounters } from "./shared-counters.ts";
 import { sharedKeysOf } from "./shared-needs.ts";
 import type { Effects, PlayerState, Turn } from "./turn.ts";
+
+/** What a change of any kind may give: XP, and with it levels. */
+const ANY_CHANGE: RewardBundle = { xp: 1 };
 
 /** Players of one project that are changed together. */
 export type Several = {
@@ -49,7 +54,8 @@ export const takePlayers = async (
   const effects = noEffects();
   const nowMs = work.now.getTime();
   const event = changeEvent(newId(), nowMs);
-  const shared = await lockSharedCounters(work, sharedKeysOf(plan, [event]));
+  const limited = limitedKeysOf(plan, [ANY_CHANGE]);
+  const shared = await lockSharedCounters(work, [...sharedKeysOf(plan, [event]), ...limited]);
   const xpBefore = new Map<Turn, number>();
   return {
     plan,

@@ -1,3 +1,10 @@
+import { badgesFollowing } from "../badges/follow.ts";
+import { DERIVED_EVENT_TYPES } from "../events.ts";
+import type { RewardBundle } from "../rewards/bundle.ts";
+import { limitedKeysOf } from "../rewards/shared-keys.ts";
+import type { Action } from "../rules/actions/index.ts";
+import type { CompiledRule } from "../rules/compile.ts";
+import { SPAWNED_TYPES } from "../rules/spawned.ts";
 import type { ProjectPlan } from "./plan.ts";
 import type { SharedKey } from "./shared-counters.ts";
 
@@ -6,6 +13,149 @@ export type Coming = { type: string; at: number };
 
 /**
  * The shared counters that evaluating `events` may ask for: global limits and budgets of the rules that may
- * run, stock and limited editions that they may touch, through derived events too.
+ * run, stock and limited editions that they may touch, through derived events too. Rather too many than too
+ * few: a counter that is locked for nothing costs a wait, one that is missing fails the event.
  */
-export const sharedKeysOf = (_plan: ProjectPlan, _events: readonly Coming[]): SharedKey[] => [];
+export const sharedKeysOf = (plan: ProjectPlan, events: readonly Coming[]): SharedKey[] => {
+  const needsOf = plannedNeeds(plan);
+  if (!needsOf || events.length === 0) return [];
+  return events.flatMap(({ type, at }) => {
+    const { keys, rules } = needsOf(type);
+    return rules.length === 0 ? keys : [...keys, ...rules.flatMap((rule) => windowsOf(plan, rule, at))];
+  });
+};
+
+const windowsOf = (plan: ProjectPlan, { globalLimits, budgets }: CompiledRule, atMs: number): SharedKey[] =>
+  [...globalLimits, ...budgets].map((counter) => counter.keyOf(plan, atMs));
+
+/** Counters of limited things, and the rules whose own counters may be asked for. */
+type Needs = { keys: readonly SharedKey[]; rules: readonly CompiledRule[] };
+type NeedsOf = (eventType: string) => Needs;
+
+/** Event types whose needs are remembered; integrators may send any number of types. */
+const TYPES_REMEMBERED_MAX = 2_000;
+
+const planned = new WeakMap<ProjectPlan, { needsOf: NeedsOf | undefined }>();
+
+/** What each event type needs, worked out once for a plan; undefined when players share nothing in it. */
+const plannedNeeds = (plan: ProjectPlan): NeedsOf | undefined => {
+  let known = planned.get(plan);
+  if (!known) planned.set(plan, (known = { needsOf: sharesAnything(plan) ? remember(plan) : undefined }));
+  return known.needsOf;
+};
+
+const isShared = ({ globalLimits, budgets }: CompiledRule): boolean =>
+  globalLimits.length > 0 || budgets.length > 0;
+
+const sharesAnything = (plan: ProjectPlan): boolean =>
+  plan.rules.all.some(isShared) || limitedKeysOf(plan, [everything(plan)]).length > 0;
+
+const remember = (plan: ProjectPlan): NeedsOf => {
+  const byType = new Map<string, Needs>();
+  return (eventType) => {
+    const known = byType.get(eventType);
+    if (known) return known;
+    const needs = workOut(plan, eventType);
+    if (byType.size >= TYPES_REMEMBERED_MAX) byType.delete(byType.keys().next().value!);
+    byType.set(eventType, needs);
+    return needs;
+  };
+};
+
+/** One of everything that can be given. */
+const everything = ({ badges, rewards }: ProjectPlan): RewardBundle => ({
+  xp: 1,
+  badges: [...badges.keys()].map((badgeKey) => ({ badgeKey })),
+  rewards: [...rewards.keys()].map((rewardKey) => ({ rewardKey })),
+});
+
+const workOut = (plan: ProjectPlan, eventType: string): Needs => {
+  // What was sent may come of a rule as it no longer is.
+  if (SPAWNED_TYPES.has(eventType))
+    return { keys: limitedKeysOf(plan, [everything(plan)]), rules: plan.rules.all.filter(isShared) };
+  const reached = reach(plan, eventType);
+  const rules = [...reached.rules].filter(isShared);
+  return { keys: limitedKeysOf(plan, reached.bundles), rules };
+};
+
+/** What evaluation can come to: grows while it is walked. */
+type Reached = { types: Set<string>; rules: Set<CompiledRule>; bundles: RewardBundle[] };
+
+const reach = (plan: ProjectPlan, eventType: string): Reached => {
+  const reached: Reached = { types: new Set(firstTypes(eventType)), rules: new Set(), bundles: [] };
+  const give = (bundle: RewardBundle): void => {
+    reached.bundles.push(bundle);
+    addTypes(plan, reached, typesOfBundle(plan, bundle));
+  };
+  // A set that grows is walked to its new end.
+  for (const type of reached.types) {
+    addTypes(plan, reached, ALWAYS);
+    for (const { definition } of badgesFollowing(plan, type))
+      give({ badges: [{ badgeKey: definition.key }] });
+    for (const streak of plan.streaks.values()) {
+      if (streak.hears(type)) for (const { rewards } of streak.definition.milestones) give(rewards);
+    }
+    for (const rule of rulesOf(plan, type)) {
+      if (reached.rules.has(rule)) continue;
+      reached.rules.add(rule);
+      for (const action of rule.definition.actions) {
+        const { types, bundles } = outcomesOf(action);
+        addTypes(plan, reached, types);
+        bundles.forEach(give);
+      }
+    }
+  }
+  return reached;
+};
+
+/** An event may make its player; a change by REST may be of any kind. */
+const firstTypes = (eventType: string): Iterable<string> =>
+  eventType === "system.change" ? DERIVED_EVENT_TYPES : [eventType, "player.created"];
+
+const rulesOf = ({ rules }: ProjectPlan, type: string): readonly CompiledRule[] =>
+  type === "system.schedule"
+    ? rules.all.filter(({ definition }) => definition.triggers.some(({ kind }) => kind === "SCHEDULE"))
+    : rules.listeners(type);
+
+const addTypes = (plan: ProjectPlan, { types }: Reached, added: Iterable<string>): void => {
+  for (const type of added) if (!types.has(type) && plan.hears(type)) types.add(type);
+};
+
+const XP = ["player.xp_granted", "player.level_up", "player.updated", "player.boost_ended"];
+
+/** What any event can bring about by itself: segments change, streaks end, boosts run out. */
+const ALWAYS = [...DERIVED_EVENT_TYPES].filter((type) => /^player\.(segment|streak|boost)_/.test(type));
+
+/** XP alone tells of XP, unless levels give something. Anything else may tell of anything. */
+const typesOfBundle = ({ levels }: ProjectPlan, bundle: RewardBundle): Iterable<string> => {
+  const parts = Object.keys(bundle);
+  if (parts.length === 0) return [];
+  const levelsGive = [...levels.values()].some(({ rewards }) => Object.keys(rewards).length > 0);
+  return parts.length === 1 && parts[0] === "xp" && !levelsGive ? XP : DERIVED_EVENT_TYPES;
+};
+
+type Outcomes = { types: readonly string[]; bundles: readonly RewardBundle[] };
+
+const types = (...names: string[]): Outcomes => ({ types: names, bundles: [] });
+const gives = (bundle: RewardBundle): Outcomes => ({ types: [], bundles: [bundle] });
+
+type OutcomesOf = { [T in Action["type"]]: (action: Extract<Action, { type: T }>) => Outcomes };
+
+const OUTCOMES: OutcomesOf = {
+  grant_xp: () => gives({ xp: 1 }),
+  adjust_currency: () => types("player.currency_granted", "player.currency_spent", "player.currency_expired"),
+  adjust_lives: () => types("player.lives_changed"),
+  update_badge: ({ badgeKey, operation }) =>
+    operation === "REVOKE" ? types("player.badge_revoked") : gives({ badges: [{ badgeKey }] }),
+  submit_score: () => types(),
+  update_player: () => types("player.updated"),
+  grant_reward: ({ rewardKey }) => gives({ rewards: [{ rewardKey }] }),
+  apply_boost: () => types(),
+  emit_event: ({ eventType }) => types(eventType),
+};
+
+/** What an action may bring about in its own batch: what is sent comes in another one. */
+const outcomesOf = (action: Action): Outcomes =>
+  (action.target ?? "PLAYER") === "PLAYER" && action.delaySeconds === undefined
+    ? (OUTCOMES[action.type] as (action: Action) => Outcomes)(action)
+    : types();

@@ -1,5 +1,11 @@
+import { playerErase } from "../players/erase.ts";
+import { playerExport } from "../players/export.ts";
 import { segmentRefresh } from "../segments/refresh-job.ts";
+import { levelRecalculation } from "../progression/relevel.ts";
+import { bulkGrant } from "../rewards/bulk-grant.ts";
+import { backfill } from "../rules/backfill.ts";
+import { backtest } from "../rules/backtest.ts";
 import type { JobKind } from "./job-kind.ts";
 
 /** Every kind of long work. */
-export const JOB_KINDS: readonly JobKind[] = [segmentRefresh];
+export const JOB_KINDS: readonly JobKind[] = [playerExport, playerErase, backfill, backtest, segmentRefresh, bulkGrant, levelRecalculation];

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { audit } from "../audit/audit.ts";
 import { changeConfig, shareConfig } from "../config-lock.ts";
+import { syncDefinitions } from "../definitions/sync.ts";
 import { syncLeaderboards } from "../leaderboards/sync.ts";
 import { getCurve, putCurve } from "../progression/level-curves.ts";
 import type { CurveInput } from "../progression/levels.ts";
@@ -13,24 +14,26 @@ import { forgetProjects } from "./resolve.ts";
 export type Sync = { from: string; to: string; actor: string };
 
 /** A definition of the sandbox that stays as it is, and why. */
-export type Skipped = { type: "rule" | "leaderboard"; key: string; reason: string };
+export type Skipped = { type: string; key: string; reason: string };
 
 export type Synced = {
   /** Definitions that were created or changed. */
   rules: number;
   leaderboards: number;
   levelCurve: number;
+  /** Of all other kinds, by the plural of the kind. */
+  definitions: Record<string, number>;
   skipped: Skipped[];
   /** Periods of boards that have no entries any more: their rank indexes can go. */
   closedPeriodIds: string[];
 };
 
 /**
- * Makes the definitions of a sandbox those of its project: settings, level curve, leaderboards and rules, by
- * key. What only the sandbox has stays, as do its players and scores. No batch of the sandbox evaluates
- * meanwhile, and nobody changes the project's definitions, so the copy is of one moment.
+ * Makes the definitions of a sandbox those of its project: settings, level curve, definitions of every kind,
+ * leaderboards and rules, by key. What only the sandbox has stays, as do its players and scores. No batch of
+ * the sandbox evaluates meanwhile, and nobody changes the project's definitions, so the copy is of one moment.
  *
- * @throws CONFLICT RULE_LIMIT, LEADERBOARD_LIMIT when the sandbox has too many of its own
+ * @throws CONFLICT RULE_LIMIT, LEADERBOARD_LIMIT, DEFINITION_LIMIT when the sandbox has too many of its own
  */
 export const syncSandbox = async (work: Work, sync: Sync): Promise<Synced> => {
   const { from, to } = sync;
@@ -39,12 +42,14 @@ export const syncSandbox = async (work: Work, sync: Sync): Promise<Synced> => {
     await (id === to ? changeConfig(work, id) : shareConfig(work, [id]));
   const { tenantId } = await copySettings(work, sync);
   const levelCurve = await copyCurve(work, sync);
+  const { counts: definitions, ...others } = await syncDefinitions(work, sync);
   const { closedPeriodIds, ...boards } = await syncLeaderboards(work, sync);
   const rules = await syncRules(work, sync);
-  const counts = { rules: rules.count, leaderboards: boards.count, levelCurve };
+  const counts = { rules: rules.count, leaderboards: boards.count, levelCurve, definitions };
   const skipped = [
-    ...boards.skipped.map((one) => ({ type: "leaderboard" as const, ...one })),
-    ...rules.skipped.map((one) => ({ type: "rule" as const, ...one })),
+    ...others.skipped.map(({ kind: type, ...one }) => ({ type, ...one })),
+    ...boards.skipped.map((one) => ({ type: "leaderboard", ...one })),
+    ...rules.skipped.map((one) => ({ type: "rule", ...one })),
   ];
   const target = { type: "project", id: to };
   const data = { projectId: from, ...counts, skipped: skipped.length };

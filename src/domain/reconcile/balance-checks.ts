@@ -33,12 +33,16 @@ export const checkBalances = async (work: Work, page: Page, { sums, repair }: Gi
 
 const readBalances = async ({ db }: Work, page: Page): Promise<readonly Row[]> => {
   const { rows } = await sql<Row>`
-    select b.player_id, b.currency_key, b.balance, b.held, (
-      select sum(h.amount) from currency_holds h
-      where h.project_id = b.project_id and h.player_id = b.player_id and h.currency_key = b.currency_key
-        and h.status = 'HELD') as holds
-    from player_balances b
-    where b.project_id = ${page.projectId} and b.player_id = any(${idsOf(page)}::uuid[])`.execute(db);
+    select coalesce(b.player_id, h.player_id) as player_id,
+      coalesce(b.currency_key, h.currency_key) as currency_key,
+      coalesce(b.balance, 0) as balance, coalesce(b.held, 0) as held, h.amount as holds
+    from (select * from player_balances
+      where project_id = ${page.projectId} and player_id = any(${idsOf(page)}::uuid[])) b
+    full join (
+      select player_id, currency_key, sum(amount) as amount from currency_holds
+      where project_id = ${page.projectId} and player_id = any(${idsOf(page)}::uuid[]) and status = 'HELD'
+      group by player_id, currency_key) h
+      on h.player_id = b.player_id and h.currency_key = b.currency_key`.execute(db);
   return rows;
 };
 

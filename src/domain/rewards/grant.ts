@@ -77,13 +77,19 @@ export const grantReward = (
   return { grant: first! };
 };
 
+/** Until when a grant that waits can be claimed, in ms; null: for ever, or it does not wait. */
+const expiryOf = (
+  { nowMs }: Turn,
+  { claimSeconds }: Reward,
+  { expiresInSeconds = claimSeconds }: RewardGrant,
+): number | null => (expiresInSeconds === undefined ? null : nowMs + expiresInSeconds * 1_000);
+
 const makeGrant = (turn: Turn, { definition: reward }: Live<Reward>, grant: RewardGrant): RewardGrantRow => {
   const { player, root, effects } = turn;
-  const { quantity, cause, key } = grant;
-  const waits = grant.prize ? false : grant.delivery === "CLAIM" || reward.fulfilment === "CODE";
-  const seconds = waits ? (grant.expiresInSeconds ?? reward.claimSeconds) : undefined;
-  const row: RewardGrantRow = {
-    id: grant.prize?.grantId ?? newId(),
+  const { quantity, cause, key, prize } = grant;
+  const waits = !prize && (grant.delivery === "CLAIM" || reward.fulfilment === "CODE");
+  const row = {
+    id: prize ? prize.grantId : newId(),
     projectId: player.projectId,
     playerId: player.id,
     rewardKey: reward.key,
@@ -91,13 +97,13 @@ const makeGrant = (turn: Turn, { definition: reward }: Live<Reward>, grant: Rewa
     status: waits ? "PENDING" : "GRANTED",
     key,
     contents: reward.bundle ? multiplyBundle(reward.bundle, quantity) : {},
-    code: grant.prize?.code ?? null,
+    code: prize ? prize.code : null,
     cause,
     eventId: root.isTracked ? root.id : null,
-    expiresMs: seconds === undefined ? null : turn.nowMs + seconds * 1_000,
-  };
+    expiresMs: waits ? expiryOf(turn, reward, grant) : null,
+  } satisfies RewardGrantRow;
   effects.rewardGrants.push(row);
-  tellReward(turn, row, { kind: reward.kind, code: row.code ?? null });
+  tellReward(turn, row, { kind: reward.kind, code: row.code });
   if (!waits) giveContents(turn, row);
   return row;
 };

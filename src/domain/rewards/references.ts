@@ -1,7 +1,7 @@
-import { sql } from "kysely";
 import { loadDefinitions } from "../definitions/load.ts";
+import { unknownReference } from "../definitions/references.ts";
 import type { Stored } from "../definitions/kind.ts";
-import { type DomainError, invalid } from "../errors.ts";
+import { invalid } from "../errors.ts";
 import type { Work } from "../work.ts";
 import type { RewardBundle } from "./bundle.ts";
 import { checkGiving, type Giver } from "./reward-graph.ts";
@@ -21,12 +21,6 @@ export type BundlesOf = {
 };
 
 type ByKind = ReadonlyMap<string, readonly Stored[]>;
-
-/** Reason of a 400 for a name that means nothing (yet): an import tries such a definition again later. */
-export const UNKNOWN_REFERENCE = "UNKNOWN_REFERENCE";
-
-const unknown = (field: string, kind: string, key: string): DomainError =>
-  invalid(field, `there is no ${kind} ${key}`, UNKNOWN_REFERENCE);
 
 /**
  * Refuses bundles that name what is not there, that give themselves through others, or that give too much at
@@ -78,7 +72,7 @@ const checkNames = (definitions: ByKind, one: BundleField, given: BundlesOf): vo
   for (const name of namesOf(one)) {
     const isOwn = name.kind === given.kind && name.key === given.key;
     const found = definitions.get(name.kind)?.find(({ definition }) => definition.key === name.key);
-    if (!found && !isOwn) throw unknown(name.field, name.kind, name.key);
+    if (!found && !isOwn) throw unknownReference(name);
     const tiers = isOwn ? given.tiers : (found!.definition as { tiers?: unknown[] }).tiers?.length;
     checkTier(name, tiers ?? Infinity);
   }
@@ -121,16 +115,4 @@ const giversOf = (definitions: ByKind): Giver[] => {
       ),
     ),
   ];
-};
-
-/** @throws DomainError VALIDATION_ERROR when the project has no such currency */
-export const checkCurrency = async (
-  { db }: Work,
-  projectId: string,
-  { key, field }: { key: string; field: string },
-): Promise<void> => {
-  const found = await sql`
-    select 1 from definitions
-    where project_id = ${projectId} and kind = 'currency' and key = ${key} and status = 'ACTIVE'`.execute(db);
-  if (found.rows.length === 0) throw unknown(field, "currency", key);
 };

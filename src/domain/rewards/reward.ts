@@ -1,9 +1,10 @@
 import { z } from "zod";
 import { definitionKind } from "../definitions/kind.ts";
+import { checkActiveKey } from "../definitions/references.ts";
 import { invalid } from "../errors.ts";
 import { Key } from "../rules/syntax.ts";
 import { isEmptyBundle, RewardBundle } from "./bundle.ts";
-import { checkBundles, checkCurrency } from "./references.ts";
+import { checkBundles } from "./references.ts";
 import { startCounting } from "./shared-keys.ts";
 
 /** Pieces of a reward, for its stock and for each player. */
@@ -76,7 +77,10 @@ export const rewardKind = definitionKind<Reward>({
       throw invalid("kind", "what a reward is cannot change: players may hold it");
     const bundles = bundle ? [{ bundle, field: "bundle" }] : [];
     await checkBundles(work, projectId, { kind: "reward", key, bundles });
-    if (price) await checkCurrency(work, projectId, { key: price.currencyKey, field: "price.currencyKey" });
+    if (price) {
+      const reference = { kind: "currency", key: price.currencyKey, field: "price.currencyKey" };
+      await checkActiveKey(work, projectId, reference);
+    }
     if (stock !== undefined && before?.stock === undefined)
       await startCounting(work, { projectId, kind: "reward", key });
   },

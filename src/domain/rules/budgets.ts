@@ -9,9 +9,10 @@ import { nextWindowMs, rowNumber, type SharedScope, windowName } from "./shared-
 export type Budget = NonNullable<RuleDocument["limits"]>["budgets"][number];
 
 /** Where the effects of a firing begin. */
-export type Mark = { ledger: number; rewardGrants: number; spawned: number };
+export type Mark = { outbox: number; ledger: number; rewardGrants: number; spawned: number };
 
-export const markOf = ({ ledger, rewardGrants, spawned }: Effects): Mark => ({
+export const markOf = ({ outbox, ledger, rewardGrants, spawned }: Effects): Mark => ({
+  outbox: outbox.length,
   ledger: ledger.length,
   rewardGrants: rewardGrants.length,
   spawned: spawned.length,
@@ -82,7 +83,8 @@ type Measure = CompiledBudget["given"];
  */
 const measureOf = (asset: string): Measure => {
   const [kind, key] = asset.split(":") as [string, string?];
-  if (kind === "reward") return (effects, mark) => rewardsOf(effects, mark, key!) + sentOf(effects, mark, key!);
+  if (kind === "reward")
+    return (effects, mark) => rewardsOf(effects, mark, key!) + sentOf(effects, mark, key!);
   const ledgerAsset = kind === "xp" ? "XP" : "CURRENCY";
   return ({ ledger, spawned }, mark) => {
     let sum = 0;

@@ -33,6 +33,13 @@ const scheduleOf = (cron: string, timezone: string): Schedule =>
 export const nextRunMs = (cron: string, timezone: string, afterMs: number): number | undefined =>
   scheduleOf(cron, timezone).nextRun(new Date(afterMs))?.getTime();
 
+/** When a schedule fell due last, at a moment or before it, in ms. */
+export const lastRunMs = (cron: string, timezone: string, atMs: number): number | undefined =>
+  scheduleOf(cron, timezone)
+    .previousRuns(2, new Date(atMs + 1_000))
+    .map((run) => run.getTime())
+    .find((ms) => ms <= atMs);
+
 /** A moment whose year is far from a leap day and from a change of clocks. */
 const SOME_MOMENT = Date.UTC(2026, 0, 1);
 

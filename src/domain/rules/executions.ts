@@ -25,10 +25,7 @@ export const recordExecution = (
 type From = { outbox: number; spawned: number };
 
 /** What a firing would have told and sent, to be kept when it is undone. */
-export const rehearsed = (
-  { outbox, spawned }: Effects,
-  from: From,
-): { type: string; data: unknown }[] =>
+export const rehearsed = ({ outbox, spawned }: Effects, from: From): { type: string; data: unknown }[] =>
   [
     ...outbox.slice(from.outbox).map(({ type, data }) => ({ type, data })),
     ...spawned.slice(from.spawned).map(({ eventType, externalUserId, properties }) => ({

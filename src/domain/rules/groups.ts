@@ -14,7 +14,6 @@ import {
   type GroupKey,
   groupShapes,
   joinTests,
-  leavesOf,
   type Problem,
   schemaProblems,
   type Tree,
@@ -51,19 +50,24 @@ const leafProblems = (node: object, path: PropertyKey[]): Problem[] => {
   return schemaProblems(kind.schema, node, path);
 };
 
-const isDearNode = (node: ConditionNode): boolean => leavesOf(node).some(({ type }) => isDear(type));
+type Compiled = { test: Test; isDear: boolean };
 
-/**
- * Turns a tree into one closure that stops at the first member that decides. Conditions change nothing, so
- * the cheap members of a group are asked before the dear ones.
- */
-export const compileGroup = (node: ConditionNode): Test => {
+const compileNode = (node: ConditionNode): Compiled => {
   const group = groupOf(node);
-  if (!group) return compileCondition(node as Condition);
-  const { key, members } = group;
-  const cheapFirst = members.toSorted((a, b) => Number(isDearNode(a)) - Number(isDearNode(b)));
-  return joinTests(key, cheapFirst.map(compileGroup));
+  if (!group) {
+    const condition = node as Condition;
+    return { test: compileCondition(condition), isDear: isDear(condition.type) };
+  }
+  const members = group.members.map(compileNode);
+  const dear = members.filter((member) => member.isDear);
+  // Conditions change nothing, so the cheap members of a group are asked before the dear ones.
+  const inOrder = dear.length === 0 ? members : [...members.filter((member) => !member.isDear), ...dear];
+  const tests = inOrder.map(({ test }) => test);
+  return { test: joinTests(group.key, tests), isDear: dear.length > 0 };
 };
+
+/** Turns a tree into one closure that stops at the first member that decides. */
+export const compileGroup = (node: ConditionNode): Test => compileNode(node).test;
 
 /** One node of an explained tree; `path` leads to it from the rule, such as `conditions.all[0]`. */
 export type TraceNode = {

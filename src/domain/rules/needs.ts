@@ -2,7 +2,7 @@ import type { Metric } from "../metrics/metric.ts";
 import type { RuleDocument } from "./document.ts";
 import type { ConditionNode } from "./groups.ts";
 import { currencyOf } from "./references.ts";
-import { leavesOf } from "./trees.ts";
+import { visitLeaves } from "./trees.ts";
 
 /** The kinds of definitions that a rule can name by key. */
 export type NamedKind = "currency" | "streak" | "badge" | "leaderboard" | "segment" | "reward";
@@ -17,8 +17,13 @@ export type RuleNeeds = {
 };
 
 /** The metrics that a tree of conditions reads. */
-export const conditionMetrics = (conditions: ConditionNode): Metric[] =>
-  leavesOf(conditions).flatMap((leaf) => (leaf.type === "event_aggregate" ? [leaf.metric] : []));
+export const conditionMetrics = (conditions: ConditionNode): Metric[] => {
+  const metrics: Metric[] = [];
+  visitLeaves(conditions, (leaf) => {
+    if (leaf.type === "event_aggregate") metrics.push(leaf.metric);
+  });
+  return metrics;
+};
 
 const KEY_FIELDS: Readonly<Record<string, NamedKind>> = {
   currencyKey: "currency",

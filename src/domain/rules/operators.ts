@@ -4,8 +4,8 @@ import { compileReference, isReferenceObject, Reference } from "./references.ts"
 import { Scalar } from "./syntax.ts";
 import { compareText, compileGlob, GLOB_PATTERN_MAX, parseDuration, parseTime } from "./text.ts";
 
-/** Decides about an actual value; `atMs` is the event's time. A missing value is undefined. */
-export type Check = (actual: unknown, atMs: number) => boolean;
+/** Decides about an actual value. A missing value is undefined. */
+export type Check = (actual: unknown, turn: Turn) => boolean;
 
 /** An operator: which operands it takes, and what it decides. An operand of another type makes it false. */
 type Operator = {
@@ -42,11 +42,13 @@ const compare = (a: unknown, b: unknown): number => {
   return isText(a) && isText(b) ? compareText(a, b) : Number.NaN;
 };
 
-const ordered = (decide: (difference: number) => boolean): Operator =>
-  operator(
-    isOrdered,
-    "must be a number or a string",
-    (operand: number | string) => (actual) => decide(compare(actual, operand)),
+/** `numbers` is apart because rules compare numbers above all. */
+const ordered = (
+  decide: (difference: number) => boolean,
+  numbers: (operand: number) => (actual: unknown) => boolean,
+): Operator =>
+  operator(isOrdered, "must be a number or a string", (operand: number | string) =>
+    isNumber(operand) ? numbers(operand) : (actual) => isText(actual) && decide(compareText(actual, operand)),
   );
 
 const scalar = (make: (operand: Scalar) => Check): Operator =>
@@ -82,9 +84,9 @@ const age = (decide: (ageMs: number, durationMs: number) => boolean): Operator =
     "must be an ISO 8601 duration in weeks, days, hours, minutes or seconds, such as P7D",
     (operand: string) => {
       const durationMs = parseDuration(operand)!;
-      return (actual, atMs) => {
+      return (actual, { event }) => {
         const actualMs = parseTime(actual);
-        return actualMs !== undefined && decide(atMs - actualMs, durationMs);
+        return actualMs !== undefined && decide(event.at - actualMs, durationMs);
       };
     },
   );
@@ -94,7 +96,7 @@ const not = (base: Operator): Operator => ({
   ...base,
   make: (operand) => {
     const check = base.make(operand);
-    return (actual, atMs) => !check(actual, atMs);
+    return (actual, turn) => !check(actual, turn);
   },
 });
 
@@ -120,10 +122,22 @@ const isRange = (operand: unknown): boolean =>
 const OPERATORS = {
   eq,
   neq: not(eq),
-  gt: ordered((difference) => difference > 0),
-  gte: ordered((difference) => difference >= 0),
-  lt: ordered((difference) => difference < 0),
-  lte: ordered((difference) => difference <= 0),
+  gt: ordered(
+    (difference) => difference > 0,
+    (operand) => (actual) => isNumber(actual) && actual > operand,
+  ),
+  gte: ordered(
+    (difference) => difference >= 0,
+    (operand) => (actual) => isNumber(actual) && actual >= operand,
+  ),
+  lt: ordered(
+    (difference) => difference < 0,
+    (operand) => (actual) => isNumber(actual) && actual < operand,
+  ),
+  lte: ordered(
+    (difference) => difference <= 0,
+    (operand) => (actual) => isNumber(actual) && actual <= operand,
+  ),
   between: {
     ...operator(
       isRange,
@@ -199,14 +213,11 @@ export const checkOperand = ({ op, value }: Comparison, context: z.RefinementCtx
 };
 
 /** Turns a comparison into a closure over the actual value. A literal is prepared once. */
-export const compileComparison = ({ op, value }: Comparison): ((actual: unknown, turn: Turn) => boolean) => {
+export const compileComparison = ({ op, value }: Comparison): Check => {
   const { make }: Operator = OPERATORS[op];
-  if (!isReferenceObject(value)) {
-    const check = make(value);
-    return (actual, turn) => check(actual, turn.event.at);
-  }
+  if (!isReferenceObject(value)) return make(value);
   const resolve = compileReference(value);
-  return (actual, turn) => make(resolve(turn))(actual, turn.event.at);
+  return (actual, turn) => make(resolve(turn))(actual, turn);
 };
 
 /** What the actual value is held against, as a trace shows it. */

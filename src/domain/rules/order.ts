@@ -30,6 +30,8 @@ export const orderRules = async (
 ): Promise<ShownRule[]> => {
   await changeConfig(work, projectId);
   const rules = await findInOrder(work, projectId, refs);
+  // Brings the published versions into the unit of work, with one statement.
+  await presentRules(work, rules);
   const first = Math.min(PRIORITY_MAX, PRIORITY_STEP * rules.length);
   for (const [place, rule] of rules.entries()) await prioritise(work, rule, first - PRIORITY_STEP * place);
   await work.em.flush();
@@ -77,7 +79,7 @@ const prioritise = async (work: Work, rule: Rule, priority: number): Promise<voi
   if (definition.priority === priority) return;
   const publishedBy = work.by ? actorOf(work.by.caller) : "system";
   const changed = { definition: { ...definition, priority }, changeNote: "Put in order", publishedBy };
-  await addVersion(work, rule, changed);
+  addVersion(work, rule, changed);
 };
 
 const auditOrder = async (work: Work, projectId: string, rules: readonly Rule[]): Promise<void> => {

@@ -1,11 +1,13 @@
 /** Reads a value out of JSON; undefined where the path leads nowhere. */
 export type Reader = (root: unknown) => unknown;
 
-/** Own properties only: nothing of a prototype is ever seen by a rule. */
+/** Only what the JSON shows: own properties, nothing of a prototype, and not the length of a list. */
 const own = (value: unknown, name: string): unknown =>
-  value !== null && typeof value === "object" && Object.hasOwn(value, name)
+  value !== null && typeof value === "object" && Object.hasOwn(value, name) && !isLength(value, name)
     ? (value as Record<string, unknown>)[name]
     : undefined;
+
+const isLength = (value: object, name: string): boolean => name === "length" && Array.isArray(value);
 
 /** Splits `path` once; one-segment paths, the common case, skip the loop. */
 export const compilePath = (path: string): Reader => {

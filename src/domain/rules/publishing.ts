@@ -78,18 +78,18 @@ export const publishRule = async (
   const definition = checkDocument(rule.draft);
   const warnings = await checkRunnable(work, rule, definition);
   await checkRoom(work, rule);
-  await addVersion(work, rule, { definition, ...note });
+  addVersion(work, rule, { definition, ...note });
   return { ...(await setStatus(work, rule, mode, "published")), warnings };
 };
 
 type NewVersion = { definition: RuleDocument; changeNote?: string | undefined; publishedBy: string };
 
-/** Adds a version and makes it the published one; the rule's status stays. */
-export const addVersion = async (
+/** Adds a version and makes it the published one, at the next flush; the rule's status stays. */
+export const addVersion = (
   { em, now }: Work,
   rule: Rule,
   { definition, changeNote, publishedBy }: NewVersion,
-): Promise<void> => {
+): void => {
   const version = (rule.publishedVersion ?? 0) + 1;
   em.create(RuleVersion, {
     ruleId: rule.id,
@@ -99,7 +99,6 @@ export const addVersion = async (
     publishedBy,
     publishedAt: now,
   });
-  await em.flush();
   rule.publishedVersion = version;
 };
 
@@ -125,7 +124,7 @@ export const rollbackRule = async (
     rule.name = definition.name;
     rule.draftVersion++;
   }
-  await addVersion(work, rule, { definition, changeNote: `Back to version ${version}`, publishedBy });
+  addVersion(work, rule, { definition, changeNote: `Back to version ${version}`, publishedBy });
   const status = rule.status === "SHADOW" ? "SHADOW" : "ACTIVE";
   return { ...(await setStatus(work, rule, status, "rolled_back")), warnings };
 };

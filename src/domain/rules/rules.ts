@@ -18,6 +18,9 @@ export const RULES_MAX = 2_000;
 /** Rules of a project with the archived ones, whose keys and history are kept. */
 export const RULES_WITH_ARCHIVED_MAX = 20_000;
 
+/** Words that stand where a key does in paths of the API. */
+const RESERVED_KEYS: ReadonlySet<string> = new Set(["catalogue", "graph", "order", "simulate", "validate"]);
+
 const KEY_TAKEN = (key: string) =>
   conflict("KEY_TAKEN", `the key ${key} is taken; archived rules keep theirs`);
 
@@ -66,6 +69,7 @@ const flushKey = async ({ em }: Work, key: string): Promise<void> => {
 };
 
 const checkKey = async ({ em }: Work, projectId: string, key: string): Promise<void> => {
+  if (RESERVED_KEYS.has(key)) throw invalid("key", `${key} is a word of the API's own`);
   if ((await em.count(Rule, { projectId, key })) > 0) throw KEY_TAKEN(key);
 };
 

@@ -148,41 +148,52 @@ const hold = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome =>
 const countFiring = ({ id }: CompiledRule, { root }: Turn): void =>
   void root.firings.set(id, (root.firings.get(id) ?? 0) + 1);
 
-/** Does all actions of a rule, or none; of one in SHADOW none, and tells what they would have done. */
+/** Does all actions of a rule, or none; of one in SHADOW none, and keeps what they would have done. */
 const fire = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome => {
-  const mark = markOf(turn.effects);
-  const undo = rule.isShadow || mayBeUndone(rule) ? saveTurn(turn) : undefined;
-  const from = turn.effects.outbox.length;
-  const failure = act(rule, turn);
-  if (failure !== undefined) {
-    undo?.();
-    return { fired: false, reason: "ACTION_FAILED", detail: failure };
-  }
-  const gifts = ignoreLimits ? [] : rule.budgets.map((budget) => budget.given(turn.effects, mark));
-  const effects = rule.isShadow ? rehearsed(turn.effects, { outbox: from, spawned: mark.spawned }) : null;
-  const exceeded = exceededBy(rule, turn, gifts);
-  if (rule.isShadow || exceeded) undo!();
-  if (exceeded) {
-    if (!rule.isShadow) exceeded.budget.tell(turn, rule);
-    return { fired: false, ...exceeded.refusal };
-  }
+  const budgets = ignoreLimits ? NO_BUDGETS : rule.budgets;
+  const undo = mayBeUndone(rule, budgets) ? saveTurn(turn) : undefined;
+  const { gifts, effects, undone } = attempt(rule, turn, budgets);
+  if (undone || rule.isShadow) undo?.();
+  if (undone) return refused(rule, turn, undone);
   if (!ignoreLimits) recordLimits(rule, turn, gifts);
   recordExecution(turn, rule, { mode: rule.isShadow ? "SHADOW" : "LIVE", effects });
   countFiring(rule, turn);
   return MATCHED;
 };
 
-const mayBeUndone = ({ needsUndo, budgets }: CompiledRule): boolean => needsUndo || budgets.length > 0;
+const mayBeUndone = ({ isShadow, needsUndo }: CompiledRule, budgets: readonly CompiledBudget[]): boolean =>
+  isShadow || needsUndo || budgets.length > 0;
 
-type Exceeded = { budget: CompiledBudget; refusal: Refusal };
+type Attempt = { gifts: readonly number[]; effects: unknown; undone: Undone | undefined };
 
-const exceededBy = (rule: CompiledRule, turn: Turn, gifts: readonly number[]): Exceeded | undefined => {
-  for (const [i, amount] of gifts.entries()) {
-    const budget = rule.budgets[i]!;
-    const refusal = budget.check(turn, amount);
-    if (refusal) return { budget, refusal };
+const attempt = (rule: CompiledRule, turn: Turn, budgets: readonly CompiledBudget[]): Attempt => {
+  const mark = markOf(turn.effects);
+  const failure = act(rule, turn);
+  const gifts = budgets.map((budget) => budget.given(turn.effects, mark));
+  const effects = rule.isShadow ? rehearsed(turn.effects, mark) : null;
+  return { gifts, effects, undone: failure ?? exceededBy(budgets, turn, gifts) };
+};
+
+const NO_BUDGETS: readonly CompiledBudget[] = [];
+
+/** Why a firing was undone; `budget` is the one that did not suffice. */
+type Undone = { reason: RuleReason; detail: string; nextEligibleMs?: number; budget?: CompiledBudget };
+
+const exceededBy = (
+  budgets: readonly CompiledBudget[],
+  turn: Turn,
+  gifts: readonly number[],
+): Undone | undefined => {
+  for (const [i, budget] of budgets.entries()) {
+    const refusal = budget.check(turn, gifts[i]!);
+    if (refusal) return { ...refusal, budget };
   }
   return undefined;
+};
+
+const refused = (rule: CompiledRule, turn: Turn, { budget, ...why }: Undone): Outcome => {
+  if (budget && !rule.isShadow) budget.tell(turn, rule);
+  return { fired: false, ...why };
 };
 
 const recordLimits = (rule: CompiledRule, turn: Turn, gifts: readonly number[]): void => {
@@ -192,7 +203,7 @@ const recordLimits = (rule: CompiledRule, turn: Turn, gifts: readonly number[]):
 };
 
 /** @returns why an action could not be done; then some may have been */
-const act = ({ actions, step }: CompiledRule, turn: Turn): string | undefined => {
+const act = ({ actions, step }: CompiledRule, turn: Turn): Undone | undefined => {
   const { root } = turn;
   root.acting = step;
   try {
@@ -200,7 +211,7 @@ const act = ({ actions, step }: CompiledRule, turn: Turn): string | undefined =>
     return undefined;
   } catch (error) {
     if (!(error instanceof RuleFailure)) throw error;
-    return `${error.actionId}: ${error.message}`;
+    return { reason: "ACTION_FAILED", detail: `${error.actionId}: ${error.message}` };
   } finally {
     root.acting = undefined;
   }

@@ -1,49 +1,39 @@
+import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import { invalid, notFound } from "../errors.ts";
-import { isReservedType, type Json } from "../events.ts";
+import { DERIVED_EVENT_TYPES, isReservedType, type Json } from "../events.ts";
 import { newId } from "../ids.ts";
-import { fromRankScore, scoreEvent, scoreXp } from "../leaderboards/scoring.ts";
-import { levelOf } from "../progression/levels.ts";
-import { emptyHanded, loadStates, readPlayer } from "../progression/load.ts";
-import { noEffects, openTurn } from "../progression/evaluate.ts";
+import { showLives } from "../lives/lives.ts";
+import { evaluateEvent, noEffects, openTurn } from "../progression/evaluate.ts";
+import { loadStates, readPlayer } from "../progression/load.ts";
 import { loadPlan, type ProjectPlan } from "../progression/plan.ts";
 import { readSharedCounters } from "../progression/shared-counters.ts";
-import type { PlayerState, RuleEvent, Turn } from "../progression/turn.ts";
+import { sharedKeysOf } from "../progression/shared-needs.ts";
+import type { PlayerState, RuleEvent } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
 import { compileRules, type PublishedRule } from "./compile.ts";
 import { RuleDocument } from "./document.ts";
 import { Rule } from "./rule.ts";
 import { loadPublished } from "./rules.ts";
-import { Key, Zone } from "./syntax.ts";
-import { type RuleTrace, traceRules, TRACED_RULES_MAX } from "./trace.ts";
+import { imaginePlayer, Snapshot } from "./snapshot-player.ts";
+import { Key } from "./syntax.ts";
+import { createTrace, type EventTrace } from "./trace.ts";
 
 const DRAFTS_MAX = 100;
 const INLINE_MAX = 20;
 
-const JsonObject = z.record(z.string(), z.unknown());
-const Time = z.iso.datetime({ offset: true });
-
-/** A player who need not exist; what is left out is as for a new player. */
-const Snapshot = z.strictObject({
-  externalUserId: z.string().min(1).max(255).default("simulated"),
-  displayName: z.string().max(100).optional(),
-  status: z.enum(["ACTIVE", "SUSPENDED", "BANNED"]).default("ACTIVE"),
-  xp: z.int().min(0).max(Number.MAX_SAFE_INTEGER).default(0),
-  level: z.int().min(1).optional().describe("Default: what the project's level curve says for the XP"),
-  timezone: Zone.optional(),
-  locale: z.string().max(35).optional(),
-  country: z.string().max(2).optional(),
-  attributes: JsonObject.default({}),
-  tags: z.array(Key).max(50).default([]),
-  createdAt: Time.optional(),
-  lastSeenAt: Time.optional(),
-});
+/** The event by which a rule's trigger by time comes to a player. */
+const SCHEDULE_TYPE = "system.schedule";
 
 export const Simulation = z.strictObject({
   event: z.strictObject({
-    eventType: z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$/, "must be an event type"),
-    properties: JsonObject.default({}),
-    timestamp: Time.optional(),
+    eventType: z
+      .string()
+      .regex(/^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$/, "must be an event type")
+      .describe("One of your own, one that happens to a player such as player.level_up, or system.schedule"),
+    properties: z.record(z.string(), z.unknown()).default({}),
+    timestamp: z.iso.datetime({ offset: true }).optional(),
+    ruleKey: Key.optional().describe("With system.schedule: the rule that it is for"),
   }),
   player: z.union([
     z.strictObject({ externalUserId: z.string().min(1).max(255) }),
@@ -59,68 +49,49 @@ export type Simulation = z.output<typeof Simulation>;
 
 type Change = { changed: string[]; before: Json; after: Json };
 
-/** What an event would do. `resultingState` holds the player's fields that it would change. */
-export type EventTrace = {
-  eventId: null;
-  eventType: string;
-  player: { playerId: string; externalUserId: string };
-  evaluatedAt: string;
-  rulesIndexed: number;
-  rules: RuleTrace[];
-  leaderboards: { key: string; before: number | null; after: number }[];
-  warnings: string[];
-  truncated: boolean;
-  resultingState: Change;
-};
+/** What an event would do. `resultingState` holds what of the player it would change. */
+export type SimulatedEvent = EventTrace & { resultingState: Change };
 
 /**
- * Works out what an event would do, without writing and without locks.
- * @throws DomainError NOT_FOUND for an unknown draft, or an unknown player where events do not create players
+ * Evaluates an event as processing would, in trace mode, and writes nothing: no locks, and limits over all
+ * players as they stand.
+ * @throws DomainError VALIDATION_ERROR; NOT_FOUND: a draft, or a player whom events may not make
  */
 export const simulate = async (
   work: Work,
   projectId: string,
   simulation: Simulation,
-): Promise<EventTrace> => {
-  const event = eventOf(work, simulation);
-  const plan = await loadPlan(work, projectId);
+): Promise<SimulatedEvent> => {
+  const rules = compileRules(await rulesOf(work, projectId, simulation));
+  const plan = await loadPlan(work, projectId, rules);
   if (!plan) throw notFound("project");
-  const ruleSet = compileRules(await rulesOf(work, projectId, simulation));
-  const player = await playerOf(work, plan, simulation);
-  const warnings: string[] = [];
+  const event = eventOf(work, plan, simulation);
+  const player = await playerOf(work, plan, simulation, event.at);
   const nowMs = work.now.getTime();
-  const shared = await readSharedCounters(work, []);
-  const turn: Turn = {
-    ...openTurn({ plan, player, event, nowMs, effects: noEffects(), shared }),
-    warn: (message) => void warnings.push(message),
-  };
-  const before = standingOf(player);
-  const scoresBefore = scoresOf(plan, player);
-  const rules = traceRules(ruleSet, turn, { ignoreLimits: simulation.overrides.limits === "IGNORE" });
-  scoreEvent(turn, plan.boardIndex);
-  if (player.xp !== before["xp"]) scoreXp(turn, plan.boardIndex);
-  const rulesIndexed = ruleSet.listeners(event.type).length;
-  return {
-    eventId: null,
-    eventType: event.type,
-    player: { playerId: player.id, externalUserId: player.externalUserId },
-    evaluatedAt: work.now.toISOString(),
-    rulesIndexed,
-    rules,
-    leaderboards: scoreChanges(scoresBefore, scoresOf(plan, player)),
-    warnings,
-    truncated: rulesIndexed > TRACED_RULES_MAX,
-    resultingState: changeOf(before, standingOf(player)),
-  };
+  const shared = await readSharedCounters(work, sharedKeysOf(plan, [event]));
+  const trace = createTrace({ eventId: null, ignoreLimits: simulation.overrides.limits === "IGNORE" });
+  const turn = openTurn({ plan, player, event, nowMs, effects: noEffects(), shared, trace });
+  const before = standingOf(plan, player, nowMs);
+  evaluateEvent(turn);
+  return { ...trace.result(), resultingState: changeOf(before, standingOf(plan, player, nowMs)) };
 };
 
-const eventOf = ({ now }: Work, { event }: Simulation): RuleEvent => {
-  const { eventType: type, properties, timestamp } = event;
-  if (isReservedType(type)) {
-    throw invalid("event.eventType", `${type} is reserved for the service's own events`);
-  }
+const eventOf = ({ now }: Work, plan: ProjectPlan, { event }: Simulation): RuleEvent => {
+  const { eventType: type, properties, timestamp, ruleKey } = event;
   const at = timestamp === undefined ? now.getTime() : Math.min(Date.parse(timestamp), now.getTime());
-  return { id: newId(), type, at, properties, depth: 0 };
+  const base = { id: newId(), type, at, properties, depth: 0 };
+  if (type === SCHEDULE_TYPE) return { ...base, ruleId: scheduledRule(plan, ruleKey) };
+  if (ruleKey !== undefined) throw invalid("event.ruleKey", `goes with ${SCHEDULE_TYPE}`);
+  if (isReservedType(type) && !DERIVED_EVENT_TYPES.has(type))
+    throw invalid("event.eventType", `rules hear nothing of ${type}`);
+  return base;
+};
+
+const scheduledRule = ({ rules }: ProjectPlan, ruleKey: string | undefined): string => {
+  if (ruleKey === undefined) throw invalid("event.ruleKey", `is required with ${SCHEDULE_TYPE}`);
+  const rule = rules.all.find(({ key }) => key === ruleKey);
+  if (!rule) throw invalid("event.ruleKey", `${ruleKey}: no such rule is part of this simulation`);
+  return rule.id;
 };
 
 /**
@@ -146,13 +117,20 @@ const rulesOf = async (
   if (missing !== undefined) throw notFound(`rule ${missing}`);
   for (const definition of inline) {
     const { key } = definition;
-    byKey.set(key, { id: newId(), version: 0, createdAt: work.now, ...byKey.get(key), key, definition });
+    const stored = byKey.get(key) ?? { id: newId(), createdAt: work.now };
+    byKey.set(key, { ...stored, version: 0, key, definition, isShadow: false });
   }
   return [...byKey.values()];
 };
 
-const playerOf = async (work: Work, plan: ProjectPlan, { player }: Simulation): Promise<PlayerState> => {
-  if ("snapshot" in player) return imagine(work, plan, player.snapshot);
+const playerOf = async (
+  work: Work,
+  plan: ProjectPlan,
+  { player }: Simulation,
+  atMs: number,
+): Promise<PlayerState> => {
+  const moment = { now: work.now, atMs };
+  if ("snapshot" in player) return imaginePlayer(plan, player.snapshot, moment);
   const { externalUserId } = player;
   const found = await readPlayer(work, { projectId: plan.projectId, externalUserId });
   if (found) {
@@ -160,56 +138,34 @@ const playerOf = async (work: Work, plan: ProjectPlan, { player }: Simulation): 
     return found;
   }
   if (!plan.settings.autoCreatePlayers) throw notFound("player");
-  return imagine(work, plan, Snapshot.parse({ externalUserId }));
+  return imaginePlayer(plan, Snapshot.parse({ externalUserId }), moment);
 };
 
-const dateOf = (text: string | undefined): Date | undefined =>
-  text === undefined ? undefined : new Date(text);
+const mapped = <V, R>(map: ReadonlyMap<string, V>, show: (value: V) => R): Record<string, R> =>
+  Object.fromEntries([...map].map(([key, value]) => [key, show(value)]));
 
-const imagine = (
-  { now }: Work,
-  { projectId, curve }: ProjectPlan,
-  snapshot: z.output<typeof Snapshot>,
-): PlayerState => ({
-  id: newId(),
-  projectId,
-  externalUserId: snapshot.externalUserId,
-  displayName: snapshot.displayName ?? null,
-  status: snapshot.status,
-  xp: snapshot.xp,
-  level: snapshot.level ?? levelOf(curve, snapshot.xp),
-  seq: 0,
-  ledgerSeq: 0,
-  ledgerHash: null,
-  lives: { count: null, anchorMs: null, unlimitedUntilMs: null },
-  zoneChangedMs: null,
-  timezone: snapshot.timezone ?? null,
-  locale: snapshot.locale ?? null,
-  country: snapshot.country ?? null,
-  attributes: snapshot.attributes,
-  tags: snapshot.tags,
-  createdAt: dateOf(snapshot.createdAt) ?? now,
-  lastSeenAt: dateOf(snapshot.lastSeenAt) ?? null,
-  ...emptyHanded(),
+/** A player as far as events change it. */
+const standingOf = ({ settings }: ProjectPlan, player: PlayerState, nowMs: number): Json => ({
+  xp: player.xp,
+  level: player.level,
+  attributes: player.attributes,
+  tags: player.tags,
+  currencies: mapped(player.balances, ({ balance }) => balance),
+  lives: showLives(settings.lives, player, nowMs),
+  badges: mapped(player.badges, ({ tier, progress }) => ({ tier, progress })),
+  streaks: mapped(player.streaks, ({ current, longest, freezes }) => ({ current, longest, freezes })),
+  segments: [...player.segments.keys()].toSorted(),
+  boosts: [...player.boosts.values()].map(({ boostKey, applies, factor, expiresMs, usesLeft }) => ({
+    boostKey,
+    applies,
+    factor,
+    expiresAt: new Date(expiresMs).toISOString(),
+    usesLeft,
+  })),
 });
 
-const standingOf = ({ xp, level, attributes, tags }: PlayerState): Json => ({ xp, level, attributes, tags });
-
 const changeOf = (before: Json, after: Json): Change => {
-  const changed = Object.keys(after).filter((field) => before[field] !== after[field]);
+  const changed = Object.keys(after).filter((field) => !isDeepStrictEqual(before[field], after[field]));
   const pick = (state: Json): Json => Object.fromEntries(changed.map((field) => [field, state[field]]));
   return { changed, before: pick(before), after: pick(after) };
 };
-
-const scoresOf = ({ boards }: ProjectPlan, { entries }: PlayerState): Map<string, number> =>
-  new Map(
-    boards.flatMap((board) => {
-      const entry = entries.get(board.periodId);
-      return entry ? [[board.key, fromRankScore(board, entry.rankScore)] as const] : [];
-    }),
-  );
-
-const scoreChanges = (before: ReadonlyMap<string, number>, after: ReadonlyMap<string, number>) =>
-  [...after]
-    .filter(([key, score]) => before.get(key) !== score)
-    .map(([key, score]) => ({ key, before: before.get(key) ?? null, after: score }));

@@ -7,6 +7,7 @@ import type { RuleDocument } from "./document.ts";
 import { ACTIVE_RULES_MAX } from "./publishing.ts";
 import { Rule, RuleVersion } from "./rule.ts";
 import { RULES_MAX, RULES_WITH_ARCHIVED_MAX } from "./rules.ts";
+import { planSchedules } from "./schedules.ts";
 
 type Sync = { from: string; to: string; actor: string };
 type Report = { count: number; skipped: { key: string; reason: string }[] };
@@ -29,6 +30,7 @@ export const syncRules = async (work: Work, sync: Sync): Promise<Report> => {
   const byKey = new Map(own.map((rule) => [rule.key, rule]));
   const report: Report = { count: 0, skipped: [] };
   const versions: Version[] = [];
+  const touched: Rule[] = [];
   for (const source of sources) {
     const rule = byKey.get(source.key);
     const step = { source, published, sync };
@@ -40,12 +42,14 @@ export const syncRules = async (work: Work, sync: Sync): Promise<Report> => {
     const changed = rule ? changeRule(work, rule, step) : addRule(work, step);
     if (!changed) continue;
     report.count++;
+    touched.push(changed.rule);
     if (changed.version) versions.push(changed.version);
   }
   // Versions refer to their rules.
   await em.flush();
   for (const version of versions) em.create(RuleVersion, version);
   await em.flush();
+  for (const rule of touched) await planSchedules(work, rule);
   await checkRoom(work, sync.to);
   return report;
 };
@@ -66,7 +70,7 @@ type Version = {
   publishedBy: string;
   publishedAt: Date;
 };
-type Changed = { version: Version | undefined } | undefined;
+type Changed = { rule: Rule; version: Version | undefined } | undefined;
 
 const addRule = ({ em, now }: Work, { source, published, sync }: Step): Changed => {
   if (source.status === "ARCHIVED") return undefined;
@@ -85,7 +89,7 @@ const addRule = ({ em, now }: Work, { source, published, sync }: Step): Changed 
     createdAt: now,
     updatedAt: now,
   });
-  return { version: definition && versionOf(rule, definition, { now, by: sync.actor }) };
+  return { rule, version: definition && versionOf(rule, definition, { now, by: sync.actor }) };
 };
 
 /** Undefined when the rule is as it should be already. */
@@ -97,9 +101,9 @@ const changeRule = ({ now }: Work, rule: Rule, step: Step): Changed => {
   const isNew = definition !== undefined && !isDeepStrictEqual(published.get(rule.id), definition);
   if (!isNew && !isStatusNew && !isDraftNew) return undefined;
   rule.updatedAt = now;
-  if (!isNew) return { version: undefined };
+  if (!isNew) return { rule, version: undefined };
   rule.publishedVersion = (rule.publishedVersion ?? 0) + 1;
-  return { version: versionOf(rule, definition, { now, by: sync.actor }) };
+  return { rule, version: versionOf(rule, definition, { now, by: sync.actor }) };
 };
 
 const changeStatus = (rule: Rule, { status, pauseReason }: Rule): boolean => {
@@ -131,7 +135,7 @@ const versionOf = (
 const checkRoom = async ({ em }: Work, projectId: string): Promise<void> => {
   const all = await em.count(Rule, { projectId });
   const kept = await em.count(Rule, { projectId, status: { $ne: "ARCHIVED" } });
-  const active = await em.count(Rule, { projectId, status: "ACTIVE" });
+  const active = await em.count(Rule, { projectId, status: { $in: ["ACTIVE", "SHADOW"] } });
   if (all <= RULES_WITH_ARCHIVED_MAX && kept <= RULES_MAX && active <= ACTIVE_RULES_MAX) return;
   const limits = `${RULES_MAX} rules, ${ACTIVE_RULES_MAX} of them active`;
   throw conflict("RULE_LIMIT", `with those of its own the sandbox would have more than ${limits}`);

@@ -53,6 +53,8 @@ export type EventTrace = {
   truncated: boolean;
   /** Types that the loop guard cut off. */
   guarded?: string[];
+  /** Keys of the rules that set one another off, where the loop guard held the last of them. */
+  loop?: string[];
   /** Why the event could not be evaluated. */
   error?: string;
 };
@@ -118,7 +120,7 @@ const emptyTrace = (
   eventType: event.type,
   player: { playerId: player.id, externalUserId: player.externalUserId },
   evaluatedAt: new Date(nowMs).toISOString(),
-  rulesIndexed: project.rules.listeners(event.type).length,
+  rulesIndexed: listenersOf(project.rules, event).length,
   rules: [],
   effects: [],
   derived: [],
@@ -132,6 +134,7 @@ const finish = ({ trace, turn, scores }: Own): EventTrace => {
   const after = scoresOf(project, player);
   trace.leaderboards = scoreChanges(scores ?? new Map(), after);
   if (root.guarded.length > 0) Object.assign(trace, { guarded: [...root.guarded], truncated: true });
+  if (root.loop) trace.loop = root.loop.chain.map(({ ruleKey }) => ruleKey);
   return trace;
 };
 

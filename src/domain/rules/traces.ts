@@ -33,7 +33,7 @@ export const traceOf = (plan: ProjectPlan, eventId: string): TraceSink | undefin
 export const keepTrace = (turn: Turn): void => {
   const { root, effects } = turn;
   if (root.trace) effects.traces.push(rowOf(turn, root.trace.result()));
-  else if (root.guarded.length > 0) effects.traces.push(rowOf(turn, afterwards(turn)));
+  else if (root.guarded.length > 0 || root.loop) effects.traces.push(rowOf(turn, afterwards(turn)));
 };
 
 const rowOf = ({ project, root, nowMs }: Turn, trace: EventTrace): TraceRow => ({
@@ -78,7 +78,8 @@ const afterwards = ({ event, player, root, project, nowMs }: Turn): EventTrace =
       micros: 0,
     })),
     derived: root.derived.slice(0, root.taken).map(({ type }) => typeTrace(type)),
-    guarded: [...root.guarded],
+    ...(root.guarded.length > 0 ? { guarded: [...root.guarded] } : {}),
+    ...(root.loop ? { loop: root.loop.chain.map(({ ruleKey }) => ruleKey) } : {}),
   };
 };
 

@@ -4,8 +4,7 @@ import { z } from "zod";
 
 export type Problem = { path: PropertyKey[]; message: string };
 
-const GROUP_KEYS = ["all", "any", "none"] as const;
-export type GroupKey = (typeof GROUP_KEYS)[number];
+export type GroupKey = "all" | "any" | "none";
 
 /** A tree over leaves of one kind. */
 export type Tree<L> = { all: Tree<L>[] } | { any: Tree<L>[] } | { none: Tree<L>[] } | L;
@@ -19,18 +18,32 @@ export const GROUP_MAX = 50;
 /** Problems that are told at once: whoever sends a thousand faults does not read a thousand answers. */
 const PROBLEMS_MAX = 100;
 
+const keyOf = (node: object): GroupKey | undefined => {
+  if (Object.hasOwn(node, "all")) return "all";
+  if (Object.hasOwn(node, "any")) return "any";
+  return Object.hasOwn(node, "none") ? "none" : undefined;
+};
+
 /** The group's word and members, or undefined for a leaf. */
 export const groupOf = <L extends object>(
   node: Tree<L>,
 ): { key: GroupKey; members: Tree<L>[] } | undefined => {
-  const key = GROUP_KEYS.find((name) => Object.hasOwn(node, name));
+  const key = keyOf(node);
   return key && { key, members: (node as Record<string, Tree<L>[]>)[key]! };
+};
+
+/** Shows every leaf of a tree, from left to right. */
+export const visitLeaves = <L extends object>(node: Tree<L>, look: (leaf: L) => void): void => {
+  const group = groupOf(node);
+  if (!group) return look(node as L);
+  for (const member of group.members) visitLeaves(member, look);
 };
 
 /** Every leaf of a tree, from left to right. */
 export const leavesOf = <L extends object>(node: Tree<L>): L[] => {
-  const group = groupOf(node);
-  return group ? group.members.flatMap(leavesOf) : [node as L];
+  const leaves: L[] = [];
+  visitLeaves(node, (leaf) => leaves.push(leaf));
+  return leaves;
 };
 
 /** The three forms of a group over `member`, which may be lazy. */
@@ -103,11 +116,13 @@ export const schemaProblems = (schema: z.ZodType, leaf: object, path: PropertyKe
 
 type Test<T> = (subject: T) => boolean;
 
+// Small groups are written out: a loop over closures costs more than the comparisons in them.
 const every = <T>(tests: readonly Test<T>[]): Test<T> => {
-  const [first, second] = tests;
+  const [first, second, third] = tests;
   if (!first) return () => true;
   if (!second) return first;
   if (tests.length === 2) return (subject) => first(subject) && second(subject);
+  if (tests.length === 3) return (subject) => first(subject) && second(subject) && third!(subject);
   return (subject) => {
     for (const test of tests) if (!test(subject)) return false;
     return true;
@@ -115,8 +130,11 @@ const every = <T>(tests: readonly Test<T>[]): Test<T> => {
 };
 
 const some = <T>(tests: readonly Test<T>[]): Test<T> => {
-  const [first] = tests;
-  if (first && tests.length === 1) return first;
+  const [first, second, third] = tests;
+  if (!first) return () => false;
+  if (!second) return first;
+  if (tests.length === 2) return (subject) => first(subject) || second(subject);
+  if (tests.length === 3) return (subject) => first(subject) || second(subject) || third!(subject);
   return (subject) => {
     for (const test of tests) if (test(subject)) return true;
     return false;

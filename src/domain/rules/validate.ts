@@ -7,7 +7,7 @@ import { type Cycle, cyclesWith, type GraphRule } from "./graph.ts";
 import { namedProblems, mentionsOf } from "./named.ts";
 import { needsOf } from "./needs.ts";
 import { Rule } from "./rule.ts";
-import { leavesOf } from "./trees.ts";
+import { visitLeaves } from "./trees.ts";
 
 /** Problems told at once: whoever sends a thousand faults does not read a thousand answers. */
 export const PROBLEMS_MAX = 100;
@@ -32,7 +32,7 @@ export type EstimatedCost = {
 
 /** What a rule reads and changes, by keys. */
 export type ShownNeeds = {
-  metrics: readonly Metric[];
+  metrics: Metric[];
   currencies: string[];
   streaks: string[];
   badges: string[];
@@ -106,7 +106,7 @@ const showNeeds = (rule: RuleDocument): ShownNeeds => {
     ...new Set(mentions.flatMap(({ kind, key }) => (kind === wanted ? [key] : []))),
   ];
   return {
-    metrics: needsOf(rule).metrics,
+    metrics: [...needsOf(rule).metrics],
     currencies: keysOf("currency"),
     streaks: keysOf("streak"),
     badges: keysOf("badge"),
@@ -121,7 +121,8 @@ const MEDIUM = 10;
 const HIGH = 30;
 
 const estimate = (rule: RuleDocument): EstimatedCost => {
-  const conditions = leavesOf(rule.conditions).length;
+  let conditions = 0;
+  visitLeaves(rule.conditions, () => void conditions++);
   const { global = [], budgets = [] } = (rule.limits ?? {}) as { global?: unknown[]; budgets?: unknown[] };
   const sharedCounters = global.length + budgets.length;
   const counters = needsOf(rule).metrics.length;

@@ -1,6 +1,7 @@
 import type { z } from "zod";
+import { checkActiveKey } from "../definitions/references.ts";
 import { invalid } from "../errors.ts";
-import { checkBundles, checkCurrency } from "../rewards/references.ts";
+import { checkBundles } from "../rewards/references.ts";
 import type { Work } from "../work.ts";
 import type { Streak } from "./streak.ts";
 
@@ -43,7 +44,7 @@ export const checkReferences = async (
   const { key, repairCost, milestones } = streak;
   if (repairCost) {
     const field = "repairCost.currencyKey";
-    await checkCurrency(work, projectId, { key: repairCost.currencyKey, field });
+    await checkActiveKey(work, projectId, { kind: "currency", key: repairCost.currencyKey, field });
   }
   const bundles = milestones.map(({ rewards }, i) => ({ bundle: rewards, field: `milestones.${i}.rewards` }));
   await checkBundles(work, projectId, { kind: "streak", key, bundles });

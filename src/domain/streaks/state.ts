@@ -51,7 +51,7 @@ export type StreakDoc = {
   won?: readonly (readonly [run: string, length: number])[];
   /** Periods before this one are over for good: the streak was reset. Of CONSECUTIVE: in ms. */
   floor?: number;
-  /** When the sweeper has to look again, in ms; a column of its own. */
+  /** When the sweeper has to look again, in ms; in a column too. */
   dueMs?: number;
 };
 

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { DomainError, type FieldProblem } from "../errors.ts";
 import { isReservedType, type Json } from "../events.ts";
 import { newId, partitionOf } from "../ids.ts";
+import type { EventSchemas, Mismatch } from "./event-schemas.ts";
 
 /** Events in one batch request. */
 export const BATCH_MAX_EVENTS = 1_000;
@@ -75,6 +76,8 @@ export type NewEvent = {
   x: string | null;
   /** queue partition */
   h: number;
+  /** what the type's schema warns of; it is told and not stored */
+  w?: readonly string[];
 };
 
 /**
@@ -83,7 +86,9 @@ export type NewEvent = {
  */
 export type ReadContext = {
   now: Date;
-  resolve(projectId: string | undefined): { id: string; maxEventAgeDays: number | null } | undefined;
+  resolve(
+    projectId: string | undefined,
+  ): { id: string; maxEventAgeDays: number | null; schemas?: EventSchemas } | undefined;
 };
 
 /** Reads and checks one event. @throws DomainError VALIDATION_ERROR whose message names the field */
@@ -100,12 +105,7 @@ export const readEvent = (input: unknown, { now, resolve }: ReadContext): NewEve
   if (isReservedType(eventType))
     throw bad("eventType", `eventType ${eventType} is reserved for the service's own events`);
 
-  const project = resolve(event.projectId);
-  if (!project) {
-    throw event.projectId === undefined
-      ? bad("projectId", "projectId is required: these credentials name no project")
-      : bad("projectId", "projectId is not a project of these credentials");
-  }
+  const project = resolve(event.projectId) ?? outOfReach(event.projectId);
   const atMs = event.timestamp === undefined ? now.getTime() : Date.parse(event.timestamp);
   checkTime(atMs, now, project.maxEventAgeDays);
   const key = idempotencyKey ?? null;
@@ -115,7 +115,7 @@ export const readEvent = (input: unknown, { now, resolve }: ReadContext): NewEve
     json,
     event.timestamp === undefined ? "null" : String(atMs),
   ];
-  return {
+  const read: NewEvent = {
     id: newId(),
     p: project.id,
     u: externalUserId,
@@ -127,7 +127,30 @@ export const readEvent = (input: unknown, { now, resolve }: ReadContext): NewEve
     x: key === null ? null : payloadHash(payload()),
     h: partitionOf(project.id, externalUserId),
   };
+  const mismatch = project.schemas?.check(eventType, properties);
+  return mismatch ? judge(read, mismatch) : read;
 };
+
+const outOfReach = (projectId: string | undefined): never => {
+  throw projectId === undefined
+    ? bad("projectId", "projectId is required: these credentials name no project")
+    : bad("projectId", "projectId is not a project of these credentials");
+};
+
+/** An event that its type's schema does not accept. */
+const judge = (event: NewEvent, mismatch: Mismatch): NewEvent => {
+  if (mismatch.enforcement === "REJECT") throw rejected(mismatch);
+  return { ...event, w: textsOf(mismatch) };
+};
+
+const textsOf = ({ failures }: Mismatch): string[] =>
+  failures.map(({ field, message }) => `${field} ${message}`);
+
+const rejected = (mismatch: Mismatch): DomainError =>
+  new DomainError("VALIDATION_ERROR", textsOf(mismatch).join("; "), {
+    details: mismatch.failures,
+    reason: "SCHEMA_MISMATCH",
+  });
 
 const bad = (field: string, message: string) =>
   new DomainError("VALIDATION_ERROR", message, { details: [{ field, message }] });

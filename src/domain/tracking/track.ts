@@ -15,6 +15,8 @@ export type EventResult = {
   message: string;
   existingEventId?: string;
   effects?: Effect[];
+  /** What the type's schema says against the event, which was taken all the same. */
+  warnings?: readonly string[];
 };
 
 export type BatchResult = { accepted: number; rejected: number; skipped: number; results: EventResult[] };
@@ -45,7 +47,7 @@ export const trackBatch = async (
   const stored = await parts.ingest(events);
   let next = 0;
   const results = inputs.map((input) =>
-    input instanceof DomainError ? rejected(input) : resultOf(stored[next++]!),
+    input instanceof DomainError ? rejected(input) : resultOf(stored[next++]!, input.w),
   );
   const counts = countsOf(results);
   parts.metrics.eventsAccepted.inc(counts.accepted);
@@ -68,13 +70,14 @@ const rejected = ({ message }: DomainError): EventResult => ({
   message,
 });
 
-const resultOf = (stored: Ingested): EventResult => {
+const resultOf = (stored: Ingested, warnings: NewEvent["w"]): EventResult => {
   if (stored.kind === "stored") {
     return {
       eventId: stored.eventId,
       status: "PENDING",
       skipped: false,
       message: "Event queued for processing",
+      ...(warnings ? { warnings } : {}),
     };
   }
   const message = stored.isSameBody

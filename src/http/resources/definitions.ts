@@ -16,8 +16,8 @@ import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
 import type { Work } from "../../domain/work.ts";
 import { type AnyRoute, route } from "../route.ts";
 
-const read = { access: { scope: "config:read", roles: EVERY_ROLE }, project: "caller" } as const;
-const write = { access: { scope: "config:manage", roles: DESIGNERS }, project: "caller" } as const;
+const readers = { access: { scope: "config:read", roles: EVERY_ROLE }, project: "caller" } as const;
+const writers = { access: { scope: "config:manage", roles: DESIGNERS }, project: "caller" } as const;
 
 const ListQuery = PageQuery.extend({
   status: z.enum(["ACTIVE", "ARCHIVED"]).optional().meta({ description: "Default: ACTIVE" }),
@@ -26,130 +26,171 @@ const ListQuery = PageQuery.extend({
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** What is left out of a change stays as it is; it does not become the default. */
-const withoutDefault = (field: z.ZodType): z.ZodType =>
-  field instanceof z.ZodDefault ? (field.unwrap() as z.ZodType) : field;
+/** What the operations of a kind have in common. */
+type Common = {
+  kind: DefinitionKind;
+  read: typeof readers & { tag: string };
+  write: typeof writers & { tag: string };
+  /** `Badge`, as in operation ids. */
+  name: string;
+  /** Of one definition. */
+  path: string;
+  params: z.ZodObject<Record<string, z.ZodString>>;
+  /** What `{…Id}` of a path says: the UUID or the key. */
+  refOf(params: unknown): string;
+  body: z.ZodObject;
+  /** As the API shows them. */
+  showAll(work: Work, definitions: readonly Definition[]): Promise<never[]>;
+  show(work: Work, definition: Definition): Promise<never>;
+};
 
-/** The five operations that every kind of definition has. */
-const routesOf = (kind: DefinitionKind): AnyRoute[] => {
-  const { plural, tag, schema, shape, extra } = kind;
-  const name = capital(kind.kind);
-  const param = `${kind.kind}Id`;
-  const path = `/${plural}/{${param}}`;
-  const params = z.object({
-    [param]: z
-      .string()
-      .max(64)
-      .meta({ description: `The UUID or the key of the ${kind.kind}` }),
-  });
-  const refOf = (given: Record<string, string>): string => given[param]!;
-  const body = shape
-    .extend({
-      id: z.uuid(),
-      status: z.enum(["ACTIVE", "ARCHIVED"]),
-      version: z.int().meta({ description: "Counts the changes" }),
-      createdAt: z.iso.datetime(),
-      updatedAt: z.iso.datetime(),
-      ...extra?.shape,
-    })
-    .meta({ id: name });
-  const patch = z.strictObject({
-    ...Object.fromEntries(
-      Object.entries(shape.shape).map(([field, one]) => [field, withoutDefault(one as z.ZodType).nullish()]),
-    ),
-    version: z.int().min(1).optional().meta({ description: "The version that the change is based on" }),
-  });
-  const showAll = async (work: Work, definitions: readonly Definition[]): Promise<never[]> => {
+const showAllOf =
+  ({ extra }: DefinitionKind): Common["showAll"] =>
+  async (work, definitions) => {
     const [first] = definitions;
     const keys = definitions.map(({ key }) => key);
     const more = first && extra ? await extra.read(work, first.projectId, keys) : undefined;
     return definitions.map((one) => ({ ...showDefinition(one), ...more?.get(one.key) }) as never);
   };
-  const show = async (work: Work, definition: Definition): Promise<never> =>
-    (await showAll(work, [definition]))[0]!;
-  return [
-    route({
-      ...read,
-      tag,
-      method: "get",
-      path: `/${plural}`,
-      id: `list${capital(plural)}`,
-      summary: `List ${plural}`,
-      query: ListQuery,
-      response: pageBody(body),
-      run: (app, { projectId, query }) =>
-        app.transact(async (work) => {
-          const { definitions, total } = await listDefinitions(work, projectId, kind, query);
-          return pageOf(await showAll(work, definitions), total, query);
-        }),
-    }),
-    route({
-      ...write,
-      tag,
-      method: "post",
-      path: `/${plural}`,
-      id: `create${name}`,
-      summary: `Create a ${kind.kind}`,
-      description: "It counts from the next events on.",
-      body: schema as z.ZodType<never>,
-      status: 201,
-      response: body,
-      run: (app, { caller, projectId, body: definition }) =>
-        app.transact(async (work) =>
-          show(
-            work,
-            await createDefinition(work, projectId, kind, { definition, createdBy: actorOf(caller) }),
-          ),
-        ),
-    }),
-    route({
-      ...read,
-      tag,
-      method: "get",
-      path,
-      id: `get${name}`,
-      summary: `Get a ${kind.kind}`,
-      params,
-      response: body,
-      run: (app, given) =>
-        app.transact(async (work) =>
-          show(work, await getDefinition(work, given.projectId, kind, refOf(given.params as never))),
-        ),
-    }),
-    route({
-      ...write,
-      tag,
-      method: "patch",
-      path,
-      id: `update${name}`,
-      summary: `Change a ${kind.kind}`,
-      description: "Fields that are given replace those that are there; null takes an optional one away.",
-      params,
-      body: patch,
-      response: body,
-      run: (app, given) =>
-        app.transact(async (work) => {
-          const { version, ...changes } = given.body as Json & { version?: number };
-          const ref = refOf(given.params);
-          return show(work, await patchDefinition(work, given.projectId, kind, { ref, version, changes }));
-        }),
-    }),
-    route({
-      ...write,
-      tag,
-      method: "delete",
-      path,
-      id: `archive${name}`,
-      summary: `Archive a ${kind.kind}`,
-      description: "For good. It keeps its key, and players keep what they hold of it.",
-      params,
-      response: body,
-      run: (app, given) =>
-        app.transact(async (work) =>
-          show(work, await archiveDefinition(work, given.projectId, kind, refOf(given.params as never))),
-        ),
-    }),
-  ];
+
+const commonOf = (kind: DefinitionKind): Common => {
+  const { plural, tag, shape, extra } = kind;
+  const name = capital(kind.kind);
+  const param = `${kind.kind}Id`;
+  const ref = z.string().max(64);
+  const showAll = showAllOf(kind);
+  return {
+    kind,
+    read: { ...readers, tag },
+    write: { ...writers, tag },
+    name,
+    path: `/${plural}/{${param}}`,
+    params: z.object({ [param]: ref.meta({ description: `The UUID or the key of the ${kind.kind}` }) }),
+    refOf: (params) => (params as Record<string, string>)[param]!,
+    body: shape
+      .extend({
+        id: z.uuid(),
+        status: z.enum(["ACTIVE", "ARCHIVED"]),
+        version: z.int().meta({ description: "Counts the changes" }),
+        createdAt: z.iso.datetime(),
+        updatedAt: z.iso.datetime(),
+        ...extra?.shape,
+      })
+      .meta({ id: name }),
+    showAll,
+    show: async (work, definition) => (await showAll(work, [definition]))[0]!,
+  };
 };
 
-export const definitionRoutes: readonly AnyRoute[] = DEFINITION_KINDS.flatMap(routesOf);
+const listRoute = ({ kind, read, body, showAll }: Common): AnyRoute =>
+  route({
+    ...read,
+    method: "get",
+    path: `/${kind.plural}`,
+    id: `list${capital(kind.plural)}`,
+    summary: `List ${kind.plural}`,
+    description: "By key.",
+    query: ListQuery,
+    response: pageBody(body),
+    run: (app, { projectId, query }) =>
+      app.transact(async (work) => {
+        const { definitions, total } = await listDefinitions(work, projectId, kind, query);
+        return pageOf(await showAll(work, definitions), total, query);
+      }),
+  });
+
+const createRoute = ({ kind, write, name, body, show }: Common): AnyRoute =>
+  route({
+    ...write,
+    method: "post",
+    path: `/${kind.plural}`,
+    id: `create${name}`,
+    summary: `Create a ${kind.kind}`,
+    description: "It counts from the next events on. Its key never changes, and nothing else may have it.",
+    body: kind.schema as z.ZodType<never>,
+    status: 201,
+    response: body,
+    run: (app, { caller, projectId, body: definition }) =>
+      app.transact(async (work) => {
+        const made = { definition, createdBy: actorOf(caller) };
+        return show(work, await createDefinition(work, projectId, kind, made));
+      }),
+  });
+
+const getRoute = ({ kind, read, name, path, params, refOf, body, show }: Common): AnyRoute =>
+  route({
+    ...read,
+    method: "get",
+    path,
+    id: `get${name}`,
+    summary: `Get a ${kind.kind}`,
+    params,
+    response: body,
+    run: (app, given) =>
+      app.transact(async (work) =>
+        show(work, await getDefinition(work, given.projectId, kind, refOf(given.params))),
+      ),
+  });
+
+/** What is left out of a change stays as it is; it does not become the default. */
+const withoutDefault = (field: z.ZodType): z.ZodType =>
+  field instanceof z.ZodDefault ? (field.unwrap() as z.ZodType) : field;
+
+const patchBody = ({ shape }: DefinitionKind) =>
+  z
+    .strictObject({
+      ...Object.fromEntries(
+        Object.entries(shape.shape).map(([field, one]) => [
+          field,
+          withoutDefault(one as z.ZodType).nullish(),
+        ]),
+      ),
+      version: z.int().min(1).optional().meta({
+        description: "The version that the change is based on; 409 VERSION_CONFLICT if it is another",
+      }),
+    })
+    .meta({ example: { name: "A better name", version: 1 } });
+
+const updateRoute = ({ kind, write, name, path, params, refOf, body, show }: Common): AnyRoute =>
+  route({
+    ...write,
+    method: "patch",
+    path,
+    id: `update${name}`,
+    summary: `Change a ${kind.kind}`,
+    description:
+      "Fields that are given replace those that are there, whole; null takes an optional one away, or " +
+      "gives it its default back. The key cannot change.",
+    params,
+    body: patchBody(kind),
+    response: body,
+    run: (app, given) =>
+      app.transact(async (work) => {
+        const { version, ...changes } = given.body as Json & { version?: number };
+        const ref = refOf(given.params);
+        return show(work, await patchDefinition(work, given.projectId, kind, { ref, version, changes }));
+      }),
+  });
+
+const archiveRoute = ({ kind, write, name, path, params, refOf, body, show }: Common): AnyRoute =>
+  route({
+    ...write,
+    method: "delete",
+    path,
+    id: `archive${name}`,
+    summary: `Archive a ${kind.kind}`,
+    description: "For good. It keeps its key, and players keep what they hold of it.",
+    params,
+    response: body,
+    run: (app, given) =>
+      app.transact(async (work) =>
+        show(work, await archiveDefinition(work, given.projectId, kind, refOf(given.params))),
+      ),
+  });
+
+const OPERATIONS = [listRoute, createRoute, getRoute, updateRoute, archiveRoute];
+
+/** The five operations that every kind of definition has. */
+export const definitionRoutes: readonly AnyRoute[] = DEFINITION_KINDS.map(commonOf).flatMap((common) =>
+  OPERATIONS.map((make) => make(common)),
+);

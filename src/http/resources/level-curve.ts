@@ -2,17 +2,19 @@ import { z } from "zod";
 import { BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
 import { auditDefinition } from "../../domain/audit/definitions.ts";
 import { actorOf } from "../../domain/caller.ts";
-import { getCurve, previewCurve, putCurve, type SavedCurve } from "../../domain/progression/level-curves.ts";
+import { getCurve, previewCurve, type SavedCurve } from "../../domain/progression/level-curves.ts";
 import { CurveInput, LEVELS_MAX } from "../../domain/progression/levels.ts";
+import { saveCurve } from "../../domain/progression/save-curve.ts";
 import { route } from "../route.ts";
+import { JobBody } from "./project-jobs.ts";
 
-const RECALCULATE = ["NONE", "SILENT"] as const;
+const RECALCULATE = ["NONE", "SILENT", "WITH_EVENTS"] as const;
 
 const recalculation = {
-  recalculate: z
-    .enum(RECALCULATE, { error: "must be NONE or SILENT; WITH_EVENTS is not available yet" })
-    .default("NONE")
-    .meta({ description: "SILENT gives every player the new level at once; NONE with the next XP" }),
+  recalculate: z.enum(RECALCULATE).default("NONE").meta({
+    description:
+      "NONE: players get the new level with their next XP. SILENT: all at once, and nobody is told. WITH_EVENTS: by a job, with player.level_up and the rewards of levels",
+  }),
 };
 const [table, linear, quadratic, exponential] = CurveInput.options;
 const PutCurveBody = z.discriminatedUnion("type", [
@@ -74,12 +76,15 @@ export const levelCurveRoutes = [
     description: "Beyond the last level XP still grows. Levels fall only where the project allows it.",
     access: { scope: "config:manage", roles: DESIGNERS },
     body: PutCurveBody,
-    response: CurveBody,
-    run: (app, { caller, projectId, body: { recalculate, ...curve } }) =>
+    response: CurveBody.extend({
+      job: JobBody.nullable().meta({ description: "What brings players to their levels, for WITH_EVENTS" }),
+    }).meta({ id: "SavedLevelCurve" }),
+    run: (app, { caller, projectId, body: { recalculate, ...given } }) =>
       app.transact(async (work) => {
-        const saved = await putCurve(work, projectId, { curve, recalculate, actor: actorOf(caller) });
+        const put = { curve: given, recalculate, actor: actorOf(caller) };
+        const { curve, job } = await saveCurve(work, projectId, put);
         await auditDefinition(work, "level_curve.saved", { projectId, id: projectId });
-        return show(saved);
+        return { ...show(curve), job };
       }),
   }),
   route({

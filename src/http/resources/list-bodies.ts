@@ -19,14 +19,17 @@ export const Flag = z
   .meta({ override: { type: "boolean" } });
 
 /** Within what the database can compare; OpenAPI shows the text, not the Date that it is read into. */
-const Time = z.iso
+const AnyTime = z.iso
   .datetime({ offset: true })
   .transform((text) => new Date(text))
   .refine((time) => time.getTime() >= TIME_MIN_MS && time.getTime() < TIME_MAX_MS, {
     error: "must be a time of the years 1970 to 9998",
-  })
-  .optional();
+  });
+const Time = AnyTime.optional();
 const TIME_FIELD = { type: "string", format: "date-time" } as const;
+
+/** A moment that a query must name. */
+export const Moment = AnyTime.meta({ override: TIME_FIELD });
 
 /** The span of a list by time. */
 export const Span = z.object({

@@ -1,159 +1,92 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
-import { actorOf, type Caller } from "../../domain/caller.ts";
+import { showEntry } from "../../domain/ledger/entries.ts";
 import { pageBody, PageQuery } from "../../domain/paging.ts";
-import type { Player } from "../../domain/players/player.ts";
-import {
-  getPlayer,
-  grantPlayerXp,
-  identifyPlayer,
-  listPlayers,
-  patchPlayer,
-  showPlayer,
-} from "../../domain/players/players.ts";
-import { getCurve } from "../../domain/progression/level-curves.ts";
+import { INCLUDES, type Include, showIncluded } from "../../domain/players/includes.ts";
+import { EXTERNAL_IDS_MAX, LISTED_STATUSES, listPlayers, PLAYER_SORTS } from "../../domain/players/list.ts";
+import { getPlayer, grantPlayerXp, identifyPlayer, patchPlayer } from "../../domain/players/players.ts";
+import { readRanks } from "../../domain/players/ranks.ts";
+import { showPlayer, showPlayers } from "../../domain/players/show.ts";
+import { deletePlayer, SETTABLE_STATUSES, setStatus } from "../../domain/players/status.ts";
 import { XP_MAX } from "../../domain/progression/xp.ts";
-import { Zone } from "../../domain/rules/syntax.ts";
-import type { Work } from "../../domain/work.ts";
 import { Reply, route } from "../route.ts";
-import { pageReply } from "./list-bodies.ts";
+import { LedgerEntryBody } from "./ledger.ts";
+import { Order, pageReply, Search } from "./list-bodies.ts";
+import { NewPlayer, PlayerBody, PlayerPatch, readsPlayers, Tag, writesPlayers } from "./player-bodies.ts";
+import { IncludedBody } from "./player-includes.ts";
+import { causeOf, PlayerParams } from "./player-params.ts";
 
-/** Bytes of `metadata` as JSON. */
-const METADATA_MAX_BYTES = 16 * 1024;
+const Level = z.coerce.number().int().min(1).optional();
 
-const Tag = z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be 1 to 64 of a-z 0-9 _ -");
-const Attributes = z
-  .record(
-    z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$/, "must be 1 to 64 of A-Z a-z 0-9 _ -"),
-    z.unknown(),
-  )
-  .meta({
-    description: "Merge patch: null removes an attribute. At most 100 keys, 8 KiB, depth 3; rules see them",
-  });
-const Metadata = z
-  .record(z.string().max(255), z.unknown())
-  .refine(
-    (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_MAX_BYTES,
-    "must be at most 16 KiB of JSON",
-  )
-  .meta({ description: "Free-form, at most 16 KiB; rules do not see it" });
+/** `provider:externalId` of a query. */
+const IdentityRef = z
+  .string()
+  .max(320)
+  .regex(/^[^:]{1,64}:.{1,255}$/s, "must be provider:externalId")
+  .optional()
+  .meta({ description: "provider:externalId: the player who has this id at another provider" });
 
-const Profile = z.object({
-  displayName: z.string().min(1).max(100).nullish(),
-  avatarUrl: z
-    .url({ protocol: /^https$/, error: "must be an https address" })
-    .max(2048)
-    .nullish(),
-  timezone: Zone.nullish(),
-  locale: z
-    .string()
-    .regex(/^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/, "must be a language tag such as en or pt-BR")
-    .max(35)
-    .nullish(),
-  country: z
-    .string()
-    .regex(/^[A-Z]{2}$/, "must be an ISO 3166 code such as SE")
-    .nullish(),
-  attributes: Attributes.optional(),
-  metadata: Metadata.optional(),
-});
-const NewPlayer = Profile.extend({
-  externalUserId: z.string().min(1).max(255),
-  tags: z.array(Tag).max(50).optional(),
-});
-const PlayerPatch = Profile.extend({
-  addTags: z.array(Tag).max(50).optional(),
-  removeTags: z.array(Tag).max(50).optional(),
-});
-
-export const PlayerBody = z
-  .object({
-    id: z.uuid(),
-    externalUserId: z.string(),
-    displayName: z.string().nullable(),
-    xp: z.int(),
-    level: z.int(),
-    levelProgress: z.object({
-      level: z.int(),
-      levelName: z.string().nullable(),
-      xpForLevel: z.int(),
-      xpForNextLevel: z.int().nullable(),
-      percent: z.number(),
-      maxLevel: z.int(),
-    }),
-    status: z.enum(["ACTIVE", "SUSPENDED", "BANNED", "MERGED", "ERASED"]),
-    avatarUrl: z.string().nullable(),
-    timezone: z.string().nullable(),
-    locale: z.string().nullable(),
-    country: z.string().nullable(),
-    attributes: z.record(z.string(), z.unknown()),
-    metadata: z.record(z.string(), z.unknown()),
-    tags: z.array(z.string()),
-    seq: z.int().meta({ description: "Sequence number of the player's live stream" }),
-    lastSeenAt: z.iso.datetime().nullable(),
-    createdAt: z.iso.datetime(),
-    updatedAt: z.iso.datetime(),
-  })
-  .meta({ id: "Player" });
-
-const LedgerEntry = z
-  .object({
-    id: z.uuid(),
-    seq: z.int(),
-    asset: z.enum(["XP", "CURRENCY", "LIVES"]),
-    amount: z.int(),
-    balanceAfter: z.int(),
-    reason: z.string(),
-    cause: z.record(z.string(), z.unknown()),
-    createdAt: z.iso.datetime(),
-  })
-  .meta({ id: "LedgerEntry" });
-
-const PlayerParams = z.object({
-  playerId: z.string().max(300).meta({ description: "The player's UUID, or ext: and the externalUserId" }),
-});
-
-const show = async (work: Work, player: Player) => showPlayer(player, await getCurve(work, player.projectId));
-const causeOf = (caller: Caller) => ({ kind: "API" as const, actor: actorOf(caller) });
-const common = { tag: "Players", project: "caller" } as const;
-const read = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
-const write = { ...common, access: { scope: "players:write", roles: ADMINS } } as const;
+const identityOf = (ref: string | undefined) => {
+  if (ref === undefined) return undefined;
+  const colon = ref.indexOf(":");
+  return { provider: ref.slice(0, colon), externalId: ref.slice(colon + 1) };
+};
 
 const list = route({
-  ...read,
+  ...readsPlayers,
   method: "get",
   path: "/players",
   id: "listPlayers",
   summary: "List players",
+  description: "Without players who were deleted, merged into another, or erased.",
   query: PageQuery.extend({
-    sort: z.enum(["createdAt", "lastSeenAt", "xp", "level"]).default("createdAt"),
-    order: z.enum(["asc", "desc"]).default("desc"),
-    externalUserId: z.string().max(255).optional(),
-    status: z.enum(["ACTIVE", "SUSPENDED", "BANNED"]).optional(),
-    search: z
-      .string()
-      .min(1)
-      .max(100)
+    sort: z.enum(PLAYER_SORTS).default("createdAt"),
+    order: Order,
+    externalUserId: z
+      .union([
+        z
+          .string()
+          .max(255)
+          .transform((one) => [one]),
+        z.array(z.string().max(255)).max(EXTERNAL_IDS_MAX),
+      ])
       .optional()
-      .meta({ description: "Part of externalUserId or displayName" }),
-    minLevel: z.coerce.number().int().min(1).optional(),
-    maxLevel: z.coerce.number().int().min(1).optional(),
+      .meta({
+        description: `May be given up to ${EXTERNAL_IDS_MAX} times`,
+        override: { type: "array", items: { type: "string" } },
+      }),
+    status: z.enum(LISTED_STATUSES).optional(),
+    search: Search.meta({ description: "Part of externalUserId or displayName" }),
+    tag: Tag.optional(),
+    segment: z.string().max(64).optional().meta({ description: "Key of a segment" }),
+    identity: IdentityRef,
+    minLevel: Level,
+    maxLevel: Level,
   }),
   response: pageBody(PlayerBody),
-  run: (app: App, { projectId, query }) =>
+  run: (app: App, { projectId, query: { externalUserId: externalUserIds, identity, ...query } }) =>
     app.transact(async (work) => {
-      const { players, ...total } = await listPlayers(work, projectId, query);
-      const curve = await getCurve(work, projectId);
-      const shown = players.map((player) => showPlayer(player, curve));
-      return pageReply(shown, total, query);
+      const filter = { ...query, externalUserIds, identity: identityOf(identity) };
+      const { players, ...total } = await listPlayers(work, projectId, filter);
+      return pageReply(await showPlayers(work, projectId, players), total, query);
     }),
 });
+
+const Includes = z
+  .string()
+  .max(200)
+  .optional()
+  .transform((text): string[] => (text === undefined || text === "" ? [] : text.split(",")))
+  .pipe(z.array(z.enum([...INCLUDES, "ranks"], { error: `must be of ${INCLUDES.join(", ")}, ranks` })))
+  .meta({
+    description: `A list of ${INCLUDES.join(", ")}, ranks, with commas. Quests and adventures are not available yet`,
+    override: { type: "string" },
+  });
 
 export const playerRoutes = [
   list,
   route({
-    ...write,
+    ...writesPlayers,
     method: "post",
     path: "/players",
     id: "identifyPlayer",
@@ -163,26 +96,36 @@ export const playerRoutes = [
     status: 201,
     otherStatus: 200,
     response: PlayerBody,
-    run: (app, { projectId, body: { tags, ...profile } }) =>
+    run: (app, { projectId, caller, body: { tags, ...profile } }) =>
       app.transact(async (work) => {
         const given = { ...profile, ...(tags ? { addTags: tags } : {}) };
-        const { player, created } = await identifyPlayer(work, projectId, given);
-        return new Reply(created ? 201 : 200, await show(work, player));
+        const { player, created } = await identifyPlayer(work, projectId, given, causeOf(caller));
+        return new Reply(created ? 201 : 200, await showPlayer(work, player));
       }),
   }),
   route({
-    ...read,
+    ...readsPlayers,
     method: "get",
     path: "/players/{playerId}",
     id: "getPlayer",
     summary: "Get a player",
+    description: "Ids of before a merge or an alias find the player too.",
     params: PlayerParams,
-    response: PlayerBody,
-    run: (app, { projectId, params }) =>
-      app.transact(async (work) => show(work, await getPlayer(work, projectId, params.playerId))),
+    query: z.object({ include: Includes }),
+    response: PlayerBody.extend(IncludedBody.shape).meta({ id: "PlayerWithIncludes" }),
+    run: async (app, { projectId, params, query: { include } }) => {
+      const parts = include.filter((name): name is Include => name !== "ranks");
+      const { player, shown } = await app.transact(async (work) => {
+        const found = await getPlayer(work, projectId, params.playerId);
+        const included = await showIncluded(work, found, parts);
+        return { player: found, shown: { ...(await showPlayer(work, found)), ...included } };
+      });
+      if (!include.includes("ranks")) return shown;
+      return { ...shown, ranks: await readRanks(app, player) };
+    },
   }),
   route({
-    ...write,
+    ...writesPlayers,
     method: "patch",
     path: "/players/{playerId}",
     id: "updatePlayer",
@@ -193,17 +136,53 @@ export const playerRoutes = [
     run: (app, { projectId, params, body, caller }) =>
       app.transact(async (work) => {
         const player = await getPlayer(work, projectId, params.playerId);
-        return show(work, await patchPlayer(work, player, body, causeOf(caller)));
+        return showPlayer(work, await patchPlayer(work, player, body, causeOf(caller)));
       }),
   }),
   route({
-    ...write,
+    ...writesPlayers,
+    method: "delete",
+    path: "/players/{playerId}",
+    id: "deletePlayer",
+    summary: "Delete a player",
+    description:
+      "Suspends the player and hides them from lists and boards; giving them a status brings them back. To remove what is known of a person, erase the player.",
+    params: PlayerParams,
+    response: z.object({ deleted: z.literal(true) }),
+    run: (app, { projectId, params, caller }) =>
+      app.transact(async (work) => {
+        await deletePlayer(work, await getPlayer(work, projectId, params.playerId), causeOf(caller));
+        return { deleted: true as const };
+      }),
+  }),
+  route({
+    ...writesPlayers,
+    method: "post",
+    path: "/players/{playerId}/status",
+    id: "setPlayerStatus",
+    summary: "Give a player a status",
+    description:
+      "Events of a player who is SUSPENDED or BANNED are REJECTED. BANNED players are on no board and may not connect; their scores come back with them.",
+    params: PlayerParams,
+    body: z.object({
+      status: z.enum(SETTABLE_STATUSES),
+      reason: z.string().min(1).max(255).default("status changed"),
+    }),
+    response: PlayerBody,
+    run: (app, { projectId, params, body, caller }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        return showPlayer(work, await setStatus(work, player, { ...body, cause: causeOf(caller) }));
+      }),
+  }),
+  route({
+    ...writesPlayers,
     method: "post",
     path: "/players/{playerId}/xp",
     id: "grantXp",
     summary: "Grant XP to a player",
     description:
-      "A negative amount takes XP away; more than the player has is 409. A reference serves a player once.",
+      "A negative amount takes XP away; more than the player has is 409. A reference serves a player once. With `boostable`, boosts and the project's daily cap count; then `ledgerEntry` is null where nothing is left.",
     params: PlayerParams,
     body: z.object({
       amount: z
@@ -212,26 +191,20 @@ export const playerRoutes = [
         .max(XP_MAX)
         .refine((amount) => amount !== 0, "must not be 0"),
       reason: z.string().min(1).max(255).default("grant"),
+      boostable: z.boolean().default(false),
       reference: z.string().min(1).max(200).optional(),
     }),
     status: 201,
-    response: z.object({ player: PlayerBody, ledgerEntry: LedgerEntry }),
+    response: z.object({ player: PlayerBody, ledgerEntry: LedgerEntryBody.nullable() }),
     run: (app, { projectId, params, body, caller }) =>
       app.transact(async (work) => {
         const player = await getPlayer(work, projectId, params.playerId);
         const granted = await grantPlayerXp(work, player, { ...body, cause: causeOf(caller) });
-        const { id, seq, asset, amount, balanceAfter, reason, cause } = granted.ledgerEntry;
-        const ledgerEntry = {
-          id,
-          seq,
-          asset,
-          amount,
-          balanceAfter,
-          reason,
-          cause,
-          createdAt: work.now.toISOString(),
+        const { ledgerEntry } = granted;
+        return {
+          player: await showPlayer(work, granted.player),
+          ledgerEntry: ledgerEntry ? showEntry(ledgerEntry, work.now) : null,
         };
-        return { player: await show(work, granted.player), ledgerEntry };
       }),
   }),
 ];

@@ -1,36 +1,34 @@
 import { z } from "zod";
-import { BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
 import { actorOf } from "../../domain/caller.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
+import { queueJob } from "../../domain/project-jobs/project-jobs.ts";
+import { backfill } from "../../domain/rules/backfill.ts";
 import { RuleDocument, RulePatch, StoredRule } from "../../domain/rules/document.ts";
-import { archiveRule, pauseRule, publishRule, resumeRule } from "../../domain/rules/publishing.ts";
+import { duplicateRule } from "../../domain/rules/duplicate.ts";
+import { ORDER_MAX, orderRules } from "../../domain/rules/order.ts";
+import {
+  archiveRule,
+  pauseRule,
+  PUBLISH_MODES,
+  publishRule,
+  resumeRule,
+  rollbackRule,
+  shadowRule,
+} from "../../domain/rules/publishing.ts";
 import { RULE_STATUSES } from "../../domain/rules/rule.ts";
-import { createRule, getRule, listRules, patchRule } from "../../domain/rules/rules.ts";
-import { simulate, Simulation } from "../../domain/rules/simulate.ts";
+import { createRule, getRule, listRules, patchRule, RULE_SORTS } from "../../domain/rules/rules.ts";
+import { Key } from "../../domain/rules/syntax.ts";
+import { listVersions } from "../../domain/rules/versions.ts";
 import { route } from "../route.ts";
-
-const RuleParams = z.object({
-  ruleId: z.string().max(64).meta({ description: "The rule's UUID or its key" }),
-});
-
-const RuleBody = z
-  .object({
-    id: z.uuid(),
-    key: z.string(),
-    name: z.string(),
-    description: z.string().nullable(),
-    status: z.enum(RULE_STATUSES),
-    pauseReason: z.string().nullable(),
-    tags: z.array(z.string()),
-    draft: StoredRule.meta({ description: "What is edited" }),
-    draftVersion: z.int(),
-    published: StoredRule.nullable().meta({ description: "What runs while the rule is ACTIVE" }),
-    publishedVersion: z.int().nullable(),
-    createdBy: z.string(),
-    createdAt: z.iso.datetime(),
-    updatedAt: z.iso.datetime(),
-  })
-  .meta({ id: "Rule" });
+import { Order } from "./list-bodies.ts";
+import {
+  manageRules as write,
+  PublishedRuleBody,
+  readRules as read,
+  RULE_EXAMPLE,
+  RuleBody,
+  RuleParams,
+} from "./rules-bodies.ts";
 
 const ListRulesQuery = PageQuery.extend({
   status: z.enum(RULE_STATUSES).optional().meta({ description: "Default: all but ARCHIVED" }),
@@ -38,74 +36,36 @@ const ListRulesQuery = PageQuery.extend({
     .string()
     .max(100)
     .optional()
-    .meta({ description: "Rules that listen to it, by name or by pattern" }),
+    .meta({ description: "Rules that listen to it, by name or by pattern", example: "lesson.completed" }),
   tag: z.string().max(64).optional(),
   search: z.string().min(1).max(100).optional().meta({ description: "Part of the name or key" }),
+  sort: z.enum(RULE_SORTS).default("createdAt").meta({ description: "`priority` is the draft's" }),
+  order: Order,
 });
 
-const PublishBody = z.strictObject({ changeNote: z.string().max(500).optional() });
-
-type Trace = {
-  path: string;
-  type: string;
-  op?: string | undefined;
-  expected?: unknown;
-  actual?: unknown;
-  pass: boolean;
-  children?: Trace[] | undefined;
-};
-const TraceNodeBody: z.ZodType<Trace> = z
-  .object({
-    path: z.string().meta({ example: "conditions.all[0]" }),
-    type: z.string(),
-    op: z.string().optional(),
-    expected: z.unknown().optional(),
-    actual: z.unknown().optional(),
-    pass: z.boolean(),
-    get children() {
-      return z.array(TraceNodeBody).optional();
-    },
-  })
-  .meta({ id: "TraceNode" });
-
-const JsonObject = z.record(z.string(), z.unknown());
-
-const RuleTraceBody = z.object({
-  ruleId: z.uuid(),
-  ruleKey: z.string(),
-  version: z.int().meta({ description: "Of what ran: published or draft; 0 for an inline rule" }),
-  fired: z.boolean(),
-  reason: z.string().meta({ example: "CONDITIONS_NOT_MET" }),
-  detail: z.string().optional(),
-  nextEligibleAt: z.iso.datetime().optional(),
-  stoppedBy: z.string().optional(),
-  conditions: TraceNodeBody,
-  effects: z.array(z.object({ type: z.string(), data: z.unknown(), cause: JsonObject })),
-  warnings: z.array(z.string()),
+const PublishBody = z.strictObject({
+  changeNote: z.string().max(500).optional().meta({ example: "Twice as much on weekends" }),
+  mode: z
+    .enum(PUBLISH_MODES)
+    .optional()
+    .meta({ description: "Default ACTIVE. SHADOW: evaluated and recorded, without effect" }),
+  backfill: z.boolean().optional().meta({
+    description:
+      "Counts what players did before: a job makes the counters of the rule's conditions anew. Until it is " +
+      "done they know of new events only",
+  }),
 });
 
-const EventTraceBody = z
+const VersionBody = z
   .object({
-    eventId: z.null(),
-    eventType: z.string(),
-    player: z.object({ playerId: z.uuid(), externalUserId: z.string() }),
-    evaluatedAt: z.iso.datetime(),
-    rulesIndexed: z.int(),
-    rules: z.array(RuleTraceBody),
-    leaderboards: z.array(z.object({ key: z.string(), before: z.number().nullable(), after: z.number() })),
-    warnings: z.array(z.string()),
-    truncated: z.boolean(),
-    resultingState: z.object({ changed: z.array(z.string()), before: JsonObject, after: JsonObject }),
+    version: z.int(),
+    definition: StoredRule,
+    changeNote: z.string().nullable(),
+    publishedBy: z.string(),
+    publishedAt: z.iso.datetime(),
+    isPublished: z.boolean().meta({ description: "The one that runs, or would" }),
   })
-  .meta({ id: "EventTrace" });
-
-/** What the operations share. */
-const read = { tag: "Rules", access: { scope: "rules:read", roles: EVERY_ROLE }, project: "caller" } as const;
-const write = {
-  tag: "Rules",
-  access: { scope: "rules:manage", roles: DESIGNERS },
-  project: "caller",
-} as const;
+  .meta({ id: "RuleVersion" });
 
 export const ruleRoutes = [
   route({
@@ -114,7 +74,7 @@ export const ruleRoutes = [
     path: "/rules",
     id: "listRules",
     summary: "List rules",
-    description: "Newest first.",
+    description: "Newest first, unless sorted otherwise.",
     query: ListRulesQuery,
     response: pageBody(RuleBody),
     run: (app, { projectId, query }) =>
@@ -129,26 +89,32 @@ export const ruleRoutes = [
     path: "/rules",
     id: "createRule",
     summary: "Create a rule",
-    description: "As a DRAFT: it runs once it is published.",
-    body: RuleDocument,
+    description: "As a DRAFT: it runs once it is published. POST /rules/validate checks one without saving it.",
+    body: RuleDocument.meta({ example: RULE_EXAMPLE }),
     status: 201,
     response: RuleBody,
     run: (app, { caller, projectId, body }) =>
       app.transact((work) => createRule(work, projectId, body, actorOf(caller))),
   }),
   route({
-    tag: "Rules",
-    access: { scope: "rules:read", roles: BUILDERS },
-    project: "caller",
-    method: "post",
-    path: "/rules/simulate",
-    id: "simulateRules",
-    summary: "Show what an event would do",
+    ...write,
+    method: "put",
+    path: "/rules/order",
+    id: "orderRules",
+    summary: "Put rules in order",
     description:
-      "Writes nothing. Every condition of every rule that listens to the event is shown with what it saw.",
-    body: Simulation,
-    response: EventTraceBody,
-    run: (app, { projectId, body }) => app.transact((work) => simulate(work, projectId, body)),
+      "The first one runs first. Priorities are written anew in steps of 10, in drafts and, as a further " +
+      "version, in what is published; rules that are not named keep theirs. All or nothing.",
+    body: z.strictObject({
+      ids: z
+        .array(z.string().max(64))
+        .min(1)
+        .max(ORDER_MAX)
+        .meta({ description: "UUIDs or keys", example: ["weekend-double", "first-lesson"] }),
+    }),
+    response: z.object({ data: z.array(RuleBody) }),
+    run: (app, { projectId, body }) =>
+      app.transact(async (work) => ({ data: await orderRules(work, projectId, body.ids) })),
   }),
   route({
     ...read,
@@ -191,14 +157,23 @@ export const ruleRoutes = [
     path: "/rules/{ruleId}/publish",
     id: "publishRule",
     summary: "Publish a rule's draft",
-    description: "The draft becomes the version that runs, from the next events on.",
+    description:
+      "The draft becomes the version that runs, from the next events on. Refused (400) when it names something " +
+      "that the project does not have, and, with the reason RULE_LOOP, when rules would set one another off " +
+      "without end.",
     params: RuleParams,
     body: PublishBody.optional(),
-    response: RuleBody,
+    response: PublishedRuleBody.extend({
+      backfillJobId: z.uuid().nullable().meta({ description: "See GET /jobs/{jobId}" }),
+    }),
     run: (app, { caller, projectId, params, body }) =>
-      app.transact((work) =>
-        publishRule(work, projectId, params.ruleId, { ...body, publishedBy: actorOf(caller) }),
-      ),
+      app.transact(async (work) => {
+        const publishedBy = actorOf(caller);
+        const rule = await publishRule(work, projectId, params.ruleId, { ...body, publishedBy });
+        if (body?.backfill !== true) return { ...rule, backfillJobId: null };
+        const job = { kind: backfill, params: { ruleId: rule.id }, createdBy: publishedBy };
+        return { ...rule, backfillJobId: (await queueJob(work, projectId, job)).id };
+      }),
   }),
   route({
     ...write,
@@ -206,6 +181,7 @@ export const ruleRoutes = [
     path: "/rules/{ruleId}/pause",
     id: "pauseRule",
     summary: "Pause a rule",
+    description: "What it has counted stays.",
     params: RuleParams,
     response: RuleBody,
     run: (app, { projectId, params }) => app.transact((work) => pauseRule(work, projectId, params.ruleId)),
@@ -215,9 +191,72 @@ export const ruleRoutes = [
     method: "post",
     path: "/rules/{ruleId}/resume",
     id: "resumeRule",
-    summary: "Resume a paused rule",
+    summary: "Let a paused or SHADOW rule act again",
+    description: "As it was published; checked as on publishing, since the project may have changed.",
     params: RuleParams,
-    response: RuleBody,
+    response: PublishedRuleBody,
     run: (app, { projectId, params }) => app.transact((work) => resumeRule(work, projectId, params.ruleId)),
+  }),
+  route({
+    ...write,
+    method: "post",
+    path: "/rules/{ruleId}/shadow",
+    id: "shadowRule",
+    summary: "Put a rule into SHADOW",
+    description: "It is evaluated and what it would do is recorded (GET …/executions), and nothing is done.",
+    params: RuleParams,
+    response: PublishedRuleBody,
+    run: (app, { projectId, params }) => app.transact((work) => shadowRule(work, projectId, params.ruleId)),
+  }),
+  route({
+    ...write,
+    method: "post",
+    path: "/rules/{ruleId}/duplicate",
+    id: "duplicateRule",
+    summary: "Copy a rule's draft into a new rule",
+    description: "As a DRAFT, under the rule's key with `-copy` unless you name another.",
+    params: RuleParams,
+    body: z
+      .strictObject({ key: Key.optional(), name: z.string().min(2).max(255).optional() })
+      .meta({ example: { key: "weekend-triple" } })
+      .optional(),
+    status: 201,
+    response: RuleBody,
+    run: (app, { caller, projectId, params, body }) =>
+      app.transact((work) =>
+        duplicateRule(work, projectId, params.ruleId, { ...body, createdBy: actorOf(caller) }),
+      ),
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/rules/{ruleId}/versions",
+    id: "listRuleVersions",
+    summary: "List a rule's published versions, newest first",
+    params: RuleParams,
+    query: PageQuery,
+    response: pageBody(VersionBody),
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) => {
+        const { versions, total } = await listVersions(work, projectId, params.ruleId, query);
+        return pageOf(versions, total, query);
+      }),
+  }),
+  route({
+    ...write,
+    method: "post",
+    path: "/rules/{ruleId}/rollback",
+    id: "rollbackRule",
+    summary: "Publish an older version of a rule again",
+    description:
+      "As a new version. A rule in SHADOW stays there, any other becomes ACTIVE. The draft becomes that version " +
+      "too, unless it has edits that were never published.",
+    params: RuleParams,
+    body: z.strictObject({ version: z.int().min(1).meta({ example: 1 }) }),
+    response: PublishedRuleBody,
+    run: (app, { caller, projectId, params, body }) =>
+      app.transact((work) =>
+        rollbackRule(work, projectId, params.ruleId, { ...body, publishedBy: actorOf(caller) }),
+      ),
   }),
 ];

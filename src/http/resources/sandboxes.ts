@@ -3,6 +3,7 @@ import type { App } from "../../app.ts";
 import { ADMINS } from "../../domain/access.ts";
 import { tellKeysChanged } from "../../domain/api-keys/changes.ts";
 import { actorOf, tenantOf } from "../../domain/caller.ts";
+import { DEFINITION_KINDS } from "../../domain/definitions/kinds.ts";
 import { openSandbox } from "../../domain/projects/sandboxes.ts";
 import { syncSandbox } from "../../domain/projects/sync-sandbox.ts";
 import { Reply, route } from "../route.ts";
@@ -14,13 +15,18 @@ const SandboxBody = z.object({
   sandboxProjectId: z.uuid(),
 });
 
+const TYPES = ["rule", "leaderboard", ...DEFINITION_KINDS.map(({ kind }) => kind)];
+
 const SyncBody = z.object({
   sandboxProjectId: z.uuid(),
   rules: z.int().meta({ description: "Rules that were created or changed" }),
   leaderboards: z.int().meta({ description: "Leaderboards that were created or changed" }),
   levelCurve: z.int().meta({ description: "1 when the level curve was another" }),
+  definitions: z
+    .object(Object.fromEntries(DEFINITION_KINDS.map(({ plural }) => [plural, z.int()])))
+    .meta({ description: "Other definitions that were created, changed or archived, by kind" }),
   skipped: z
-    .array(z.object({ type: z.enum(["rule", "leaderboard"]), key: z.string(), reason: z.string() }))
+    .array(z.object({ type: z.enum(TYPES), key: z.string(), reason: z.string() }))
     .meta({ description: "What stays in the sandbox as it is, and why" }),
 });
 
@@ -61,8 +67,8 @@ export const sandboxRoutes = [
     id: "syncSandbox",
     summary: "Copy a project's definitions into its sandbox",
     description:
-      "Settings, level curve, leaderboards and rules, by key, all at once; the sandbox is made if there is " +
-      "none. A definition with the same key becomes that of the project as a new version. What only the " +
+      "Settings, level curve, definitions of every kind, leaderboards and rules, by key, all at once; the " +
+      "sandbox is made if there is none. A definition with the same key becomes that of the project as a new version. What only the " +
       "sandbox has stays, and so do its players, events and scores.",
     response: SyncBody,
     run: async (app, { caller, projectId, actor }) => {

@@ -6,7 +6,7 @@ import { type PlayerPart, rowsOfPlayer } from "./part.ts";
 export const doc: PlayerPart = {
   tag: "d",
   isNeeded: () => true,
-  load: () => sql`select 'd' as k, r.p as project_id, r.i as player_id, null as ref, s.doc as r
+  load: () => sql`select 'd', r.p, r.i, null, s.doc
     ${rowsOfPlayer("player_states", "doc")}`,
   read: (player, _ref, value) => void (player.doc = value as PlayerDoc),
   arms: (players) => [

@@ -25,8 +25,8 @@ export const streaks: PlayerPart = {
     {
       name: "s",
       rows: changesOf<StreakState>(players, "streaks").map(({ player, key, value }) => {
-        const { dueMs = null, ...doc } = value!.doc;
-        return { p: player.projectId, i: player.id, k: key, ...value!, dueMs, doc };
+        const dueMs = value!.doc["dueMs"] ?? null;
+        return { p: player.projectId, i: player.id, k: key, ...value!, dueMs };
       }),
       write: (rows, now) => sql`
         insert into player_streaks

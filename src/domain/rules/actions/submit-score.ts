@@ -23,7 +23,7 @@ export const submitScore = actionKind({
   },
   perform: (turn, { leaderboardKey, score }) => {
     const board = turn.project.boardsByKey.get(leaderboardKey);
-    if (board) submit(turn, board, score);
+    if (board) submit(turn, board, score, { isBoostable: true });
     else turn.warn(`leaderboard ${leaderboardKey} is not active: no score is submitted`);
   },
 });

@@ -24,7 +24,12 @@ const schema = z
     if (operation !== "AWARD" && tier !== undefined) refuse("tier", "goes with AWARD only");
   });
 
-type Resolved = { badgeKey: string; operation: "AWARD" | "PROGRESS" | "REVOKE"; tier?: number; amount?: number };
+type Resolved = {
+  badgeKey: string;
+  operation: "AWARD" | "PROGRESS" | "REVOKE";
+  tier?: number;
+  amount?: number;
+};
 
 const change = (turn: Turn, { badgeKey, operation, tier, amount }: Resolved, deed: Deed) => {
   const { key, cause } = deed;

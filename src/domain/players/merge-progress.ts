@@ -1,0 +1,180 @@
+import type { Json } from "../events.ts";
+import { newId } from "../ids.ts";
+import { fromRankScore, nextEntry, reachedUs } from "../leaderboards/scoring.ts";
+import { type CounterState, mergeCounters } from "../metrics/counters.ts";
+import { compileMetric } from "../metrics/metric.ts";
+import type { ProjectPlan } from "../progression/plan.ts";
+import { attributesProblem, TAGS_MAX } from "../progression/profile.ts";
+import type { EntryState, PlayerDoc, StreakState, Turn } from "../progression/turn.ts";
+import { mergeLimits } from "../rules/merge-limits.ts";
+import { setMembership } from "../segments/membership.ts";
+import { runOf } from "../streaks/announce.ts";
+import { settle } from "../streaks/settle.ts";
+import type { Run, Streak, StreakDoc } from "../streaks/state.ts";
+import { type CompiledStreak, FREEZES_MAX } from "../streaks/streak.ts";
+import type { Merging } from "./merge-holdings.ts";
+
+/** Counters are joined by their aggregate; limits count the firings of both. */
+export const mergeDoc = ({ target, source }: Merging): void => {
+  const [mine, theirs] = [target.player.doc, source.player.doc];
+  const doc: PlayerDoc = {
+    ...mine,
+    ...(theirs.c ? { c: countersOf(target.project, mine.c ?? {}, theirs.c) } : {}),
+    ...(theirs.l ? { l: limitsOf(mine.l ?? {}, theirs.l) } : {}),
+    ...(theirs.w ? { w: sumsOf(mine.w ?? {}, theirs.w) } : {}),
+    ...(theirs.x ? { x: dayOf(mine.x, theirs.x) } : {}),
+  };
+  target.player.doc = doc;
+  target.player.dirty.doc = true;
+};
+
+/** A counter that nothing reads any more stays as one of the two had it. */
+const countersOf = (plan: ProjectPlan, mine: Json, theirs: Json): Json => {
+  const definitions = [
+    ...plan.rules.metrics,
+    ...[...plan.badges.values()].flatMap(({ metrics }) => metrics),
+    ...[...plan.segments.values()].flatMap(({ metrics }) => metrics),
+  ];
+  const known = new Map(definitions.map(compileMetric).map((metric) => [metric.id, metric]));
+  const merged = { ...theirs, ...mine };
+  for (const [id, state] of Object.entries(theirs)) {
+    const metric = known.get(id);
+    if (metric) merged[id] = mergeCounters(metric, mine[id] as CounterState, state as CounterState);
+  }
+  return merged;
+};
+
+const limitsOf = (mine: Json, theirs: Json): Json => {
+  const merged = { ...mine };
+  for (const [ruleId, state] of Object.entries(theirs)) merged[ruleId] = mergeLimits(mine[ruleId], state);
+  return merged;
+};
+
+type Counts = Readonly<Record<string, number>>;
+
+const sumsOf = (mine: Counts, theirs: Counts): Counts => {
+  const sums: Record<string, number> = { ...mine };
+  for (const [key, count] of Object.entries(theirs)) sums[key] = (sums[key] ?? 0) + count;
+  return sums;
+};
+
+type DayXp = NonNullable<PlayerDoc["x"]>;
+
+const dayOf = (mine: DayXp | undefined, theirs: DayXp): DayXp => {
+  if (!mine || theirs[0] > mine[0]) return theirs;
+  return theirs[0] === mine[0] ? [mine[0], mine[1] + theirs[1]] : mine;
+};
+
+/**
+ * Of each streak the run that is alive, of two the longer one; the longest of both ever, the freezes of both
+ * up to the maximum. A run that gives way goes into the history.
+ */
+export const mergeStreaks = ({ target, source, summary }: Merging): void => {
+  for (const [key, theirs] of source.player.streaks) {
+    const compiled = target.project.streaks.get(key);
+    const mine = target.player.streaks.get(key);
+    const merged = mine ? joinStreaks(target, compiled, { mine, theirs }) : theirs;
+    if (mine && compiled) archiveLoser(target, compiled, { winner: merged, both: [mine, theirs] });
+    target.player.streaks.set(key, merged);
+    target.player.dirty.streaks.add(key);
+    const { current, longest, freezes } = merged;
+    summary.streaks.push({ streakKey: key, current, longest, freezes });
+  }
+};
+
+type Both = { mine: StreakState; theirs: StreakState };
+
+const aliveLength = (turn: Turn, streak: CompiledStreak | undefined, state: StreakState): number =>
+  streak ? settle(streak, state as Streak, turn.nowMs).state.current : state.current;
+
+const joinStreaks = (turn: Turn, streak: CompiledStreak | undefined, { mine, theirs }: Both): StreakState => {
+  const isTheirs = aliveLength(turn, streak, theirs) > aliveLength(turn, streak, mine);
+  const best = isTheirs ? theirs : mine;
+  const docs = [mine.doc as StreakDoc, theirs.doc as StreakDoc] as const;
+  const freezesMax = streak?.definition.freeze?.max ?? FREEZES_MAX;
+  const won = [...(docs[0].won ?? []), ...(docs[1].won ?? [])];
+  return {
+    ...best,
+    longest: Math.max(mine.longest, theirs.longest),
+    freezes: Math.max(mine.freezes, Math.min(freezesMax, mine.freezes + theirs.freezes)),
+    doc: {
+      ...best.doc,
+      ...(won.length > 0 ? { won } : {}),
+      runs: Math.max(docs[0].runs ?? 0, docs[1].runs ?? 0),
+    },
+  };
+};
+
+type Outcome = { winner: StreakState; both: readonly StreakState[] };
+
+const archiveLoser = (turn: Turn, streak: CompiledStreak, { winner, both }: Outcome): void => {
+  const kept = (winner.doc as StreakDoc).run;
+  const loser = both.find(({ current, doc }) => current > 0 && (doc as StreakDoc).run !== kept);
+  const run: Run | undefined = loser && (loser.doc as StreakDoc).run;
+  if (!loser || !run) return;
+  const { id: playerId, projectId } = turn.player;
+  turn.effects.streakRuns.push({
+    id: newId(),
+    projectId,
+    playerId,
+    streakKey: streak.definition.key,
+    ...runOf(streak.definition, { ...run, length: loser.current }, "MERGED" as const),
+  });
+};
+
+/** Static segments of both; dynamic ones follow from what the target has become. */
+export const mergeSegments = ({ target, source, summary }: Merging): void => {
+  for (const key of source.player.segments.keys()) {
+    if (target.player.segments.has(key)) continue;
+    if (setMembership(target, key, true) === undefined) summary.segments.push(key);
+  }
+};
+
+/** The source's boosts go on at the target. */
+export const mergeBoosts = ({ target, source, summary }: Merging): void => {
+  for (const boost of source.player.boosts.values()) {
+    if (boost.expiresMs <= target.nowMs) continue;
+    target.player.boosts.set(boost.id, boost);
+    target.player.dirty.boosts.add(boost.id);
+    summary.boosts++;
+  }
+};
+
+/** Scores by the boards' operators. Boards of XP follow the target's XP by themselves. */
+export const mergeEntries = ({ target, source, strategy, summary }: Merging): void => {
+  for (const board of target.project.boards) {
+    const theirs = source.player.entries.get(board.periodId);
+    if (!theirs || board.metric.source === "XP") continue;
+    const mine = target.player.entries.get(board.periodId);
+    if (mine && strategy.leaderboards === "KEEP_TARGET") continue;
+    const { rankScore, latestUs } = theirs;
+    const atUs = board.operator === "LATEST" ? latestUs : reachedUs(board, theirs.rankTie);
+    const operation = { operator: board.operator, rankScore, atUs };
+    const entry: EntryState | undefined = mine
+      ? nextEntry(board, mine, operation)
+      : { ...theirs, version: 1 };
+    if (!entry || entry === mine) continue;
+    target.player.entries.set(board.periodId, entry);
+    target.player.dirty.entries.add(board.periodId);
+    const score = fromRankScore(board, entry.rankScore);
+    summary.leaderboards.push({ leaderboardKey: board.key, score });
+  }
+};
+
+/** Attributes key by key, tags of both. What would be beyond a limit is left out and reported. */
+export const mergeAttributes = ({ target, source, strategy, summary }: Merging): void => {
+  const [mine, theirs] = [target.player, source.player];
+  const isSource = strategy.profile === "SOURCE_WINS";
+  const attributes = isSource
+    ? { ...mine.attributes, ...theirs.attributes }
+    : { ...theirs.attributes, ...mine.attributes };
+  const fits = attributesProblem(attributes) === undefined;
+  if (fits) mine.attributes = attributes;
+  else summary.dropped.push("attributes");
+  const tags = [...new Set([...mine.tags, ...theirs.tags])];
+  if (tags.length > TAGS_MAX) summary.dropped.push("tags");
+  mine.tags = tags.slice(0, TAGS_MAX);
+  mine.dirty.profile = true;
+  if (theirs.lastSeenAt && (!mine.lastSeenAt || theirs.lastSeenAt > mine.lastSeenAt))
+    mine.lastSeenAt = theirs.lastSeenAt;
+};

@@ -1,0 +1,99 @@
+import { type RawBuilder, sql } from "kysely";
+import { type Person, texts, uuids } from "./person.ts";
+
+/** Where rows of a person are kept, and what becomes of them when the person is erased. */
+export type PersonalTable = {
+  table: string;
+  /** Which of its rows, as `t`, are the person's. By an index. */
+  isOf(person: Person): RawBuilder<unknown>;
+  /** In the order of an export. */
+  orderBy: string;
+  /**
+   * DELETED at once; KEPT: what identifies is taken out of the rows and the rest stays, see erase.ts;
+   * NOTHING: there is no personal data in it.
+   */
+  onErase: "DELETED" | "KEPT" | "NOTHING";
+  /** Left out of exports, which have it elsewhere or must not have it. */
+  isNotExported?: true;
+};
+
+const byPlayer = ({ projectId, ids }: Person): RawBuilder<unknown> =>
+  sql`t.project_id = ${projectId} and t.player_id = any(${uuids(ids)})`;
+
+const ofPlayer = (
+  table: string,
+  orderBy: string,
+  onErase: PersonalTable["onErase"] = "DELETED",
+): PersonalTable => ({ table, orderBy, onErase, isOf: byPlayer });
+
+/** Boards' entries have no index by player; a project has few periods. */
+const entriesOf = ({ projectId, ids }: Person): RawBuilder<unknown> => sql`
+  t.project_id = ${projectId} and t.player_id = any(${uuids(ids)})
+  and t.period_id in (select period_id from leaderboards where project_id = ${projectId})`;
+
+const byName = ({ projectId, names }: Person): RawBuilder<unknown> =>
+  sql`t.project_id = ${projectId} and t.external_user_id = any(${texts(names)})`;
+
+const byEvent = (person: Person): RawBuilder<unknown> => sql`
+  t.project_id = ${person.projectId} and t.event_id in (
+    select e.id from tracked_events e
+    where e.project_id = ${person.projectId} and e.external_user_id = any(${texts(person.names)}))`;
+
+/** Keys are found by the events that have them: there is no index by event. */
+const byKey = (person: Person): RawBuilder<unknown> => sql`
+  t.project_id = ${person.projectId} and t.idempotency_key in (
+    select e.idempotency_key from tracked_events e
+    where e.project_id = ${person.projectId} and e.external_user_id = any(${texts(person.names)}))`;
+
+const ofEvent = (table: string, onErase: PersonalTable["onErase"]): PersonalTable => ({
+  table,
+  orderBy: "event_id",
+  onErase,
+  isOf: byEvent,
+  isNotExported: true,
+});
+
+/**
+ * Every table with rows of players. A new one is a line here: a test holds this list against the database.
+ */
+export const PERSONAL_TABLES: readonly PersonalTable[] = [
+  {
+    table: "players",
+    orderBy: "id",
+    onErase: "KEPT",
+    isOf: ({ projectId, ids }) => sql`t.project_id = ${projectId} and t.id = any(${uuids(ids)})`,
+  },
+  ofPlayer("player_identities", "provider, external_id"),
+  ofPlayer("player_states", "player_id"),
+  ofPlayer("player_balances", "currency_key", "KEPT"),
+  ofPlayer("currency_lots", "id"),
+  ofPlayer("currency_holds", "id"),
+  ofPlayer("ledger_entries", "player_id, seq", "KEPT"),
+  ofPlayer("player_badges", "badge_key"),
+  ofPlayer("badge_awards", "id"),
+  ofPlayer("player_streaks", "streak_key"),
+  ofPlayer("streak_runs", "id"),
+  ofPlayer("player_segments", "segment_key"),
+  ofPlayer("player_boosts", "id"),
+  ofPlayer("reward_grants", "id", "KEPT"),
+  ofPlayer("inbox_messages", "id"),
+  {
+    ...ofPlayer("rule_executions", "id", "KEPT"),
+    isOf: (person) => sql`${byPlayer(person)} and t.effects is not null`,
+  },
+  { table: "leaderboard_entries", orderBy: "period_id", onErase: "DELETED", isOf: entriesOf },
+  {
+    table: "player_merges",
+    orderBy: "id",
+    onErase: "DELETED",
+    isOf: ({ projectId, ids }) => sql`
+      t.project_id = ${projectId} and (t.target_id = any(${uuids(ids)}) or t.source_id = any(${uuids(ids)}))`,
+  },
+  { table: "tracked_events", orderBy: "id", onErase: "KEPT", isOf: byName },
+  ofPlayer("outbox", "player_seq", "KEPT"),
+  ofEvent("event_results", "KEPT"),
+  ofEvent("event_traces", "DELETED"),
+  ofEvent("event_q", "NOTHING"),
+  ofEvent("event_due", "NOTHING"),
+  { ...ofEvent("event_dedupe", "KEPT"), isOf: byKey },
+];

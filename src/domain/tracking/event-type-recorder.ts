@@ -1,0 +1,138 @@
+import { sql } from "kysely";
+import type { Json } from "../events.ts";
+import type { Work } from "../work.ts";
+import {
+  createShapeLearner,
+  mergeShapes,
+  type PropertyShapes,
+  type ShapeLearner,
+} from "./property-shapes.ts";
+
+/** Event types of one project that are listed. */
+export const EVENT_TYPES_MAX = 1_000;
+/** Types of all projects that one process learns about; those that were quiet give way. */
+const LEARNT_MAX = 5_000;
+/** Of each type, so many events are looked into between two flushes, and one in so many of the others. */
+const LOOKED_AT_FIRST = 50;
+const LOOK_EVERY = 64;
+
+/** What a process has seen of an event type since it last told the database. */
+export type SeenType = {
+  projectId: string;
+  name: string;
+  total: number;
+  firstMs: number;
+  lastMs: number;
+  /** Undefined when nothing new was learnt. */
+  shapes: PropertyShapes | undefined;
+};
+
+export type SeenEvent = { projectId: string; externalUserId: string; eventType: string; properties: Json };
+
+/**
+ * Counts the events that this process has taken up, by type, and learns from some of them what their
+ * properties look like. Counts are exact but for what a process that is killed had not written yet.
+ */
+export type EventTypeRecorder = {
+  /** Call it after the commit that took them up. */
+  seen(events: readonly SeenEvent[], nowMs: number): void;
+  /** What has been seen since the last time; it is the caller's to write now. */
+  take(): SeenType[];
+  /** What could not be written counts again. */
+  giveBack(types: readonly SeenType[]): void;
+};
+
+const keyOf = ({ projectId, name }: { projectId: string; name: string }): string => `${projectId}\0${name}`;
+
+export const createEventTypeRecorder = (): EventTypeRecorder => {
+  const learners = new Map<string, ShapeLearner>();
+  let counts = new Map<string, SeenType>();
+
+  const learnerOf = (key: string): ShapeLearner => {
+    const known = learners.get(key) ?? createShapeLearner();
+    learners.delete(key);
+    learners.set(key, known);
+    if (learners.size > LEARNT_MAX) learners.delete(learners.keys().next().value!);
+    return known;
+  };
+
+  const countOf = (event: SeenEvent, nowMs: number): SeenType => {
+    const key = `${event.projectId}\0${event.eventType}`;
+    const known = counts.get(key);
+    if (known) return known;
+    const { projectId, eventType: name } = event;
+    const opened = { projectId, name, total: 0, firstMs: nowMs, lastMs: nowMs, shapes: undefined };
+    counts.set(key, opened);
+    return opened;
+  };
+
+  const add = (type: SeenType): void => {
+    const known = counts.get(keyOf(type));
+    if (!known) return void counts.set(keyOf(type), type);
+    known.total += type.total;
+    known.firstMs = Math.min(known.firstMs, type.firstMs);
+    known.shapes ??= type.shapes;
+  };
+
+  return {
+    seen: (events, nowMs) => {
+      for (const event of events) {
+        // The service's own are no types of the integrator's.
+        if (event.eventType.startsWith("system.")) continue;
+        const count = countOf(event, nowMs);
+        count.total++;
+        count.lastMs = nowMs;
+        if (count.total <= LOOKED_AT_FIRST || count.total % LOOK_EVERY === 0)
+          learnerOf(keyOf(count)).learn(event.properties, event.externalUserId);
+      }
+    },
+    take: () => {
+      const taken = [...counts.values()];
+      counts = new Map();
+      for (const type of taken) type.shapes = learners.get(keyOf(type))?.take() ?? type.shapes;
+      return taken;
+    },
+    giveBack: (types) => types.forEach(add),
+  };
+};
+
+type KnownRow = { project_id: string; name: string; properties: PropertyShapes };
+
+/**
+ * Adds what was seen to the table: two statements. Types beyond EVENT_TYPES_MAX of a project are left out.
+ * Processes that write at once take turns, in one order.
+ */
+export const writeEventTypes = async ({ db }: Work, types: readonly SeenType[]): Promise<void> => {
+  const sorted = types.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+  const names = JSON.stringify(sorted.map(({ projectId, name }) => ({ p: projectId, n: name })));
+  const known = await sql<KnownRow>`
+    select t.project_id, t.name, t.properties from event_types t
+    join json_to_recordset(${names}::json) as x(p uuid, n text) on t.project_id = x.p and t.name = x.n
+    order by t.project_id, t.name for update of t`.execute(db);
+  const shapesOf = new Map(
+    known.rows.map(({ project_id: projectId, name, properties }) => [keyOf({ projectId, name }), properties]),
+  );
+  const rows = sorted.map((type) => ({
+    p: type.projectId,
+    n: type.name,
+    t: type.total,
+    f: type.firstMs,
+    l: type.lastMs,
+    s: type.shapes ? mergeShapes(shapesOf.get(keyOf(type)) ?? {}, type.shapes) : null,
+    k: shapesOf.has(keyOf(type)),
+  }));
+  await sql`
+    insert into event_types as t (project_id, name, total, first_seen_at, last_seen_at, properties)
+    select p, n, x.t, to_timestamp(f / 1000.0), to_timestamp(l / 1000.0), coalesce(s, '{}'::jsonb)
+    from (select x.*, row_number() over (partition by p, k order by n) as place
+      from json_to_recordset(${JSON.stringify(rows)}::json) as x(
+        p uuid, n text, t bigint, f float8, l float8, s jsonb, k boolean)) x
+    where k or exists (select 1 from projects r where r.id = x.p)
+      and place + (select count(*) from event_types e where e.project_id = x.p) <= ${EVENT_TYPES_MAX}
+    order by p, n
+    on conflict (project_id, name) do update set total = t.total + excluded.total,
+      first_seen_at = least(t.first_seen_at, excluded.first_seen_at),
+      last_seen_at = greatest(t.last_seen_at, excluded.last_seen_at),
+      properties = case when excluded.properties = '{}'::jsonb then t.properties
+        else t.properties || excluded.properties end`.execute(db);
+};

@@ -1,0 +1,159 @@
+import type { Json } from "../../events.ts";
+import { type Check, fail, step } from "./run.ts";
+import { isMultiple, isObject, lengthOf, textOf, TYPES, typesOf } from "./values.ts";
+
+/** What a keyword of a schema is compiled with. */
+export type Place = {
+  /** The schema object that the keyword is part of. */
+  schema: Json;
+  /** Compiles a schema inside of it; `path` leads from the schema object to it. */
+  compile(schema: unknown, path: readonly (string | number)[]): Check;
+  /** The schema that a `$ref` names. */
+  resolve(ref: string): Check;
+  /** Notes that the keyword's value cannot be used. */
+  refuse(message: string): undefined;
+};
+
+/** Compiles the value of a keyword; undefined where it says nothing about values. */
+export type Keyword = (given: unknown, place: Place) => Check | undefined;
+
+const isCount = (value: unknown): value is number => Number.isInteger(value) && (value as number) >= 0;
+const isNames = (value: unknown): value is string[] =>
+  Array.isArray(value) && value.every((name) => typeof name === "string");
+
+/** A keyword about numbers. */
+const ofNumber =
+  (holds: (value: number, bound: number) => boolean, message: (bound: number) => string): Keyword =>
+  (bound, { refuse }) => {
+    if (typeof bound !== "number") return refuse("must be a number");
+    return (value, run) => typeof value !== "number" || holds(value, bound) || fail(run, message(bound));
+  };
+
+/** A keyword that counts something of strings, arrays or objects. */
+const ofCount =
+  (
+    countOf: (value: unknown) => number | undefined,
+    holds: (count: number, bound: number) => boolean,
+    message: (bound: number) => string,
+  ): Keyword =>
+  (bound, { refuse }) => {
+    if (!isCount(bound)) return refuse("must be a whole number, not negative");
+    return (value, run) => {
+      const count = countOf(value);
+      return count === undefined || holds(count, bound) || fail(run, message(bound));
+    };
+  };
+
+const atLeast = (count: number, bound: number): boolean => count >= bound;
+const atMost = (count: number, bound: number): boolean => count <= bound;
+const characters = (value: unknown): number | undefined =>
+  typeof value === "string" ? lengthOf(value) : undefined;
+const items = (value: unknown): number | undefined => (Array.isArray(value) ? value.length : undefined);
+const properties = (value: unknown): number | undefined =>
+  isObject(value) ? Object.keys(value).length : undefined;
+
+const type: Keyword = (given, { refuse }) => {
+  const allowed = Array.isArray(given) ? given : [given];
+  if (allowed.length === 0 || !allowed.every((one) => TYPES.has(one)))
+    return refuse(`must be one or more of ${[...TYPES].join(", ")}`);
+  const message = `must be ${allowed.join(" or ")}`;
+  return (value, run) => typesOf(value).some((one) => allowed.includes(one)) || fail(run, message);
+};
+
+/** Values of an `enum` that a message names. */
+const NAMED_MAX = 10;
+
+const oneOfValues: Keyword = (given, { refuse }) => {
+  if (!Array.isArray(given) || given.length === 0) return refuse("must be a list of values");
+  const texts = new Set(given.map(textOf));
+  const named = [...texts].slice(0, NAMED_MAX).join(", ");
+  const message = `must be one of ${named}${texts.size > NAMED_MAX ? ", …" : ""}`;
+  return (value, run) => texts.has(textOf(value)) || fail(run, message);
+};
+
+const constant: Keyword = (given) => {
+  const text = textOf(given);
+  return (value, run) => textOf(value) === text || fail(run, `must be ${text}`);
+};
+
+const multipleOf: Keyword = (given, { refuse }) => {
+  if (typeof given !== "number" || given <= 0) return refuse("must be a number above 0");
+  const message = `must be a multiple of ${given}`;
+  return (value, run) => typeof value !== "number" || isMultiple(value, given) || fail(run, message);
+};
+
+const uniqueItems: Keyword = (given, { refuse }) => {
+  if (typeof given !== "boolean") return refuse("must be true or false");
+  if (!given) return undefined;
+  return (value, run) => {
+    if (!Array.isArray(value)) return true;
+    step(run, value.length);
+    return new Set(value.map(textOf)).size === value.length || fail(run, "must not hold a value twice");
+  };
+};
+
+const missing = (value: Json, names: readonly string[]): string | undefined =>
+  names.find((name) => !Object.hasOwn(value, name));
+
+const required: Keyword = (given, { refuse }) => {
+  if (!isNames(given)) return refuse("must be a list of names");
+  return (value, run) => {
+    if (!isObject(value)) return true;
+    const name = missing(value, given);
+    return name === undefined || fail(run, `must have ${name}`);
+  };
+};
+
+const dependentRequired: Keyword = (given, { refuse }) => {
+  if (!isObject(given) || !Object.values(given).every(isNames)) return refuse("must hold lists of names");
+  const rules = Object.entries(given) as [string, string[]][];
+  return (value, run) => {
+    if (!isObject(value)) return true;
+    return rules.every(([name, names]) => {
+      if (!Object.hasOwn(value, name)) return true;
+      const lacking = missing(value, names);
+      return lacking === undefined || fail(run, `must have ${lacking} beside ${name}`);
+    });
+  };
+};
+
+/** Keywords that look at a value itself. */
+export const ASSERTIONS: Readonly<Record<string, Keyword>> = {
+  type,
+  enum: oneOfValues,
+  const: constant,
+  multipleOf,
+  maximum: ofNumber(atMost, (bound) => `must be at most ${bound}`),
+  exclusiveMaximum: ofNumber(
+    (value, bound) => value < bound,
+    (bound) => `must be less than ${bound}`,
+  ),
+  minimum: ofNumber(atLeast, (bound) => `must be at least ${bound}`),
+  exclusiveMinimum: ofNumber(
+    (value, bound) => value > bound,
+    (bound) => `must be more than ${bound}`,
+  ),
+  maxLength: ofCount(characters, atMost, (bound) => `must have at most ${bound} characters`),
+  minLength: ofCount(characters, atLeast, (bound) => `must have at least ${bound} characters`),
+  maxItems: ofCount(items, atMost, (bound) => `must have at most ${bound} items`),
+  minItems: ofCount(items, atLeast, (bound) => `must have at least ${bound} items`),
+  maxProperties: ofCount(properties, atMost, (bound) => `must have at most ${bound} properties`),
+  minProperties: ofCount(properties, atLeast, (bound) => `must have at least ${bound} properties`),
+  uniqueItems,
+  required,
+  dependentRequired,
+};
+
+/** Keywords that say something to people. `format` is one of them, as 2020-12 has it. */
+export const ANNOTATIONS: ReadonlySet<string> = new Set([
+  "$schema",
+  "$comment",
+  "title",
+  "description",
+  "default",
+  "examples",
+  "deprecated",
+  "readOnly",
+  "writeOnly",
+  "format",
+]);

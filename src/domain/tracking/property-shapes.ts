@@ -1,0 +1,130 @@
+import type { Json } from "../events.ts";
+import { fnv1a } from "../ids.ts";
+import { isPath, PATH_MAX_SEGMENTS } from "../rules/syntax.ts";
+
+/** Paths of properties that are remembered of one event type. */
+export const PATHS_MAX = 100;
+/** Values shown of one path. */
+export const SAMPLES_MAX = 5;
+/** Longest value shown, in characters. */
+export const SAMPLE_MAX_LENGTH = 40;
+/**
+ * Players who must have sent a value before it is shown. What is one person's own, a name or an address, is
+ * therefore never kept, and there is nothing to erase.
+ */
+export const SAMPLE_PLAYERS_MIN = 3;
+/** Values of one path of which it is counted who sent them; the oldest gives way. */
+const CANDIDATES_MAX = 20;
+
+/** What is known of one path of an event type's properties. */
+export type PropertyShape = { types: string[]; samples: unknown[] };
+export type PropertyShapes = Record<string, PropertyShape>;
+
+type Path = {
+  types: Set<string>;
+  /** By JSON text. */
+  samples: Set<string>;
+  /** Hashes of the players who sent a value, by its JSON text. In memory only. */
+  candidates: Map<string, Set<number>>;
+};
+
+/** Learns what an event type's properties look like. */
+export type ShapeLearner = {
+  learn(properties: Json, externalUserId: string): void;
+  /** What is known; undefined when nothing was learnt since the last time. */
+  take(): PropertyShapes | undefined;
+};
+
+export const createShapeLearner = (): ShapeLearner => {
+  const paths = new Map<string, Path>();
+  let isNew = false;
+
+  const open = (path: string): Path | undefined => {
+    if (paths.size >= PATHS_MAX) return undefined;
+    const opened: Path = { types: new Set(), samples: new Set(), candidates: new Map() };
+    paths.set(path, opened);
+    return opened;
+  };
+
+  const see = (path: string, value: unknown, player: number): void => {
+    const known = paths.get(path) ?? open(path);
+    if (!known) return;
+    const type = typeOf(value);
+    if (!known.types.has(type)) {
+      known.types.add(type);
+      isNew = true;
+    }
+    if (known.samples.size < SAMPLES_MAX && trySample(known, value, player)) isNew = true;
+  };
+
+  const visit = (object: Json, prefix: string, at: { player: number; depth: number }): void => {
+    for (const name of Object.keys(object)) {
+      // What no rule can name is not shown: a map whose keys are addresses, for one.
+      if (name.includes(".") || !isPath(name)) continue;
+      const path = prefix === "" ? name : `${prefix}.${name}`;
+      const value = object[name];
+      const isInner = value !== null && typeof value === "object" && !Array.isArray(value);
+      if (isInner && at.depth < PATH_MAX_SEGMENTS) visit(value as Json, path, { ...at, depth: at.depth + 1 });
+      else see(path, value, at.player);
+    }
+  };
+
+  return {
+    learn: (properties, externalUserId) => visit(properties, "", { player: fnv1a(externalUserId), depth: 1 }),
+    take: () => {
+      if (!isNew) return undefined;
+      isNew = false;
+      return Object.fromEntries(
+        [...paths].map(([path, { types, samples }]) => [
+          path,
+          { types: [...types], samples: [...samples].map((text): unknown => JSON.parse(text)) },
+        ]),
+      );
+    },
+  };
+};
+
+/** @returns whether the value is one of those shown from now on */
+const trySample = ({ samples, candidates }: Path, value: unknown, player: number): boolean => {
+  const text = sampleOf(value);
+  if (text === undefined || samples.has(text)) return false;
+  const players = candidates.get(text) ?? new Set();
+  players.add(player);
+  if (players.size < SAMPLE_PLAYERS_MIN) {
+    if (!candidates.has(text) && candidates.size >= CANDIDATES_MAX)
+      candidates.delete(candidates.keys().next().value!);
+    candidates.set(text, players);
+    return false;
+  }
+  candidates.delete(text);
+  samples.add(text);
+  if (samples.size >= SAMPLES_MAX) candidates.clear();
+  return true;
+};
+
+const typeOf = (value: unknown): string => {
+  if (value === null) return "null";
+  return Array.isArray(value) ? "array" : typeof value;
+};
+
+/** A scalar's JSON, when it is short; lists and objects are not shown. */
+const sampleOf = (value: unknown): string | undefined => {
+  if (value === null || typeof value === "object") return undefined;
+  if (typeof value === "string" && value.length > SAMPLE_MAX_LENGTH) return undefined;
+  return JSON.stringify(value);
+};
+
+/** Joins what two processes have learnt. */
+export const mergeShapes = (a: PropertyShapes, b: PropertyShapes): PropertyShapes => {
+  const merged: PropertyShapes = { ...a };
+  for (const [path, { types, samples }] of Object.entries(b)) {
+    const known = merged[path];
+    if (!known && Object.keys(merged).length >= PATHS_MAX) continue;
+    const texts = new Set([...(known?.samples ?? []), ...samples].map((value) => JSON.stringify(value)));
+    merged[path] = {
+      types: [...new Set([...(known?.types ?? []), ...types])],
+      samples: [...texts].slice(0, SAMPLES_MAX).map((text): unknown => JSON.parse(text)),
+    };
+  }
+  return merged;
+};

@@ -1,0 +1,44 @@
+import { DomainError } from "../domain/errors.ts";
+import type { PlayerInput } from "../domain/players/upsert.ts";
+import { refuseHostile } from "../domain/tracking/event-input.ts";
+import { NewPlayer } from "./resources/player-bodies.ts";
+
+/** One player of a batch, or why it cannot be read. */
+export type ReadItem =
+  | { externalUserId: string; player: PlayerInput }
+  | { externalUserId: string | null; problem: string };
+
+/** Reads the players of a batch one by one, so that a bad one is refused in its place. */
+export const readPlayerItems = (items: readonly unknown[]): ReadItem[] => items.map(readItem);
+
+const readItem = (item: unknown): ReadItem => {
+  const hostile = hostileProblem(item);
+  if (hostile !== undefined) return { externalUserId: null, problem: hostile };
+  const read = NewPlayer.safeParse(item);
+  if (read.success) {
+    const { tags, ...profile } = read.data;
+    const player = { ...profile, ...(tags ? { addTags: tags } : {}) };
+    return { externalUserId: player.externalUserId, player };
+  }
+  const [issue] = read.error.issues;
+  const path = issue!.path.join(".");
+  const problem = path === "" ? issue!.message : `${path}: ${issue!.message}`;
+  return { externalUserId: fitId(item), problem };
+};
+
+const hostileProblem = (item: unknown): string | undefined => {
+  try {
+    refuseHostile("", item);
+    return undefined;
+  } catch (error) {
+    if (error instanceof DomainError) return error.message;
+    throw error;
+  }
+};
+
+const fitId = (item: unknown): string | null => {
+  const id = NewPlayer.shape.externalUserId.safeParse(
+    (item as { externalUserId?: unknown } | null)?.externalUserId,
+  );
+  return id.success ? id.data : null;
+};

@@ -1,0 +1,183 @@
+import { z } from "zod";
+import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
+import { PROGRESS_MAX, RARITIES, TIERS_MAX } from "../../domain/badges/badge.ts";
+import { listHolders } from "../../domain/badges/holders.ts";
+import {
+  awardByHand,
+  BADGE_STATES,
+  listPlayerBadges,
+  progressByHand,
+  revokeByHand,
+} from "../../domain/badges/player-badges.ts";
+import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
+import { getPlayer } from "../../domain/players/players.ts";
+import { route } from "../route.ts";
+import { pageReply } from "./list-bodies.ts";
+import { causeOf, PlayerParams } from "./player-params.ts";
+
+const Time = z.iso.datetime().nullable();
+
+export const PlayerBadgeBody = z
+  .object({
+    badgeKey: z.string(),
+    badgeId: z.uuid(),
+    name: z.string(),
+    description: z.string().nullable(),
+    iconUrl: z.string().nullable().meta({ description: "Of the tier that is held, else of the badge" }),
+    category: z.string().nullable(),
+    rarity: z.enum(RARITIES),
+    points: z.int(),
+    secret: z.boolean().meta({ description: "To be hidden from players who do not hold it" }),
+    tier: z.int().meta({ description: "0: not held" }),
+    tierName: z.string().nullable(),
+    maxTier: z.int(),
+    progress: z.number(),
+    nextThreshold: z.number().nullable().meta({ description: "Of the next tier that has one" }),
+    percent: z.int().meta({ description: "Of the way to nextThreshold; 100 where every tier is held" }),
+    timesAwarded: z.int(),
+    serialNo: z.int().nullable().meta({ description: "Of a limited edition" }),
+    firstEarnedAt: Time,
+    lastEarnedAt: Time,
+    revokedAt: Time.meta({ description: "When it was taken away, where it has not come back" }),
+    earnedByPercent: z.number().nullable().meta({
+      description:
+        "Holders among the project's ACTIVE players. Up to an hour old above 1,000 players; null above 100,000",
+    }),
+  })
+  .meta({ id: "PlayerBadge" });
+
+const Holder = z
+  .object({
+    playerId: z.uuid(),
+    externalUserId: z.string(),
+    displayName: z.string().nullable(),
+    tier: z.int(),
+    timesAwarded: z.int(),
+    serialNo: z.int().nullable(),
+    firstEarnedAt: z.iso.datetime(),
+    lastEarnedAt: z.iso.datetime(),
+  })
+  .meta({ id: "BadgeHolder" });
+
+const badgeId = z.string().max(64).meta({ description: "The UUID or the key of the badge" });
+const BadgeParams = PlayerParams.extend({ badgeId });
+const Reason = z.string().min(1).max(255).optional();
+
+const common = { tag: "Badges", project: "caller" } as const;
+const read = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
+const write = { ...common, access: { scope: "players:write", roles: ADMINS } } as const;
+
+const Progress = z
+  .strictObject({
+    add: z.number().min(-PROGRESS_MAX).max(PROGRESS_MAX).optional(),
+    set: z.number().min(0).max(PROGRESS_MAX).optional(),
+    reason: Reason,
+  })
+  .refine(({ add, set }) => (add === undefined) !== (set === undefined), "needs exactly one of add and set")
+  .meta({ example: { add: 5 } });
+
+const noted = (cause: ReturnType<typeof causeOf>, note: string | undefined) =>
+  note === undefined ? cause : { ...cause, note };
+
+export const badgeRoutes = [
+  route({
+    ...read,
+    method: "get",
+    path: "/players/{playerId}/badges",
+    id: "listPlayerBadges",
+    summary: "List a player's badges",
+    description: "ALL has the project's badges that the player does not hold too, and secret ones.",
+    params: PlayerParams,
+    query: PageQuery.extend({
+      state: z.enum(BADGE_STATES).default("HELD"),
+      category: z.string().min(1).max(64).optional(),
+    }),
+    response: pageBody(PlayerBadgeBody),
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        const { badges, total } = await listPlayerBadges(work, player, query);
+        return pageOf(badges, total, query);
+      }),
+  }),
+  route({
+    ...write,
+    method: "post",
+    path: "/players/{playerId}/badges/{badgeId}",
+    id: "awardBadge",
+    summary: "Award a badge to a player",
+    description:
+      "The tier, and those below it, with their rewards. One that is held already is awarded again where the badge is repeatable; else nothing changes.",
+    params: BadgeParams,
+    body: z.strictObject({
+      tier: z.int().min(1).max(TIERS_MAX).default(1),
+      reason: Reason,
+    }),
+    status: 201,
+    response: PlayerBadgeBody,
+    run: (app, { projectId, params, body, caller }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        const cause = noted(causeOf(caller), body.reason);
+        return awardByHand(work, player, { badge: params.badgeId, tier: body.tier, cause });
+      }),
+  }),
+  route({
+    ...write,
+    method: "patch",
+    path: "/players/{playerId}/badges/{badgeId}",
+    id: "progressBadge",
+    summary: "Change a player's progress on a badge",
+    description: "Tiers whose threshold is reached are awarded; a tier that is held stays.",
+    params: BadgeParams,
+    body: Progress,
+    response: PlayerBadgeBody,
+    run: (app, { projectId, params, body: { reason, ...progress }, caller }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        const cause = noted(causeOf(caller), reason);
+        return progressByHand(work, player, { badge: params.badgeId, ...progress, cause });
+      }),
+  }),
+  route({
+    ...write,
+    method: "delete",
+    path: "/players/{playerId}/badges/{badgeId}",
+    id: "revokeBadge",
+    summary: "Take a badge away from a player",
+    description: "With all its tiers and its progress. What its tiers have given stays.",
+    params: BadgeParams,
+    body: z.strictObject({ reason: Reason }),
+    response: PlayerBadgeBody,
+    run: (app, { projectId, params, body, caller }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        const cause = noted(causeOf(caller), body.reason);
+        return revokeByHand(work, player, { badge: params.badgeId, cause });
+      }),
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/badges/{badgeId}/holders",
+    id: "listBadgeHolders",
+    summary: "List the players who hold a badge",
+    description: "Highest tier first.",
+    params: z.object({ badgeId }),
+    query: PageQuery.extend({
+      tier: z.coerce
+        .number()
+        .int()
+        .min(1)
+        .max(TIERS_MAX)
+        .optional()
+        .meta({ description: "Exactly this tier" }),
+    }),
+    response: pageBody(Holder),
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) => {
+        const { holders, ...total } = await listHolders(work, projectId, params.badgeId, query);
+        return pageReply(holders, total, query);
+      }),
+  }),
+];

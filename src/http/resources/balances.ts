@@ -1,0 +1,183 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
+import { BALANCE_MAX } from "../../domain/currencies/balance.ts";
+import { type BalanceChange, changeBalance, listBalances } from "../../domain/currencies/balances.ts";
+import {
+  captureHold,
+  HOLD_SECONDS_MAX,
+  HOLD_STATUSES,
+  holdCurrency,
+  releaseHold,
+} from "../../domain/currencies/holds.ts";
+import { invalid } from "../../domain/errors.ts";
+import { getPlayer } from "../../domain/players/players.ts";
+import { Key } from "../../domain/rules/syntax.ts";
+import { route } from "../route.ts";
+import { LedgerEntryBody } from "./ledger.ts";
+import { causeOf, PlayerParams } from "./player-params.ts";
+
+const Balance = z
+  .object({
+    currencyKey: z.string(),
+    balance: z.int(),
+    available: z.int().meta({ description: "balance - held" }),
+    held: z.int(),
+    lifetimeEarned: z.int(),
+    lifetimeSpent: z.int(),
+    expiring: z
+      .array(z.object({ amount: z.int(), at: z.iso.datetime() }))
+      .meta({ description: "What expires next, up to 10 lots" }),
+  })
+  .meta({ id: "Balance" });
+
+const Hold = z
+  .object({
+    id: z.uuid(),
+    currencyKey: z.string(),
+    amount: z.int(),
+    captured: z.int().nullable().meta({ description: "What was spent of it; null until captured" }),
+    status: z.enum(HOLD_STATUSES),
+    reference: z.string().nullable(),
+    expiresAt: z.iso.datetime(),
+    createdAt: z.iso.datetime(),
+    settledAt: z.iso.datetime().nullable(),
+  })
+  .meta({ id: "Hold" });
+
+const Amount = z.int().min(1).max(BALANCE_MAX).meta({ description: "In the smallest unit", example: 5 });
+const Reason = z.string().min(1).max(255);
+const Reference = z
+  .string()
+  .min(1)
+  .max(200)
+  .optional()
+  .meta({ description: "An order's number, say: serves a player once, whatever for" });
+const CurrencyParams = PlayerParams.extend({ currencyKey: Key });
+const HoldParams = PlayerParams.extend({ holdId: z.string().max(64) });
+const Changed = z.object({ balance: Balance, ledgerEntry: LedgerEntryBody });
+
+const common = { tag: "Balances", project: "caller" } as const;
+const read = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
+const write = { ...common, access: { scope: "players:write", roles: ADMINS }, method: "post" } as const;
+
+const change = (
+  app: App,
+  { projectId, params }: { projectId: string; params: z.output<typeof CurrencyParams> },
+  given: Omit<BalanceChange, "currencyKey">,
+) =>
+  app.transact(async (work) => {
+    const { playerId, currencyKey } = params;
+    const player = await getPlayer(work, projectId, playerId);
+    if (given.expiresAt && given.expiresAt <= work.now) throw invalid("expiresAt", "must be in the future");
+    return changeBalance(work, player, { ...given, currencyKey });
+  });
+
+export const balanceRoutes = [
+  route({
+    ...read,
+    method: "get",
+    path: "/players/{playerId}/balances",
+    id: "listBalances",
+    summary: "List a player's balances",
+    description: "Of all currencies of the project, and of archived ones that the player has had.",
+    params: PlayerParams,
+    response: z.object({ data: z.array(Balance) }),
+    run: (app, { projectId, params }) =>
+      app.transact(async (work) => ({
+        data: await listBalances(work, await getPlayer(work, projectId, params.playerId)),
+      })),
+  }),
+  route({
+    ...write,
+    path: "/players/{playerId}/balances/{currencyKey}/grant",
+    id: "grantCurrency",
+    summary: "Grant currency to a player",
+    description:
+      "Beyond the currency's maxBalance the grant is cut to what fits (see ledgerEntry.amount) or refused, as the currency says; 409 BALANCE_LIMIT when nothing fits.",
+    params: CurrencyParams,
+    body: z.object({
+      amount: Amount,
+      reason: Reason.default("grant"),
+      expiresAt: z.iso
+        .datetime({ offset: true })
+        .refine((text) => Date.parse(text) < Date.UTC(9999, 0), "must be before the year 9999")
+        .optional()
+        .meta({ description: "Default: as the currency says" }),
+      reference: Reference,
+    }),
+    status: 201,
+    response: Changed,
+    run: (app, { projectId, params, caller, body: { expiresAt, ...body } }) =>
+      change(
+        app,
+        { projectId, params },
+        {
+          ...body,
+          ...(expiresAt === undefined ? {} : { expiresAt: new Date(expiresAt) }),
+          cause: causeOf(caller),
+        },
+      ),
+  }),
+  route({
+    ...write,
+    path: "/players/{playerId}/balances/{currencyKey}/spend",
+    id: "spendCurrency",
+    summary: "Spend a player's currency",
+    description: "All of the amount or, with 409 INSUFFICIENT_FUNDS, nothing. What is held cannot be spent.",
+    params: CurrencyParams,
+    body: z.object({ amount: Amount, reason: Reason.default("spend"), reference: Reference }),
+    status: 201,
+    response: Changed,
+    run: (app, { projectId, params, caller, body }) =>
+      change(app, { projectId, params }, { ...body, amount: -body.amount, cause: causeOf(caller) }),
+  }),
+  route({
+    ...write,
+    path: "/players/{playerId}/balances/{currencyKey}/holds",
+    id: "holdCurrency",
+    summary: "Hold a player's currency",
+    description:
+      "Sets an amount aside for a purchase: capture it to spend it, release it to free it. It frees itself when it expires.",
+    params: CurrencyParams,
+    body: z.object({
+      amount: Amount,
+      expiresInSeconds: z.int().min(1).max(HOLD_SECONDS_MAX),
+      reference: Reference,
+    }),
+    status: 201,
+    response: Hold,
+    run: (app, { projectId, params: { playerId, currencyKey }, body }) =>
+      app.transact(async (work) =>
+        holdCurrency(work, await getPlayer(work, projectId, playerId), { ...body, currencyKey }),
+      ),
+  }),
+  route({
+    ...write,
+    path: "/players/{playerId}/holds/{holdId}/capture",
+    id: "captureHold",
+    summary: "Spend what is held",
+    description: "All of it, or `amount`; the rest is free again.",
+    params: HoldParams,
+    body: z.object({ amount: Amount.optional() }),
+    response: Hold,
+    run: (app, { projectId, params: { playerId, holdId }, body, caller }) =>
+      app.transact(async (work) =>
+        captureHold(work, await getPlayer(work, projectId, playerId), {
+          holdId,
+          amount: body.amount,
+          cause: causeOf(caller),
+        }),
+      ),
+  }),
+  route({
+    ...write,
+    path: "/players/{playerId}/holds/{holdId}/release",
+    id: "releaseHold",
+    summary: "Free what is held",
+    params: HoldParams,
+    response: Hold,
+    run: (app, { projectId, params: { playerId, holdId } }) =>
+      app.transact(async (work) => releaseHold(work, await getPlayer(work, projectId, playerId), holdId)),
+  }),
+];

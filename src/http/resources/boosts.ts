@@ -1,0 +1,87 @@
+import { z } from "zod";
+import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
+import { BoostFactor, BoostTarget } from "../../domain/boosts/campaign-boost.ts";
+import { boostPlayer, listBoosts, removeBoost } from "../../domain/boosts/operations.ts";
+import { getPlayer } from "../../domain/players/players.ts";
+import { Key } from "../../domain/rules/syntax.ts";
+import { route } from "../route.ts";
+import { causeOf, PlayerParams } from "./player-params.ts";
+
+const SECONDS_MAX = 2_592_000;
+const USES_MAX = 10_000;
+
+export const PlayerBoost = z
+  .object({
+    id: z.uuid(),
+    boostKey: z.string(),
+    applies: z.string().meta({ description: "xp, currency:{key} or score:{key of a leaderboard}" }),
+    factor: z.number(),
+    startsAt: z.iso.datetime(),
+    expiresAt: z.iso.datetime(),
+    usesLeft: z.int().nullable(),
+    scope: z
+      .enum(["PLAYER", "SEGMENT", "PROJECT"])
+      .meta({ description: "PLAYER: the player's own; else a campaign that is on for the player" }),
+  })
+  .meta({ id: "PlayerBoost" });
+
+const common = { tag: "Boosts", project: "caller" } as const;
+const write = { ...common, access: { scope: "players:write", roles: ADMINS } } as const;
+
+export const boostRoutes = [
+  route({
+    ...common,
+    access: { scope: "players:read", roles: EVERY_ROLE },
+    method: "get",
+    path: "/players/{playerId}/boosts",
+    id: "listPlayerBoosts",
+    summary: "List a player's boosts",
+    description: "The player's own, and the campaigns that are on for the player.",
+    params: PlayerParams,
+    response: z.object({ data: z.array(PlayerBoost) }),
+    run: (app, { projectId, params }) =>
+      app.transact(async (work) => ({
+        data: await listBoosts(work, await getPlayer(work, projectId, params.playerId)),
+      })),
+  }),
+  route({
+    ...write,
+    method: "post",
+    path: "/players/{playerId}/boosts",
+    id: "startPlayerBoost",
+    summary: "Start a boost of a player",
+    description:
+      "Multiplies what the player gains by rules from now on. Beside boosts of the same key on the same thing, `stacking` decides: MAX lets the highest count, MULTIPLY all, EXTEND adds time to the one that runs, REPLACE ends them.",
+    params: PlayerParams,
+    body: z.object({
+      boostKey: Key,
+      applies: BoostTarget,
+      factor: BoostFactor,
+      durationSeconds: z.int().min(1).max(SECONDS_MAX),
+      uses: z.int().min(1).max(USES_MAX).optional().meta({ description: "Ends after so many gains" }),
+      stacking: z.enum(["MAX", "MULTIPLY", "EXTEND", "REPLACE"]).default("MAX"),
+    }),
+    status: 201,
+    response: PlayerBoost,
+    run: (app, { projectId, params, body, caller }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        return boostPlayer(work, player, { ...body, cause: causeOf(caller) });
+      }),
+  }),
+  route({
+    ...write,
+    method: "delete",
+    path: "/players/{playerId}/boosts/{boostId}",
+    id: "endPlayerBoost",
+    summary: "End a boost of a player",
+    description: "The player's own; campaigns are archived, not ended for one player.",
+    params: PlayerParams.extend({ boostId: z.string().max(64) }),
+    response: z.object({ deleted: z.literal(true) }),
+    run: (app, { projectId, params: { playerId, boostId } }) =>
+      app.transact(async (work) => {
+        await removeBoost(work, await getPlayer(work, projectId, playerId), boostId);
+        return { deleted: true as const };
+      }),
+  }),
+];

@@ -1,0 +1,40 @@
+import { z } from "zod";
+import { ADMINS } from "../../domain/access.ts";
+import { actorOf } from "../../domain/caller.ts";
+import { isEmptyBundle, RewardBundle } from "../../domain/rewards/bundle.ts";
+import { BULK_PLAYERS_MAX, startBulkGrant } from "../../domain/rewards/start-bulk-grant.ts";
+import { Key } from "../../domain/rules/syntax.ts";
+import { route } from "../route.ts";
+import { JobBody } from "./project-jobs.ts";
+
+const BulkGrant = z
+  .strictObject({
+    segmentKey: Key.optional(),
+    playerIds: z.array(z.uuid()).min(1).max(BULK_PLAYERS_MAX).optional(),
+    bundle: RewardBundle.refine((bundle) => !isEmptyBundle(bundle), "must give something"),
+    reason: z.string().min(1).max(255),
+  })
+  .refine(
+    ({ segmentKey, playerIds }) => (segmentKey === undefined) !== (playerIds === undefined),
+    "needs exactly one of segmentKey and playerIds",
+  )
+  .meta({ example: { segmentKey: "veterans", bundle: { xp: 100 }, reason: "Thanks for a year" } });
+
+export const bulkGrantRoutes = [
+  route({
+    tag: "Rewards",
+    project: "caller",
+    access: { scope: "players:write", roles: ADMINS },
+    method: "post",
+    path: "/grants/bulk",
+    id: "startBulkGrant",
+    summary: "Give a bundle to many players",
+    description:
+      "As a job: its result counts who was given it (granted), who is no ACTIVE player of the project (skipped), and failures. Each player is given it once.",
+    body: BulkGrant,
+    status: 201,
+    response: JobBody,
+    run: (app, { projectId, body, caller }) =>
+      app.transact((work) => startBulkGrant(work, projectId, { ...body, createdBy: actorOf(caller) })),
+  }),
+];

@@ -1,0 +1,90 @@
+import { z } from "zod";
+import { DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { ENFORCEMENTS } from "../../domain/tracking/event-schemas.ts";
+import { getEventType, listEventTypes, putEventSchema } from "../../domain/tracking/event-types.ts";
+import { SCHEMA_MAX_BYTES } from "../../domain/tracking/json-schema/schema.ts";
+import { SAMPLE_PLAYERS_MIN } from "../../domain/tracking/property-shapes.ts";
+import { route } from "../route.ts";
+import { pageReply, Search } from "./list-bodies.ts";
+
+const JsonObject = z.record(z.string(), z.unknown());
+
+const EventType = z
+  .object({
+    name: z.string().meta({ example: "order.paid" }),
+    total: z.int().meta({ description: "Events of the type that were taken up, some seconds late" }),
+    firstSeenAt: z.iso.datetime().nullable(),
+    lastSeenAt: z.iso.datetime().nullable(),
+    properties: z.array(
+      z.object({
+        path: z.string(),
+        types: z.array(z.string()),
+        samples: z.array(z.unknown()).meta({
+          description: `Short values that at least ${SAMPLE_PLAYERS_MIN} players have sent`,
+        }),
+      }),
+    ),
+    schema: JsonObject.nullable(),
+    enforcement: z.enum(ENFORCEMENTS),
+  })
+  .meta({ id: "EventType" });
+
+const common = { tag: "Events", project: "caller" } as const;
+const read = { ...common, access: { scope: "events:read", roles: EVERY_ROLE } } as const;
+
+const Params = z.object({
+  name: z
+    .string()
+    .max(100)
+    .regex(/^[A-Za-z0-9_][A-Za-z0-9_.:-]*$/, "must be an event type"),
+});
+
+export const eventTypeRoutes = [
+  route({
+    ...read,
+    method: "get",
+    path: "/event-types",
+    id: "listEventTypes",
+    summary: "List event types, and what their properties look like",
+    query: PageQuery.extend({ search: Search }),
+    response: pageBody(EventType),
+    run: (app, { projectId, query }) =>
+      app.transact(async (work) => {
+        const { types, ...total } = await listEventTypes(work, projectId, query);
+        return pageReply(types, total, query);
+      }),
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/event-types/{name}",
+    id: "getEventType",
+    summary: "Get an event type",
+    params: Params,
+    response: EventType,
+    run: (app, { projectId, params }) => app.transact((work) => getEventType(work, projectId, params.name)),
+  }),
+  route({
+    ...common,
+    access: { scope: "config:manage", roles: DESIGNERS },
+    method: "put",
+    path: "/event-types/{name}",
+    id: "putEventType",
+    summary: "Give an event type a schema",
+    description:
+      "JSON Schema 2020-12 for the properties of its events, without regular expressions and references to " +
+      `other documents, at most ${SCHEMA_MAX_BYTES / 1024} KiB; format says something to people only. WARN ` +
+      "takes an event that does not fit, with warnings; REJECT does not. It counts within 5 seconds.",
+    params: Params,
+    body: z.strictObject({
+      schema: JsonObject.nullable().meta({
+        example: { type: "object", required: ["amount"], properties: { amount: { type: "number" } } },
+      }),
+      enforcement: z.enum(ENFORCEMENTS),
+    }),
+    response: EventType,
+    run: (app, { projectId, params, body }) =>
+      app.transact((work) => putEventSchema(work, projectId, { name: params.name, ...body })),
+  }),
+];

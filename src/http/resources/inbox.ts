@@ -1,0 +1,99 @@
+import { z } from "zod";
+import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
+import { listInbox, readMessage, sendByHand } from "../../domain/inbox/inbox.ts";
+import { BODY_MAX, TITLE_MAX } from "../../domain/inbox/send.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { getPlayer } from "../../domain/players/players.ts";
+import { Key } from "../../domain/rules/syntax.ts";
+import { route } from "../route.ts";
+import { Flag, pageReply } from "./list-bodies.ts";
+import { causeOf, PlayerParams } from "./player-params.ts";
+
+/** Bytes of `data` as JSON. */
+const DATA_MAX_BYTES = 8 * 1024;
+
+const InboxMessage = z
+  .object({
+    id: z.uuid(),
+    type: z.string(),
+    title: z.string(),
+    body: z.string().nullable(),
+    data: z.record(z.string(), z.unknown()),
+    rewardGrantId: z.uuid().nullable().meta({ description: "A reward that waits to be claimed" }),
+    readAt: z.iso.datetime().nullable(),
+    expiresAt: z.iso.datetime().nullable(),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "InboxMessage" });
+
+const NewMessage = z
+  .strictObject({
+    type: Key.default("message").meta({ description: "What your clients tell messages apart by" }),
+    title: z.string().min(1).max(TITLE_MAX),
+    body: z.string().min(1).max(BODY_MAX).optional(),
+    data: z
+      .record(z.string().max(255), z.unknown())
+      .refine(
+        (value) => Buffer.byteLength(JSON.stringify(value)) <= DATA_MAX_BYTES,
+        "must be at most 8 KiB of JSON",
+      )
+      .default({}),
+    rewardKey: Key.optional().meta({
+      description: "A reward to be claimed, for as long as the message stays",
+    }),
+    expiresAt: z.iso.datetime({ offset: true }).optional().meta({ description: "Default: 90 days from now" }),
+  })
+  .meta({ example: { type: "news", title: "A new season", body: "It begins on Monday." } });
+
+const common = { tag: "Inbox", project: "caller" } as const;
+const read = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
+const write = { ...common, access: { scope: "players:write", roles: ADMINS } } as const;
+
+export const inboxRoutes = [
+  route({
+    ...read,
+    method: "get",
+    path: "/players/{playerId}/inbox",
+    id: "listInbox",
+    summary: "List the messages of a player",
+    description: "Newest first, without those that have ended.",
+    params: PlayerParams,
+    query: PageQuery.extend({ unread: Flag }),
+    response: pageBody(InboxMessage),
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        const { messages, ...total } = await listInbox(work, player, query);
+        return pageReply(messages, total, query);
+      }),
+  }),
+  route({
+    ...write,
+    method: "post",
+    path: "/players/{playerId}/inbox",
+    id: "sendMessage",
+    summary: "Send a player a message",
+    params: PlayerParams,
+    body: NewMessage,
+    status: 201,
+    response: InboxMessage,
+    run: (app, { projectId, params, body, caller }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        return sendByHand(work, player, { ...body, cause: causeOf(caller) });
+      }),
+  }),
+  route({
+    ...write,
+    method: "post",
+    path: "/players/{playerId}/inbox/{messageId}/read",
+    id: "readMessage",
+    summary: "Mark a message as read",
+    params: PlayerParams.extend({ messageId: z.string().max(64) }),
+    response: InboxMessage,
+    run: (app, { projectId, params }) =>
+      app.transact(async (work) =>
+        readMessage(work, await getPlayer(work, projectId, params.playerId), params.messageId),
+      ),
+  }),
+];

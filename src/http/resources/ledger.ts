@@ -1,0 +1,87 @@
+import { z } from "zod";
+import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
+import { listEntries } from "../../domain/ledger/entries.ts";
+import { verifyLedger } from "../../domain/ledger/verify.ts";
+import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
+import { getPlayer } from "../../domain/players/players.ts";
+import { Key } from "../../domain/rules/syntax.ts";
+import { route } from "../route.ts";
+import { Span } from "./list-bodies.ts";
+import { PlayerParams } from "./player-params.ts";
+
+const Asset = z.enum(["XP", "CURRENCY", "LIVES"]);
+
+/** A line of the ledger as the API shows it. */
+export const LedgerEntryBody = z
+  .object({
+    id: z.uuid(),
+    seq: z.int().meta({ description: "Counts the player's entries, from 1 and without a gap" }),
+    asset: Asset,
+    currencyKey: z.string().nullable(),
+    amount: z.int().meta({ description: "Signed; for lives, refills by time have no entry" }),
+    balanceAfter: z.int(),
+    reason: z.string(),
+    txId: z.uuid().nullable().meta({ description: "Shared by the entries of one transfer" }),
+    cause: z.record(z.string(), z.unknown()),
+    reverses: z.uuid().nullable().meta({ description: "The entry that this one takes back" }),
+    hash: z.string().meta({ description: "SHA-256 of this entry with the hash of the one before it" }),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "LedgerEntry" });
+
+const Verdict = z.object({
+  valid: z.boolean(),
+  entries: z.int(),
+  headHash: z.string().nullable().meta({ description: "Hash of the newest entry; null without entries" }),
+  firstInvalidSeq: z.int().optional(),
+});
+
+const common = { tag: "Ledger", method: "get", project: "caller", params: PlayerParams } as const;
+
+export const ledgerRoutes = [
+  route({
+    ...common,
+    access: { scope: "players:read", roles: EVERY_ROLE },
+    path: "/players/{playerId}/ledger",
+    id: "listLedger",
+    summary: "List a player's ledger, newest first",
+    description:
+      "Every change of XP, currencies and lives. Entries are never changed; a mistake is corrected by another.",
+    query: Span.extend({
+      limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
+      cursor: z.coerce
+        .number()
+        .int()
+        .min(1)
+        .max(Number.MAX_SAFE_INTEGER)
+        .optional()
+        .meta({ description: "pagination.nextCursor of the page before" }),
+      asset: Asset.optional(),
+      currencyKey: Key.optional(),
+    }),
+    response: z.object({
+      data: z.array(LedgerEntryBody),
+      pagination: z.object({ limit: z.int(), nextCursor: z.string().nullable() }),
+    }),
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        const { entries, nextCursor } = await listEntries(work, player, query);
+        return { data: entries, pagination: { limit: query.limit, nextCursor } };
+      }),
+  }),
+  route({
+    ...common,
+    access: { scope: "players:read", roles: ADMINS },
+    path: "/players/{playerId}/ledger/verify",
+    id: "verifyLedger",
+    summary: "Verify a player's ledger",
+    description:
+      "Works out every hash and balance anew. `firstInvalidSeq` is the first entry that was tampered with or is missing.",
+    response: Verdict,
+    run: async (app, { projectId, params }) => {
+      const player = await app.transact((work) => getPlayer(work, projectId, params.playerId));
+      return verifyLedger(app.transact, player, app.limits.pause);
+    },
+  }),
+];

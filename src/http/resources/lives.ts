@@ -1,0 +1,90 @@
+import { z } from "zod";
+import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
+import { LIVES_MAX } from "../../domain/lives/lives.ts";
+import { changeLives, readLives } from "../../domain/lives/operations.ts";
+import { getPlayer } from "../../domain/players/players.ts";
+import { route } from "../route.ts";
+import { causeOf, PlayerParams } from "./player-params.ts";
+
+/** Seconds of unlimited lives that one grant may give. */
+const UNLIMITED_SECONDS_MAX = 2_592_000;
+
+/** Lives as the API shows them. */
+export const LivesBody = z
+  .object({
+    current: z.int(),
+    max: z.int(),
+    nextLifeAt: z.iso.datetime().nullable().meta({ description: "Null when full" }),
+    fullAt: z.iso.datetime().nullable().meta({ description: "Null when full" }),
+    unlimitedUntil: z.iso.datetime().nullable(),
+  })
+  .meta({ id: "Lives" });
+
+const Amount = z.int().min(1).max(LIVES_MAX);
+const Reason = z.string().min(1).max(255);
+const Grant = z
+  .object({
+    amount: Amount.optional(),
+    refill: z.literal("FULL").optional(),
+    unlimitedSeconds: z.int().min(1).max(UNLIMITED_SECONDS_MAX).optional(),
+    reason: Reason.default("grant"),
+  })
+  .refine(
+    ({ amount, refill, unlimitedSeconds }) =>
+      [amount, refill, unlimitedSeconds].filter((given) => given !== undefined).length === 1,
+    { path: ["amount"], error: "give exactly one of amount, refill and unlimitedSeconds" },
+  )
+  .meta({ example: { amount: 1 } });
+
+const common = { tag: "Lives", project: "caller", params: PlayerParams } as const;
+const write = { ...common, access: { scope: "players:write", roles: ADMINS }, method: "post" } as const;
+
+export const livesRoutes = [
+  route({
+    ...common,
+    access: { scope: "players:read", roles: EVERY_ROLE },
+    method: "get",
+    path: "/players/{playerId}/lives",
+    id: "getLives",
+    summary: "Get a player's lives",
+    description:
+      "As they are now, refills included; null in a project without lives (`settings.lives.enabled`).",
+    response: LivesBody.nullable(),
+    run: (app, { projectId, params }) =>
+      app.transact(async (work) => readLives(work, await getPlayer(work, projectId, params.playerId))),
+  }),
+  route({
+    ...write,
+    path: "/players/{playerId}/lives/consume",
+    id: "consumeLives",
+    summary: "Take lives from a player",
+    description: "409 INSUFFICIENT_LIVES takes none. While lives are unlimited it succeeds and takes none.",
+    body: z.object({ amount: Amount.default(1), reason: Reason.default("consume") }),
+    response: LivesBody,
+    run: (app, { projectId, params, caller, body: { amount, reason } }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        return changeLives(work, player, { amount: -amount, reason, cause: causeOf(caller) });
+      }),
+  }),
+  route({
+    ...write,
+    path: "/players/{playerId}/lives/grant",
+    id: "grantLives",
+    summary: "Give a player lives",
+    description:
+      "`amount` stops at the maximum unless the project allows more; `refill` fills up to it; `unlimitedSeconds` adds to the time that is left of unlimited lives.",
+    body: Grant,
+    response: LivesBody,
+    run: (app, { projectId, params, caller, body: { amount, refill, unlimitedSeconds, reason } }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        const what = {
+          ...(amount === undefined ? {} : { amount }),
+          ...(refill === undefined ? {} : { refill }),
+          ...(unlimitedSeconds === undefined ? {} : { unlimitedSeconds }),
+        };
+        return changeLives(work, player, { ...what, reason, cause: causeOf(caller) });
+      }),
+  }),
+];

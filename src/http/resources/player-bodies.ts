@@ -1,0 +1,89 @@
+import { z } from "zod";
+import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
+import { METADATA_MAX_BYTES } from "../../domain/players/profile.ts";
+import { Zone } from "../../domain/rules/syntax.ts";
+import { LivesBody } from "./lives.ts";
+
+export const Tag = z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be 1 to 64 of a-z 0-9 _ -");
+export const ExternalUserId = z.string().min(1).max(255);
+
+const Attributes = z
+  .record(
+    z.string().regex(/^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$/, "must be 1 to 64 of A-Z a-z 0-9 _ -"),
+    z.unknown(),
+  )
+  .meta({
+    description: "Merge patch: null removes an attribute. At most 100 keys, 8 KiB, depth 3; rules see them",
+  });
+const Metadata = z
+  .record(z.string().max(255), z.unknown())
+  .refine(
+    (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_MAX_BYTES,
+    "must be at most 16 KiB of JSON",
+  )
+  .meta({ description: "Free-form, at most 16 KiB; rules do not see it" });
+
+const Profile = z.object({
+  displayName: z.string().min(1).max(100).nullish(),
+  avatarUrl: z
+    .url({ protocol: /^https$/, error: "must be an https address" })
+    .max(2048)
+    .nullish(),
+  timezone: Zone.nullish(),
+  locale: z
+    .string()
+    .regex(/^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/, "must be a language tag such as en or pt-BR")
+    .max(35)
+    .nullish(),
+  country: z
+    .string()
+    .regex(/^[A-Z]{2}$/, "must be an ISO 3166 code such as SE")
+    .nullish(),
+  attributes: Attributes.optional(),
+  metadata: Metadata.optional(),
+});
+export const NewPlayer = Profile.extend({
+  externalUserId: ExternalUserId,
+  tags: z.array(Tag).max(50).optional(),
+});
+export const PlayerPatch = Profile.extend({
+  addTags: z.array(Tag).max(50).optional(),
+  removeTags: z.array(Tag).max(50).optional(),
+});
+
+export const PlayerBody = z
+  .object({
+    id: z.uuid(),
+    externalUserId: z.string(),
+    displayName: z.string().nullable(),
+    xp: z.int(),
+    level: z.int(),
+    levelProgress: z.object({
+      level: z.int(),
+      levelName: z.string().nullable(),
+      xpForLevel: z.int(),
+      xpForNextLevel: z.int().nullable(),
+      percent: z.number(),
+      maxLevel: z.int(),
+    }),
+    currencies: z.record(z.string(), z.int()).meta({ description: "Balances by key of the currency" }),
+    lives: LivesBody.nullable().meta({ description: "Null in a project without lives" }),
+    status: z.enum(["ACTIVE", "SUSPENDED", "BANNED", "MERGED", "ERASED"]),
+    avatarUrl: z.string().nullable(),
+    timezone: z.string().nullable(),
+    locale: z.string().nullable(),
+    country: z.string().nullable(),
+    attributes: z.record(z.string(), z.unknown()),
+    metadata: z.record(z.string(), z.unknown()),
+    tags: z.array(z.string()),
+    seq: z.int().meta({ description: "Sequence number of the player's live stream" }),
+    firstSeenAt: z.iso.datetime(),
+    lastSeenAt: z.iso.datetime().nullable(),
+    createdAt: z.iso.datetime(),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "Player" });
+
+const common = { tag: "Players", project: "caller" } as const;
+export const readsPlayers = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
+export const writesPlayers = { ...common, access: { scope: "players:write", roles: ADMINS } } as const;

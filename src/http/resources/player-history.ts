@@ -1,0 +1,117 @@
+import { z } from "zod";
+import { ACTIVITY_TYPES_MAX, listActivity } from "../../domain/players/activity.ts";
+import { readStateAt } from "../../domain/players/history.ts";
+import { getPlayer } from "../../domain/players/players.ts";
+import { readRecap, RECAP_DAYS_MAX } from "../../domain/players/recap.ts";
+import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
+import { route } from "../route.ts";
+import { Moment } from "./list-bodies.ts";
+import { readsPlayers } from "./player-bodies.ts";
+import { PlayerParams } from "./player-params.ts";
+
+const PointInTimeState = z
+  .object({
+    playerId: z.uuid(),
+    at: z.iso.datetime(),
+    xp: z.int(),
+    level: z.int(),
+    currencies: z.record(z.string(), z.int()),
+    badges: z.array(z.object({ badgeKey: z.string(), tier: z.int() })),
+    streaks: z.array(z.object({ streakKey: z.string(), current: z.int() })),
+    quests: z.array(z.object({ questKey: z.string(), cycleKey: z.string(), state: z.string() })),
+    caveats: z.array(z.string()).meta({ description: "What of this cannot be known exactly, and why" }),
+  })
+  .meta({ id: "PointInTimeState" });
+
+const ActivityBody = z
+  .object({
+    id: z.uuid(),
+    seq: z.int(),
+    type: z.string(),
+    data: z.record(z.string(), z.unknown()),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "Activity" });
+
+const Recap = z
+  .object({
+    playerId: z.uuid(),
+    from: z.iso.datetime(),
+    to: z.iso.datetime(),
+    timezone: z.string().meta({ description: "Days are told by it: the player's zone, else the project's" }),
+    xpGained: z.int(),
+    levelsGained: z.int(),
+    currencies: z.array(z.object({ currencyKey: z.string(), earned: z.int(), spent: z.int() })),
+    badges: z.array(z.object({ badgeKey: z.string(), tier: z.int(), earnedAt: z.iso.datetime() })),
+    activeDays: z.int().meta({ description: "Days on which XP was gained" }),
+    bestDay: z.object({ date: z.iso.date(), xp: z.int() }).nullable(),
+    streaks: z.array(z.object({ streakKey: z.string(), longest: z.int() })),
+  })
+  .meta({ id: "Recap" });
+
+const Types = z
+  .string()
+  .max(1_000)
+  .optional()
+  .transform((text) => (text === undefined || text === "" ? undefined : text.split(",")))
+  .refine(
+    (types) => (types?.length ?? 0) <= ACTIVITY_TYPES_MAX,
+    `must be at most ${ACTIVITY_TYPES_MAX} types`,
+  )
+  .meta({ description: "Types, with commas, such as player.level_up", override: { type: "string" } });
+
+const common = { ...readsPlayers, method: "get", params: PlayerParams } as const;
+
+export const playerHistoryRoutes = [
+  route({
+    ...common,
+    path: "/players/{playerId}/state",
+    id: "getPlayerState",
+    summary: "Get a player's state at a moment",
+    description: "What was recorded by then; `caveats` say what of it cannot be known exactly.",
+    query: z.object({ at: Moment }),
+    response: PointInTimeState,
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) =>
+        readStateAt(work, await getPlayer(work, projectId, params.playerId), query.at),
+      ),
+  }),
+  route({
+    ...common,
+    path: "/players/{playerId}/activity",
+    id: "listPlayerActivity",
+    summary: "List what happened to a player, newest first",
+    query: z.object({
+      limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
+      cursor: z.coerce
+        .number()
+        .int()
+        .min(1)
+        .max(Number.MAX_SAFE_INTEGER)
+        .optional()
+        .meta({ description: "pagination.nextCursor of the page before" }),
+      types: Types,
+    }),
+    response: z.object({
+      data: z.array(ActivityBody),
+      pagination: z.object({ limit: z.int(), nextCursor: z.string().nullable() }),
+    }),
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        const { activity, nextCursor } = await listActivity(work, player, query);
+        return { data: activity, pagination: { limit: query.limit, nextCursor } };
+      }),
+  }),
+  route({
+    ...common,
+    path: "/players/{playerId}/recap",
+    id: "getPlayerRecap",
+    summary: "Sum up a player's time",
+    description: `What the player gained from \`from\` until before \`to\`, at most ${RECAP_DAYS_MAX} days, as it was recorded.`,
+    query: z.object({ from: Moment, to: Moment }),
+    response: Recap,
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) => readRecap(work, await getPlayer(work, projectId, params.playerId), query)),
+  }),
+];

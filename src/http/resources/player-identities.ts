@@ -1,0 +1,159 @@
+import { z } from "zod";
+import { aliasPlayer } from "../../domain/players/alias.ts";
+import {
+  addIdentity,
+  listIdentities,
+  PRIMARY_PROVIDER,
+  removeIdentity,
+} from "../../domain/players/identities.ts";
+import { getPlayer } from "../../domain/players/players.ts";
+import { showPlayer } from "../../domain/players/show.ts";
+import { UPSERT_MAX, upsertPlayers } from "../../domain/players/upsert.ts";
+import { readPlayerItems, type ReadItem } from "../player-items.ts";
+import { Reply, route } from "../route.ts";
+import { ExternalUserId, PlayerBody, readsPlayers, writesPlayers } from "./player-bodies.ts";
+import { IdentityBody } from "./player-includes.ts";
+import { causeOf, PlayerParams } from "./player-params.ts";
+
+const Provider = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be 1 to 64 of a-z 0-9 _ -")
+  .refine((name) => name !== PRIMARY_PROVIDER, `${PRIMARY_PROVIDER} is the externalUserId itself`)
+  .meta({ example: "steam" });
+
+const IdentityParams = PlayerParams.extend({
+  provider: z.string().max(64),
+  externalId: z.string().max(300),
+});
+
+const UpsertResult = z.object({
+  externalUserId: z.string().nullable().meta({ description: "Null where the item has none that is fit" }),
+  status: z.enum(["CREATED", "UPDATED", "REJECTED"]),
+  playerId: z.uuid().nullable(),
+  message: z.string().nullable(),
+});
+
+const Upserted = z.object({
+  created: z.int(),
+  updated: z.int(),
+  rejected: z.int(),
+  results: z.array(UpsertResult).meta({ description: "In the order of the players" }),
+});
+
+const resultsOf = (
+  items: readonly ReadItem[],
+  upserted: Awaited<ReturnType<typeof upsertPlayers>>,
+): z.output<typeof UpsertResult>[] => {
+  const outcomes = upserted.values();
+  return items.map((item) => {
+    const { externalUserId } = item;
+    const rejected = { externalUserId, status: "REJECTED" as const, playerId: null };
+    if ("problem" in item) return { ...rejected, message: item.problem };
+    const outcome = outcomes.next().value!;
+    return outcome.status === "REJECTED"
+      ? { ...rejected, message: outcome.message }
+      : { externalUserId, status: outcome.status, playerId: outcome.playerId, message: null };
+  });
+};
+
+export const playerIdentityRoutes = [
+  route({
+    ...writesPlayers,
+    method: "post",
+    path: "/players/batch",
+    id: "identifyPlayers",
+    summary: "Identify players in a batch",
+    description: `1 to ${UPSERT_MAX} players, each as for one. A bad one is REJECTED in its place and harms no other; the same one twice is changed twice.`,
+    bodyLimit: 5 * 1024 * 1024,
+    itemised: true,
+    body: z
+      .object({
+        players: z
+          .array(z.unknown())
+          .min(1)
+          .max(UPSERT_MAX)
+          .meta({
+            override: { type: "array", minItems: 1, maxItems: UPSERT_MAX, items: { type: "object" } },
+          }),
+      })
+      .meta({ example: { players: [{ externalUserId: "user-1", displayName: "Ada" }] } }),
+    response: Upserted,
+    run: (app, { projectId, body, caller }) =>
+      app.transact(async (work) => {
+        const items = readPlayerItems(body.players);
+        const players = items.flatMap((item) => ("player" in item ? [item.player] : []));
+        const upserted = await upsertPlayers(work, projectId, { players, cause: causeOf(caller) });
+        const results = resultsOf(items, upserted);
+        const count = (status: string) => results.filter((result) => result.status === status).length;
+        return {
+          created: count("CREATED"),
+          updated: count("UPDATED"),
+          rejected: count("REJECTED"),
+          results,
+        };
+      }),
+  }),
+  route({
+    ...writesPlayers,
+    method: "post",
+    path: "/players/alias",
+    id: "aliasPlayer",
+    summary: "Say that an anonymous player is a known one",
+    description:
+      "Where `externalUserId` is new, the anonymous player takes it; else the anonymous player is merged into the one who has it. Both ids stand for the player from then on.",
+    body: z.object({ anonymousId: ExternalUserId, externalUserId: ExternalUserId }),
+    response: z.object({ player: PlayerBody, merged: z.boolean() }),
+    run: (app, { projectId, body, caller }) =>
+      app.transact(async (work) => {
+        const { player, merged } = await aliasPlayer(work, projectId, { ...body, cause: causeOf(caller) });
+        return { player: await showPlayer(work, player), merged };
+      }),
+  }),
+  route({
+    ...readsPlayers,
+    method: "get",
+    path: "/players/{playerId}/identities",
+    id: "listPlayerIdentities",
+    summary: "List a player's ids",
+    description: `The externalUserId first, as provider ${PRIMARY_PROVIDER}.`,
+    params: PlayerParams,
+    response: z.object({ data: z.array(IdentityBody) }),
+    run: (app, { projectId, params }) =>
+      app.transact(async (work) => ({
+        data: await listIdentities(work, await getPlayer(work, projectId, params.playerId)),
+      })),
+  }),
+  route({
+    ...writesPlayers,
+    method: "post",
+    path: "/players/{playerId}/identities",
+    id: "addPlayerIdentity",
+    summary: "Give a player an id at another provider",
+    description: "A device, a Steam account: for looking the player up, not for sending events.",
+    params: PlayerParams,
+    body: z.object({ provider: Provider, externalId: ExternalUserId }),
+    status: 201,
+    otherStatus: 200,
+    response: IdentityBody,
+    run: (app, { projectId, params, body }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        const { identity, created } = await addIdentity(work, player, body);
+        return new Reply(created ? 201 : 200, identity);
+      }),
+  }),
+  route({
+    ...writesPlayers,
+    method: "delete",
+    path: "/players/{playerId}/identities/{provider}/{externalId}",
+    id: "removePlayerIdentity",
+    summary: "Take an id at another provider from a player",
+    params: IdentityParams,
+    response: z.object({ deleted: z.literal(true) }),
+    run: (app, { projectId, params: { playerId, ...identity } }) =>
+      app.transact(async (work) => {
+        await removeIdentity(work, await getPlayer(work, projectId, playerId), identity);
+        return { deleted: true as const };
+      }),
+  }),
+];

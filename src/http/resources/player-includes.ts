@@ -1,0 +1,30 @@
+import { z } from "zod";
+import { PlayerBoost } from "./boosts.ts";
+
+export const IdentityBody = z
+  .object({ provider: z.string(), externalId: z.string(), createdAt: z.iso.datetime() })
+  .meta({ id: "PlayerIdentity" });
+
+const PlayerRank = z
+  .object({
+    leaderboardKey: z.string(),
+    periodKey: z.string(),
+    rank: z.int().nullable(),
+    score: z.number().nullable(),
+    participants: z.int(),
+    percentile: z.number().nullable().meta({ description: "Share of participants who are not ahead" }),
+    leagueTier: z.string().nullable(),
+  })
+  .meta({ id: "PlayerRank" });
+
+const Shown = z.record(z.string(), z.unknown());
+
+/** What `include` adds to a player. */
+export const IncludedBody = z.object({
+  badges: z.array(Shown).optional().meta({ description: "Held and in progress, as /badges lists them" }),
+  streaks: z.array(Shown).optional().meta({ description: "As /streaks lists them" }),
+  segments: z.array(z.string()).optional(),
+  boosts: z.array(PlayerBoost).optional(),
+  identities: z.array(IdentityBody).optional(),
+  ranks: z.array(PlayerRank).optional(),
+});

@@ -1,0 +1,83 @@
+import { z } from "zod";
+import { actorOf } from "../../domain/caller.ts";
+import { DEFAULT_STRATEGY } from "../../domain/players/merge-plan.ts";
+import { mergePlayers } from "../../domain/players/merge.ts";
+import { getPlayer, refreshPlayer } from "../../domain/players/players.ts";
+import { showPlayer } from "../../domain/players/show.ts";
+import { route } from "../route.ts";
+import { PlayerBody, writesPlayers } from "./player-bodies.ts";
+import { PlayerParams } from "./player-params.ts";
+
+const Amounts = z.enum(["SUM", "MAX", "KEEP_TARGET"]);
+
+const Strategy = z.object({
+  xp: Amounts.default(DEFAULT_STRATEGY.xp),
+  currencies: Amounts.default(DEFAULT_STRATEGY.currencies),
+  leaderboards: z
+    .enum(["BY_OPERATOR", "KEEP_TARGET"])
+    .default(DEFAULT_STRATEGY.leaderboards)
+    .meta({ description: "BY_OPERATOR: BEST takes the better score, SUM the sum, LATEST the later one" }),
+  profile: z.enum(["TARGET_WINS", "SOURCE_WINS"]).default(DEFAULT_STRATEGY.profile).meta({
+    description: "Where both have a value: of names, attributes and metadata. Tags are those of both",
+  }),
+});
+
+const Joined = z.object({ target: z.int(), source: z.int(), result: z.int() });
+
+const Summary = z
+  .object({
+    xp: Joined,
+    level: z.object({ target: z.int(), result: z.int() }),
+    currencies: z.record(z.string(), Joined),
+    clamped: z
+      .record(z.string(), z.int())
+      .meta({ description: "What was lost, because it was beyond a currency's maximum" }),
+    lives: Joined.nullable(),
+    badges: z.array(z.object({ badgeKey: z.string(), tier: z.int() })),
+    streaks: z.array(
+      z.object({ streakKey: z.string(), current: z.int(), longest: z.int(), freezes: z.int() }),
+    ),
+    segments: z.array(z.string()),
+    boosts: z.int(),
+    leaderboards: z.array(z.object({ leaderboardKey: z.string(), score: z.number() })),
+    dropped: z.array(z.string()).meta({ description: "Left out, because the sum would be beyond a limit" }),
+    holdsReleased: z.int(),
+  })
+  .meta({ id: "MergeSummary" });
+
+export const playerMergeRoutes = [
+  route({
+    ...writesPlayers,
+    method: "post",
+    path: "/players/{playerId}/merge",
+    id: "mergePlayer",
+    summary: "Merge another player into this one",
+    description:
+      "For good. The source's ids, with events that still wait, stand for this player from then on. Open holds of the source are released. With `dryRun`, nothing changes and the summary tells what would.",
+    params: PlayerParams,
+    body: z.object({
+      sourcePlayerId: z
+        .string()
+        .max(300)
+        .meta({ description: "The player's UUID, or ext: and the externalUserId" }),
+      strategy: Strategy.default(DEFAULT_STRATEGY),
+      dryRun: z.boolean().default(false),
+    }),
+    response: z.object({ player: PlayerBody, mergeId: z.uuid().nullable(), summary: Summary }),
+    run: (app, { projectId, params, body, caller }) =>
+      app.transact(async (work) => {
+        const target = await getPlayer(work, projectId, params.playerId);
+        const source = await getPlayer(work, projectId, body.sourcePlayerId);
+        const { targetId, mergeId, summary } = await mergePlayers(work, {
+          projectId,
+          targetId: target.id,
+          sourceId: source.id,
+          strategy: body.strategy,
+          isDryRun: body.dryRun,
+          cause: { actor: actorOf(caller) },
+        });
+        const player = await refreshPlayer(work, projectId, targetId);
+        return { player: await showPlayer(work, player), mergeId, summary };
+      }),
+  }),
+];

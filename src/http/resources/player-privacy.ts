@@ -1,0 +1,55 @@
+import { z } from "zod";
+import { actorOf } from "../../domain/caller.ts";
+import { startErase } from "../../domain/players/erase.ts";
+import { startExport } from "../../domain/players/export.ts";
+import { getPlayer } from "../../domain/players/players.ts";
+import { route } from "../route.ts";
+import { writesPlayers } from "./player-bodies.ts";
+import { PlayerParams } from "./player-params.ts";
+import { JobBody } from "./project-jobs.ts";
+
+export const playerPrivacyRoutes = [
+  route({
+    ...writesPlayers,
+    method: "post",
+    path: "/players/{playerId}/export",
+    id: "exportPlayer",
+    summary: "Export what is known of a player",
+    description:
+      "As a job: its result has every row that is kept of the player, by table, up to 16 MiB. `incomplete` names the tables of which there is more, with the number of rows.",
+    params: PlayerParams,
+    status: 201,
+    response: JobBody,
+    run: (app, { projectId, params, caller }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        return startExport(work, player, actorOf(caller));
+      }),
+  }),
+  route({
+    ...writesPlayers,
+    method: "post",
+    path: "/players/{playerId}/erase",
+    id: "erasePlayer",
+    summary: "Erase a player",
+    description:
+      "As a job, and for good: everything that identifies the person goes. Ledger amounts and their hashes stay, without who and why. Events that wait are REJECTED. The same externalUserId is a new player from then on. With `dryRun`, the job's result counts rows by table and nothing changes.",
+    params: PlayerParams,
+    body: z.object({
+      dryRun: z.boolean().default(false),
+      reason: z
+        .string()
+        .min(1)
+        .max(255)
+        .meta({ description: "Kept in the audit log for good: name no person in it" }),
+    }),
+    status: 201,
+    response: JobBody,
+    run: (app, { projectId, params, body, caller }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        const { dryRun: isDryRun, reason } = body;
+        return startErase(work, player, { isDryRun, reason, createdBy: actorOf(caller) });
+      }),
+  }),
+];

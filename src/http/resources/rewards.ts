@@ -1,0 +1,179 @@
+import { z } from "zod";
+import { ADMINS, DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { getPlayer } from "../../domain/players/players.ts";
+import { grantByHand, purchaseReward } from "../../domain/rewards/catalogue.ts";
+import { claimReward, fulfilReward } from "../../domain/rewards/claims.ts";
+import { addCodes, CODES_MAX } from "../../domain/rewards/codes.ts";
+import { GRANT_STATUSES, listPlayerRewards } from "../../domain/rewards/player-rewards.ts";
+import { readStock } from "../../domain/rewards/stock.ts";
+import { route } from "../route.ts";
+import { pageReply } from "./list-bodies.ts";
+import { causeOf, PlayerParams } from "./player-params.ts";
+
+/** Pieces of one purchase or grant. */
+const QUANTITY_MAX = 100;
+const CODE_LENGTH_MAX = 200;
+/** 10,000 codes of 200 characters, as JSON. */
+const CODES_BODY_LIMIT = 5 * 1024 * 1024;
+
+const PlayerRewardBody = z
+  .object({
+    id: z.uuid(),
+    playerId: z.uuid(),
+    rewardKey: z.string(),
+    name: z.string().nullable(),
+    kind: z.enum(["BUNDLE", "PRIZE"]),
+    quantity: z.int(),
+    status: z.enum(GRANT_STATUSES).meta({
+      description:
+        "PENDING waits to be claimed; GRANTED was given at once; FULFILLED is a prize that was handed over",
+    }),
+    contents: z
+      .record(z.string(), z.unknown())
+      .meta({ description: "What a bundle gives, for the quantity" }),
+    code: z.string().nullable(),
+    cause: z.record(z.string(), z.unknown()),
+    expiresAt: z.iso.datetime().nullable().meta({ description: "Until when it can be claimed" }),
+    createdAt: z.iso.datetime(),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "PlayerReward" });
+
+const rewardId = z.string().max(64).meta({ description: "The UUID or the key of the reward" });
+const RewardParams = z.object({ rewardId });
+const GrantParams = PlayerParams.extend({ grantId: z.string().max(64) });
+const Order = z.strictObject({
+  playerId: z
+    .string()
+    .min(1)
+    .max(300)
+    .meta({ description: "The player's UUID, or ext: and the externalUserId" }),
+  quantity: z.int().min(1).max(QUANTITY_MAX).default(1),
+});
+
+const common = { tag: "Rewards", project: "caller" } as const;
+const read = { ...common, access: { scope: "players:read", roles: EVERY_ROLE } } as const;
+const write = { ...common, access: { scope: "players:write", roles: ADMINS } } as const;
+
+export const rewardRoutes = [
+  route({
+    ...write,
+    method: "post",
+    path: "/rewards/{rewardId}/purchase",
+    id: "purchaseReward",
+    summary: "Sell a reward to a player",
+    description:
+      "For its price, as often as `quantity`. 409: INSUFFICIENT_FUNDS, OUT_OF_STOCK, LIMIT_REACHED, NOT_AVAILABLE, NOT_FOR_SALE.",
+    params: RewardParams,
+    body: Order.meta({ example: { playerId: "ext:ada", quantity: 1 } }),
+    status: 201,
+    response: PlayerRewardBody,
+    run: (app, { projectId, params, body: { playerId, quantity }, caller }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, playerId);
+        return purchaseReward(work, player, { reward: params.rewardId, quantity, cause: causeOf(caller) });
+      }),
+  }),
+  route({
+    ...write,
+    method: "post",
+    path: "/rewards/{rewardId}/grant",
+    id: "grantReward",
+    summary: "Give a reward to a player",
+    description: "AUTO gives it at once; CLAIM lets the player take it, within the reward's claimSeconds.",
+    params: RewardParams,
+    body: Order.extend({ delivery: z.enum(["AUTO", "CLAIM"]).default("AUTO") }).meta({
+      example: { playerId: "ext:ada", delivery: "CLAIM" },
+    }),
+    status: 201,
+    response: PlayerRewardBody,
+    run: (app, { projectId, params, body: { playerId, ...order }, caller }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, playerId);
+        return grantByHand(work, player, { reward: params.rewardId, ...order, cause: causeOf(caller) });
+      }),
+  }),
+  route({
+    ...common,
+    access: { scope: "config:manage", roles: DESIGNERS },
+    method: "post",
+    path: "/rewards/{rewardId}/codes",
+    id: "addRewardCodes",
+    summary: "Add codes to a prize",
+    description: "One that is or was in the prize's pool is a duplicate. A code is given to one grant only.",
+    params: RewardParams,
+    body: z
+      .strictObject({ codes: z.array(z.string().min(1).max(CODE_LENGTH_MAX)).min(1).max(CODES_MAX) })
+      .meta({ example: { codes: ["SPRING-7K2Q", "SPRING-9XW4"] } }),
+    bodyLimit: CODES_BODY_LIMIT,
+    response: z.object({ added: z.int(), duplicates: z.int() }),
+    run: (app, { projectId, params, body }) =>
+      app.transact((work) => addCodes(work, projectId, { reward: params.rewardId, codes: body.codes })),
+  }),
+  route({
+    ...common,
+    access: { scope: "config:read", roles: EVERY_ROLE },
+    method: "get",
+    path: "/rewards/{rewardId}/stock",
+    id: "getRewardStock",
+    summary: "Get what is left of a reward",
+    params: RewardParams,
+    response: z
+      .object({
+        stock: z.int().nullable().meta({ description: "Null: without limit" }),
+        given: z.int().nullable().meta({ description: "Of the stock" }),
+        left: z.int().nullable(),
+        freeCodes: z.int().nullable().meta({ description: "Of a prize with codes" }),
+      })
+      .meta({ id: "RewardStock" }),
+    run: (app, { projectId, params }) => app.transact((work) => readStock(work, projectId, params.rewardId)),
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/players/{playerId}/rewards",
+    id: "listPlayerRewards",
+    summary: "List the rewards that a player was given",
+    description: "Newest first.",
+    params: PlayerParams,
+    query: PageQuery.extend({
+      status: z.enum(GRANT_STATUSES).optional(),
+      rewardKey: z.string().min(1).max(64).optional(),
+    }),
+    response: pageBody(PlayerRewardBody),
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        const { rewards, ...total } = await listPlayerRewards(work, player, query);
+        return pageReply(rewards, total, query);
+      }),
+  }),
+  route({
+    ...write,
+    method: "post",
+    path: "/players/{playerId}/rewards/{grantId}/claim",
+    id: "claimReward",
+    summary: "Claim a reward",
+    description: "Gives what is in a bundle, or a prize's code. Claiming again changes nothing.",
+    params: GrantParams,
+    response: PlayerRewardBody,
+    run: (app, { projectId, params }) =>
+      app.transact(async (work) =>
+        claimReward(work, await getPlayer(work, projectId, params.playerId), params.grantId),
+      ),
+  }),
+  route({
+    ...write,
+    method: "post",
+    path: "/players/{playerId}/rewards/{grantId}/fulfil",
+    id: "fulfilReward",
+    summary: "Say that a prize was handed over",
+    params: GrantParams,
+    response: PlayerRewardBody,
+    run: (app, { projectId, params }) =>
+      app.transact(async (work) =>
+        fulfilReward(work, await getPlayer(work, projectId, params.playerId), params.grantId),
+      ),
+  }),
+];

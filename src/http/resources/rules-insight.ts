@@ -1,0 +1,224 @@
+import { z } from "zod";
+import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
+import { getCatalogue } from "../../domain/rules/catalogue.ts";
+import { EXECUTION_MODES, listExecutions } from "../../domain/rules/execution-list.ts";
+import { getGraph, GRAPH_EDGES_MAX } from "../../domain/rules/graph.ts";
+import { LIFT_DAYS_MAX, reportLift } from "../../domain/rules/lift.ts";
+import { RULE_STATUSES } from "../../domain/rules/rule.ts";
+import { reportStats, STATS_DAYS_MAX, STATS_INTERVALS } from "../../domain/rules/stats-report.ts";
+import { route } from "../route.ts";
+import { Flag, Span } from "./list-bodies.ts";
+import { Histogram, JsonObject, readRules as read, RuleParams } from "./rules-bodies.ts";
+
+const ExecutionBody = z
+  .object({
+    id: z.uuid(),
+    ruleId: z.uuid(),
+    ruleVersion: z.int(),
+    playerId: z.uuid(),
+    externalUserId: z.string().nullable(),
+    eventId: z.uuid().meta({ description: "The tracked event; of a change by REST an id of its own" }),
+    depth: z.int().meta({ description: "Steps from the tracked event: 0 where the rule heard it itself" }),
+    mode: z.enum(EXECUTION_MODES).meta({ description: "HOLDOUT: the player was held back" }),
+    effects: z
+      .array(z.object({ type: z.string(), data: JsonObject }))
+      .nullable()
+      .meta({ description: "What it did; of SHADOW what it would have done; null of HOLDOUT" }),
+    revertedAt: z.iso.datetime().nullable(),
+    createdAt: z.iso.datetime(),
+  })
+  .meta({ id: "RuleExecution" });
+
+const StatsBucket = z
+  .object({
+    from: z.iso.datetime(),
+    to: z.iso.datetime(),
+    evaluated: z.int().meta({
+      description: "Events that the rule was tested for; those that an indexed property rules out are not counted",
+    }),
+    fired: z.int(),
+    reasons: Histogram.meta({ example: { MATCHED: 3, CONDITIONS_NOT_MET: 12 } }),
+    cost: Histogram.meta({
+      description: "Given by the rule, less what it took, by asset",
+      example: { xp: 300, "currency:coins": 15 },
+    }),
+    sampled: z
+      .object({
+        evaluations: z.int(),
+        failingConditions: Histogram.meta({
+          description: "The condition because of which it did not match",
+          example: { "conditions.all[0]": 9 },
+        }),
+        p50Micros: z.number().nullable(),
+        p99Micros: z.number().nullable().meta({ description: "99 in 100 took at most so long; to a fifth" }),
+      })
+      .meta({ description: "Of sampled events only, see settings.traceSampling" }),
+  })
+  .meta({ id: "RuleStatsBucket" });
+
+const LiftGroup = z
+  .object({
+    players: z.int(),
+    activeLater: z.int().meta({ description: "Who sent another event at least a day after" }),
+    activeLaterShare: z.number().nullable(),
+    eventsPerPlayer: z.number().nullable().meta({ description: "Sent after, on average" }),
+  })
+  .meta({ id: "RuleLiftGroup" });
+
+const Item = z.object({
+  type: z.string().meta({ example: "event_property" }),
+  summary: z.string(),
+  available: z.boolean(),
+  schema: JsonObject.nullable().meta({ description: "JSON Schema; null: not available yet" }),
+});
+
+export const ruleInsightRoutes = [
+  route({
+    ...read,
+    method: "get",
+    path: "/rules/graph",
+    id: "getRuleGraph",
+    summary: "Get which rules can set off which",
+    description:
+      "Of published rules, paused ones included: what each listens to and can bring about, also through " +
+      `levels, badges, streaks, segments and rewards. At most ${GRAPH_EDGES_MAX} edges; all cycles.`,
+    response: z
+      .object({
+        nodes: z.array(
+          z.object({
+            ruleId: z.uuid(),
+            key: z.string(),
+            name: z.string(),
+            status: z.enum(RULE_STATUSES),
+            listensTo: z.array(z.string()),
+            causes: z.array(z.string()),
+          }),
+        ),
+        edges: z.array(z.object({ from: z.uuid(), to: z.uuid(), via: z.array(z.string()) })),
+        cycles: z.array(
+          z.object({
+            rules: z.array(z.object({ ruleId: z.uuid(), key: z.string() })),
+            path: z.array(z.string()).meta({ description: "One way round: rules and event types by turns" }),
+            isBounded: z.boolean().meta({ description: "A limit, cooldown, budget or stopOnMatch ends it" }),
+          }),
+        ),
+        truncated: z.boolean(),
+      })
+      .meta({ id: "RuleGraph" }),
+    run: (app, { projectId }) => app.transact((work) => getGraph(work, projectId)),
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/rules/catalogue",
+    id: "getRuleCatalogue",
+    summary: "Get what rules can be made of",
+    description:
+      "The kinds of conditions and actions with their JSON Schemas, the operators, and the events of the " +
+      "service that a rule can hear. For editors; the same for every project.",
+    response: z
+      .object({
+        conditions: z.array(Item),
+        actions: z.array(Item),
+        operators: z.array(
+          z.object({
+            name: z.string(),
+            operand: z.enum(["NONE", "RANGE", "LIST", "DURATION", "SCALAR"]),
+            isNumeric: z.boolean().meta({ description: "Also for conditions on numbers alone" }),
+          }),
+        ),
+        listMax: z.int(),
+        aggregates: z.array(z.string()),
+        eventTypes: z.array(z.string()),
+        definitions: JsonObject.meta({ description: "What `$ref` of the schemas leads to" }),
+      })
+      .meta({ id: "RuleCatalogue" }),
+    run: async () => {
+      const { aggregates, ...catalogue } = getCatalogue();
+      return { ...catalogue, aggregates: [...aggregates] };
+    },
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/rules/{ruleId}/executions",
+    id: "listRuleExecutions",
+    summary: "List when a rule fired, newest first",
+    params: RuleParams,
+    query: z.object({
+      limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
+      cursor: z.uuid().optional().meta({ description: "pagination.nextCursor of the page before" }),
+      playerId: z.string().max(260).optional().meta({ description: "Id, or `ext:` and the external id" }),
+      eventId: z.uuid().optional(),
+      mode: z.enum(EXECUTION_MODES).optional(),
+      shadow: Flag.meta({ description: "true: mode SHADOW alone; false: mode LIVE alone" }),
+      ...Span.shape,
+    }),
+    response: z.object({
+      data: z.array(ExecutionBody),
+      pagination: z.object({ limit: z.int(), nextCursor: z.uuid().nullable() }),
+    }),
+    run: (app, { projectId, params, query: { shadow, ...query } }) =>
+      app.transact(async (work) => {
+        const mode = query.mode ?? (shadow === undefined ? undefined : shadow ? "SHADOW" : "LIVE");
+        const found = await listExecutions(work, projectId, params.ruleId, { ...query, mode });
+        return {
+          data: found.executions,
+          pagination: { limit: query.limit, nextCursor: found.nextCursor },
+        };
+      }),
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/rules/{ruleId}/stats",
+    id: "getRuleStats",
+    summary: "Get what a rule has done",
+    description:
+      "Of tracked events, by the hour (UTC) in which they were processed; the last 10 seconds may be missing. " +
+      `Default: the last 7 days; at most ${STATS_DAYS_MAX}. Failing conditions and times are of sampled events.`,
+    params: RuleParams,
+    query: z.object({ ...Span.shape, interval: z.enum(STATS_INTERVALS).default("DAY") }),
+    response: z
+      .object({
+        ruleId: z.uuid(),
+        from: z.iso.datetime(),
+        to: z.iso.datetime(),
+        interval: z.enum(STATS_INTERVALS),
+        total: StatsBucket,
+        buckets: z.array(StatsBucket).meta({ description: "Those with anything in them, oldest first" }),
+      })
+      .meta({ id: "RuleStats" }),
+    run: (app, { projectId, params, query }) =>
+      app.transact((work) => reportStats(work, projectId, params.ruleId, query)),
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/rules/{ruleId}/lift",
+    id: "getRuleLift",
+    summary: "Compare players whom a rule met with those held back",
+    description:
+      "For rules with `rollout.holdoutPercent`. Default: the last 30 days; at most " +
+      `${LIFT_DAYS_MAX}. Read \`notes\`, and the interval of the difference: one that holds 0 tells nothing.`,
+    params: RuleParams,
+    query: z.object(Span.shape),
+    response: z
+      .object({
+        ruleId: z.uuid(),
+        from: z.iso.datetime(),
+        to: z.iso.datetime(),
+        treated: LiftGroup,
+        holdout: LiftGroup,
+        activeLaterDifference: z
+          .object({ value: z.number(), low: z.number(), high: z.number() })
+          .nullable()
+          .meta({ description: "Treated minus holdout, with its 95 % interval" }),
+        eventsPerPlayerDifference: z.number().nullable(),
+        notes: z.array(z.string()),
+      })
+      .meta({ id: "RuleLift" }),
+    run: (app, { projectId, params, query }) =>
+      app.transact((work) => reportLift(work, projectId, params.ruleId, query)),
+  }),
+];

@@ -1,0 +1,149 @@
+import { z } from "zod";
+import { BUILDERS } from "../../domain/access.ts";
+import { actorOf, tenantOf } from "../../domain/caller.ts";
+import { Metric } from "../../domain/metrics/metric.ts";
+import { queueJob } from "../../domain/project-jobs/project-jobs.ts";
+import { audit } from "../../domain/audit/audit.ts";
+import { backtest, backtestParams, BacktestRequest } from "../../domain/rules/backtest.ts";
+import { simulate, type SimulatedEvent, Simulation } from "../../domain/rules/simulate.ts";
+import { getTrace } from "../../domain/rules/traces.ts";
+import { validateRule } from "../../domain/rules/validate.ts";
+import { route } from "../route.ts";
+import { JobBody } from "./project-jobs.ts";
+import { JsonObject, manageRules, Problem, readRules, RULE_EXAMPLE, RuleParams } from "./rules-bodies.ts";
+import { EventTraceBody, eventTraceFields } from "./rules-traces.ts";
+
+const build = {
+  tag: "Rules",
+  access: { scope: "rules:read", roles: BUILDERS },
+  project: "caller",
+} as const;
+
+const keys = z.array(z.string());
+
+const ValidationBody = z
+  .object({
+    valid: z.boolean().meta({ description: "It could be saved; see `warnings` for publishing" }),
+    errors: z.array(Problem),
+    warnings: z.array(
+      Problem.extend({
+        blocksPublish: z.boolean().meta({ description: "It can be saved, and not be published" }),
+      }),
+    ),
+    needs: z
+      .object({
+        metrics: z.array(Metric),
+        currencies: keys,
+        streaks: keys,
+        badges: keys,
+        leaderboards: keys,
+        segments: keys,
+        rewards: keys,
+      })
+      .nullable()
+      .meta({ description: "What it reads and changes, by key; null while there are errors" }),
+    estimatedCost: z
+      .object({
+        conditions: z.int(),
+        actions: z.int(),
+        counters: z.int().meta({ description: "Kept for each player; equal ones of other rules are shared" }),
+        sharedCounters: z.int().meta({
+          description: "Over all players: events of different players wait for one another",
+        }),
+        isIndexed: z.boolean().meta({
+          description: "A property decides at once which events it can match; the others cost nothing",
+        }),
+        level: z.enum(["LOW", "MEDIUM", "HIGH"]),
+      })
+      .nullable(),
+  })
+  .meta({ id: "RuleValidation" });
+
+export const SIMULATION_EXAMPLE = {
+  event: {
+    eventType: "lesson.completed",
+    properties: { score: 80 },
+    timestamp: "2026-01-10T18:00:00Z",
+  },
+  player: { snapshot: { xp: 220, currencies: { coins: 5 }, tags: ["beta"] } },
+  include: { published: true, drafts: ["weekend-double"] },
+  overrides: { limits: "IGNORE" },
+};
+
+export const ruleTrialRoutes = [
+  route({
+    ...build,
+    method: "post",
+    path: "/rules/validate",
+    id: "validateRule",
+    summary: "Check a rule without saving it",
+    description:
+      "Tells all problems of the document, each at its place, what it names that the project does not have, and " +
+      "circles in which rules would set one another off. Answers 200 for an invalid rule too.",
+    body: JsonObject.meta({ example: RULE_EXAMPLE }),
+    response: ValidationBody,
+    run: (app, { projectId, body }) => app.transact((work) => validateRule(work, projectId, body)),
+  }),
+  route({
+    ...build,
+    method: "post",
+    path: "/rules/simulate",
+    id: "simulateRules",
+    summary: "Show what an event would do",
+    description:
+      "Writes nothing. Every condition of every rule that listens to the event is shown with what it saw, the " +
+      "events that it would bring about likewise, and what of the player would change. The player is one of the " +
+      "project's or made up; drafts and inline rules stand in for what is published under their key.",
+    body: Simulation.meta({ example: SIMULATION_EXAMPLE }),
+    response: z
+      .object({
+        ...eventTraceFields,
+        resultingState: z
+          .object({ changed: z.array(z.string()), before: JsonObject, after: JsonObject })
+          .meta({ description: "What of the player would change" }),
+      })
+      .meta({ id: "SimulatedEvent" }) as unknown as z.ZodType<SimulatedEvent>,
+    run: (app, { projectId, body }) => app.transact((work) => simulate(work, projectId, body)),
+  }),
+  route({
+    ...manageRules,
+    method: "post",
+    path: "/rules/{ruleId}/backtest",
+    id: "backtestRule",
+    summary: "Replay past events against a rule",
+    description:
+      "A job: each player's stored events of the span against this rule alone, without effect. Its result (GET " +
+      "/jobs/{jobId}/result) tells events, firings, players reached, cost for each day, limits that were hit, the " +
+      "conditions that failed most, and up to 20 traces.",
+    params: RuleParams,
+    body: BacktestRequest.meta({
+      example: { from: "2026-01-01T00:00:00Z", to: "2026-02-01T00:00:00Z", sampleRate: 0.1 },
+    }),
+    status: 201,
+    response: JobBody,
+    run: (app, { caller, projectId, params, body }) =>
+      app.transact(async (work) => {
+        const given = await backtestParams(work, projectId, params.ruleId, body);
+        const createdBy = actorOf(caller);
+        const job = await queueJob(work, projectId, { kind: backtest, params: given, createdBy });
+        const target = { type: "rule", id: given.ruleId };
+        const data = { projectId, key: given.ruleKey, jobId: job.id };
+        await audit(work, { action: "rule.backtested", target, tenantId: tenantOf(caller), data });
+        return job;
+      }),
+  }),
+  route({
+    ...readRules,
+    tag: "Events",
+    method: "get",
+    path: "/events/{eventId}/trace",
+    id: "getEventTrace",
+    summary: "Get how an event was evaluated",
+    description:
+      "Of a sample of events (`settings.traceSampling`), of every event that the loop guard stepped in for, and " +
+      "of every event that failed. 404 for others, and once `settings.tracesDays` are over.",
+    params: z.object({ eventId: z.string().max(64) }),
+    response: EventTraceBody,
+    run: (app, { projectId, params }) => app.transact((work) => getTrace(work, projectId, params.eventId)),
+  }),
+];

@@ -1,0 +1,156 @@
+import { z } from "zod";
+import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
+import { getPlayer } from "../../domain/players/players.ts";
+import { RUN_ENDS, streakHistory } from "../../domain/streaks/history.ts";
+import { giveFreezes, listStreaks, repairStreak, resetStreak } from "../../domain/streaks/player-streaks.ts";
+import { STREAK_STATUSES } from "../../domain/streaks/show.ts";
+import { FREEZES_MAX } from "../../domain/streaks/streak.ts";
+import { route } from "../route.ts";
+import { causeOf, PlayerParams } from "./player-params.ts";
+
+export const PlayerStreakBody = z
+  .object({
+    streakKey: z.string(),
+    name: z.string(),
+    current: z.int().meta({ description: "Periods, or events of a CONSECUTIVE streak, in a row" }),
+    longest: z.int(),
+    status: z
+      .enum(STREAK_STATUSES)
+      .meta({ description: "AT_RISK: the last 4 hours of a day, 24 of a week, 72 of a month are left" }),
+    doneThisPeriod: z.boolean(),
+    periodProgress: z
+      .array(z.object({ value: z.number(), target: z.number() }))
+      .meta({ description: "How far the period in hand is, for each part of `qualify`" }),
+    deadlineAt: z.iso.datetime().nullable().meta({ description: "When the run ends unless it is extended" }),
+    freezes: z.int(),
+    maxFreezes: z.int(),
+    startedOn: z.iso.date().nullable(),
+    lastPeriod: z.string().nullable(),
+    frozenPeriods: z.array(z.string()).meta({ description: "Of the run in hand, the newest 100" }),
+    repairableUntil: z.iso.datetime().nullable(),
+    lostLength: z.int().nullable().meta({ description: "Of the run that was lost" }),
+  })
+  .meta({
+    id: "PlayerStreak",
+    example: {
+      streakKey: "daily-lesson",
+      name: "Daily lesson",
+      current: 12,
+      longest: 30,
+      status: "ACTIVE",
+      doneThisPeriod: true,
+      periodProgress: [{ value: 1, target: 1 }],
+      deadlineAt: "2026-01-14T00:00:00.000Z",
+      freezes: 1,
+      maxFreezes: 2,
+      startedOn: "2026-01-01",
+      lastPeriod: "2026-01-12",
+      frozenPeriods: [],
+      repairableUntil: null,
+      lostLength: null,
+    },
+  });
+
+const HistoryBody = z.object({
+  data: z
+    .array(z.object({ period: z.string(), done: z.boolean(), frozen: z.boolean() }))
+    .meta({ description: "Every period from `from` to `to`, oldest first; none of a CONSECUTIVE streak" }),
+  runs: z
+    .array(
+      z.object({
+        startedOn: z.iso.date(),
+        endedOn: z.iso.date().nullable().meta({ description: "Null of the run in hand" }),
+        length: z.int(),
+        frozenPeriods: z.array(z.string()),
+        endedBy: z.enum(RUN_ENDS).nullable(),
+      }),
+    )
+    .meta({ description: "Newest first" }),
+});
+
+const StreakParams = PlayerParams.extend({
+  streakKey: z.string().max(64).meta({ description: "The key of the streak" }),
+});
+const common = { tag: "Streaks", project: "caller" } as const;
+const read = { ...common, method: "get", access: { scope: "players:read", roles: EVERY_ROLE } } as const;
+const write = {
+  ...common,
+  method: "post",
+  access: { scope: "players:write", roles: ADMINS },
+  params: StreakParams,
+  response: PlayerStreakBody,
+} as const;
+
+export const streakRoutes = [
+  route({
+    ...read,
+    path: "/players/{playerId}/streaks",
+    id: "listPlayerStreaks",
+    summary: "List a player's streaks",
+    description: "All streaks of the project as they are now for the player, also those not begun yet.",
+    params: PlayerParams,
+    response: z.object({ data: z.array(PlayerStreakBody) }),
+    run: (app, { projectId, params }) =>
+      app.transact(async (work) => ({
+        data: await listStreaks(work, await getPlayer(work, projectId, params.playerId)),
+      })),
+  }),
+  route({
+    ...read,
+    path: "/players/{playerId}/streaks/{streakKey}/history",
+    id: "getStreakHistory",
+    summary: "Get the history of a player's streak",
+    description: "The last 30 periods unless told; at most 366.",
+    params: StreakParams,
+    query: z.object({
+      from: z.iso.date().optional().meta({ description: "First date", example: "2026-01-01" }),
+      to: z.iso.date().optional().meta({ description: "Last date", example: "2026-01-31" }),
+    }),
+    response: HistoryBody,
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) => {
+        const player = await getPlayer(work, projectId, params.playerId);
+        return streakHistory(work, player, { streakKey: params.streakKey, ...query });
+      }),
+  }),
+  route({
+    ...write,
+    path: "/players/{playerId}/streaks/{streakKey}/freezes",
+    id: "giveStreakFreezes",
+    summary: "Give a player freezes of a streak",
+    description: "Up to the most that the streak allows; what is beyond it is not given.",
+    body: z.object({ amount: z.int().min(1).max(FREEZES_MAX) }).meta({ example: { amount: 1 } }),
+    run: (app, { projectId, params: { playerId, streakKey }, body }) =>
+      app.transact(async (work) =>
+        giveFreezes(work, await getPlayer(work, projectId, playerId), { streakKey, ...body }),
+      ),
+  }),
+  route({
+    ...write,
+    path: "/players/{playerId}/streaks/{streakKey}/repair",
+    id: "repairStreak",
+    summary: "Take a lost run of a streak up again",
+    description:
+      "Within the streak's `repairWindowHours`. With `pay` it takes the streak's `repairCost` (409 " +
+      "INSUFFICIENT_FUNDS), or a freeze for each missed period where freezes are not used by themselves and " +
+      "there are enough; without it nothing.",
+    body: z.object({ pay: z.boolean().default(false) }),
+    run: (app, { projectId, params: { playerId, streakKey }, body, caller }) =>
+      app.transact(async (work) =>
+        repairStreak(work, await getPlayer(work, projectId, playerId), {
+          streakKey,
+          pay: body.pay,
+          cause: causeOf(caller),
+        }),
+      ),
+  }),
+  route({
+    ...write,
+    path: "/players/{playerId}/streaks/{streakKey}/reset",
+    id: "resetStreak",
+    summary: "End a player's run of a streak",
+    description: "For good: nothing can be repaired then. The longest run and freezes stay.",
+    run: (app, { projectId, params: { playerId, streakKey } }) =>
+      app.transact(async (work) => resetStreak(work, await getPlayer(work, projectId, playerId), streakKey)),
+  }),
+];

@@ -1,0 +1,16 @@
+import { expireGrants } from "../domain/rewards/player-rewards.ts";
+import type { Job } from "./job.ts";
+
+/** Grants of one transaction. */
+const GRANTS_AT_ONCE = 1_000;
+
+/** Gives rewards that nobody has claimed in time their status. */
+export const expireRewards: Job = {
+  name: "expire-rewards",
+  concurrency: 1,
+  everyMs: 60_000,
+  run: async (app) => {
+    while ((await app.transact((work) => expireGrants(work, GRANTS_AT_ONCE))) === GRANTS_AT_ONCE)
+      await app.limits.pause?.();
+  },
+};

@@ -1,0 +1,45 @@
+import {
+  createEventTypeRecorder,
+  type EventTypeRecorder,
+  writeEventTypes,
+} from "../domain/tracking/event-type-recorder.ts";
+import type { App } from "../app.ts";
+import type { Job } from "./job.ts";
+
+const FLUSH_MS = 5_000;
+/** Types of one transaction. */
+const ROWS_AT_ONCE = 200;
+
+const recorders = new WeakMap<App, EventTypeRecorder>();
+
+/** What this process has seen of event types and not written yet. */
+export const eventTypesOf = (app: App): EventTypeRecorder => {
+  const known = recorders.get(app) ?? createEventTypeRecorder();
+  recorders.set(app, known);
+  return known;
+};
+
+/** Writes what has been seen; what could not be written is kept for the next time. */
+const flush = async (app: App): Promise<void> => {
+  const recorder = eventTypesOf(app);
+  const types = recorder.take();
+  while (types.length > 0) {
+    const some = types.splice(0, ROWS_AT_ONCE);
+    try {
+      await app.transact((work) => writeEventTypes(work, some));
+    } catch (error) {
+      recorder.giveBack([...some, ...types]);
+      throw error;
+    }
+  }
+};
+
+/** Adds what workers have seen of event types to the table. A process that is killed loses up to 5 s of it. */
+export const flushEventTypes: Job = {
+  name: "flush-event-types",
+  concurrency: 1,
+  everyMs: FLUSH_MS,
+  staysHere: true,
+  run: flush,
+  atStop: flush,
+};

@@ -1,0 +1,27 @@
+import { type ScheduleCursor, stepSchedules } from "../domain/rules/schedules.ts";
+import type { Job } from "./job.ts";
+
+/**
+ * Brings scheduled rules to their players, a page of each due schedule in turn, so that one project's many
+ * players do not keep another's waiting.
+ */
+export const runSchedules: Job = {
+  name: "run-schedules",
+  concurrency: 1,
+  everyMs: 1_000,
+  run: async (app) => {
+    let isMore = true;
+    while (isMore) {
+      isMore = false;
+      let cursor: ScheduleCursor | undefined;
+      for (;;) {
+        const at = cursor;
+        const step = await app.transact((work) => stepSchedules(work, at));
+        if (!step) break;
+        cursor = step.cursor;
+        isMore ||= !step.isFull;
+        await app.limits.pause?.();
+      }
+    }
+  },
+};

@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { sql } from "kysely";
+import { openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { type CommandResult, laurel } from "../support/admin-command.ts";
+import { openDomain } from "../support/leaderboards.ts";
+import { temporaryDir } from "../support/process.ts";
+
+describe("laurel reconcile", function () {
+  this.timeout(120_000);
+  let dir: Awaited<ReturnType<typeof temporaryDir>>;
+  before(async () => {
+    dir = await temporaryDir();
+    const database = await openEmbeddedDatabase(join(dir.path, "pglite"));
+    await database.migrateUp();
+    const domain = openDomain(database);
+    const projectId = await domain.addProject();
+    await domain.grant(projectId, await domain.addPlayer(projectId, "ada"), 150);
+    await domain.transact(({ db }) => sql`update players set xp = 151`.execute(db));
+    await database.close();
+  });
+  after(() => dir.remove());
+
+  const run = (...args: string[]): Promise<CommandResult> =>
+    laurel(["reconcile", ...args], { DATA_DIR: dir.path, DEMO: "off", LOG_LEVEL: "error" });
+
+  it("answers 1 for what it finds, repairs it when told to, and then answers 0", async () => {
+    const found = await run();
+    assert.equal(found.code, 1, found.text);
+    assert.match(found.text, /found\s+I1 .*the player has 151 XP, the ledger says 150/);
+    const repaired = await run("--repair", "--json");
+    assert.equal(repaired.code, 0, repaired.text);
+    const lines = repaired.text.trim().split("\n");
+    const [finding, sum] = [JSON.parse(lines[0]!), JSON.parse(lines.at(-1)!)];
+    assert.deepEqual([finding.invariant, finding.isRepaired], ["I1", true]);
+    assert.deepEqual(sum, { projects: 1, players: 1, findings: 1, repaired: 1, open: 0 });
+    const last = await run();
+    assert.deepEqual([last.code, last.text.trim()], [0, "1 players of 1 projects: 0 findings, 0 repaired"]);
+  });
+
+  it("refuses a project that is no UUID", async () => {
+    const refused = await run("--project", "mine");
+    assert.equal(refused.code, 2);
+    assert.match(refused.text, /UUID/);
+  });
+});

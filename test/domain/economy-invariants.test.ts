@@ -1,0 +1,259 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { currencyKind } from "../../src/domain/currencies/currency.ts";
+import { changeBalance, listBalances } from "../../src/domain/currencies/balances.ts";
+import { captureHold, holdCurrency, releaseHold } from "../../src/domain/currencies/holds.ts";
+import { createDefinition } from "../../src/domain/definitions/definitions.ts";
+import { DomainError } from "../../src/domain/errors.ts";
+import type { Player } from "../../src/domain/players/player.ts";
+import { getPlayer, grantPlayerXp } from "../../src/domain/players/players.ts";
+import { reconcile } from "../../src/domain/reconcile/reconcile.ts";
+import { RuleDocument } from "../../src/domain/rules/document.ts";
+import { publishRule } from "../../src/domain/rules/publishing.ts";
+import { createRule } from "../../src/domain/rules/rules.ts";
+import type { Work } from "../../src/domain/work.ts";
+import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { type Crashing, makeCrashing } from "../support/crashing.ts";
+import { type Domain, openDomain } from "../support/leaderboards.ts";
+
+const COINS_MAX = 40;
+const PLAYERS = ["ada", "bob", "cy"];
+const cause = { kind: "API" as const };
+
+/** One step of a program, on one player. */
+type Step =
+  | { kind: "events"; user: number; points: number[] }
+  | { kind: "xp"; user: number; amount: number }
+  | { kind: "coins"; user: number; amount: number }
+  | { kind: "hold"; user: number; amount: number }
+  | { kind: "capture" | "release"; user: number; share: number };
+type Program = { step: Step; crash: number; isAfter: boolean }[];
+
+const user = fc.nat({ max: PLAYERS.length - 1 });
+const steps: fc.Arbitrary<Step> = fc.oneof(
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant("events" as const),
+      user,
+      points: fc.array(fc.integer({ min: -2, max: 9 }), { minLength: 1, maxLength: 4 }),
+    }),
+  },
+  fc.record({ kind: fc.constant("xp" as const), user, amount: fc.integer({ min: -30, max: 30 }) }),
+  fc.record({ kind: fc.constant("coins" as const), user, amount: fc.integer({ min: -15, max: 15 }) }),
+  fc.record({ kind: fc.constant("hold" as const), user, amount: fc.integer({ min: 1, max: 12 }) }),
+  fc.record({
+    kind: fc.constantFrom("capture" as const, "release" as const),
+    user,
+    share: fc.nat({ max: 3 }),
+  }),
+);
+const programs: fc.Arbitrary<Program> = fc.array(
+  fc.record({ step: steps, crash: fc.integer({ min: 1, max: 14 }), isAfter: fc.boolean() }),
+  { minLength: 3, maxLength: 14 },
+);
+
+/** What plain arithmetic says of one player. */
+type Model = { xp: number; coins: number; held: number; bonuses: number; isKnown: boolean };
+
+/** A rule gives the points as XP and 3 coins, up to the maximum; the first two goals give 10 XP more. */
+const scored = (model: Model, points: number): void => {
+  model.isKnown = true;
+  if (points <= 0) return;
+  model.xp += points;
+  model.coins = Math.min(COINS_MAX, model.coins + 3);
+  if (model.bonuses < 2) {
+    model.bonuses++;
+    model.xp += 10;
+  }
+};
+
+describe("the player economy", function () {
+  this.timeout(180_000);
+  let database: Database;
+  let domain: Domain;
+  let crashing: Crashing;
+
+  before(async () => {
+    database = await openEmbeddedDatabase("memory://");
+    await database.migrateUp();
+    domain = openDomain(database);
+    crashing = await makeCrashing(database);
+  });
+  after(() => database.close());
+
+  const aGame = async (): Promise<string> => {
+    const projectId = await domain.addProject();
+    const goal = [{ kind: "EVENT", eventTypes: ["goal"] }];
+    const positive = { all: [{ type: "event_property", path: "points", op: "gt", value: 0 }] };
+    const points = { $ref: "event.properties.points" };
+    const documents = [
+      {
+        key: "goals",
+        name: "Goals",
+        triggers: goal,
+        conditions: positive,
+        actions: [
+          { type: "grant_xp", amount: points },
+          { type: "adjust_currency", currencyKey: "coins", amount: 3 },
+        ],
+      },
+      {
+        key: "bonus",
+        name: "Bonus",
+        triggers: goal,
+        conditions: positive,
+        limits: { perPlayer: [{ max: 2, window: "LIFETIME" }] },
+        actions: [{ type: "grant_xp", amount: 10 }],
+      },
+    ];
+    const coins = currencyKind.schema.parse({ key: "coins", name: "Coins", maxBalance: COINS_MAX });
+    const made = { definition: coins, createdBy: "test" };
+    await domain.transact((work) => createDefinition(work, projectId, currencyKind, made));
+    await domain.addBoard(projectId, { key: "xp", name: "XP", metric: { source: "XP" } });
+    for (const document of documents) {
+      const rule = RuleDocument.parse(document);
+      await domain.transact((work) => createRule(work, projectId, rule, "test"));
+      await domain.transact((work) => publishRule(work, projectId, rule.key, { publishedBy: "test" }));
+    }
+    for (const name of PLAYERS) await domain.addPlayer(projectId, name);
+    return projectId;
+  };
+
+  /** Does one thing in a transaction, which first dies at a statement; a refusal is an outcome. */
+  const survive = async (
+    { crash, isAfter }: Program[number],
+    run: (work: Work) => Promise<unknown>,
+  ): Promise<boolean> => {
+    const once = () => domain.transact(run);
+    try {
+      if (await crashing.crashAt(crash, isAfter, once)) await once();
+      return true;
+    } catch (error) {
+      if (error instanceof DomainError && error.code === "CONFLICT") return false;
+      throw error;
+    }
+  };
+
+  type Hold = { id: string; amount: number };
+  /** One player as a program goes on. */
+  type Side = { projectId: string; name: string; model: Model; holds: Hold[]; player: Player };
+  type Of<K extends Step["kind"]> = Extract<Step, { kind: K }>;
+
+  const playEvents = async (
+    { projectId, name, model }: Side,
+    { points }: Of<"events">,
+    item: Program[number],
+  ) => {
+    const events = points.map((value) => ({ user: name, type: "goal", properties: { points: value } }));
+    await domain.track(projectId, events);
+    // Processing dies too; what was not committed is done by the next round.
+    await crashing.crashAt(item.crash, item.isAfter, () => domain.process());
+    await domain.process();
+    for (const value of points) scored(model, value);
+  };
+
+  const playXp = async ({ model, player }: Side, step: Of<"xp">, item: Program[number]) => {
+    const amount = step.amount || 1;
+    const done = await survive(item, (work) => grantPlayerXp(work, player, { amount, reason: "t", cause }));
+    assert.equal(done, model.xp + amount >= 0);
+    if (done) model.xp += amount;
+  };
+
+  const playCoins = async ({ model, player }: Side, step: Of<"coins">, item: Program[number]) => {
+    const amount = step.amount || 1;
+    const change = { currencyKey: "coins", amount, reason: "t", cause };
+    const done = await survive(item, (work) => changeBalance(work, player, change));
+    const room = COINS_MAX - model.coins;
+    assert.equal(done, amount > 0 ? room > 0 : model.coins - model.held >= -amount);
+    if (done) model.coins += Math.min(amount, room);
+  };
+
+  const playHold = async ({ model, player, holds }: Side, { amount }: Of<"hold">, item: Program[number]) => {
+    const hold = { currencyKey: "coins", amount, expiresInSeconds: 3_600 };
+    let id = "";
+    const done = await survive(item, async (work) => void ({ id } = await holdCurrency(work, player, hold)));
+    assert.equal(done, model.coins - model.held >= amount);
+    if (!done) return;
+    model.held += amount;
+    holds.push({ id, amount });
+  };
+
+  const settleHold = async (
+    { model, player, holds }: Side,
+    { kind, share }: Of<"capture" | "release">,
+    item: Program[number],
+  ) => {
+    const [hold] = holds.splice(share % Math.max(1, holds.length), 1);
+    if (!hold) return;
+    const amount = kind === "capture" ? Math.max(1, Math.floor(hold.amount / (share + 1))) : 0;
+    await survive(item, (work) =>
+      kind === "capture"
+        ? captureHold(work, player, { holdId: hold.id, amount, cause })
+        : releaseHold(work, player, hold.id),
+    );
+    model.held -= hold.amount;
+    model.coins -= amount;
+  };
+
+  const playStep = async (side: Side, item: Program[number]): Promise<void> => {
+    const { step: one } = item;
+    switch (one.kind) {
+      case "events":
+        return playEvents(side, one, item);
+      case "xp":
+        return playXp(side, one, item);
+      case "coins":
+        return playCoins(side, one, item);
+      case "hold":
+        return playHold(side, one, item);
+      case "capture":
+      case "release":
+        return settleHold(side, one, item);
+    }
+  };
+
+  const findPlayer = (projectId: string, name: string): Promise<Player> =>
+    domain.transact((work) => getPlayer(work, projectId, `ext:${name}`));
+
+  const play = async (projectId: string, program: Program): Promise<Model[]> => {
+    const models = PLAYERS.map(() => ({ xp: 0, coins: 0, held: 0, bonuses: 0, isKnown: true }));
+    const holds: Hold[][] = PLAYERS.map(() => []);
+    for (const item of program) {
+      const at = item.step.user;
+      const name = PLAYERS[at]!;
+      const player = await findPlayer(projectId, name);
+      await playStep({ projectId, name, model: models[at]!, holds: holds[at]!, player }, item);
+    }
+    return models;
+  };
+
+  const assertTrue = async (projectId: string, models: readonly Model[]): Promise<void> => {
+    const findings: string[] = [];
+    await reconcile(domain.transact, {
+      projectId,
+      repair: false,
+      onFinding: ({ invariant, message }) => void findings.push(`${invariant} ${message}`),
+    });
+    assert.deepEqual(findings, []);
+    for (const [i, { xp, coins, held }] of models.entries()) {
+      const player = await findPlayer(projectId, PLAYERS[i]!);
+      const balances = await domain.transact((work) => listBalances(work, player));
+      const found = balances.find(({ currencyKey }) => currencyKey === "coins")!;
+      assert.deepEqual(
+        { xp: player.xp, coins: found.balance, held: found.held },
+        { xp, coins, held },
+        PLAYERS[i],
+      );
+    }
+  };
+
+  it("is what plain arithmetic says after any program, wherever each step dies first (I1 to I9, I12)", () =>
+    fc.assert(
+      fc.asyncProperty(programs, async (program) => {
+        const projectId = await aGame();
+        await assertTrue(projectId, await play(projectId, program));
+      }),
+      { numRuns: 25 },
+    ));
+});

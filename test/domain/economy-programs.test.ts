@@ -1,0 +1,127 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { startBoost } from "../../src/domain/boosts/boosts.ts";
+import { adjustCurrency } from "../../src/domain/currencies/adjust.ts";
+import { balanceNow } from "../../src/domain/currencies/balance.ts";
+import { expireLots } from "../../src/domain/currencies/expire.ts";
+import { freeHeld, reserve, spendHeld } from "../../src/domain/currencies/holds.ts";
+import { DomainError } from "../../src/domain/errors.ts";
+import { adjustLives } from "../../src/domain/lives/lives.ts";
+import { saveTurn } from "../../src/domain/progression/snapshot.ts";
+import type { Turn } from "../../src/domain/progression/turn.ts";
+import { grantXp } from "../../src/domain/progression/xp.ts";
+import { DEFAULT_SETTINGS } from "../../src/domain/projects/project.ts";
+import { assertLedger, lotsOf } from "../support/economy.ts";
+import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
+
+const DAY_MS = 86_400_000;
+const cause = { kind: "RULE" } as const;
+
+/** `waitDays` passes first; `isUndone`: the rule fails, and the turn is put back. */
+const amount = fc.integer({ min: 1, max: 60 });
+const currency = fc.constantFrom("coins", "gems", "points");
+const step = fc.record({
+  kind: fc.constantFrom(
+    "gain",
+    "spend",
+    "clamp",
+    "hold",
+    "capture",
+    "release",
+    "expire",
+    "boost",
+    "xp",
+    "lives",
+  ),
+  currency,
+  amount,
+  waitDays: fc.constantFrom(0, 0, 0, 0.4, 1, 3),
+  isUndone: fc.boolean().map((heads) => heads),
+  isBoostable: fc.boolean(),
+});
+type Step = typeof step extends fc.Arbitrary<infer S> ? S : never;
+
+const plan = aPlan({
+  define: {
+    currency: [
+      { key: "coins", name: "Expire", expiryDays: 2, initialBalance: 7 },
+      { key: "gems", name: "Limited", maxBalance: 100, overflow: "REJECT", minBalance: 5 },
+      { key: "points", name: "Cut", maxBalance: 80, initialBalance: 90, expiryDays: 1 },
+    ],
+  },
+  settings: {
+    lives: { ...DEFAULT_SETTINGS.lives, enabled: true },
+    xpDailySoftCap: { xp: 50, factorAbove: 0.3 },
+  },
+});
+
+type Hold = { id: string; currencyKey: string; amount: number; reference: null };
+
+const settle = (turn: Turn, holds: Hold[], { kind, amount: n }: Step): void => {
+  const hold = holds.shift();
+  if (!hold) return;
+  if (kind === "release") freeHeld(turn, hold.currencyKey, hold.amount);
+  else spendHeld(turn, hold, { captured: Math.min(n, hold.amount), cause });
+};
+
+const run = (turn: Turn, holds: Hold[], one: Step, key: string): void => {
+  const { kind, currency: currencyKey, amount: n, isBoostable: boostable } = one;
+  const change = { currencyKey, cause, key, reason: "t", boostable };
+  if (kind === "gain") adjustCurrency(turn, { ...change, amount: n });
+  else if (kind === "spend") adjustCurrency(turn, { ...change, amount: -n });
+  else if (kind === "clamp") adjustCurrency(turn, { ...change, amount: -n, onInsufficient: "CLAMP" });
+  else if (kind === "xp") grantXp(turn, { ...change, amount: n % 3 === 0 ? -n : n });
+  else if (kind === "lives") adjustLives(turn, { cause, key, reason: "t", amount: (n % 7) - 3 });
+  else if (kind === "expire") expireLots(turn, currencyKey);
+  else if (kind === "boost") {
+    const applies = n % 2 === 0 ? "xp" : `currency:${currencyKey}`;
+    const boost = { boostKey: "b", applies, factor: 1.7, durationSeconds: 100_000, uses: 3, cause };
+    startBoost(turn, { ...boost, stacking: n % 3 === 0 ? "MULTIPLY" : "EXTEND" });
+  } else if (kind === "hold") {
+    reserve(turn, currencyKey, n);
+    holds.push({ id: key, currencyKey, amount: n, reference: null });
+  } else settle(turn, holds, one);
+};
+
+describe("the economy of a player, in memory", () => {
+  it("keeps its books over any program of rules, holds, expiry and undoing", () => {
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 60 }), (program) => {
+        const player = aPlayerState();
+        const { effects } = aPass();
+        let nowMs = Date.parse("2026-06-15T12:00:00Z");
+        let holds: Hold[] = [];
+        program.forEach((one, i) => {
+          nowMs += one.waitDays * DAY_MS;
+          const { turn } = aPass({ plan, player, effects, nowMs });
+          const undo = saveTurn(turn);
+          const before = [...holds];
+          try {
+            run(turn, holds, one, `k${i}`);
+            if (!one.isUndone) return;
+          } catch (error) {
+            assert.ok(error instanceof DomainError);
+          }
+          undo();
+          holds = before;
+        });
+        assertLedger(effects.ledger, player);
+        for (const key of ["coins", "points"]) {
+          const state = player.balances.get(key);
+          if (state) assert.equal(lotsOf(player, key), state.balance, `lots of ${key}`);
+        }
+        for (const key of plan.currencies.keys()) {
+          const held = holds.filter(({ currencyKey }) => currencyKey === key);
+          const sum = held.reduce((total, hold) => total + hold.amount, 0);
+          assert.equal(player.balances.get(key)?.held ?? 0, sum, `held of ${key}`);
+          const { turn } = aPass({ plan, player, effects, nowMs });
+          const read = balanceNow(turn, key)!;
+          expireLots(turn, key);
+          assert.equal(player.balances.get(key)?.balance ?? read.balance, read.balance, "as it was read");
+        }
+        assertLedger(effects.ledger, player);
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+});

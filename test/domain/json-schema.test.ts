@@ -1,0 +1,174 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { compileSchema, SCHEMA_MAX_PARTS } from "../../src/domain/tracking/json-schema/schema.ts";
+
+const problemsOf = (schema: unknown): string[] => {
+  const compiled = compileSchema(schema);
+  return "problems" in compiled ? compiled.problems.map(({ path, message }) => `${path}: ${message}`) : [];
+};
+const failuresOf = (schema: unknown, value: unknown): string[] => {
+  const compiled = compileSchema(schema);
+  if ("problems" in compiled) return assert.fail(JSON.stringify(compiled.problems));
+  return compiled.validate(value).map(({ path, message }) => `${path}: ${message}`);
+};
+
+describe("JSON Schema for events", () => {
+  it("names what does not fit by its path, several at once", () => {
+    const schema = {
+      type: "object",
+      required: ["id", "items"],
+      properties: {
+        id: { type: "string", minLength: 3 },
+        items: {
+          type: "array",
+          items: { type: "object", properties: { price: { type: "number", exclusiveMinimum: 0 } } },
+        },
+        coupon: { enum: ["A", "B"] },
+      },
+      additionalProperties: false,
+    };
+    assert.deepEqual(failuresOf(schema, { id: "abc", items: [{ price: 1 }], coupon: "A" }), []);
+    assert.deepEqual(
+      failuresOf(schema, { id: "a", items: [{ price: 1 }, { price: 0 }], coupon: "C", more: 1 }),
+      [
+        "id: must have at least 3 characters",
+        "items.1.price: must be more than 0",
+        'coupon: must be one of "A", "B"',
+        ": must not have more",
+      ],
+    );
+    assert.deepEqual(failuresOf(schema, {}), [": must have id"]);
+    assert.deepEqual(failuresOf(schema, []), [": must be object"]);
+  });
+
+  it("knows the keywords of 2020-12 but for those that are refused", () => {
+    const cases: [schema: unknown, good: unknown, bad: unknown][] = [
+      [{ type: ["integer", "null"] }, 1, 1.5],
+      [{ const: { a: [1] } }, { a: [1] }, { a: [2] }],
+      [{ enum: [1, "1", null] }, "1", true],
+      [{ multipleOf: 0.01 }, 19.99, 19.999],
+      [{ minimum: 1, maximum: 2 }, 2, 3],
+      [{ exclusiveMaximum: 2 }, 1, 2],
+      [{ minLength: 2, maxLength: 2 }, "👍👍", "👍"],
+      [
+        { minItems: 1, maxItems: 2, uniqueItems: true },
+        [1, true],
+        [
+          { a: 1, b: 2 },
+          { b: 2, a: 1 },
+        ],
+      ],
+      [{ minProperties: 1, maxProperties: 1 }, { a: 1 }, {}],
+      [{ dependentRequired: { a: ["b"] } }, { a: 1, b: 1 }, { a: 1 }],
+      [{ dependentSchemas: { a: { required: ["b"] } } }, { c: 1 }, { a: 1 }],
+      [{ allOf: [{ minimum: 1 }, { maximum: 3 }] }, 2, 4],
+      [{ anyOf: [{ type: "string" }, { minimum: 3 }] }, 3, 2],
+      [{ oneOf: [{ minimum: 1 }, { maximum: 3 }] }, 4, 2],
+      [{ not: { type: "string" } }, 1, "a"],
+      [{ if: { minimum: 10 }, then: { multipleOf: 10 }, else: { maximum: 5 } }, 20, 7],
+      [{ prefixItems: [{ type: "string" }], items: { type: "number" } }, ["a", 1], ["a", "b"]],
+      [{ contains: { const: 1 }, minContains: 2, maxContains: 2 }, [1, 1, 2], [1, 2]],
+      [{ propertyNames: { maxLength: 2 } }, { ab: 1 }, { abc: 1 }],
+      [{ additionalProperties: { type: "number" } }, { a: 1 }, { a: "b" }],
+      [{ $ref: "#/$defs/n", $defs: { n: { type: "number" } } }, 1, "a"],
+      [{ properties: { a: false } }, { b: 1 }, { a: 1 }],
+    ];
+    for (const [schema, good, bad] of cases) {
+      assert.deepEqual(failuresOf(schema, good), [], JSON.stringify(schema));
+      assert.notDeepEqual(failuresOf(schema, bad), [], JSON.stringify(schema));
+    }
+  });
+
+  it("follows a schema that holds itself as deep as the value goes", () => {
+    const tree = { properties: { value: { type: "number" }, next: { $ref: "#" } }, required: ["value"] };
+    assert.deepEqual(failuresOf(tree, { value: 1, next: { value: 2, next: { value: 3 } } }), []);
+    assert.deepEqual(failuresOf(tree, { value: 1, next: { value: 2, next: {} } }), [
+      "next.next: must have value",
+    ]);
+  });
+
+  it("refuses what could hold ingestion up or leave the server, by name", () => {
+    const refused: [schema: unknown, problem: RegExp][] = [
+      [{ pattern: "^(a+)+$" }, /^pattern: is not available: a regular expression/],
+      [{ properties: { a: { pattern: "x" } } }, /^properties\.a\.pattern: is not available/],
+      [{ patternProperties: { "^(a+)+$": true } }, /^patternProperties: is not available/],
+      [{ unevaluatedProperties: false }, /^unevaluatedProperties: is not available/],
+      [{ $ref: "https://evil.example/schema" }, /^\$ref: must lead to a part of this schema/],
+      [{ $ref: "file:///etc/passwd" }, /^\$ref: must lead/],
+      [{ $ref: "#/$defs/none" }, /^\$ref: must lead/],
+      [{ $ref: "#/__proto__" }, /^\$ref: must lead/],
+      [{ $ref: "#/constructor" }, /^\$ref: must lead/],
+      [{ $dynamicRef: "#a" }, /^\$dynamicRef: is no keyword/],
+      [{ $id: "https://a.example" }, /^\$id: is no keyword/],
+      [{ $schema: "http://json-schema.org/draft-07/schema#" }, /^\$schema: must be https/],
+      [{ minimun: 3 }, /^minimun: is no keyword/],
+      [{ toString: 1 }, /^toString: is no keyword/],
+      [{ type: "strnig" }, /^type: must be one or more of/],
+      [{ required: "a" }, /^required: must be a list of names/],
+      [{ minLength: -1 }, /^minLength: must be a whole number/],
+      [{ items: [true] }, /^items: must be a schema/],
+      [[], /^: must be a schema/],
+    ];
+    for (const [schema, problem] of refused) assert.match(problemsOf(schema).join("; "), problem);
+    const many = Object.fromEntries(Array.from({ length: SCHEMA_MAX_PARTS }, (_, i) => [`p${i}`, {}]));
+    assert.match(problemsOf({ properties: many }).join(), /holds more than 500 schemas/);
+  });
+
+  it("ends schemas that would take for ever, and says that they did", () => {
+    // Each doubles the work of the one before: 2^40 checks without a bound.
+    const bomb = Object.fromEntries(
+      Array.from({ length: 40 }, (_, i) => [
+        `d${i}`,
+        i === 0 ? { const: 1 } : { anyOf: [{ $ref: `#/$defs/d${i - 1}` }, { $ref: `#/$defs/d${i - 1}` }] },
+      ]),
+    );
+    const hostile: [schema: unknown, value: unknown][] = [
+      [{ $ref: "#" }, 1],
+      [{ $ref: "#/$defs/a", $defs: { a: { $ref: "#/$defs/b" }, b: { $ref: "#/$defs/a" } } }, 1],
+      [{ not: { $ref: "#" } }, 1],
+      [{ $ref: "#/$defs/d39", $defs: bomb }, 2],
+      [
+        { items: { anyOf: Array.from({ length: 400 }, () => ({ const: 1 })) } },
+        Array.from({ length: 8_000 }),
+      ],
+      [
+        { items: { uniqueItems: true } },
+        Array.from({ length: 30 }, () => Array.from({ length: 1_000 }, (_, i) => i)),
+      ],
+    ];
+    for (const [schema, value] of hostile) {
+      const startMs = performance.now();
+      const failures = failuresOf(schema, value);
+      assert.match(failures.join(), /^: cannot be checked: the schema (takes|follows) more than/);
+      assert.ok(performance.now() - startMs < 200, `${performance.now() - startMs} ms`);
+    }
+  });
+
+  it("never throws, whatever is given as a schema or as a value", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.jsonValue(), (schema, value) => {
+        const compiled = compileSchema(schema);
+        if ("validate" in compiled) compiled.validate(value);
+      }),
+    );
+    const names = [
+      "type",
+      "items",
+      "properties",
+      "allOf",
+      "$ref",
+      "enum",
+      "contains",
+      "if",
+      "minItems",
+      "$defs",
+    ];
+    const keyword = fc.dictionary(fc.constantFrom(...names), fc.jsonValue(), { maxKeys: 4 });
+    fc.assert(
+      fc.property(keyword, fc.jsonValue(), (schema, value) => {
+        const compiled = compileSchema(schema);
+        if ("validate" in compiled) compiled.validate(value);
+      }),
+    );
+  });
+});

@@ -1,0 +1,395 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import type { Json } from "../../src/domain/events.ts";
+import { saveTurn } from "../../src/domain/progression/snapshot.ts";
+import { grantXp } from "../../src/domain/progression/xp.ts";
+import { multiplyBundle, type RewardBundle, grantBundle } from "../../src/domain/rewards/bundle.ts";
+import { grantReward, type RewardGrant } from "../../src/domain/rewards/grant.ts";
+import { checkGiving, type Giver } from "../../src/domain/rewards/reward-graph.ts";
+import { limitedKey, limitedKeysOf } from "../../src/domain/rewards/shared-keys.ts";
+import { assertLedger } from "../support/economy.ts";
+import { aDefinition, aPass, aPlan, aPlayerState, type PlanParts, PROJECT } from "../support/plan.ts";
+
+const cause = { kind: "API" } as const;
+const chest = (bundle: RewardBundle, more: Json = {}): Json => ({
+  key: "chest",
+  name: "Chest",
+  kind: "BUNDLE",
+  bundle,
+  ...more,
+});
+const prize = (fulfilment: string, more: Json = {}): Json => ({
+  key: "chest",
+  name: "Mug",
+  kind: "PRIZE",
+  fulfilment,
+  ...more,
+});
+
+const passIn = (define: PlanParts["define"], settings: PlanParts["settings"] = {}) =>
+  aPass({ plan: aPlan({ define: define ?? {}, settings }) });
+type Pass = ReturnType<typeof aPass>;
+const give = ({ turn }: Pass, bundle: RewardBundle, key = "k") =>
+  grantBundle(turn, { bundle, cause, key, reason: "test" });
+const grant = ({ turn }: Pass, more: Partial<RewardGrant> = {}) =>
+  grantReward(turn, { rewardKey: "chest", quantity: 1, delivery: "AUTO", cause, key: "g", ...more });
+const types = ({ effects }: Pass) => effects.outbox.map(({ type }) => type);
+
+describe("bundles of rewards", () => {
+  const define = {
+    currency: [{ key: "coins", name: "Coins" }],
+    badge: [{ key: "b", name: "B", tiers: [{ tier: 1 }, { tier: 2 }] }],
+    reward: [chest({ currencies: { coins: 2 } })],
+    streak: [
+      {
+        key: "daily",
+        name: "Daily",
+        period: "DAY",
+        qualify: { parts: [{ metric: { eventTypes: ["seen"], aggregate: "count" }, threshold: 1 }] },
+        freeze: { enabled: true, max: 3 },
+      },
+    ],
+  };
+  const lives = {
+    enabled: true,
+    max: 5,
+    start: 2,
+    refillSeconds: 31_536_000,
+    refillAmount: 1,
+    allowOverMax: false,
+  };
+
+  it("give all their parts, each under a key of its own", () => {
+    const pass = passIn({ ...define, streak: [] }, { lives } as never);
+    give(pass, {
+      xp: 5,
+      currencies: { coins: 7 },
+      lives: 2,
+      badges: [{ badgeKey: "b", tier: 2 }],
+      boosts: [{ boostKey: "x2", applies: "xp", factor: 2, durationSeconds: 60 }],
+      rewards: [{ rewardKey: "chest", quantity: 3 }],
+      addTags: ["vip"],
+    });
+    const { player, effects, warnings } = pass;
+    assert.deepEqual(warnings, []);
+    assert.deepEqual(
+      effects.ledger.map(({ key, amount }) => [key, amount]),
+      [
+        ["k:xp", 5],
+        ["k:cur:coins", 7],
+        ["k:lives", 2],
+        ["k:rwd:0:cur:coins", 6],
+      ],
+    );
+    assert.equal(player.badges.get("b")!.tier, 2);
+    assert.equal([...player.boosts.values()][0]!.stacking, "EXTEND");
+    assert.deepEqual(player.tags, ["vip"]);
+    assert.equal(effects.rewardGrants.length, 1);
+    assertLedger(effects.ledger, player);
+  });
+
+  it("fill lives up where they say FULL", () => {
+    const pass = passIn({}, { lives } as never);
+    give(pass, { lives: "FULL" });
+    assert.equal(pass.effects.ledger[0]!.balanceAfter, 5);
+  });
+
+  it("leave a warning for what cannot be given, and give the rest", () => {
+    const pass = passIn({ currency: [{ key: "coins", name: "C", maxBalance: 5, overflow: "REJECT" }] });
+    give(pass, {
+      currencies: { coins: 6, gone: 1 },
+      lives: 1,
+      badges: [{ badgeKey: "gone" }],
+      streakFreezes: { gone: 1 },
+      rewards: [{ rewardKey: "gone" }],
+      addTags: Array.from({ length: 20 }, (_, i) => `t${i}`),
+    });
+    assert.deepEqual(pass.warnings, [
+      "test: 6 of currency coins: BALANCE_LIMIT",
+      "test: 1 of currency gone: UNKNOWN_CURRENCY",
+      "test: lives: LIVES_DISABLED",
+      "test: badge gone: UNKNOWN_BADGE",
+      "test: there is no streak gone: its freezes are not given",
+      "test: reward gone: UNKNOWN_REWARD",
+    ]);
+    assert.equal(pass.player.tags.length, 20);
+  });
+
+  it("that are empty leave no trace", () => {
+    const pass = passIn({});
+    give(pass, {});
+    give(pass, { currencies: {}, badges: [], rewards: [], addTags: [] });
+    assert.deepEqual([types(pass), pass.warnings], [[], []]);
+  });
+
+  it("inside one another end after five, whatever the definitions say", () => {
+    // Definitions like these are refused when they are saved; here is what happens if they come about.
+    const ring = chest({ xp: 1, rewards: [{ rewardKey: "chest", quantity: 2 }] });
+    const pass = passIn({ reward: [ring] });
+    give(pass, { rewards: [{ rewardKey: "chest" }] });
+    assert.equal(pass.effects.ledger.length, 4);
+    assert.match(pass.warnings.at(-1)!, /too many rewards inside one another/);
+    const wide = chest({ xp: 1, rewards: Array.from({ length: 20 }, () => ({ rewardKey: "chest" })) });
+    const many = passIn({ reward: [wide] });
+    give(many, { rewards: [{ rewardKey: "chest" }] });
+    assert.ok(many.effects.ledger.length < 1_000);
+    assertLedger(many.effects.ledger, many.player);
+  });
+
+  it("given several times are the amounts that many times, within what a bundle can hold", () => {
+    const bundle: RewardBundle = {
+      xp: 2,
+      currencies: { coins: Number.MAX_SAFE_INTEGER },
+      lives: "FULL",
+      badges: [{ badgeKey: "b" }],
+      boosts: [{ boostKey: "x", applies: "xp", factor: 2, durationSeconds: 60, uses: 2 }],
+      rewards: [{ rewardKey: "chest" }],
+      addTags: ["a"],
+    };
+    assert.deepEqual(multiplyBundle(bundle, 3), {
+      xp: 6,
+      currencies: { coins: Number.MAX_SAFE_INTEGER },
+      lives: "FULL",
+      badges: [{ badgeKey: "b" }, { badgeKey: "b" }, { badgeKey: "b" }],
+      boosts: [{ boostKey: "x", applies: "xp", factor: 2, durationSeconds: 180, uses: 6 }],
+      rewards: [{ rewardKey: "chest", quantity: 3 }],
+      addTags: ["a"],
+    });
+    assert.equal(multiplyBundle(bundle, 1), bundle);
+    assert.equal(multiplyBundle(bundle, 1e6).badges!.length, 100);
+  });
+});
+
+describe("a reward of the catalogue", () => {
+  it("is given at once, told, and kept with what was in it", () => {
+    const pass = passIn({ reward: [chest({ xp: 5 })] });
+    const given = grant(pass, { quantity: 2 });
+    assert.ok("grant" in given);
+    assert.deepEqual(
+      [given.grant.status, given.grant.contents, given.grant.expiresMs],
+      ["GRANTED", { xp: 10 }, null],
+    );
+    assert.deepEqual(types(pass), ["player.reward_granted", "player.xp_granted"]);
+    const [entry] = pass.effects.ledger;
+    assert.deepEqual([entry!.key, entry!.amount, entry!.reason], ["g:xp", 10, "reward:chest"]);
+    assert.deepEqual(entry!.cause, { kind: "REWARD", refKey: "chest", refId: given.grant.id });
+  });
+
+  it("that is to be claimed waits, as long as it says or as it was granted for", () => {
+    const pass = passIn({ reward: [chest({ xp: 5 }, { claimSeconds: 60 })] });
+    const first = grant(pass, { delivery: "CLAIM" });
+    const second = grant(pass, { delivery: "CLAIM", key: "h", expiresInSeconds: 5 });
+    assert.ok("grant" in first && "grant" in second);
+    assert.deepEqual(
+      [first, second].map(({ grant: { status, expiresMs } }) => [status, expiresMs! - pass.turn.nowMs]),
+      [
+        ["PENDING", 60_000],
+        ["PENDING", 5_000],
+      ],
+    );
+    assert.deepEqual(pass.effects.ledger, []);
+  });
+
+  it("that is a prize with codes waits for its code, one grant for each piece", () => {
+    const pass = passIn({ reward: [prize("CODE")] });
+    grant(pass, { quantity: 3 });
+    assert.deepEqual(
+      pass.effects.rewardGrants.map(({ status, quantity, key }) => [status, quantity, key]),
+      [
+        ["PENDING", 1, "g"],
+        ["PENDING", 1, "g:1"],
+        ["PENDING", 1, "g:2"],
+      ],
+    );
+  });
+
+  it("is refused outside of its time, beyond the player's limit, and when the stock is given", () => {
+    assert.deepEqual(grant(passIn({})), { problem: "UNKNOWN_REWARD" });
+    const early = passIn({ reward: [prize("EXTERNAL", { availableFrom: "2026-06-15T12:00:01Z" })] });
+    assert.deepEqual(grant(early), { problem: "NOT_AVAILABLE" });
+    const late = passIn({ reward: [prize("EXTERNAL", { availableUntil: "2026-06-15T12:00:00Z" })] });
+    assert.deepEqual(grant(late), { problem: "NOT_AVAILABLE" });
+    const limited = passIn({ reward: [prize("EXTERNAL", { perPlayerLimit: 3 })] });
+    assert.ok("grant" in grant(limited, { quantity: 2 }));
+    assert.deepEqual(grant(limited, { quantity: 2, key: "h" }), { problem: "LIMIT_REACHED" });
+    assert.ok("grant" in grant(limited, { key: "h" }));
+    const scarce = passIn({ reward: [prize("EXTERNAL", { stock: 3 })] });
+    assert.ok("grant" in grant(scarce, { quantity: 2 }));
+    assert.deepEqual(grant(scarce, { quantity: 2, key: "h" }), { problem: "OUT_OF_STOCK" });
+    assert.equal(scarce.turn.shared.used(limitedKey(PROJECT, "reward", "chest")), 2);
+  });
+
+  it("that is undone with its rule gives stock and limit back", () => {
+    const pass = passIn({ reward: [chest({ xp: 5 }, { stock: 3, perPlayerLimit: 1 })] });
+    const restore = saveTurn(pass.turn);
+    grant(pass);
+    restore();
+    assert.equal(pass.turn.shared.used(limitedKey(PROJECT, "reward", "chest")), 0);
+    assert.deepEqual([pass.player.doc, pass.effects.rewardGrants, pass.player.xp], [{}, [], 0]);
+    assert.ok("grant" in grant(pass));
+  });
+
+  it("called as an object's own property is counted like any other", () => {
+    const pass = passIn({ reward: [prize("EXTERNAL", { key: "constructor", perPlayerLimit: 1 })] });
+    assert.ok("grant" in grant(pass, { rewardKey: "constructor" }));
+    assert.deepEqual(grant(pass, { rewardKey: "constructor", key: "h" }), { problem: "LIMIT_REACHED" });
+  });
+
+  it("is refused as a design that gives nothing, or is two things at once", () => {
+    const refused = (reward: Json, path: string) =>
+      assert.throws(
+        () => aDefinition("reward", { key: "r", name: "R", ...reward }),
+        (error: { issues: { path: unknown[] }[] }) => error.issues.some((one) => one.path.join(".") === path),
+        path,
+      );
+    refused({ kind: "MYSTERY_BOX" }, "kind");
+    refused({ kind: "BUNDLE" }, "bundle");
+    refused({ kind: "BUNDLE", bundle: { currencies: {} } }, "bundle");
+    refused({ kind: "BUNDLE", bundle: { xp: 1 }, fulfilment: "CODE" }, "fulfilment");
+    refused({ kind: "PRIZE" }, "fulfilment");
+    refused({ kind: "PRIZE", fulfilment: "CODE", bundle: { xp: 1 } }, "bundle");
+  });
+});
+
+describe("rewards of levels", () => {
+  // 100 XP a level from level 1.
+  const curve = { type: "LINEAR", params: { base: 100, maxLevel: 50 } } as never;
+  const thresholds = Array.from({ length: 50 }, (_, i) => i * 100);
+  const planOf = (levels: Json[], allowLevelDown = true) =>
+    aPlan({
+      define: { level: levels, currency: [{ key: "coins", name: "Coins" }], reward: [chest({ xp: 100 })] },
+      settings: { allowLevelDown },
+      curve: { ...(curve as object), thresholds } as never,
+    });
+  const level = (n: number, rewards: RewardBundle = { currencies: { coins: n } }) => ({
+    key: String(n),
+    name: `Level ${n}`,
+    rewards,
+  });
+  const paid = ({ effects }: Pass) =>
+    effects.ledger.filter(({ asset }) => asset === "CURRENCY").map(({ key }) => key);
+
+  it("are given for each level of a jump", () => {
+    const pass = aPass({ plan: planOf([level(2), level(3), level(5)]) });
+    grantXp(pass.turn, { amount: 450, cause, key: "x", reason: "r" });
+    assert.equal(pass.player.level, 5);
+    assert.deepEqual(paid(pass), ["lvl:2:cur:coins", "lvl:3:cur:coins", "lvl:5:cur:coins"]);
+  });
+
+  it("are given once, for a level that is reached, lost and reached again", () => {
+    const pass = aPass({ plan: planOf([level(2), level(3), level(4)]) });
+    const move = (amount: number, key: string) => grantXp(pass.turn, { amount, cause, key, reason: "r" });
+    move(250, "a");
+    move(-250, "b");
+    assert.equal(pass.player.level, 1);
+    move(350, "c");
+    assert.deepEqual(paid(pass), ["lvl:2:cur:coins", "lvl:3:cur:coins", "lvl:4:cur:coins"]);
+    assert.equal(pass.player.doc.v, 4);
+    assert.ok(pass.player.dirty.doc);
+  });
+
+  it("leave no trace in projects without levels", () => {
+    const pass = aPass({ plan: planOf([]) });
+    grantXp(pass.turn, { amount: 450, cause, key: "x", reason: "r" });
+    assert.deepEqual([pass.player.doc, pass.player.dirty.doc], [{}, false]);
+  });
+
+  it("that reach the next level by themselves end", () => {
+    // Refused when it is saved; here is what happens if it comes about.
+    const levels = Array.from({ length: 49 }, (_, i) => level(i + 2, { rewards: [{ rewardKey: "chest" }] }));
+    const pass = aPass({ plan: planOf(levels) });
+    grantXp(pass.turn, { amount: 100, cause, key: "x", reason: "r" });
+    assertLedger(pass.effects.ledger, pass.player);
+    assert.ok(pass.player.level > 2 && pass.player.level < 50);
+    assert.match(pass.warnings.at(-1)!, /too many rewards inside one another/);
+  });
+
+  it("are given once for ever, whatever a player's XP does", () => {
+    const plan = planOf(Array.from({ length: 49 }, (_, i) => level(i + 2)));
+    fc.assert(
+      fc.property(fc.array(fc.integer({ min: -2_000, max: 2_000 }), { maxLength: 30 }), (changes) => {
+        const pass = aPass({ plan, player: aPlayerState() });
+        let highest = 1;
+        changes.forEach((amount, i) => {
+          grantXp(pass.turn, { amount, cause, key: `x${i}`, reason: "r" });
+          highest = Math.max(highest, pass.player.level);
+        });
+        assertLedger(pass.effects.ledger, pass.player);
+        assert.equal(paid(pass).length, highest - 1);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+describe("what gives what", () => {
+  const giver = (kind: Giver["kind"], key: string, ...bundles: RewardBundle[]): Giver => ({
+    kind,
+    key,
+    bundles,
+  });
+  const to = (rewardKey: string): RewardBundle => ({ rewards: [{ rewardKey }] });
+  const check = (givers: Giver[], own: Giver) => {
+    const bundles = own.bundles.map((bundle, i) => ({ bundle, field: `bundle${i}` }));
+    checkGiving(givers, { ...own, bundles });
+  };
+  const refused = (givers: Giver[], own: Giver, pattern: RegExp) =>
+    assert.throws(
+      () => check(givers, own),
+      (error: Error) => pattern.test(error.message),
+    );
+
+  it("may not give itself, directly or through others", () => {
+    refused([], giver("reward", "a", to("a")), /gives itself: reward a gives reward a/);
+    const others = [giver("reward", "a", { badges: [{ badgeKey: "b" }] }), giver("badge", "b", {}, to("c"))];
+    refused(others, giver("reward", "c", to("a")), /reward a gives badge b gives reward c gives reward a/);
+    check(others, giver("reward", "c", { xp: 1 }));
+  });
+
+  it("may be five deep, for all that give it too", () => {
+    const chain = ["b", "c", "d", "e"].map((key, i, all) =>
+      giver("reward", key, all[i + 1] === undefined ? { xp: 1 } : to(all[i + 1]!)),
+    );
+    check(chain, giver("reward", "a", to("b")));
+    refused(
+      [...chain, giver("reward", "z", to("a"))],
+      giver("reward", "a", to("b")),
+      /reward z: .* 5 inside/,
+    );
+    const deeper = [...chain, giver("reward", "a", to("b")), giver("reward", "f", { xp: 1 })];
+    refused(deeper, giver("reward", "e", to("f")), /reward a: rewards may be 5 inside one another, not 6/);
+  });
+
+  it("may not come to more than 100 bundles", () => {
+    const wide = (key: string) => ({ rewards: Array.from({ length: 20 }, () => ({ rewardKey: key })) });
+    check([giver("reward", "b", { xp: 1 })], giver("reward", "a", wide("b")));
+    refused(
+      [giver("reward", "c", { xp: 1 }), giver("reward", "b", wide("c"))],
+      giver("reward", "a", wide("b")),
+      /gives 421 bundles/,
+    );
+  });
+
+  it("may not be XP for a level, through others either, whichever is changed", () => {
+    const levels = [giver("level", "2", to("a"))];
+    refused([giver("reward", "a", { xp: 1 })], levels[0]!, /level 2: a level cannot give XP/);
+    refused([...levels, giver("reward", "a", {})], giver("reward", "a", { xp: 1 }), /level 2/);
+  });
+
+  it("finds every limit that a bundle may come to", () => {
+    const plan = aPlan({
+      define: {
+        badge: [
+          { key: "first", name: "F", maxAwards: 5, tiers: [{ tier: 1, rewards: to("box") }] },
+          { key: "other", name: "O", maxAwards: 5 },
+        ],
+        reward: [{ key: "box", name: "Box", kind: "BUNDLE", bundle: { xp: 1 }, stock: 5 }],
+        level: [{ key: "2", name: "Two", rewards: { rewards: [{ rewardKey: "mug" }] } }],
+      },
+    });
+    const found = (bundle: RewardBundle) => limitedKeysOf(plan, [bundle]).map(({ scope }) => scope);
+    assert.deepEqual(found({ badges: [{ badgeKey: "first" }] }), ["badge:first", "reward:box"]);
+    assert.deepEqual(found({ xp: 1 }), []);
+    assert.deepEqual(found({ addTags: ["a"] }), []);
+  });
+});

@@ -1,0 +1,191 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import type { Json } from "../../src/domain/events.ts";
+import { compileRules, type PublishedRule, type RuleSet } from "../../src/domain/rules/compile.ts";
+import { needsOf } from "../../src/domain/rules/needs.ts";
+import { aDocument, aRule, aTurn, ruleSetOf } from "../support/rules.ts";
+
+const count = (...eventTypes: string[]): Json => ({
+  type: "event_aggregate",
+  metric: { eventTypes, aggregate: "count" },
+  op: "gte",
+  value: 1,
+});
+const on = (...eventTypes: string[]): Json => ({ triggers: [{ kind: "EVENT", eventTypes }] });
+const keysOf = (rules: readonly { key: string }[]): string[] => rules.map(({ key }) => key);
+const candidates = (set: RuleSet, type: string, properties: Json = {}): string[] =>
+  keysOf(set.candidates(aTurn({ type, properties }).event));
+
+describe("compiled rules", () => {
+  const scalar = fc.constantFrom<(string | number | boolean | null)[]>(1, 2, "1", "a", true, null, 0, -0);
+  const equal = fc.oneof(
+    scalar.map((value) => ({ type: "event_property", path: "p", op: "eq", value })),
+    fc
+      .array(scalar, { minLength: 1, maxLength: 3 })
+      .map((value) => ({ type: "event_property", path: "q.r", op: "in", value })),
+    fc.constantFrom(
+      { type: "event_property", path: "p", op: "exists" },
+      { type: "event_property", path: "p", op: "neq", value: 1 },
+      { type: "event_property", path: "p", op: "eq", value: { $ref: "player.level" } },
+      { any: [{ type: "event_property", path: "p", op: "eq", value: 1 }] },
+    ),
+  );
+  const rules = fc.array(
+    fc.record({
+      conditions: fc.oneof(
+        fc.array(equal, { maxLength: 3 }).map((all) => ({ all })),
+        fc.array(equal, { minLength: 1, maxLength: 2 }).map((any) => ({ any })),
+      ),
+      priority: fc.integer({ min: -2, max: 2 }),
+      types: fc.constantFrom(["tried"], ["other"], ["*"], ["tried", "*"], ["tried.*"]),
+    }),
+    { maxLength: 12 },
+  );
+  const value = fc.oneof(scalar, fc.constantFrom(undefined, [1], { r: 1 }));
+
+  it("that an event's properties rule out are never among its candidates, and no other is missing", () => {
+    fc.assert(
+      fc.property(rules, value, value, (documents, p, r) => {
+        const set = ruleSetOf(...documents.map(({ types, ...rest }) => ({ ...rest, ...on(...types) })));
+        const properties = JSON.parse(JSON.stringify({ p, q: { r } })) as Json;
+        const turn = aTurn({ type: "tried", properties });
+        const found = set.candidates(turn.event);
+        const matching = set.listeners("tried").filter((rule) => rule.test(turn));
+        assert.deepEqual(
+          keysOf(found.filter((rule) => rule.test(turn))),
+          keysOf(matching),
+          "the index loses no match and keeps the order",
+        );
+        const orders = found.map(({ order }) => order);
+        assert.deepEqual(
+          orders,
+          orders.toSorted((a, b) => a - b),
+        );
+        assert.equal(new Set(orders).size, orders.length);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+
+  it("are looked up by the property they want, so that the others cost nothing", () => {
+    const shops = Array.from({ length: 300 }, (_, i) => ({
+      conditions: { all: [{ type: "event_property", path: "shop", op: "eq", value: `s${i}` }] },
+    }));
+    const lists = Array.from({ length: 300 }, (_, i) => ({
+      conditions: { all: [{ type: "event_property", path: "shop", op: "in", value: [`s${i}`, "all"] }] },
+    }));
+    const set = ruleSetOf(...shops, ...lists);
+    assert.equal(candidates(set, "tried", { shop: "s7" }).length, 2);
+    assert.equal(candidates(set, "tried", { shop: "all" }).length, 300);
+    assert.equal(candidates(set, "tried", {}).length, 0);
+  });
+
+  it("hear exact types, prefixes, and with the star every custom event and none of the service's own", () => {
+    const set = ruleSetOf(
+      { key: "star", ...on("*") },
+      { key: "prefix", ...on("player.*") },
+      { key: "level", ...on("player.level_up") },
+    );
+    assert.deepEqual(candidates(set, "jumped"), ["star"]);
+    assert.deepEqual(candidates(set, "player.level_up"), ["prefix", "level"]);
+    assert.deepEqual(candidates(set, "player.jumped"), ["star", "prefix"]);
+    assert.deepEqual(candidates(set, "player"), ["star"]);
+    assert.deepEqual(candidates(set, "system.schedule"), []);
+  });
+
+  it("are found for a schedule by id, and only the one", () => {
+    const [a, b] = [aRule({ key: "a" }), aRule({ key: "b" })];
+    const set = compileRules([a, b]);
+    const due = (ruleId: string) => ({ ...aTurn({ type: "system.schedule" }).event, ruleId });
+    assert.deepEqual(keysOf(set.candidates(due(b.id))), ["b"]);
+    assert.deepEqual(set.candidates(due("gone")), []);
+    assert.equal(set.schedule(a.id)?.key, "a");
+    assert.equal(set.schedule("gone"), undefined);
+  });
+
+  it("say which are in shadow", () => {
+    const shadow: PublishedRule = { ...aRule({ key: "shadow" }), isShadow: true };
+    const set = compileRules([shadow, aRule({ key: "live" })]);
+    assert.deepEqual(set.all.map(({ key, isShadow }) => [key, isShadow]).toSorted(), [
+      ["live", false],
+      ["shadow", true],
+    ]);
+  });
+
+  it("give the metrics of all their conditions, however deep, for what has to be counted", () => {
+    const set = ruleSetOf(
+      { conditions: { any: [{ none: [count("a")] }, { all: [count("b"), count("a")] }] } },
+      { conditions: { all: [count("c")] } },
+    );
+    assert.deepEqual(
+      set.metrics.map(({ eventTypes }) => eventTypes[0]),
+      ["a", "b", "a", "c"],
+    );
+  });
+
+  it("of a full project compile in milliseconds, and rules of one value are not listed one by one", () => {
+    const rules1000 = Array.from({ length: 1_000 }, (_, i) =>
+      aRule({
+        conditions: {
+          all: [{ type: "event_property", path: "p", op: "eq", value: 1 }, count(`t${i % 50}`)],
+        },
+      }),
+    );
+    const times = Array.from({ length: 9 }, () => {
+      const startMs = performance.now();
+      assert.equal(compileRules(rules1000).candidates(aTurn({ properties: { p: 1 } }).event).length, 1_000);
+      return performance.now() - startMs;
+    });
+    // A few ms on an idle machine; a quadratic index would take seconds.
+    assert(Math.min(...times) < 250, `${Math.min(...times)} ms`);
+  });
+
+  it("name every other definition that they need, each with its place", () => {
+    const rule = aDocument({
+      conditions: {
+        all: [
+          {
+            type: "player_property",
+            field: "currencies.gold",
+            op: "gte",
+            value: { $ref: "player.currencies.gems" },
+          },
+          {
+            any: [
+              { type: "streak", streakKey: "daily", op: "gte", value: 7 },
+              { type: "progress_state", entity: "badge", key: "hero", states: ["HELD"] },
+              { type: "leaderboard_rank", leaderboardKey: "top", measure: "score", op: "gt", value: 0 },
+              { type: "segment", segmentKeys: ["vip", "new"] },
+              count("bought"),
+            ],
+          },
+        ],
+      },
+      actions: [
+        { type: "grant_xp", amount: { op: "add", args: [1, { $ref: "player.currencies.gold" }] } },
+        { type: "submit_score", leaderboardKey: "weekly", score: 1 },
+        { type: "update_player", set: { badgeKey: "not a name", streak: { $ref: "player.currencies.x" } } },
+      ],
+    });
+    const { metrics, mentions } = needsOf(rule);
+    assert.deepEqual(
+      metrics.map(({ eventTypes }) => eventTypes),
+      [["bought"]],
+    );
+    assert.deepEqual(
+      mentions.map(({ kind, key, path }) => `${kind} ${key} ${path}`),
+      [
+        "currency gold conditions.all.0.field",
+        "currency gems conditions.all.0.value.$ref",
+        "streak daily conditions.all.1.any.0.streakKey",
+        "badge hero conditions.all.1.any.1.key",
+        "leaderboard top conditions.all.1.any.2.leaderboardKey",
+        "segment vip conditions.all.1.any.3.segmentKeys",
+        "segment new conditions.all.1.any.3.segmentKeys",
+        "currency gold actions.0.amount.args.1.$ref",
+        "leaderboard weekly actions.1.leaderboardKey",
+        "currency x actions.2.set.streak.$ref",
+      ],
+    );
+  });
+});

@@ -1,0 +1,193 @@
+import assert from "node:assert/strict";
+import * as fc from "fast-check";
+import type { Json } from "../../src/domain/events.ts";
+import { Metric } from "../../src/domain/metrics/metric.ts";
+import { RuleDocument } from "../../src/domain/rules/document.ts";
+import { compileGroup, type ConditionNode } from "../../src/domain/rules/groups.ts";
+import { GLOB_PATTERN_MAX, GLOB_TEXT_MAX } from "../../src/domain/rules/text.ts";
+import { HOSTILE_PATHS } from "../support/rule-arbitraries.ts";
+import { aTurn } from "../support/rules.ts";
+
+/** Generous for a busy machine: what is not bounded takes minutes. */
+const SOON_MS = 1_000;
+
+const base = {
+  key: "r",
+  name: "Rule",
+  triggers: [{ kind: "EVENT", eventTypes: ["a"] }],
+  actions: [{ type: "grant_xp", amount: 1 }] as unknown[],
+};
+const leaf = { type: "event_property", path: "a", op: "exists" };
+
+/** What is said about a document, in good time. */
+const problemsOf = (document: unknown): string[] => {
+  const startMs = performance.now();
+  const parsed = RuleDocument.safeParse(document);
+  const tookMs = performance.now() - startMs;
+  assert(tookMs < SOON_MS, `${tookMs} ms`);
+  return (parsed.error?.issues ?? []).map(({ path, message }) => `${path.join(".")}: ${message}`);
+};
+const about = (conditions: unknown): string[] => problemsOf({ ...base, conditions });
+
+const nested = (depth: number, inner: unknown, word = "all"): unknown => {
+  let node = inner;
+  for (let i = 0; i < depth; i++) node = { [word]: [node] };
+  return node;
+};
+const expression = (depth: number): unknown => {
+  let node: unknown = 1;
+  for (let i = 0; i < depth; i++) node = { op: "add", args: [node, node] };
+  return node;
+};
+
+describe("hostile rules", () => {
+  it("of any depth and width are refused at once, with the place named", () => {
+    assert.match(about(nested(2_000, leaf))[0]!, /^conditions(\.all\.0){5}: nested deeper than 5/);
+    assert.deepEqual(about({ all: Array(1_000).fill(leaf) }), ["conditions.all: more than 50 members"]);
+    const thousand = { all: Array(20).fill({ any: Array(50).fill(leaf) }) };
+    assert.deepEqual(about(thousand), ["conditions: more than 50 conditions"]);
+    const million = { all: Array(50).fill({ all: Array(50).fill({ all: Array(50).fill({ all: [] }) }) }) };
+    about(million);
+    const faults = { all: Array(50).fill({ any: Array(50).fill({ type: "nope" }) }) };
+    assert(about(faults).length <= 102, "faults are not all told");
+  });
+
+  it("of a million parts take no longer than reading them", () => {
+    const wide = { all: Array(50).fill({ any: Array(50).fill(leaf) }) };
+    const filter = { all: Array(50).fill({ any: Array(50).fill({ path: "a", op: "exists" }) }) };
+    const aggregate = {
+      type: "event_aggregate",
+      metric: { eventTypes: ["a"], aggregate: "count", filter },
+      op: "gte",
+      value: 1,
+    };
+    assert(about(wide).length > 0);
+    assert.match(about({ all: [aggregate] })[0]!, /^conditions\.all\.0\.metric\.filter: more than 50/);
+    assert(about({ all: Array(50).fill(aggregate) }).length > 0);
+    const deep = { ...aggregate, metric: { ...aggregate.metric, filter: nested(3_000, leaf, "none") } };
+    assert.match(
+      about({ all: [deep] })[0]!,
+      /^conditions\.all\.0\.metric\.filter(\.none\.0){5}: nested deeper/,
+    );
+  });
+
+  it("with expressions that grow by doubling are refused before they are worked out", () => {
+    for (const depth of [7, 20, 60]) {
+      const [problem] = problemsOf({ ...base, actions: [{ type: "grant_xp", amount: expression(depth) }] });
+      assert.match(problem!, /^actions\.0\.amount/, `depth ${depth}`);
+    }
+  });
+
+  it("cannot name a prototype, wherever a path may stand", () => {
+    for (const path of ["__proto__", "a.__proto__", "constructor.prototype", "prototype.x"]) {
+      const places: unknown[] = [
+        { type: "event_property", path, op: "exists" },
+        { type: "player_property", field: `attributes.${path}`, op: "exists" },
+        { type: "event_property", path: "a", op: "eq", value: { $ref: `event.properties.${path}` } },
+        { type: "event_property", path: "a", op: "eq", value: { $ref: `player.attributes.${path}` } },
+        {
+          type: "event_aggregate",
+          metric: { eventTypes: ["a"], aggregate: "sum", property: path },
+          op: "gte",
+          value: 1,
+        },
+        {
+          type: "event_aggregate",
+          metric: { eventTypes: ["a"], aggregate: "count", filter: { path, op: "exists" } },
+          op: "gte",
+          value: 1,
+        },
+      ];
+      for (const condition of places) {
+        const [problem, ...more] = about({ all: [condition] });
+        assert.match(problem ?? "accepted", /^conditions\.all\.0\./, JSON.stringify(condition));
+        assert.deepEqual(more, []);
+      }
+    }
+    for (const key of ["__proto__", "Constructor", "a b", ""])
+      assert(
+        about({ all: [{ type: "player_property", field: `currencies.${key}`, op: "exists" }] }).length > 0,
+      );
+  });
+
+  it("that were stored all the same see nothing of a prototype", () => {
+    const properties = JSON.parse('{"__proto__": {"x": 1}, "p": [1], "deep": {"0": {"y": 1}}}') as Json;
+    for (const path of HOSTILE_PATHS.filter((one) => !["p.0", "__proto__"].includes(one))) {
+      const test = compileGroup({ type: "event_property", path, op: "exists" } as ConditionNode);
+      assert.equal(test(aTurn({ properties })), false, path);
+    }
+  });
+
+  it("with numbers beyond what is exact stay numbers", () => {
+    const holds = (condition: Json, properties: Json) =>
+      compileGroup({ all: [condition] } as unknown as ConditionNode)(aTurn({ properties }));
+    assert(holds({ type: "event_property", path: "n", op: "gt", value: 1e300 }, { n: 1e301 }));
+    assert(!holds({ type: "event_property", path: "n", op: "eq", value: 2 ** 53 }, { n: String(2 ** 53) }));
+    for (const value of [Number.NaN, Infinity, -Infinity]) {
+      const condition = { type: "event_property", path: "n", op: "gt", value };
+      assert(about({ all: [condition] }).length > 0, String(value));
+    }
+    const limit = { type: "event_aggregate", metric: { eventTypes: ["a"], aggregate: "count" }, op: "gte" };
+    for (const value of ["5", null, [1, 2, 3], [2, 1], { a: 1 }])
+      assert.match(about({ all: [{ ...limit, value }] })[0]!, /^conditions\.all\.0\.value/);
+  });
+
+  it("match their globs in bounded time, whatever the pattern and the text", () => {
+    const patterns = [
+      "*a*a*a*a*b",
+      "*".repeat(200),
+      "?*".repeat(100),
+      `${"a*".repeat(99)}b`,
+      "*a".repeat(100),
+    ];
+    for (const value of patterns) {
+      const test = compileGroup({ type: "event_property", path: "t", op: "glob", value } as ConditionNode);
+      const startMs = performance.now();
+      for (const text of ["a".repeat(GLOB_TEXT_MAX), `${"a".repeat(GLOB_TEXT_MAX - 1)}c`, "a".repeat(16_000)])
+        test(aTurn({ properties: { t: text } }));
+      assert(performance.now() - startMs < SOON_MS, value);
+    }
+    const long = { type: "event_property", path: "t", op: "glob", value: "*".repeat(GLOB_PATTERN_MAX + 1) };
+    assert.match(about({ all: [long] })[0]!, /^conditions\.all\.0\.value/);
+  });
+
+  it("say of what does not exist yet that it is not available yet", () => {
+    const rank = { type: "leaderboard_rank", leaderboardKey: "top", op: "lte", value: 10 };
+    const state = { type: "progress_state", key: "intro", states: ["COMPLETED"] };
+    const said = about({
+      all: [
+        rank,
+        { ...rank, measure: "percentile" },
+        { ...rank, measure: "score", period: "PREVIOUS" },
+        { ...state, entity: "quest" },
+      ],
+    });
+    assert.deepEqual(
+      said.filter((problem) => problem.endsWith("not available yet")),
+      [
+        "conditions.all.0.measure: rank is not available yet",
+        "conditions.all.1.measure: percentile is not available yet",
+        "conditions.all.2.period: PREVIOUS is not available yet",
+        "conditions.all.3.entity: quest is not available yet",
+      ],
+    );
+  });
+
+  it("and metrics of any JSON are refused or understood, and never throw", () => {
+    fc.assert(
+      fc.property(fc.jsonValue({ maxDepth: 6 }), fc.jsonValue({ maxDepth: 4 }), (value, other) => {
+        const problems = [
+          ...about({ all: [value] }),
+          ...about(value),
+          ...about({ all: [{ type: "event_aggregate", metric: value, op: other, value: other }] }),
+          ...about({ all: [{ type: "segment", segmentKeys: value, match: other }] }),
+          ...about({ all: [{ type: "event_property", path: value, op: "in", value: other }] }),
+        ];
+        for (const problem of problems) assert.match(problem, /^conditions/);
+        Metric.safeParse(value);
+        Metric.safeParse({ eventTypes: ["a"], aggregate: "count", filter: value, window: other });
+      }),
+      { numRuns: 1_000 },
+    );
+  });
+});

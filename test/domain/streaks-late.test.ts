@@ -1,0 +1,260 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { periodName } from "../../src/domain/streaks/periods.ts";
+import { missedPeriods, repair, repairable, repairableUntil, reset } from "../../src/domain/streaks/mend.ts";
+import type { Streak } from "../../src/domain/streaks/state.ts";
+import { aPlayedStreak, aStreak, DAY_MS, HOUR_MS, T } from "../support/streaks.ts";
+
+const noon = (day: number): number => T("2026-01-01T12:00Z") + (day - 1) * DAY_MS;
+const frozen = ({ doc }: Streak) => (doc.run?.frozen ?? []).map((one) => periodName("DAY", one));
+/** Without the time at which the sweeper comes, which depends on when something was written. */
+const bare = (state: Streak): Streak => JSON.parse(JSON.stringify(state)) as Streak;
+
+describe("events that come late to a streak", () => {
+  it("take up the run that was lost after they happened", () => {
+    const played = aPlayedStreak(aStreak());
+    played.hit(noon(1));
+    played.settle("2026-01-03T01:00Z");
+    assert.equal(played.state.current, 0);
+    assert.ok(played.hit("2026-01-02T20:00Z"));
+    assert.equal(played.state.current, 2);
+    assert.deepEqual(
+      played.kinds().filter((kind) => kind !== "REACHED"),
+      ["EXTENDED", "BROKEN", "REPAIRED", "EXTENDED"],
+    );
+  });
+
+  it("that are not enough take nothing up", () => {
+    const parts = [{ metric: { eventTypes: ["done"], aggregate: "count" }, threshold: 2 }];
+    const played = aPlayedStreak(aStreak({ qualify: { parts } }));
+    for (const _ of [1, 2]) played.hit(noon(1));
+    played.settle(noon(3));
+    assert.ok(!played.hit(noon(2)));
+    assert.equal(played.state.current, 0);
+    assert.ok(played.hit(noon(2)), "with the second one they are");
+    assert.equal(played.state.current, 2);
+  });
+
+  it("give back the freezes that were used after they happened", () => {
+    const played = aPlayedStreak(aStreak({ freeze: { initial: 3, max: 3 } }));
+    played.hit(noon(1));
+    played.settle(noon(4));
+    assert.deepEqual([played.state.freezes, frozen(played.state)], [1, ["2026-01-02", "2026-01-03"]]);
+    assert.ok(played.hit(noon(2)));
+    assert.deepEqual([played.state.freezes, frozen(played.state)], [3, []]);
+    assert.equal(played.state.deadlineMs, T("2026-01-04T00:00Z"));
+    played.settle(noon(4));
+    assert.deepEqual([played.state.freezes, frozen(played.state)], [2, ["2026-01-03"]]);
+  });
+
+  it("take up a run that freezes could not save, with the freezes", () => {
+    const live = aPlayedStreak(aStreak({ freeze: { initial: 2 } }));
+    const swept = aPlayedStreak(aStreak({ freeze: { initial: 2 } }));
+    for (const day of [1, 2, 4, 5]) {
+      live.hit(noon(day));
+      swept.hit(noon(day));
+      swept.settle("2036-01-01T00:00Z");
+      assert.equal(swept.state.current, 0);
+    }
+    live.settle("2036-01-01T00:00Z");
+    assert.deepEqual(bare(swept.state), bare(live.state));
+    assert.equal(live.state.longest, 4);
+  });
+
+  it("join the lost run with the one in hand when they fill the gap", () => {
+    const played = aPlayedStreak(aStreak());
+    for (const day of [1, 2, 5, 6]) played.hit(noon(day));
+    assert.deepEqual([played.state.current, played.state.longest], [2, 2]);
+    played.hit(noon(3));
+    assert.deepEqual([played.state.current, played.state.longest, played.state.doc.lost?.length], [2, 3, 3]);
+    assert.ok(played.hit(noon(4)));
+    const { current, longest, deadlineMs, doc } = played.state;
+    assert.deepEqual([current, longest, doc.lost], [6, 6, undefined]);
+    assert.equal(deadlineMs, T("2026-01-08T00:00Z"));
+    assert.equal(doc.run?.name, "2026-01-01");
+    const reached = played.steps.filter((step) => step.kind === "REACHED");
+    assert.deepEqual(reached.at(-1), { kind: "REACHED", name: "2026-01-01", from: 4, to: 6 });
+  });
+
+  it("are left out when they are older than the run that was lost, or in the gap behind it", () => {
+    const played = aPlayedStreak(aStreak());
+    for (const day of [3, 4, 9]) played.hit(noon(day));
+    const before = played.state;
+    for (const day of [1, 2, 3, 7, 8]) assert.ok(!played.hit(noon(day)), `day ${day}`);
+    const { current, longest, doc } = played.state;
+    assert.deepEqual([current, longest, doc.run, doc.lost], [1, 2, before.doc.run, before.doc.lost]);
+  });
+
+  const kinds = fc.record({
+    period: fc.constantFrom("DAY", "WEEK", "MONTH"),
+    graceSeconds: fc.constantFrom(0, 0, 3_600, 43_200),
+    dayStartsAtMinutes: fc.constantFrom(0, 0, 240),
+    freeze: fc.constantFrom(
+      undefined,
+      { initial: 2, max: 3, autoEarnEvery: 2 },
+      { initial: 1, autoUse: false },
+    ),
+    threshold: fc.constantFrom(1, 1, 2),
+    zone: fc.constantFrom("UTC", "Europe/Berlin", "America/New_York", "Pacific/Apia"),
+  });
+  type Kind = typeof kinds extends fc.Arbitrary<infer K> ? K : never;
+  const streakOf = ({ zone: _zone, threshold, freeze, ...more }: Kind) => {
+    const qualify = { parts: [{ metric: { eventTypes: ["done"], aggregate: "count" }, threshold }] };
+    return aStreak({ ...more, qualify, ...(freeze ? { freeze } : {}) });
+  };
+  const gaps = (period: string) => {
+    const unit = { DAY: 1, WEEK: 7, MONTH: 30 }[period]! * DAY_MS;
+    return fc.array(fc.integer({ min: 0, max: Math.floor(unit * 1.7) }), { minLength: 1, maxLength: 40 });
+  };
+  const histories = kinds.chain((kind) => fc.tuple(fc.constant(kind), gaps(kind.period)));
+  const timesOf = (steps: readonly number[]): number[] => {
+    let at = T("2025-09-20T08:00Z");
+    return steps.map((step) => (at += step));
+  };
+
+  it("do not exist where everything comes in order: settling in between changes nothing", () => {
+    fc.assert(
+      fc.property(
+        histories,
+        fc.array(fc.double({ min: 0, max: 1, noNaN: true }), { minLength: 40, maxLength: 40 }),
+        ([kind, steps], looks) => {
+          const lazy = aPlayedStreak(streakOf(kind), kind.zone);
+          const eager = aPlayedStreak(streakOf(kind), kind.zone);
+          const times = timesOf(steps);
+          times.forEach((at, i) => {
+            lazy.hit(at);
+            eager.hit(at);
+            const next = times[i + 1] ?? at + 90 * DAY_MS;
+            eager.settle(at + Math.floor((next - at) * looks[i]!));
+            eager.settle(next);
+          });
+          lazy.settle(times.at(-1)! + 90 * DAY_MS);
+          assert.deepEqual(bare(eager.state), bare(lazy.state));
+          assert.deepEqual(eager.steps, lazy.steps);
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  it("give what they would have given live when a sweep came in the middle of their import", () => {
+    fc.assert(
+      fc.property(
+        histories,
+        fc.array(fc.boolean(), { minLength: 40, maxLength: 40 }),
+        ([kind, steps], sweeps) => {
+          const live = aPlayedStreak(streakOf(kind), kind.zone);
+          const imported = aPlayedStreak(streakOf(kind), kind.zone);
+          timesOf(steps).forEach((at, i) => {
+            live.hit(at);
+            imported.hit(at);
+            if (sweeps[i]) imported.settle(T("2036-01-01T00:00Z"));
+          });
+          for (const one of [live, imported]) one.settle(T("2036-01-01T00:00Z"));
+          assert.deepEqual(bare(imported.state), bare(live.state));
+        },
+      ),
+      { numRuns: 300 },
+    );
+  });
+
+  it("agree with counting done days by hand, in any zone", () => {
+    const days = fc.array(fc.boolean(), { minLength: 1, maxLength: 120 });
+    fc.assert(
+      fc.property(days, fc.constantFrom("UTC", "Europe/Berlin", "Asia/Kathmandu"), (done, zone) => {
+        const played = aPlayedStreak(aStreak(), zone);
+        let [current, longest] = [0, 0];
+        done.forEach((isDone, i) => {
+          if (isDone) played.hit(noon(i + 1));
+          current = isDone ? current + 1 : 0;
+          longest = Math.max(longest, current);
+        });
+        // A day that is not over yet is not missed.
+        const alive = done.at(-1)
+          ? current
+          : done.at(-2)
+            ? done.length - 1 - (done.lastIndexOf(false, -2) + 1)
+            : 0;
+        played.settle(noon(done.length));
+        assert.deepEqual([played.state.current, played.state.longest], [alive, longest]);
+      }),
+    );
+  });
+});
+
+describe("a lost run", () => {
+  const lose = (more: object = {}) => {
+    const played = aPlayedStreak(aStreak({ repairWindowHours: 48, ...more }));
+    for (const day of [1, 2, 3]) played.hit(noon(day));
+    return played;
+  };
+
+  it("can be repaired so long after it broke", () => {
+    const played = lose();
+    played.settle(noon(5));
+    const streak = aStreak({ repairWindowHours: 48 });
+    const brokenMs = T("2026-01-05T00:00Z");
+    assert.equal(repairableUntil(streak, played.state.doc.lost!), brokenMs + 48 * HOUR_MS);
+    assert.ok(repairable(streak, played.state, brokenMs + 48 * HOUR_MS - 1));
+    assert.equal(repairable(streak, played.state, brokenMs + 48 * HOUR_MS), undefined);
+    assert.equal(repairable(aStreak(), played.state, brokenMs), undefined);
+  });
+
+  it("goes on when it is repaired: what was missed counts as frozen, and today is still open", () => {
+    const streak = aStreak({ repairWindowHours: 48 });
+    const played = lose();
+    played.settle(noon(6));
+    const lost = played.state.doc.lost!;
+    assert.equal(missedPeriods(streak, played.state, { lost, atMs: noon(6) }).length, 2);
+    const { state, steps } = repair(streak, played.state, { lost, atMs: noon(6), by: "ADMIN" });
+    assert.deepEqual([state.current, state.deadlineMs], [3, T("2026-01-07T00:00Z")]);
+    assert.deepEqual(frozen(state), ["2026-01-04", "2026-01-05"]);
+    assert.deepEqual(steps, [{ kind: "REPAIRED", current: 3, by: "ADMIN" }]);
+    const later = aPlayedStreak(streak, "UTC", state);
+    assert.ok(later.hit(noon(6)));
+    assert.equal(later.state.current, 4);
+  });
+
+  it("is joined with the run in hand when it is repaired", () => {
+    const streak = aStreak({ repairWindowHours: 48 });
+    const played = lose();
+    for (const day of [5, 6]) played.hit(noon(day));
+    const lost = played.state.doc.lost!;
+    const { state, steps } = repair(streak, played.state, { lost, atMs: noon(6), by: "PURCHASE" });
+    assert.deepEqual([state.current, state.longest, state.doc.lost], [5, 5, undefined]);
+    assert.deepEqual(frozen(state), ["2026-01-04"]);
+    assert.equal(state.deadlineMs, played.state.deadlineMs);
+    assert.deepEqual(steps.at(-1), { kind: "REACHED", name: "2026-01-01", from: 4, to: 5 });
+  });
+
+  it("is kept until the next one is lost, then archived", () => {
+    const played = lose();
+    for (const day of [6, 9]) played.hit(noon(day));
+    const archived = played.steps.filter((step) => step.kind === "ARCHIVED");
+    assert.deepEqual(
+      archived.map(({ run, by }) => [run.name, run.length, by]),
+      [["2026-01-01", 3, "MISSED"]],
+    );
+    assert.equal(played.state.doc.lost?.length, 1);
+  });
+
+  it("is over with a reset, as is the run in hand; longest, freezes and rewards that were given stay", () => {
+    const streak = aStreak({ repairWindowHours: 48, freeze: { initial: 1, autoUse: false } });
+    const played = aPlayedStreak(streak);
+    for (const day of [1, 2, 5]) played.hit(noon(day));
+    const { state, steps } = reset(streak, played.state, noon(5));
+    assert.deepEqual([state.current, state.longest, state.freezes, state.deadlineMs], [0, 2, 1, null]);
+    assert.deepEqual([state.doc.run, state.doc.lost], [undefined, undefined]);
+    assert.deepEqual(
+      steps.map((step) => (step.kind === "ARCHIVED" ? [step.run.length, step.by] : step.kind)),
+      [
+        [2, "MISSED"],
+        [1, "RESET"],
+      ],
+    );
+    const after = aPlayedStreak(streak, "UTC", state);
+    assert.ok(!after.hit(noon(4)), "nothing from before it counts");
+    assert.ok(after.hit(noon(5)), "the same day may begin anew");
+    assert.equal(after.state.current, 1);
+  });
+});

@@ -1,0 +1,375 @@
+import assert from "node:assert/strict";
+import type { Json } from "../../src/domain/events.ts";
+import type { PlayerState } from "../../src/domain/progression/turn.ts";
+import { evaluateEvent } from "../../src/domain/progression/evaluate.ts";
+import { advanceStreaks, grantFreezes, streakMeasure } from "../../src/domain/streaks/advance.ts";
+import { announce, keep } from "../../src/domain/streaks/announce.ts";
+import { settleDue } from "../../src/domain/streaks/due.ts";
+import { reset } from "../../src/domain/streaks/mend.ts";
+import type { Streak } from "../../src/domain/streaks/state.ts";
+import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
+import { DAY_MS, HOUR_MS, T } from "../support/streaks.ts";
+
+const qualify = { parts: [{ metric: { eventTypes: ["done"], aggregate: "count" } }] };
+const noon = (day: number): number => T("2026-01-01T12:00Z") + (day - 1) * DAY_MS;
+
+/** A player whose streak `s` is played in turns, each at its own time unless told otherwise. */
+const aGame = (more: Json = {}, player: PlayerState = aPlayerState()) => {
+  const plan = aPlan({ define: { streak: [{ key: "s", name: "S", qualify, ...more }] } });
+  const told: [type: string, data: Json][] = [];
+  const ledger: string[] = [];
+  const runs: unknown[] = [];
+  const take = ({ effects }: ReturnType<typeof aPass>): void => {
+    told.push(...effects.outbox.map(({ type, data }): [string, Json] => [type, data as Json]));
+    ledger.push(...effects.ledger.map(({ key }) => key));
+    runs.push(
+      ...effects.streakRuns.map(({ startedOn, endedOn, length, endedBy }) => [
+        startedOn,
+        endedOn,
+        length,
+        endedBy,
+      ]),
+    );
+  };
+  const turnAt = (at: number, nowMs = at) => aPass({ plan, player, nowMs, event: { type: "done", at } });
+  return {
+    plan,
+    player,
+    ledger,
+    runs,
+    get streak() {
+      return player.streaks.get("s") as Streak;
+    },
+    hit: (at: number, nowMs = at) => {
+      const pass = turnAt(at, nowMs);
+      advanceStreaks(pass.turn);
+      take(pass);
+    },
+    during: <T>(at: number, change: (pass: ReturnType<typeof aPass>) => T): T => {
+      const pass = turnAt(at);
+      const value = change(pass);
+      take(pass);
+      return value;
+    },
+    sweep: (nowMs: number) => {
+      const pass = turnAt(nowMs);
+      settleDue(pass.turn, "s");
+      take(pass);
+    },
+    /** What was told since the last look, streaks only. */
+    told: () => told.splice(0).filter(([type]) => type.startsWith("player.streak_")),
+    types: () => told.splice(0).map(([type]) => type),
+  };
+};
+
+describe("streaks in a turn", () => {
+  it("tell of each extension with what it has come to", () => {
+    const game = aGame();
+    game.hit(noon(1));
+    const { id: playerId, externalUserId } = game.player;
+    const data = {
+      playerId,
+      externalUserId,
+      streakKey: "s",
+      current: 1,
+      longest: 1,
+      period: "2026-01-01",
+      deadlineAt: "2026-01-03T00:00:00.000Z",
+      milestone: null,
+    };
+    assert.deepEqual(game.told(), [["player.streak_extended", data]]);
+    game.hit(noon(1));
+    assert.deepEqual(game.told(), []);
+  });
+
+  it("tell of freezes, of a break with the time for repairs, and of a run taken up again", () => {
+    const game = aGame({ freeze: { initial: 1 }, repairWindowHours: 24 });
+    game.hit(noon(1));
+    game.told();
+    game.hit(noon(4));
+    const [frozen, broken, extended] = game.told();
+    assert.deepEqual(
+      [frozen![0], frozen![1]["period"], frozen![1]["freezesLeft"], frozen![1]["current"]],
+      ["player.streak_frozen", "2026-01-02", 0, 1],
+    );
+    assert.deepEqual(
+      [broken![0], broken![1]["length"], broken![1]["repairableUntil"]],
+      ["player.streak_broken", 1, "2026-01-05T00:00:00.000Z"],
+    );
+    assert.deepEqual([extended![0], extended![1]["current"]], ["player.streak_extended", 1]);
+    game.hit(noon(3), noon(4));
+    const [repaired] = game.told();
+    assert.deepEqual(
+      [repaired![0], repaired![1]["current"], repaired![1]["by"]],
+      ["player.streak_repaired", 3, "LATE_EVENT"],
+    );
+  });
+
+  it("cost nothing where no streak hears the event", () => {
+    const game = aGame();
+    const { turn, effects } = aPass({ plan: game.plan, player: game.player, event: { type: "other" } });
+    advanceStreaks(turn);
+    assert.deepEqual(
+      [effects.outbox.length, game.player.streaks.size, game.player.dirty.streaks.size],
+      [0, 0, 0],
+    );
+  });
+
+  it("hear what happens to the player, when they are told to", () => {
+    const parts = [
+      { metric: { eventTypes: ["player.xp_granted"], aggregate: "sum", property: "amount" }, threshold: 50 },
+    ];
+    const game = aGame({ qualify: { parts } });
+    assert.ok(game.plan.hears("player.xp_granted"));
+    assert.ok(!game.plan.hears("player.updated"));
+    const { turn } = aPass({ plan: game.plan, player: game.player });
+    turn.root.derived.push({
+      id: "e",
+      type: "player.xp_granted",
+      at: noon(1),
+      properties: { amount: 50 },
+      depth: 1,
+    });
+    evaluateEvent(turn);
+    assert.equal(game.streak.current, 1);
+  });
+
+  it("go by the zone of the project where the definition says so, or the player has none", () => {
+    const at = T("2026-01-01T23:30Z");
+    const period = (timezonePolicy: string, timezone: string | null, project: string) => {
+      const plan = { ...aGame({ timezonePolicy }).plan, timezone: project };
+      const player = aPlayerState({ timezone });
+      advanceStreaks(aPass({ plan, player, event: { type: "done", at }, nowMs: at }).turn);
+      return (player.streaks.get("s") as Streak).doc.run?.name;
+    };
+    assert.equal(period("PLAYER", "Asia/Tokyo", "UTC"), "2026-01-02");
+    assert.equal(period("PLAYER", null, "Europe/Berlin"), "2026-01-02");
+    assert.equal(period("PROJECT", "Asia/Tokyo", "UTC"), "2026-01-01");
+  });
+
+  it("archive a run when the next one is lost", () => {
+    const game = aGame();
+    for (const day of [1, 2, 5]) game.hit(noon(day));
+    assert.deepEqual(game.runs, []);
+    game.hit(noon(9));
+    assert.deepEqual(game.runs, [["2026-01-01", "2026-01-02", 2, "MISSED"]]);
+  });
+});
+
+describe("milestones of a streak", () => {
+  const milestones = [
+    { length: 3, rewards: { xp: 10 } },
+    { length: 2, every: 2, rewards: { xp: 5 } },
+    { length: 6, rewards: { xp: 1 } },
+  ];
+
+  it("give their bundles at their length, and again with every so many more", () => {
+    const game = aGame({ milestones });
+    for (const day of [1, 2, 3, 4, 5, 6]) game.hit(noon(day));
+    assert.deepEqual(game.ledger, [
+      "stk:s:2026-01-01:2:xp",
+      "stk:s:2026-01-01:3:xp",
+      "stk:s:2026-01-01:4:xp",
+      "stk:s:2026-01-01:6:xp",
+      "stk:s:2026-01-01:6:1:xp",
+    ]);
+    const reached = game.told().map(([, data]) => data["milestone"]);
+    assert.deepEqual(reached, [null, 2, 3, 4, null, 6]);
+    assert.equal(game.player.xp, 5 + 10 + 5 + 5 + 1);
+  });
+
+  it("are given once to a run, however often it is lost, taken up and begun again", () => {
+    const game = aGame({ milestones: [{ length: 1, every: 1, rewards: { xp: 1 } }] });
+    for (const day of [1, 2]) game.hit(noon(day));
+    game.sweep(noon(4));
+    game.hit(noon(3), noon(4));
+    assert.equal(game.player.xp, 3);
+    // An admin resets on the day on which the next run begins.
+    for (const _ of [1, 2]) {
+      game.during(noon(3), ({ turn }) => {
+        const streak = turn.project.streaks.get("s")!;
+        const { state, steps } = reset(streak, game.streak, noon(3));
+        keep(turn, streak, state);
+        announce(turn, streak, steps);
+      });
+      game.hit(noon(3));
+    }
+    assert.equal(game.player.xp, 4, "the new run is rewarded once");
+    assert.equal(new Set(game.ledger).size, game.ledger.length);
+  });
+
+  it("that are reached when two runs become one are given all", () => {
+    const game = aGame({ milestones: [{ length: 1, every: 1, rewards: { xp: 1 } }] });
+    for (const day of [1, 2, 4, 5]) game.hit(noon(day));
+    assert.equal(game.player.xp, 4);
+    game.hit(noon(3));
+    assert.equal(game.streak.current, 5);
+    assert.deepEqual(
+      game.ledger.slice(4),
+      [3, 4, 5].map((length) => `stk:s:2026-01-01:${length}:xp`),
+    );
+  });
+
+  it("tell CONSECUTIVE runs of one day apart", () => {
+    const wins = { mode: "CONSECUTIVE", breakOn: { eventTypes: ["lost"] } };
+    const game = aGame({ ...wins, milestones: [{ length: 1, rewards: { xp: 1 } }] });
+    for (const _ of [1, 2]) {
+      game.hit(noon(1));
+      const { turn } = aPass({ plan: game.plan, player: game.player, event: { type: "lost", at: noon(1) } });
+      advanceStreaks(turn);
+    }
+    assert.deepEqual(game.ledger, ["stk:s:2026-01-01.1:1:xp", "stk:s:2026-01-01.2:1:xp"]);
+  });
+
+  it("may give a freeze of the streak itself", () => {
+    const milestones = [{ length: 2, rewards: { streakFreezes: { s: 1 } } }];
+    const game = aGame({ freeze: {}, milestones });
+    game.hit(noon(1));
+    game.hit(noon(2));
+    assert.deepEqual(
+      [game.streak.current, game.streak.freezes, game.streak.doc.won],
+      [2, 1, [["2026-01-01", 2]]],
+    );
+  });
+});
+
+describe("freezes and measures of a streak", () => {
+  it("are given up to the maximum, to a streak that has freezes", () => {
+    const game = aGame({ freeze: { max: 3, initial: 1 } });
+    game.hit(noon(1));
+    const given = [1, 5, 1].map((amount) =>
+      game.during(noon(1), ({ turn }) => grantFreezes(turn, "s", amount)),
+    );
+    assert.deepEqual([given, game.streak.freezes], [[1, 1, 0], 3]);
+    assert.equal(
+      aGame().during(noon(1), ({ turn }) => grantFreezes(turn, "s", 1)),
+      0,
+    );
+    assert.equal(
+      aGame().during(noon(1), ({ turn }) => grantFreezes(turn, "t", 1)),
+      undefined,
+    );
+  });
+
+  it("given after a run was lost do not save it", () => {
+    const game = aGame({ freeze: {} });
+    game.hit(noon(1));
+    game.told();
+    game.during(noon(3), ({ turn }) => grantFreezes(turn, "s", 2));
+    assert.deepEqual(
+      game.told().map(([type]) => type),
+      ["player.streak_broken"],
+    );
+    game.hit(noon(3));
+    assert.deepEqual([game.streak.current, game.streak.freezes], [1, 2]);
+  });
+
+  it("are read as of the event's time, and reading changes nothing", () => {
+    const game = aGame({ freeze: { initial: 1 } });
+    for (const day of [1, 2]) game.hit(noon(day));
+    const before = game.streak;
+    const measure = (day: number, name: "current" | "longest" | "freezes", key = "s") =>
+      game.during(noon(day), ({ turn }) => streakMeasure(turn, key, name));
+    assert.deepEqual(
+      [2, 3, 4, 5].map((day) => measure(day, "current")),
+      [2, 2, 2, 0],
+    );
+    assert.deepEqual(
+      [2, 3, 4, 5].map((day) => measure(day, "freezes")),
+      [1, 1, 0, 0],
+    );
+    assert.equal(measure(9, "longest"), 2);
+    assert.equal(measure(9, "longest", "t"), undefined);
+    assert.equal(game.streak, before);
+    assert.equal(
+      aGame({ freeze: { initial: 2 } }).during(noon(1), ({ turn }) => streakMeasure(turn, "s", "freezes")),
+      2,
+    );
+  });
+});
+
+describe("the sweep of streaks", () => {
+  it("warns once of a period that ends soon, then settles the run that is over", () => {
+    const game = aGame();
+    game.hit(noon(1));
+    const deadline = T("2026-01-03T00:00Z");
+    game.told();
+    assert.equal(game.streak.doc.dueMs, deadline - 4 * HOUR_MS);
+    game.sweep(deadline - 4 * HOUR_MS - 1);
+    assert.deepEqual(game.told(), []);
+    game.sweep(deadline - 4 * HOUR_MS);
+    game.sweep(deadline - HOUR_MS);
+    const { id: playerId, externalUserId } = game.player;
+    const deadlineAt = new Date(deadline).toISOString();
+    const warning = { playerId, externalUserId, streakKey: "s", current: 1, deadlineAt, freezes: 0 };
+    assert.deepEqual(game.told(), [["player.streak_at_risk", warning]]);
+    assert.equal(game.streak.doc.dueMs, deadline);
+    for (const _ of [1, 2]) game.sweep(deadline);
+    assert.deepEqual(
+      game.told().map(([type]) => type),
+      ["player.streak_broken"],
+    );
+    assert.deepEqual([game.streak.current, game.streak.doc.dueMs], [0, undefined]);
+  });
+
+  for (const [period, last, hours] of [
+    ["DAY", "2026-01-03T00:00Z", 4],
+    ["WEEK", "2026-01-12T00:00Z", 24],
+    ["MONTH", "2026-03-01T00:00Z", 72],
+  ] as const) {
+    it(`warns ${hours} hours before a ${period} ends`, () => {
+      const game = aGame({ period });
+      game.hit(noon(1));
+      game.told();
+      game.sweep(T(last) - hours * HOUR_MS - 1);
+      assert.deepEqual(game.types(), []);
+      game.sweep(T(last) - hours * HOUR_MS);
+      assert.deepEqual(game.types(), ["player.streak_at_risk"]);
+    });
+  }
+
+  it("warns of the next period anew after a freeze was used", () => {
+    const game = aGame({ freeze: { initial: 1 } });
+    game.hit(noon(1));
+    const sweeps = [2, 3, 4].flatMap((day) => [noon(day) + 9 * HOUR_MS, noon(day) + 12 * HOUR_MS]);
+    game.told();
+    for (const at of sweeps) game.sweep(at);
+    assert.deepEqual(
+      game.told().map(([type]) => type.replace("player.streak_", "")),
+      ["at_risk", "frozen", "at_risk", "broken"],
+    );
+  });
+
+  it("warns nobody who has done the period", () => {
+    const game = aGame();
+    game.hit(noon(1));
+    game.hit(noon(2));
+    game.told();
+    game.sweep(noon(2) + 11 * HOUR_MS);
+    assert.deepEqual(game.told(), []);
+  });
+
+  it("waits while history comes in, and lets what comes after it count", () => {
+    const now = T("2026-06-15T12:00Z");
+    const game = aGame({ freeze: { initial: 2 } });
+    for (const day of [1, 2]) game.hit(noon(day), now);
+    game.told();
+    game.sweep(now + 599_999);
+    assert.deepEqual(game.told(), []);
+    game.sweep(now + 600_000);
+    assert.deepEqual(
+      game.told().map(([type]) => type.slice(14)),
+      ["frozen", "frozen", "broken"],
+    );
+    game.hit(noon(3), now + 700_000);
+    assert.deepEqual([game.streak.current, game.streak.freezes], [3, 2]);
+  });
+
+  it("lets go of streaks that are no more", () => {
+    const game = aGame();
+    game.hit(noon(1));
+    const { turn } = aPass({ plan: aPlan(), player: game.player, nowMs: noon(9) });
+    settleDue(turn, "s");
+    assert.deepEqual([game.streak.doc.dueMs, game.streak.current], [undefined, 1]);
+  });
+});

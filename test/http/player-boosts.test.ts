@@ -1,0 +1,219 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { endBoosts } from "../../src/jobs/end-boosts.ts";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { must } from "../support/client.ts";
+
+const RUSH = { boostKey: "rush", applies: "xp", factor: 2, durationSeconds: 600 };
+
+describe("a player's boosts", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  let player: string;
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+    must(await post("/currencies", { key: "coins", name: "Coins" }), 201);
+    must(
+      await post("/leaderboards", {
+        key: "weekly",
+        name: "W",
+        metric: { source: "CUSTOM" },
+        operator: "LATEST",
+      }),
+      201,
+    );
+    const rule = {
+      key: "play",
+      name: "Play",
+      triggers: [{ kind: "EVENT", eventTypes: ["played"] }],
+      actions: [
+        { type: "grant_xp", amount: 10 },
+        { type: "adjust_currency", currencyKey: "coins", amount: 4, boostable: true },
+        { type: "submit_score", leaderboardKey: "weekly", score: 6 },
+      ],
+    };
+    must(await post("/rules", rule), 201);
+    must(await post("/rules/play/publish"), 200);
+  });
+  beforeEach(async () => {
+    player = must(await post("/players", { externalUserId: randomUUID() }), 201).id;
+  });
+
+  const post = (path: string, body: object = {}): Promise<Answer> =>
+    api.post(`/api/v1${path}`, body, { key: tenant.key });
+  const start = (boost: object = {}) => post(`/players/${player}/boosts`, { ...RUSH, ...boost });
+  const list = async (): Promise<Record<string, unknown>[]> =>
+    must(await api.get(`/api/v1/players/${player}/boosts`, { key: tenant.key }), 200).data;
+  const end = (id: unknown) => api.delete(`/api/v1/players/${player}/boosts/${id}`, { key: tenant.key });
+  /** Plays once: what it gave of XP, coins and score. */
+  const play = async (): Promise<unknown[]> => {
+    const event = { playerId: player, eventType: "played" };
+    const { effects } = must(await post("/events?wait=true", event), 200);
+    const amounts = effects
+      .filter(({ type }: { type: string }) => /xp_granted|currency_granted/.test(type))
+      .map(({ data }: { data: { amount: number } }) => data.amount);
+    const entry = await api.get(`/api/v1/leaderboards/weekly/players/${player}`, { key: tenant.key });
+    return [...amounts, entry.body.score];
+  };
+  const told = () =>
+    api.app.transact(async ({ db }) => {
+      const { rows } = await sql<{ type: string; data: Record<string, unknown> }>`
+        select type, data from outbox where player_id = ${player} and type like 'player.boost%'
+        order by player_seq`.execute(db);
+      return rows.map(({ type, data }) => [type, data["by"]]);
+    });
+
+  it("multiply what rules give, of what they apply to, as often as they have uses", async () => {
+    assert.deepEqual((await play()).slice(0, 2), [10, 4]);
+    const made = must(await start({ factor: 1.5, uses: 1 }), 201);
+    const { id, startsAt, expiresAt, ...rest } = made;
+    assert.ok(id);
+    assert.equal(Date.parse(expiresAt) - Date.parse(startsAt), 600_000);
+    const { boostKey, applies } = RUSH;
+    assert.deepEqual(rest, { boostKey, applies, factor: 1.5, usesLeft: 1, scope: "PLAYER" });
+    await start({ applies: "currency:coins", factor: 3 });
+    assert.equal((await list()).length, 2);
+    assert.deepEqual((await play()).slice(0, 2), [15, 12]);
+    assert.deepEqual((await play()).slice(0, 2), [10, 12]);
+    assert.deepEqual((await told()).slice(2), [["player.boost_ended", "USED_UP"]]);
+  });
+
+  it("leave XP by hand exact, unless it says that they may count", async () => {
+    await start();
+    const grant = async (body: object): Promise<number> =>
+      must(await post(`/players/${player}/xp`, body), 201).ledgerEntry.amount;
+    assert.equal(await grant({ amount: 10 }), 10);
+    assert.equal(await grant({ amount: 10, boostable: true }), 20);
+    assert.equal(await grant({ amount: -5, boostable: true }), -5);
+  });
+
+  it("multiply scores that rules submit", async () => {
+    await start({ applies: "score:weekly", factor: 2.5 });
+    assert.deepEqual(await play(), [10, 4, 15]);
+  });
+
+  it("end when their time is over, told once by a job", async () => {
+    await start();
+    await api.app.transact(({ db }) =>
+      sql`update player_boosts set expires_at = now() - interval '1 second'
+        where player_id = ${player}`.execute(db),
+    );
+    assert.deepEqual(await list(), []);
+    await Promise.all([1, 2, 3].map(() => endBoosts.run(api.app, "*")));
+    assert.deepEqual(await told(), [
+      ["player.boost_started", undefined],
+      ["player.boost_ended", "EXPIRED"],
+    ]);
+    assert.deepEqual((await play()).slice(0, 2), [10, 4]);
+  });
+
+  it("can be ended by hand, once", async () => {
+    const { id } = must(await start(), 201);
+    assert.deepEqual(must(await end(id), 200), { deleted: true });
+    assertError(await end(id), 404);
+    assertError(await end("no-id"), 404);
+    assert.deepEqual(await list(), []);
+    assert.deepEqual((await told()).at(-1), ["player.boost_ended", "REMOVED"]);
+  });
+
+  it("stack as told", async () => {
+    const first = must(await start({ stacking: "EXTEND" }), 201);
+    const second = must(await start({ stacking: "EXTEND" }), 201);
+    assert.equal(second.id, first.id);
+    assert.equal(Date.parse(second.expiresAt) - Date.parse(first.expiresAt), 600_000);
+    const third = must(await start({ stacking: "REPLACE", factor: 3 }), 201);
+    assert.deepEqual(
+      (await list()).map(({ id }) => id),
+      [third.id],
+    );
+    await start({ stacking: "MULTIPLY", factor: 2 });
+    assert.deepEqual((await play()).slice(0, 2), [60, 4]);
+  });
+
+  it("are shown with the campaigns that are on for the player", async () => {
+    const now = Date.now();
+    const key = `summer-${randomUUID()}`;
+    const times = {
+      startsAt: new Date(now - 60_000).toISOString(),
+      expiresAt: new Date(now + 60_000).toISOString(),
+    };
+    const campaign = { key, name: "Summer", applies: "xp", factor: 2, ...times };
+    const { id } = must(await post("/boosts", campaign), 201);
+    const over = { ...campaign, key: `${key}-over`, expiresAt: new Date(now - 30_000).toISOString() };
+    must(await post("/boosts", over), 201);
+    assert.deepEqual(await list(), [
+      { id, boostKey: key, applies: "xp", factor: 2, ...times, usesLeft: null, scope: "PROJECT" },
+    ]);
+    assert.deepEqual((await play()).slice(0, 2), [20, 4]);
+    must(await api.delete(`/api/v1/boosts/${key}`, { key: tenant.key }), 200);
+    assert.deepEqual((await play()).slice(0, 2), [10, 4]);
+  });
+
+  it("of a campaign for a segment are for its members", async () => {
+    const segment = { key: "vips", name: "VIPs", kind: "STATIC" };
+    must(await post("/segments", segment), 201);
+    const campaign = {
+      ...{ key: "vip", name: "VIP", applies: "xp", factor: 5, segmentKey: "vips" },
+      ...{ startsAt: "2026-01-01T00:00:00Z", expiresAt: "2126-01-01T00:00:00Z" },
+    };
+    must(await post("/boosts", campaign), 201);
+    assert.deepEqual([await list(), (await play())[0]], [[], 10]);
+    must(await post("/segments/vips/members", { playerIds: [player] }), 200);
+    assert.deepEqual(
+      (await list()).map(({ boostKey, scope }) => [boostKey, scope]),
+      [["vip", "SEGMENT"]],
+    );
+    assert.equal((await play())[0], 50);
+    must(await api.delete("/api/v1/boosts/vip", { key: tenant.key }), 200);
+  });
+
+  it("are refused with the field that is wrong", async () => {
+    const bad: [field: string, body: object][] = [
+      ["boostKey", { boostKey: "No key" }],
+      ["applies", { applies: "lives" }],
+      ["applies", { applies: "currency:" }],
+      ["applies", { applies: "currency:gold" }],
+      ["applies", { applies: "score:none" }],
+      ["factor", { factor: 0 }],
+      ["factor", { factor: 101 }],
+      ["durationSeconds", { durationSeconds: 0 }],
+      ["durationSeconds", { durationSeconds: 2_592_001 }],
+      ["uses", { uses: 0 }],
+      ["stacking", { stacking: "ADD" }],
+    ];
+    for (const [field, body] of bad) {
+      const answer = await start(body);
+      assertError(answer, 400);
+      assert.equal(answer.body.error.details[0].field, field, JSON.stringify(body));
+    }
+    const campaign = {
+      ...{ key: "c", name: "C", applies: "xp", factor: 2 },
+      ...{ startsAt: "2026-01-01T00:00:00Z", expiresAt: "2026-02-01T00:00:00Z" },
+    };
+    const wrong: [field: string, body: object][] = [
+      ["expiresAt", { expiresAt: campaign.startsAt }],
+      ["startsAt", { startsAt: "soon" }],
+      ["applies", { applies: "currency:gold" }],
+      ["segmentKey", { segmentKey: "nobody" }],
+    ];
+    for (const [field, body] of wrong) {
+      const answer = await post("/boosts", { ...campaign, ...body });
+      assertError(answer, 400);
+      assert.equal(answer.body.error.details[0].field, field, JSON.stringify(body));
+    }
+  });
+
+  it("have a limit, and are not for a player who is not active", async () => {
+    const answers: Answer[] = [];
+    for (let i = 0; i < 51; i++) answers.push(await start());
+    assert.deepEqual(new Set(answers.slice(0, 50).map(({ status }) => status)), new Set([201]));
+    assertError(answers[50]!, 409, "BOOST_LIMIT");
+    await api.app.transact(({ db }) =>
+      sql`update players set status = 'SUSPENDED' where id = ${player}`.execute(db),
+    );
+    assertError(await start(), 409, "PLAYER_INACTIVE");
+  });
+});

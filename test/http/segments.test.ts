@@ -1,0 +1,288 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { must } from "../support/client.ts";
+import { eventually, eventuallyHolds } from "../support/eventually.ts";
+
+const property = (field: string, op: string, value?: unknown) => ({
+  type: "player_property",
+  field,
+  op,
+  ...(value === undefined ? {} : { value }),
+});
+
+describe("segments", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  before(async () => {
+    api = await startApp();
+  });
+  beforeEach(async () => {
+    tenant = await aTenant(api);
+  });
+
+  const get = (path: string, key = tenant.key): Promise<Answer> => api.get(`/api/v1${path}`, { key });
+  const post = (path: string, body: unknown, key = tenant.key): Promise<Answer> =>
+    api.post(`/api/v1${path}`, body, { key });
+  const remove = (path: string, body: unknown, key = tenant.key): Promise<Answer> =>
+    api.request("DELETE", `/api/v1${path}`, { key, body });
+  const make = async (key: string, ...all: unknown[]): Promise<Answer["body"]> =>
+    must(await post("/segments", { key, name: key, kind: "DYNAMIC", definition: { all } }), 201);
+  const player = async (externalUserId: string, more: object = {}): Promise<string> =>
+    (await post("/players", { externalUserId, ...more })).body.id;
+  const keysOf = async (ref: string): Promise<string[]> =>
+    (await get(`/players/${ref}/segments`)).body.data.map((one: { segmentKey: string }) => one.segmentKey);
+  const membersOf = async (key: string): Promise<string[]> =>
+    (await get(`/segments/${key}/members?limit=100`)).body.data.map(
+      (one: { externalUserId: string }) => one.externalUserId,
+    );
+  const told = (type: string) =>
+    api.app.transact(async ({ db }) => {
+      const found = await sql<{ user: string; segment: string }>`
+        select data->>'externalUserId' as user, data->>'segmentKey' as segment from outbox
+        where project_id = ${tenant.projectId} and type = ${type} order by id`.execute(db);
+      return found.rows.map(({ user, segment }) => `${user} ${segment}`);
+    });
+
+  it("take in everybody who is there when they are made, by a job, and follow events from then on", async () => {
+    for (const name of ["ada", "bob", "cleo"]) await player(name, { country: name === "bob" ? "DE" : "IT" });
+    const made = await make("italians", property("country", "eq", "IT"));
+    assert.equal(made.memberCount, 0);
+    await eventuallyHolds(async () => assert.deepEqual(await membersOf("italians"), ["ada", "cleo"]));
+    const { data } = (await get("/jobs?kind=SEGMENT_REFRESH")).body;
+    assert.deepEqual([data.length, data[0].status], [1, "SUCCEEDED"]);
+    const result = await get(`/jobs/${data[0].id}/result`);
+    assert.deepEqual(result.body, { evaluated: 3, moved: 2 });
+    assert.equal((await get("/segments/italians")).body.memberCount, 2);
+    assert.equal((await get("/segments")).body.data[0].memberCount, 2);
+    assert.deepEqual(await told("player.segment_entered"), ["ada italians", "cleo italians"]);
+
+    await api.patch("/api/v1/players/ext:ada", { country: "FR" }, { key: tenant.key });
+    await player("dino", { country: "IT" });
+    assert.deepEqual(await membersOf("italians"), ["cleo", "dino"]);
+    assert.deepEqual(await told("player.segment_left"), ["ada italians"]);
+  });
+
+  it("set off rules when a player enters, in the same transaction as what brought them in", async () => {
+    const metric = { eventTypes: ["won"], aggregate: "count" };
+    await make("winners", { type: "event_aggregate", metric, op: "gte", value: 2 });
+    const rule = {
+      key: "welcome",
+      name: "Welcome",
+      triggers: [{ kind: "EVENT", eventTypes: ["player.segment_entered"] }],
+      conditions: {
+        all: [{ type: "event_property", path: "segmentKey", op: "eq", value: "winners" }],
+      },
+      actions: [{ type: "grant_xp", amount: 50 }],
+    };
+    must(await post("/rules", rule), 201);
+    must(await post("/rules/welcome/publish", {}), 200);
+    const win = () => post("/events?wait=true", { externalUserId: "ada", eventType: "won" });
+    const first = await win();
+    assert.deepEqual(
+      first.body.effects.map(({ type }: { type: string }) => type),
+      ["player.created"],
+    );
+    const second = await win();
+    assert.deepEqual(
+      second.body.effects.map(({ type }: { type: string }) => type),
+      ["player.segment_entered", "player.xp_granted"],
+    );
+    assert.deepEqual(await keysOf("ext:ada"), ["winners"]);
+    assert.equal((await get("/players/ext:ada")).body.xp, 50);
+  });
+
+  it("change for everybody with their definition, and stay for nobody's sake with a wrong version", async () => {
+    await player("ada", { attributes: { plan: "gold" } });
+    await player("bob", { attributes: { plan: "free" } });
+    const { id } = await make("paying", property("attributes.plan", "eq", "gold"));
+    await eventuallyHolds(async () => assert.deepEqual(await membersOf("paying"), ["ada"]));
+    const definition = { all: [property("attributes.plan", "eq", "free")] };
+    const patch = (body: object) => api.patch(`/api/v1/segments/${id}`, body, { key: tenant.key });
+    assertError(await patch({ definition, version: 7 }), 409, "VERSION_CONFLICT");
+    must(await patch({ definition, version: 1 }), 200);
+    await eventuallyHolds(async () => assert.deepEqual(await membersOf("paying"), ["bob"]));
+    assertError(await patch({ kind: "STATIC", definition: null }), 400);
+    assertError(await patch({ definition: null }), 400);
+  });
+
+  it("that time changes are swept without an event", async () => {
+    const { id } = await make("idle", property("lastSeenAt", "older_than", "P7D"));
+    await post("/events?wait=true", { externalUserId: "ada", eventType: "seen" });
+    await eventually(
+      async () => (await get("/jobs?kind=SEGMENT_REFRESH")).body.data[0]?.status === "SUCCEEDED",
+    );
+    assert.deepEqual(await membersOf(id), []);
+    await api.app.transact(async ({ db }) => {
+      await sql`update players set last_seen_at = now() - interval '8 days'
+        where project_id = ${tenant.projectId}`.execute(db);
+      await sql`update segment_sweeps set due_at = now() - interval '1 second'
+        where project_id = ${tenant.projectId}`.execute(db);
+    });
+    await eventuallyHolds(async () => assert.deepEqual(await membersOf(id), ["ada"]));
+    const due = await api.app.transact(({ db }) =>
+      sql<{ minutes: number }>`
+        select (extract(epoch from due_at - now()) / 60)::float8 as minutes from segment_sweeps
+        where project_id = ${tenant.projectId}`.execute(db),
+    );
+    assert.ok(Math.round(due.rows[0]!.minutes) === 15, "the next one is in 15 minutes");
+    await post("/events?wait=true", { externalUserId: "ada", eventType: "seen" });
+    assert.deepEqual(await membersOf(id), []);
+  });
+
+  it("that read one another in a ring are refused", async () => {
+    const reads = (key: string) => ({ type: "segment", segmentKeys: [key] });
+    await make("a", property("level", "gte", 2));
+    await make("b", reads("a"));
+    const answer = await api.patch(
+      "/api/v1/segments/a",
+      { definition: { any: [reads("b")] } },
+      { key: tenant.key },
+    );
+    assertError(answer, 409, "SEGMENT_CYCLE");
+    const itself = { key: "self", name: "Self", kind: "DYNAMIC", definition: { all: [reads("self")] } };
+    assertError(await post("/segments", itself), 409, "SEGMENT_CYCLE");
+  });
+
+  it("refuse conditions on events and what is no tree of conditions, naming the field", async () => {
+    const ofEvent = { type: "event_property", path: "a", op: "eq", value: 1 };
+    for (const [field, definition] of [
+      ["definition.all.0.type", { all: [ofEvent] }],
+      ["definition.any", { any: [] }],
+      ["definition", "all"],
+      ["definition.all.0.type", { all: [{ type: "moon" }] }],
+    ] as const) {
+      for (const [path, body] of [
+        ["/segments", { key: "s", name: "S", kind: "DYNAMIC", definition }],
+        ["/segments/preview", { definition }],
+      ] as const) {
+        const answer = await post(path, body);
+        assertError(answer, 400);
+        assert.deepEqual(
+          answer.body.error.details.map((one: { field: string }) => one.field),
+          [field],
+        );
+      }
+    }
+  });
+
+  describe("with members by hand", () => {
+    beforeEach(async () => {
+      must(await post("/segments", { key: "vip", name: "VIP" }), 201);
+    });
+
+    it("are static unless told otherwise, take players in and out, and count them once", async () => {
+      const [ada, bob] = [await player("ada"), await player("bob")];
+      const stranger = randomUUID();
+      const added = await post("/segments/vip/members", {
+        playerIds: [ada, "ext:ada", "ext:bob", stranger, "ext:nobody", "no-id"],
+      });
+      assert.equal(added.status, 200);
+      const unknown = [stranger, "ext:nobody", "no-id"];
+      assert.deepEqual(added.body, { changed: 2, unchanged: 0, unknown });
+      const again = await post("/segments/vip/members", { playerIds: [ada] });
+      assert.deepEqual(again.body, { changed: 0, unchanged: 1, unknown: [] });
+      const { body } = await get("/segments/vip/members");
+      assert.equal(body.pagination.total, 2);
+      assert.deepEqual(
+        body.data.map((one: { playerId: string }) => one.playerId),
+        [ada, bob],
+      );
+      const removed = await remove("/segments/vip/members", { playerIds: [ada] });
+      assert.deepEqual(removed.body, { changed: 1, unchanged: 0, unknown: [] });
+      assert.deepEqual(await membersOf("vip"), ["bob"]);
+      assert.deepEqual(await told("player.segment_entered"), ["ada vip", "bob vip"]);
+      assert.deepEqual(await told("player.segment_left"), ["ada vip"]);
+    });
+
+    it("bring other segments with them", async () => {
+      await make("guests", { type: "segment", segmentKeys: ["vip"] });
+      const ada = await player("ada");
+      await post("/segments/vip/members", { playerIds: [ada] });
+      assert.deepEqual(await keysOf(ada), ["guests", "vip"]);
+      await remove("/segments/vip/members", { playerIds: [ada] });
+      assert.deepEqual(await keysOf(ada), []);
+    });
+
+    it("refuse what is no list of players, and segments that decide for themselves", async () => {
+      for (const playerIds of [undefined, [], "ada", [1], Array.from({ length: 1_001 }, () => "ext:a")]) {
+        assertError(await post("/segments/vip/members", { playerIds }), 400);
+        assertError(await remove("/segments/vip/members", { playerIds }), 400);
+      }
+      await make("all");
+      assertError(await post("/segments/all/members", { playerIds: ["ext:a"] }), 409, "INVALID_STATE");
+      await remove("/segments/vip", undefined);
+      assertError(await post("/segments/vip/members", { playerIds: ["ext:a"] }), 409, "INVALID_STATE");
+    });
+
+    it("are open to those who may write players, in their own project", async () => {
+      const ada = await player("ada");
+      const { token, projectId } = tenant;
+      const other = await aTenant(api);
+      const reader = await aKey(api, { token, projectId, scopes: ["players:read"] });
+      for (const send of [post, remove]) {
+        const body = { playerIds: [ada] };
+        assert.equal((await send("/segments/vip/members", body, reader)).status, 403);
+        assert.equal((await send("/segments/vip/members", body, other.key)).status, 404);
+        assert.equal((await send("/segments/vip/members", body, "svc_live_nonsense")).status, 401);
+      }
+      // A foreign player is as unknown as one who does not exist.
+      must(await post("/segments", { key: "vip", name: "Theirs" }, other.key), 201);
+      const theirs = await post("/segments/vip/members", { playerIds: [ada, "ext:ada"] }, other.key);
+      assert.deepEqual(theirs.body, { changed: 0, unchanged: 0, unknown: [ada, "ext:ada"] });
+      for (const path of ["/segments/vip/members", `/players/${ada}/segments`]) {
+        assert.equal((await get(path, "svc_live_nonsense")).status, 401);
+        assert.equal(
+          (await get(path, await aKey(api, { token, projectId, scopes: ["rules:read"] }))).status,
+          403,
+        );
+      }
+      assert.equal((await get(`/players/${ada}/segments`, other.key)).status, 404);
+      assert.equal((await get("/segments/nothing/members")).status, 404);
+      assertError(await get("/segments/vip/members?limit=0"), 400);
+    });
+  });
+
+  describe("in preview", () => {
+    const preview = (definition: object, key = tenant.key) => post("/segments/preview", { definition }, key);
+
+    it("tell how many would be in, with a sample, and write nothing", async () => {
+      for (let i = 0; i < 22; i++) await player(`p${i}`, { country: i < 21 ? "IT" : "DE" });
+      const { status, body } = await preview({ all: [property("country", "eq", "IT")] });
+      assert.equal(status, 200);
+      assert.deepEqual(
+        [body.count, body.evaluated, body.isComplete, body.sample.length, body.warnings],
+        [21, 22, true, 20, []],
+      );
+      assert.equal(body.sample[0].externalUserId, "p20", "the newest first");
+      assert.deepEqual((await get("/segments")).body.data, []);
+      assert.deepEqual(await told("player.segment_entered"), []);
+    });
+
+    it("say what is not counted yet and which segments there are not", async () => {
+      const metric = { eventTypes: ["won"], aggregate: "count" };
+      const { body } = await preview({
+        all: [
+          { type: "event_aggregate", metric, op: "gte", value: 1 },
+          { type: "segment", segmentKeys: ["gone"] },
+        ],
+      });
+      assert.deepEqual(body.warnings, [
+        "count(won) is not counted yet: it counts from when it is saved",
+        "there is no segment gone",
+      ]);
+    });
+
+    it("are open to builders of the project, and see only its players", async () => {
+      await player("ada");
+      const other = await aTenant(api);
+      assert.equal((await preview({ all: [] }, other.key)).body.evaluated, 0);
+      assert.equal((await preview({ all: [] }, "svc_live_nonsense")).status, 401);
+      const { token, projectId } = tenant;
+      const writer = await aKey(api, { token, projectId, scopes: ["players:write"] });
+      assert.equal((await preview({ all: [] }, writer)).status, 403);
+    });
+  });
+});

@@ -1,0 +1,319 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import type { Json } from "../../src/domain/events.ts";
+import { settleStreaks } from "../../src/jobs/settle-streaks.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { must } from "../support/client.ts";
+import { aMember } from "../support/member.ts";
+import { DAY_MS, HOUR_MS } from "../support/streaks.ts";
+
+const qualify = { parts: [{ metric: { eventTypes: ["done"], aggregate: "count" } }] };
+
+describe("streaks of players", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  let player: string;
+  let user: string;
+
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+    const define = (key: string, more: Json = {}) => make("/streaks", { key, name: key, qualify, ...more });
+    await make("/currencies", { key: "coins", name: "Coins" });
+    await define("daily", {
+      freeze: { max: 3 },
+      repairWindowHours: 72,
+      repairCost: { currencyKey: "coins", amount: 50 },
+      milestones: [{ length: 3, rewards: { currencies: { coins: 10 } } }],
+    });
+    await define("kept", { repairWindowHours: 72, freeze: { initial: 2, autoUse: false } });
+    await define("weekly", { period: "WEEK" });
+    await define("wins", { mode: "CONSECUTIVE", breakOn: { eventTypes: ["lost"] } });
+  });
+  beforeEach(async () => {
+    user = randomUUID();
+    player = (await make("/players", { externalUserId: user })).id;
+  });
+
+  const make = async (path: string, body: unknown) =>
+    must(await api.post(`/api/v1${path}`, body, { key: tenant.key }), 201);
+  const today = (): number => Math.floor(Date.now() / DAY_MS) * DAY_MS;
+  /** Something `done` at noon, so many days ago; today in the first moment of the day. */
+  const doneAgo = async (days: number, eventType = "done") => {
+    const timestamp = new Date(days === 0 ? today() : today() - days * DAY_MS + 12 * HOUR_MS).toISOString();
+    const event = { externalUserId: user, eventType, timestamp };
+    const { status } = (await api.post("/api/v1/events?wait=true", event, { key: tenant.key })).body;
+    assert.equal(status, "PROCESSED");
+  };
+  const list = async () =>
+    must(await api.get(`/api/v1/players/${player}/streaks`, { key: tenant.key }), 200).data;
+  const get = async (key: string) => (await list()).find(({ streakKey }: Json) => streakKey === key);
+  const act = (key: string, what: string, body: unknown = {}) =>
+    api.post(`/api/v1/players/${player}/streaks/${key}/${what}`, body, { key: tenant.key });
+  const history = (key: string, query = "") =>
+    api.get(`/api/v1/players/${player}/streaks/${key}/history${query}`, { key: tenant.key });
+  const dateOf = (days: number): string => new Date(today() - days * DAY_MS).toISOString().slice(0, 10);
+  const told = () =>
+    api.app.transact(async ({ db }) => {
+      const { rows } = await sql<{ type: string }>`
+        select type from outbox where player_id = ${player} and type like 'player.streak%'
+          and data->>'streakKey' = 'daily' order by player_seq`.execute(db);
+      return rows.map(({ type }) => type.slice("player.streak_".length));
+    });
+
+  it("are listed with those that have not begun", async () => {
+    const data = await list();
+    assert.deepEqual(
+      data.map(({ streakKey, status }: Json) => [streakKey, status]),
+      [
+        ["daily", "NONE"],
+        ["kept", "NONE"],
+        ["weekly", "NONE"],
+        ["wins", "NONE"],
+      ],
+    );
+    assert.deepEqual(data[1], {
+      streakKey: "kept",
+      name: "kept",
+      current: 0,
+      longest: 0,
+      status: "NONE",
+      doneThisPeriod: false,
+      periodProgress: [{ value: 0, target: 1 }],
+      deadlineAt: null,
+      freezes: 2,
+      maxFreezes: 2,
+      startedOn: null,
+      lastPeriod: null,
+      frozenPeriods: [],
+      repairableUntil: null,
+      lostLength: null,
+    });
+  });
+
+  it("grow with events, and are shown as they are now", async () => {
+    for (const days of [3, 2, 1]) await doneAgo(days);
+    const yesterday = await get("daily");
+    assert.deepEqual(
+      [yesterday.current, yesterday.doneThisPeriod, yesterday.lastPeriod],
+      [3, false, dateOf(1)],
+    );
+    assert.equal(yesterday.deadlineAt, new Date(today() + DAY_MS).toISOString());
+    assert.ok(["ACTIVE", "AT_RISK"].includes(yesterday.status));
+    await doneAgo(0);
+    const { current, longest, status, doneThisPeriod, startedOn, periodProgress } = await get("daily");
+    assert.deepEqual([current, longest, status, doneThisPeriod], [4, 4, "ACTIVE", true]);
+    assert.deepEqual([startedOn, periodProgress], [dateOf(3), [{ value: 1, target: 1 }]]);
+    const { currencies } = must(await api.get(`/api/v1/players/${player}`, { key: tenant.key }), 200);
+    assert.equal(currencies.coins, 10, "the milestone's reward");
+    assert.equal((await get("wins")).current, 4);
+  });
+
+  it("are shown as broken before anybody has settled them, and told when the sweep comes", async () => {
+    for (const days of [6, 5]) await doneAgo(days);
+    const { current, longest, status, lostLength, repairableUntil } = await get("daily");
+    assert.deepEqual([current, longest, status, lostLength], [0, 2, "BROKEN", 2]);
+    assert.equal(repairableUntil, null, "72 hours after the 4th last day are over");
+    assert.deepEqual(await told(), ["extended", "extended"], "reading tells nothing");
+    // Nothing comes any more: the time in which more history might come is over.
+    await api.app.transact(({ db }) =>
+      sql`update player_streaks set due_at = now() - interval '1 s', doc = doc || '{"dueMs": 1}'
+        where player_id = ${player}`.execute(db),
+    );
+    await Promise.all([settleStreaks.run(api.app, "*"), settleStreaks.run(api.app, "*")]);
+    assert.deepEqual(await told(), ["extended", "extended", "broken"]);
+    await settleStreaks.run(api.app, "*");
+    assert.deepEqual(await told(), ["extended", "extended", "broken"]);
+    assert.equal((await get("daily")).status, "BROKEN");
+  });
+
+  it("warn once when the day is nearly over where the player is", async () => {
+    // Where it is between 22:00 and 23:00 now; the sign of these zones is the other way round.
+    const hours = 22 - new Date().getUTCHours();
+    const ahead = hours > 12 ? hours - 24 : hours;
+    const timezone = ahead === 0 ? "UTC" : `Etc/GMT${ahead > 0 ? "-" : "+"}${Math.abs(ahead)}`;
+    must(await api.patch(`/api/v1/players/${player}`, { timezone }, { key: tenant.key }), 200);
+    const timestamp = new Date(Date.now() - DAY_MS).toISOString();
+    const event = { externalUserId: user, eventType: "done", timestamp };
+    await api.post("/api/v1/events?wait=true", event, { key: tenant.key });
+    const { status, deadlineAt } = await get("daily");
+    assert.equal(status, "AT_RISK");
+    assert.ok(Date.parse(deadlineAt) - Date.now() <= 4 * HOUR_MS);
+    for (const _ of [1, 2]) await settleStreaks.run(api.app, "*");
+    assert.deepEqual(await told(), ["extended", "at_risk"]);
+  });
+
+  describe("freezes", () => {
+    it("are given up to the maximum, and keep the run", async () => {
+      assert.equal((await act("daily", "freezes", { amount: 1 })).body.freezes, 1);
+      const given = must(await act("daily", "freezes", { amount: 100 }), 200);
+      assert.deepEqual([given.freezes, given.maxFreezes, given.status], [3, 3, "NONE"]);
+      for (const days of [4, 2]) await doneAgo(days);
+      const { current, freezes, frozenPeriods } = await get("daily");
+      // Yesterday was missed too.
+      assert.deepEqual([current, freezes, frozenPeriods], [2, 1, [dateOf(3), dateOf(1)]]);
+    });
+
+    it("are refused where there are none, and to a player who is not active", async () => {
+      assertError(await act("weekly", "freezes", { amount: 1 }), 409, "INVALID_STATE");
+      assertError(await act("nothing", "freezes", { amount: 1 }), 404);
+      for (const body of [{}, { amount: 0 }, { amount: 1.5 }, { amount: "1" }, { amount: 101 }])
+        assertError(await act("daily", "freezes", body), 400);
+      await api.app.transact(({ db }) =>
+        sql`update players set status = 'SUSPENDED' where id = ${player}`.execute(db),
+      );
+      assertError(await act("daily", "freezes", { amount: 1 }), 409, "PLAYER_INACTIVE");
+      assertError(await act("daily", "repair"), 409, "PLAYER_INACTIVE");
+    });
+  });
+
+  describe("a repair", () => {
+    it("is free for who runs the project, and leaves today to do", async () => {
+      for (const days of [4, 3]) await doneAgo(days);
+      const until = (await get("daily")).repairableUntil;
+      assert.equal(until, new Date(today() - DAY_MS + 72 * HOUR_MS).toISOString());
+      const repaired = must(await act("daily", "repair"), 200);
+      assert.deepEqual([repaired.current, repaired.lostLength], [2, null]);
+      assert.deepEqual(repaired.frozenPeriods, [dateOf(2), dateOf(1)]);
+      assert.equal(repaired.deadlineAt, new Date(today() + DAY_MS).toISOString());
+      assert.deepEqual(await told(), ["extended", "extended", "broken", "repaired"]);
+      await doneAgo(0);
+      assert.equal((await get("daily")).current, 3);
+      assertError(await act("daily", "repair"), 409, "INVALID_STATE");
+    });
+
+    it("takes its price with pay, or nothing and 409 when there is not enough", async () => {
+      await doneAgo(2);
+      assertError(await act("daily", "repair", { pay: true }), 409, "INSUFFICIENT_FUNDS");
+      assert.equal((await get("daily")).current, 0);
+      await make(`/players/${player}/balances/coins/grant`, { amount: 60, reason: "test" });
+      assert.equal(must(await act("daily", "repair", { pay: true }), 200).current, 1);
+      const { currencies } = must(await api.get(`/api/v1/players/${player}`, { key: tenant.key }), 200);
+      assert.equal(currencies.coins, 10);
+    });
+
+    it("is paid once, however many ask at once", async () => {
+      await doneAgo(2);
+      await make(`/players/${player}/balances/coins/grant`, { amount: 500, reason: "test" });
+      const answers = await Promise.all([1, 2, 3].map(() => act("daily", "repair", { pay: true })));
+      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 409, 409]);
+      const { currencies } = must(await api.get(`/api/v1/players/${player}`, { key: tenant.key }), 200);
+      assert.equal(currencies.coins, 450);
+    });
+
+    it("takes freezes that are not used by themselves, one for each missed period", async () => {
+      await doneAgo(3);
+      assertError(await act("weekly", "repair"), 409, "INVALID_STATE");
+      const { current, freezes } = must(await act("kept", "repair", { pay: true }), 200);
+      assert.deepEqual([current, freezes], [1, 0]);
+    });
+
+    it("without a price cannot be paid", async () => {
+      await doneAgo(4);
+      assertError(await act("kept", "repair", { pay: true }), 409, "INVALID_STATE");
+    });
+
+    it("gives the milestones that two runs reach together", async () => {
+      for (const days of [4, 3, 1]) await doneAgo(days);
+      const { current, lostLength, repairableUntil } = await get("daily");
+      assert.deepEqual([current, lostLength], [1, 2]);
+      assert.ok(repairableUntil);
+      assert.equal(must(await act("daily", "repair"), 200).current, 3);
+      const { currencies } = must(await api.get(`/api/v1/players/${player}`, { key: tenant.key }), 200);
+      assert.equal(currencies.coins, 10);
+    });
+  });
+
+  it("end with a reset, for good", async () => {
+    for (const days of [2, 1]) await doneAgo(days);
+    const { current, longest, status, startedOn } = must(await act("daily", "reset"), 200);
+    assert.deepEqual([current, longest, status, startedOn], [0, 2, "NONE", null]);
+    assertError(await act("daily", "repair"), 409, "INVALID_STATE");
+    assert.deepEqual(await told(), ["extended", "extended", "broken"]);
+    await doneAgo(0);
+    assert.equal((await get("daily")).current, 1);
+    const { runs } = must(await history("daily"), 200);
+    assert.deepEqual(
+      runs.map(({ length, endedBy }: Json) => [length, endedBy]),
+      [
+        [1, null],
+        [2, "RESET"],
+      ],
+    );
+    assert.equal(must(await act("wins", "reset"), 200).current, 0);
+  });
+
+  describe("their history", () => {
+    it("has every period and run from one date to another", async () => {
+      await act("daily", "freezes", { amount: 1 });
+      for (const days of [9, 8, 6, 3, 0]) await doneAgo(days);
+      const { data, runs } = must(await history("daily", `?from=${dateOf(10)}&to=${dateOf(0)}`), 200);
+      const marks = data.map(({ done, frozen }: Json) => (done ? "x" : frozen ? "f" : ".")).join("");
+      assert.equal(marks, ".xxfx..x..x");
+      assert.deepEqual([data[0].period, data.at(-1).period], [dateOf(10), dateOf(0)]);
+      assert.deepEqual(runs, [
+        { startedOn: dateOf(0), endedOn: null, length: 1, frozenPeriods: [], endedBy: null },
+        { startedOn: dateOf(3), endedOn: dateOf(3), length: 1, frozenPeriods: [], endedBy: "MISSED" },
+        {
+          startedOn: dateOf(9),
+          endedOn: dateOf(6),
+          length: 3,
+          frozenPeriods: [dateOf(7)],
+          endedBy: "MISSED",
+        },
+      ]);
+      assert.equal(must(await history("daily"), 200).data.length, 30);
+      const some = must(await history("daily", `?from=${dateOf(5)}&to=${dateOf(4)}`), 200);
+      assert.deepEqual([some.data.length, some.runs], [2, []]);
+    });
+
+    it("counts weeks by name, and has runs only of CONSECUTIVE streaks", async () => {
+      await doneAgo(0);
+      const { data } = must(await history("weekly"), 200);
+      assert.equal(data.length, 30);
+      assert.match(data.at(-1).period, /^\d{4}-W\d\d$/);
+      assert.equal(data.at(-1).done, true);
+      await doneAgo(0, "lost");
+      const wins = must(await history("wins"), 200);
+      assert.deepEqual([wins.data, wins.runs.length, wins.runs[0].endedBy], [[], 1, "BREAK_EVENT"]);
+    });
+
+    it("refuses dates that are none, turned round, or too far apart", async () => {
+      for (const [query, field] of [
+        ["?from=2026-02-30", "from"],
+        ["?to=yesterday", "to"],
+        ["?from=2026-02-02&to=2026-02-01", "to"],
+        ["?from=2025-01-01&to=2026-01-02", "from"],
+        ["?since=2026-01-01", "since"],
+      ]) {
+        const answer = await history("daily", query);
+        assertError(answer, 400);
+        assert.equal(answer.body.error.details[0].field, field, query);
+      }
+      assert.equal(must(await history("daily", "?from=2025-01-01&to=2026-01-01"), 200).data.length, 366);
+      assertError(await history("nothing"), 404);
+    });
+  });
+
+  it("are for those who may, in their own project", async () => {
+    const path = `/api/v1/players/${player}/streaks`;
+    const paths = [`${path}/daily/freezes`, `${path}/daily/repair`, `${path}/daily/reset`];
+    const other = await aTenant(api);
+    assertError(await api.get(path, { key: other.key }), 404);
+    assertError(await api.get(`${path}/daily/history`, { key: other.key }), 404);
+    assertError(await api.get(path), 401, "CREDENTIALS_MISSING");
+    const body = { amount: 1 };
+    const reader = await aKey(api, { ...tenant, scopes: ["players:read"] });
+    const { token } = await aMember(api, tenant.tenantId, "DESIGNER");
+    for (const one of paths) {
+      assertError(await api.post(one, body), 401, "CREDENTIALS_MISSING");
+      assertError(await api.post(one, body, { key: other.key }), 404);
+      assertError(await api.post(one, body, { key: reader }), 403, "INSUFFICIENT_SCOPE");
+      assertError(await api.post(one, body, { token }), 403, "INSUFFICIENT_ROLE");
+    }
+    assert.equal((await api.get(path, { token })).status, 200);
+    assert.equal((await api.get(`/api/v1/players/ext:${user}/streaks`, { key: reader })).status, 200);
+  });
+});

@@ -1,0 +1,58 @@
+import type { Json } from "../../src/domain/events.ts";
+import { evaluateEvent } from "../../src/domain/progression/evaluate.ts";
+import type { ProjectPlan } from "../../src/domain/progression/plan.ts";
+import { createSharedCounters, type SharedCounters } from "../../src/domain/progression/shared-counters.ts";
+import type { PlayerState, Turn } from "../../src/domain/progression/turn.ts";
+import { compileRules, type CompiledRule, type PublishedRule } from "../../src/domain/rules/compile.ts";
+import type { Outcome } from "../../src/domain/rules/run.ts";
+import { aPass, aPlan, aPlayerState, type PlanParts } from "./plan.ts";
+import { aRule } from "./rules.ts";
+
+/** A project's rules and definitions as designers write them. */
+export type ProjectParts = Omit<PlanParts, "rules"> & { rules?: readonly (Json | PublishedRule)[] };
+
+const isPublished = (rule: Json | PublishedRule): rule is PublishedRule => "definition" in rule;
+
+/** A plan of whole rules, compiled as a worker would. */
+export const aProject = ({ rules = [], ...more }: ProjectParts = {}): ProjectPlan =>
+  aPlan({
+    ...more,
+    rules: compileRules(rules.map((rule) => (isPublished(rule) ? rule : aRule(rule)))),
+  });
+
+export type EvaluateOptions = {
+  player?: PlayerState;
+  type?: string;
+  at?: number;
+  nowMs?: number;
+  id?: string;
+  properties?: Json;
+  shared?: SharedCounters;
+};
+
+/** Evaluates one tracked event with everything it brings about. */
+export const evaluate = (plan: ProjectPlan, options: EvaluateOptions = {}) => {
+  const { player = aPlayerState(), type = "tried", properties = {}, at, id, nowMs } = options;
+  const event = {
+    type,
+    properties,
+    ...(at === undefined ? {} : { at }),
+    ...(id === undefined ? {} : { id }),
+  };
+  const pass = aPass({ plan, player, event, ...(nowMs === undefined ? {} : { nowMs }) });
+  const shared = options.shared ?? createSharedCounters(new Map(), true);
+  const outcomes: { key: string; outcome: Outcome }[] = [];
+  const turn: Turn = { ...pass.turn, shared };
+  turn.root.observe = ({ key }: CompiledRule, outcome: Outcome) => void outcomes.push({ key, outcome });
+  const problem = evaluateEvent(turn);
+  const told = pass.effects.outbox.map(({ type: name, data }) => ({ type: name, data: data as Json }));
+  return {
+    ...pass,
+    turn,
+    outcomes,
+    problem,
+    told,
+    types: told.map(({ type: name }) => name),
+    reasons: outcomes.map(({ key, outcome }) => `${key} ${outcome.reason}`),
+  };
+};
