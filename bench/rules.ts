@@ -197,7 +197,7 @@ const main = async (): Promise<void> => {
   );
   console.log(
     `\n${table(
-      ["rules", "events/s"],
+      ["rules", "events per CPU second"],
       [...alone.keys()].map((name) => [name, cells(alone, name)]),
     )}`,
   );

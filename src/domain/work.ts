@@ -240,6 +240,8 @@ export const savepoint = async <T>({ db }: Work, run: () => Promise<T>): Promise
     return value;
   } catch (error) {
     await sql`rollback to savepoint laurel`.execute(db);
+    // Else an outer one of this name would take it for its own.
+    await sql`release savepoint laurel`.execute(db);
     throw error;
   }
 };

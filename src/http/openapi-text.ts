@@ -49,6 +49,8 @@ export const TAG_TEXT: Readonly<Record<string, string>> = {
   Team: "Members, their roles, and invitations.",
   Projects: "Each has players, events and definitions of its own, and a sandbox to try things in.",
   "API keys": "What programs call with.",
+  Streaks: "Periods, or events, in a row: what a project defines, and how far its players have come.",
+  Jobs: "Long work of a project, done in steps while events go on.",
   Limits: "Sizes and rates, as the server keeps them.",
   Email: "What became of mails.",
   "Rate limits": "What an address has used, and which are blocked. For super-admins.",

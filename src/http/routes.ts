@@ -9,6 +9,7 @@ import { bulkGrantRoutes } from "./resources/bulk-grants.ts";
 import { configurationRoutes } from "./resources/configuration.ts";
 import { definitionRoutes } from "./resources/definitions.ts";
 import { emailLogRoutes } from "./resources/email-logs.ts";
+import { eventRevertRoutes } from "./resources/event-revert.ts";
 import { eventTypeRoutes } from "./resources/event-types.ts";
 import { eventRoutes } from "./resources/events.ts";
 import { inboxRoutes } from "./resources/inbox.ts";
@@ -61,6 +62,7 @@ export const routes: readonly AnyRoute[] = [
   ...apiKeyRoutes,
   ...eventRoutes,
   ...eventTypeRoutes,
+  ...eventRevertRoutes,
   ...playerIdentityRoutes,
   ...playerRoutes,
   ...playerMergeRoutes,

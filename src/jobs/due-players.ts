@@ -10,22 +10,33 @@ type Sweep = {
 };
 
 /**
- * Goes once through all players for whom something is due, in pages. A project whose players cannot be changed
+ * Goes once through all players for whom something is due, in pages. A player who cannot be changed
  * does not keep the others back; whoever is left out is found by the next run.
  */
-export const sweepDue = async (app: App, { due, settle }: Sweep): Promise<void> => {
+export const sweepDue = async (app: App, sweep: Sweep): Promise<void> => {
+  const { due } = sweep;
   let after: Due | undefined;
   for (;;) {
     const page: Due[] = await app.transact((work) => findDue(work, due, after));
     for (const [projectId, playerIds] of byProject(page)) {
-      try {
-        await app.transact((work) => settle(work, { projectId, playerIds }));
-      } catch (err) {
-        app.log.error({ err, projectId, table: due.table }, "what is due could not be settled");
-      }
+      await settleTogether(app, sweep, { projectId, playerIds });
       await app.limits.pause?.();
     }
     if (page.length < DUE_PAGE) return;
     after = page.at(-1);
+  }
+};
+
+const settleTogether = async (app: App, sweep: Sweep, players: PlayersOf): Promise<void> => {
+  const { projectId, playerIds } = players;
+  try {
+    await app.transact((work) => sweep.settle(work, players));
+  } catch (err) {
+    if (playerIds.length === 1) {
+      const what = { err, projectId, playerId: playerIds[0], table: sweep.due.table };
+      app.log.error(what, "what is due could not be settled");
+      return;
+    }
+    for (const playerId of playerIds) await settleTogether(app, sweep, { projectId, playerIds: [playerId] });
   }
 };

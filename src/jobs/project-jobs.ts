@@ -1,4 +1,4 @@
-import { stepJob } from "../domain/project-jobs/project-jobs.ts";
+import { stepJob } from "../domain/project-jobs/step-job.ts";
 import type { Job } from "./job.ts";
 
 /** Does the steps of projects' long work until none is due. */
@@ -9,6 +9,6 @@ export const projectJobs: Job = {
   run: async (app) => {
     const onError = (err: unknown, jobId: string): void =>
       app.log.error({ err, jobId }, "a job's step failed");
-    while (await app.transact((work) => stepJob(work, onError))) await app.limits.pause?.();
+    while (await stepJob(app.transact, onError)) await app.limits.pause?.();
   },
 };

@@ -1,3 +1,4 @@
+import { z } from "zod";
 import type { CustomData, EventData, EventType } from "../domain/events.ts";
 import { levelProgress } from "../domain/progression/levels.ts";
 import type { ProjectPlan } from "../domain/progression/plan.ts";
@@ -33,7 +34,10 @@ const CUSTOM: Show = {
   data: ({ eventType, properties }: CustomData) => ({ eventType, properties }),
 };
 
-/** How lines whose live form differs from the domain event are shown; every other line keeps its name and data. */
+/**
+ * How lines whose live form differs from the domain event are shown; every other line keeps its name and
+ * data.
+ */
 const SHOWN: Readonly<Record<string, Show>> = {
   "player.updated": show<"player.updated">("player.updated", ({ changed, after }) => ({
     changed,
@@ -114,4 +118,26 @@ export const livePlayerMessage = (
   const form = shownAs(type);
   const body = form ? form.data(data as never, shown) : data;
   return { name: form?.name ?? type, message: { v: 1, id, at, seq, data: body } };
+};
+
+const LineState = z.object({
+  displayName: z.string().nullish(),
+  xp: z.number().optional(),
+  level: z.number().optional(),
+  newLevel: z.number().optional(),
+});
+
+/** What a line says of the fields of the room's schema state. */
+export const stateOf = ({
+  type,
+  data,
+}: PlayerMessage): { displayName?: string; xp?: number; level?: number } => {
+  const said = LineState.safeParse(type === "player.updated" ? data["after"] : data);
+  if (!said.success) return {};
+  const { displayName, xp, level = said.data.newLevel } = said.data;
+  return {
+    ...(displayName === undefined ? {} : { displayName: displayName ?? "" }),
+    ...(xp === undefined ? {} : { xp }),
+    ...(level === undefined ? {} : { level }),
+  };
 };

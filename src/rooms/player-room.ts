@@ -19,7 +19,7 @@ import { authenticate, pinOptions, refusalOf } from "./authenticate.ts";
 import { parse } from "./errors.ts";
 import { type LiveClient, LiveRoom } from "./live-room.ts";
 import { CLOSE, HEARTBEAT_SECONDS, SESSIONS_MAX } from "./messages.ts";
-import { livePlayerMessage } from "./player-messages.ts";
+import { livePlayerMessage, stateOf } from "./player-messages.ts";
 import { isBroken, PlayerStream, type StreamPage } from "./player-stream.ts";
 import { playerRoomId } from "./room-ids.ts";
 import { transactIn } from "./sight.ts";
@@ -142,8 +142,8 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     if (this.#configVersion !== head.configVersion) {
       this.#configVersion = head.configVersion;
       this.later(0, async () => {
-        const transact = transactIn(this.app, head.projectId);
-        this.#plan = await transact((work) => readPlan(work, head.projectId, changePlans));
+        const { projectId } = head;
+        this.#plan = await transactIn(this.app, projectId)((work) => readPlan(work, projectId, changePlans));
       });
     }
     if (head.seq === this.#stream.head) this.#set({ xp: head.xp, level: head.level });
@@ -280,22 +280,3 @@ export const playerRoom = (app: App) => {
 };
 
 type Fields = Pick<PlayerState, "playerId" | "externalUserId" | "displayName" | "xp" | "level" | "seq">;
-
-const LineState = z.object({
-  displayName: z.string().nullish(),
-  xp: z.number().optional(),
-  level: z.number().optional(),
-  newLevel: z.number().optional(),
-});
-
-/** What a line says of the fields of the schema state. */
-const stateOf = ({ type, data }: PlayerMessage): Partial<Fields> => {
-  const said = LineState.safeParse(type === "player.updated" ? data["after"] : data);
-  if (!said.success) return {};
-  const { displayName, xp, level = said.data.newLevel } = said.data;
-  return {
-    ...(displayName === undefined ? {} : { displayName: displayName ?? "" }),
-    ...(xp === undefined ? {} : { xp }),
-    ...(level === undefined ? {} : { level }),
-  };
-};

@@ -6,6 +6,7 @@ import { assertInvariants } from "../support/invariants.ts";
 import { freePort, kill, type Laurel, startProcess, temporaryDir } from "../support/process.ts";
 import { races } from "../support/races.ts";
 import { economyRaces } from "../support/races-economy.ts";
+import { rewardRaces } from "../support/races-rewards.ts";
 
 const ROUNDS = 3;
 
@@ -37,7 +38,7 @@ describe("several at once over two processes", function () {
     await directory?.remove();
   });
 
-  for (const { name, run, isSlow = false } of [...races, ...economyRaces]) {
+  for (const { name, run, isSlow = false } of [...races, ...economyRaces, ...rewardRaces]) {
     it(name, async () => {
       for (let round = 0; round < (isSlow ? 1 : ROUNDS); round++) await run({ clients });
     });

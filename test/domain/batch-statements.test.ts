@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { sql } from "kysely";
 import { newId, partitionOf } from "../../src/domain/ids.ts";
 import { FIRST_PROJECT, processPartition } from "../../src/domain/progression/batch.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
@@ -8,6 +9,7 @@ import { createRule } from "../../src/domain/rules/rules.ts";
 import { storeEvents } from "../../src/domain/tracking/ingest.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { define, publish, rowsOf } from "../support/rule-projects.ts";
 
 const PART = 7;
 const SIZES = [1, 10, 100, 500];
@@ -85,6 +87,65 @@ describe("a batch of events", function () {
     return projectId;
   };
 
+  /** Rules that do everything there is, under limits of every kind. */
+  const aProjectOfEverything = async (): Promise<string> => {
+    const projectId = await domain.addProject();
+    await define(domain, projectId, "currency", { key: "coins", name: "Coins" });
+    await define(domain, projectId, "badge", {
+      key: "rare",
+      name: "Rare",
+      maxAwards: 100_000,
+      repeatable: true,
+    });
+    const mug = { key: "mug", name: "Mug", kind: "PRIZE", fulfilment: "EXTERNAL", stock: 100_000 };
+    await define(domain, projectId, "reward", mug);
+    await define(domain, projectId, "segment", { key: "vip", name: "VIP", kind: "STATIC" });
+    const max = 1_000_000;
+    await publish(domain, projectId, {
+      key: "all",
+      limits: {
+        perPlayer: [{ max, window: "DAY" }],
+        global: [
+          { max, window: "DAY" },
+          { max, window: "LIFETIME" },
+        ],
+        budgets: [{ asset: "currency:coins", max, window: "MONTH" }],
+      },
+      actions: [
+        { type: "grant_xp", amount: 3 },
+        { type: "adjust_currency", currencyKey: "coins", amount: 2 },
+        { type: "update_badge", badgeKey: "rare", operation: "AWARD" },
+        { type: "grant_reward", rewardKey: "mug" },
+        { type: "update_player", addToSegments: ["vip"], increment: { n: 1 } },
+        {
+          type: "apply_boost",
+          boostKey: "b",
+          applies: "xp",
+          factor: 2,
+          durationSeconds: 60,
+          stacking: "EXTEND",
+        },
+        { type: "emit_event", eventType: "mine", channels: ["rules", "webhook", "inbox"] },
+        { type: "grant_xp", amount: 1, delaySeconds: 3_600 },
+      ],
+    });
+    const onMine = { triggers: [{ kind: "EVENT", eventTypes: ["mine", "player.*"] }] };
+    await publish(domain, projectId, {
+      key: "heard",
+      ...onMine,
+      reentrant: true,
+      limits: { cooldownSeconds: 1 },
+    });
+    await publish(domain, projectId, { key: "shadow", ...onMine }, "SHADOW");
+    return projectId;
+  };
+
+  const claim = async (): Promise<number> => {
+    const onError = (error: unknown) => assert.fail(String(error));
+    const options = { transact: domain.transact, plans, claimLimit: 1_000, onError };
+    return (await processPartition(options, PART, FIRST_PROJECT)).events;
+  };
+
   const track = async (projectId: string, users: readonly string[]): Promise<number> => {
     await domain.track(
       projectId,
@@ -149,6 +210,33 @@ describe("a batch of events", function () {
       counts.push(await run(events));
     }
     assertConstant(counts, 9);
+  });
+
+  it("takes one statement more where players share something, whatever rules do", async () => {
+    const projectId = await aProjectOfEverything();
+    const users = usersOf(projectId, "all", 500);
+    await run(await track(projectId, users));
+    // What was sent comes as events of its own.
+    while ((await claim()) > 0);
+    const counts: number[] = [];
+    for (const size of SIZES) {
+      counts.push(await run(await track(projectId, users.slice(0, size))));
+      while ((await claim()) > 0);
+    }
+    assertConstant(counts, 8);
+    const written = await rowsOf(
+      domain,
+      sql<{ n: string }>`
+      select least((select count(*) from rule_executions where project_id = ${projectId}),
+        (select count(*) from badge_awards where project_id = ${projectId}),
+        (select count(*) from reward_grants where project_id = ${projectId}),
+        (select count(*) from inbox_messages where project_id = ${projectId}),
+        (select count(*) from player_boosts where project_id = ${projectId}),
+        (select count(*) from player_segments where project_id = ${projectId}),
+        (select count(*) from player_balances where project_id = ${projectId}),
+        (select count(*) from event_due where project_id = ${projectId})) as n`,
+    );
+    assert.ok(Number(written[0]!.n) >= 500, "every kind of effect was written for every player");
   });
 
   it("is stored with the same statements, whatever its number of events, keys and duplicates", async () => {

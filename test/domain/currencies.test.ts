@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
+import fc from "fast-check";
 import { adjustCurrency, type CurrencyChange } from "../../src/domain/currencies/adjust.ts";
-import { balanceNow } from "../../src/domain/currencies/balance.ts";
+import { addToLots, balanceNow } from "../../src/domain/currencies/balance.ts";
 import { reserve, spendHeld, freeHeld } from "../../src/domain/currencies/holds.ts";
 import { expireLots } from "../../src/domain/currencies/expire.ts";
 import type { Json } from "../../src/domain/events.ts";
@@ -56,14 +57,10 @@ describe("a balance", () => {
     const [granted, spent] = effects.outbox.map(({ data }) => data as Json);
     const { id: playerId, externalUserId } = player;
     const [first, second] = effects.ledger;
-    assert.deepEqual(granted, {
-      ...{ playerId, externalUserId, currencyKey: "coins", amount: 10, balance: 10 },
-      ...{ ledgerEntryId: first!.id, expiresAt: null, cause },
-    });
-    assert.deepEqual(spent, {
-      ...{ playerId, externalUserId, currencyKey: "coins", amount: 4, balance: 6 },
-      ...{ ledgerEntryId: second!.id, reference: "order-1", cause },
-    });
+    const what = { playerId, externalUserId, currencyKey: "coins", cause };
+    const [firstEntry, secondEntry] = [{ ledgerEntryId: first!.id }, { ledgerEntryId: second!.id }];
+    assert.deepEqual(granted, { ...what, ...firstEntry, amount: 10, balance: 10, expiresAt: null });
+    assert.deepEqual(spent, { ...what, ...secondEntry, amount: 4, balance: 6, reference: "order-1" });
     assertLedger(effects.ledger, player);
   });
 
@@ -205,6 +202,42 @@ describe("gains that expire", () => {
     assert.deepEqual(amounts(), [10, -4, -1, -5], "what is left of the hold expires");
     assert.equal(lotsOf(player, "coins"), 0);
     assertLedger(effects.ledger, player);
+  });
+});
+
+describe("lots", () => {
+  it("that are used up are not taken up again, so that each expires once", () => {
+    const { change, player, at, effects } = aPurse();
+    const expiresMs = NOON + DAY_MS;
+    change(4, { expiresMs });
+    change(-4);
+    change(6, { expiresMs });
+    change(2, { expiresMs });
+    assert.deepEqual(
+      player.lots.get("coins")!.map(({ remaining }) => remaining),
+      [0, 8],
+    );
+    expireLots(at(expiresMs), "coins");
+    addToLots(player, "coins", { amount: 1, expiresMs });
+    assert.equal(new Set(player.lots.get("coins")!.map(({ id }) => id)).size, 3);
+    assertLedger(effects.ledger, player);
+  });
+
+  it("are kept in the order in which they expire", () => {
+    const { player } = aPurse();
+    fc.assert(
+      fc.property(fc.array(fc.nat({ max: 9 })), (days) => {
+        player.lots.clear();
+        for (const day of days) addToLots(player, "coins", { amount: 1, expiresMs: day });
+        const lots = player.lots.get("coins") ?? [];
+        const expected = [...new Set(days)].toSorted((a, b) => a - b);
+        assert.deepEqual(
+          lots.map(({ expiresMs }) => expiresMs),
+          expected,
+        );
+        assert.equal(lotsOf(player, "coins"), days.length);
+      }),
+    );
   });
 });
 

@@ -1,14 +1,11 @@
 import assert from "node:assert/strict";
-import fc from "fast-check";
 import type { Json } from "../../src/domain/events.ts";
 import { saveTurn } from "../../src/domain/progression/snapshot.ts";
-import { grantXp } from "../../src/domain/progression/xp.ts";
 import { multiplyBundle, type RewardBundle, grantBundle } from "../../src/domain/rewards/bundle.ts";
 import { grantReward, type RewardGrant } from "../../src/domain/rewards/grant.ts";
-import { checkGiving, type Giver } from "../../src/domain/rewards/reward-graph.ts";
-import { limitedKey, limitedKeysOf } from "../../src/domain/rewards/shared-keys.ts";
+import { limitedKey } from "../../src/domain/rewards/shared-keys.ts";
 import { assertLedger } from "../support/economy.ts";
-import { aDefinition, aPass, aPlan, aPlayerState, type PlanParts, PROJECT } from "../support/plan.ts";
+import { aDefinition, aPass, aPlan, type PlanParts, PROJECT } from "../support/plan.ts";
 
 const cause = { kind: "API" } as const;
 const chest = (bundle: RewardBundle, more: Json = {}): Json => ({
@@ -60,13 +57,14 @@ describe("bundles of rewards", () => {
   };
 
   it("give all their parts, each under a key of its own", () => {
-    const pass = passIn({ ...define, streak: [] }, { lives } as never);
+    const pass = passIn(define, { lives });
     give(pass, {
       xp: 5,
       currencies: { coins: 7 },
       lives: 2,
       badges: [{ badgeKey: "b", tier: 2 }],
       boosts: [{ boostKey: "x2", applies: "xp", factor: 2, durationSeconds: 60 }],
+      streakFreezes: { daily: 2 },
       rewards: [{ rewardKey: "chest", quantity: 3 }],
       addTags: ["vip"],
     });
@@ -83,13 +81,14 @@ describe("bundles of rewards", () => {
     );
     assert.equal(player.badges.get("b")!.tier, 2);
     assert.equal([...player.boosts.values()][0]!.stacking, "EXTEND");
+    assert.equal(player.streaks.get("daily")!.freezes, 2);
     assert.deepEqual(player.tags, ["vip"]);
     assert.equal(effects.rewardGrants.length, 1);
     assertLedger(effects.ledger, player);
   });
 
   it("fill lives up where they say FULL", () => {
-    const pass = passIn({}, { lives } as never);
+    const pass = passIn({}, { lives });
     give(pass, { lives: "FULL" });
     assert.equal(pass.effects.ledger[0]!.balanceAfter, 5);
   });
@@ -248,148 +247,5 @@ describe("a reward of the catalogue", () => {
     refused({ kind: "BUNDLE", bundle: { xp: 1 }, fulfilment: "CODE" }, "fulfilment");
     refused({ kind: "PRIZE" }, "fulfilment");
     refused({ kind: "PRIZE", fulfilment: "CODE", bundle: { xp: 1 } }, "bundle");
-  });
-});
-
-describe("rewards of levels", () => {
-  // 100 XP a level from level 1.
-  const curve = { type: "LINEAR", params: { base: 100, maxLevel: 50 } } as never;
-  const thresholds = Array.from({ length: 50 }, (_, i) => i * 100);
-  const planOf = (levels: Json[], allowLevelDown = true) =>
-    aPlan({
-      define: { level: levels, currency: [{ key: "coins", name: "Coins" }], reward: [chest({ xp: 100 })] },
-      settings: { allowLevelDown },
-      curve: { ...(curve as object), thresholds } as never,
-    });
-  const level = (n: number, rewards: RewardBundle = { currencies: { coins: n } }) => ({
-    key: String(n),
-    name: `Level ${n}`,
-    rewards,
-  });
-  const paid = ({ effects }: Pass) =>
-    effects.ledger.filter(({ asset }) => asset === "CURRENCY").map(({ key }) => key);
-
-  it("are given for each level of a jump", () => {
-    const pass = aPass({ plan: planOf([level(2), level(3), level(5)]) });
-    grantXp(pass.turn, { amount: 450, cause, key: "x", reason: "r" });
-    assert.equal(pass.player.level, 5);
-    assert.deepEqual(paid(pass), ["lvl:2:cur:coins", "lvl:3:cur:coins", "lvl:5:cur:coins"]);
-  });
-
-  it("are given once, for a level that is reached, lost and reached again", () => {
-    const pass = aPass({ plan: planOf([level(2), level(3), level(4)]) });
-    const move = (amount: number, key: string) => grantXp(pass.turn, { amount, cause, key, reason: "r" });
-    move(250, "a");
-    move(-250, "b");
-    assert.equal(pass.player.level, 1);
-    move(350, "c");
-    assert.deepEqual(paid(pass), ["lvl:2:cur:coins", "lvl:3:cur:coins", "lvl:4:cur:coins"]);
-    assert.equal(pass.player.doc.v, 4);
-    assert.ok(pass.player.dirty.doc);
-  });
-
-  it("leave no trace in projects without levels", () => {
-    const pass = aPass({ plan: planOf([]) });
-    grantXp(pass.turn, { amount: 450, cause, key: "x", reason: "r" });
-    assert.deepEqual([pass.player.doc, pass.player.dirty.doc], [{}, false]);
-  });
-
-  it("that reach the next level by themselves end", () => {
-    // Refused when it is saved; here is what happens if it comes about.
-    const levels = Array.from({ length: 49 }, (_, i) => level(i + 2, { rewards: [{ rewardKey: "chest" }] }));
-    const pass = aPass({ plan: planOf(levels) });
-    grantXp(pass.turn, { amount: 100, cause, key: "x", reason: "r" });
-    assertLedger(pass.effects.ledger, pass.player);
-    assert.ok(pass.player.level > 2 && pass.player.level < 50);
-    assert.match(pass.warnings.at(-1)!, /too many rewards inside one another/);
-  });
-
-  it("are given once for ever, whatever a player's XP does", () => {
-    const plan = planOf(Array.from({ length: 49 }, (_, i) => level(i + 2)));
-    fc.assert(
-      fc.property(fc.array(fc.integer({ min: -2_000, max: 2_000 }), { maxLength: 30 }), (changes) => {
-        const pass = aPass({ plan, player: aPlayerState() });
-        let highest = 1;
-        changes.forEach((amount, i) => {
-          grantXp(pass.turn, { amount, cause, key: `x${i}`, reason: "r" });
-          highest = Math.max(highest, pass.player.level);
-        });
-        assertLedger(pass.effects.ledger, pass.player);
-        assert.equal(paid(pass).length, highest - 1);
-      }),
-      { numRuns: 200 },
-    );
-  });
-});
-
-describe("what gives what", () => {
-  const giver = (kind: Giver["kind"], key: string, ...bundles: RewardBundle[]): Giver => ({
-    kind,
-    key,
-    bundles,
-  });
-  const to = (rewardKey: string): RewardBundle => ({ rewards: [{ rewardKey }] });
-  const check = (givers: Giver[], own: Giver) => {
-    const bundles = own.bundles.map((bundle, i) => ({ bundle, field: `bundle${i}` }));
-    checkGiving(givers, { ...own, bundles });
-  };
-  const refused = (givers: Giver[], own: Giver, pattern: RegExp) =>
-    assert.throws(
-      () => check(givers, own),
-      (error: Error) => pattern.test(error.message),
-    );
-
-  it("may not give itself, directly or through others", () => {
-    refused([], giver("reward", "a", to("a")), /gives itself: reward a gives reward a/);
-    const others = [giver("reward", "a", { badges: [{ badgeKey: "b" }] }), giver("badge", "b", {}, to("c"))];
-    refused(others, giver("reward", "c", to("a")), /reward a gives badge b gives reward c gives reward a/);
-    check(others, giver("reward", "c", { xp: 1 }));
-  });
-
-  it("may be five deep, for all that give it too", () => {
-    const chain = ["b", "c", "d", "e"].map((key, i, all) =>
-      giver("reward", key, all[i + 1] === undefined ? { xp: 1 } : to(all[i + 1]!)),
-    );
-    check(chain, giver("reward", "a", to("b")));
-    refused(
-      [...chain, giver("reward", "z", to("a"))],
-      giver("reward", "a", to("b")),
-      /reward z: .* 5 inside/,
-    );
-    const deeper = [...chain, giver("reward", "a", to("b")), giver("reward", "f", { xp: 1 })];
-    refused(deeper, giver("reward", "e", to("f")), /reward a: rewards may be 5 inside one another, not 6/);
-  });
-
-  it("may not come to more than 100 bundles", () => {
-    const wide = (key: string) => ({ rewards: Array.from({ length: 20 }, () => ({ rewardKey: key })) });
-    check([giver("reward", "b", { xp: 1 })], giver("reward", "a", wide("b")));
-    refused(
-      [giver("reward", "c", { xp: 1 }), giver("reward", "b", wide("c"))],
-      giver("reward", "a", wide("b")),
-      /gives 421 bundles/,
-    );
-  });
-
-  it("may not be XP for a level, through others either, whichever is changed", () => {
-    const levels = [giver("level", "2", to("a"))];
-    refused([giver("reward", "a", { xp: 1 })], levels[0]!, /level 2: a level cannot give XP/);
-    refused([...levels, giver("reward", "a", {})], giver("reward", "a", { xp: 1 }), /level 2/);
-  });
-
-  it("finds every limit that a bundle may come to", () => {
-    const plan = aPlan({
-      define: {
-        badge: [
-          { key: "first", name: "F", maxAwards: 5, tiers: [{ tier: 1, rewards: to("box") }] },
-          { key: "other", name: "O", maxAwards: 5 },
-        ],
-        reward: [{ key: "box", name: "Box", kind: "BUNDLE", bundle: { xp: 1 }, stock: 5 }],
-        level: [{ key: "2", name: "Two", rewards: { rewards: [{ rewardKey: "mug" }] } }],
-      },
-    });
-    const found = (bundle: RewardBundle) => limitedKeysOf(plan, [bundle]).map(({ scope }) => scope);
-    assert.deepEqual(found({ badges: [{ badgeKey: "first" }] }), ["badge:first", "reward:box"]);
-    assert.deepEqual(found({ xp: 1 }), []);
-    assert.deepEqual(found({ addTags: ["a"] }), []);
   });
 });

@@ -174,6 +174,25 @@ describe("actions of rules", () => {
     assert.equal(inbox.told[0]!.data["id"], inbox.effects.inbox[0]!.id);
   });
 
+  it("pass on no more than an event may hold, so that rules cannot make events grow", () => {
+    const text = { $ref: "event.properties.text" };
+    const copies = Object.fromEntries(Array.from({ length: 50 }, (_, i) => [`p${i}`, text]));
+    const emit = {
+      type: "emit_event",
+      eventType: "mine",
+      properties: copies,
+      channels: ["rules", "webhook"],
+    };
+    const grant = { type: "grant_xp", amount: 1 };
+    const later = { type: "update_player", set: { a: text, b: text }, delaySeconds: 5 };
+    const send = (actions: readonly Json[], length: number) =>
+      run(actions, { properties: { text: "x".repeat(length) } }).reasons;
+    assert.deepEqual(send([grant, emit], 200), ["r MATCHED"]);
+    assert.deepEqual(send([grant, emit], 400), ["r ACTION_FAILED"]);
+    assert.deepEqual(send([grant, later], 7_000), ["r MATCHED"]);
+    assert.deepEqual(send([grant, later], 9_000), ["r ACTION_FAILED"]);
+  });
+
   it("have the effects of all or of none, whatever they are", () => {
     const amount = fc.integer({ min: -40, max: 40 });
     const action = fc.oneof(
@@ -209,7 +228,10 @@ describe("actions of rules", () => {
         const before = structuredClone(player);
         const properties = { big: isBig ? "x".repeat(9_000) : "small" };
         const { reasons, effects, turn } = evaluate(plan, { player, properties });
-        if (reasons[0] === "r MATCHED") return void assert.equal(effects.executions.length, 1);
+        if (reasons[0] === "r MATCHED") {
+          assert.equal(effects.executions.length, 1);
+          return;
+        }
         assert.deepEqual(reasons, ["r ACTION_FAILED"]);
         // Until now it is when the player was seen before: the one thing an event changes by itself.
         assert.deepEqual({ ...player, lastSeenAt: null }, before);

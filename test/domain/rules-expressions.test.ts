@@ -2,6 +2,8 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/events.ts";
 import { compileExpression, Expression } from "../../src/domain/rules/expressions.ts";
+import { DEFAULT_SETTINGS } from "../../src/domain/projects/project.ts";
+import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
 import { aTurn } from "../support/rules.ts";
 
 describe("expressions", () => {
@@ -51,6 +53,27 @@ describe("expressions", () => {
       assert.deepEqual([result, warnings], [1, ["event.properties.n is not a number: 0 is used"]]);
     }
     assert.deepEqual(valueOf({ op: "div", args: [5, n] }, { n: 0 }), [0, ["division by zero: 0 is used"]]);
+  });
+
+  it("read lives and what is free of a balance, and take an unknown currency for 0, with a warning", () => {
+    const plan = aPlan({
+      define: {
+        currency: [
+          { key: "gold", name: "Gold" },
+          { key: "gems", name: "Gems", initialBalance: 3 },
+        ],
+      },
+      settings: { lives: { ...DEFAULT_SETTINGS.lives, enabled: true, start: 4 } },
+    });
+    const player = aPlayerState();
+    player.balances.set("gold", { balance: 50, held: 8, earned: 50, spent: 0 });
+    const { turn, warnings } = aPass({ plan, player });
+    const values = ["lives", "currencies.gold", "currencies.gems", "currencies.none"].map((name) =>
+      compileExpression({ $ref: `player.${name}` })(turn),
+    );
+    // Long after the player was made, lives are full.
+    assert.deepEqual(values, [5, 42, 3, 0]);
+    assert.deepEqual(warnings, ["player.currencies.none is not a number: 0 is used"]);
   });
 
   it("give a number within the safe integers, whatever they are and whatever the event holds", () => {

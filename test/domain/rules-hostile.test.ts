@@ -19,6 +19,8 @@ const base = {
 };
 const leaf = { type: "event_property", path: "a", op: "exists" };
 
+const times = (count: number, value: unknown): unknown[] => Array.from({ length: count }, () => value);
+
 /** What is said about a document, in good time. */
 const problemsOf = (document: unknown): string[] => {
   const startMs = performance.now();
@@ -43,18 +45,18 @@ const expression = (depth: number): unknown => {
 describe("hostile rules", () => {
   it("of any depth and width are refused at once, with the place named", () => {
     assert.match(about(nested(2_000, leaf))[0]!, /^conditions(\.all\.0){5}: nested deeper than 5/);
-    assert.deepEqual(about({ all: Array(1_000).fill(leaf) }), ["conditions.all: more than 50 members"]);
-    const thousand = { all: Array(20).fill({ any: Array(50).fill(leaf) }) };
+    assert.deepEqual(about({ all: times(1_000, leaf) }), ["conditions.all: more than 50 members"]);
+    const thousand = { all: times(20, { any: times(50, leaf) }) };
     assert.deepEqual(about(thousand), ["conditions: more than 50 conditions"]);
-    const million = { all: Array(50).fill({ all: Array(50).fill({ all: Array(50).fill({ all: [] }) }) }) };
+    const million = { all: times(50, { all: times(50, { all: times(50, { all: [] }) }) }) };
     about(million);
-    const faults = { all: Array(50).fill({ any: Array(50).fill({ type: "nope" }) }) };
+    const faults = { all: times(50, { any: times(50, { type: "nope" }) }) };
     assert(about(faults).length <= 102, "faults are not all told");
   });
 
   it("of a million parts take no longer than reading them", () => {
-    const wide = { all: Array(50).fill({ any: Array(50).fill(leaf) }) };
-    const filter = { all: Array(50).fill({ any: Array(50).fill({ path: "a", op: "exists" }) }) };
+    const wide = { all: times(50, { any: times(50, leaf) }) };
+    const filter = { all: times(50, { any: times(50, { path: "a", op: "exists" }) }) };
     const aggregate = {
       type: "event_aggregate",
       metric: { eventTypes: ["a"], aggregate: "count", filter },
@@ -63,7 +65,7 @@ describe("hostile rules", () => {
     };
     assert(about(wide).length > 0);
     assert.match(about({ all: [aggregate] })[0]!, /^conditions\.all\.0\.metric\.filter: more than 50/);
-    assert(about({ all: Array(50).fill(aggregate) }).length > 0);
+    assert(about({ all: times(50, aggregate) }).length > 0);
     const deep = { ...aggregate, metric: { ...aggregate.metric, filter: nested(3_000, leaf, "none") } };
     assert.match(
       about({ all: [deep] })[0]!,
@@ -72,7 +74,8 @@ describe("hostile rules", () => {
   });
 
   it("with expressions that grow by doubling are refused before they are worked out", () => {
-    for (const depth of [7, 20, 60]) {
+    // JSON has no two names for one thing: 14 levels are a megabyte.
+    for (const depth of [6, 7, 14]) {
       const [problem] = problemsOf({ ...base, actions: [{ type: "grant_xp", amount: expression(depth) }] });
       assert.match(problem!, /^actions\.0\.amount/, `depth ${depth}`);
     }
@@ -113,7 +116,7 @@ describe("hostile rules", () => {
   it("that were stored all the same see nothing of a prototype", () => {
     const properties = JSON.parse('{"__proto__": {"x": 1}, "p": [1], "deep": {"0": {"y": 1}}}') as Json;
     for (const path of HOSTILE_PATHS.filter((one) => !["p.0", "__proto__"].includes(one))) {
-      const test = compileGroup({ type: "event_property", path, op: "exists" } as ConditionNode);
+      const test = compileGroup({ type: "event_property", path, op: "exists" });
       assert.equal(test(aTurn({ properties })), false, path);
     }
   });
@@ -141,7 +144,7 @@ describe("hostile rules", () => {
       "*a".repeat(100),
     ];
     for (const value of patterns) {
-      const test = compileGroup({ type: "event_property", path: "t", op: "glob", value } as ConditionNode);
+      const test = compileGroup({ type: "event_property", path: "t", op: "glob", value });
       const startMs = performance.now();
       for (const text of ["a".repeat(GLOB_TEXT_MAX), `${"a".repeat(GLOB_TEXT_MAX - 1)}c`, "a".repeat(16_000)])
         test(aTurn({ properties: { t: text } }));

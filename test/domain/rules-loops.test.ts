@@ -154,7 +154,11 @@ describe("rules that set one another off", () => {
       amount: 1,
       target: { externalUserId: { $ref: "player.externalUserId" } },
     };
-    const rule = { key: "pays", triggers: on("tried", "player.xp_granted"), actions: Array(20).fill(send) };
+    const rule = {
+      key: "pays",
+      triggers: on("tried", "player.xp_granted"),
+      actions: Array.from({ length: 20 }, () => send),
+    };
     const plan = aProject({ rules: Array.from({ length: 8 }, (_, i) => ({ ...rule, key: `pays${i}` })) });
     let event: Parameters<typeof evaluate>[1] = {};
     const sent: number[] = [];

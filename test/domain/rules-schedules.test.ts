@@ -34,7 +34,8 @@ describe("scheduled rules", function () {
   const planned = (projectId: string): Promise<Planned[]> =>
     rowsOf(
       domain,
-      sql<Planned>`select to_char(due_at at time zone 'Europe/Berlin', 'HH24:MI') as due, after_player, trigger_no
+      sql<Planned>`select to_char(due_at at time zone 'Europe/Berlin', 'HH24:MI') as due,
+          after_player, trigger_no
         from rule_schedules where project_id = ${projectId} order by trigger_no`,
     );
   const addPlayers = (projectId: string, count: number, prefix = "p"): Promise<unknown> =>
@@ -66,7 +67,7 @@ describe("scheduled rules", function () {
     return players;
   };
 
-  it("are planned when they run, by the wall clock of their zone, and forgotten when they do not", async () => {
+  it("are planned while they run, by the wall clock of their zone, and then forgotten", async () => {
     const projectId = await domain.addProject();
     await publish(domain, projectId, { key: "r", triggers: [daily, { ...daily, cron: "30 18 * * *" }] });
     const both = ["09:00", "18:30"];
@@ -167,7 +168,7 @@ describe("scheduled rules", function () {
     assert.ok(Date.now() - new Date(event!.at).getTime() < DAY_MS);
   });
 
-  it("keep to their page of a project each in turn, and wait while a project has too much to do", async () => {
+  it("go through projects in turn, and wait while one has too much to do", async () => {
     const [first, second] = [await domain.addProject(), await domain.addProject()];
     for (const projectId of [first, second]) {
       await publish(domain, projectId, { key: "r", triggers: [daily] });

@@ -23,6 +23,9 @@ describe("scores of events", () => {
     assert.equal(count("goal", "match.*"), 2);
     assert.equal(count("goal", "*"), 5);
     assert.equal(count("nothing"), undefined);
+    const more = [...types, { type: "player.level_up" }, { type: "system.schedule" }];
+    const all = scoreOn({ metric: metric({ event: { eventTypes: ["*"] } }) }, more);
+    assert.equal(all, 5, "the star is no event of the service's own");
   });
 
   it("count once for an event that several patterns match", () => {

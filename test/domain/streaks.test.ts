@@ -8,7 +8,9 @@ describe("streaks of periods", () => {
   it("grow by one with each period that follows, whatever happens twice in one", () => {
     const played = aPlayedStreak(aStreak());
     assert.ok(played.hit("2026-01-01T00:00Z"));
+    const done = played.state;
     assert.ok(!played.hit("2026-01-01T23:59:59.999Z"));
+    assert.equal(played.state, done, "nothing is written for it");
     assert.ok(played.hit("2026-01-02T23:59:59.999Z"));
     assert.ok(played.hit("2026-01-03T00:00Z"));
     const { current, longest, deadlineMs, doc } = played.state;

@@ -61,6 +61,24 @@ describe("a project's configuration", () => {
     assert.deepEqual(again.body.changes, []);
   });
 
+  it("may name its things in any order, but none that is not there", async () => {
+    const box = (key: string, bundle: object) => ({ key, name: key, kind: "BUNDLE", bundle });
+    const rewards = [
+      box("a", { rewards: [{ rewardKey: "z" }], badges: [{ badgeKey: "b" }] }),
+      box("z", { xp: 1 }),
+    ];
+    const badges = [{ key: "b", name: "B" }];
+    const missing = await imported({ format: "laurel/1", rewards });
+    assertError(missing, 400, "UNKNOWN_REFERENCE");
+    assert.equal(missing.body.error.details[0].field, "rewards.a.bundle.badges.0.badgeKey");
+    assert.deepEqual((await exported()).rewards, []);
+    assert.equal((await imported({ format: "laurel/1", rewards, badges })).status, 200);
+    assert.deepEqual(
+      (await exported()).rewards.map(({ key }: { key: string }) => key),
+      ["a", "z"],
+    );
+  });
+
   it("works at once: a rule that was imported as ACTIVE gives XP", async () => {
     await imported(aGame);
     const sent = await post("/events?wait=true", { externalUserId: "u", eventType: "signed_up" });
@@ -127,9 +145,9 @@ describe("a project's configuration", () => {
   it("takes config:read to read and config:manage to change, and credentials", async () => {
     const reader = await aKey(api, { ...tenant, scopes: ["config:read"] });
     const none = await aKey(api, { ...tenant, scopes: ["events:write"] });
-    assertError(await imported(aGame, {}, reader), 403);
-    assertError(await api.get("/api/v1/config/export", { key: none }), 403);
-    assertError(await api.get("/api/v1/config/export"), 401);
+    assertError(await imported(aGame, {}, reader), 403, "INSUFFICIENT_SCOPE");
+    assertError(await api.get("/api/v1/config/export", { key: none }), 403, "INSUFFICIENT_SCOPE");
+    assertError(await api.get("/api/v1/config/export"), 401, "CREDENTIALS_MISSING");
     assert.equal((await api.get("/api/v1/project-settings", { key: reader })).status, 200);
   });
 

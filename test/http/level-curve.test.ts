@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { sql } from "kysely";
 import { DEFAULT_CURVE } from "../../src/domain/progression/levels.ts";
 import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { eventually } from "../support/eventually.ts";
 
 const PATH = "/api/v1/level-curve";
 
@@ -53,6 +55,47 @@ describe("the level curve", () => {
     assert.deepEqual([await levelOf("low"), await levelOf("high")], [4, 5]);
   });
 
+  it("moves players by a job with WITH_EVENTS, tells them and rewards their levels once", async () => {
+    const { key } = tenant;
+    const level = { key: "3", name: "Three", rewards: { currencies: { coins: 7 } } };
+    await api.post("/api/v1/currencies", { key: "coins", name: "Coins" }, { key });
+    assert.equal((await api.post("/api/v1/levels", level, { key })).status, 201);
+    for (const [player, xp] of [
+      ["low", 5],
+      ["high", 30],
+    ] as const) {
+      await aPlayer(player);
+      await grant(player, xp);
+    }
+    const change = (thresholds: number[]): Promise<Answer> =>
+      put({ type: "TABLE", params: { thresholds }, recalculate: "WITH_EVENTS" });
+    const resultOf = async ({ body }: Answer): Promise<unknown> => {
+      assert.equal(body.job.kind, "LEVEL_RECALC");
+      const job = `/api/v1/jobs/${body.job.id}`;
+      await eventually(async () => (await api.get(job, { key })).body.status === "SUCCEEDED", {
+        timeoutMs: 20_000,
+      });
+      return (await api.get(`${job}/result`, { key })).body;
+    };
+    const coins = async (): Promise<number> =>
+      (await api.get("/api/v1/players/ext:high/balances", { key })).body.data[0].balance;
+    assert.deepEqual(await resultOf(await change([0, 10, 20])), { raised: 1, lowered: 0 });
+    assert.deepEqual([await levelOf("low"), await levelOf("high"), await coins()], [1, 3, 7]);
+    const settings = { settings: { allowLevelDown: true } };
+    await api.patch(`/api/v1/projects/${tenant.projectId}`, settings, { token: tenant.token });
+    assert.deepEqual(await resultOf(await change([0, 100])), { raised: 0, lowered: 1 });
+    assert.deepEqual(await resultOf(await change([0, 10, 20])), { raised: 1, lowered: 0 });
+    assert.deepEqual([await levelOf("high"), await coins()], [3, 7]);
+    const told = await api.app.transact(async ({ db }) => {
+      const { rows } = await sql<{ type: string; level: number }>`
+        select type, coalesce(data ->> 'newLevel', data -> 'after' ->> 'level')::int as level from outbox
+        where project_id = ${tenant.projectId} and type in ('player.level_up', 'player.updated')
+        order by player_id, player_seq`.execute(db);
+      return rows.map(({ type, level }) => `${type} ${level}`);
+    });
+    assert.deepEqual(told, ["player.level_up 3", "player.updated 1", "player.level_up 3"]);
+  });
+
   it("is previewed with the players it would spread, and nothing is saved", async () => {
     for (const [player, xp] of [
       ["a", 5],
@@ -87,10 +130,7 @@ describe("the level curve", () => {
     await refused({ type: "TABLE", params: { thresholds: [5, 10] } }, "params.thresholds");
     await refused({ type: "CUBIC", params: {} }, "type");
     await refused({ type: "LINEAR", params: { base: 1, maxLevel: 1_001 } }, "params.maxLevel");
-    await refused(
-      { type: "LINEAR", params: { base: 1, maxLevel: 5 }, recalculate: "LOUD" },
-      "recalculate",
-    );
+    await refused({ type: "LINEAR", params: { base: 1, maxLevel: 5 }, recalculate: "LOUD" }, "recalculate");
     await refused({ type: "LINEAR", params: { base: 1, maxLevel: 5 }, rewards: [] }, "body");
     assert.equal((await api.get(PATH, { key: tenant.key })).body.version, 0);
   });

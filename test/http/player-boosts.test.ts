@@ -47,7 +47,7 @@ describe("a player's boosts", () => {
   const start = (boost: object = {}) => post(`/players/${player}/boosts`, { ...RUSH, ...boost });
   const list = async (): Promise<Record<string, unknown>[]> =>
     must(await api.get(`/api/v1/players/${player}/boosts`, { key: tenant.key }), 200).data;
-  const end = (id: unknown) => api.delete(`/api/v1/players/${player}/boosts/${id}`, { key: tenant.key });
+  const end = (id: string) => api.delete(`/api/v1/players/${player}/boosts/${id}`, { key: tenant.key });
   /** Plays once: what it gave of XP, coins and score. */
   const play = async (): Promise<unknown[]> => {
     const event = { playerId: player, eventType: "played" };
@@ -155,10 +155,8 @@ describe("a player's boosts", () => {
   it("of a campaign for a segment are for its members", async () => {
     const segment = { key: "vips", name: "VIPs", kind: "STATIC" };
     must(await post("/segments", segment), 201);
-    const campaign = {
-      ...{ key: "vip", name: "VIP", applies: "xp", factor: 5, segmentKey: "vips" },
-      ...{ startsAt: "2026-01-01T00:00:00Z", expiresAt: "2126-01-01T00:00:00Z" },
-    };
+    const times = { startsAt: "2026-01-01T00:00:00Z", expiresAt: "2126-01-01T00:00:00Z" };
+    const campaign = { key: "vip", name: "VIP", applies: "xp", factor: 5, segmentKey: "vips", ...times };
     must(await post("/boosts", campaign), 201);
     assert.deepEqual([await list(), (await play())[0]], [[], 10]);
     must(await post("/segments/vips/members", { playerIds: [player] }), 200);
@@ -189,10 +187,8 @@ describe("a player's boosts", () => {
       assertError(answer, 400);
       assert.equal(answer.body.error.details[0].field, field, JSON.stringify(body));
     }
-    const campaign = {
-      ...{ key: "c", name: "C", applies: "xp", factor: 2 },
-      ...{ startsAt: "2026-01-01T00:00:00Z", expiresAt: "2026-02-01T00:00:00Z" },
-    };
+    const times = { startsAt: "2026-01-01T00:00:00Z", expiresAt: "2026-02-01T00:00:00Z" };
+    const campaign = { key: "c", name: "C", applies: "xp", factor: 2, ...times };
     const wrong: [field: string, body: object][] = [
       ["expiresAt", { expiresAt: campaign.startsAt }],
       ["startsAt", { startsAt: "soon" }],

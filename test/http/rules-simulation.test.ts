@@ -107,6 +107,9 @@ describe("simulation of rules", () => {
     };
     assert.deepEqual(await field({ event: { eventType: "quest.started" } }), [400, "event.eventType"]);
     assert.deepEqual(await field({ player: {} }), [400, "player"]);
-    assert.deepEqual(await field({ inline: [rule({ rollout: { percent: 101 } })] }), [400, "inline.0.rollout.percent"]);
+    assert.deepEqual(await field({ inline: [rule({ rollout: { percent: 101 } })] }), [
+      400,
+      "inline.0.rollout.percent",
+    ]);
   });
 });

@@ -1,6 +1,7 @@
 import { startApp, type TestApp } from "../support/app.ts";
 import { races } from "../support/races.ts";
 import { economyRaces } from "../support/races-economy.ts";
+import { rewardRaces } from "../support/races-rewards.ts";
 
 describe("several at once", function () {
   this.timeout(30_000);
@@ -9,5 +10,6 @@ describe("several at once", function () {
     api = await startApp();
   });
 
-  for (const { name, run } of [...races, ...economyRaces]) it(name, () => run({ clients: [api] }));
+  for (const { name, run } of [...races, ...economyRaces, ...rewardRaces])
+    it(name, () => run({ clients: [api] }));
 });

@@ -6,7 +6,7 @@ import type { PlayerState, Turn } from "../../src/domain/progression/turn.ts";
 import { compileRules, type CompiledRule, type PublishedRule } from "../../src/domain/rules/compile.ts";
 import type { Outcome } from "../../src/domain/rules/run.ts";
 import { aPass, aPlan, aPlayerState, type PlanParts } from "./plan.ts";
-import { aRule } from "./rules.ts";
+import { aRule, NOW } from "./rules.ts";
 
 /** A project's rules and definitions as designers write them. */
 export type ProjectParts = Omit<PlanParts, "rules"> & { rules?: readonly (Json | PublishedRule)[] };
@@ -55,4 +55,19 @@ export const evaluate = (plan: ProjectPlan, options: EvaluateOptions = {}) => {
     types: told.map(({ type: name }) => name),
     reasons: outcomes.map(({ key, outcome }) => `${key} ${outcome.reason}`),
   };
+};
+
+/** Sends one event of each moment to a player of its own, all sharing their counters. */
+export const fireAt = (
+  plan: ReturnType<typeof aProject>,
+  moments: readonly number[],
+  properties: Json = {},
+) => {
+  let shared = createSharedCounters(new Map(), true);
+  const nowMs = Math.max(NOW, ...moments);
+  return moments.map((at) => {
+    const done = evaluate(plan, { at, nowMs, shared, properties, player: aPlayerState() });
+    shared = done.turn.shared;
+    return { at, ...done, outcome: done.outcomes[0]!.outcome };
+  });
 };

@@ -21,13 +21,14 @@ export const assertInvariants = async (
     assert.equal(await count(em, query), 0, what);
   await zero("events left in the queue", sql`select count(*) as n from event_q`);
   await zero("events left for a retry", sql`select count(*) as n from event_due`);
-  await zero("failed events", sql`select count(*) as n from event_results`);
+  await zero("failed events", sql`select count(*) as n from event_results where status = 'FAILED'`);
   await zero("commits left in the outbox queue", sql`select count(*) as n from outbox_q`);
   await zero(
     "players whose XP or ledger_seq is not what their ledger says, or whose ledger has gaps",
     sql`select count(*) as n from players p left join (
       select project_id, player_id, sum(amount) filter (where asset = 'XP') as xp, count(*) as n,
-        max(seq) as last from ledger_entries group by 1, 2) l on l.project_id = p.project_id and l.player_id = p.id
+        max(seq) as last from ledger_entries group by 1, 2) l
+          on l.project_id = p.project_id and l.player_id = p.id
       where (p.xp, p.ledger_seq, p.ledger_seq) <> (coalesce(l.xp, 0), coalesce(l.n, 0), coalesce(l.last, 0))`,
   );
   await zero(
@@ -59,7 +60,38 @@ export const assertInvariants = async (
         using (project_id, player_id, currency_key)
       where (b.balance, b.held) <> (coalesce(l.total, 0), coalesce(h.held, 0))`,
   );
+  await assertExecutions(zero);
   await assertLevels(em, curve);
+};
+
+type Zero = (what: string, query: RawBuilder<{ n: string | number }>) => Promise<void>;
+
+/** What rules have done is written down, once, and no shared counter has counted more than that. */
+const assertExecutions = async (zero: Zero): Promise<void> => {
+  await zero(
+    "ledger entries of a rule whose firing was not recorded",
+    sql`select count(*) as n from ledger_entries l
+      where l.idempotency_key like 'evt:%:r:%' and not exists (
+        select from rule_executions e where e.project_id = l.project_id and e.mode = 'LIVE'
+          and e.rule_id = (l.cause->>'ruleId')::uuid and e.player_id = l.player_id
+          and e.event_id = (l.cause->>'rootEventId')::uuid)`,
+  );
+  await zero(
+    "rules that fired more often for one event than they may",
+    sql`select count(*) as n from (
+      select e.project_id, e.rule_id, e.event_id, count(*) as times,
+        bool_or((v.definition->>'reentrant')::boolean) as is_reentrant
+      from rule_executions e
+      join rule_versions v on v.rule_id = e.rule_id and v.version = e.rule_version
+      group by 1, 2, 3) f where times > case when is_reentrant then 10 else 1 end`,
+  );
+  await zero(
+    "counters over all players that are above what was recorded",
+    sql`select count(*) as n from shared_counters c
+      where c.scope ~ '^rule:.*:g:LIFETIME$' and c.used > (
+        select count(*) from rule_executions e where e.project_id = c.project_id and e.mode = 'LIVE'
+          and e.rule_id = split_part(c.scope, ':', 2)::uuid)`,
+  );
 };
 
 const assertLevels = async (em: SqlEntityManager, curve: LevelCurve): Promise<void> => {

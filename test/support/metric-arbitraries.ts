@@ -5,7 +5,7 @@ import type { PastEvent } from "./rule-reference.ts";
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;
 
-/** Zones with changes by an hour, by half an hour and by a whole day, and one that is never at a full hour. */
+/** Zones with changes by an hour, half an hour and a whole day, and one that is never at a full hour. */
 export const ZONES = [
   "Europe/Berlin",
   "America/New_York",

@@ -122,8 +122,6 @@ export const economyOperations: Record<string, Known> = {
     },
   },
 
-  listLedger: {
-    call: async (side) => ({ path: `/players/${await side.player()}/ledger?asset=CURRENCY&limit=5` }),
-  },
+  listLedger: { call: async (side) => ({ path: `/players/${await side.player()}/ledger` }) },
   verifyLedger: { call: async (side) => ({ path: `/players/${await side.player()}/ledger/verify` }) },
 };

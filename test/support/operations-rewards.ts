@@ -84,16 +84,16 @@ const of = (
 const players = async (side: Side, rest: string): Promise<string> =>
   `/players/${await side.player()}/${rest}`;
 
-const forSale = async (side: Side): Promise<{ reward: string; playerId: string }> => {
+const forSale = async (side: Side): Promise<{ made: string; playerId: string }> => {
   const currencyKey = unique("coins");
   await side.make("/currencies", { key: currencyKey, name: "Coins", initialBalance: 10 });
-  const reward = await side.make("/rewards", { ...prize("EXTERNAL"), price: { currencyKey, amount: 1 } });
-  return { reward, playerId: await side.player() };
+  const made = await side.make("/rewards", { ...prize("EXTERNAL"), price: { currencyKey, amount: 1 } });
+  return { made, playerId: await side.player() };
 };
 
 const granted = async (side: Side, definition: object, delivery: "AUTO" | "CLAIM"): Promise<string> => {
-  const [reward, playerId] = [await side.make("/rewards", definition), await side.player()];
-  const grant = await side.make(`/rewards/${reward}/grant`, { playerId, delivery });
+  const [made, playerId] = [await side.make("/rewards", definition), await side.player()];
+  const grant = await side.make(`/rewards/${made}/grant`, { playerId, delivery });
   return `/players/${playerId}/rewards/${grant}`;
 };
 
@@ -101,7 +101,7 @@ const foreignPlayer =
   (operation: "purchase" | "grant"): NonNullable<Known["foreign"]> =>
   async (own, other) => [
     {
-      path: `/rewards/${(await forSale(own)).reward}/${operation}`,
+      path: `/rewards/${(await forSale(own)).made}/${operation}`,
       body: { playerId: await other.player() },
     },
   ];
@@ -168,7 +168,7 @@ export const rewardOperations: Readonly<Record<string, Known>> = {
 
   purchaseReward: {
     call: async (side) => {
-      const { reward: made, playerId } = await forSale(side);
+      const { made, playerId } = await forSale(side);
       return { path: `/rewards/${made}/purchase`, body: { playerId, quantity: 2 } };
     },
     foreign: foreignPlayer("purchase"),
@@ -192,11 +192,10 @@ export const rewardOperations: Readonly<Record<string, Known>> = {
   listPlayerRewards: { call: async (side) => ({ path: await players(side, "rewards?status=PENDING") }) },
   claimReward: {
     call: async (side) => ({ path: `${await granted(side, reward(), "CLAIM")}/claim`, body: {} }),
-    foreign: async (own, other) => [
-      {
-        path: `/players/${await own.player()}/rewards/${(await granted(other, reward(), "CLAIM")).split("/").at(-1)}/claim`,
-      },
-    ],
+    foreign: async (own, other) => {
+      const [player, theirs] = [await own.player(), await granted(other, reward(), "CLAIM")];
+      return [{ path: `/players/${player}/rewards/${theirs.split("/").at(-1)}/claim`, body: {} }];
+    },
   },
   fulfilReward: {
     call: async (side) => ({ path: `${await granted(side, prize("EXTERNAL"), "AUTO")}/fulfil`, body: {} }),

@@ -19,6 +19,7 @@ import { rateLimitOperations } from "./operations-rate-limits.ts";
 import { configurationOperations } from "./operations-configuration.ts";
 import { rewardOperations } from "./operations-rewards.ts";
 import { ruleOperations } from "./operations-rules.ts";
+import { eventOperations } from "./operations-events.ts";
 import { segmentOperations } from "./operations-segments.ts";
 import { registrationOperations } from "./operations-registration.ts";
 import { authOperations } from "./operations-auth.ts";
@@ -27,6 +28,8 @@ import { emailOperations } from "./operations-email.ts";
 import { adminOperations } from "./operations-admin.ts";
 import { playerOperations } from "./operations-players.ts";
 import { oauthOperations } from "./operations-oauth.ts";
+import { jobOperations } from "./operations-jobs.ts";
+import { streakOperations } from "./operations-streaks.ts";
 import { teamOperations } from "./operations-team.ts";
 import { isOneTenant, type Side } from "./sides.ts";
 
@@ -55,11 +58,14 @@ const ofBoard = (suffix = "", body: unknown = {}): Known => ({
   call: async (side) => ({ path: `/leaderboards/${await side.board()}${suffix}`, body }),
 });
 const KNOWN: Record<string, Known> = {
+  ...jobOperations,
+  ...streakOperations,
   ...adminOperations,
   ...economyOperations,
   ...keyOperations,
   ...registrationOperations,
   ...segmentOperations,
+  ...eventOperations,
   ...rewardOperations,
   ...rateLimitOperations,
   ...configurationOperations,

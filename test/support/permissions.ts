@@ -91,6 +91,11 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   trackEvents: { roles: "OAD", scope: "events:write" },
   listEvents: reads("events:read"),
   getEvent: reads("events:read"),
+  retryEvent: { roles: "OA", scope: "events:write" },
+  revertEvent: { roles: "OA", scope: "players:write" },
+  listEventTypes: reads("events:read"),
+  getEventType: reads("events:read"),
+  putEventType: { roles: "OAG", scope: "config:manage" },
 
   listPlayers: reads("players:read"),
   getPlayer: reads("players:read"),

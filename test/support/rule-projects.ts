@@ -53,12 +53,19 @@ export const processAll = async (
 ): Promise<void> => {
   const onError = (error: unknown): never => assert.fail(String(error));
   const all = { transact, plans: createPlanCache(), claimLimit: 100, onError, ...options };
-  for (let part = 0; part < PARTITIONS; part++) {
+  const processPart = async (part: number): Promise<number> => {
+    let processed = 0;
     for (let after = FIRST_PROJECT; ;) {
       const { events, lastProject } = await processPartition(all, part, after);
-      if (events === 0 && after === FIRST_PROJECT) break;
+      if (events === 0 && after === FIRST_PROJECT) return processed;
+      processed += events;
       after = lastProject;
     }
+  };
+  // One player's event may send another to a partition that was done before.
+  for (let processed = 1; processed > 0;) {
+    processed = 0;
+    for (let part = 0; part < PARTITIONS; part++) processed += await processPart(part);
   }
 };
 

@@ -1,7 +1,8 @@
 import { randomUUID } from "node:crypto";
 import type { Json } from "../../src/domain/events.ts";
 import type { Board } from "../../src/domain/leaderboards/scoring.ts";
-import type { LedgerRow, PlayerState, Turn } from "../../src/domain/progression/turn.ts";
+import type { LedgerRow } from "../../src/domain/progression/effects.ts";
+import type { PlayerState, Turn } from "../../src/domain/progression/turn.ts";
 import { compileRules, type PublishedRule, type RuleSet } from "../../src/domain/rules/compile.ts";
 import { RuleDocument } from "../../src/domain/rules/document.ts";
 import { aPass, aPlan, aPlayerState } from "./plan.ts";

@@ -1,5 +1,8 @@
+import type { App } from "../../src/app.ts";
 import { type Answer, aTenant, type Tenant } from "./app.ts";
 import type { Client } from "./client.ts";
+import { failed } from "./failed-event.ts";
+import { aJob } from "./jobs.ts";
 import { boardDefinition, ruleDocument, unique } from "./operation-bodies.ts";
 
 /** A tenant's project and makers of fresh things in it. */
@@ -14,8 +17,15 @@ export type Side = {
   entry(): Promise<{ board: string; player: string }>;
   player(): Promise<string>;
   event(): Promise<string>;
+  /** A player made by an event, which has been processed. */
+  playerOf(event: object): Promise<string>;
   /** An event whose evaluation is kept. */
   tracedEvent(): Promise<string>;
+  putEventType(name: string, body: unknown): Promise<void>;
+  /** An event that was given up. */
+  failedEvent(): Promise<string>;
+  /** A job that no worker comes to, or one that has succeeded. */
+  job(status: "QUEUED" | "SUCCEEDED"): Promise<string>;
   apiKey(): Promise<string>;
   project(): Promise<string>;
   /** Posts a body with the key; the id of what is made. */
@@ -31,7 +41,10 @@ const id = (answer: Answer): string => {
   return answer.body.id as string;
 };
 
-export const aSide = async (api: Client, given?: Tenant): Promise<Side> => {
+/** A server's client; without `app` the server is another process, and sides make no jobs. */
+type Api = Client & { app?: App };
+
+export const aSide = async (api: Api, given?: Tenant): Promise<Side> => {
   const tenant = given ?? (await aTenant(api));
   const { key, token, projectId } = tenant;
   const post = (path: string, body: unknown) => api.post(`/api/v1${path}`, body, { key });
@@ -61,6 +74,11 @@ export const aSide = async (api: Client, given?: Tenant): Promise<Side> => {
       return { board, player };
     },
     player: async () => id(await post("/players", { externalUserId: unique("user") })),
+    playerOf: async (event) => {
+      const externalUserId = unique("user");
+      await post("/events?wait=true", { ...event, externalUserId });
+      return (await api.get(`/api/v1/players/ext:${externalUserId}`, { key })).body.id as string;
+    },
     event: async () => {
       const sent = await post("/events?wait=true", { externalUserId: unique("user"), eventType: "seen" });
       return sent.body.eventId as string;
@@ -69,6 +87,10 @@ export const aSide = async (api: Client, given?: Tenant): Promise<Side> => {
       await api.patch("/api/v1/project-settings", { traceSampling: { live: 1 } }, { key });
       return side.event();
     },
+    putEventType: async (name, body) =>
+      void (await api.request("PUT", `/api/v1/event-types/${name}`, { key, body })),
+    failedEvent: async () => failed(api.app!, projectId, await side.event()),
+    job: (status) => aJob(api.app!, projectId, status),
     apiKey: async () =>
       id(await api.post(`/api/v1/projects/${projectId}/api-keys`, { name: "A key" }, { token })),
     project: async () => id(await api.post("/api/v1/projects", { name: "Another game" }, { token })),
@@ -77,7 +99,7 @@ export const aSide = async (api: Client, given?: Tenant): Promise<Side> => {
 };
 
 /** A second project of the same tenant, with a key of its own; `tenant.projectId` is that project. */
-export const aSecondSide = async (api: Client, { tenant }: Side): Promise<Side> => {
+export const aSecondSide = async (api: Api, { tenant }: Side): Promise<Side> => {
   const { token } = tenant;
   const projectId = id(await api.post("/api/v1/projects", { name: "Second game" }, { token }));
   const made = await api.post(

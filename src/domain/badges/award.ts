@@ -115,7 +115,14 @@ const repeatTier = (turn: Turn, badge: CompiledBadge, tier: number, why: Why): B
   return undefined;
 };
 
-/** Logs and tells one award, and gives the tier's rewards (ledger keys `bdg:{key}:{timesAwarded}:{tier}`). */
+/** The key of a tier's rewards. Tiers that a reversal took away can be earned and rewarded again. */
+const rewardsKey = ({ player }: Turn, badgeKey: string, tier: number): string => {
+  const reversals = player.doc.r?.[`b:${badgeKey}`];
+  const key = `bdg:${badgeKey}:${player.badges.get(badgeKey)!.timesAwarded}:${tier}`;
+  return reversals === undefined ? key : `${key}~${reversals}`;
+};
+
+/** Logs and tells one award, and gives the tier's rewards. */
 const tellAward = (
   turn: Turn,
   { id: badgeId, definition }: CompiledBadge,
@@ -154,7 +161,7 @@ const tellAward = (
       refId: badgeId,
       ...(root.isTracked ? { rootEventId: root.id } : {}),
     },
-    key: `bdg:${badgeKey}:${timesAwarded}:${tier}`,
+    key: rewardsKey(turn, badgeKey, tier),
     reason: `badge:${badgeKey}`,
   });
 };

@@ -59,5 +59,5 @@ const follow = (turn: Turn, badge: CompiledBadge, value: number): void => {
   const { key } = badge.definition;
   const { root } = turn;
   const cause = { kind: "BADGE" as const, refKey: key, ...(root.isTracked ? { eventId: root.id } : {}) };
-  setProgress(turn, badge, value, { cause, key: `bdg:${key}` });
+  setProgress(turn, badge, value, { cause, key: `evt:${root.id}:bdg:${key}` });
 };

@@ -29,8 +29,8 @@ export const listBoosts = async (work: Work, player: Player): Promise<BoostView[
 
 /**
  * Starts a boost by REST.
- * @throws DomainError VALIDATION_ERROR for a currency or leaderboard that is not there; CONFLICT: BOOST_LIMIT,
- * PLAYER_INACTIVE
+ * @throws DomainError VALIDATION_ERROR for a currency or leaderboard that is not there; CONFLICT:
+ * BOOST_LIMIT, PLAYER_INACTIVE
  */
 export const boostPlayer = async (
   work: Work,

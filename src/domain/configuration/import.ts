@@ -7,6 +7,7 @@ import {
 } from "../definitions/definitions.ts";
 import type { Defined, DefinitionKind } from "../definitions/kind.ts";
 import { DEFINITION_KINDS } from "../definitions/kinds.ts";
+import { UNKNOWN_REFERENCE } from "../definitions/references.ts";
 import { conflict, DomainError } from "../errors.ts";
 import type { Json } from "../events.ts";
 import {
@@ -47,15 +48,34 @@ export const importConfig = async (
   // First: what is compared must not change meanwhile.
   await changeConfig(work, projectId);
   const changes = await diffConfig(work, projectId, given);
-  for (const change of inOrder(changes)) {
+  let open = inOrder(changes);
+  while (open.length > 0) open = await applyRound(work, projectId, { changes: open, given });
+  return changes;
+};
+
+type Round = { changes: readonly ConfigChange[]; given: ConfigImport };
+
+/**
+ * Applies what can be applied now.
+ * @returns what names things that are not there yet
+ */
+const applyRound = async (
+  work: Work,
+  projectId: string,
+  { changes, given }: Round,
+): Promise<ConfigChange[]> => {
+  const later: ConfigChange[] = [];
+  for (const change of changes) {
     try {
       await apply(work, projectId, { change, given });
       await work.em.flush();
     } catch (error) {
-      throw named(error, change);
+      const isEarly = error instanceof DomainError && error.reason === UNKNOWN_REFERENCE;
+      if (!isEarly || later.length === changes.length - 1) throw named(error, change);
+      later.push(change);
     }
   }
-  return changes;
+  return later;
 };
 
 /** What is archived goes last, rules first: nothing that runs may name what is gone. */

@@ -1,7 +1,8 @@
 import { boostOf, UNBOOSTED } from "../boosts/boosts.ts";
 import type { Cause } from "../events.ts";
 import { appendLedger } from "../ledger/append.ts";
-import type { BalanceState, LedgerRow, Turn } from "../progression/turn.ts";
+import type { LedgerRow } from "../progression/effects.ts";
+import type { BalanceState, Turn } from "../progression/turn.ts";
 import { addToLots, availableOf, BALANCE_MAX, expiryOf, takeFromLots, untouched } from "./balance.ts";
 import type { Currency } from "./currency.ts";
 import { expireLots } from "./expire.ts";
@@ -33,9 +34,10 @@ export type CurrencyChanged = {
 };
 
 /**
- * Changes a balance: ledger entry, lots, `player.currency_granted` or `player.currency_spent`. A loss never takes
- * what is held, nor the balance below the currency's minimum; a gain beyond its maximum is cut or refused, as
- * the currency says. The initial balance is granted by an entry of its own before the first change.
+ * Changes a balance: ledger entry, lots, `player.currency_granted` or `player.currency_spent`. A loss never
+ * takes what is held, nor the balance below the currency's minimum; a gain beyond its maximum is cut or
+ * refused, as the currency says. The initial balance is granted by an entry of its own before the first
+ * change.
  */
 export const adjustCurrency = (turn: Turn, change: CurrencyChange): CurrencyChanged => {
   const currency = turn.project.currencies.get(change.currencyKey);

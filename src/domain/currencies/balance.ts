@@ -61,8 +61,8 @@ export const balanceNow = (
 export const availableOf = ({ balance, held }: BalanceState): number => balance - held;
 
 /**
- * When a gain of this currency expires, in ms, unless the gain itself says: at the end of the UTC day that lies
- * `expiryDays` ahead, so that the gains of a day are one lot.
+ * When a gain of this currency expires, in ms, unless the gain itself says: at the end of the UTC day that
+ * lies `expiryDays` ahead, so that the gains of a day are one lot.
  */
 export const expiryOf = ({ expiryDays }: Currency, nowMs: number): number | undefined =>
   expiryDays === undefined ? undefined : (Math.floor(nowMs / DAY_MS) + expiryDays + 1) * DAY_MS;
@@ -79,21 +79,18 @@ export const addToLots = (
   { amount, expiresMs }: { amount: number; expiresMs: number },
 ): void => {
   const known = player.lots.get(currencyKey) ?? NO_LOTS;
-  const at = known.findIndex((lot) => lot.expiresMs >= expiresMs);
-  const same = known[at]?.expiresMs === expiresMs ? known[at] : undefined;
-  const lot: LotState = {
-    id: same?.id ?? newId(),
-    remaining: (same?.remaining ?? 0) + amount,
-    expiresMs,
-    isChanged: true,
-  };
-  const before = at === -1 ? known.length : at;
-  setLots(player, currencyKey, [...known.slice(0, before), lot, ...known.slice(before + (same ? 1 : 0))]);
+  // One that is used up has ended, and its id with it.
+  const same = known.find((lot) => lot.expiresMs === expiresMs && lot.remaining > 0);
+  const remaining = (same?.remaining ?? 0) + amount;
+  const lot: LotState = { id: same?.id ?? newId(), remaining, expiresMs, isChanged: true };
+  const others = known.filter((one) => one !== same);
+  const later = others.findIndex((one) => one.expiresMs > expiresMs);
+  setLots(player, currencyKey, others.toSpliced(later === -1 ? others.length : later, 0, lot));
 };
 
 /**
- * Takes `amount` from the lots, from the one that expires first on; what they do not hold comes from what never
- * expires.
+ * Takes `amount` from the lots, from the one that expires first on; what they do not hold comes from what
+ * never expires.
  */
 export const takeFromLots = (player: PlayerState, currencyKey: string, amount: number): void => {
   const known = player.lots.get(currencyKey);

@@ -3,8 +3,8 @@ import type { LotState, Turn } from "../progression/turn.ts";
 import { takeFromLots } from "./balance.ts";
 
 /**
- * Takes away what has expired of a currency: a ledger entry and `player.currency_expired` for each lot. What is
- * held stays until its hold is settled.
+ * Takes away what has expired of a currency: a ledger entry and `player.currency_expired` for each lot. What
+ * is held stays until its hold is settled.
  */
 export const expireLots = (turn: Turn, currencyKey: string): void => {
   const lots = turn.player.lots.get(currencyKey);
@@ -32,8 +32,8 @@ const expireLot = (turn: Turn, currencyKey: string, { id, remaining }: LotState)
     amount: -amount,
     balanceAfter: balance,
     reason: "expiry",
-    // What is held of a lot goes later, by a key of its own: what is left of a lot only falls.
-    key: left === 0 ? `exp:${id}` : `exp:${id}:${left}`,
+    // What is held of a lot goes later, by a key of its own.
+    key: left === 0 ? `exp:${id}` : `exp:${id}:${player.ledgerSeq + 1}`,
     cause: { kind: "EXPIRY", refKey: currencyKey, refId: id },
     isOfEvent: false,
   });

@@ -1,6 +1,7 @@
 import type { Json } from "../events.ts";
 import { newId } from "../ids.ts";
-import type { InboxRow, Turn } from "../progression/turn.ts";
+import type { InboxRow } from "../progression/effects.ts";
+import type { Turn } from "../progression/turn.ts";
 
 export const TITLE_MAX = 200;
 export const BODY_MAX = 4_000;

@@ -1,6 +1,7 @@
 import type { Cause } from "../events.ts";
 import { newId } from "../ids.ts";
-import type { LedgerRow, Turn } from "../progression/turn.ts";
+import type { LedgerRow } from "../progression/effects.ts";
+import type { Turn } from "../progression/turn.ts";
 import { chainHash } from "./chain.ts";
 
 export type LedgerEntry = {

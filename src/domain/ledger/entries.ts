@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Cause } from "../events.ts";
-import type { LedgerRow } from "../progression/turn.ts";
+import type { LedgerRow } from "../progression/effects.ts";
 import type { Work } from "../work.ts";
 import type { PlayerKey } from "./reference.ts";
 
@@ -70,7 +70,8 @@ export const listEntries = async (
   if (from) conditions.push(sql`created_at >= ${from.toISOString()}::timestamptz`);
   if (to) conditions.push(sql`created_at < ${to.toISOString()}::timestamptz`);
   const result = await sql<Row>`
-    select id, seq, asset, currency_key, amount, balance_after, reason, tx_id, reverses, cause, hash, created_at
+    select id, seq, asset, currency_key, amount, balance_after, reason, tx_id, reverses, cause, hash,
+      created_at
     from ledger_entries where ${sql.join(conditions, sql` and `)}
     order by seq desc limit ${limit + 1}`.execute(db);
   const entries = result.rows.slice(0, limit).map(show);

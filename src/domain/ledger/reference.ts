@@ -9,8 +9,8 @@ import type { Work } from "../work.ts";
 export type PlayerKey = { projectId: string; id: string };
 
 /**
- * The ledger key of a change that somebody asks for under a reference, an order's number, say. Keys are part of
- * the chain and stay when a player is erased, so the text, which may tell of a person, is not in it.
+ * The ledger key of a change that somebody asks for under a reference, an order's number, say. Keys are part
+ * of the chain and stay when a player is erased, so the text, which may tell of a person, is not in it.
  */
 export const referenceKey = (reference: string): string => `api:ref:${hash("sha256", reference, "hex")}`;
 
@@ -26,7 +26,8 @@ export const isReferenceUsed = async (
   const keys = [referenceKey(reference), `api:ref:${reference}`];
   const { rows } = await sql`
     with own as (
-      select id from players where project_id = ${projectId} and (id = ${playerId} or merged_into = ${playerId}))
+      select id from players
+      where project_id = ${projectId} and (id = ${playerId} or merged_into = ${playerId}))
     select 1 from own join ledger_entries l
       on l.project_id = ${projectId} and l.player_id = own.id and l.idempotency_key in (${sql.join(keys)})
     union all select 1 from own join currency_holds h

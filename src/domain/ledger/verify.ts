@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { notFound } from "../errors.ts";
-import type { LedgerRow } from "../progression/turn.ts";
+import type { LedgerRow } from "../progression/effects.ts";
 import type { Transact, Work } from "../work.ts";
 import { chainHash } from "./chain.ts";
 import type { PlayerKey } from "./reference.ts";
@@ -8,7 +8,9 @@ import type { PlayerKey } from "./reference.ts";
 /** Entries that are read at once. */
 const PAGE = 1_000;
 
-/** `firstInvalidSeq`: the first entry that is missing, was changed, or does not follow from those before it. */
+/**
+ * `firstInvalidSeq`: the first entry that is missing, was changed, or does not follow from those before it.
+ */
 export type Verdict = {
   valid: boolean;
   entries: number;
@@ -29,8 +31,8 @@ type Row = {
 
 /**
  * Works a player's ledger out anew, a page in each transaction, up to the entry that was the newest at the
- * start: numbers without a gap, each hash from the one before, each balance of XP and currencies the sum of its
- * amounts, and the tip as the player's row has it. @throws DomainError NOT_FOUND
+ * start: numbers without a gap, each hash from the one before, each balance of XP and currencies the sum of
+ * its amounts, and the tip as the player's row has it. @throws DomainError NOT_FOUND
  */
 export const verifyLedger = async (
   transact: Transact,

@@ -1,7 +1,8 @@
 import type { Cause, LivesView } from "../events.ts";
 import { appendLedger } from "../ledger/append.ts";
 import type { LivesSettings } from "../projects/project.ts";
-import type { LedgerRow, LivesStored, PlayerState, Turn } from "../progression/turn.ts";
+import type { LedgerRow } from "../progression/effects.ts";
+import type { LivesStored, PlayerState, Turn } from "../progression/turn.ts";
 
 /** Lives that a player may have, also where grants may exceed the project's maximum. */
 export const LIVES_MAX = 1_000_000;
@@ -84,15 +85,13 @@ export const showLives = (
  * nothing; a gain stops at the maximum unless the project allows more. Refills by time have no entry.
  */
 export const adjustLives = (turn: Turn, change: LivesChange): LivesChanged => {
-  const { player, nowMs } = turn;
+  const { player } = turn;
   if (!turn.project.settings.lives.enabled) return { problem: "LIVES_DISABLED" };
   if (change.unlimitedSeconds !== undefined) return unlimit(turn, change.unlimitedSeconds, change.cause);
   const { count, anchorMs } = livesOf(turn);
   const wanted = change.refill === "FULL" ? gainToFull(turn, count) : (change.amount ?? 0);
-  const isUnlimited = (player.lives.unlimitedUntilMs ?? 0) > nowMs;
-  if (wanted < 0 && isUnlimited) return {};
-  if (wanted < 0 && change.onInsufficient === "REFUSE" && count + wanted < 0)
-    return { problem: "INSUFFICIENT_LIVES" };
+  if (wanted < 0 && isUnlimited(turn)) return {};
+  if (count + wanted < 0 && change.onInsufficient === "REFUSE") return { problem: "INSUFFICIENT_LIVES" };
   const after = bounded(turn, count, wanted);
   const delta = after - count;
   if (delta === 0) return {};
@@ -109,6 +108,8 @@ export const adjustLives = (turn: Turn, change: LivesChange): LivesChanged => {
   tell(turn, delta, cause);
   return { entry };
 };
+
+const isUnlimited = ({ player, nowMs }: Turn): boolean => (player.lives.unlimitedUntilMs ?? 0) > nowMs;
 
 const gainToFull = ({ project }: Turn, count: number): number =>
   Math.max(0, project.settings.lives.max - count);

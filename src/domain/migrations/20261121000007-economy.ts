@@ -1,5 +1,5 @@
 import { Migration } from "@mikro-orm/migrations";
-import { byProject } from "./row-security.ts";
+import { byProject, OWN_PROJECT, WEB_ROLE } from "./row-security.ts";
 
 /** Holds a key of a definition: keys never change, and archived definitions keep theirs. */
 const KEY = "text not null check (length(key) between 1 and 64)";
@@ -32,6 +32,7 @@ export class Migration20261121000007 extends Migration {
       ...this.definitions(),
       ...this.holdings(),
       ...TABLES.flatMap((table) => byProject(table)),
+      ...OWN_PROJECT,
     ])
       this.addSql(statement);
   }
@@ -243,6 +244,7 @@ export class Migration20261121000007 extends Migration {
   }
 
   override down(): void {
+    this.addSql(`drop policy ${WEB_ROLE}_project on projects`);
     for (const table of TABLES) this.addSql(`drop table ${table}`);
     this.addSql(`update rules set status = 'PAUSED' where status = 'SHADOW'`);
     this.addSql(`alter table rules drop constraint rules_status_check,

@@ -119,6 +119,8 @@ export class Migration20261121000008 extends Migration {
         expires_at timestamptz(3) not null,
         primary key (project_id, event_id))`,
       `create index event_traces_expires_idx on event_traces (expires_at)`,
+      `create index tracked_events_sent_idx on tracked_events (project_id, (properties->>'rootEventId'))
+        where event_type in ('system.grant', 'system.delayed_action')`,
       `create table event_types (
         project_id uuid not null,
         name text not null,
@@ -161,6 +163,7 @@ export class Migration20261121000008 extends Migration {
   }
 
   override down(): void {
+    this.addSql(`drop index tracked_events_sent_idx`);
     for (const table of TABLES) this.addSql(`drop table ${table}`);
   }
 }

@@ -53,6 +53,14 @@ export const byProject = (table: string): string[] => [
   ...policy(table, WEB_ROLE, `project_id ${IN_PROJECTS}`),
 ];
 
+/**
+ * Requests see the row of their project also where they see nothing of its tenant, as rooms do: what a player
+ * is shown depends on the project's settings.
+ */
+export const OWN_PROJECT: readonly string[] = [
+  `create policy ${WEB_ROLE}_project on projects for select to ${WEB_ROLE} using (id ${IN_PROJECTS})`,
+];
+
 /** Requests see what belongs to a rule that they see. */
 export const byRule = (table: string): string[] => [
   enable(table),

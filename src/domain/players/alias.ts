@@ -7,6 +7,7 @@ import { takePlayers } from "../progression/several.ts";
 import type { PlayerState } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
 import { mergePlayers } from "./merge.ts";
+import { lockMerges } from "./merge-lock.ts";
 import { DEFAULT_STRATEGY } from "./merge-plan.ts";
 import type { Player } from "./player.ts";
 import { findPlayer, lockKnown, refreshPlayer } from "./players.ts";
@@ -24,7 +25,8 @@ export const aliasPlayer = async (
   projectId: string,
   { anonymousId, externalUserId, cause }: Alias,
 ): Promise<{ player: Player; merged: boolean }> => {
-  // First, in the order in which batches lock.
+  await lockMerges(work, projectId);
+  // In the order in which batches lock: the definitions before the players.
   await shareConfig(work, [projectId]);
   const source = await findPlayer(work, projectId, `ext:${anonymousId}`);
   if (!source) throw notFound("player");

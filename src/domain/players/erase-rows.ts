@@ -44,7 +44,8 @@ export const eraseQueued = async (work: Work, person: Person, rows: Counts): Pro
     select e.id from tracked_events e
     where e.project_id = ${projectId} and e.external_user_id = any(${texts(names)})
       and (exists (select 1 from event_q q where q.project_id = e.project_id and q.event_id = e.id)
-        or exists (select 1 from event_due d where d.project_id = e.project_id and d.event_id = e.id))`.execute(
+        or exists (
+          select 1 from event_due d where d.project_id = e.project_id and d.event_id = e.id))`.execute(
     work.db,
   );
   await eraseThese(work, person, { ids: waiting.rows.map(({ id }) => id), rows });
@@ -156,8 +157,9 @@ export const eraseOwnRows = async (work: Work, person: Person, rows: Counts): Pr
 /** Whoever was merged into the player keeps standing for them, under a name that tells nothing. */
 const erasePlayers = ({ now }: Work, { projectId, playerId, ids }: Person): RawBuilder<unknown> => sql`
   update players set external_user_id = 'erased:' || id, display_name = null, avatar_url = null,
-    timezone = null, zone_changed_at = null, locale = null, country = null, attributes = '{}', metadata = '{}',
-    tags = '{}', lives = null, lives_anchor_at = null, lives_unlimited_until = null, last_seen_at = null,
+    timezone = null, zone_changed_at = null, locale = null, country = null,
+    attributes = '{}', metadata = '{}', tags = '{}', lives = null, lives_anchor_at = null,
+    lives_unlimited_until = null, last_seen_at = null,
     deleted_at = null, status = case when id = ${playerId} then 'ERASED' else status end,
     updated_at = ${now.toISOString()}::timestamptz
   where project_id = ${projectId} and id = any(${uuids(ids)}) returning 1`;

@@ -60,7 +60,8 @@ type Rows = { rows: unknown[]; bytes: number; isCut: boolean };
 const readRows = async ({ db }: Work, person: Person, { one, room }: Read): Promise<Rows> => {
   const found = await sql<{ r: string; upto: string | number; n: string | number }>`
     with first as (
-      select (to_jsonb(t) - 'project_id')::text as r, row_number() over (order by ${sql.raw(one.orderBy)}) as n
+      select (to_jsonb(t) - 'project_id')::text as r,
+        row_number() over (order by ${sql.raw(one.orderBy)}) as n
       from ${sql.table(one.table)} t where ${one.isOf(person)}
       order by n limit ${EXPORT_ROWS_MAX + 1}),
     summed as (select r, n, sum(octet_length(r)) over (order by n) as upto from first)

@@ -126,7 +126,7 @@ export const mergeLives = (merging: Merging): void => {
   const line = { asset: "LIVES", reason: REASON, key, cause, txId: mergeId } as const;
   if (theirs > 0) appendLedger(source, { ...line, amount: -theirs, balanceAfter: 0 });
   if (result === mine) return;
-  // Written down as they are now: who never used one has those of the start, which came with the source's age.
+  // Written down as they are now: who never used one has those of the start, by the source's age.
   target.player.lives = { ...taken, count: result, anchorMs: target.nowMs, unlimitedUntilMs: until };
   appendLedger(target, { ...line, amount: result - mine, balanceAfter: result });
   const lives = showLives(target.project.settings.lives, target.player, target.nowMs)!;
@@ -153,7 +153,9 @@ export const mergeBadges = (merging: Merging): void => {
 };
 
 const joined = (mine: BadgeState, theirs: BadgeState, isRepeatable: boolean): BadgeState => {
-  const times = [mine.timesAwarded, theirs.timesAwarded] as const;
+  // One that was revoked comes back, which counts: its tiers' rewards are named by the count.
+  const isBack = mine.tier === 0 && mine.timesAwarded > 0 && theirs.tier > 0;
+  const times = [mine.timesAwarded + (isBack ? 1 : 0), theirs.timesAwarded] as const;
   const tier = Math.max(mine.tier, theirs.tier);
   return {
     tier,

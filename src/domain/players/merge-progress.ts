@@ -10,7 +10,7 @@ import { mergeLimits } from "../rules/merge-limits.ts";
 import { setMembership } from "../segments/membership.ts";
 import { runOf } from "../streaks/announce.ts";
 import { settle } from "../streaks/settle.ts";
-import type { Run, Streak, StreakDoc } from "../streaks/state.ts";
+import type { Run, StreakDoc } from "../streaks/state.ts";
 import { type CompiledStreak, FREEZES_MAX } from "../streaks/streak.ts";
 import type { Merging } from "./merge-holdings.ts";
 
@@ -85,7 +85,7 @@ export const mergeStreaks = ({ target, source, summary }: Merging): void => {
 type Both = { mine: StreakState; theirs: StreakState };
 
 const aliveLength = (turn: Turn, streak: CompiledStreak | undefined, state: StreakState): number =>
-  streak ? settle(streak, state as Streak, turn.nowMs).state.current : state.current;
+  streak ? settle(streak, state, turn.nowMs).state.current : state.current;
 
 const joinStreaks = (turn: Turn, streak: CompiledStreak | undefined, { mine, theirs }: Both): StreakState => {
   const isTheirs = aliveLength(turn, streak, theirs) > aliveLength(turn, streak, mine);

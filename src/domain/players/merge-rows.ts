@@ -23,7 +23,7 @@ export const mergedProfile = (
   const metadata = { ...(first.metadata as Json), ...(last.metadata as Json) };
   if (Buffer.byteLength(JSON.stringify(metadata)) <= METADATA_MAX_BYTES) profile["metadata"] = metadata;
   else summary.dropped.push("metadata");
-  return profile as PlayerProfile;
+  return profile;
 };
 
 /** Everything that the source is and has, before any of it goes. */
@@ -56,6 +56,9 @@ export const moveRows = async ({ db, now }: Work, merge: Moving): Promise<void> 
   const at = sql`${now.toISOString()}::timestamptz`;
   const ofSource = sql`project_id = ${projectId} and player_id = ${sourceId}`;
   for (const table of LEFT_BEHIND) await sql`delete from ${sql.table(table)} where ${ofSource}`.execute(db);
+  await sql`
+    delete from leaderboard_entries where ${ofSource}
+      and period_id in (select period_id from leaderboards where project_id = ${projectId})`.execute(db);
   await sql`
     update currency_holds set status = 'RELEASED', settled_at = ${at}
     where ${ofSource} and status = 'HELD'`.execute(db);

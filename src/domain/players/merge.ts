@@ -11,6 +11,7 @@ import { type Several, takePlayers } from "../progression/several.ts";
 import type { PlayerState } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
 import { mergeBadges, mergeCurrencies, mergeLives, mergeXp, type Merging } from "./merge-holdings.ts";
+import { lockMerges } from "./merge-lock.ts";
 import { emptySummary, type MergeStrategy, type MergeSummary } from "./merge-plan.ts";
 import {
   mergeAttributes,
@@ -45,6 +46,7 @@ export type Merged = { targetId: string; mergeId: string | null; summary: MergeS
  */
 export const mergePlayers = async (work: Work, merge: Merge): Promise<Merged> => {
   const { projectId, targetId, sourceId, strategy, isDryRun = false } = merge;
+  await lockMerges(work, projectId);
   let found = new Map<string, PlayerState>();
   const several = await takePlayers(work, {
     projectId,

@@ -5,7 +5,8 @@ import { keyOfReference } from "../ledger/reference.ts";
 import { changePlayer } from "../progression/change.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import { takePlayers } from "../progression/several.ts";
-import type { LedgerRow, PlayerState } from "../progression/turn.ts";
+import type { LedgerRow } from "../progression/effects.ts";
+import type { PlayerState } from "../progression/turn.ts";
 import { grantXp, XP_MAX } from "../progression/xp.ts";
 import type { Work } from "../work.ts";
 import { Player } from "./player.ts";
@@ -50,7 +51,8 @@ export const identifyPlayer = async (
   cause: Cause = { kind: "API" },
 ): Promise<{ player: Player; created: boolean }> => {
   const [result] = await upsertPlayers(work, projectId, { players: [input], cause });
-  if (result!.status === "REJECTED") throw beyondLimit(result!.message);
+  if (result!.status === "REJECTED")
+    throw result!.isErased ? conflict("INVALID_STATE", result!.message) : beyondLimit(result!.message);
   const player = await refreshPlayer(work, projectId, result!.playerId);
   return { player, created: result!.status === "CREATED" };
 };

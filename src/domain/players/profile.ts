@@ -97,15 +97,17 @@ const stateOf = ({ displayName, locale, country }: ProfileColumns) => ({ display
 
 /** A sentence when a new player's profile breaks a limit. */
 export const profileProblem = ({ attributes = {}, addTags = [] }: PlayerProfile): string | undefined =>
-  new Set(addTags).size > TAGS_MAX ? `more than ${TAGS_MAX} tags` : attributesProblem(given(attributes));
+  new Set(addTags).size > TAGS_MAX
+    ? `more than ${TAGS_MAX} tags`
+    : attributesProblem(withoutNulls(attributes));
 
-const given = (attributes: Json): Json =>
+const withoutNulls = (attributes: Json): Json =>
   Object.fromEntries(Object.entries(attributes).filter(([, value]) => value !== null));
 
 /** Gives a player who was just made their profile. The columns are left to `writeColumns`. */
 export const startProfile = (player: PlayerState, profile: PlayerProfile): void => {
   takeColumns(player, profile, null);
-  player.attributes = given(profile.attributes ?? {});
+  player.attributes = withoutNulls(profile.attributes ?? {});
   player.tags = [...new Set(profile.addTags)];
   player.dirty.profile = true;
 };

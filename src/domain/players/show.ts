@@ -37,31 +37,34 @@ export type ShownPlayer = {
   updatedAt: string;
 };
 
+const orNull = <T>(value: T | null | undefined): T | null => value ?? null;
+const msOf = (value: Date | null | undefined): number | null => value?.getTime() ?? null;
+
 /** What evaluation would know of a player, read without a lock and with nothing in hand yet. */
 export const stateOfPlayer = (player: Player): PlayerState => ({
   id: player.id,
   projectId: player.projectId,
   externalUserId: player.externalUserId,
-  displayName: player.displayName ?? null,
+  displayName: orNull(player.displayName),
   status: player.status,
   xp: player.xp,
   level: player.level,
   seq: player.seq,
   ledgerSeq: player.ledgerSeq,
-  ledgerHash: player.ledgerHash ?? null,
+  ledgerHash: orNull(player.ledgerHash),
   lives: {
-    count: player.lives ?? null,
-    anchorMs: player.livesAnchorAt?.getTime() ?? null,
-    unlimitedUntilMs: player.livesUnlimitedUntil?.getTime() ?? null,
+    count: orNull(player.lives),
+    anchorMs: msOf(player.livesAnchorAt),
+    unlimitedUntilMs: msOf(player.livesUnlimitedUntil),
   },
-  zoneChangedMs: player.zoneChangedAt?.getTime() ?? null,
-  timezone: player.timezone ?? null,
-  locale: player.locale ?? null,
-  country: player.country ?? null,
+  zoneChangedMs: msOf(player.zoneChangedAt),
+  timezone: orNull(player.timezone),
+  locale: orNull(player.locale),
+  country: orNull(player.country),
   attributes: player.attributes,
   tags: player.tags,
   createdAt: player.createdAt,
-  lastSeenAt: player.lastSeenAt ?? null,
+  lastSeenAt: orNull(player.lastSeenAt),
   ...emptyHanded(),
 });
 

@@ -24,7 +24,7 @@ export type PlayerInput = { externalUserId: string } & PlayerProfile;
 
 export type Upserted =
   | { status: "CREATED" | "UPDATED"; playerId: string }
-  | { status: "REJECTED"; message: string };
+  | { status: "REJECTED"; message: string; isErased?: true };
 
 /**
  * Makes those players that are new and changes the others by what is given, in order: the same statements
@@ -63,15 +63,18 @@ export const upsertPlayers = async (
   return results;
 };
 
-const reject = (message: string): Upserted => ({ status: "REJECTED", message });
+const reject = (message: string): Extract<Upserted, { status: "REJECTED" }> => ({
+  status: "REJECTED",
+  message,
+});
 
 type UpsertParts = { made: Set<string>; before: ReadonlyMap<string, ProfileColumns>; cause: Cause };
 
 /** Takes the players of one upsert in turn, each of whom may be named several times. */
 const upserterOf = ({ open, settle }: Several, { made, before, cause }: UpsertParts) => {
   const columns = new Map<string, ColumnsRow>();
-  const one = (player: PlayerState, { externalUserId: _, ...profile }: PlayerInput): Upserted => {
-    if (player.status === "ERASED") return reject("the player is ERASED");
+  const one = (player: PlayerState, { externalUserId: _name, ...profile }: PlayerInput): Upserted => {
+    if (player.status === "ERASED") return { ...reject("the player is ERASED"), isErased: true };
     const isNew = made.delete(player.id);
     const turn = open(player);
     if (isNew) {

@@ -1,9 +1,10 @@
 import { newId } from "../ids.ts";
+import { SCHEDULE_TYPE } from "../rules/schedules.ts";
+import type { BatchStats, StatsRecorder } from "../rules/stats.ts";
+import { failedTrace, keepTrace, traceOf } from "../rules/traces.ts";
 import { outboxRow, savepoint, type Transact, type Work } from "../work.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
 import { type ExternalRef, externalKey, insertPlayers, loadStates, lockPlayers } from "./load.ts";
-import { failedTrace, keepTrace, traceOf } from "../rules/traces.ts";
-import type { BatchStats, StatsRecorder } from "../rules/stats.ts";
 import { loadPlans, type PlanCache, type ProjectPlan } from "./plan.ts";
 import {
   CLAIM_PROJECTS,
@@ -15,8 +16,9 @@ import {
 } from "./queue.ts";
 import { type EventVerdict, saveBatch } from "./save.ts";
 import { lockSharedCounters, noSharedCounters, type SharedCounters } from "./shared-counters.ts";
-import { sharedKeysOf } from "./shared-needs.ts";
-import type { Effects, LoopHit, PlayerState, TraceSink, Turn } from "./turn.ts";
+import { sharedKeysOf, sharesCounters } from "./shared-needs.ts";
+import type { Effects } from "./effects.ts";
+import type { LoopHit, PlayerState, TraceSink, Turn } from "./turn.ts";
 
 export type ProcessOptions = {
   transact: Transact;
@@ -34,9 +36,6 @@ export type ProcessOptions = {
 
 /** `lastProject` is where the next claim goes on: FIRST_PROJECT when it begins anew. */
 export type Processed = { events: number; isBusy: boolean; lastProject: string };
-
-/** The event by which a scheduled rule comes to a player. */
-const SCHEDULE_TYPE = "system.schedule";
 
 export const FIRST_PROJECT = "00000000-0000-0000-0000-000000000000";
 
@@ -83,12 +82,13 @@ const runTogether: RunClaim = async (work, { events, projectIds, part }, options
   await runBatch(work, { events, part, plans }, options);
 };
 
-/** The plan of one project, or a throw of what was thrown when it was loaded. */
-type LoadedPlan = () => Map<string, ProjectPlan>;
+/** The plan of one project, or what was thrown when it was loaded. */
+type LoadedPlan = { plans: Map<string, ProjectPlan> } | { error: unknown };
 
 const runOneByOne: RunClaim = async (work, { events, projectIds, part }, options) => {
   const loaded = new Map<string, LoadedPlan>();
   for (const projectId of projectIds) loaded.set(projectId, await tryPlan(work, projectId, options.plans));
+  await lockAhead(work, events, [...loaded.values()]);
   for (const event of events) {
     await runAlone(work, { event, part, plan: loaded.get(event.projectId)!, options });
   }
@@ -96,12 +96,29 @@ const runOneByOne: RunClaim = async (work, { events, projectIds, part }, options
 
 const tryPlan = async (work: Work, projectId: string, cache: PlanCache): Promise<LoadedPlan> => {
   try {
-    const plans = await savepoint(work, () => loadPlans(work, [projectId], cache));
-    return () => plans;
+    return { plans: await savepoint(work, () => loadPlans(work, [projectId], cache)) };
   } catch (error) {
-    return () => {
-      throw error;
-    };
+    return { error };
+  }
+};
+
+/**
+ * Takes the locks of a whole claim at once, in the one order that everybody keeps: events that are tried one
+ * by one would take them in theirs, and wait for others in a ring.
+ */
+const lockAhead = async (
+  work: Work,
+  events: readonly QueuedEvent[],
+  loaded: readonly LoadedPlan[],
+): Promise<void> => {
+  try {
+    const plans = new Map(loaded.flatMap((plan) => ("plans" in plan ? [...plan.plans] : [])));
+    await savepoint(work, async () => {
+      await lockPlayers(work, events);
+      await lockSharedCounters(work, sharedKeys(plans, events, work.now.getTime()));
+    });
+  } catch {
+    // Each event then takes its own, and shows what is wrong.
   }
 };
 
@@ -109,7 +126,8 @@ type Alone = { event: QueuedEvent; part: number; plan: LoadedPlan; options: Proc
 
 const runAlone = async (work: Work, { event, part, plan, options }: Alone): Promise<void> => {
   try {
-    const plans = plan();
+    if ("error" in plan) throw plan.error;
+    const { plans } = plan;
     await savepoint(work, () => runBatch(work, { events: [event], part, plans }, options));
   } catch (error) {
     options.onError(error, event);
@@ -176,7 +194,7 @@ const runBatch = async (
 };
 
 const sharedKeys = (plans: ReadonlyMap<string, ProjectPlan>, events: readonly QueuedEvent[], nowMs: number) =>
-  [...plans.values()].flatMap((plan) => {
+  [...plans.values()].filter(sharesCounters).flatMap((plan) => {
     const own = events.filter(({ projectId }) => projectId === plan.projectId);
     const coming = own.map(({ eventType, occurredAt }) => ({
       type: eventType,
@@ -219,6 +237,7 @@ const announce = (queued: QueuedEvent, scene: Scene): void => {
   const turn = turnOf(queued, player, scene);
   announcePlayer(turn, "EVENT");
   settleTurn(turn, player.xp);
+  if (turn.root.loop) scene.loops.push(turn.root.loop);
 };
 
 const applyEvent = (queued: QueuedEvent, scene: Scene): EventVerdict | undefined => {

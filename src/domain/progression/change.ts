@@ -37,11 +37,8 @@ export const changePlayer = async <T>(
   return changed;
 };
 
-/** `gives`: bundles that the change may give, so that what they share among players is locked. */
+/** `gives`: bundles that the change may give besides XP, so that what they share among players is locked. */
 export type ChangeOf = { playerIds: readonly string[]; gives?: readonly RewardBundle[] };
-
-/** What a change of any kind may give: XP, and with it levels. */
-const ANY_CHANGE: RewardBundle = { xp: 1 };
 
 /**
  * As `changePlayer`, for many players in one batch. Ids that the project does not have are left out; those of
@@ -60,7 +57,7 @@ export const changePlayers = async <T>(
   await loadStates(work, players, [plan], [...PLAYER_PARTS]);
   const nowMs = work.now.getTime();
   const event = changeEvent(newId(), nowMs);
-  const limited = limitedKeysOf(plan, [ANY_CHANGE, ...gives]);
+  const limited = limitedKeysOf(plan, gives);
   const shared = await lockSharedCounters(work, [...sharedKeysOf(plan, [event]), ...limited]);
   const effects = noEffects();
   const changed = players.map((player): Changed<T> => {

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { partitionOf } from "../ids.ts";
 import { outboxQueueRows, type OutboxRow } from "../work.ts";
 import { at, type Arm } from "./parts/part.ts";
-import type { Effects } from "./turn.ts";
+import type { Effects } from "./effects.ts";
 
 /** The members of the save statement that write what a batch has caused. */
 export const effectArms = (effects: Effects, outbox: readonly OutboxRow[]): Arm[] => [
@@ -132,8 +132,8 @@ const rewardGrantArm = ({ rewardGrants }: Effects): Arm => ({
     select "projectId", "playerId", id, "rewardKey", quantity, status, key,
       contents, code, cause, "eventId", ${at('x."expiresMs"')}, ${now}, ${now}
     from json_to_recordset(${rows}::json) as x("projectId" uuid, "playerId" uuid, id uuid,
-      "rewardKey" text, quantity int, status text, key text, contents jsonb, code text, cause jsonb, "eventId" uuid,
-      "expiresMs" float8)`,
+      "rewardKey" text, quantity int, status text, key text, contents jsonb, code text, cause jsonb,
+      "eventId" uuid, "expiresMs" float8)`,
 });
 
 const inboxArm = ({ inbox }: Effects): Arm => ({

@@ -1,7 +1,8 @@
 import { type Cause, type CustomData, customType, type Json } from "../events.ts";
 import { newId } from "../ids.ts";
 import { outboxRow } from "../work.ts";
-import type { InboxRow, Turn } from "./turn.ts";
+import type { InboxRow } from "./effects.ts";
+import type { Turn } from "./turn.ts";
 
 /** Writes an outbox row of the player: a line of the player's stream unless it `isSilent`. */
 export const tell = (

@@ -12,7 +12,8 @@ import { derive, tell } from "./emit.ts";
 import { isGuarded, tellLoop } from "./loop-guard.ts";
 import type { ProjectPlan } from "./plan.ts";
 import type { SharedCounters } from "./shared-counters.ts";
-import type { Effects, PlayerState, Root, RuleEvent, TraceSink, Turn } from "./turn.ts";
+import type { Effects } from "./effects.ts";
+import type { PlayerState, Root, RuleEvent, TraceSink, Turn } from "./turn.ts";
 
 export const noEffects = (): Effects => ({
   outbox: [],

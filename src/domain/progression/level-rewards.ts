@@ -4,7 +4,7 @@ import { invalid } from "../errors.ts";
 import { grantBundle, RewardBundle } from "../rewards/bundle.ts";
 import { checkBundles } from "../rewards/references.ts";
 import { LEVELS_MAX } from "./levels.ts";
-import type { Turn } from "./turn.ts";
+import type { PlayerDoc, Turn } from "./turn.ts";
 
 /** Perks of one level. */
 const PERKS_MAX = 50;
@@ -53,6 +53,12 @@ export const levelKind = definitionKind<Level>({
   },
 });
 
+/** A reward that was taken back can be given again, under another key. */
+const levelKey = ({ r }: PlayerDoc, level: number): string => {
+  const times = r?.[level];
+  return times === undefined ? `lvl:${level}` : `lvl:${level}~${times}`;
+};
+
 /**
  * Gives the reward of each level from `from + 1` to `to`. Each is given once for ever: a level that was
  * reached, lost and reached again gives nothing the second time (ledger key `lvl:{n}`). A level without a
@@ -73,7 +79,7 @@ export const grantLevelRewards = (turn: Turn, from: number, to: number): void =>
     grantBundle(turn, {
       bundle: definition.rewards,
       cause: { kind: "LEVEL", refKey: String(level), ...origin },
-      key: `lvl:${level}`,
+      key: levelKey(player.doc, level),
       reason: `level:${level}`,
     });
   }

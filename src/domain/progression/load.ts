@@ -41,8 +41,8 @@ type PlayerRow = {
 
 const COLUMNS = sql.raw(
   `id project_id external_user_id display_name status xp level seq ledger_seq ledger_hash lives
-    lives_anchor_at lives_unlimited_until zone_changed_at merged_into deleted_at timezone locale country attributes tags
-    created_at last_seen_at`
+    lives_anchor_at lives_unlimited_until zone_changed_at merged_into deleted_at timezone locale
+    country attributes tags created_at last_seen_at`
     .split(/\s+/)
     .map((name) => `t.${name}`)
     .join(", "),

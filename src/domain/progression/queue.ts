@@ -32,8 +32,8 @@ export const lockPartition = async ({ db }: Work, part: number): Promise<boolean
 };
 
 /**
- * Waits until nobody processes events of these partitions, and keeps everybody from it until commit. Before the
- * project's definitions and players are locked, in the order in which batches lock.
+ * Waits until nobody processes events of these partitions, and keeps everybody from it until commit. Call it
+ * before the project's definitions and players are locked, which is the order of batches.
  */
 export const holdPartitions = async ({ db }: Work, parts: Iterable<number>): Promise<void> => {
   const sorted = [...new Set(parts)].toSorted((a, b) => a - b);

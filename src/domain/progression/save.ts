@@ -6,7 +6,8 @@ import { effectArms } from "./effect-arms.ts";
 import { at, type Arm } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
 import type { SharedCounters } from "./shared-counters.ts";
-import type { Effects, PlayerState } from "./turn.ts";
+import type { Effects } from "./effects.ts";
+import type { PlayerState } from "./turn.ts";
 
 /** A processed event's place in the queue. */
 export type QueueRef = { projectId: string; part: number; seq: number };

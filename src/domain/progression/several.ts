@@ -11,7 +11,8 @@ import { loadPlans, type ProjectPlan } from "./plan.ts";
 import { saveBatch } from "./save.ts";
 import { lockSharedCounters } from "./shared-counters.ts";
 import { sharedKeysOf } from "./shared-needs.ts";
-import type { Effects, PlayerState, Turn } from "./turn.ts";
+import type { Effects } from "./effects.ts";
+import type { PlayerState, Turn } from "./turn.ts";
 
 /** What a change of any kind may give: XP, and with it levels. */
 const ANY_CHANGE: RewardBundle = { xp: 1 };

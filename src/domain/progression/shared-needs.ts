@@ -28,6 +28,9 @@ export const sharedKeysOf = (plan: ProjectPlan, events: readonly Coming[]): Shar
 const windowsOf = (plan: ProjectPlan, { globalLimits, budgets }: CompiledRule, atMs: number): SharedKey[] =>
   [...globalLimits, ...budgets].map((counter) => counter.keyOf(plan, atMs));
 
+/** Whether players share anything in a project: then there may be counters to lock. */
+export const sharesCounters = (plan: ProjectPlan): boolean => plannedNeeds(plan) !== undefined;
+
 /** Counters of limited things, and the rules whose own counters may be asked for. */
 type Needs = { keys: readonly SharedKey[]; rules: readonly CompiledRule[] };
 type NeedsOf = (eventType: string) => Needs;
@@ -82,7 +85,9 @@ const workOut = (plan: ProjectPlan, eventType: string): Needs => {
 type Reached = { types: Set<string>; rules: Set<CompiledRule>; bundles: RewardBundle[] };
 
 const reach = (plan: ProjectPlan, eventType: string): Reached => {
-  const reached: Reached = { types: new Set(firstTypes(eventType)), rules: new Set(), bundles: [] };
+  // Whatever a change by REST gives, XP may be in it; what else it gives is named by who makes it.
+  const bundles: RewardBundle[] = eventType === "system.change" ? [{ xp: 1 }] : [];
+  const reached: Reached = { types: new Set(firstTypes(eventType)), rules: new Set(), bundles };
   const give = (bundle: RewardBundle): void => {
     reached.bundles.push(bundle);
     addTypes(plan, reached, typesOfBundle(plan, bundle));

@@ -1,4 +1,5 @@
-import type { Dirty, Effects, PlayerState, Turn } from "./turn.ts";
+import type { Effects } from "./effects.ts";
+import type { Dirty, PlayerState, Turn } from "./turn.ts";
 
 const copyMap = <K, V>(from: ReadonlyMap<K, V>, to: Map<K, V>): void => {
   to.clear();

@@ -2,7 +2,7 @@ import type { Cause, EventData, EventType, Json } from "../events.ts";
 import type { BundleGrant } from "../rewards/bundle.ts";
 import type { RuleObserver } from "../rules/observe.ts";
 import type { EventTrace } from "../rules/trace.ts";
-import type { OutboxRow } from "../work.ts";
+import type { Effects } from "./effects.ts";
 import type { ProjectPlan } from "./plan.ts";
 import type { SharedCounters } from "./shared-counters.ts";
 
@@ -71,14 +71,16 @@ export type Dirty = {
 /**
  * The jsonb of player_states. `l`: limit state by rule id (`~` before the id of a rule in SHADOW); `c`:
  * counters by metric id (metrics/metric.ts); `x`: [local day number, XP of it before the cap] for the daily cap; `v`:
- * the highest level whose reward was given, which a loss does not lower; `w`: how many of each reward of the
- * catalogue were given, by key.
+ * the highest level whose reward was given, which a loss does not lower; `r`: how often a reversal took back
+ * the reward of a level, by its number, or tiers of a badge, by `b:` and its key; `w`: how many of each reward
+ * of the catalogue were given, by key.
  */
 export type PlayerDoc = {
   l?: Record<string, unknown>;
   c?: Record<string, unknown>;
   x?: readonly [day: number, xp: number];
   v?: number;
+  r?: Readonly<Record<string, number>>;
   w?: Readonly<Record<string, number>>;
 };
 
@@ -159,119 +161,6 @@ export type RuleStep = { ruleId: string; ruleKey: string };
 
 /** Where the loop guard stepped in: the rules on the way, the one that was held at the end. */
 export type LoopHit = { projectId: string; rootEventId: string; chain: readonly RuleStep[] };
-
-/** A line of the ledger before it is written; `hash` chains it to the player's previous one. */
-export type LedgerRow = {
-  id: string;
-  projectId: string;
-  playerId: string;
-  seq: number;
-  asset: "XP" | "CURRENCY" | "LIVES";
-  currencyKey: string | null;
-  amount: number;
-  balanceAfter: number;
-  reason: string;
-  key: string;
-  txId: string | null;
-  reverses: string | null;
-  cause: Cause;
-  eventId: string | null;
-  hash: string;
-};
-
-export type ExecutionRow = {
-  projectId: string;
-  ruleId: string;
-  id: string;
-  ruleVersion: number;
-  playerId: string;
-  eventId: string;
-  depth: number;
-  mode: "LIVE" | "SHADOW" | "HOLDOUT";
-  /** What would have happened; null for LIVE, whose effects are in the outbox. */
-  effects: unknown;
-};
-
-/** An event that the service sends to itself: another player's turn, or a later one. */
-export type SpawnedEvent = {
-  id: string;
-  projectId: string;
-  externalUserId: string;
-  eventType: `system.${string}`;
-  properties: Json;
-  atMs: number;
-  /** Not before; null for at once. */
-  dueMs: number | null;
-};
-
-export type BadgeAwardRow = {
-  id: string;
-  projectId: string;
-  playerId: string;
-  badgeKey: string;
-  tier: number;
-  action: "AWARDED" | "REVOKED";
-  key: string;
-  cause: Cause;
-  eventId: string | null;
-  /** Of a limited edition: the number of the award. */
-  serialNo?: number | null;
-};
-
-export type StreakRunRow = {
-  id: string;
-  projectId: string;
-  playerId: string;
-  streakKey: string;
-  startedOn: string;
-  endedOn: string;
-  length: number;
-  frozenPeriods: readonly string[];
-  endedBy: "MISSED" | "BREAK_EVENT" | "RESET" | "REPAIRED" | "MERGED";
-};
-
-export type RewardGrantRow = {
-  id: string;
-  projectId: string;
-  playerId: string;
-  rewardKey: string;
-  quantity: number;
-  status: "PENDING" | "GRANTED";
-  key: string;
-  contents: Json;
-  /** Of a prize that has one at once. */
-  code?: string | null;
-  cause: Cause;
-  eventId: string | null;
-  expiresMs: number | null;
-};
-
-export type InboxRow = {
-  id: string;
-  projectId: string;
-  playerId: string;
-  type: string;
-  title: string;
-  body: string | null;
-  data: Json;
-  rewardGrantId: string | null;
-  expiresMs: number | null;
-};
-
-export type TraceRow = { projectId: string; eventId: string; trace: unknown; expiresMs: number };
-
-/** What a batch has to write besides the players themselves: lists that only grow, and are cut to undo. */
-export type Effects = {
-  outbox: OutboxRow[];
-  ledger: LedgerRow[];
-  executions: ExecutionRow[];
-  spawned: SpawnedEvent[];
-  badgeAwards: BadgeAwardRow[];
-  streakRuns: StreakRunRow[];
-  rewardGrants: RewardGrantRow[];
-  inbox: InboxRow[];
-  traces: TraceRow[];
-};
 
 /** What the passes of one root event share. */
 export type Root = {

@@ -4,7 +4,8 @@ import { appendLedger } from "../ledger/append.ts";
 import { firstZone, localTime } from "../rules/zones.ts";
 import { grantLevelRewards } from "./level-rewards.ts";
 import { levelOf } from "./levels.ts";
-import type { LedgerRow, Turn } from "./turn.ts";
+import type { LedgerRow } from "./effects.ts";
+import type { Turn } from "./turn.ts";
 
 /** Ceiling of a player's XP: every integer below it is exact in JavaScript and JSON. */
 export const XP_MAX = Number.MAX_SAFE_INTEGER;
@@ -75,8 +76,8 @@ const effective = (turn: Turn, { amount, boostable }: XpGrant): Effective => {
 
 /**
  * What the daily soft cap leaves of a gain. What is gained of a day's sum beyond the cap counts `factorAbove`
- * times, rounded down for the day as a whole, so that many small gains come to what one large gain does. A late
- * event counts in the day that is kept.
+ * times, rounded down for the day as a whole, so that many small gains come to what one large gain does. A
+ * late event counts in the day that is kept.
  */
 const underCap = (turn: Turn, gain: number): number => {
   const { player, project, event } = turn;

@@ -5,7 +5,17 @@ import { levelRecalculation } from "../progression/relevel.ts";
 import { bulkGrant } from "../rewards/bulk-grant.ts";
 import { backfill } from "../rules/backfill.ts";
 import { backtest } from "../rules/backtest.ts";
+import { eventRevert } from "../tracking/revert/revert-job.ts";
 import type { JobKind } from "./job-kind.ts";
 
 /** Every kind of long work. */
-export const JOB_KINDS: readonly JobKind[] = [playerExport, playerErase, backfill, backtest, segmentRefresh, bulkGrant, levelRecalculation];
+export const JOB_KINDS: readonly JobKind[] = [
+  playerExport,
+  playerErase,
+  backfill,
+  backtest,
+  segmentRefresh,
+  eventRevert,
+  bulkGrant,
+  levelRecalculation,
+];

@@ -62,7 +62,7 @@ const isEmpty = (part: unknown): boolean =>
 /** Whether a bundle gives nothing. */
 export const isEmptyBundle = (bundle: RewardBundle): boolean => Object.values(bundle).every(isEmpty);
 
-/** Gives everything in a bundle. What cannot be given (an archived currency, a full balance) leaves a warning. */
+/** Gives everything in a bundle. What cannot be given (an archived currency, say) leaves a warning. */
 export const grantBundle = (turn: Turn, grant: BundleGrant): void => {
   if (!isEmptyBundle(grant.bundle)) turn.give(turn, grant);
 };

@@ -1,7 +1,8 @@
 import type { Cause } from "../events.ts";
 import { newId } from "../ids.ts";
 import type { Live } from "../progression/plan.ts";
-import type { RewardGrantRow, Turn } from "../progression/turn.ts";
+import type { RewardGrantRow } from "../progression/effects.ts";
+import type { Turn } from "../progression/turn.ts";
 import { grantBundle, multiplyBundle, QUANTITY_MAX } from "./bundle.ts";
 import type { Reward } from "./reward.ts";
 import { limitedKey } from "./shared-keys.ts";

@@ -48,8 +48,8 @@ const countersOf = ({ rules }: ProjectPlan, ruleId: string) => {
 
 /**
  * Counts what players did before a rule was published. A player's counters are made anew from all of the
- * player's processed events, under the player's lock: what is processed is in them once, what waits comes later
- * and counts by itself. Doing it again gives the same.
+ * player's processed events, under the player's lock: what is processed is in them once, what waits comes
+ * later and counts by itself. Doing it again gives the same.
  */
 export const backfill = jobKind({
   kind: "BACKFILL",

@@ -93,12 +93,13 @@ const State = z.object({
 const SAMPLES = 10_000;
 
 /** The same players every time, and those of a smaller share among those of a larger one. */
-const isSampled = ({ id }: PlayerState, rate: number): boolean => fnv1a(`backtest${id}`) % SAMPLES < rate * SAMPLES;
+const isSampled = ({ id }: PlayerState, rate: number): boolean =>
+  fnv1a(`backtest${id}`) % SAMPLES < rate * SAMPLES;
 
 /**
  * Replays stored events against one rule alone, player by player, and writes nothing of what it would do.
- * Players begin as they are now, but with counters and limits from nothing; limits over all players and budgets
- * are used up in the order of players, not of time.
+ * Players begin as they are now, but with counters, streaks and limits from nothing; limits over all players
+ * and budgets are used up in the order of players, not of time.
  */
 export const backtest = jobKind({
   kind: "BACKTEST",

@@ -1,5 +1,6 @@
 import type { SharedCounters, SharedKey } from "../progression/shared-counters.ts";
-import type { Effects, Turn } from "../progression/turn.ts";
+import type { Effects } from "../progression/effects.ts";
+import type { Turn } from "../progression/turn.ts";
 import { outboxRow } from "../work.ts";
 import type { SentAction } from "./actions/send.ts";
 import type { RuleDocument } from "./document.ts";
@@ -20,11 +21,15 @@ export const markOf = ({ outbox, ledger, rewardGrants, spawned }: Effects): Mark
 
 /** What a rule may give to all players in a window. */
 export type CompiledBudget = {
+  /** `xp`, `currency:{key}` or `reward:{key}`. */
+  asset: string;
   keyOf(project: SharedScope, atMs: number): SharedKey;
   /** How much of the asset the effects since `mark` give. */
   given(effects: Effects, mark: Mark): number;
   check(turn: Turn, amount: number): Refusal | undefined;
   record(turn: Turn, amount: number): void;
+  /** Takes a gift at the time of the turn's event out again. */
+  giveBack(turn: Turn, amount: number): void;
   /** Tells, once for each window, that a firing was refused. */
   tell(turn: Turn, rule: { id: string; key: string }): void;
 };
@@ -53,6 +58,7 @@ const compileBudget = (prefix: string, { asset, max, window }: Budget): Compiled
   });
   const book = typeof window === "string" ? countingBook : rollingBook(window.rollingSeconds * 1_000);
   return {
+    asset,
     keyOf,
     given: measureOf(asset),
     check: ({ shared, project, event }, amount) => {
@@ -66,6 +72,9 @@ const compileBudget = (prefix: string, { asset, max, window }: Budget): Compiled
     },
     record: ({ shared, project, event }, amount) => {
       if (amount > 0) book.add(shared, keyOf(project, event.at), { atMs: event.at, amount });
+    },
+    giveBack: ({ shared, project, event }, amount) => {
+      if (amount > 0) book.add(shared, keyOf(project, event.at), { atMs: event.at, amount: -amount });
     },
     tell: ({ shared, project, event, effects }, rule) => {
       if (!book.mayTell(shared, keyOf(project, event.at), event.at)) return;
@@ -160,7 +169,7 @@ const rollingBook = (spanMs: number): Book => {
       const sums = new Map<number, number>();
       for (let i = 0; i < pairs.length; i += 2) sums.set(pairs[i]!, pairs[i + 1]!);
       const bucket = Math.floor(atMs / bucketMs);
-      sums.set(bucket, (sums.get(bucket) ?? 0) + amount);
+      sums.set(bucket, Math.max(0, (sums.get(bucket) ?? 0) + amount));
       const ascending = [...sums].toSorted(([a], [b]) => a - b);
       const dropped = ascending.splice(0, Math.max(0, ascending.length - 3 * BUCKETS)).at(-1);
       shared.setTimes(key, [told, dropped ? dropped[0] + 1 : oldest, ...ascending.flat()]);

@@ -97,23 +97,32 @@ const patternsIn = (value: unknown): string[] => {
   return [...own, ...Object.values(value).flatMap(patternsIn)];
 };
 
-/** What of a player an event of a type has changed, by the names of segments' inputs; `*` ends a prefix. */
-const changedBy = (type: string, key = ANY_KEY): string[] => {
-  if (type === SCORE) return ["entries"];
-  if (type === "player.xp_granted") return ["field:xp", "entries"];
-  if (type === "player.level_up") return ["field:level", "entries"];
-  if (type === "player.lives_changed") return ["field:lives"];
-  if (type === "player.updated") return ["field:attributes.*", "field:tags"];
-  if (type.startsWith("player.currency_")) return [`field:currencies.${key}`, "entries"];
-  if (type.startsWith("player.badge_")) return [`badge:${key}`, "entries"];
-  if (type.startsWith("player.streak_")) return [`streak:${key}`, "entries"];
-  return type.startsWith("player.segment_") ? [`segment:${key}`] : [];
+/** What of a player events of a type change, by the names of segments' inputs; `*` ends a prefix. */
+const CHANGES: Readonly<Record<string, readonly string[]>> = {
+  [SCORE]: ["entries"],
+  "player.xp_granted": ["field:xp", "entries"],
+  "player.level_up": ["field:level", "entries"],
+  "player.lives_changed": ["field:lives"],
+  "player.updated": ["field:attributes.*", "field:tags"],
+};
+/** The same for types about one thing, by their beginning: the thing's key goes after it. */
+const KEYED_CHANGES: readonly (readonly [type: string, input: string])[] = [
+  ["player.currency_", "field:currencies."],
+  ["player.badge_", "badge:"],
+  ["player.streak_", "streak:"],
+  ["player.segment_", "segment:"],
+];
+
+const changedBy = (type: string, key = ANY_KEY): readonly string[] => {
+  const keyed = KEYED_CHANGES.find(([start]) => type.startsWith(start));
+  // Boards of currencies, badges and streaks move with them.
+  return keyed ? [`${keyed[1]}${key}`, "entries"] : (CHANGES[type] ?? []);
 };
 
 const matches = (name: string, changed: string): boolean =>
   changed.endsWith(ANY_KEY) ? name.startsWith(changed.slice(0, -1)) : name === changed;
 
-/** Something of a project that acts by itself when an event of its patterns comes, or when an input changes. */
+/** Something of a project that acts by itself when an event of its patterns comes, or an input changes. */
 type Follower = { patterns: ReadonlySet<string>; inputs: readonly string[]; causes: readonly string[] };
 
 const follower = (kind: string, { definition }: Stored): Follower => {
@@ -122,7 +131,11 @@ const follower = (kind: string, { definition }: Stored): Follower => {
   if (kind === "badge") return { patterns, inputs: [], causes: about(BADGE, key) };
   if (kind === "streak") return { patterns, inputs: [], causes: about(STREAK, key) };
   const conditions = (definition as Json)["definition"];
-  return { patterns, inputs: isObject(conditions) ? inputsOf(conditions).names : [], causes: about(SEGMENT, key) };
+  return {
+    patterns,
+    inputs: isObject(conditions) ? inputsOf(conditions).names : [],
+    causes: about(SEGMENT, key),
+  };
 };
 
 /** Answers for any rule of a project what it can bring about. */

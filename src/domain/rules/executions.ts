@@ -1,5 +1,6 @@
 import { newId } from "../ids.ts";
-import type { Effects, ExecutionRow, Turn } from "../progression/turn.ts";
+import type { Effects, ExecutionRow } from "../progression/effects.ts";
+import type { Turn } from "../progression/turn.ts";
 import type { CompiledRule } from "./compile.ts";
 
 /** Effects that are kept of a firing in SHADOW. */

@@ -41,7 +41,12 @@ export type RuleGraph = { nodes: GraphNode[]; edges: GraphEdge[]; cycles: Cycle[
 /** Whether a rule cannot fire again and again. */
 const isBounded = ({ limits, stopOnMatch }: RuleDocument): boolean => {
   if (stopOnMatch) return true;
-  const { perPlayer = [], global = [], budgets = [], cooldownSeconds } = (limits ?? {}) as {
+  const {
+    perPlayer = [],
+    global = [],
+    budgets = [],
+    cooldownSeconds,
+  } = (limits ?? {}) as {
     perPlayer?: unknown[];
     global?: unknown[];
     budgets?: unknown[];
@@ -56,9 +61,13 @@ export const patternsHeard = ({ triggers }: RuleDocument): string[] => [
 ];
 
 /** Properties by which events of the service say what they are about. */
-const SUBJECTS: ReadonlySet<unknown> = new Set(
-  ["badgeKey", "currencyKey", "streakKey", "segmentKey", "rewardKey"],
-);
+const SUBJECTS: ReadonlySet<unknown> = new Set([
+  "badgeKey",
+  "currencyKey",
+  "streakKey",
+  "segmentKey",
+  "rewardKey",
+]);
 
 /** The keys that a rule asks for at its top, where it reacts to one badge, say, and to no other. */
 const subjectsOf = ({ conditions }: RuleDocument): readonly unknown[] | undefined => {
@@ -179,7 +188,11 @@ const edgesOf = ({ rules, edges, names }: Net): GraphEdge[] => {
 
 type Row = { id: string; key: string; status: RuleStatus; definition: RuleDocument };
 
-const loadRules = async ({ db }: Work, projectId: string, statuses: readonly RuleStatus[]): Promise<Row[]> => {
+const loadRules = async (
+  { db }: Work,
+  projectId: string,
+  statuses: readonly RuleStatus[],
+): Promise<Row[]> => {
   const found = await sql<Row>`
     select r.id, r.key, r.status, v.definition from rules r
     join rule_versions v on v.rule_id = r.id and v.version = r.published_version

@@ -7,7 +7,7 @@ const DAY_MS = 86_400_000;
 /** Days without a `from`. */
 const DAYS_DEFAULT = 30;
 export const LIFT_DAYS_MAX = 92;
-/** Players of one group that are looked at; of more, those with the smallest ids, which are as good as any. */
+/** Players of one group that are looked at; of more, a sample by a hash of their ids. */
 const PLAYERS_MAX = 5_000;
 /** Players of a group below which a difference says little. */
 const SMALL_GROUP = 100;
@@ -34,8 +34,8 @@ export type Lift = {
   /** Who would have, and was held back. */
   holdout: LiftGroup;
   /**
-   * Treated minus holdout, with the interval that holds the true difference 95 times in 100 (Newcombe's hybrid
-   * score interval, Statistics in Medicine 17, 1998). Null while a group is empty.
+   * Treated minus holdout, with the interval that holds the true difference 95 times in 100 (Newcombe's
+   * hybrid score interval, Statistics in Medicine 17, 1998). Null while a group is empty.
    */
   activeLaterDifference: { value: number; low: number; high: number } | null;
   eventsPerPlayerDifference: number | null;
@@ -153,7 +153,7 @@ const compare = async (
       where project_id = ${projectId} and rule_id = ${ruleId} and mode in ('LIVE', 'HOLDOUT')
         and created_at >= ${start}::timestamptz and created_at < ${end}::timestamptz
       order by player_id, created_at),
-    numbered as (select *, row_number() over (partition by mode order by player_id) as n from met)
+    numbered as (select *, row_number() over (partition by mode order by md5(player_id::text)) as n from met)
     select m.mode, count(*) as players, count(*) filter (where e.later) as active, sum(e.events) as events
     from numbered m
     join players p on p.project_id = ${projectId} and p.id = m.player_id

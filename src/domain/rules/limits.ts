@@ -7,6 +7,7 @@ import {
   LATE,
   type Refusal,
   type RollingLimit,
+  takeTime,
   WINDOWS_KEPT,
 } from "./rolling.ts";
 import { CALENDAR_UNITS, type CalendarUnit, firstZone, windowNumber, windowStart } from "./zones.ts";
@@ -25,6 +26,8 @@ const SLOT = { DAY: "d", WEEK: "w", MONTH: "m" } as const satisfies Record<Calen
 export type CompiledLimits = {
   check(turn: Turn): Refusal | undefined;
   record(turn: Turn): void;
+  /** Takes a firing at the time of the turn's event out again, where its window is still kept. */
+  giveBack(turn: Turn): void;
 };
 
 type CalendarLimit = { max: number; unit: CalendarUnit };
@@ -81,7 +84,38 @@ export const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): C
       (player.doc.l ??= {})[ruleId] = state;
       player.dirty.doc = true;
     },
+    giveBack: (turn) => {
+      const { player, event } = turn;
+      const { [ruleId]: known, ...others } = player.doc.l ?? {};
+      if (known === undefined) return;
+      const windows = units.map((unit) => [SLOT[unit], windowNumber(unit, zoneOf(turn), event.at)] as const);
+      const left = without(known as LimitState, windows, event.at);
+      player.doc = { ...player.doc, l: left ? { ...others, [ruleId]: left } : others };
+      player.dirty.doc = true;
+    },
   };
+};
+
+type Slot = (typeof SLOT)[CalendarUnit];
+
+/** The state without one firing; undefined when nothing is left of it. */
+const without = (
+  known: LimitState,
+  windows: readonly (readonly [slot: Slot, window: number])[],
+  at: number,
+): LimitState | undefined => {
+  const state: LimitState = { ...known };
+  if (state.n !== undefined && --state.n <= 0) delete state.n;
+  for (const [slot, window] of windows) {
+    const kept = (state[slot] ?? []).map(([number, firings]): Counted => [
+      number,
+      number === window ? firings - 1 : firings,
+    ]);
+    state[slot] = kept.filter(([, firings]) => firings > 0);
+    if (state[slot].length === 0) delete state[slot];
+  }
+  takeTime(state, at);
+  return Object.keys(state).length === 0 ? undefined : state;
 };
 
 const first = <T>(limits: readonly T[], check: (limit: T) => Refusal | undefined): Refusal | undefined => {

@@ -27,12 +27,20 @@ const addWindows = (a: readonly Counted[], b: readonly Counted[]): Counted[] => 
 export const mergeLimits = (mine: unknown, theirs: unknown): unknown => {
   if (mine === undefined || theirs === undefined) return mine ?? theirs;
   const [a, b] = [mine as Kept, theirs as Kept];
-  const merged: Kept = { ...b, ...a };
-  if (a.n !== undefined || b.n !== undefined) merged.n = (a.n ?? 0) + (b.n ?? 0);
+  return { ...b, ...a, ...mergeCounts(a, b), ...mergeTimes(a, b) };
+};
+
+const mergeCounts = (a: Kept, b: Kept): Kept => {
+  const merged: Kept = {};
+  if (a.n !== undefined && b.n !== undefined) merged.n = a.n + b.n;
   for (const name of WINDOWS) {
-    if (a[name] || b[name]) merged[name] = addWindows(a[name] ?? [], b[name] ?? []);
+    const [mine, theirs] = [a[name], b[name]];
+    if (mine && theirs) merged[name] = addWindows(mine, theirs);
   }
-  if (a.t || b.t) merged.t = [...(a.t ?? []), ...(b.t ?? [])].toSorted((x, y) => x - y);
-  if (a.f !== undefined || b.f !== undefined) merged.f = Math.max(a.f ?? -Infinity, b.f ?? -Infinity);
   return merged;
 };
+
+const mergeTimes = (a: Kept, b: Kept): Kept => ({
+  ...(a.t && b.t ? { t: [...a.t, ...b.t].toSorted((x, y) => x - y) } : {}),
+  ...(a.f !== undefined && b.f !== undefined ? { f: Math.max(a.f, b.f) } : {}),
+});

@@ -25,17 +25,26 @@ const otherMentions = (rule: RuleDocument): Mention[] => {
     return [{ kind, key, path: `limits.budgets.${i}.asset` }];
   });
   const ofTriggers = triggers.flatMap(({ segmentKey }, i): Mention[] =>
-    typeof segmentKey === "string" ? [{ kind: "segment", key: segmentKey, path: `triggers.${i}.segmentKey` }] : [],
+    typeof segmentKey === "string"
+      ? [{ kind: "segment", key: segmentKey, path: `triggers.${i}.segmentKey` }]
+      : [],
   );
   return [...ofBudgets, ...ofTriggers];
 };
 
 /** Everything that a rule names, each with its place. */
-export const mentionsOf = (rule: RuleDocument): Mention[] => [...needsOf(rule).mentions, ...otherMentions(rule)];
+export const mentionsOf = (rule: RuleDocument): Mention[] => [
+  ...needsOf(rule).mentions,
+  ...otherMentions(rule),
+];
 
 type Row = { kind: NamedKind; key: string; document: Json | null };
 
-const loadNamed = async ({ db }: Work, projectId: string, mentions: readonly Mention[]): Promise<KnownByName> => {
+const loadNamed = async (
+  { db }: Work,
+  projectId: string,
+  mentions: readonly Mention[],
+): Promise<KnownByName> => {
   if (mentions.length === 0) return new Map();
   const keys = `{${[...new Set(mentions.map(({ key }) => `"${key}"`))].join(",")}}`;
   const found = await sql<Row>`
@@ -98,7 +107,9 @@ export const namedProblems = async (
   const known = await loadNamed(work, projectId, mentions);
   const find = (kind: NamedKind, key: unknown): Json | undefined =>
     known.get(nameOf(kind, String(key)))?.document ?? undefined;
-  const unknown = mentions.flatMap((mention) => missing(mention, known.get(nameOf(mention.kind, mention.key))));
+  const unknown = mentions.flatMap((mention) =>
+    missing(mention, known.get(nameOf(mention.kind, mention.key))),
+  );
   const refused = rule.actions.flatMap((action, i) =>
     (DEMANDS[action.type]?.(action as Json, find) ?? []).map(([field, message]) => ({
       field: `actions.${i}.${field}`,

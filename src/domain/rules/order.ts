@@ -17,11 +17,11 @@ const PRIORITY_MIN = -1_000;
 export const ORDER_MAX = (PRIORITY_MAX - PRIORITY_MIN) / PRIORITY_STEP + 1;
 
 /**
- * Gives rules the order of `refs` (ids or keys), the first one runs first: priorities are written anew in steps
- * of 10, in drafts and, as a further version, in what is published. Rules that are not named keep theirs. All
- * or nothing.
- * @throws DomainError VALIDATION_ERROR: a rule that is not there or is named twice; CONFLICT: INVALID_STATE for
- * an archived one
+ * Gives rules the order of `refs` (ids or keys), the first one runs first: priorities are written anew in
+ * steps of 10, in drafts and, as a further version, in what is published. Rules that are not named keep
+ * theirs. All or nothing.
+ * @throws DomainError VALIDATION_ERROR: a rule that is not there or is named twice; CONFLICT: INVALID_STATE
+ * for an archived one
  */
 export const orderRules = async (
   work: Work,
@@ -39,11 +39,7 @@ export const orderRules = async (
   return presentRules(work, rules);
 };
 
-const findInOrder = async (
-  { em }: Work,
-  projectId: string,
-  refs: readonly string[],
-): Promise<Rule[]> => {
+const findInOrder = async ({ em }: Work, projectId: string, refs: readonly string[]): Promise<Rule[]> => {
   const found = await em.find(
     Rule,
     { projectId, $or: [{ key: { $in: [...refs] } }, { id: { $in: refs.filter(isId) } }] },

@@ -42,7 +42,10 @@ const checkRunnable = async (work: Work, rule: Rule, definition: RuleDocument): 
   const cycles = await cyclesWith(work, projectId, { id, key, status: rule.status, definition });
   const endless = cycles.filter(({ isBounded }) => !isBounded);
   if (endless.length > 0) {
-    const details = endless.map((cycle) => ({ field: "triggers", message: `${cycleText(cycle)}: ${LOOP_ADVICE}` }));
+    const details = endless.map((cycle) => ({
+      field: "triggers",
+      message: `${cycleText(cycle)}: ${LOOP_ADVICE}`,
+    }));
     throw refusal(details, "RULE_LOOP");
   }
   return cycles.map(cycleText);
@@ -103,8 +106,8 @@ export const addVersion = (
 };
 
 /**
- * Publishes an older version as a new one. A rule in SHADOW stays there, any other is ACTIVE. The draft becomes
- * that version too, unless it has edits that were never published.
+ * Publishes an older version as a new one. A rule in SHADOW stays there, any other is ACTIVE. The draft
+ * becomes that version too, unless it has edits that were never published.
  * @throws DomainError NOT_FOUND: rule, version; VALIDATION_ERROR and CONFLICT as `publishRule`
  */
 export const rollbackRule = async (
@@ -154,8 +157,8 @@ export const pauseRule = async (work: Work, projectId: string, ref: string): Pro
 export type PauseReason = "LOOP_GUARD" | "BUDGET";
 
 /**
- * Pauses a rule that the engine has found to do harm; call it in a transaction of its own, since a batch holds
- * the definitions as they are.
+ * Pauses a rule that the engine has found to do harm; call it in a transaction of its own, since a batch
+ * holds the definitions as they are.
  * @returns false when it does not run any more
  */
 export const pauseByEngine = async (
@@ -198,7 +201,12 @@ export const resumeRule = (work: Work, projectId: string, ref: string): Promise<
   start(
     work,
     { projectId, ref },
-    { from: ["PAUSED", "SHADOW"], to: "ACTIVE", step: "resumed", refusedAs: "only a paused or SHADOW rule can resume" },
+    {
+      from: ["PAUSED", "SHADOW"],
+      to: "ACTIVE",
+      step: "resumed",
+      refusedAs: "only a paused or SHADOW rule can resume",
+    },
   );
 
 /**

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { availableOf as availableIn, balanceNow } from "../currencies/balance.ts";
 import { currentLives } from "../lives/lives.ts";
 import type { Turn } from "../progression/turn.ts";
 import { compilePath, type Reader } from "./paths.ts";
@@ -26,7 +27,9 @@ const ATTRIBUTES = "attributes.";
 const CURRENCIES = "currencies.";
 
 /** The names of a player's values, for messages. */
-export const PLAYER_VALUES = `${Object.keys(PLAYER_FIELDS).join(", ")}, currencies.{key} or attributes.{path}`;
+export const PLAYER_VALUES = [...Object.keys(PLAYER_FIELDS), "currencies.{key} or attributes.{path}"].join(
+  ", ",
+);
 
 /** Whether `field` names a value of a player: a field, `currencies.{key}` or `attributes.{path}`. */
 export const isPlayerValue = (field: string): boolean => {
@@ -40,11 +43,9 @@ export const currencyOf = (field: string): string | undefined =>
   field.startsWith(CURRENCIES) ? field.slice(CURRENCIES.length) : undefined;
 
 /** What the player can spend: the balance without what is held. Missing for an unknown currency. */
-const availableOf = ({ player, project }: Turn, currencyKey: string): number | undefined => {
-  const currency = project.currencies.get(currencyKey);
-  if (!currency) return undefined;
-  const state = player.balances.get(currencyKey);
-  return state ? state.balance - state.held : currency.initialBalance;
+const availableOf = (turn: Turn, currencyKey: string): number | undefined => {
+  if (!turn.project.currencies.has(currencyKey)) return undefined;
+  return availableIn(balanceNow(turn, currencyKey)!);
 };
 
 /** Reads a value of a player by a name for which `isPlayerValue` holds. */

@@ -3,7 +3,8 @@ import type { Json } from "../events.ts";
 import { evaluateEvent, noEffects, openTurn } from "../progression/evaluate.ts";
 import type { ProjectPlan } from "../progression/plan.ts";
 import { createSharedCounters, type SharedCounters } from "../progression/shared-counters.ts";
-import type { Effects, PlayerState } from "../progression/turn.ts";
+import type { Effects } from "../progression/effects.ts";
+import type { PlayerState } from "../progression/turn.ts";
 import type { HistoryEvent } from "./history.ts";
 import { assetName, type Histogram } from "./stats.ts";
 import { createTrace, type EventTrace, failingLeaf } from "./trace.ts";
@@ -34,7 +35,9 @@ export const ReplayState = z.object({
   leafFails: Counts,
   cost: Counts,
   days: z.record(z.string(), z.object({ evaluated: z.number(), fired: z.number(), cost: Counts })),
-  shared: z.array(z.object({ s: z.string(), w: z.number(), u: z.number(), t: z.array(z.number()).nullable() })),
+  shared: z.array(
+    z.object({ s: z.string(), w: z.number(), u: z.number(), t: z.array(z.number()).nullable() }),
+  ),
   fires: z.array(z.unknown()),
   misses: z.array(z.unknown()),
 });
@@ -58,7 +61,12 @@ const nothing = (): ReplayState => ({
   misses: [],
 });
 
-export type ReplayedPlayer = { state: PlayerState; events(): number; note(hasFired: boolean): void; end(): void };
+export type ReplayedPlayer = {
+  state: PlayerState;
+  events(): number;
+  note(hasFired: boolean): void;
+  end(): void;
+};
 
 /** A replay of a plan with one rule. `state` is up to date whenever no event is in hand. */
 export type Replay = {
@@ -168,7 +176,10 @@ const addUp = (state: ReplayState, { trace, effects, at }: Evaluated): boolean =
   return hasFired;
 };
 
-const rulesIn = ({ rules, derived }: EventTrace): EventTrace["rules"] => [...rules, ...derived.flatMap(rulesIn)];
+const rulesIn = ({ rules, derived }: EventTrace): EventTrace["rules"] => [
+  ...rules,
+  ...derived.flatMap(rulesIn),
+];
 
 const keepSample = (samples: unknown[], trace: EventTrace): void => {
   if (samples.length >= SAMPLES_OF_EACH) return;
@@ -177,7 +188,8 @@ const keepSample = (samples: unknown[], trace: EventTrace): void => {
 };
 
 const NOTES = [
-  "Other rules did not run. Players began as they are now, but with counters, streaks and limits from nothing.",
+  "Other rules did not run.",
+  "Players began as they are now, but with counters, streaks and limits from nothing.",
   "Limits over all players and budgets were used up in the order of players, not of time.",
 ];
 

@@ -47,3 +47,10 @@ export const keepTime = <T extends FiringTimes>(state: T, at: number, kept: numb
   if (dropped !== undefined) state.f = Math.max(dropped, state.f ?? dropped);
   state.t = times;
 };
+
+/** Takes one firing at a time out again, where it is still kept. */
+export const takeTime = <T extends FiringTimes>(state: T, at: number): void => {
+  const place = state.t?.indexOf(at) ?? -1;
+  if (place !== -1) state.t = state.t!.toSpliced(place, 1);
+  if (state.t?.length === 0 && state.f === undefined) delete state.t;
+};

@@ -148,7 +148,8 @@ export const listRules = async (
   }>`select count(*) as total from rules where ${where}`.execute(work.db);
   const direction = query.order === "asc" ? sql`asc` : sql`desc`;
   const page = await sql<{ id: string }>`
-    select id from rules where ${where} order by ${SORTS[query.sort ?? "createdAt"]} ${direction}, id ${direction}
+    select id from rules where ${where}
+    order by ${SORTS[query.sort ?? "createdAt"]} ${direction}, id ${direction}
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   const ids = page.rows.map(({ id }) => id);
   const found = await work.em.find(Rule, { projectId, id: { $in: ids } });

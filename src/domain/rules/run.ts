@@ -122,8 +122,8 @@ const refusalOf = (rule: CompiledRule, turn: Turn, isHeld: boolean): Refusal | u
 };
 
 /**
- * A rule fires once for a root, a reentrant one REENTRANT_MAX times. What it has brought about itself and hears
- * again is a loop, which is told; hearing the same twice is not.
+ * A rule fires once for a root, a reentrant one REENTRANT_MAX times. What it has brought about itself and
+ * hears again is a loop, which is told; hearing the same twice is not.
  */
 const guardRefusal = (
   { id, step, definition }: CompiledRule,

@@ -1,7 +1,7 @@
 import type { SharedKey } from "../progression/shared-counters.ts";
 import type { Turn } from "../progression/turn.ts";
 import type { Limit, RuleDocument } from "./document.ts";
-import { checkRolling, type FiringTimes, keepTime, type Refusal, WINDOWS_KEPT } from "./rolling.ts";
+import { checkRolling, type FiringTimes, keepTime, type Refusal, takeTime, WINDOWS_KEPT } from "./rolling.ts";
 import { type CalendarUnit, firstZone, windowNumber, windowStart } from "./zones.ts";
 
 /** Whose counters are asked for, and in which zone its days begin. */
@@ -12,6 +12,8 @@ export type SharedLimit = {
   keyOf(project: SharedScope, atMs: number): SharedKey;
   check(turn: Turn): Refusal | undefined;
   record(turn: Turn): void;
+  /** Takes a firing at the time of the turn's event out again. */
+  giveBack(turn: Turn): void;
 };
 
 export type LimitWindow = Limit["window"];
@@ -20,7 +22,7 @@ export type LimitWindow = Limit["window"];
 export const windowName = (window: LimitWindow): string =>
   typeof window === "string" ? window : `${window.rollingSeconds}s`;
 
-/** The number of the row for a moment: of a calendar window its own, else 0. Days are those of the project. */
+/** The number of the row for a moment: that of its calendar window in the project's zone, else 0. */
 export const rowNumber = (window: LimitWindow, { timezone }: SharedScope, atMs: number): number =>
   window === "LIFETIME" || typeof window !== "string" ? 0 : windowNumber(window, firstZone(timezone), atMs);
 
@@ -68,6 +70,7 @@ const countingLimit = (scope: string, { max, window }: Limit): SharedLimit => {
       return { reason: "LIMIT_REACHED", detail, ...(nextEligibleMs === undefined ? {} : { nextEligibleMs }) };
     },
     record: ({ shared, project, event }) => shared.add(keyOf(project, event.at), 1),
+    giveBack: ({ shared, project, event }) => shared.add(keyOf(project, event.at), -1),
   };
 };
 
@@ -92,6 +95,12 @@ const rollingLimit = (scope: string, { max, window }: Limit): SharedLimit => {
       const state = firingsOf(shared.times(key));
       keepTime(state, event.at, Math.max(WINDOWS_KEPT, max));
       shared.setTimes(key, [state.f ?? NOTHING_DROPPED, ...state.t!]);
+    },
+    giveBack: ({ shared, project, event }) => {
+      const key = keyOf(project, event.at);
+      const state = firingsOf(shared.times(key));
+      takeTime(state, event.at);
+      shared.setTimes(key, [state.f ?? NOTHING_DROPPED, ...(state.t ?? [])]);
     },
   };
 };

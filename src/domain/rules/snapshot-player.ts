@@ -131,7 +131,12 @@ const streakOf = (
   { atMs, zone, projectZone }: Places,
 ): Streak => {
   const fresh = untouched(streak);
-  const base = { ...fresh, current, longest: Math.max(longest ?? 0, current), freezes: freezes ?? fresh.freezes };
+  const base = {
+    ...fresh,
+    current,
+    longest: Math.max(longest ?? 0, current),
+    freezes: freezes ?? fresh.freezes,
+  };
   if (current === 0) return base;
   const own = streak.definition.timezonePolicy === "PLAYER" ? zone : projectZone;
   const last = periodAt(streak.calendar, own, atMs) - 1;
@@ -148,7 +153,11 @@ const streakOf = (
 };
 
 /** A counter that says `value` at a moment. */
-const counterOf = ({ aggregate, window }: CompiledMetric, value: number, { atMs, zone }: Place): CounterState => {
+const counterOf = (
+  { aggregate, window }: CompiledMetric,
+  value: number,
+  { atMs, zone }: Place,
+): CounterState => {
   const state = aggregateOf(aggregate, value, atMs);
   if (window.type === "CALENDAR") return [[windowNumber(window.unit, zone, atMs), state]];
   return window.type === "ROLLING" ? [[Math.floor(atMs / window.bucketMs), state]] : state;

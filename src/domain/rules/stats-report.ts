@@ -86,7 +86,8 @@ const spanOf = ({ now }: Work, { from, to }: StatsQuery): { fromMs: number; toMs
   const end = to?.getTime() ?? now.getTime();
   const start = from?.getTime() ?? end - DAYS_DEFAULT * DAY_MS;
   if (start >= end) throw invalid("from", "must be before `to`");
-  if (end - start > STATS_DAYS_MAX * DAY_MS) throw invalid("from", `may be at most ${STATS_DAYS_MAX} days before \`to\``);
+  if (end - start > STATS_DAYS_MAX * DAY_MS)
+    throw invalid("from", `may be at most ${STATS_DAYS_MAX} days before \`to\``);
   return { fromMs: Math.floor(start / HOUR_MS) * HOUR_MS, toMs: Math.ceil(end / HOUR_MS) * HOUR_MS };
 };
 

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { Effects } from "../progression/turn.ts";
+import type { Effects } from "../progression/effects.ts";
 import type { Work } from "../work.ts";
 import type { CompiledRule } from "./compile.ts";
 import type { RuleObserver } from "./observe.ts";
@@ -153,11 +153,8 @@ const addTally = (counts: Counts, tally: Tally): void => {
   counts.fired += tally.MATCHED ?? 0;
 };
 
-/** What rules have given and taken, by the ledger: an action whose boost or cap changed the amount as well. */
-const addCosts = (
-  { ledger }: Effects,
-  countsOf: (projectId: string, ruleId: string) => Counts,
-): void => {
+/** What rules have given and taken, by the ledger: as boosts and caps have left it. */
+const addCosts = ({ ledger }: Effects, countsOf: (projectId: string, ruleId: string) => Counts): void => {
   for (const { projectId, cause, asset, currencyKey, amount } of ledger) {
     if (cause.kind !== "RULE" || cause.ruleId === undefined) continue;
     add(countsOf(projectId, cause.ruleId).cost, assetName(asset, currencyKey), amount);

@@ -75,7 +75,13 @@ export const createTrace = (options: TraceOptions): TraceSink => {
   return {
     open: (turn) => {
       const trace = emptyTrace(turn, root ? null : options.eventId);
-      open = { trace, turn, outbox: turn.effects.outbox.length, derived: turn.root.derived.length, slices: [] };
+      open = {
+        trace,
+        turn,
+        outbox: turn.effects.outbox.length,
+        derived: turn.root.derived.length,
+        slices: [],
+      };
       own.set(trace, open);
       if (root) (nodes.get(turn.event) ?? root.trace).derived.push(trace);
       else root = { ...open, scores: scoresOf(turn.project, turn.player) };
@@ -112,10 +118,7 @@ type Own = {
   scores?: ReadonlyMap<string, number>;
 };
 
-const emptyTrace = (
-  { event, player, nowMs, project }: Turn,
-  eventId: string | null,
-): EventTrace => ({
+const emptyTrace = ({ event, player, nowMs, project }: Turn, eventId: string | null): EventTrace => ({
   eventId,
   eventType: event.type,
   player: { playerId: player.id, externalUserId: player.externalUserId },
@@ -147,7 +150,11 @@ type TraceRules = ConsiderOptions & {
  * Runs every rule that listens to the turn's event, as `runRules` does, and tells what each one saw and did.
  * Rules that an indexed property would have ruled out are explained like the others.
  */
-export const traceRules = (ruleSet: RuleSet, turn: Turn, { told, ...options }: TraceRules = {}): RuleTrace[] => {
+export const traceRules = (
+  ruleSet: RuleSet,
+  turn: Turn,
+  { told, ...options }: TraceRules = {},
+): RuleTrace[] => {
   const stops = createStops();
   const traces: RuleTrace[] = [];
   for (const rule of listenersOf(ruleSet, turn.event)) {

@@ -2,7 +2,8 @@ import { sql } from "kysely";
 import { DomainError, notFound } from "../errors.ts";
 import { fnv1a, isId } from "../ids.ts";
 import type { ProjectPlan } from "../progression/plan.ts";
-import type { TraceRow, TraceSink, Turn } from "../progression/turn.ts";
+import type { TraceRow } from "../progression/effects.ts";
+import type { TraceSink, Turn } from "../progression/turn.ts";
 import { DEFAULT_SETTINGS } from "../projects/project.ts";
 import type { Work } from "../work.ts";
 import { createTrace, type EventTrace, type ExplainedNode } from "./trace.ts";
@@ -150,7 +151,11 @@ const NO_TRACE =
   "the event has no trace: it was not sampled (settings.traceSampling), waits to be processed, or is too old";
 
 /** The stored trace of an event. @throws DomainError NOT_FOUND: no such event, or it was not sampled */
-export const getTrace = async ({ db, now }: Work, projectId: string, eventId: string): Promise<EventTrace> => {
+export const getTrace = async (
+  { db, now }: Work,
+  projectId: string,
+  eventId: string,
+): Promise<EventTrace> => {
   if (!isId(eventId)) throw notFound("event");
   const found = await sql<{ trace: EventTrace | null }>`
     select t.trace from tracked_events e

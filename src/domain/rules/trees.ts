@@ -39,13 +39,6 @@ export const visitLeaves = <L extends object>(node: Tree<L>, look: (leaf: L) => 
   for (const member of group.members) visitLeaves(member, look);
 };
 
-/** Every leaf of a tree, from left to right. */
-export const leavesOf = <L extends object>(node: Tree<L>): L[] => {
-  const leaves: L[] = [];
-  visitLeaves(node, (leaf) => leaves.push(leaf));
-  return leaves;
-};
-
 /** The three forms of a group over `member`, which may be lazy. */
 export const groupShapes = <T>(member: z.ZodType<T>) =>
   [

@@ -1,4 +1,4 @@
-import { z } from "zod";
+import type { z } from "zod";
 import { DomainError, type FieldProblem } from "../errors.ts";
 import type { Metric } from "../metrics/metric.ts";
 import type { Work } from "../work.ts";
@@ -50,12 +50,21 @@ export type Validation = {
   estimatedCost: EstimatedCost | null;
 };
 
+const fieldOf = (path: readonly PropertyKey[]): string =>
+  path.length === 0 ? "rule" : path.map(String).join(".");
+
 /** Each problem with the dotted path of its field. */
 export const problemsOf = (error: z.ZodError): FieldProblem[] =>
-  error.issues.slice(0, PROBLEMS_MAX).map(({ path, message }) => ({
-    field: path.length === 0 ? "rule" : path.map(String).join("."),
-    message,
-  }));
+  error.issues
+    .flatMap((issue) =>
+      issue.code === "unrecognized_keys"
+        ? issue.keys.map((key) => ({
+            field: fieldOf([...issue.path, key]),
+            message: "there is no such field",
+          }))
+        : [{ field: fieldOf(issue.path), message: issue.message }],
+    )
+    .slice(0, PROBLEMS_MAX);
 
 /** A 400 that names every problem. */
 export const refusal = (details: FieldProblem[], reason?: string): DomainError => {
@@ -69,12 +78,11 @@ export const refusal = (details: FieldProblem[], reason?: string): DomainError =
 const wayOf = ({ path }: Cycle): string => path.join(" → ");
 
 export const cycleText = (cycle: Cycle): string => `can set itself off: ${wayOf(cycle)}`;
-export const LOOP_ADVICE =
-  "give a rule on the way a limit, a cooldown or stopOnMatch";
+export const LOOP_ADVICE = "give a rule on the way a limit, a cooldown or stopOnMatch";
 
 /**
- * Checks a rule against a project, without saving anything: what is wrong with the document, what it names and
- * the project does not have, and circles in which it would set itself off.
+ * Checks a rule against a project, without saving anything: what is wrong with the document, what it names
+ * and the project does not have, and circles in which it would set itself off.
  * @param document whatever a caller sent
  */
 export const validateRule = async (work: Work, projectId: string, document: unknown): Promise<Validation> => {
@@ -126,7 +134,13 @@ const estimate = (rule: RuleDocument): EstimatedCost => {
   const { global = [], budgets = [] } = (rule.limits ?? {}) as { global?: unknown[]; budgets?: unknown[] };
   const sharedCounters = global.length + budgets.length;
   const counters = needsOf(rule).metrics.length;
-  const parts = { conditions, actions: rule.actions.length, counters, sharedCounters, isIndexed: isIndexed(rule) };
+  const parts = {
+    conditions,
+    actions: rule.actions.length,
+    counters,
+    sharedCounters,
+    isIndexed: isIndexed(rule),
+  };
   // A counter is read and written with the player, and one over all players makes batches wait.
   const sum = conditions + rule.actions.length + 2 * counters + 10 * sharedCounters;
   const level = sum >= HIGH ? "HIGH" : sum >= MEDIUM ? "MEDIUM" : "LOW";

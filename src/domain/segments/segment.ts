@@ -7,6 +7,7 @@ import type { Json } from "../events.ts";
 import type { Metric } from "../metrics/metric.ts";
 import type { Test } from "../rules/conditions/condition.ts";
 import { compileGroup, conditionProblems, Group } from "../rules/groups.ts";
+import { conditionMetrics } from "../rules/needs.ts";
 import { Key } from "../rules/syntax.ts";
 import type { Work } from "../work.ts";
 import { inputsOf, type SegmentInputs } from "./inputs.ts";
@@ -76,19 +77,12 @@ export type CompiledSegment = {
 
 const NO_INPUTS: SegmentInputs = { names: [], segmentKeys: [], isTimed: false };
 
-const metricsOf = (node: unknown): Metric[] => {
-  const { all, any, none, type, metric } = node as Json;
-  const members = all ?? any ?? none;
-  if (Array.isArray(members)) return members.flatMap(metricsOf);
-  return type === "event_aggregate" ? [metric as Metric] : [];
-};
-
 export const compileSegment = ({ id, definition }: { id: string; definition: Segment }): CompiledSegment => {
   const conditions = definition.definition;
   return {
     id,
     definition,
-    metrics: conditions ? metricsOf(conditions) : [],
+    metrics: conditions ? conditionMetrics(conditions) : [],
     inputs: conditions ? inputsOf(conditions) : NO_INPUTS,
     test: conditions && compileGroup(conditions),
   };

@@ -1,5 +1,6 @@
 import { newId } from "../ids.ts";
-import type { StreakRunRow, Turn } from "../progression/turn.ts";
+import type { StreakRunRow } from "../progression/effects.ts";
+import type { Turn } from "../progression/turn.ts";
 import { grantBundle } from "../rewards/bundle.ts";
 import { repairableUntil } from "./mend.ts";
 import { firstDate, lastDate, periodName } from "./periods.ts";

@@ -54,13 +54,12 @@ export const gather = (
   streak: CompiledStreak,
   progress: Progress | undefined,
   { period, event }: { period: number; event: RuleEvent },
-): { progress: Progress; isDone: boolean } | undefined => {
+): { progress: Progress; isEnough: boolean } | undefined => {
   const periods = periodsOf(streak, progress);
   const states = addTo(streak, statesOf(streak, progress, period), event);
   if (!states) return undefined;
-  const isDone = isEnough(streak, states);
   const entries: Entry[] = [...periods.filter(([one]) => one !== period), [period, states]];
   entries.sort(([a], [b]) => a - b);
   const kept = { of: streak.signature, periods: entries.slice(-PERIODS_KEPT) };
-  return { progress: kept, isDone };
+  return { progress: kept, isEnough: isEnough(streak, states) };
 };

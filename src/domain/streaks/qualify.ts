@@ -33,17 +33,22 @@ const periodic = (streak: CompiledStreak, before: Streak, event: RuleEvent): Set
   const rewound = rewind(streak, before, event.at);
   const { state, steps } = settle(streak, rewound.state, event.at);
   const period = periodOf(streak, state, event.at);
+  // Most events: their period is done, and nothing is written.
+  if (isDone(state, period)) return { state: before, steps: NO_STEPS };
   const gathered = gather(streak, before.doc.progress, { period, event });
   if (!gathered) return { state: before, steps: NO_STEPS };
-  const { progress, isDone } = gathered;
+  const { progress, isEnough } = gathered;
   const withProgress = (one: Streak): Streak => ({ ...one, doc: { ...one.doc, progress } });
-  const counted = isDone ? count(streak, state, { period, atMs: event.at }) : undefined;
+  const counted = isEnough ? count(streak, state, { period, atMs: event.at }) : undefined;
   if (counted)
     return { state: withProgress(counted.state), steps: [...rewound.steps, ...steps, ...counted.steps] };
   // What a late event would have taken back stands, since it did not count.
   const settled = settle(streak, before, event.at);
   return { state: withProgress(settled.state), steps: settled.steps };
 };
+
+const isDone = ({ doc: { run } }: Streak, period: number): boolean =>
+  run !== undefined && run.first <= period && period <= run.last;
 
 /** The period that an event counts for: in the time of grace, the one that has just ended. */
 const periodOf = ({ calendar }: CompiledStreak, { deadlineMs, doc }: Streak, atMs: number): number =>

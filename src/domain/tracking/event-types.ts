@@ -1,5 +1,4 @@
 import { sql } from "kysely";
-import { audit } from "../audit/audit.ts";
 import { countRows, type Total } from "../counting.ts";
 import { conflict, DomainError, invalid, notFound } from "../errors.ts";
 import { isReservedType, type Json } from "../events.ts";
@@ -7,6 +6,7 @@ import { offsetOf, type PageQuery } from "../paging.ts";
 import { forgetProjects } from "../projects/resolve.ts";
 import { containing } from "../search.ts";
 import type { Work } from "../work.ts";
+import { auditEvent } from "./audit-event.ts";
 import type { Enforcement } from "./event-schemas.ts";
 import { EVENT_TYPES_MAX } from "./event-type-recorder.ts";
 import { compileSchema, SCHEMA_MAX_BYTES } from "./json-schema/schema.ts";
@@ -119,7 +119,8 @@ export const putEventSchema = async (
       enforcement = excluded.enforcement, schema_version = t.schema_version + 1
     returning *`.execute(work.db);
   work.afterCommit(forgetProjects);
-  await auditSchema(work, projectId, { name, enforcement: given.enforcement });
+  const { enforcement } = given;
+  await auditEvent(work, "event_type.schema_changed", { id: name, projectId, enforcement });
   return show(put.rows[0]!);
 };
 
@@ -132,19 +133,4 @@ const checkRoom = async ({ db }: Work, projectId: string, name: string): Promise
     throw conflict("EVENT_TYPE_LIMIT", `a project may have ${EVENT_TYPES_MAX} event types`);
   if (Number(schemas) >= SCHEMAS_MAX)
     throw conflict("SCHEMA_LIMIT", `${SCHEMAS_MAX} event types of a project may have a schema`);
-};
-
-const auditSchema = async (
-  work: Work,
-  projectId: string,
-  data: { name: string; enforcement: Enforcement },
-): Promise<void> => {
-  const caller = work.by?.caller;
-  if (caller?.kind !== "user" && caller?.kind !== "key") return;
-  await audit(work, {
-    action: "event_type.schema_changed",
-    target: { type: "event_type", id: data.name },
-    tenantId: caller.tenantId,
-    data: { projectId, ...data },
-  });
 };

@@ -1,11 +1,15 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { notFound } from "../errors.ts";
 import type { Cause, Json } from "../events.ts";
 import { isId } from "../ids.ts";
+import { getPlayer } from "../players/players.ts";
 import { causeOf } from "../progression/evaluate.ts";
 import type { Work } from "../work.ts";
 
-export type EventStatus = "PENDING" | "PROCESSED" | "FAILED" | "REJECTED";
+export type EventStatus = "PENDING" | "PROCESSED" | "FAILED" | "REJECTED" | "REVERTED";
+/** Who made an event: an integrator, a rule at its time, or the service for a rule's target or delay. */
+export const EVENT_SOURCES = ["API", "SCHEDULE", "SYSTEM"] as const;
+export type EventSource = (typeof EVENT_SOURCES)[number];
 export type Effect = { type: string; data: Json; cause: Cause };
 
 /** A tracked event with what became of it. */
@@ -18,6 +22,7 @@ export type TrackedEvent = {
   timestamp: string;
   receivedAt: string;
   idempotencyKey: string | null;
+  source: EventSource;
   status: EventStatus;
   error: string | null;
 };
@@ -28,6 +33,9 @@ export type ListEvents = {
   cursor?: string | undefined;
   eventType?: string | undefined;
   externalUserId?: string | undefined;
+  /** Of a player by `{playerId}`, those of players who were merged into it included. */
+  playerRef?: string | undefined;
+  source?: EventSource | undefined;
   status?: EventStatus | undefined;
   from?: string | undefined;
   to?: string | undefined;
@@ -48,6 +56,19 @@ type Row = {
 
 const iso = (value: Date | string): string => new Date(value).toISOString();
 
+const SCHEDULE_TYPE = "system.schedule";
+
+const sourceOf = (eventType: string): EventSource => {
+  if (eventType === SCHEDULE_TYPE) return "SCHEDULE";
+  return eventType.startsWith("system.") ? "SYSTEM" : "API";
+};
+
+const SOURCE_FILTERS = {
+  API: sql`e.event_type not like 'system.%'`,
+  SCHEDULE: sql`e.event_type = ${SCHEDULE_TYPE}`,
+  SYSTEM: sql`e.event_type like 'system.%' and e.event_type <> ${SCHEDULE_TYPE}`,
+} satisfies Record<EventSource, RawBuilder<unknown>>;
+
 const show = (row: Row): TrackedEvent => ({
   id: row.id,
   projectId: row.project_id,
@@ -57,6 +78,7 @@ const show = (row: Row): TrackedEvent => ({
   timestamp: iso(row.occurred_at),
   receivedAt: iso(row.received_at),
   idempotencyKey: row.idempotency_key,
+  source: sourceOf(row.event_type),
   status: row.status,
   error: row.error,
 });
@@ -75,27 +97,52 @@ const STATUS = sql`case
   when q.event_id is not null or w.event_id is not null then 'PENDING'
   else coalesce(r.status, 'PROCESSED') end`;
 
-/** Events of a project, newest first by arrival, and whether there are more. */
+const isOneOf = (names: readonly string[]) =>
+  sql`e.external_user_id in (select json_array_elements_text(${JSON.stringify(names)}::json))`;
+
+/** The external ids under which a player's events came. */
+const namesOf = async (work: Work, projectId: string, playerRef: string): Promise<string[]> => {
+  const player = await getPlayer(work, projectId, playerRef);
+  const merged = await sql<{ name: string }>`
+    select external_user_id as name from players
+    where project_id = ${projectId} and merged_into = ${player.id}`.execute(work.db);
+  return [player.externalUserId, ...merged.rows.map(({ name }) => name)];
+};
+
+/** Conditions for what the query names, each only when it does. */
+const filtersOf = (query: ListEvents, names: readonly string[] | undefined): RawBuilder<unknown>[] => {
+  const { cursor, eventType, externalUserId, source, status } = query;
+  const [from, to] = [boundOf(query.from), boundOf(query.to)];
+  const filters = [
+    cursor !== undefined && sql`e.id < ${cursor}::uuid`,
+    eventType !== undefined && sql`e.event_type = ${eventType}`,
+    externalUserId !== undefined && sql`e.external_user_id = ${externalUserId}`,
+    names !== undefined && isOneOf(names),
+    source !== undefined && SOURCE_FILTERS[source],
+    from !== null && sql`e.occurred_at >= ${from}::timestamptz`,
+    to !== null && sql`e.occurred_at < ${to}::timestamptz`,
+    status !== undefined && sql`${STATUS} = ${status}`,
+  ];
+  return filters.filter((one): one is RawBuilder<unknown> => one !== false);
+};
+
+/**
+ * Events of a project, newest first by arrival, and whether there are more.
+ * @throws DomainError NOT_FOUND for an unknown player
+ */
 export const listEvents = async (
-  { db }: Work,
+  work: Work,
   projectId: string,
   query: ListEvents,
 ): Promise<{ events: TrackedEvent[]; nextCursor: string | null }> => {
-  const [from, to] = [boundOf(query.from), boundOf(query.to)];
+  const names = query.playerRef === undefined ? undefined : await namesOf(work, projectId, query.playerRef);
   const result = await sql<Row>`
     select e.*, ${STATUS} as status, r.error from tracked_events e
     left join event_q q on q.project_id = e.project_id and q.event_id = e.id
     left join event_due w on w.project_id = e.project_id and w.event_id = e.id
     left join event_results r on r.project_id = e.project_id and r.event_id = e.id
-    where e.project_id = ${projectId}
-      and (${query.cursor ?? null}::uuid is null or e.id < ${query.cursor ?? null}::uuid)
-      and (${query.eventType ?? null}::text is null or e.event_type = ${query.eventType ?? null})
-      and (${query.externalUserId ?? null}::text is null
-        or e.external_user_id = ${query.externalUserId ?? null})
-      and (${from}::timestamptz is null or e.occurred_at >= ${from}::timestamptz)
-      and (${to}::timestamptz is null or e.occurred_at < ${to}::timestamptz)
-      and (${query.status ?? null}::text is null or ${STATUS} = ${query.status ?? null})
-    order by e.id desc limit ${query.limit + 1}`.execute(db);
+    where ${sql.join([sql`e.project_id = ${projectId}`, ...filtersOf(query, names)], sql` and `)}
+    order by e.id desc limit ${query.limit + 1}`.execute(work.db);
   const rows = result.rows.slice(0, query.limit);
   return { events: rows.map(show), nextCursor: result.rows.length > query.limit ? rows.at(-1)!.id : null };
 };

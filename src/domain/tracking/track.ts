@@ -16,7 +16,7 @@ export type EventResult = {
   existingEventId?: string;
   effects?: Effect[];
   /** What the type's schema says against the event, which was taken all the same. */
-  warnings?: readonly string[];
+  warnings?: string[];
 };
 
 export type BatchResult = { accepted: number; rejected: number; skipped: number; results: EventResult[] };
@@ -77,7 +77,7 @@ const resultOf = (stored: Ingested, warnings: NewEvent["w"]): EventResult => {
       status: "PENDING",
       skipped: false,
       message: "Event queued for processing",
-      ...(warnings ? { warnings } : {}),
+      ...(warnings ? { warnings: [...warnings] } : {}),
     };
   }
   const message = stored.isSameBody

@@ -40,8 +40,7 @@ export const PlayerBadgeBody = z
     lastEarnedAt: Time,
     revokedAt: Time.meta({ description: "When it was taken away, where it has not come back" }),
     earnedByPercent: z.number().nullable().meta({
-      description:
-        "Holders among the project's ACTIVE players. Up to an hour old above 1,000 players; null above 100,000",
+      description: "Of ACTIVE players. Up to an hour old above 1,000 players; null above 100,000",
     }),
   })
   .meta({ id: "PlayerBadge" });
@@ -107,7 +106,8 @@ export const badgeRoutes = [
     id: "awardBadge",
     summary: "Award a badge to a player",
     description:
-      "The tier, and those below it, with their rewards. One that is held already is awarded again where the badge is repeatable; else nothing changes.",
+      "The tier, and those below it, with their rewards. " +
+      "One that is held is awarded again where the badge is repeatable; else nothing changes.",
     params: BadgeParams,
     body: z.strictObject({
       tier: z.int().min(1).max(TIERS_MAX).default(1),

@@ -94,7 +94,8 @@ export const balanceRoutes = [
     id: "grantCurrency",
     summary: "Grant currency to a player",
     description:
-      "Beyond the currency's maxBalance the grant is cut to what fits (see ledgerEntry.amount) or refused, as the currency says; 409 BALANCE_LIMIT when nothing fits.",
+      "Beyond maxBalance it is cut to what fits (ledgerEntry.amount) or refused, as the currency says; " +
+      "409 BALANCE_LIMIT when nothing fits.",
     params: CurrencyParams,
     body: z.object({
       amount: Amount,
@@ -138,7 +139,8 @@ export const balanceRoutes = [
     id: "holdCurrency",
     summary: "Hold a player's currency",
     description:
-      "Sets an amount aside for a purchase: capture it to spend it, release it to free it. It frees itself when it expires.",
+      "Sets an amount aside for a purchase: capture it to spend it, release it to free it. " +
+      "It frees itself when it expires.",
     params: CurrencyParams,
     body: z.object({
       amount: Amount,

@@ -30,7 +30,8 @@ export const bulkGrantRoutes = [
     id: "startBulkGrant",
     summary: "Give a bundle to many players",
     description:
-      "As a job: its result counts who was given it (granted), who is no ACTIVE player of the project (skipped), and failures. Each player is given it once.",
+      "As a job; each player is given it once. Its result counts who was given it (granted), " +
+      "who is no ACTIVE player of the project (skipped), and failures.",
     body: BulkGrant,
     status: 201,
     response: JobBody,

@@ -13,7 +13,7 @@ import {
   type NewEvent,
   readEvent,
 } from "../../domain/tracking/event-input.ts";
-import { getEvent, listEvents } from "../../domain/tracking/events.ts";
+import { EVENT_SOURCES, getEvent, listEvents } from "../../domain/tracking/events.ts";
 import { type BatchResult as Batch, trackBatch } from "../../domain/tracking/track.ts";
 import { WAIT_MAX_EVENTS } from "../../domain/tracking/wait.ts";
 import type { Actor, Transact } from "../../domain/work.ts";
@@ -25,7 +25,8 @@ const Effect = z.object({
   cause: z.record(z.string(), z.unknown()),
 });
 
-const EventResult = z
+/** What the sender of an event is told. */
+export const EventResult = z
   .object({
     eventId: z.uuid().nullable(),
     status: z.enum(["PENDING", "PROCESSED", "DUPLICATE", "REJECTED", "FAILED"]),
@@ -33,6 +34,10 @@ const EventResult = z
     message: z.string(),
     existingEventId: z.uuid().optional(),
     effects: z.array(Effect).optional().meta({ description: "With wait=true, once the event is processed" }),
+    warnings: z
+      .array(z.string())
+      .optional()
+      .meta({ description: "Where the event does not fit the schema of its type, which only warns" }),
   })
   .meta({ id: "EventResult" });
 
@@ -42,6 +47,8 @@ const BatchResult = z.object({
   skipped: z.int(),
   results: z.array(EventResult).meta({ description: "In the order of the events" }),
 });
+
+const STATUSES = ["PENDING", "PROCESSED", "FAILED", "REJECTED", "REVERTED"] as const;
 
 const TrackedEvent = z
   .object({
@@ -53,7 +60,10 @@ const TrackedEvent = z
     timestamp: z.iso.datetime(),
     receivedAt: z.iso.datetime(),
     idempotencyKey: z.string().nullable(),
-    status: z.enum(["PENDING", "PROCESSED", "FAILED", "REJECTED"]),
+    source: z
+      .enum(EVENT_SOURCES)
+      .meta({ description: "Who made it: API an integrator, the others the service for a rule" }),
+    status: z.enum(STATUSES),
     error: z.string().nullable(),
   })
   .meta({ id: "Event" });
@@ -202,7 +212,13 @@ export const eventRoutes = [
       cursor: z.uuid().optional().meta({ description: "pagination.nextCursor of the page before" }),
       eventType: z.string().max(100).optional(),
       externalUserId: z.string().max(255).optional(),
-      status: z.enum(["PENDING", "PROCESSED", "FAILED", "REJECTED"]).optional(),
+      playerId: z
+        .string()
+        .max(259)
+        .optional()
+        .meta({ description: "Id of the player, or ext: and the externalUserId" }),
+      source: z.enum(EVENT_SOURCES).optional(),
+      status: z.enum(STATUSES).optional(),
       from: z.iso.datetime({ offset: true }).optional().meta({ description: "timestamp from, inclusive" }),
       to: z.iso.datetime({ offset: true }).optional().meta({ description: "timestamp until, exclusive" }),
     }),
@@ -212,7 +228,8 @@ export const eventRoutes = [
     }),
     run: (app, { projectId, query }) =>
       app.transact(async (work) => {
-        const { events, nextCursor } = await listEvents(work, projectId, query);
+        const { playerId: playerRef, ...filters } = query;
+        const { events, nextCursor } = await listEvents(work, projectId, { ...filters, playerRef });
         return { data: events, pagination: { limit: query.limit, nextCursor } };
       }),
   }),

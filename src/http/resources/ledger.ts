@@ -46,7 +46,8 @@ export const ledgerRoutes = [
     id: "listLedger",
     summary: "List a player's ledger, newest first",
     description:
-      "Every change of XP, currencies and lives. Entries are never changed; a mistake is corrected by another.",
+      "Every change of XP, currencies and lives. Entries are never changed: a mistake is corrected by " +
+      "another entry.",
     query: Span.extend({
       limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
       cursor: z.coerce
@@ -77,7 +78,8 @@ export const ledgerRoutes = [
     id: "verifyLedger",
     summary: "Verify a player's ledger",
     description:
-      "Works out every hash and balance anew. `firstInvalidSeq` is the first entry that was tampered with or is missing.",
+      "Works out every hash and balance anew. `firstInvalidSeq` is the first entry that was tampered with " +
+      "or is missing.",
     response: Verdict,
     run: async (app, { projectId, params }) => {
       const player = await app.transact((work) => getPlayer(work, projectId, params.playerId));

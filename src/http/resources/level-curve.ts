@@ -11,10 +11,14 @@ import { JobBody } from "./project-jobs.ts";
 const RECALCULATE = ["NONE", "SILENT", "WITH_EVENTS"] as const;
 
 const recalculation = {
-  recalculate: z.enum(RECALCULATE).default("NONE").meta({
-    description:
-      "NONE: players get the new level with their next XP. SILENT: all at once, and nobody is told. WITH_EVENTS: by a job, with player.level_up and the rewards of levels",
-  }),
+  recalculate: z
+    .enum(RECALCULATE)
+    .default("NONE")
+    .meta({
+      description:
+        "NONE: players get the new level with their next XP. SILENT: all at once, and nobody is told. " +
+        "WITH_EVENTS: by a job, with player.level_up and the rewards of levels",
+    }),
 };
 const [table, linear, quadratic, exponential] = CurveInput.options;
 const PutCurveBody = z.discriminatedUnion("type", [

@@ -73,7 +73,8 @@ export const livesRoutes = [
     id: "grantLives",
     summary: "Give a player lives",
     description:
-      "`amount` stops at the maximum unless the project allows more; `refill` fills up to it; `unlimitedSeconds` adds to the time that is left of unlimited lives.",
+      "`amount` stops at the maximum unless the project allows more; `refill` fills up to it; " +
+      "`unlimitedSeconds` adds to the time that is left of unlimited lives.",
     body: Grant,
     response: LivesBody,
     run: (app, { projectId, params, caller, body: { amount, refill, unlimitedSeconds, reason } }) =>

@@ -108,7 +108,9 @@ export const playerHistoryRoutes = [
     path: "/players/{playerId}/recap",
     id: "getPlayerRecap",
     summary: "Sum up a player's time",
-    description: `What the player gained from \`from\` until before \`to\`, at most ${RECAP_DAYS_MAX} days, as it was recorded.`,
+    description:
+      `What the player gained from \`from\` until before \`to\`, at most ${RECAP_DAYS_MAX} days, as ` +
+      "it was recorded.",
     query: z.object({ from: Moment, to: Moment }),
     response: Recap,
     run: (app, { projectId, params, query }) =>

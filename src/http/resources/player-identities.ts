@@ -63,7 +63,9 @@ export const playerIdentityRoutes = [
     path: "/players/batch",
     id: "identifyPlayers",
     summary: "Identify players in a batch",
-    description: `1 to ${UPSERT_MAX} players, each as for one. A bad one is REJECTED in its place and harms no other; the same one twice is changed twice.`,
+    description:
+      `1 to ${UPSERT_MAX} players, each as for one. A bad one is REJECTED in its place and harms no ` +
+      "other; the same one twice is changed twice.",
     bodyLimit: 5 * 1024 * 1024,
     itemised: true,
     body: z
@@ -100,7 +102,8 @@ export const playerIdentityRoutes = [
     id: "aliasPlayer",
     summary: "Say that an anonymous player is a known one",
     description:
-      "Where `externalUserId` is new, the anonymous player takes it; else the anonymous player is merged into the one who has it. Both ids stand for the player from then on.",
+      "Where `externalUserId` is new, the anonymous player takes it; else the anonymous player is " +
+      "merged into the one who has it. Both ids stand for the player from then on.",
     body: z.object({ anonymousId: ExternalUserId, externalUserId: ExternalUserId }),
     response: z.object({ player: PlayerBody, merged: z.boolean() }),
     run: (app, { projectId, body, caller }) =>

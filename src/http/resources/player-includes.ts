@@ -1,5 +1,7 @@
 import { z } from "zod";
+import { PlayerBadgeBody } from "./badges.ts";
 import { PlayerBoost } from "./boosts.ts";
+import { PlayerStreakBody } from "./streaks.ts";
 
 export const IdentityBody = z
   .object({ provider: z.string(), externalId: z.string(), createdAt: z.iso.datetime() })
@@ -17,12 +19,10 @@ const PlayerRank = z
   })
   .meta({ id: "PlayerRank" });
 
-const Shown = z.record(z.string(), z.unknown());
-
 /** What `include` adds to a player. */
 export const IncludedBody = z.object({
-  badges: z.array(Shown).optional().meta({ description: "Held and in progress, as /badges lists them" }),
-  streaks: z.array(Shown).optional().meta({ description: "As /streaks lists them" }),
+  badges: z.array(PlayerBadgeBody).optional().meta({ description: "Held and in progress, 100 of each" }),
+  streaks: z.array(PlayerStreakBody).optional(),
   segments: z.array(z.string()).optional(),
   boosts: z.array(PlayerBoost).optional(),
   identities: z.array(IdentityBody).optional(),

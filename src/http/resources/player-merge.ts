@@ -53,7 +53,9 @@ export const playerMergeRoutes = [
     id: "mergePlayer",
     summary: "Merge another player into this one",
     description:
-      "For good. The source's ids, with events that still wait, stand for this player from then on. Open holds of the source are released. With `dryRun`, nothing changes and the summary tells what would.",
+      "For good. The source's ids, with events that still wait, stand for this player from then on. " +
+      "Open holds of the source are released. With `dryRun`, nothing changes and the summary tells " +
+      "what would.",
     params: PlayerParams,
     body: z.object({
       sourcePlayerId: z

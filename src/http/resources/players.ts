@@ -79,7 +79,9 @@ const Includes = z
   .transform((text): string[] => (text === undefined || text === "" ? [] : text.split(",")))
   .pipe(z.array(z.enum([...INCLUDES, "ranks"], { error: `must be of ${INCLUDES.join(", ")}, ranks` })))
   .meta({
-    description: `A list of ${INCLUDES.join(", ")}, ranks, with commas. Quests and adventures are not available yet`,
+    description:
+      `A list of ${INCLUDES.join(", ")}, ranks, with commas. Quests and adventures are not available ` +
+      "yet",
     override: { type: "string" },
   });
 
@@ -146,7 +148,8 @@ export const playerRoutes = [
     id: "deletePlayer",
     summary: "Delete a player",
     description:
-      "Suspends the player and hides them from lists and boards; giving them a status brings them back. To remove what is known of a person, erase the player.",
+      "Suspends the player and hides them from lists and boards; giving them a status brings them " +
+      "back. To remove what is known of a person, erase the player.",
     params: PlayerParams,
     response: z.object({ deleted: z.literal(true) }),
     run: (app, { projectId, params, caller }) =>
@@ -162,7 +165,8 @@ export const playerRoutes = [
     id: "setPlayerStatus",
     summary: "Give a player a status",
     description:
-      "Events of a player who is SUSPENDED or BANNED are REJECTED. BANNED players are on no board and may not connect; their scores come back with them.",
+      "Events of a player who is SUSPENDED or BANNED are REJECTED. BANNED players are on no board and " +
+      "may not connect; their scores come back with them.",
     params: PlayerParams,
     body: z.object({
       status: z.enum(SETTABLE_STATUSES),
@@ -182,7 +186,9 @@ export const playerRoutes = [
     id: "grantXp",
     summary: "Grant XP to a player",
     description:
-      "A negative amount takes XP away; more than the player has is 409. A reference serves a player once. With `boostable`, boosts and the project's daily cap count; then `ledgerEntry` is null where nothing is left.",
+      "A negative amount takes XP away; more than the player has is 409. A reference serves a player " +
+      "once. With `boostable`, boosts and the project's daily cap count; then `ledgerEntry` is null " +
+      "where nothing is left.",
     params: PlayerParams,
     body: z.object({
       amount: z

@@ -64,7 +64,8 @@ export const rewardRoutes = [
     id: "purchaseReward",
     summary: "Sell a reward to a player",
     description:
-      "For its price, as often as `quantity`. 409: INSUFFICIENT_FUNDS, OUT_OF_STOCK, LIMIT_REACHED, NOT_AVAILABLE, NOT_FOR_SALE.",
+      "For its price, as often as `quantity`. " +
+      "409: INSUFFICIENT_FUNDS, OUT_OF_STOCK, LIMIT_REACHED, NOT_AVAILABLE, NOT_FOR_SALE.",
     params: RewardParams,
     body: Order.meta({ example: { playerId: "ext:ada", quantity: 1 } }),
     status: 201,

@@ -34,7 +34,8 @@ const StatsBucket = z
     from: z.iso.datetime(),
     to: z.iso.datetime(),
     evaluated: z.int().meta({
-      description: "Events that the rule was tested for; those that an indexed property rules out are not counted",
+      description:
+        "Events that the rule was tested for; those that an indexed property rules out are not counted",
     }),
     fired: z.int(),
     reasons: Histogram.meta({ example: { MATCHED: 3, CONDITIONS_NOT_MET: 12 } }),
@@ -175,8 +176,9 @@ export const ruleInsightRoutes = [
     id: "getRuleStats",
     summary: "Get what a rule has done",
     description:
-      "Of tracked events, by the hour (UTC) in which they were processed; the last 10 seconds may be missing. " +
-      `Default: the last 7 days; at most ${STATS_DAYS_MAX}. Failing conditions and times are of sampled events.`,
+      "Of tracked events, by the hour (UTC) in which they were processed; the last 10 seconds may be " +
+      `missing. Default: the last 7 days; at most ${STATS_DAYS_MAX}. Failing conditions and times are of ` +
+      "sampled events.",
     params: RuleParams,
     query: z.object({ ...Span.shape, interval: z.enum(STATS_INTERVALS).default("DAY") }),
     response: z

@@ -62,7 +62,9 @@ export const eventTraceFields = {
   evaluatedAt: z.iso.datetime(),
   rulesIndexed: z.int().meta({ description: "Rules that listen to the event's type" }),
   rules: z.array(RuleTraceBody),
-  effects: z.array(EffectBody).meta({ description: "What came about beside rules: streaks, badges, segments" }),
+  effects: z
+    .array(EffectBody)
+    .meta({ description: "What came about beside rules: streaks, badges, segments" }),
   get derived() {
     return z.array(EventTraceBody).meta({ description: "The events that this one brought about, in order" });
   },

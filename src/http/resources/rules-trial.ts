@@ -78,8 +78,8 @@ export const ruleTrialRoutes = [
     id: "validateRule",
     summary: "Check a rule without saving it",
     description:
-      "Tells all problems of the document, each at its place, what it names that the project does not have, and " +
-      "circles in which rules would set one another off. Answers 200 for an invalid rule too.",
+      "Tells all problems of the document, each at its place, what it names that the project does not " +
+      "have, and circles in which rules would set one another off. Answers 200 for an invalid rule too.",
     body: JsonObject.meta({ example: RULE_EXAMPLE }),
     response: ValidationBody,
     run: (app, { projectId, body }) => app.transact((work) => validateRule(work, projectId, body)),
@@ -91,9 +91,10 @@ export const ruleTrialRoutes = [
     id: "simulateRules",
     summary: "Show what an event would do",
     description:
-      "Writes nothing. Every condition of every rule that listens to the event is shown with what it saw, the " +
-      "events that it would bring about likewise, and what of the player would change. The player is one of the " +
-      "project's or made up; drafts and inline rules stand in for what is published under their key.",
+      "Writes nothing. Every condition of every rule that listens to the event is shown with what it saw, " +
+      "the events that it would bring about likewise, and what of the player would change. The player is " +
+      "one of the project's or made up; drafts and inline rules stand in for what is published under their " +
+      "key.",
     body: Simulation.meta({ example: SIMULATION_EXAMPLE }),
     response: z
       .object({
@@ -112,9 +113,9 @@ export const ruleTrialRoutes = [
     id: "backtestRule",
     summary: "Replay past events against a rule",
     description:
-      "A job: each player's stored events of the span against this rule alone, without effect. Its result (GET " +
-      "/jobs/{jobId}/result) tells events, firings, players reached, cost for each day, limits that were hit, the " +
-      "conditions that failed most, and up to 20 traces.",
+      "A job: each player's stored events of the span against this rule alone, without effect. Its result " +
+      "(GET /jobs/{jobId}/result) tells events, firings, players reached, cost for each day, limits that " +
+      "were hit, the conditions that failed most, and up to 20 traces.",
     params: RuleParams,
     body: BacktestRequest.meta({
       example: { from: "2026-01-01T00:00:00Z", to: "2026-02-01T00:00:00Z", sampleRate: 0.1 },
@@ -140,8 +141,8 @@ export const ruleTrialRoutes = [
     id: "getEventTrace",
     summary: "Get how an event was evaluated",
     description:
-      "Of a sample of events (`settings.traceSampling`), of every event that the loop guard stepped in for, and " +
-      "of every event that failed. 404 for others, and once `settings.tracesDays` are over.",
+      "Of a sample of events (`settings.traceSampling`), of every event that the loop guard stepped in " +
+      "for, and of every event that failed. 404 for others, and once `settings.tracesDays` are over.",
     params: z.object({ eventId: z.string().max(64) }),
     response: EventTraceBody,
     run: (app, { projectId, params }) => app.transact((work) => getTrace(work, projectId, params.eventId)),

@@ -49,11 +49,14 @@ const PublishBody = z.strictObject({
     .enum(PUBLISH_MODES)
     .optional()
     .meta({ description: "Default ACTIVE. SHADOW: evaluated and recorded, without effect" }),
-  backfill: z.boolean().optional().meta({
-    description:
-      "Counts what players did before: a job makes the counters of the rule's conditions anew. Until it is " +
-      "done they know of new events only",
-  }),
+  backfill: z
+    .boolean()
+    .optional()
+    .meta({
+      description:
+        "Counts what players did before: a job makes the counters of the rule's conditions anew. Until it " +
+        "is done they know of new events only",
+    }),
 });
 
 const VersionBody = z
@@ -89,7 +92,8 @@ export const ruleRoutes = [
     path: "/rules",
     id: "createRule",
     summary: "Create a rule",
-    description: "As a DRAFT: it runs once it is published. POST /rules/validate checks one without saving it.",
+    description:
+      "As a DRAFT: it runs once it is published. POST /rules/validate checks one without saving it.",
     body: RuleDocument.meta({ example: RULE_EXAMPLE }),
     status: 201,
     response: RuleBody,
@@ -158,9 +162,9 @@ export const ruleRoutes = [
     id: "publishRule",
     summary: "Publish a rule's draft",
     description:
-      "The draft becomes the version that runs, from the next events on. Refused (400) when it names something " +
-      "that the project does not have, and, with the reason RULE_LOOP, when rules would set one another off " +
-      "without end.",
+      "The draft becomes the version that runs, from the next events on. Refused (400) when it names " +
+      "something that the project does not have, and, with the reason RULE_LOOP, when rules would set one " +
+      "another off without end.",
     params: RuleParams,
     body: PublishBody.optional(),
     response: PublishedRuleBody.extend({
@@ -249,8 +253,8 @@ export const ruleRoutes = [
     id: "rollbackRule",
     summary: "Publish an older version of a rule again",
     description:
-      "As a new version. A rule in SHADOW stays there, any other becomes ACTIVE. The draft becomes that version " +
-      "too, unless it has edits that were never published.",
+      "As a new version. A rule in SHADOW stays there, any other becomes ACTIVE. The draft becomes that " +
+      "version too, unless it has edits that were never published.",
     params: RuleParams,
     body: z.strictObject({ version: z.int().min(1).meta({ example: 1 }) }),
     response: PublishedRuleBody,

@@ -20,7 +20,9 @@ export const PlayerStreakBody = z
     doneThisPeriod: z.boolean(),
     periodProgress: z
       .array(z.object({ value: z.number(), target: z.number() }))
-      .meta({ description: "How far the period in hand is, for each part of `qualify`" }),
+      .meta({
+        description: "How far the period in hand has come, for each part of `qualify`; no further once done",
+      }),
     deadlineAt: z.iso.datetime().nullable().meta({ description: "When the run ends unless it is extended" }),
     freezes: z.int(),
     maxFreezes: z.int(),

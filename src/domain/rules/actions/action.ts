@@ -38,13 +38,13 @@ export const actionFields = {
   delaySeconds: z.int().min(1).max(DELAY_MAX_SECONDS).optional(),
 };
 
-/** What becomes of a rule whose action finds too little: it fails, goes on without, or takes what there is. */
+/** When an action finds too little, its rule fails, goes on without it, or takes what there is. */
 export const OnInsufficient = z.enum(["FAIL_RULE", "SKIP", "CLAMP"]);
 export type OnInsufficient = z.output<typeof OnInsufficient>;
 
 /**
- * A kind of action: add one by a file beside this one and a line in `index.ts`. It is done in two steps, since
- * what it does may be sent to another player or to a later time in between.
+ * A kind of action: add one by a file beside this one and a line in `index.ts`. It is done in two steps,
+ * since what it does may be sent to another player or to a later time in between.
  */
 export type ActionKind<S extends z.ZodObject, R extends object> = {
   type: string;

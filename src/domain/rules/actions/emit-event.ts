@@ -1,9 +1,10 @@
 import { z } from "zod";
 import { isReservedType, type Json } from "../../events.ts";
 import { emitCustom } from "../../progression/emit.ts";
+import { RuleFailure } from "../failures.ts";
 import { isPath } from "../syntax.ts";
 import { actionFields, actionKind } from "./action.ts";
-import { compileValues, Value } from "./values.ts";
+import { compileValues, isPassable, PASSED_ON_MAX_BYTES, Value } from "./values.ts";
 
 const PROPERTIES_MAX = 50;
 
@@ -28,14 +29,19 @@ const schema = z.strictObject({
 
 type Resolved = { eventType: string; properties: Json; channels: readonly string[] };
 
-/** Emits an event of the integrator's own. */
+const TOO_LARGE = `the properties are larger than ${PASSED_ON_MAX_BYTES / 1_024} KiB`;
+
+/** Emits an event of the integrator's own. Properties that are too large fail the rule. */
 export const emitEvent = actionKind<typeof schema, Resolved>({
   type: "emit_event",
   schema,
-  canFail: () => false,
+  canFail: () => true,
   compile: ({ eventType, properties, channels }) => {
     const valuesOf = compileValues(properties);
     return (turn) => ({ eventType, properties: valuesOf(turn), channels });
   },
-  perform: (turn, resolved, { cause }) => emitCustom(turn, { ...resolved, cause }),
+  perform: (turn, resolved, { cause, actionId }) => {
+    if (!isPassable(resolved.properties)) throw new RuleFailure(actionId, TOO_LARGE);
+    emitCustom(turn, { ...resolved, cause });
+  },
 });

@@ -62,4 +62,4 @@ export const compileAction = (action: Action, firing: Firing): Act => {
 
 /** Whether the action may throw RuleFailure. */
 export const canFail = (action: Action): boolean =>
-  sendingOf(action) === undefined && BY_TYPE.get(action.type)!.canFail(action);
+  sendingOf(action) !== undefined || BY_TYPE.get(action.type)!.canFail(action);

@@ -1,9 +1,12 @@
 import type { Json } from "../../events.ts";
 import { newId } from "../../ids.ts";
 import { noteLoop } from "../../progression/loop-guard.ts";
-import type { SpawnedEvent, Turn } from "../../progression/turn.ts";
+import type { SpawnedEvent } from "../../progression/effects.ts";
+import type { Turn } from "../../progression/turn.ts";
+import { RuleFailure } from "../failures.ts";
 import { compileReference, type Reference } from "../references.ts";
 import { type Act, type Firing, firingNumber } from "./action.ts";
+import { isPassable, PASSED_ON_MAX_BYTES } from "./values.ts";
 
 /**
  * Events that one root may send to other players or to later times, by how many were sent on the way to it:
@@ -12,6 +15,7 @@ import { type Act, type Firing, firingNumber } from "./action.ts";
 export const SENT_MAX = [100, 10, 3, 1, 1];
 
 const EXTERNAL_ID_MAX = 255;
+const TOO_LARGE = `what is sent is larger than ${PASSED_ON_MAX_BYTES / 1_024} KiB`;
 
 /** Properties of an event that carries an action; every number and reference in it has been worked out. */
 export type SentAction = {
@@ -29,7 +33,10 @@ export type SentAction = {
 export type Sending = { target: Reference | undefined; delaySeconds: number | undefined };
 type ResolveAction = (turn: Turn) => object | undefined;
 
-/** An action that is sent instead of done: to the player whom a reference names, or to a later time. */
+/**
+ * An action that is sent instead of done: to the player whom a reference names, or to a later time. One that
+ * is too large fails the rule.
+ */
 export const compileSending = (
   { target, delaySeconds }: Sending,
   { type, resolve, firing }: { type: string; resolve: ResolveAction; firing: Firing },
@@ -52,6 +59,7 @@ export const compileSending = (
       fromPlayerId: player.id,
       hop: root.hop + 1,
     };
+    if (!isPassable(properties)) throw new RuleFailure(firing.actionId, TOO_LARGE);
     effects.spawned.push({
       id: newId(),
       projectId: player.projectId,

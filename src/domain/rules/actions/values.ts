@@ -4,6 +4,16 @@ import type { Turn } from "../../progression/turn.ts";
 import { compileReference, isReferenceObject, Reference } from "../references.ts";
 import { Scalar } from "../syntax.ts";
 
+/**
+ * Bytes of JSON that an action may pass on, as much as an event may hold: a rule that copied what it heard
+ * several times would otherwise make each event a multiple of the one before.
+ */
+export const PASSED_ON_MAX_BYTES = 16 * 1024;
+
+/** Whether an action may pass `value` on. */
+export const isPassable = (value: object): boolean =>
+  Buffer.byteLength(JSON.stringify(value)) <= PASSED_ON_MAX_BYTES;
+
 /** Items of a list in a value. */
 const ITEMS_MAX = 50;
 

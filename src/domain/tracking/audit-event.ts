@@ -1,0 +1,15 @@
+import { audit } from "../audit/audit.ts";
+import type { Json } from "../events.ts";
+import type { Work } from "../work.ts";
+
+/** Writes who did something to an event or to an event type, into the log of their tenant. */
+export const auditEvent = async (
+  work: Work,
+  action: string,
+  { id, ...data }: Json & { id: string; projectId: string },
+): Promise<void> => {
+  const caller = work.by?.caller;
+  if (caller?.kind !== "user" && caller?.kind !== "key") return;
+  const target = { type: action.split(".", 1)[0]!, id };
+  await audit(work, { action, target, tenantId: caller.tenantId, data });
+};

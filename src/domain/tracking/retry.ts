@@ -1,0 +1,30 @@
+import { sql } from "kysely";
+import { conflict, notFound } from "../errors.ts";
+import { isId, partitionOf } from "../ids.ts";
+import type { Work } from "../work.ts";
+import { auditEvent } from "./audit-event.ts";
+import { readStatuses } from "./events.ts";
+
+/**
+ * Queues an event again that was given up, with all its tries before it. Of two requests at once, one does.
+ * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE for one that is not FAILED
+ */
+export const retryEvent = async (work: Work, projectId: string, eventId: string): Promise<void> => {
+  const [found] = isId(eventId) ? await readStatuses(work, projectId, [eventId]) : [];
+  if (!found) throw notFound("event");
+  const freed = await sql<{ external_user_id: string }>`
+    with r as (
+      delete from event_results
+      where project_id = ${projectId} and event_id = ${eventId} and status = 'FAILED' returning event_id)
+    select e.external_user_id from r
+    join tracked_events e on e.project_id = ${projectId} and e.id = r.event_id`.execute(work.db);
+  const [event] = freed.rows;
+  if (!event)
+    throw conflict("INVALID_STATE", `the event is ${found.status}; only a FAILED one is tried again`);
+  const part = partitionOf(projectId, event.external_user_id);
+  await sql`
+    insert into event_q (project_id, part, event_id)
+    values (${projectId}, ${part}::smallint, ${eventId})`.execute(work.db);
+  work.ringEvents([part]);
+  await auditEvent(work, "event.retried", { id: eventId, projectId });
+};

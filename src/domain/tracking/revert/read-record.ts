@@ -1,0 +1,235 @@
+import { sql } from "kysely";
+import type { Cause, Json } from "../../events.ts";
+import type { ProjectPlan } from "../../progression/plan.ts";
+import type { RuleDocument } from "../../rules/document.ts";
+import { metricId } from "../../metrics/metric.ts";
+import { needsOf } from "../../rules/needs.ts";
+import type { Work } from "../../work.ts";
+import type {
+  CausedFiring,
+  CausedGrant,
+  CausedLine,
+  CausedTold,
+  LoggedAward,
+  RevertedEvent,
+} from "./record.ts";
+import type { CounterStarts } from "./reverse-counters.ts";
+import { controlsOf, type FiredRules, firingKey } from "./reverse-firings.ts";
+import type { BoardStarts } from "./reverse-scores.ts";
+
+/** Rows of several events and players, to be told apart. */
+type Of<T> = T & { eventId: string; playerId: string };
+
+export type Caused = {
+  ledger: Of<CausedLine>[];
+  grants: Of<CausedGrant>[];
+  firings: Of<CausedFiring>[];
+  told: Of<CausedTold>[];
+  /** Whole logs of the badges that the events have awarded; `eventId` is null for what they did not. */
+  awards: (LoggedAward & { eventId: string | null; playerId: string })[];
+};
+
+const idsOf = (ids: readonly string[]): string => `{${ids.join(",")}}`;
+
+type EventRow = {
+  id: string;
+  event_type: string;
+  external_user_id: string;
+  properties: Json;
+  occurred_at: Date | string;
+  received_at: Date | string;
+};
+
+const eventOf = (row: EventRow): RevertedEvent => {
+  const receivedMs = new Date(row.received_at).getTime();
+  return {
+    id: row.id,
+    type: row.event_type,
+    at: Math.min(new Date(row.occurred_at).getTime(), receivedMs),
+    receivedMs,
+    properties: row.properties,
+    externalUserId: row.external_user_id,
+  };
+};
+
+const COLUMNS = sql.raw("e.id, e.event_type, e.external_user_id, e.properties, e.occurred_at, e.received_at");
+
+/** Events that one event may have sent to others in turn; more are too much for one transaction. */
+export const SENT_EVENTS_MAX = 1_000;
+
+/** An event and all that it has sent to other players or to later times, and these in turn. */
+export const readEvents = async (
+  { db }: Work,
+  projectId: string,
+  eventId: string,
+): Promise<RevertedEvent[]> => {
+  const found = await sql<EventRow>`
+    with recursive sent(id, n) as (
+      select ${eventId}::uuid, 0
+      union
+      select e.id, s.n + 1 from sent s
+      join tracked_events e on e.project_id = ${projectId} and e.properties->>'rootEventId' = s.id::text
+        and e.event_type in ('system.grant', 'system.delayed_action')
+      where s.n < 10)
+    select ${COLUMNS} from tracked_events e
+    where e.project_id = ${projectId} and e.id in (select id from sent limit ${SENT_EVENTS_MAX + 1})
+    order by e.id`.execute(db);
+  return found.rows.map(eventOf);
+};
+
+/** Everything that events have caused, as far as it was kept and has not been taken back yet. */
+export const readCaused = async (
+  work: Work,
+  projectId: string,
+  eventIds: readonly string[],
+): Promise<Caused> => {
+  const { db } = work;
+  const ids = sql`any(${idsOf(eventIds)}::uuid[])`;
+  const grants = await sql<Of<CausedGrant>>`
+    select id, reward_key as "rewardKey", quantity, status, idempotency_key as key, code,
+      event_id as "eventId", player_id as "playerId"
+    from reward_grants where project_id = ${projectId} and event_id = ${ids}
+      and status not in ('REVOKED', 'EXPIRED')`.execute(db);
+  const firings = await sql<Of<CausedFiring>>`
+    select rule_id as "ruleId", rule_version as "ruleVersion", event_id as "eventId", player_id as "playerId"
+    from rule_executions
+    where project_id = ${projectId} and event_id = ${ids} and mode = 'LIVE' and reverted_at is null`.execute(
+    db,
+  );
+  const told = await sql<Of<CausedTold>>`
+    select type, data, event_id as "eventId", player_id as "playerId" from outbox
+    where project_id = ${projectId} and event_id = ${ids} and player_id is not null
+    order by player_seq, id`.execute(db);
+  const awards = await sql<AwardRow>`
+    select a.badge_key as "badgeKey", a.tier, a.action, a.serial_no as "serialNo", a.idempotency_key as key,
+      a.player_id as "playerId", a.event_id as "eventId", coalesce(a.event_id = ${ids}, false) as "isOfEvent"
+    from badge_awards a
+    where a.project_id = ${projectId} and (a.player_id, a.badge_key) in (
+      select player_id, badge_key from badge_awards where project_id = ${projectId} and event_id = ${ids})
+    order by a.created_at, a.id`.execute(db);
+  return {
+    ledger: await readLines(work, projectId, { eventIds, grants: grants.rows }),
+    grants: grants.rows,
+    firings: firings.rows,
+    told: told.rows,
+    awards: awards.rows.map((award) => ({ ...award, serialNo: toNumber(award.serialNo) })),
+  };
+};
+
+type AwardRow = Omit<Caused["awards"][number], "serialNo"> & { serialNo: string | number | null };
+
+const toNumber = (value: string | number | null): number | null => (value === null ? null : Number(value));
+
+type LineRow = Omit<Of<CausedLine>, "seq" | "amount" | "cause"> & {
+  seq: string | number;
+  amount: string | number;
+  cause: Cause;
+};
+
+/** The lines of events, and those of their rewards that were claimed later. */
+const readLines = async (
+  { db }: Work,
+  projectId: string,
+  { eventIds, grants }: { eventIds: readonly string[]; grants: readonly Of<CausedGrant>[] },
+): Promise<Of<CausedLine>[]> => {
+  const claimed = grants
+    .filter(({ status }) => status === "CLAIMED" || status === "FULFILLED")
+    .map(({ playerId, key, eventId }) => ({ i: playerId, k: `${key}:`, e: eventId }));
+  const columns = sql.raw(`l.id, l.seq, l.asset, l.currency_key as "currencyKey", l.amount,
+    l.idempotency_key as key, l.cause, l.player_id as "playerId"`);
+  const isOpen = sql`l.reverses is null and not exists (select 1 from ledger_entries r
+    where r.project_id = l.project_id and r.player_id = l.player_id and r.idempotency_key = 'rev:' || l.id)`;
+  const found = await sql<LineRow>`
+    select ${columns}, l.event_id as "eventId" from ledger_entries l
+    where l.project_id = ${projectId} and l.event_id = any(${idsOf(eventIds)}::uuid[]) and ${isOpen}
+    union all
+    select ${columns}, x.e from json_to_recordset(${JSON.stringify(claimed)}::json) as x(i uuid, k text, e uuid)
+    join ledger_entries l on l.project_id = ${projectId} and l.player_id = x.i
+      and starts_with(l.idempotency_key, x.k) and l.event_id is null
+    where ${isOpen}`.execute(db);
+  return found.rows.map((row) => ({ ...row, seq: Number(row.seq), amount: Number(row.amount) }));
+};
+
+/** The rules that fired, as they were then; and what of their actions leaves nothing that could be taken back. */
+export const readRules = async (
+  { db }: Work,
+  projectId: string,
+  firings: readonly CausedFiring[],
+): Promise<{ rules: FiredRules; left: string[] }> => {
+  const wanted = firings.map(({ ruleId, ruleVersion }) => ({ r: ruleId, v: ruleVersion }));
+  const found = await sql<{ id: string; key: string; version: number; definition: RuleDocument }>`
+    select distinct on (v.rule_id, v.version) r.id, r.key, v.version, v.definition
+    from json_to_recordset(${JSON.stringify(wanted)}::json) as x(r uuid, v int)
+    join rule_versions v on v.rule_id = x.r and v.version = x.v
+    join rules r on r.id = v.rule_id and r.project_id = ${projectId}`.execute(db);
+  const rules = found.rows.map(
+    ({ id, key, version, definition }) =>
+      [firingKey({ ruleId: id, ruleVersion: version }), controlsOf(id, key, definition)] as const,
+  );
+  const left = found.rows.flatMap(({ key, definition }) =>
+    leftBy(definition).map((what) => `${what} by rule ${key}`),
+  );
+  return { rules: new Map(rules), left: [...new Set(left)] };
+};
+
+const leftBy = ({ actions }: RuleDocument): string[] =>
+  actions.flatMap((action) => {
+    if (action.type === "submit_score") return [`leaderboard ${action.leaderboardKey}: the score submitted`];
+    if (action.type === "update_player") return ["attributes, tags and segments set"];
+    const isUnseen =
+      action.type === "emit_event" &&
+      action.channels.includes("rules") &&
+      !action.channels.some((channel) => channel === "webhook" || channel === "realtime");
+    return isUnseen ? [`counters of ${action.eventType}, emitted`] : [];
+  });
+
+/**
+ * When the counters of a project began: with the first definition that asks for them, unless what came before
+ * was counted afterwards.
+ */
+export const readCounterStarts = async (
+  { db }: Work,
+  projectId: string,
+  { badges, segments, rules }: ProjectPlan,
+): Promise<CounterStarts> => {
+  const made = await sql<{ id: string; at: Date | string }>`
+    select id, created_at as at from definitions
+    where project_id = ${projectId} and kind in ('badge', 'segment') and status = 'ACTIVE'
+    union all
+    select v.rule_id, case when exists (
+        select 1 from project_jobs j where j.project_id = ${projectId} and j.kind = 'BACKFILL'
+          and j.status = 'SUCCEEDED' and j.params->>'ruleId' = v.rule_id::text)
+      then 'epoch' else min(v.published_at) end
+    from rule_versions v join rules r on r.id = v.rule_id
+    where r.project_id = ${projectId} group by v.rule_id`.execute(db);
+  const madeMs = new Map(made.rows.map(({ id, at }) => [id, new Date(at).getTime()]));
+  const starts = new Map<string, number>();
+  const note = (id: string, metrics: readonly Parameters<typeof metricId>[0][]): void => {
+    for (const metric of metrics) {
+      const key = metricId(metric);
+      starts.set(key, Math.min(starts.get(key) ?? Infinity, madeMs.get(id) ?? -Infinity));
+    }
+  };
+  for (const { id, metrics } of [...badges.values(), ...segments.values()]) note(id, metrics);
+  for (const { id, definition } of rules.all) note(id, needsOf(definition).metrics);
+  return starts;
+};
+
+/** When boards were made, by id. */
+export const readBoardStarts = async ({ db }: Work, projectId: string): Promise<BoardStarts> => {
+  const found = await sql<{ id: string; at: Date | string }>`
+    select id, created_at as at from leaderboards where project_id = ${projectId}`.execute(db);
+  return new Map(found.rows.map(({ id, at }) => [id, new Date(at).getTime()]));
+};
+
+/** The longest runs that are archived of a player's streaks. */
+export const readLongestRuns = async (
+  { db }: Work,
+  projectId: string,
+  playerId: string,
+): Promise<Map<string, number>> => {
+  const found = await sql<{ key: string; length: number }>`
+    select streak_key as key, max(length) as length from streak_runs
+    where project_id = ${projectId} and player_id = ${playerId} group by streak_key`.execute(db);
+  return new Map(found.rows.map(({ key, length }) => [key, length]));
+};

@@ -1,0 +1,64 @@
+import { idFloor } from "../../ids.ts";
+import { type Board, nextEntry, toRankScore, toUs } from "../../leaderboards/scoring.ts";
+import type { ProjectPlan } from "../../progression/plan.ts";
+import type { EntryState, PlayerState } from "../../progression/turn.ts";
+import { playerHistory } from "../../rules/history.ts";
+import type { Work } from "../../work.ts";
+import type { OtherScores, RevertedEvent } from "./record.ts";
+import { type BoardStarts, isFrom } from "./reverse-scores.ts";
+
+/** Events of one player that are read to find the next best score. */
+const EVENTS_READ_MAX = 50_000;
+
+type Whose = { plan: ProjectPlan; player: PlayerState; event: RevertedEvent; starts: BoardStarts };
+
+/**
+ * What the player's other events come to on those boards whose entry the event has made by itself, by period.
+ * Nothing for a board of which the player has no other event: a place cannot be taken away.
+ */
+export const readOtherScores = async (work: Work, whose: Whose): Promise<Map<string, OtherScores>> => {
+  const boards = boardsOf(whose);
+  const scores = new Map<string, OtherScores>();
+  if (boards.length === 0) return scores;
+  const { plan, player, event } = whose;
+  const entries = new Map<string, EntryState>();
+  let read = 0;
+  for await (const page of playerHistory(work, { projectId: plan.projectId, playerId: player.id })) {
+    read += page.length;
+    if (read > EVENTS_READ_MAX) return scores;
+    for (const other of page) if (other.id !== event.id) addScores(whose, { entries, boards, other });
+  }
+  for (const [periodId, { rankScore, rankTie, latestUs }] of entries)
+    scores.set(periodId, { rankScore, rankTie, latestUs });
+  return scores;
+};
+
+const boardsOf = ({ plan, player, event, starts }: Whose): Board[] =>
+  plan.boardIndex.forEvent(event.type).flatMap(({ board, scoreOf }) => {
+    const entry = player.entries.get(board.periodId);
+    const score = scoreOf({ event: { ...event, depth: 0 } });
+    if (!entry || score === undefined || board.operator === "SUM") return [];
+    if (event.receivedMs < (starts.get(board.id) ?? -Infinity)) return [];
+    return isFrom(board, entry, { rankScore: toRankScore(board, score), at: event.at }) ? [board] : [];
+  });
+
+type Other = { id: string; type: string; at: number; properties: RevertedEvent["properties"] };
+
+const addScores = (
+  { plan, starts }: Whose,
+  { entries, boards, other }: { entries: Map<string, EntryState>; boards: readonly Board[]; other: Other },
+): void => {
+  for (const { board, scoreOf } of plan.boardIndex.forEvent(other.type)) {
+    // Ids are in order of arrival.
+    if (!boards.includes(board) || other.id < idFloor(starts.get(board.id) ?? 0)) continue;
+    const score = scoreOf({ event: { ...other, depth: 0 } });
+    if (score === undefined) continue;
+    const operation = {
+      operator: board.operator,
+      rankScore: toRankScore(board, score),
+      atUs: toUs(other.at),
+    };
+    const entry = nextEntry(board, entries.get(board.periodId), operation);
+    if (entry) entries.set(board.periodId, entry);
+  }
+};

@@ -1,0 +1,52 @@
+import { type CounterState, isReversible, subtractFromCounter } from "../../metrics/counters.ts";
+import { type CompiledMetric, type PastEvent, sampleOfEvent } from "../../metrics/metric.ts";
+import type { Turn } from "../../progression/turn.ts";
+import type { CausedTold, Reversal } from "./record.ts";
+
+/** When counters began, in ms, by id of the metric: an event that came before is not in them. */
+export type CounterStarts = ReadonlyMap<string, number>;
+
+const CUSTOM = "custom.";
+
+/** The events that the event brought about, as far as they were told. */
+export const derivedOf = (told: readonly CausedTold[], at: number): PastEvent[] =>
+  told.flatMap(({ type, data }) => {
+    if (!type.startsWith(CUSTOM)) return [{ type, at, properties: data }];
+    const { eventType, properties } = data as { eventType: string; properties: PastEvent["properties"] };
+    return [{ type: eventType, at, properties }];
+  });
+
+/** Takes events out of the counters that counted them, in the windows that are still kept. */
+export const reverseCounters = (
+  turn: Turn,
+  events: readonly PastEvent[],
+  { starts, receivedMs, reversal }: { starts: CounterStarts; receivedMs: number; reversal: Reversal },
+): void => {
+  for (const event of events) {
+    for (const metric of turn.project.metrics.forEvent(event.type)) {
+      if (receivedMs < (starts.get(metric.id) ?? -Infinity)) continue;
+      reverseCounter(turn, metric, { event, reversal });
+    }
+  }
+};
+
+const reverseCounter = (
+  turn: Turn,
+  metric: CompiledMetric,
+  { event, reversal }: { event: PastEvent; reversal: Reversal },
+): void => {
+  const { player } = turn;
+  const old = player.doc.c?.[metric.id] as CounterState | undefined;
+  const counted = sampleOfEvent(metric, turn, event);
+  if (old === undefined || !counted) return;
+  if (!isReversible(metric)) {
+    const { aggregate, property } = metric.definition;
+    reversal.left.add(`counter ${aggregate}(${property ?? ""})`);
+    return;
+  }
+  const next = subtractFromCounter(metric, old, counted.sample, counted.moment);
+  if (next === old) return;
+  const { [metric.id]: _gone, ...others } = player.doc.c!;
+  player.doc = { ...player.doc, c: next === undefined ? others : { ...others, [metric.id]: next } };
+  player.dirty.doc = true;
+};

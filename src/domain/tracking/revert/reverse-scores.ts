@@ -1,0 +1,64 @@
+import { type Board, RANK_MAX, toRankScore, toUs } from "../../leaderboards/scoring.ts";
+import type { PastEvent } from "../../metrics/metric.ts";
+import type { EntryState, Turn } from "../../progression/turn.ts";
+import type { OtherScores, Reversal } from "./record.ts";
+
+/** When boards began, in ms, by id: an event that came before is not in them. */
+export type BoardStarts = ReadonlyMap<string, number>;
+
+export type ScoreContext = {
+  starts: BoardStarts;
+  receivedMs: number;
+  /** By period; for boards whose entry is one event's. */
+  others: ReadonlyMap<string, OtherScores>;
+  reversal: Reversal;
+};
+
+const clamp = (value: number): number => Math.max(-RANK_MAX, Math.min(RANK_MAX, value));
+
+/** Whether the entry may be what this very event made it. */
+export const isFrom = (
+  board: Board,
+  entry: EntryState,
+  { rankScore, at }: { rankScore: number; at: number },
+) => (board.operator === "LATEST" ? entry.latestUs === toUs(at) : entry.rankScore === rankScore);
+
+/** Takes events out of the boards that count them. */
+export const reverseScores = (turn: Turn, events: readonly PastEvent[], context: ScoreContext): void => {
+  const { starts, receivedMs, reversal } = context;
+  for (const { type, at, properties } of events) {
+    const event = { id: turn.event.id, type, at, properties, depth: 0 };
+    for (const { board, scoreOf } of turn.project.boardIndex.forEvent(type)) {
+      const score = scoreOf({ event });
+      const entry = turn.player.entries.get(board.periodId);
+      if (score === undefined || !entry) continue;
+      // Whether a board was filled with what came before it is not kept.
+      if (receivedMs < (starts.get(board.id) ?? -Infinity)) reversal.left.add(`leaderboard ${board.key}`);
+      else reverseScore(turn, board, { entry, rankScore: toRankScore(board, score), at, context });
+    }
+  }
+};
+
+type Scored = { entry: EntryState; rankScore: number; at: number; context: ScoreContext };
+
+const reverseScore = (turn: Turn, board: Board, { entry, rankScore, at, context }: Scored): void => {
+  const { others, reversal } = context;
+  if (board.operator === "SUM") {
+    setEntry(turn, board, { ...entry, rankScore: clamp(entry.rankScore - rankScore) });
+    reversal.scores.add(board.key);
+    return;
+  }
+  if (!isFrom(board, entry, { rankScore, at })) return;
+  const other = others.get(board.periodId);
+  if (!other) {
+    reversal.left.add(`leaderboard ${board.key}`);
+    return;
+  }
+  setEntry(turn, board, { ...entry, ...other });
+  reversal.scores.add(board.key);
+};
+
+const setEntry = ({ player }: Turn, { periodId }: Board, entry: EntryState): void => {
+  player.entries.set(periodId, { ...entry, version: entry.version + 1 });
+  player.dirty.entries.add(periodId);
+};

@@ -1,0 +1,100 @@
+import { scoreXp } from "../../leaderboards/scoring.ts";
+import type { PastEvent } from "../../metrics/metric.ts";
+import type { Turn } from "../../progression/turn.ts";
+import { refreshSegments } from "../../segments/membership.ts";
+import type { CausedLine, PlayerRecord, Reversal } from "./record.ts";
+import { followBack, reverseBadges } from "./reverse-badges.ts";
+import { type CounterStarts, derivedOf, reverseCounters } from "./reverse-counters.ts";
+import { type FiredRules, reverseFirings, reverseGrants } from "./reverse-firings.ts";
+import { reverseHoldings, reverseXp } from "./reverse-ledger.ts";
+import { levelOfKey, takeLevelsBack } from "./reverse-levels.ts";
+import { type BoardStarts, reverseScores } from "./reverse-scores.ts";
+import { reverseStreaks, streakOfKey } from "./reverse-streaks.ts";
+
+export type ReverseContext = {
+  rules: FiredRules;
+  counterStarts: CounterStarts;
+  boardStarts: BoardStarts;
+  reversal: Reversal;
+};
+
+/** What stays given, because what it was given for stays. */
+type Kept = (key: string) => boolean;
+
+/**
+ * Takes back what an event has caused for the turn's player, in memory. The turn is one of the event's own
+ * type and time, so that windows are those that it counted in. Rules do not hear of it.
+ */
+export const reversePlayer = (turn: Turn, record: PlayerRecord, context: ReverseContext): void => {
+  const { player, project, root } = turn;
+  const { reversal } = context;
+  const xpBefore = player.xp;
+  const past = pastEvents(record);
+  reverseCounters(turn, past, {
+    starts: context.counterStarts,
+    receivedMs: record.event.receivedMs,
+    reversal,
+  });
+  const shortened = record.isOwn ? reverseStreaks(turn, record, reversal) : new Set<string>();
+  const keptByStreak: Kept = (key) => {
+    const streakKey = streakOfKey(key);
+    return streakKey !== undefined && !shortened.has(streakKey);
+  };
+  reverseXp(turn, linesOf(record, "XP", keptByStreak), reversal);
+  const lost = takeLevelsBack(turn, record.told, reversal);
+  const kept: Kept = (key) => keptByStreak(key) || isOfKeptLevel(key, lost);
+  const awards = record.awards.map((award) => (kept(award.key) ? { ...award, isOfEvent: false } : award));
+  const fallen = reverseBadges(turn, awards, reversal);
+  followBack(turn);
+  const isGone = ({ key }: { key: string }) => !kept(key) && !isOfKeptBadge(key, fallen);
+  const grants = record.grants.filter(isGone);
+  reverseHoldings(turn, record.ledger.filter(isGone), reversal);
+  reverseGrants(turn, grants, reversal);
+  reverseFirings(turn, record.firings, { rules: context.rules, ledger: record.ledger, grants });
+  endBoosts(turn, record);
+  reverseScores(turn, past, {
+    starts: context.boardStarts,
+    receivedMs: record.event.receivedMs,
+    others: record.scores,
+    reversal,
+  });
+  if (player.xp !== xpBefore) scoreXp(turn, project.boardIndex);
+  refreshSegments(turn);
+  // What is taken back sets nothing off.
+  root.derived.length = 0;
+};
+
+/** What counted the event: itself, for its own player, and what it brought about. */
+const pastEvents = ({ event, told, isOwn }: PlayerRecord): PastEvent[] => {
+  const { type, at, properties } = event;
+  const own = isOwn && !type.startsWith("system.") ? [{ type, at, properties }] : [];
+  return [...own, ...derivedOf(told, at)];
+};
+
+const linesOf = ({ ledger }: PlayerRecord, asset: string, isKept: Kept): CausedLine[] =>
+  ledger.filter((line) => line.asset === asset && !isKept(line.key));
+
+const isOfKeptLevel = (key: string, lost: ReadonlySet<number>): boolean => {
+  const level = levelOfKey(key);
+  return level !== undefined && !lost.has(level);
+};
+
+const BADGE_KEY = /^bdg:([^:]+):\d+:(\d+)/;
+
+/** Rewards of a tier that is still held stay with it. */
+const isOfKeptBadge = (key: string, fallen: ReadonlyMap<string, number>): boolean => {
+  const [, badgeKey, tier] = BADGE_KEY.exec(key) ?? [];
+  if (badgeKey === undefined) return false;
+  const left = fallen.get(badgeKey);
+  return left === undefined || Number(tier) <= left;
+};
+
+const endBoosts = ({ player, emit }: Turn, { event }: PlayerRecord): void => {
+  for (const { id, boostKey, applies, cause } of player.boosts.values()) {
+    if (cause.rootEventId !== event.id && cause.eventId !== event.id) continue;
+    player.boosts.delete(id);
+    player.dirty.boosts.add(id);
+    const { id: playerId, externalUserId } = player;
+    emit("player.boost_ended", { playerId, externalUserId, boostKey, applies, by: "EXPIRED" });
+  }
+};

@@ -1,0 +1,231 @@
+import { sql } from "kysely";
+import { conflict, notFound } from "../../errors.ts";
+import type { EventData, Json } from "../../events.ts";
+import { partitionOf } from "../../ids.ts";
+import { changePlans } from "../../progression/change.ts";
+import { openTurn } from "../../progression/evaluate.ts";
+import { loadPlans } from "../../progression/plan.ts";
+import { holdPartitions } from "../../progression/queue.ts";
+import { saveBatch } from "../../progression/save.ts";
+import type { Work } from "../../work.ts";
+import { type EventStatus, readStatuses } from "../events.ts";
+import { type Caused, readCaused, readEvents, SENT_EVENTS_MAX } from "./read-record.ts";
+import { newReversal, type Reversal, type RevertedEvent } from "./record.ts";
+import { reversePlayer } from "./reverse.ts";
+import { lockAll, playerIdOf, readScene, recordOf, type Scene } from "./scene.ts";
+
+export type Revert = {
+  eventId: string;
+  reason: string;
+  /** What becomes of it when what was given is no longer there: taken as far as it goes, or not at all. */
+  onShortfall: "CLAMP" | "REJECT";
+  actor: string;
+};
+
+/** What a revert came to, as its job answers it. */
+export type RevertResult = {
+  eventId: string;
+  /** False where the event had been taken back before. */
+  isReverted: boolean;
+  reversed: EventData<"event.reverted">["reversed"];
+  lives: number;
+  streaks: string[];
+  shortfall: Record<string, number>;
+  /** Actions that were on their way to other players or to later times, and will not be done. */
+  cancelled: number;
+  players: number;
+  /** What stays as it is. */
+  left: string[];
+};
+
+/**
+ * Takes one event back with everything that it has brought about, for all players whom it reached, in one
+ * transaction. No worker has these players' events meanwhile. Doing it again changes nothing.
+ * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE for an event without effects, EVENT_TOO_LARGE, SHORTFALL
+ */
+export const revertEvent = async (work: Work, projectId: string, revert: Revert): Promise<RevertResult> => {
+  const events = await holdEvents(work, projectId, revert.eventId);
+  const statuses = await statusesOf(work, projectId, events);
+  const root = events.find(({ id }) => id === revert.eventId)!;
+  const reversal = newReversal(root, revert);
+  const status = statuses.get(root.id)!;
+  if (status === "REVERTED") return resultOf(root, reversal, { isReverted: false, players: 0, cancelled: 0 });
+  if (status !== "PROCESSED" && status !== "PENDING")
+    throw conflict("INVALID_STATE", `the event is ${status}: it has no effects`);
+  const pending = events.filter(({ id }) => statuses.get(id) === "PENDING");
+  const done = events.filter(({ id }) => statuses.get(id) === "PROCESSED");
+  await cancel(work, projectId, pending);
+  const players = await reverseAll(work, projectId, { root, done, reversal, revert });
+  await markReverted(work, projectId, { events: [...pending, ...done], reversal });
+  return resultOf(root, reversal, {
+    isReverted: true,
+    players,
+    cancelled: pending.filter(({ id }) => id !== root.id).length,
+  });
+};
+
+const resultOf = (
+  { id: eventId }: RevertedEvent,
+  reversal: Reversal,
+  more: Pick<RevertResult, "isReverted" | "players" | "cancelled">,
+): RevertResult => ({
+  eventId,
+  reversed: reversedOf(reversal),
+  lives: reversal.lives,
+  streaks: [...reversal.streaks],
+  shortfall: reversal.shortfall,
+  left: [...reversal.left],
+  ...more,
+});
+
+const reversedOf = ({ xp, currencies, badges, scores }: Reversal): RevertResult["reversed"] => ({
+  xp,
+  currencies,
+  badges: [...badges],
+  quests: [],
+  scores: [...scores],
+});
+
+/** Reads the event and what it has sent, and keeps workers away from the players whose events these are. */
+const holdEvents = async (work: Work, projectId: string, eventId: string): Promise<RevertedEvent[]> => {
+  const held = new Set<number>();
+  for (;;) {
+    const events = await readEvents(work, projectId, eventId);
+    if (events.length === 0) throw notFound("event");
+    if (events.length > SENT_EVENTS_MAX)
+      throw conflict("EVENT_TOO_LARGE", `the event has reached more than ${SENT_EVENTS_MAX} others`);
+    const parts = events.map(({ externalUserId }) => partitionOf(projectId, externalUserId));
+    if (parts.every((part) => held.has(part))) return events;
+    // A batch that was under way may have sent more: read again, now that there is none.
+    await holdPartitions(work, parts);
+    for (const part of parts) held.add(part);
+  }
+};
+
+const statusesOf = async (
+  work: Work,
+  projectId: string,
+  events: readonly RevertedEvent[],
+): Promise<Map<string, EventStatus>> => {
+  const ids = events.map(({ id }) => id);
+  const found = await readStatuses(work, projectId, ids);
+  return new Map(found.map(({ eventId, status }) => [eventId, status]));
+};
+
+const idsOf = (rows: readonly { id: string }[]): string => `{${rows.map(({ id }) => id).join(",")}}`;
+
+/** Takes events that wait out of the queue. */
+const cancel = async ({ db }: Work, projectId: string, events: readonly RevertedEvent[]): Promise<void> => {
+  if (events.length === 0) return;
+  await sql`
+    with q as (delete from event_q where project_id = ${projectId} and event_id = any(${idsOf(events)}::uuid[]))
+    delete from event_due where project_id = ${projectId} and event_id = any(${idsOf(events)}::uuid[])`.execute(
+    db,
+  );
+};
+
+const markReverted = async (
+  { db, now }: Work,
+  projectId: string,
+  { events, reversal }: { events: readonly RevertedEvent[]; reversal: Reversal },
+): Promise<void> => {
+  const at = sql`${now.toISOString()}::timestamptz`;
+  const grants = `{${reversal.grants.join(",")}}`;
+  await sql`
+    with x as (
+      update rule_executions set reverted_at = ${at}
+      where project_id = ${projectId} and event_id = any(${idsOf(events)}::uuid[]) and reverted_at is null),
+    g as (
+      update reward_grants set status = 'REVOKED', updated_at = ${at}
+      where project_id = ${projectId} and event_id = any(${idsOf(events)}::uuid[])
+        and id = any(${grants}::uuid[]))
+    insert into event_results (project_id, event_id, status, error, attempts, processed_at)
+    select ${projectId}::uuid, id, 'REVERTED', null, 1, ${at} from unnest(${idsOf(events)}::uuid[]) as u(id)
+    on conflict (project_id, event_id) do update set status = excluded.status, error = null`.execute(db);
+};
+
+type Reversing = {
+  root: RevertedEvent;
+  done: readonly RevertedEvent[];
+  reversal: Reversal;
+  revert: Revert;
+};
+
+/** Takes the effects back, and tells it once. @returns how many players it has reached */
+const reverseAll = async (
+  work: Work,
+  projectId: string,
+  { root, done, reversal, revert }: Reversing,
+): Promise<number> => {
+  const plan = (await loadPlans(work, [projectId], changePlans)).get(projectId);
+  if (!plan) throw notFound("project");
+  const caused = await readCaused(
+    work,
+    projectId,
+    done.map(({ id }) => id),
+  );
+  const ownerId = await playerIdOf(work, projectId, root.externalUserId);
+  const players = await lockAll(work, plan, { caused, ownerId });
+  const scene = await readScene(work, plan, { done, caused, players, reversal });
+  noteForgotten(caused, reversal);
+  // What came last goes first.
+  for (const event of done.toReversed())
+    await reverseEvent(work, scene, { event, ownerId: event.id === root.id ? ownerId : undefined });
+  checkShortfall(reversal, revert);
+  tellReverted(work, scene, { root, ownerId });
+  const states = [...new Set(players.values())];
+  const { effects, shared } = scene;
+  await saveBatch(work, { players: states, effects, shared, verdicts: [], done: [] });
+  return states.length;
+};
+
+/** What an event told is kept for a time only; what it gave is kept for good. */
+const noteForgotten = ({ ledger, told }: Caused, { left }: Reversal): void => {
+  if (ledger.length > 0 && told.length === 0)
+    left.add("counters, levels and streaks of what the event brought about: it is no longer known");
+};
+
+/** Takes one event back for all whom it reached. */
+const reverseEvent = async (
+  work: Work,
+  scene: Scene,
+  { event, ownerId }: { event: RevertedEvent; ownerId: string | undefined },
+): Promise<void> => {
+  const { plan, players, effects, shared } = scene;
+  const owner = ownerId === undefined ? undefined : players.get(ownerId);
+  const own = (rows: readonly { eventId: string | null; playerId: string }[]) =>
+    rows.filter(({ eventId }) => eventId === event.id).map(({ playerId }) => players.get(playerId));
+  const reached = new Set([owner, ...Object.values(scene.caused).flatMap(own)]);
+  const { id, type, at, properties } = event;
+  for (const player of reached) {
+    if (!player) continue;
+    const record = await recordOf(work, scene, { event, player, isOwn: player === owner });
+    const passed = { id, type, at, properties, depth: 0 };
+    const turn = openTurn({ plan, player, event: passed, nowMs: work.now.getTime(), effects, shared });
+    reversePlayer(turn, record, scene);
+  }
+};
+
+const checkShortfall = ({ shortfall }: Reversal, { onShortfall }: Revert): void => {
+  const missing = Object.entries(shortfall).map(([what, amount]) => `${amount} ${what}`);
+  if (onShortfall === "REJECT" && missing.length > 0)
+    throw conflict("SHORTFALL", `not all of it is still there: ${missing.join(", ")} missing`);
+};
+
+const tellReverted = (
+  work: Work,
+  { plan, players, effects, shared, reversal }: Scene,
+  { root, ownerId }: { root: RevertedEvent; ownerId: string | undefined },
+): void => {
+  const { id: eventId, externalUserId, type, at, properties } = root;
+  const data: EventData<"event.reverted"> & Json = {
+    eventId,
+    externalUserId,
+    reversed: reversedOf(reversal),
+    shortfall: reversal.shortfall,
+  };
+  const player = ownerId === undefined ? undefined : players.get(ownerId);
+  if (!player) return work.emit(plan.projectId, "event.reverted", data);
+  const event = { id: eventId, type, at, properties, depth: 0 };
+  openTurn({ plan, player, event, nowMs: work.now.getTime(), effects, shared }).emit("event.reverted", data);
+};

@@ -1,0 +1,56 @@
+import { z } from "zod";
+import { ADMINS } from "../../domain/access.ts";
+import { actorOf } from "../../domain/caller.ts";
+import { retryEvent } from "../../domain/tracking/retry.ts";
+import { requestRevert } from "../../domain/tracking/revert/request-revert.ts";
+import { ON_SHORTFALL } from "../../domain/tracking/revert/revert-job.ts";
+import { route } from "../route.ts";
+import { EventResult } from "./events.ts";
+import { JobBody } from "./project-jobs.ts";
+
+const common = { tag: "Events", project: "caller", method: "post" } as const;
+const Params = z.object({ eventId: z.string().max(64) });
+const REASON_MAX = 200;
+
+export const eventRevertRoutes = [
+  route({
+    ...common,
+    access: { scope: "events:write", roles: ADMINS },
+    path: "/events/{eventId}/retry",
+    id: "retryEvent",
+    summary: "Try a FAILED event again",
+    description: "It is queued with all its tries before it. An event in any other state answers 409.",
+    params: Params,
+    response: EventResult,
+    run: (app, { projectId, params }) =>
+      app.transact(async (work) => {
+        await retryEvent(work, projectId, params.eventId);
+        const message = "Event queued for processing";
+        return { eventId: params.eventId, status: "PENDING" as const, skipped: false, message };
+      }),
+  }),
+  route({
+    ...common,
+    access: { scope: "players:write", roles: ADMINS },
+    path: "/events/{eventId}/revert",
+    id: "revertEvent",
+    summary: "Take an event back with everything that it has brought about",
+    description:
+      "XP, currencies and lives by opposite lines of the ledger, badges that nothing else has awarded, " +
+      "counters, limits, scores, the latest period of a streak, rewards, and what was on its way to other " +
+      "players or later times; an event that still waits is not processed any more. Attributes, tags and " +
+      "segments that rules have set stay; the job's result says what else does. CLAMP takes what is still " +
+      "there and tells the shortfall; with REJECT the job fails and nothing changes. Asked again, it answers " +
+      "the same job.",
+    params: Params,
+    body: z.strictObject({
+      reason: z.string().min(1).max(REASON_MAX),
+      onShortfall: z.enum(ON_SHORTFALL).default("CLAMP"),
+    }),
+    response: JobBody,
+    run: (app, { projectId, params, body, caller }) =>
+      app.transact((work) =>
+        requestRevert(work, projectId, { eventId: params.eventId, actor: actorOf(caller), ...body }),
+      ),
+  }),
+];

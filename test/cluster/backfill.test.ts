@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { backfill } from "../../src/domain/rules/backfill.ts";
+import { type Database, openPostgres } from "../../src/platform/database.ts";
+import { countersIn, countersOfEvents, runJob } from "../support/backfill.ts";
+import { type Services, startServices } from "../support/cluster.ts";
+import { type Domain, openDomain, type TestEvent } from "../support/leaderboards.ts";
+import { temporaryDir } from "../support/process.ts";
+import { publish } from "../support/rule-projects.ts";
+
+const USERS = 130;
+const METRICS = [
+  { eventTypes: ["goal"], aggregate: "count" },
+  { eventTypes: ["goal", "other"], aggregate: "sum", property: "n" },
+];
+
+describe("a backfill on PostgreSQL", function () {
+  this.timeout(120_000);
+  let directory: Awaited<ReturnType<typeof temporaryDir>>;
+  let services: Services;
+  let database: Database;
+  let domain: Domain;
+  before(async () => {
+    directory = await temporaryDir();
+    services = await startServices(directory.path);
+    database = await openPostgres(services.databaseUrl, 6);
+    await database.migrateUp();
+    domain = openDomain(database);
+  });
+  after(async () => {
+    await database?.close();
+    await services?.remove();
+    await directory?.remove();
+  });
+
+  const events = (from: number, n: number): TestEvent[] =>
+    Array.from({ length: n }, (_, i) => ({
+      user: `u${(from + i) % USERS}`,
+      type: (from + i) % 5 === 0 ? "other" : "goal",
+      properties: { n: (from + i) % 11 },
+    }));
+
+  it("is exact while workers process events of the same players at the same time", async () => {
+    const projectId = await domain.addProject();
+    await domain.track(projectId, events(0, 1_500));
+    await domain.process();
+    await domain.track(projectId, events(1_500, 300));
+    const ruleId = await publish(domain, projectId, {
+      key: "counting",
+      conditions: {
+        all: METRICS.map((metric) => ({ type: "event_aggregate", metric, op: "gte", value: 1_000_000 })),
+      },
+    });
+    let isOver = false;
+    let sent = 1_800;
+    const send = async (): Promise<void> => {
+      while (!isOver) {
+        await domain.track(projectId, events(sent, 37));
+        sent += 37;
+      }
+    };
+    const work = async (): Promise<void> => {
+      while (!isOver) await domain.process();
+    };
+    const others = Promise.all([send(), work(), work()]);
+    for (let round = 0; round < 3; round++)
+      await runJob(domain, projectId, { kind: backfill, params: { ruleId } });
+    isOver = true;
+    await others;
+    await domain.process();
+    assert.ok(sent > 2_500, `only ${sent} events came meanwhile`);
+    for (const metric of METRICS) {
+      const expected = await countersOfEvents(domain, projectId, metric);
+      assert.deepEqual(await countersIn(domain, projectId, metric), expected);
+    }
+  });
+});

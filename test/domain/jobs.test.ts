@@ -1,0 +1,238 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { z } from "zod";
+import { conflict } from "../../src/domain/errors.ts";
+import { newId } from "../../src/domain/ids.ts";
+import { type JobInHand, jobKind } from "../../src/domain/project-jobs/job-kind.ts";
+import {
+  cancelJob,
+  getJob,
+  getJobResult,
+  JOBS_MAX,
+  queueJob,
+} from "../../src/domain/project-jobs/project-jobs.ts";
+import { stepJob } from "../../src/domain/project-jobs/step-job.ts";
+import { createTransact, NO_DOORBELL, type Transact, type Work } from "../../src/domain/work.ts";
+import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { type Crashing, makeCrashing } from "../support/crashing.ts";
+import { openDomain } from "../support/leaderboards.ts";
+
+const SECOND = 1_000;
+type Params = { pages: number };
+
+describe("long work of a project", function () {
+  this.timeout(60_000);
+  let database: Database;
+  let transact: Transact;
+  let crashing: Crashing;
+  let now: number;
+  let projectId: string;
+  let errors: unknown[];
+  /** What goes wrong in the step of a page; undefined for nothing. */
+  let trouble: (page: number) => unknown;
+
+  /** Makes one player and tells of it for each page. */
+  const counting = jobKind<Params>({
+    kind: "COUNTING",
+    params: z.strictObject({ pages: z.int() }),
+    step: async (work: Work, { projectId: project, params: { pages }, state }: JobInHand<Params>) => {
+      const page = Number(state["page"] ?? 0) + 1;
+      await sql`
+        insert into players (project_id, id, external_user_id, created_at, updated_at)
+        values (${project}, ${newId()}, ${`page ${page}`}, now(), now())`.execute(work.db);
+      work.emit(project, "rule.budget_exhausted", {
+        ruleKey: String(page),
+        ruleId: project,
+        asset: "XP",
+        max: 1,
+        window: "DAY",
+      });
+      const error = trouble(page);
+      if (error !== undefined) throw error;
+      return page === pages ? { result: { pages } } : { state: { page }, progress: (100 * page) / pages };
+    },
+  });
+
+  before(async () => {
+    database = await openEmbeddedDatabase("memory://");
+    await database.migrateUp();
+    transact = createTransact({
+      em: database.em,
+      clock: () => new Date(now),
+      doorbell: NO_DOORBELL,
+      onError: (error) => assert.fail(String(error)),
+    });
+    crashing = await makeCrashing(database);
+  });
+  after(() => database.close());
+  beforeEach(async () => {
+    now = Date.now();
+    errors = [];
+    trouble = () => undefined;
+    await transact(({ db }) => sql`delete from project_jobs`.execute(db));
+    projectId = await openDomain(database).addProject();
+  });
+
+  const queue = (pages: number, project = projectId) =>
+    transact((work) => queueJob(work, project, { kind: counting, params: { pages }, createdBy: "test" }));
+  const step = () => stepJob(transact, (error) => void errors.push(error), [counting]);
+  const show = (id: string) => transact((work) => getJob(work, projectId, id));
+  /** Pages that were done, as players and as what was told. */
+  const done = () =>
+    transact(async ({ db }) => {
+      const players = await sql<{ name: string }>`
+        select external_user_id as name from players where project_id = ${projectId} order by id`.execute(db);
+      const told = await sql<{ page: string }>`
+        select data->>'ruleKey' as page from outbox where project_id = ${projectId} order by id`.execute(db);
+      const pages = players.rows.map(({ name }) => Number(name.slice(5)));
+      assert.deepEqual(
+        told.rows.map(({ page }) => Number(page)),
+        pages,
+        "what was done was told",
+      );
+      return pages;
+    });
+
+  it("is done step by step and shows how far it is, then its result", async () => {
+    const { id, status, progress } = await queue(3);
+    assert.deepEqual([status, progress], ["QUEUED", 0]);
+    await assert.rejects(
+      transact((work) => getJobResult(work, projectId, id)),
+      { reason: "INVALID_STATE" },
+    );
+    const seen: unknown[] = [];
+    while (await step()) {
+      const job = await show(id);
+      seen.push([job.status, job.progress, job.finishedAt !== null]);
+    }
+    assert.deepEqual(seen, [
+      ["RUNNING", 33, false],
+      ["RUNNING", 66, false],
+      ["SUCCEEDED", 100, true],
+    ]);
+    assert.deepEqual(await transact((work) => getJobResult(work, projectId, id)), { pages: 3 });
+    assert.deepEqual(await done(), [1, 2, 3]);
+  });
+
+  it("takes turns with that of others", async () => {
+    const other = await openDomain(database).addProject();
+    const mine = await queue(3);
+    now += 1;
+    await queue(1, other);
+    const order: string[] = [];
+    for (;;) {
+      now += 1;
+      const before = await transact(({ db }) => sql`select id, state, status from project_jobs`.execute(db));
+      if (!(await step())) break;
+      const after = await transact(({ db }) => sql`select id, state, status from project_jobs`.execute(db));
+      const rows = new Map((before.rows as { id: string }[]).map((row) => [row.id, JSON.stringify(row)]));
+      const [changed] = (after.rows as { id: string }[]).filter(
+        (row) => rows.get(row.id) !== JSON.stringify(row),
+      );
+      order.push(changed!.id === mine.id ? "mine" : "theirs");
+    }
+    assert.deepEqual(order, ["mine", "theirs", "mine", "mine"]);
+  });
+
+  it("is tried again after 1, 10 and 60 seconds when a step throws, and nothing of it is left", async () => {
+    const { id } = await queue(2);
+    await step();
+    trouble = () => new Error("no luck");
+    for (const wait of [1, 10, 60]) {
+      assert.ok(await step());
+      assert.ok(!(await step()), "not before its time");
+      const { status, error } = await show(id);
+      assert.deepEqual([status, error], ["RUNNING", "no luck"]);
+      now += wait * SECOND - 1;
+      assert.ok(!(await step()));
+      now += 1;
+    }
+    assert.deepEqual(await done(), [1]);
+    trouble = () => undefined;
+    assert.ok(await step());
+    const { status, error } = await show(id);
+    assert.deepEqual([status, error, errors.length], ["SUCCEEDED", null, 3]);
+    assert.deepEqual(await done(), [1, 2]);
+  });
+
+  it("has failed after the fourth try, or at once when it was refused", async () => {
+    const { id } = await queue(2);
+    trouble = () => new Error("no luck");
+    for (const wait of [1, 10, 60, 0]) {
+      assert.ok(await step());
+      now += wait * SECOND;
+    }
+    assert.equal((await show(id)).status, "FAILED");
+    assert.ok(!(await step()));
+    const refused = await queue(2);
+    trouble = () => conflict("LIMIT_REACHED", "there is no room");
+    assert.ok(await step());
+    const { status, error, finishedAt } = await show(refused.id);
+    assert.deepEqual([status, error], ["FAILED", "there is no room"]);
+    assert.ok(finishedAt);
+    assert.deepEqual(await done(), []);
+  });
+
+  it("fails alone when nobody knows its kind or its parameters are not what they were", async () => {
+    const strange = await queue(1);
+    await transact(({ db }) => sql`update project_jobs set kind = 'GONE'`.execute(db));
+    now += 1;
+    const fine = await queue(1);
+    assert.ok(await step());
+    assert.ok(await step());
+    assert.deepEqual(
+      [(await show(strange.id)).status, (await show(fine.id)).status],
+      ["FAILED", "SUCCEEDED"],
+    );
+  });
+
+  it("stops when it is cancelled; what was done stays done", async () => {
+    const { id } = await queue(3);
+    await step();
+    const cancelled = await transact((work) => cancelJob(work, projectId, id));
+    assert.equal(cancelled.status, "CANCELLED");
+    assert.ok(cancelled.finishedAt);
+    assert.ok(!(await step()));
+    assert.deepEqual(await done(), [1]);
+    await assert.rejects(
+      transact((work) => cancelJob(work, projectId, id)),
+      { reason: "INVALID_STATE" },
+    );
+  });
+
+  it("that was cancelled while its step failed stays cancelled", async () => {
+    const { id } = await queue(3);
+    trouble = () => new Error("no luck");
+    const told = stepJob(transact, () => undefined, [counting]);
+    // Between the step and the note of its failure there is a moment; PGlite has one connection for both.
+    const cancelled = transact((work) => cancelJob(work, projectId, id));
+    await Promise.all([told, cancelled]);
+    assert.equal((await show(id)).status, "CANCELLED");
+    now += 100 * SECOND;
+    assert.ok(!(await step()));
+  });
+
+  it("does each step once, wherever its process dies", async () => {
+    const { id } = await queue(3);
+    for (const isAfter of [false, true]) {
+      for (let at = 1; at < 30; at++) {
+        const before = await done();
+        const { status } = await show(id);
+        if (status === "SUCCEEDED") return assert.deepEqual(before, [1, 2, 3]);
+        // Also the note of the failure is lost with the process.
+        const died = await crashing.crashAt(at, isAfter, step);
+        if (!died) break;
+        assert.deepEqual(await done(), before, `${at}, ${isAfter}`);
+      }
+    }
+    while (await step());
+    assert.deepEqual(await done(), [1, 2, 3]);
+  });
+
+  it(`is at most ${JOBS_MAX} at a time in one project`, async () => {
+    for (let i = 0; i < JOBS_MAX; i++) await queue(1);
+    await assert.rejects(queue(1), { reason: "JOB_LIMIT" });
+    await step();
+    await queue(1);
+  });
+});

@@ -1,0 +1,307 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import fc from "fast-check";
+import type { Json } from "../../src/domain/events.ts";
+import type { Board } from "../../src/domain/leaderboards/scoring.ts";
+import { noEffects } from "../../src/domain/progression/evaluate.ts";
+import { evaluateEvent } from "../../src/domain/progression/evaluate.ts";
+import type { ProjectPlan } from "../../src/domain/progression/plan.ts";
+import type { PlayerState, Turn } from "../../src/domain/progression/turn.ts";
+import { newReversal, type PlayerRecord } from "../../src/domain/tracking/revert/record.ts";
+import { reversePlayer } from "../../src/domain/tracking/revert/reverse.ts";
+import { controlsOf, firingKey } from "../../src/domain/tracking/revert/reverse-firings.ts";
+import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
+import { aRule } from "../support/rules.ts";
+import { compileRules } from "../../src/domain/rules/compile.ts";
+
+const NOW = Date.parse("2026-06-15T12:00:00Z");
+
+const board = (key: string, metric: Board["metric"], operator: Board["operator"]): Board => ({
+  id: key,
+  key,
+  periodId: key,
+  status: "ACTIVE",
+  ties: "EARLIEST",
+  sort: "DESC",
+  operator,
+  scoreDecimals: 0,
+  metric,
+});
+
+const won = { eventTypes: ["won"], aggregate: "count" };
+const summed = { eventTypes: ["won"], aggregate: "sum", property: "score" };
+
+const rules = [
+  {
+    triggers: [{ kind: "EVENT", eventTypes: ["won"] }],
+    limits: { perPlayer: [{ max: 5, window: "DAY" }], cooldownSeconds: 10 },
+    actions: [
+      { type: "grant_xp", amount: { $ref: "event.properties.score" } },
+      { type: "adjust_currency", currencyKey: "coins", amount: 7 },
+    ],
+  },
+  {
+    triggers: [{ kind: "EVENT", eventTypes: ["won", "bought"] }],
+    conditions: { all: [{ type: "event_aggregate", metric: summed, op: "gte", value: 20 }] },
+    limits: { perPlayer: [{ max: 3, window: "LIFETIME" }], global: [{ max: 50, window: "LIFETIME" }] },
+    actions: [
+      { type: "adjust_currency", currencyKey: "coins", amount: -3, onInsufficient: "SKIP" },
+      { type: "update_badge", badgeKey: "hero", operation: "AWARD" },
+    ],
+  },
+  {
+    triggers: [{ kind: "EVENT", eventTypes: ["player.badge_earned"] }],
+    actions: [{ type: "grant_xp", amount: 11 }],
+  },
+].map((document) => aRule(document));
+
+const plan: ProjectPlan = aPlan({
+  settings: { allowLevelDown: true },
+  rules: compileRules(rules),
+  boards: [
+    board("xp", { source: "XP" }, "BEST"),
+    board(
+      "wins",
+      { source: "EVENT", event: { eventTypes: ["won"] }, aggregate: "sum", property: "score" },
+      "SUM",
+    ),
+  ],
+  define: {
+    currency: [
+      { key: "coins", name: "Coins", initialBalance: 5, expiryDays: 30 },
+      { key: "gems", name: "Gems" },
+    ],
+    badge: [
+      { key: "hero", name: "Hero", tiers: [{ tier: 1, rewards: { currencies: { gems: 2 } } }] },
+      {
+        key: "winner",
+        name: "Winner",
+        progressMetric: { ...won },
+        tiers: [
+          { tier: 1, threshold: 2, rewards: { xp: 5 } },
+          { tier: 2, threshold: 4, rewards: { currencies: { gems: 1 } } },
+        ],
+      },
+    ],
+    level: [{ key: "2", name: "Second", rewards: { currencies: { gems: 9 } } }],
+    streak: [
+      {
+        key: "daily",
+        name: "Daily",
+        qualify: { mode: "ALL", parts: [{ metric: won, threshold: 2 }] },
+        milestones: [{ length: 2, rewards: { currencies: { gems: 4 } } }],
+      },
+    ],
+    segment: [
+      {
+        key: "winners",
+        name: "Winners",
+        kind: "DYNAMIC",
+        definition: { all: [{ type: "event_aggregate", metric: won, op: "gte", value: 3 }] },
+      },
+    ],
+  },
+});
+
+type Sent = { type: string; at: number; properties: Json };
+
+const apply = (player: PlayerState, sent: Sent, shared?: Turn["shared"]) => {
+  const effects = noEffects();
+  const { turn } = aPass({ plan, player, event: { id: randomUUID(), ...sent }, nowMs: NOW, effects });
+  const passed = shared ? { ...turn, shared } : turn;
+  evaluateEvent(passed);
+  return { turn: passed, effects };
+};
+
+/** What the database keeps of an event that was applied. */
+const recordOf = ({ turn, effects }: ReturnType<typeof apply>, before: PlayerState): PlayerRecord => {
+  const { id, type, at, properties } = turn.event;
+  return {
+    event: { id, type, at, properties, receivedMs: NOW, externalUserId: turn.player.externalUserId },
+    ledger: effects.ledger.filter(({ eventId }) => eventId === id),
+    awards: [
+      // What the player held before rests on other awards.
+      ...[...before.badges].flatMap(([badgeKey, { tier }]) =>
+        Array.from({ length: tier }, (_, i) => ({
+          badgeKey,
+          tier: i + 1,
+          action: "AWARDED" as const,
+          serialNo: null,
+          key: `before:${i}`,
+          isOfEvent: false,
+        })),
+      ),
+      ...effects.badgeAwards.map((award) => ({ ...award, serialNo: null, isOfEvent: true })),
+    ],
+    grants: [],
+    firings: effects.executions.map(({ ruleId, ruleVersion }) => ({ ruleId, ruleVersion })),
+    told: effects.outbox.map((row) => ({ type: row.type, data: row.data as Json })),
+    longestRuns: new Map(),
+    scores: new Map(),
+    isOwn: true,
+  };
+};
+
+const revert = (turn: Turn, record: PlayerRecord) => {
+  const reversal = newReversal(record.event, { reason: "test", actor: "nobody" });
+  const fired = rules.map(
+    ({ id, key, definition }) =>
+      [firingKey({ ruleId: id, ruleVersion: 1 }), controlsOf(id, key, definition)] as const,
+  );
+  const effects = noEffects();
+  const { turn: opened } = aPass({ plan, player: turn.player, event: turn.event, nowMs: NOW, effects });
+  reversePlayer({ ...opened, shared: turn.shared }, record, {
+    rules: new Map(fired),
+    counterStarts: new Map(),
+    boardStarts: new Map(),
+    reversal,
+  });
+  return { reversal, effects };
+};
+
+/** Nothing and a counter at 0 are one. */
+const counters = ({ doc }: PlayerState): Json =>
+  Object.fromEntries(Object.entries(doc.c ?? {}).filter(([, value]) => value !== 0));
+
+const holdings = (player: PlayerState) => ({
+  xp: player.xp,
+  level: player.level,
+  balances: Object.fromEntries(player.balances),
+  lots: [...player.lots]
+    .map(([key, lots]) => [key, lots.reduce((sum, { remaining }) => sum + remaining, 0)])
+    .filter(([, sum]) => sum !== 0),
+  badges: [...player.badges]
+    .map(([key, { tier, progress }]) => [key, tier, progress])
+    .filter(([, tier, progress]) => tier !== 0 || progress !== 0),
+  counters: counters(player),
+  limits: Object.fromEntries(Object.entries(player.doc.l ?? {})),
+  scores: [...player.entries]
+    .map(([key, { rankScore }]) => [key, rankScore])
+    .filter(([, score]) => score !== 0),
+  segments: [...player.segments.keys()],
+  streaks: [...player.streaks]
+    .map(([key, { current, longest }]) => [key, current, longest])
+    .filter(([, , longest]) => longest !== 0),
+});
+
+const copyOf = (player: PlayerState): PlayerState => ({
+  ...player,
+  badges: new Map(player.badges),
+  streaks: new Map(player.streaks),
+});
+
+const anEvent = fc.record({
+  type: fc.constantFrom("won", "won", "bought"),
+  at: fc.integer({ min: 0, max: 3 }).map((hours) => NOW - hours * 3_600_000),
+  properties: fc.record({ score: fc.integer({ min: 1, max: 60 }) }),
+});
+
+describe("the revert of an event", () => {
+  it("gives back exactly what the event has changed, when nothing of it was spent", () => {
+    fc.assert(
+      fc.property(fc.array(anEvent, { maxLength: 8 }), anEvent, (past, last) => {
+        const player = aPlayerState({ seq: 1 });
+        // Whoever has had nothing to do with the currency has its initial balance without a line.
+        player.balances.set("coins", { balance: 5, held: 0, earned: 5, spent: 0 });
+        player.balances.set("gems", { balance: 0, held: 0, earned: 0, spent: 0 });
+        let shared: Turn["shared"] | undefined;
+        for (const sent of past) ({ shared } = apply(player, sent, shared).turn);
+        const before = holdings(player);
+        const known = copyOf(player);
+        const firings = shared?.changes();
+        const applied = apply(player, last, shared);
+        const { reversal, effects } = revert(applied.turn, recordOf(applied, known));
+        const after = holdings(player);
+        // A streak's longest run stays where an earlier one may have been as long.
+        assert.deepEqual(after, before);
+        assert.deepEqual(reversal.shortfall, {});
+        for (const { amount, reverses, key } of effects.ledger) {
+          const line = applied.effects.ledger.find(({ id }) => id === reverses)!;
+          assert.equal(amount, -line.amount);
+          assert.equal(key, `rev:${line.id}`);
+        }
+        const zero = (changes: ReturnType<Turn["shared"]["changes"]> = []) =>
+          changes.filter(({ u }) => u !== 0).map(({ s, u }) => [s, u]);
+        assert.deepEqual(zero(applied.turn.shared.changes()), zero(firings));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
+  it("takes what is there when some was spent, and tells the rest", () => {
+    const player = aPlayerState({ seq: 1 });
+    const applied = apply(player, { type: "won", at: NOW, properties: { score: 30 } });
+    const record = recordOf(applied, aPlayerState());
+    player.xp = 10;
+    player.balances.set("coins", { balance: 2, held: 1, earned: 12, spent: 10 });
+    const { reversal } = revert(applied.turn, record);
+    assert.equal(player.xp, 0);
+    assert.deepEqual(player.balances.get("coins"), { balance: 1, held: 1, earned: 8, spent: 7 });
+    assert.equal(reversal.shortfall["xp"], 30 + 11 - 10);
+    assert.equal(reversal.shortfall["currency:coins"], 7 - 3 - 1);
+  });
+
+  it("leaves a badge that something else has awarded too", () => {
+    const player = aPlayerState({ seq: 1 });
+    const applied = apply(player, { type: "won", at: NOW, properties: { score: 30 } });
+    const record = recordOf(applied, aPlayerState());
+    const another = { badgeKey: "hero", tier: 1, action: "AWARDED", serialNo: null } as const;
+    const { reversal } = revert(applied.turn, {
+      ...record,
+      awards: [...record.awards, { ...another, key: "api:1", isOfEvent: false }],
+    });
+    assert.equal(player.badges.get("hero")!.tier, 1);
+    assert.deepEqual([...reversal.badges], []);
+    // What came with the badge stays with it.
+    assert.equal(player.balances.get("gems")!.balance, 2);
+  });
+
+  it("lets a level that stays keep its reward, and gives a level that fell its reward again", () => {
+    const stays = aPlayerState({ seq: 1 });
+    const kept = { ...plan, settings: { ...plan.settings, allowLevelDown: false } };
+    const effects = noEffects();
+    const event = { id: randomUUID(), type: "won", at: NOW, properties: { score: 150 } };
+    const { turn } = aPass({ plan: kept, player: stays, event, nowMs: NOW, effects });
+    evaluateEvent(turn);
+    const record = recordOf({ turn, effects }, aPlayerState());
+    const reversal = newReversal(record.event, { reason: "test", actor: "nobody" });
+    const context = { rules: new Map(), counterStarts: new Map(), boardStarts: new Map(), reversal };
+    reversePlayer(aPass({ plan: kept, player: stays, event, nowMs: NOW }).turn, record, context);
+    assert.deepEqual([stays.xp, stays.level, stays.balances.get("gems")!.balance], [0, 2, 9]);
+    assert.deepEqual([...reversal.left], ["level 2, with what it gave"]);
+
+    const falls = aPlayerState({ seq: 1 });
+    const first = apply(falls, { type: "won", at: NOW, properties: { score: 150 } });
+    revert(first.turn, recordOf(first, aPlayerState()));
+    assert.deepEqual([falls.level, falls.balances.get("gems")!.balance], [1, 0]);
+    const again = apply(falls, { type: "won", at: NOW - 60_000, properties: { score: 150 } });
+    assert.deepEqual([falls.level, falls.balances.get("gems")!.balance], [2, 11]);
+    const keys = [...first.effects.ledger, ...again.effects.ledger].map(({ key }) => key);
+    assert.equal(new Set(keys).size, keys.length, "no line of the ledger has the key of another");
+  });
+
+  it("takes a streak's period away when the event was needed for it, with the milestone it gave", () => {
+    const player = aPlayerState({ seq: 1 });
+    const day = 86_400_000;
+    const win = (at: number) => apply(player, { type: "won", at, properties: { score: 1 } });
+    for (const at of [NOW - day - 1, NOW - day, NOW - 1]) win(at);
+    assert.equal(player.streaks.get("daily")!.current, 1);
+    const known = copyOf(player);
+    const second = win(NOW);
+    const gems = player.balances.get("gems")!.balance;
+    assert.equal(player.streaks.get("daily")!.current, 2);
+    const { reversal } = revert(second.turn, recordOf(second, known));
+    const { current, deadlineMs, longest } = player.streaks.get("daily")!;
+    assert.deepEqual([current, longest], [1, 1]);
+    assert.equal(deadlineMs, known.streaks.get("daily")!.deadlineMs);
+    assert.deepEqual([...reversal.streaks], ["daily"]);
+    assert.equal(player.balances.get("gems")!.balance, gems - 4 - 1);
+    // Reached again, the milestone gives again, by a line of its own.
+    const third = win(NOW);
+    assert.equal(player.streaks.get("daily")!.current, 2);
+    assert.equal(player.balances.get("gems")!.balance, gems);
+    const keyOf = ({ effects }: typeof third) =>
+      effects.ledger.find(({ key }) => key.startsWith("stk:"))!.key;
+    assert.notEqual(keyOf(third), keyOf(second));
+  });
+});

@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { aKey, aTenant, startApp, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { must } from "../support/client.ts";
+import { eventually } from "../support/eventually.ts";
+import { aGame, type Game } from "../support/game.ts";
+
+describe("bulk grants", function () {
+  this.timeout(60_000);
+  let api: TestApp;
+  let game: Game;
+  before(async () => {
+    api = await startApp();
+  });
+  beforeEach(async () => {
+    game = await aGame(api);
+  });
+
+  const start = (body: object, key?: string) =>
+    game.post("/grants/bulk", { bundle: { xp: 5 }, reason: "thanks", ...body }, key);
+  const resultOf = async (id: string): Promise<Record<string, number>> => {
+    await eventually(async () => (await game.get(`/jobs/${id}`)).body.status === "SUCCEEDED", {
+      timeoutMs: 20_000,
+      label: "the job succeeds",
+    });
+    return must(await game.get(`/jobs/${id}/result`), 200);
+  };
+  /** Players made at once, by SQL: their ids. */
+  const crowd = (count: number): Promise<string[]> =>
+    api.app.transact(async ({ db }) => {
+      const { rows } = await sql<{ id: string }>`
+        insert into players (project_id, id, external_user_id, created_at, updated_at)
+        select ${game.tenant.projectId}, gen_random_uuid(), 'u' || n, now(), now()
+        from generate_series(1, ${count}) as n returning id`.execute(db);
+      return rows.map(({ id }) => id);
+    });
+  const sums = (): Promise<{ n: number; xp: number; keys: number }> =>
+    api.app.transact(async ({ db }) => {
+      const { rows } = await sql<{ n: number; xp: number; keys: number }>`
+        select count(*)::int as n, sum(amount)::int as xp,
+          count(distinct (player_id, idempotency_key))::int as keys
+        from ledger_entries where project_id = ${game.tenant.projectId}`.execute(db);
+      return rows[0]!;
+    });
+
+  it("give everybody on a list once, over several pages, and count who was skipped", async () => {
+    const ids = await crowd(450);
+    await game.setStatus(ids[7]!, "BANNED");
+    const playerIds = [...ids, ids[0]!, randomUUID()];
+    const job = must(await start({ playerIds }), 201);
+    assert.deepEqual([job.kind, job.status], ["BULK_GRANT", "QUEUED"]);
+    assert.deepEqual(await resultOf(job.id), { granted: 449, skipped: 2, failed: 0 });
+    const { n, xp, keys } = await sums();
+    assert.deepEqual([n, xp, keys], [449, 449 * 5, 449]);
+    const [type, data] = (await game.told(ids[0]!))[0]!;
+    assert.equal(type, "player.xp_granted");
+    const cause = data["cause"] as Record<string, string>;
+    assert.deepEqual([cause["kind"], cause["refId"], cause["note"]], ["API", job.id, "thanks"]);
+    assert.match(cause["actor"]!, /^key:/);
+  });
+
+  it("give the members of a segment", async () => {
+    await game.make("/segments", { key: "vips", name: "VIPs", kind: "STATIC" });
+    const ids = await crowd(3);
+    const body = { playerIds: ids.slice(0, 2) };
+    must(await game.post("/segments/vips/members", body), 200);
+    const job = must(await start({ segmentKey: "vips" }), 201);
+    assert.deepEqual(await resultOf(job.id), { granted: 2, skipped: 0, failed: 0 });
+    assert.equal((await sums()).n, 2);
+  });
+
+  it("stop at what is limited over all players, and give the rest", async () => {
+    await game.make("/badges", { key: "gold", name: "Gold", maxAwards: 2 });
+    const ids = await crowd(5);
+    const bundle = { xp: 5, badges: [{ badgeKey: "gold" }] };
+    const job = must(await start({ playerIds: ids, bundle }), 201);
+    assert.equal((await resultOf(job.id))["granted"], 5);
+    const { data } = must(await game.get("/badges/gold/holders"), 200);
+    assert.deepEqual(data.map((one: { serialNo: number }) => one.serialNo).toSorted(), [1, 2]);
+    assert.equal((await sums()).xp, 25);
+  });
+
+  it("keep one player who cannot be given it from nobody else", async () => {
+    const ids = await crowd(4);
+    const job = must(await start({ playerIds: ids.slice(0, 2) }), 201);
+    await resultOf(job.id);
+    // As if the state of a job had been lost after its page: its keys are taken.
+    await api.app.transact(({ db }) =>
+      sql`update project_jobs set status = 'QUEUED', state = '{}', params = jsonb_set(params, '{playerIds}',
+        ${JSON.stringify(ids)}::jsonb), due_at = now() where id = ${job.id}`.execute(db),
+    );
+    await eventually(async () => (await sums()).n === 4);
+    assert.deepEqual(await resultOf(job.id), { granted: 2, skipped: 0, failed: 2 });
+    assert.deepEqual(await sums(), { n: 4, xp: 20, keys: 4 });
+  });
+
+  it("are refused with nobody, too many, nothing to give or what is not there", async () => {
+    const [id] = await crowd(1);
+    for (const [field, body] of [
+      ["body", {}],
+      ["body", { segmentKey: "a", playerIds: [id] }],
+      ["playerIds", { playerIds: [] }],
+      ["playerIds.0", { playerIds: ["ext:ada"] }],
+      ["playerIds", { playerIds: Array.from({ length: 10_001 }, () => id) }],
+      ["segmentKey", { segmentKey: "gone" }],
+      ["bundle", { playerIds: [id], bundle: {} }],
+      ["bundle.currencies.gone", { playerIds: [id], bundle: { currencies: { gone: 1 } } }],
+      ["reason", { playerIds: [id], reason: "" }],
+    ] as const) {
+      const answer = await start(body);
+      assert.equal(answer.status, 400, field);
+      assert.equal(answer.body.error.details[0].field, field);
+    }
+    assert.deepEqual((await game.get("/jobs")).body.data, []);
+  });
+
+  it("need players:write, reach no other tenant's players, and are audited", async () => {
+    const ids = await crowd(1);
+    const reader = await aKey(api, { ...game.tenant, scopes: ["players:read"] });
+    assert.equal((await start({ playerIds: ids }, reader)).status, 403);
+    assertError(await api.post("/api/v1/grants/bulk", {}), 401, "CREDENTIALS_MISSING");
+    const { key, projectId, token } = await aTenant(api);
+    const job = must(await start({ playerIds: ids }, key), 201);
+    const done = async () => (await api.get(`/api/v1/jobs/${job.id}`, { key })).body.status === "SUCCEEDED";
+    await eventually(done, { timeoutMs: 20_000 });
+    const result = await api.get(`/api/v1/jobs/${job.id}/result`, { key });
+    assert.deepEqual(result.body, { granted: 0, skipped: 1, failed: 0 });
+    assert.equal((await sums()).n, 0);
+    const { data } = (await api.get("/api/v1/audit-log?action=bulk_grant.started", { token })).body;
+    assert.deepEqual([data[0].target.id, data[0].data.projectId], [job.id, projectId]);
+  });
+});

@@ -1,0 +1,129 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { expireCurrencies } from "../../src/jobs/expire-currencies.ts";
+import { type Answer, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { must } from "../support/client.ts";
+import { aPurse, aTreasury, type Purse } from "../support/purse.ts";
+
+describe("holds", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  let purse: Purse;
+  before(async () => {
+    api = await startApp();
+    tenant = await aTreasury(api, [
+      { key: "coins", expiryDays: 10 },
+      { key: "gems", initialBalance: 20, minBalance: 5, maxBalance: 30, overflow: "REJECT" },
+      { key: "points", maxBalance: 10 },
+    ]);
+  });
+  beforeEach(async () => {
+    purse = await aPurse(api, tenant);
+  });
+
+  it("set an amount aside, and are captured whole or in part, or released", async () => {
+    await purse.grant("coins", 30);
+    const first = must(await purse.hold("coins", 10, { reference: "cart" }), 201);
+    const { id, createdAt, expiresAt, ...rest } = first;
+    assert.equal(Date.parse(expiresAt) - Date.parse(createdAt), 600_000);
+    const what = { currencyKey: "coins", amount: 10, captured: null };
+    assert.deepEqual(rest, { ...what, status: "HELD", reference: "cart", settledAt: null });
+    const second = must(await purse.hold("coins", 15), 201);
+    assert.deepEqual(await purse.numbers("coins"), [30, 5, 25, 30, 0]);
+    assertError(await purse.spend("coins", 6), 409, "INSUFFICIENT_FUNDS");
+    assertError(await purse.hold("coins", 6), 409, "INSUFFICIENT_FUNDS");
+
+    const over = await purse.post(`holds/${id}/capture`, { amount: 11 });
+    assertError(over, 400);
+    assert.equal(over.body.error.details[0].field, "amount");
+    const captured = must(await purse.post(`holds/${id}/capture`, { amount: 4 }), 200);
+    assert.deepEqual([captured.status, captured.captured, captured.amount], ["CAPTURED", 4, 10]);
+    assert.ok(captured.settledAt);
+    assert.equal(must(await purse.post(`holds/${second.id}/release`), 200).status, "RELEASED");
+    assert.deepEqual(await purse.numbers("coins"), [26, 26, 0, 30, 4]);
+    for (const step of ["capture", "release"])
+      for (const settled of [id, second.id])
+        assertError(await purse.post(`holds/${settled}/${step}`), 409, "INVALID_STATE");
+    assert.deepEqual((await purse.told()).at(-1), ["player.currency_spent", "coins", 4, 26]);
+    const whole = must(await purse.hold("coins", 26), 201);
+    must(await purse.post(`holds/${whole.id}/capture`), 200);
+    assert.deepEqual(await purse.numbers("coins"), [0, 0, 0, 30, 30]);
+    assert.equal((await purse.verify())["valid"], true);
+  });
+
+  it("free what they hold when they expire, once however often somebody looks", async () => {
+    await purse.grant("coins", 30);
+    const { id } = must(await purse.hold("coins", 10), 201);
+    await purse.letPass("currency_holds");
+    await Promise.all([1, 2, 3].map(() => expireCurrencies.run(api.app, "*")));
+    assert.deepEqual(await purse.numbers("coins"), [30, 30, 0, 30, 0]);
+    assertError(await purse.post(`holds/${id}/capture`), 409, "INVALID_STATE");
+  });
+
+  it("are freed for everybody else when one player's cannot be", async () => {
+    const others = [purse, await aPurse(api, tenant), await aPurse(api, tenant)];
+    for (const one of others) {
+      must(await one.hold("gems", 10), 201);
+      await one.letPass("currency_holds");
+    }
+    const broken = others[1]!.player;
+    const setHeld = (held: number) =>
+      api.app.transact(({ db }) =>
+        sql`update player_balances set held = ${held} where player_id = ${broken}`.execute(db),
+      );
+    // Less is held than the hold says: what it would come to is refused by the table.
+    await setHeld(0);
+    await expireCurrencies.run(api.app, "*");
+    const held = async (one: Purse) => (await one.numbers("gems"))[2];
+    assert.deepEqual([await held(others[0]!), await held(others[2]!)], [0, 0]);
+    await setHeld(10);
+    await expireCurrencies.run(api.app, "*");
+    assert.equal(await held(others[1]!), 0);
+  });
+
+  it("keep currency whose time has come, until they are settled", async () => {
+    await purse.grant("coins", 30);
+    const { id } = must(await purse.hold("coins", 10), 201);
+    await purse.letPass("currency_lots");
+    await expireCurrencies.run(api.app, "*");
+    assert.deepEqual(await purse.numbers("coins"), [10, 0, 10, 30, 0]);
+    must(await purse.post(`holds/${id}/release`), 200);
+    assert.deepEqual(await purse.numbers("coins"), [0, 0, 0, 30, 0]);
+    assert.equal((await purse.verify())["valid"], true);
+  });
+
+  it("of an archived currency can be captured, when nothing else can change it", async () => {
+    must(await api.post("/api/v1/currencies", { key: "old", name: "Old" }, { key: tenant.key }), 201);
+    await purse.grant("old", 9);
+    const { id } = must(await purse.hold("old", 5), 201);
+    must(await api.delete("/api/v1/currencies/old", { key: tenant.key }), 200);
+    assert.deepEqual((await purse.numbers("old")).slice(0, 3), [9, 4, 5]);
+    for (const answer of [
+      await purse.grant("old", 1),
+      await purse.spend("old", 1),
+      await purse.hold("old", 1),
+    ])
+      assertError(answer, 404);
+    must(await purse.post(`holds/${id}/capture`), 200);
+    assert.deepEqual((await purse.numbers("old")).slice(0, 3), [4, 4, 0]);
+  });
+
+  it("have a limit for each player", async () => {
+    await purse.grant("coins", 200);
+    const answers: Answer[] = [];
+    for (let i = 0; i < 101; i++) answers.push(await purse.hold("coins", 1));
+    assert.ok(answers.slice(0, 100).every(({ status }) => status === 201));
+    assertError(answers[100]!, 409, "HOLD_LIMIT");
+    assert.deepEqual((await purse.numbers("coins")).slice(0, 3), [200, 100, 100]);
+  });
+
+  it("of one player cannot be settled by way of another", async () => {
+    await purse.grant("coins", 5);
+    const { id } = must(await purse.hold("coins", 5), 201);
+    const made = await api.post("/api/v1/players", { externalUserId: randomUUID() }, { key: tenant.key });
+    const path = `/api/v1/players/${made.body.id}/holds/${id}/capture`;
+    assertError(await api.post(path, {}, { key: tenant.key }), 404);
+  });
+});

@@ -1,0 +1,170 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { aTenant, startApp, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { must } from "../support/client.ts";
+import { type Players, playersOf } from "../support/players.ts";
+
+describe("ids of players", () => {
+  let api: TestApp;
+  let players: Players;
+  before(async () => {
+    api = await startApp();
+    players = playersOf(api, await aTenant(api));
+  });
+
+  describe("at other providers", () => {
+    it("are given once, listed after the integrator's own, found by the list, and taken away", async () => {
+      const { id, ext } = await players.add();
+      const externalId = `dev/ä:${randomUUID()}`;
+      const path = `/players/${id}/identities`;
+      const made = await players.post(path, { provider: "device", externalId });
+      assert.equal(made.status, 201);
+      assert.equal((await players.post(path, { provider: "device", externalId })).status, 200);
+      const { data } = must(await players.get(path), 200);
+      const shown = data.map((one: { provider: string; externalId: string }) => [
+        one.provider,
+        one.externalId,
+      ]);
+      assert.deepEqual(shown, [
+        ["external", ext],
+        ["device", externalId],
+      ]);
+      const query = `?identity=${encodeURIComponent(`device:${externalId}`)}`;
+      const found = must(await players.get(`/players${query}`), 200);
+      assert.deepEqual([found.pagination.total, found.data[0].id], [1, id]);
+      assert.deepEqual((await players.read(`${id}?include=identities`)).identities, data);
+      must(await players.delete(`${path}/device/${encodeURIComponent(externalId)}`), 200);
+      assertError(await players.delete(`${path}/device/${encodeURIComponent(externalId)}`), 404);
+      assert.equal(must(await players.get(`/players${query}`), 200).pagination.total, 0);
+    });
+
+    it("are one player's alone", async () => {
+      const [a, b] = [await players.add(), await players.add()];
+      const body = { provider: "steam", externalId: randomUUID() };
+      must(await players.post(`/players/${a.id}/identities`, body), 201);
+      assertError(await players.post(`/players/${b.id}/identities`, body), 409, "IDENTITY_TAKEN");
+    });
+
+    it("are at most 50, and none takes the place of the integrator's own", async () => {
+      const { id } = await players.add();
+      const add = (provider: string) =>
+        players.post(`/players/${id}/identities`, { provider, externalId: randomUUID() });
+      assertError(await add("external"), 400);
+      assertError(await add("No Such"), 400);
+      for (let i = 0; i < 50; i++) must(await add("device"), 201);
+      assertError(await add("device"), 409, "IDENTITY_LIMIT");
+      assert.equal(must(await players.get(`/players/${id}/identities`), 200).data.length, 51);
+    });
+  });
+
+  describe("by alias", () => {
+    const alias = (anonymousId: string, externalUserId: string) =>
+      players.post("/players/alias", { anonymousId, externalUserId });
+
+    it("rename a player to a new id, and both ids find the player and count events", async () => {
+      const { id, ext } = await players.add();
+      const name = `known-${randomUUID()}`;
+      const { player, merged } = must(await alias(ext, name), 200);
+      assert.deepEqual([player.id, player.externalUserId, merged], [id, name, false]);
+      for (const ref of [id, `ext:${ext}`, `ext:${name}`]) assert.equal((await players.read(ref)).id, id);
+      for (const sender of [ext, name]) {
+        const { status } = await players.track(sender, "seen");
+        assert.equal(status, "PROCESSED");
+      }
+      const { data } = must(await players.get(`/players/${id}/activity?types=player.updated`), 200);
+      assert.deepEqual(data[0].data.after, { externalUserId: name });
+      const list = await players.get(`/players?externalUserId=${ext}&externalUserId=${name}`);
+      assert.equal(must(list, 200).pagination.total, 1, "the old name is in no list");
+    });
+
+    it("say the same again without a change, also when several say it at once", async () => {
+      const { id, ext } = await players.add();
+      const name = `known-${randomUUID()}`;
+      const answers = await Promise.all(Array.from({ length: 5 }, () => alias(ext, name)));
+      for (const answer of answers) {
+        const { player, merged } = must(answer, 200);
+        assert.deepEqual([player.id, player.externalUserId, merged], [id, name, false]);
+      }
+      assert.equal((await players.read(id)).seq, 2);
+    });
+
+    it("merge a player into one who has the id", async () => {
+      const [anonymous, known] = [await players.add({ tags: ["new"] }), await players.add()];
+      await players.xp(anonymous.id, 120);
+      await players.xp(known.id, 30);
+      const { player, merged } = must(await alias(anonymous.ext, known.ext), 200);
+      assert.deepEqual([player.id, player.xp, player.tags, merged], [known.id, 150, ["new"], true]);
+      assert.equal((await players.read(anonymous.id)).id, known.id);
+      assert.equal(must(await alias(anonymous.ext, known.ext), 200).merged, false);
+    });
+
+    it("need somebody to be known by", async () => {
+      assertError(await alias(randomUUID(), randomUUID()), 404);
+      assertError(await players.post("/players/alias", { anonymousId: "x" }), 400);
+    });
+  });
+
+  describe("in a batch", () => {
+    const batch = (list: unknown[]) => players.post("/players/batch", { players: list });
+
+    it("make and change players in order, and reject a bad one alone, naming what is wrong", async () => {
+      const known = await players.add({ attributes: { a: 1 } });
+      const fresh = `fresh-${randomUUID()}`;
+      const answer = await batch([
+        { externalUserId: known.ext, displayName: "Ada", attributes: { b: 2 } },
+        { externalUserId: fresh, tags: ["x"], metadata: { m: 1 } },
+        { externalUserId: fresh, tags: ["y"], timezone: "Asia/Tokyo" },
+        { externalUserId: "", displayName: "nobody" },
+        { externalUserId: "bad-zone", timezone: "Nowhere/Here" },
+        { externalUserId: "bad\u0000text" },
+        {
+          externalUserId: "big",
+          attributes: Object.fromEntries(Array.from({ length: 101 }, (_, n) => [`k${n}`, 1])),
+        },
+        7,
+      ]);
+      const { results, ...counts } = must(answer, 200);
+      assert.deepEqual(counts, { created: 1, updated: 2, rejected: 5 });
+      assert.deepEqual(
+        results.map((one: { status: string }) => one.status),
+        ["UPDATED", "CREATED", "UPDATED", "REJECTED", "REJECTED", "REJECTED", "REJECTED", "REJECTED"],
+      );
+      assert.match(results[4].message, /^timezone/);
+      assert.match(results[6].message, /more than 100 attributes/);
+      const [a, b] = [await players.read(known.id), await players.read(`ext:${fresh}`)];
+      assert.deepEqual([a.displayName, a.attributes], ["Ada", { a: 1, b: 2 }]);
+      assert.deepEqual([b.tags, b.metadata, b.timezone, b.seq], [["x", "y"], { m: 1 }, "Asia/Tokyo", 2]);
+      for (const name of ["bad-zone", "big"]) assertError(await players.get(`/players/ext:${name}`), 404);
+    });
+
+    it("take 500 and no more, at least one", async () => {
+      const list = (length: number) =>
+        Array.from({ length }, (_, n) => ({ externalUserId: `many-${n}`, attributes: { n } }));
+      assertError(await batch([]), 400);
+      assertError(await batch(list(501)), 400);
+      assert.equal(must(await batch(list(500)), 200).created, 500);
+      assert.equal(must(await batch(list(500)), 200).updated, 500);
+      const seen = await players.query(sql<{ n: string | number }>`
+        select count(*) as n from outbox o
+        join players p on p.project_id = o.project_id and p.id = o.player_id
+        where p.project_id = ${players.projectId} and p.external_user_id like 'many-%'`);
+      assert.equal(Number(seen[0]!.n), 500, "announced once each, and nothing differed the second time");
+    });
+
+    it("at once with others make each player once", async () => {
+      const names = Array.from({ length: 20 }, () => `race-${randomUUID()}`);
+      const answers = await Promise.all(
+        [names, names.toReversed(), names].map((list) =>
+          batch(list.map((externalUserId) => ({ externalUserId }))),
+        ),
+      );
+      const created = answers.map((answer) => must(answer, 200).created as number);
+      assert.equal(
+        created.reduce((sum, n) => sum + n, 0),
+        names.length,
+      );
+    });
+  });
+});

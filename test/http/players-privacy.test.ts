@@ -1,0 +1,283 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { PERSONAL_TABLES } from "../../src/domain/players/personal-tables.ts";
+import { projectJobs } from "../../src/jobs/project-jobs.ts";
+import { newId } from "../../src/domain/ids.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { must } from "../support/client.ts";
+import { type Players, playersOf } from "../support/players.ts";
+
+/** A person of whom everything is known, each text of its own. */
+type Known = { id: string; ext: string; oldExt: string; secrets: string[] };
+
+describe("what is known of a person", function () {
+  this.timeout(120_000);
+  let api: TestApp;
+  let tenant: Tenant;
+  let players: Players;
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+    players = playersOf(api, tenant);
+    await players.define("currencies", { key: "coins", name: "Coins", expiryDays: 30 });
+    await players.define("badges", { key: "fan", name: "Fan" });
+    await players.define("segments", { key: "vips", name: "VIPs" });
+    await players.define("streaks", {
+      key: "daily",
+      name: "Daily",
+      qualify: { parts: [{ metric: { eventTypes: ["told"], aggregate: "count" } }] },
+    });
+    await players.define("rewards", { key: "card", name: "Card", kind: "PRIZE", fulfilment: "CODE" });
+    const shadow = {
+      key: "shadow",
+      name: "Shadow",
+      triggers: [{ kind: "EVENT", eventTypes: ["told"] }],
+      actions: [{ type: "grant_xp", amount: 3 }],
+    };
+    const live = must(await players.post("/rules", { ...shadow, key: "live" }), 201);
+    must(await players.post(`/rules/${live.id}/publish`, {}), 200);
+    const { id } = must(await players.post("/rules", shadow), 201);
+    must(await players.post(`/rules/${id}/publish`, { mode: "SHADOW" }), 200);
+    must(await players.post("/leaderboards", { key: "xp", name: "XP", metric: { source: "XP" } }), 201);
+    must(
+      await players.post("/rewards/card/codes", {
+        codes: Array.from({ length: 10 }, () => `GIFT-${randomUUID()}`),
+      }),
+      200,
+    );
+  });
+
+  /** Makes a person of two merged players, with something in every place that keeps text of callers. */
+  const aPerson = async (): Promise<Known> => {
+    const secrets: string[] = [];
+    const secret = (what: string): string => {
+      const text = `${what}-${randomUUID()}`;
+      secrets.push(text);
+      return text;
+    };
+    const [ext, oldExt] = [secret("ext"), secret("old")];
+    const profile = {
+      displayName: secret("name"),
+      avatarUrl: `https://example.com/${secret("avatar")}.png`,
+      attributes: { note: secret("attribute") },
+      metadata: { deep: [{ note: secret("metadata") }] },
+      country: "SE",
+      locale: "sv-SE",
+      timezone: "Europe/Stockholm",
+    };
+    const old = must(await players.post("/players", { externalUserId: oldExt, ...profile }), 201);
+    const { id } = must(
+      await players.post("/players", { externalUserId: ext, ...profile, displayName: secret("second") }),
+      201,
+    );
+    for (const sender of [oldExt, ext]) {
+      const properties = { text: secret("property") };
+      await players.track(sender, "told", { properties, idempotencyKey: `${sender}-first` });
+      await players.track(sender, "told", { properties, idempotencyKey: randomUUID() });
+    }
+    must(await players.post(`/players/${old.id}/xp`, { amount: 5, reason: secret("old-reason") }), 201);
+    must(await players.post(`/players/${id}/merge`, { sourcePlayerId: old.id }), 200);
+    const xp = { amount: 120, reason: secret("reason"), reference: secret("reference") };
+    must(await players.post(`/players/${id}/xp`, xp), 201);
+    const coins = `/players/${id}/balances/coins`;
+    must(await players.post(`${coins}/grant`, { amount: 50, reason: secret("grant") }), 201);
+    must(
+      await players.post(`${coins}/spend`, {
+        amount: 5,
+        reason: secret("spend"),
+        reference: secret("order"),
+      }),
+      201,
+    );
+    must(
+      await players.post(`${coins}/holds`, { amount: 5, expiresInSeconds: 600, reference: secret("hold") }),
+      201,
+    );
+    must(await players.post(`/players/${id}/badges/fan`, {}), 201);
+    must(await players.post("/segments/vips/members", { playerIds: [id] }), 200);
+    must(
+      await players.post(`/players/${id}/inbox`, {
+        type: "letter",
+        title: secret("title"),
+        body: secret("letter"),
+        data: { x: secret("data") },
+      }),
+      201,
+    );
+    must(await players.post("/rewards/card/grant", { playerId: id }), 201);
+    const boost = { boostKey: "double", applies: "xp", factor: 2, durationSeconds: 600 };
+    must(await players.post(`/players/${id}/boosts`, boost), 201);
+    must(
+      await players.post(`/players/${id}/identities`, { provider: "email", externalId: secret("device") }),
+      201,
+    );
+    must(await players.post(`/players/${id}/status`, { status: "SUSPENDED", reason: secret("status") }), 200);
+    must(await players.post(`/players/${id}/status`, { status: "ACTIVE", reason: secret("back") }), 200);
+    return { id, ext, oldExt, secrets };
+  };
+
+  /** Every place of the whole database in which one of the texts is. */
+  const placesOf = async (texts: readonly string[]): Promise<string[]> => {
+    const tables = await players.query(sql<{ name: string }>`
+      select table_name as name from information_schema.tables
+      where table_schema = 'public' and table_type = 'BASE TABLE'`);
+    const places: string[] = [];
+    for (const { name } of tables) {
+      const found = await players.query(sql<{ text: string }>`
+        select x.text from (select t::text as row from ${sql.table(name)} t) r
+        join jsonb_array_elements_text(${JSON.stringify(texts)}::jsonb) as x(text)
+          on position(lower(x.text) in lower(r.row)) > 0`);
+      places.push(...found.map(({ text }) => `${name}: ${text}`));
+    }
+    return places;
+  };
+
+  const erase = async (id: string, more: object = {}) => {
+    const job = must(await players.post(`/players/${id}/erase`, { reason: "asked for", ...more }), 201);
+    return players.resultOf(job.id);
+  };
+
+  it("is in the list of tables, whatever table there is", async () => {
+    const columns = await players.query(sql<{ name: string }>`
+      select distinct c.table_name as name from information_schema.columns c
+      join information_schema.tables t using (table_schema, table_name)
+      where table_schema = 'public' and t.table_type = 'BASE TABLE'
+        and c.column_name in ('player_id', 'external_user_id', 'event_id', 'target_id', 'source_id')`);
+    const known = new Set(PERSONAL_TABLES.map(({ table }) => table));
+    // Partitions go with their table; the audit log's targets are ids of all kinds.
+    const others = columns.filter(({ name }) => !name.startsWith("tracked_events_") && name !== "audit_log");
+    assert.deepEqual(
+      others.map(({ name }) => name).filter((name) => !known.has(name)),
+      [],
+    );
+  });
+
+  it("is exported whole: every text, from every table that has one", async () => {
+    const { id, ext, oldExt, secrets } = await aPerson();
+    const job = must(await players.post(`/players/${id}/export`, {}), 201);
+    assert.equal(job.kind, "PLAYER_EXPORT");
+    const bundle = await players.resultOf(job.id);
+    assert.deepEqual(bundle.externalUserIds.toSorted(), [ext, oldExt].toSorted());
+    assert.deepEqual([bundle.playerId, bundle.incomplete], [id, {}]);
+    // References are kept as hashes only; what the audit log was told is not the player's.
+    const text = JSON.stringify(bundle.tables);
+    const missing = secrets.filter((secret) => !text.includes(secret));
+    assert.deepEqual(
+      missing.map((one) => one.split("-")[0]),
+      ["reference"],
+    );
+    assert.ok(bundle.tables.ledger_entries.length >= 5);
+    assertError(await players.post("/players/ext:nobody/export", {}), 404);
+  });
+
+  it("is gone from every table of the database once erased, and sums, hashes and numbers stand", async () => {
+    const { id, ext, secrets } = await aPerson();
+    const told = await players.query(sql<{ id: string }>`
+      select id from tracked_events
+      where project_id = ${tenant.projectId} and external_user_id = ${ext} limit 1`);
+    // An event that failed is told of outside of the player's stream, with the error that it met.
+    const failure = JSON.stringify({
+      eventId: told[0]!.id,
+      externalUserId: ext,
+      error: secrets[3],
+      attempts: 4,
+    });
+    await players.query(sql`
+      insert into event_results (project_id, event_id, status, error, attempts, processed_at)
+      values (${tenant.projectId}, ${told[0]!.id}, 'FAILED', ${secrets[3]}, 4, now())`);
+    await players.query(sql`
+      insert into outbox (project_id, id, type, data, created_at)
+      values (${tenant.projectId}, ${newId()}, 'event.failed', ${failure}::jsonb, now())`);
+    const job = must(await players.post(`/players/${id}/export`, {}), 201);
+    await players.resultOf(job.id);
+    assert.ok((await placesOf(secrets)).length > secrets.length, "the test looks in the right places");
+    const before = await players.query(sql<{ xp: string; seq: string; head: string }>`
+      select xp, seq, ledger_hash as head from players where id = ${id}`);
+
+    const { dryRun, rows } = await erase(id);
+    assert.equal(dryRun, false);
+    assert.ok(
+      rows.tracked_events >= 4 && rows.ledger_entries >= 5 && rows.outbox >= 10,
+      JSON.stringify(rows),
+    );
+    assert.deepEqual(await placesOf(secrets), []);
+
+    const after = await players.read(id);
+    assert.deepEqual(
+      [after.status, after.externalUserId, after.displayName],
+      ["ERASED", `erased:${id}`, null],
+    );
+    const rowAfter = await players.query(sql<{ xp: string; seq: string; head: string }>`
+      select xp, seq, ledger_hash as head from players where id = ${id}`);
+    assert.deepEqual(
+      [rowAfter[0]!.xp, rowAfter[0]!.head, Number(rowAfter[0]!.seq)],
+      [before[0]!.xp, before[0]!.head, Number(before[0]!.seq) + 1],
+    );
+    assert.equal(must(await players.get(`/players/${id}/ledger/verify`), 200).valid, true);
+    const stream = await players.query(sql<{ n: string; last: string; type: string }>`
+      select count(*) as n, max(player_seq) as last, (array_agg(type order by player_seq desc))[1] as type
+      from outbox where player_id = ${id} and player_seq is not null`);
+    assert.deepEqual(
+      [Number(stream[0]!.n), Number(stream[0]!.last), stream[0]!.type],
+      [after.seq, after.seq, "player.erased"],
+    );
+    assertError(await players.get(`/jobs/${job.id}/result`), 409, "INVALID_STATE");
+  });
+
+  it("counts nothing of before for the same id later: that is a new player", async () => {
+    const { id, ext } = await aPerson();
+    await erase(id);
+    assertError(await players.get(`/players/ext:${ext}`), 404);
+    assert.equal((await players.track(ext, "told", { idempotencyKey: `${ext}-first` })).status, "PROCESSED");
+    const fresh = await players.read(`ext:${ext}`);
+    assert.notEqual(fresh.id, id);
+    assert.deepEqual([fresh.xp, fresh.displayName, fresh.tags], [3, null, []]);
+    assert.equal(must(await players.get(`/players?externalUserId=${ext}`), 200).pagination.total, 1);
+  });
+
+  it("is counted by a dry run, which changes nothing", async () => {
+    const { id, secrets } = await aPerson();
+    const before = await placesOf(secrets);
+    const { dryRun, rows } = await erase(id, { dryRun: true });
+    assert.equal(dryRun, true);
+    assert.deepEqual([rows.players, rows.tracked_events, rows.player_identities], [2, 4, 1]);
+    assert.deepEqual(await placesOf(secrets), before);
+    assert.equal((await players.read(id)).status, "ACTIVE");
+  });
+
+  it("cannot be given to an erased player again", async () => {
+    const { id } = await players.add();
+    await erase(id);
+    const name = `ext:erased:${id}`;
+    assertError(await players.patch(`/players/${id}`, { displayName: "Ada" }), 409, "INVALID_STATE");
+    const again = { externalUserId: name.slice(4), displayName: "Ada" };
+    assertError(await players.post("/players", again), 409, "INVALID_STATE");
+    assertError(await players.post(`/players/${id}/status`, { status: "ACTIVE" }), 409, "INVALID_STATE");
+    assertError(await players.post(`/players/${id}/xp`, { amount: 1 }), 409, "PLAYER_INACTIVE");
+    const identity = { provider: "device", externalId: "x" };
+    assertError(await players.post(`/players/${id}/identities`, identity), 409, "INVALID_STATE");
+    const other = await players.add();
+    const merge = await players.post(`/players/${other.id}/merge`, { sourcePlayerId: id });
+    assertError(merge, 409, "PLAYER_INACTIVE");
+    assert.deepEqual((await erase(id)).rows, {}, "there is nothing left");
+  });
+
+  it("is erased to the end by another job when the first was cancelled on the way", async () => {
+    const { id, secrets } = await aPerson();
+    const job = must(await players.post(`/players/${id}/erase`, { reason: "asked for" }), 201);
+    await players.resultOf(job.id);
+    const left = { ids: [id], names: secrets.slice(0, 2), newestEvent: null, phase: "LEDGER", after: [] };
+    const state = JSON.stringify({ ...left, rows: {}, erasedAt: new Date().toISOString() });
+    await players.query(sql`
+      update ledger_entries set reason = ${secrets[0]}
+      where project_id = ${tenant.projectId} and player_id = ${id}`);
+    await players.query(sql`
+      update project_jobs set status = 'CANCELLED', state = ${state}::jsonb where id = ${job.id}`);
+    assert.notEqual((await placesOf(secrets)).length, 0);
+    await erase(id);
+    await projectJobs.run(api.app, "*");
+    assert.deepEqual(await placesOf(secrets), []);
+  });
+});

@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { must } from "../support/client.ts";
+import { eventuallyHolds } from "../support/eventually.ts";
+import { type Players, playersOf } from "../support/players.ts";
+
+describe("the status of a player", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  let players: Players;
+  beforeEach(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+    players = playersOf(api, tenant);
+  });
+
+  const setStatus = (id: string, status: string, reason?: string) =>
+    players.post(`/players/${id}/status`, { status, ...(reason === undefined ? {} : { reason }) });
+  const board = async (): Promise<[string, number][]> => {
+    const { data } = must(await players.get("/leaderboards/xp/entries"), 200);
+    return data.map((entry: { playerId: string; rank: number }) => [entry.playerId, entry.rank]);
+  };
+
+  it("is told with its reason, once, and rejects events while it is not ACTIVE", async () => {
+    const { id, ext } = await players.add();
+    const { status } = must(await setStatus(id, "SUSPENDED", "chat abuse"), 200);
+    assert.equal(status, "SUSPENDED");
+    must(await setStatus(id, "SUSPENDED", "again"), 200);
+    assert.equal((await players.track(ext, "seen")).status, "REJECTED");
+    assertError(await players.post(`/players/${id}/xp`, { amount: 5 }), 409, "PLAYER_INACTIVE");
+    must(await setStatus(id, "ACTIVE"), 200);
+    assert.equal((await players.track(ext, "seen")).status, "PROCESSED");
+    const { data } = must(await players.get(`/players/${id}/activity?types=player.updated`), 200);
+    assert.deepEqual(
+      data.map((one: { data: { after: object; cause: { note: string } } }) => [
+        one.data.after,
+        one.data.cause.note,
+      ]),
+      [
+        [{ status: "ACTIVE" }, "status changed"],
+        [{ status: "SUSPENDED" }, "chat abuse"],
+      ],
+    );
+    for (const bad of ["MERGED", "ERASED", "GONE"]) assertError(await setStatus(id, bad), 400);
+  });
+
+  it("BANNED takes a player off the boards, so that all below move up, until they return", async () => {
+    const [first, second, third] = [await players.add(), await players.add(), await players.add()];
+    must(await players.post("/leaderboards", { key: "xp", name: "XP", metric: { source: "XP" } }), 201);
+    for (const [i, { id }] of [first, second, third].entries()) await players.xp(id, 300 - i * 100);
+    await eventuallyHolds(async () => assert.equal((await board()).length, 3));
+    must(await setStatus(first.id, "BANNED", "cheating"), 200);
+    await eventuallyHolds(async () =>
+      assert.deepEqual(await board(), [
+        [second.id, 1],
+        [third.id, 2],
+      ]),
+    );
+    assertError(await players.get(`/leaderboards/xp/players/${first.id}`), 404);
+    // XP that is taken meanwhile does not bring the entry back, but counts when the player returns.
+    must(await players.post(`/players/${first.id}/xp`, { amount: -150 }), 201);
+    await players.xp(third.id, 1);
+    await eventuallyHolds(async () => assert.equal((await players.read(third.id)).xp, 101));
+    assert.equal((await board()).length, 2);
+    must(await setStatus(first.id, "ACTIVE"), 200);
+    await eventuallyHolds(async () =>
+      assert.deepEqual(await board(), [
+        [second.id, 1],
+        [first.id, 2],
+        [third.id, 3],
+      ]),
+    );
+  });
+
+  it("of a deleted player is SUSPENDED, shown by id, in no list and on no board", async () => {
+    const { id, ext } = await players.add();
+    must(await players.post("/leaderboards", { key: "xp", name: "XP", metric: { source: "XP" } }), 201);
+    await players.xp(id, 10);
+    await eventuallyHolds(async () => assert.equal((await board()).length, 1));
+    assert.deepEqual(must(await players.delete(`/players/${id}`), 200), { deleted: true });
+    assert.equal((await players.read(id)).status, "SUSPENDED");
+    assert.equal((await players.track(ext, "seen")).status, "REJECTED");
+    for (const query of ["", "?status=SUSPENDED", `?externalUserId=${ext}`])
+      assert.equal(must(await players.get(`/players${query}`), 200).pagination.total, 0, query);
+    await eventuallyHolds(async () => assert.deepEqual(await board(), []));
+    must(await setStatus(id, "ACTIVE", "came back"), 200);
+    assert.equal(must(await players.get("/players"), 200).pagination.total, 1);
+    await eventuallyHolds(async () => assert.equal((await board()).length, 1));
+  });
+
+  it("is written into the audit log, without the reason", async () => {
+    const { id } = await players.add();
+    must(await setStatus(id, "BANNED", "said a name"), 200);
+    const { data } = must(
+      await api.get("/api/v1/audit-log?action=player.status_changed", { token: tenant.token }),
+      200,
+    );
+    assert.equal(data[0].target.id, id);
+    assert.ok(!JSON.stringify(data).includes("said a name"));
+  });
+});

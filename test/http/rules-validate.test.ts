@@ -1,0 +1,165 @@
+import assert from "node:assert/strict";
+import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { must } from "../support/client.ts";
+import { aMember } from "../support/member.ts";
+import { aLessonRule, RULES, rulesOf } from "../support/rules-api.ts";
+
+type Json = Record<string, unknown>;
+
+/** What even a hostile document may take, in ms, on a machine that does other things. */
+const QUICK_MS = 1_500;
+
+describe("checking a rule", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  let key: string;
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+    key = tenant.key;
+  });
+  const validate = async (rule: unknown): Promise<Answer["body"]> =>
+    must(await api.post(`${RULES}/validate`, rule, { key }), 200);
+
+  it("tells needs and cost of a good one, and saves nothing", async () => {
+    const metric = { eventTypes: ["lesson.completed"], aggregate: "sum", property: "score" };
+    const answer = await validate(
+      aLessonRule({
+        conditions: {
+          all: [
+            { type: "event_property", path: "kind", op: "eq", value: "quiz" },
+            { type: "event_aggregate", metric, op: "gte", value: 100 },
+          ],
+        },
+        limits: { global: [{ max: 5, window: "DAY" }] },
+      }),
+    );
+    assert.deepEqual([answer.valid, answer.errors, answer.warnings], [true, [], []]);
+    assert.equal(answer.needs.metrics[0].property, "score");
+    assert.deepEqual(answer.estimatedCost, {
+      conditions: 2,
+      actions: 1,
+      counters: 1,
+      sharedCounters: 1,
+      isIndexed: true,
+      level: "MEDIUM",
+    });
+    assert.equal(must(await api.get(RULES, { key }), 200).pagination.total, 0);
+  });
+
+  it("tells all problems of a bad one at their places", async () => {
+    const answer = await validate({
+      key: "Bad Key",
+      triggers: [{ kind: "EVENT", eventTypes: [] }],
+      conditions: { all: [{ type: "event_property", path: "a", op: "gte" }, { type: "nonsense" }] },
+      actions: [{ type: "grant_xp", amount: -5 }],
+      limits: { perPlayer: [{ max: 0, window: "DAY" }] },
+    });
+    assert.deepEqual([answer.valid, answer.needs, answer.estimatedCost], [false, null, null]);
+    // What the tree of conditions has wrong is told alone: the rest would be told of a document that is none.
+    assert.deepEqual(
+      answer.errors.map(({ field }: { field: string }) => field),
+      ["conditions.all.0.value", "conditions.all.1.type"],
+    );
+    const rest = await validate({
+      key: "Bad Key",
+      triggers: [{ kind: "EVENT", eventTypes: [] }],
+      actions: [{ type: "grant_xp", amount: -5 }],
+      limits: { perPlayer: [{ max: 0, window: "DAY" }] },
+      wrong: 1,
+    });
+    assert.deepEqual(rest.errors.map(({ field }: { field: string }) => field).toSorted(), [
+      "actions.0.amount",
+      "key",
+      "limits.perPlayer.0.max",
+      "name",
+      "triggers.0.eventTypes",
+      "wrong",
+    ]);
+  });
+
+  it("warns of what would keep it from being published", async () => {
+    const answer = await validate(
+      aLessonRule({
+        triggers: [{ kind: "EVENT", eventTypes: ["player.xp_granted"] }],
+        actions: [
+          { type: "adjust_currency", currencyKey: "coins", amount: 1 },
+          { type: "grant_xp", amount: 1 },
+        ],
+      }),
+    );
+    assert.equal(answer.valid, true);
+    assert.deepEqual(
+      answer.warnings.map(({ field, blocksPublish }: Json) => [field, blocksPublish]),
+      [
+        ["actions.0.currencyKey", true],
+        ["triggers", true],
+      ],
+    );
+    assert.match(answer.warnings[1].message, /lesson → player\.xp_granted → lesson: give a rule on the way/);
+  });
+
+  it("is for those who build: a VIEWER is refused, a DEVELOPER is not", async () => {
+    const as = async (role: "VIEWER" | "DEVELOPER"): Promise<number> => {
+      const { token } = await aMember(api, tenant.tenantId, role);
+      const headers = { "X-Project-ID": tenant.projectId };
+      return (await api.post(`${RULES}/validate`, aLessonRule(), { token, headers })).status;
+    };
+    assert.equal(await as("VIEWER"), 403);
+    assert.equal(await as("DEVELOPER"), 200);
+    assert.equal((await api.post(`${RULES}/validate`, aLessonRule())).status, 401);
+  });
+
+  describe("that is hostile", () => {
+    const nested = (depth: number, inner: unknown): unknown =>
+      depth === 0 ? inner : { all: [nested(depth - 1, inner)] };
+    const leaf = { type: "event_property", path: "a", op: "eq", value: 1 };
+    const many = (n: number, one: unknown): unknown[] => Array.from({ length: n }, () => one);
+    const deepExpression = (depth: number): unknown =>
+      depth === 0 ? 1 : { op: "add", args: [deepExpression(depth - 1), deepExpression(depth - 1)] };
+    const documents: Record<string, [document: Json, field: RegExp]> = {
+      "nested conditions": [{ conditions: nested(12, leaf) }, /^conditions\.all/],
+      "wide conditions": [{ conditions: { any: many(5_000, leaf) } }, /^conditions/],
+      "wide and bad conditions": [{ conditions: { any: many(50, { any: many(50, {}) }) } }, /^conditions/],
+      "a tree of expressions": [
+        { actions: [{ type: "grant_xp", amount: deepExpression(9) }] },
+        /^actions\.0/,
+      ],
+      "many actions": [{ actions: many(5_000, { type: "grant_xp", amount: 1 }) }, /^actions/],
+      "many triggers": [{ triggers: many(2_000, { kind: "EVENT", eventTypes: ["a"] }) }, /^triggers/],
+      "many patterns": [{ triggers: [{ kind: "EVENT", eventTypes: many(5_000, "a.*") }] }, /^triggers\.0/],
+      "a long key": [{ key: "k".repeat(100_000) }, /^key/],
+      "a number for a list": [{ actions: 5 }, /^actions/],
+      "a glob of stars": [
+        { conditions: { all: [{ ...leaf, op: "glob", value: "*a".repeat(400) }] } },
+        /^conditions\.all\.0\.value/,
+      ],
+      "a list that is too long": [
+        { conditions: { all: [{ ...leaf, op: "in", value: many(100_000, 1) }] } },
+        /^conditions\.all\.0\.value/,
+      ],
+      "a path to a prototype": [
+        { conditions: { all: [{ ...leaf, path: "a.constructor.b" }] } },
+        /^conditions\.all\.0\.path/,
+      ],
+      "names of actions that are no list's": [{ actions: [{ type: "toString" }] }, /^actions\.0/],
+    };
+    for (const [name, [part, field]] of Object.entries(documents)) {
+      it(`is refused quickly, with its place named: ${name}`, async () => {
+        const startMs = performance.now();
+        const answer = await api.post(RULES, aLessonRule(part), { key });
+        const tookMs = performance.now() - startMs;
+        assert.equal(answer.status, 400, JSON.stringify(answer.body).slice(0, 300));
+        assert.match(answer.body.error.details[0].field, field);
+        assert.ok(answer.body.error.details.length <= 100);
+        assert.ok(tookMs < QUICK_MS, `took ${Math.round(tookMs)} ms`);
+        assert.equal((await validate(aLessonRule(part))).valid, false);
+      });
+    }
+
+    it("has no effect on those of others", async () => {
+      const rules = rulesOf(api, tenant);
+      assert.equal((await rules.publish()).status, "ACTIVE");
+    });
+  });
+});

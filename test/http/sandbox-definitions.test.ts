@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import { DEFINITION_KINDS } from "../../src/domain/definitions/kinds.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { must } from "../support/client.ts";
+import { definitionDocument } from "../support/definition-documents.ts";
+
+type Shown = { id: string; key: string; version: number; createdAt: string; updatedAt: string };
+
+const none = Object.fromEntries(DEFINITION_KINDS.map(({ plural }) => [plural, 0]));
+/** What two projects have in common of one definition. */
+const meaning = ({ id: _id, version: _version, createdAt: _at, updatedAt: _until, ...rest }: Shown) => rest;
+
+describe("definitions of a sandbox", function () {
+  this.timeout(60_000);
+  let api: TestApp;
+  let tenant: Tenant;
+  let live: string;
+  let test: string;
+
+  beforeEach(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+    live = tenant.key;
+    test = await aKey(api, { ...tenant, environment: "test" });
+  });
+
+  const sync = () =>
+    api.post(`/api/v1/projects/${tenant.projectId}/sandbox/sync`, {}, { token: tenant.token });
+  const synced = async () => must(await sync(), 200);
+  const make = async (path: string, body: unknown, key = live): Promise<Shown> =>
+    must(await api.post(`/api/v1/${path}`, body, { key }), 201);
+  const get = async (path: string, key: string): Promise<Shown> =>
+    must(await api.get(`/api/v1/${path}`, { key }), 200);
+  const patch = async (path: string, body: unknown, key = live): Promise<Shown> =>
+    must(await api.patch(`/api/v1/${path}`, body, { key }), 200);
+  const archive = async (path: string, key = live): Promise<Shown> =>
+    must(await api.delete(`/api/v1/${path}`, { key }), 200);
+
+  for (const { kind, plural } of DEFINITION_KINDS) {
+    it(`become those of the project, new, changed and archived: ${plural}`, async () => {
+      const { key } = await make(plural, definitionDocument(kind));
+      const own = await make(plural, definitionDocument(kind), test);
+      const where = `${plural}/${key}`;
+      assert.deepEqual((await synced()).definitions, { ...none, [plural]: 1 });
+      const [first, copy] = [await get(where, live), await get(where, test)];
+      assert.deepEqual(meaning(copy), meaning(first));
+      assert.notEqual(copy.id, first.id);
+
+      await patch(where, { name: "New" });
+      assert.deepEqual((await synced()).definitions, { ...none, [plural]: 1 });
+      const changed = await get(where, test);
+      assert.deepEqual(meaning(changed), meaning(await get(where, live)));
+      assert.deepEqual([changed.id, changed.version], [copy.id, 2]);
+      assert.deepEqual((await synced()).definitions, none, "there is nothing left to do");
+
+      await archive(where);
+      assert.deepEqual((await synced()).definitions, { ...none, [plural]: 1 });
+      assert.equal(must(await api.get(`/api/v1/${where}`, { key: test }), 200).status, "ARCHIVED");
+      const { definitions, skipped } = await synced();
+      assert.deepEqual([definitions, skipped], [none, []]);
+      assert.deepEqual(await get(`${plural}/${own.key}`, test), own, "what only the sandbox has stays");
+    });
+  }
+
+  it("stay archived there, which is said", async () => {
+    for (const key of [live, test]) await make("badges", definitionDocument("badge", { key: "first" }), key);
+    await archive("badges/first", test);
+    const { definitions, skipped } = await synced();
+    assert.deepEqual(definitions, none);
+    assert.deepEqual(skipped, [{ type: "badge", key: "first", reason: "it is archived in the sandbox" }]);
+  });
+
+  it("stay as they are where players of the sandbox hold what they mean, which is said", async () => {
+    const streak = (period: string) => definitionDocument("streak", { key: "daily", period });
+    await make("streaks", streak("DAY"));
+    const { id } = await make("streaks", streak("WEEK"), test);
+    const { definitions, skipped } = await synced();
+    assert.deepEqual(definitions, none);
+    assert.deepEqual(
+      skipped.map(({ type, key }: { type: string; key: string }) => [type, key]),
+      [["streak", "daily"]],
+    );
+    assert.match(skipped[0].reason, /period/);
+    assert.equal((await get("streaks/daily", test)).id, id);
+  });
+
+  it("may name one another in any way", async () => {
+    await make("badges", definitionDocument("badge", { key: "keen" }));
+    await make("currencies", definitionDocument("currency", { key: "coins" }));
+    await make(
+      "rewards",
+      definitionDocument("reward", {
+        key: "chest",
+        kind: "BUNDLE",
+        fulfilment: undefined,
+        bundle: { badges: [{ badgeKey: "keen" }], currencies: { coins: 5 } },
+      }),
+    );
+    const milestones = [{ length: 7, rewards: { rewards: [{ rewardKey: "chest" }] } }];
+    await make("streaks", definitionDocument("streak", { key: "daily", milestones }));
+    assert.deepEqual((await synced()).definitions, {
+      ...none,
+      badges: 1,
+      currencies: 1,
+      rewards: 1,
+      streaks: 1,
+    });
+    // Both change at once: one gives what the other has become.
+    await patch("badges/keen", { name: "New", points: 5 });
+    await patch("streaks/daily", { graceSeconds: 60 });
+    assert.deepEqual((await synced()).definitions, { ...none, badges: 1, streaks: 1 });
+  });
+
+  it("run there with the next event", async () => {
+    await make("streaks", definitionDocument("streak", { key: "daily" }));
+    await synced();
+    const event = { externalUserId: "ada", eventType: "done" };
+    must(await api.post("/api/v1/events?wait=true", event, { key: test }), 200);
+    const { data } = must(await api.get("/api/v1/players/ext:ada/streaks", { key: test }), 200);
+    assert.equal(data[0].current, 1);
+    assertError(await api.get("/api/v1/players/ext:ada/streaks", { key: live }), 404);
+  });
+
+  it("are never half copied: one too many leaves all as they were", async () => {
+    for (let i = 0; i < 11; i++) {
+      await make("currencies", definitionDocument("currency"));
+      await make("currencies", definitionDocument("currency"), test);
+    }
+    await make("badges", definitionDocument("badge", { key: "keen" }));
+    assertError(await sync(), 409, "DEFINITION_LIMIT");
+    assertError(await api.get("/api/v1/badges/keen", { key: test }), 404);
+  });
+});
