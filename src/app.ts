@@ -16,7 +16,7 @@ import { createSecretBox, type SecretBox } from "./domain/secret-box.ts";
 import type { Topics } from "./domain/topics.ts";
 import { createIngest, type Ingest, ingestIn } from "./domain/tracking/group-commit.ts";
 import { createProjectRules, type ProjectRules } from "./domain/tracking/project-rules.ts";
-import { createTransact, type Transact, type TransactAs, type Work } from "./domain/work.ts";
+import { createTransact, type Doorbell, type Transact, type TransactAs, type Work } from "./domain/work.ts";
 import type { Queue } from "./jobs/job.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Limits, Platform } from "./platform.ts";
@@ -80,11 +80,7 @@ export const createApp = ({ config, log, metrics, platform, clock = () => new Da
   const transacting = {
     em: platform.database.em,
     clock,
-    doorbell: {
-      outbox: (parts: Iterable<number>) => ring(queue, "relay-outbox", parts),
-      events: (parts: Iterable<number>) => ring(queue, "process-events", parts),
-      jobs: () => queue.wake("project-jobs", "*"),
-    },
+    doorbell: doorbellOf(queue),
     onError: (err: unknown) => log.error({ err }, "after a commit"),
   };
   const transact = createTransact(transacting);
@@ -136,6 +132,12 @@ export const createApp = ({ config, log, metrics, platform, clock = () => new Da
     health: () => Promise.all(platform.dependencies.map(checkDependency)),
   };
 };
+
+const doorbellOf = (queue: Queue): Doorbell => ({
+  outbox: (parts) => ring(queue, "relay-outbox", parts),
+  events: (parts) => ring(queue, "process-events", parts),
+  jobs: () => queue.wake("project-jobs", "*"),
+});
 
 const ring = (queue: Queue, job: string, parts: Iterable<number>): void => {
   for (const part of parts) queue.wake(job, String(part));

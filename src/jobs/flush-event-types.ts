@@ -34,7 +34,7 @@ const flush = async (app: App): Promise<void> => {
   }
 };
 
-/** Adds what workers have seen of event types to the table. A process that is killed loses up to 5 s of it. */
+/** Adds what workers have seen of event types to the table. A process that is killed loses up to 5 s. */
 export const flushEventTypes: Job = {
   name: "flush-event-types",
   concurrency: 1,

@@ -17,8 +17,8 @@ import {
 import { type ExpectedPlayer, expectedPlayers } from "../support/travel-expected.ts";
 
 /**
- * The first year of the file: enough for both changes of daylight saving in each zone, little enough for every
- * run. TRAVEL_UNTIL=2015 takes all of it.
+ * The first year of the file: enough for both changes of daylight saving in each zone, little enough for
+ * every run. TRAVEL_UNTIL=2015 takes all of it.
  */
 const UNTIL = process.env["TRAVEL_UNTIL"] ?? "2012-07";
 const BATCH = 1_000;
@@ -88,10 +88,12 @@ describe(`travel.stackexchange.com until ${UNTIL}, imported as real events`, fun
     api.app.transact(async ({ db }) => {
       const { projectId } = tenant;
       const result = await sql<Row>`
-        select p.external_user_id as user, p.xp::float8 as xp, p.level, coalesce(s.doc->'c', '{}') as counters,
+        select p.external_user_id as user, p.xp::float8 as xp, p.level,
+          coalesce(s.doc->'c', '{}') as counters,
           (select coalesce(jsonb_object_agg(b.badge_key, b.tier), '{}') from player_badges b
             where b.project_id = p.project_id and b.player_id = p.id and b.tier > 0) as badges,
-          (select coalesce(jsonb_object_agg(k.streak_key, jsonb_build_array(k.current, k.longest, k.freezes)), '{}')
+          (select coalesce(jsonb_object_agg(
+              k.streak_key, jsonb_build_array(k.current, k.longest, k.freezes)), '{}')
             from player_streaks k where k.project_id = p.project_id and k.player_id = p.id) as streaks
         from players p
         left join player_states s on s.project_id = p.project_id and s.player_id = p.id

@@ -5,6 +5,8 @@ import { followMetrics } from "../../src/domain/badges/follow.ts";
 import { countEvent } from "../../src/domain/metrics/metric.ts";
 import { createSharedCounters } from "../../src/domain/progression/shared-counters.ts";
 import { limitedKey } from "../../src/domain/rewards/shared-keys.ts";
+import { reverseBadges } from "../../src/domain/tracking/revert/reverse-badges.ts";
+import { newReversal } from "../../src/domain/tracking/revert/record.ts";
 import { assertLedger } from "../support/economy.ts";
 import { aPass, aPlan, aPlayerState, PROJECT } from "../support/plan.ts";
 
@@ -175,6 +177,28 @@ describe("badges", () => {
     assert.deepEqual(earned(pass).at(-1), [1, 0, 2, null]);
     assert.equal(pass.player.badges.get("b")!.revokedMs, null);
     assertLedger(pass.effects.ledger, pass.player);
+  });
+
+  it("whose tier was lowered by a reversal pay it again under another key", () => {
+    const pass = withBadge({ tiers: tiers(10, 20) });
+    progress(pass, 25);
+    const { player } = pass;
+    reverseBadges(
+      pass.turn,
+      [1, 2].map((tier) => ({
+        badgeKey: "b",
+        tier,
+        action: "AWARDED" as const,
+        serialNo: null,
+        key: `p:1:${tier}`,
+        isOfEvent: tier === 2,
+      })),
+      newReversal({ id: pass.turn.event.id }, { reason: "test", actor: "test" }),
+    );
+    assert.deepEqual([player.badges.get("b")!.tier, player.badges.get("b")!.timesAwarded], [1, 1]);
+    award(pass, 2);
+    assert.equal(pass.effects.ledger.at(-1)!.key, "bdg:b:1:2~1:xp");
+    assertLedger(pass.effects.ledger, player);
   });
 
   describe("that follow a metric", () => {

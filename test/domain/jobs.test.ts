@@ -29,7 +29,7 @@ describe("long work of a project", function () {
   let projectId: string;
   let errors: unknown[];
   /** What goes wrong in the step of a page; undefined for nothing. */
-  let trouble: (page: number) => unknown;
+  let trouble: (page: number) => Error | undefined;
 
   /** Makes one player and tells of it for each page. */
   const counting = jobKind<Params>({

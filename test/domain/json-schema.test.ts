@@ -65,7 +65,7 @@ describe("JSON Schema for events", () => {
       [{ anyOf: [{ type: "string" }, { minimum: 3 }] }, 3, 2],
       [{ oneOf: [{ minimum: 1 }, { maximum: 3 }] }, 4, 2],
       [{ not: { type: "string" } }, 1, "a"],
-      [{ if: { minimum: 10 }, then: { multipleOf: 10 }, else: { maximum: 5 } }, 20, 7],
+      [JSON.parse('{"if":{"minimum":10},"then":{"multipleOf":10},"else":{"maximum":5}}'), 20, 7],
       [{ prefixItems: [{ type: "string" }], items: { type: "number" } }, ["a", 1], ["a", "b"]],
       [{ contains: { const: 1 }, minContains: 2, maxContains: 2 }, [1, 1, 2], [1, 2]],
       [{ propertyNames: { maxLength: 2 } }, { ab: 1 }, { abc: 1 }],

@@ -86,7 +86,7 @@ describe("metrics", () => {
           assert.equal(read(event.at), expected, JSON.stringify({ i, event }));
         }
       }),
-      { numRuns: 1_500 },
+      { numRuns: 600 },
     );
   });
 
@@ -97,7 +97,7 @@ describe("metrics", () => {
         for (const event of events) count(event);
         assert.deepEqual(foldEvents(compiled, whose, events), player.doc.c?.[compiled.id]);
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
   });
 
@@ -117,7 +117,7 @@ describe("metrics", () => {
         const history = [...events.filter((event) => event !== gone), { ...last, type: "system.unheard" }];
         assert.equal(readMetricAt(whose, compiled, last.at), measure(worldOf(history, where), metric));
       }),
-      { numRuns: 1_000 },
+      { numRuns: 300 },
     );
   });
 
@@ -144,7 +144,7 @@ describe("metrics", () => {
         const history = [...events, { type: "system.unheard", at, properties: {} }];
         assert.equal(readMetricAt(whose, compiled, at), measure(worldOf(history, where), metric));
       }),
-      { numRuns: 1_000 },
+      { numRuns: 300 },
     );
   });
 

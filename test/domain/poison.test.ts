@@ -7,6 +7,7 @@ import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { RuleDocument } from "../../src/domain/rules/document.ts";
 import { publishRule } from "../../src/domain/rules/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
+import { getTrace } from "../../src/domain/rules/traces.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
 import { createTransact, NO_DOORBELL, type Transact } from "../../src/domain/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
@@ -118,6 +119,9 @@ describe("an event whose evaluation throws", function () {
       await later(1);
     }
     assert.equal(await dueInMs(bad), undefined);
+    const kept = await transact((work) => getTrace(work, projectId, bad));
+    assert.match(kept.error!, /round is not a function/);
+    assert.deepEqual([kept.eventType, kept.player.externalUserId], ["bad", "u"]);
     const shown = await transact((work) => getEvent(work, projectId, bad));
     assert.equal(shown.status, "FAILED");
     assert.match(shown.error!, /round is not a function/);

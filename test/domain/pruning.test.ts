@@ -50,6 +50,13 @@ describe("pruning", () => {
     assert.equal(await left(["consumed_ids", "id"], consumed, 0), "kept");
   });
 
+  it("deletes traces once their days are over", async () => {
+    const trace = (id: string, msAgo: number) =>
+      sql`insert into event_traces (project_id, event_id, trace, expires_at)
+        values (${newId()}::uuid, ${id}::uuid, '{}', ${at(msAgo)}::timestamptz)`;
+    assert.equal(await left(["event_traces", "event_id"], trace, 0), "kept");
+  });
+
   it("keeps a block without end", async () => {
     const id = newId();
     await run(sql`insert into ip_blocks (id, network, reason, source, created_by, created_at)

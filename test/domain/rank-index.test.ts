@@ -13,9 +13,8 @@ const naive = (changes: readonly EntryChange[], ties: Ties): Standing[] => {
     const known = newest.get(change[0]);
     if (!known || change[3] > known[3]) newest.set(change[0], change);
   }
-  const sorted = [...newest.values()].toSorted(
-    (a, b) => a[1] - b[1] || a[2] - b[2] || (a[0] < b[0] ? -1 : 1),
-  );
+  const shown = [...newest.values()].filter(([, , , , isHidden = false]) => !isHidden);
+  const sorted = shown.toSorted((a, b) => a[1] - b[1] || a[2] - b[2] || (a[0] < b[0] ? -1 : 1));
   return sorted.map(([playerId, rankScore, rankTie], position) => {
     const smaller = sorted.filter((other) => other[1] < rankScore).map((other) => other[1]);
     const shared = {
@@ -33,11 +32,12 @@ const change = fc.tuple(
   fc.oneof(fc.integer({ min: -5, max: 5 }), fc.maxSafeInteger()),
   fc.integer({ min: -3, max: 3 }),
   fc.integer({ min: 1, max: 6 }),
+  fc.integer({ min: 0, max: 3 }).map((n) => n === 0),
 );
 
 describe("rank index", () => {
   for (const ties of TIES) {
-    it(`ranks as sorting would with ties ${ties}, whatever is set again or late`, () => {
+    it(`ranks as sorting would with ties ${ties}, whatever is set again, late or hidden`, () => {
       fc.assert(
         fc.property(
           fc.array(change, { maxLength: 120 }),

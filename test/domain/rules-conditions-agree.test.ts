@@ -174,7 +174,7 @@ describe("rule conditions, compiled, traced and read word by word", () => {
         assert.equal(compileGroup(node as ConditionNode)(turn), expected, "compiled");
         assert.equal(explainGroup(node as ConditionNode, turn).pass, expected, "traced");
       }),
-      { numRuns: 3_000 },
+      { numRuns: 1_000 },
     );
   });
 
@@ -192,7 +192,7 @@ describe("rule conditions, compiled, traced and read word by word", () => {
         const { type } = condition as { type: string };
         met.set(type, (met.get(type) ?? new Set()).add(expected));
       }),
-      { numRuns: 4_000 },
+      { numRuns: 2_000 },
     );
     const decided = [...met].filter(([, answers]) => answers.size === 2).map(([type]) => type);
     assert.deepEqual(
@@ -215,7 +215,7 @@ describe("rule conditions, compiled, traced and read word by word", () => {
           assert.equal(test(turn), shown.pass, shown.path);
         }
       }),
-      { numRuns: 500 },
+      { numRuns: 200 },
     );
   });
 });

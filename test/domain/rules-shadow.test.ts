@@ -157,4 +157,20 @@ describe("a rollout", () => {
       JSON.stringify([...seen]),
     );
   });
+
+  it("lets those who are held back take nothing from the others, who take nothing from them", () => {
+    const rollout = { holdoutPercent: 50 };
+    const plan = aProject({
+      rules: [{ key: "r", actions: [grant], rollout, limits: { global: [{ max: 1, window: "LIFETIME" }] } }],
+    });
+    let { shared } = evaluate(plan, { player: aPlayerState({ status: "BANNED" }) }).turn;
+    const reasons = players.slice(0, 40).map((id) => {
+      const done = evaluate(plan, { player: aPlayerState({ id }), shared });
+      shared = done.turn.shared;
+      return done.outcomes[0]!.outcome.reason;
+    });
+    assert.equal(reasons.filter((reason) => reason === "MATCHED").length, 1);
+    assert.ok(reasons.filter((reason) => reason === "HOLDOUT").length > 5);
+    assert.ok(reasons.filter((reason) => reason === "LIMIT_REACHED").length > 5);
+  });
 });

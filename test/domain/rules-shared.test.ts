@@ -109,6 +109,15 @@ describe("the counters that a batch locks", () => {
     const found = keysOf(plan, "tried").map((scope) => scope.replace(/:[0-9a-f-]{36}/, ""));
     assert.deepEqual(found.toSorted(), ["badge:rare", "reward:mug", "rule:g:DAY"]);
     assert.deepEqual(keysOf(plan, "unheard"), []);
+    const definition = { all: [{ type: "player_property", field: "xp", op: "gte", value: 9 }] };
+    const entering = aProject({
+      define: { segment: [{ key: "rich", name: "Rich", kind: "DYNAMIC", definition }] },
+      rules: [{ key: "a" }, { key: "b", triggers: on("player.segment_entered"), ...limited }],
+    });
+    assert.equal(keysOf(entering, "tried").length, 1, "any event may change segments");
+    const welcome = aProject({ rules: [{ key: "w", triggers: on("player.created"), ...limited }] });
+    assert.equal(keysOf(welcome, "unheard").length, 1, "any event may make its player");
+    assert.equal(keysOf(plan, "system.change").length, 2, "a change by REST may give XP");
   });
 
   it("are never too few, whatever rules, definitions and events there are", () => {
@@ -144,7 +153,7 @@ describe("the counters that a batch locks", () => {
       { budgets: [{ asset: "xp", max: 500, window: "MONTH" }] },
     );
     const rule = fc.record({
-      triggers: fc.subarray([...types, ...more], { minLength: 1 }).map((heard) => on(...heard)),
+      triggers: fc.subarray([...types, ...more], { minLength: 1, maxLength: 2 }).map((heard) => on(...heard)),
       actions: fc.array(action, { minLength: 1, maxLength: 3 }),
       limits,
     });

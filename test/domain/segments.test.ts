@@ -101,7 +101,7 @@ describe("dynamic segments", () => {
     }
   });
 
-  it("that time changes are swept: a player is idle by the clock alone, and active with the next event", () => {
+  it("that time changes are swept: a player is idle by the clock, and active with the next event", () => {
     const plan = segments(
       dynamic("idle", property("lastSeenAt", "older_than", "P7D")),
       dynamic("pro", property("level", "gte", 1)),

@@ -16,6 +16,10 @@ import {
 } from "../../src/domain/rules/stats.ts";
 import { createTrace, type ExplainedNode, failingLeaf } from "../../src/domain/rules/trace.ts";
 import { fit, isTraced, TRACE_MAX_CHARACTERS } from "../../src/domain/rules/traces.ts";
+import type { App } from "../../src/app.ts";
+import type { Transact } from "../../src/domain/work.ts";
+import { flushRuleStats, ruleStatsOf } from "../../src/jobs/flush-rule-stats.ts";
+import { startRunners } from "../../src/jobs/runner.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 import { aPlan, aPlayerState, PROJECT } from "../support/plan.ts";
@@ -85,6 +89,28 @@ describe("statistics of rules", () => {
       domain = openDomain(database);
     });
     after(() => database.close());
+
+    it("are written when the process stops, and kept for the next time when they cannot be", async () => {
+      const projectId = await domain.addProject();
+      let isAway = true;
+      const transact: Transact = (run) => {
+        if (isAway) throw new Error("no database");
+        return domain.transact(run);
+      };
+      const log = { error: () => undefined };
+      const app = { transact, log } as unknown as App;
+      const batch = ruleStatsOf(app).openBatch();
+      batch.observerOf(projectId).considered(compileRule(aRule()), { fired: true, reason: "MATCHED" });
+      batch.commit(noEffects(), NOW);
+      await assert.rejects(flushRuleStats.run(app, "*"), /no database/);
+      isAway = false;
+      await startRunners(app, [{ ...flushRuleStats, everyMs: undefined as never }]).close();
+      const rows = await rowsOf(
+        domain,
+        sql<{ fired: number }>`select fired::int from rule_stats where project_id = ${projectId}`,
+      );
+      assert.deepEqual(rows, [{ fired: 1 }]);
+    });
 
     it("add up over any number of writes, in any order", async () => {
       const projectId = await domain.addProject();

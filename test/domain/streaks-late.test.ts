@@ -35,6 +35,16 @@ describe("events that come late to a streak", () => {
     assert.equal(played.state.current, 2);
   });
 
+  it("add to what their period had, though another has begun", () => {
+    const parts = [{ metric: { eventTypes: ["done"], aggregate: "count" }, threshold: 2 }];
+    const played = aPlayedStreak(aStreak({ qualify: { parts } }));
+    for (const day of [1, 1, 2, 3]) played.hit(noon(day));
+    assert.equal(played.state.current, 0);
+    assert.ok(played.hit(noon(2)));
+    assert.ok(played.hit(noon(3)));
+    assert.equal(played.state.current, 3);
+  });
+
   it("give back the freezes that were used after they happened", () => {
     const played = aPlayedStreak(aStreak({ freeze: { initial: 3, max: 3 } }));
     played.hit(noon(1));

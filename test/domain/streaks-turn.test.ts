@@ -1,66 +1,12 @@
 import assert from "node:assert/strict";
-import type { Json } from "../../src/domain/events.ts";
-import type { PlayerState } from "../../src/domain/progression/turn.ts";
 import { evaluateEvent } from "../../src/domain/progression/evaluate.ts";
 import { advanceStreaks, grantFreezes, streakMeasure } from "../../src/domain/streaks/advance.ts";
 import { announce, keep } from "../../src/domain/streaks/announce.ts";
-import { settleDue } from "../../src/domain/streaks/due.ts";
 import { reset } from "../../src/domain/streaks/mend.ts";
 import type { Streak } from "../../src/domain/streaks/state.ts";
-import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
-import { DAY_MS, HOUR_MS, T } from "../support/streaks.ts";
-
-const qualify = { parts: [{ metric: { eventTypes: ["done"], aggregate: "count" } }] };
-const noon = (day: number): number => T("2026-01-01T12:00Z") + (day - 1) * DAY_MS;
-
-/** A player whose streak `s` is played in turns, each at its own time unless told otherwise. */
-const aGame = (more: Json = {}, player: PlayerState = aPlayerState()) => {
-  const plan = aPlan({ define: { streak: [{ key: "s", name: "S", qualify, ...more }] } });
-  const told: [type: string, data: Json][] = [];
-  const ledger: string[] = [];
-  const runs: unknown[] = [];
-  const take = ({ effects }: ReturnType<typeof aPass>): void => {
-    told.push(...effects.outbox.map(({ type, data }): [string, Json] => [type, data as Json]));
-    ledger.push(...effects.ledger.map(({ key }) => key));
-    runs.push(
-      ...effects.streakRuns.map(({ startedOn, endedOn, length, endedBy }) => [
-        startedOn,
-        endedOn,
-        length,
-        endedBy,
-      ]),
-    );
-  };
-  const turnAt = (at: number, nowMs = at) => aPass({ plan, player, nowMs, event: { type: "done", at } });
-  return {
-    plan,
-    player,
-    ledger,
-    runs,
-    get streak() {
-      return player.streaks.get("s") as Streak;
-    },
-    hit: (at: number, nowMs = at) => {
-      const pass = turnAt(at, nowMs);
-      advanceStreaks(pass.turn);
-      take(pass);
-    },
-    during: <T>(at: number, change: (pass: ReturnType<typeof aPass>) => T): T => {
-      const pass = turnAt(at);
-      const value = change(pass);
-      take(pass);
-      return value;
-    },
-    sweep: (nowMs: number) => {
-      const pass = turnAt(nowMs);
-      settleDue(pass.turn, "s");
-      take(pass);
-    },
-    /** What was told since the last look, streaks only. */
-    told: () => told.splice(0).filter(([type]) => type.startsWith("player.streak_")),
-    types: () => told.splice(0).map(([type]) => type),
-  };
-};
+import { aPass, aPlayerState } from "../support/plan.ts";
+import { T } from "../support/streaks.ts";
+import { aGame, noon } from "../support/streaks-game.ts";
 
 describe("streaks in a turn", () => {
   it("tell of each extension with what it has come to", () => {
@@ -222,8 +168,8 @@ describe("milestones of a streak", () => {
   });
 
   it("may give a freeze of the streak itself", () => {
-    const milestones = [{ length: 2, rewards: { streakFreezes: { s: 1 } } }];
-    const game = aGame({ freeze: {}, milestones });
+    const own = [{ length: 2, rewards: { streakFreezes: { s: 1 } } }];
+    const game = aGame({ freeze: {}, milestones: own });
     game.hit(noon(1));
     game.hit(noon(2));
     assert.deepEqual(
@@ -285,91 +231,5 @@ describe("freezes and measures of a streak", () => {
       aGame({ freeze: { initial: 2 } }).during(noon(1), ({ turn }) => streakMeasure(turn, "s", "freezes")),
       2,
     );
-  });
-});
-
-describe("the sweep of streaks", () => {
-  it("warns once of a period that ends soon, then settles the run that is over", () => {
-    const game = aGame();
-    game.hit(noon(1));
-    const deadline = T("2026-01-03T00:00Z");
-    game.told();
-    assert.equal(game.streak.doc.dueMs, deadline - 4 * HOUR_MS);
-    game.sweep(deadline - 4 * HOUR_MS - 1);
-    assert.deepEqual(game.told(), []);
-    game.sweep(deadline - 4 * HOUR_MS);
-    game.sweep(deadline - HOUR_MS);
-    const { id: playerId, externalUserId } = game.player;
-    const deadlineAt = new Date(deadline).toISOString();
-    const warning = { playerId, externalUserId, streakKey: "s", current: 1, deadlineAt, freezes: 0 };
-    assert.deepEqual(game.told(), [["player.streak_at_risk", warning]]);
-    assert.equal(game.streak.doc.dueMs, deadline);
-    for (const _ of [1, 2]) game.sweep(deadline);
-    assert.deepEqual(
-      game.told().map(([type]) => type),
-      ["player.streak_broken"],
-    );
-    assert.deepEqual([game.streak.current, game.streak.doc.dueMs], [0, undefined]);
-  });
-
-  for (const [period, last, hours] of [
-    ["DAY", "2026-01-03T00:00Z", 4],
-    ["WEEK", "2026-01-12T00:00Z", 24],
-    ["MONTH", "2026-03-01T00:00Z", 72],
-  ] as const) {
-    it(`warns ${hours} hours before a ${period} ends`, () => {
-      const game = aGame({ period });
-      game.hit(noon(1));
-      game.told();
-      game.sweep(T(last) - hours * HOUR_MS - 1);
-      assert.deepEqual(game.types(), []);
-      game.sweep(T(last) - hours * HOUR_MS);
-      assert.deepEqual(game.types(), ["player.streak_at_risk"]);
-    });
-  }
-
-  it("warns of the next period anew after a freeze was used", () => {
-    const game = aGame({ freeze: { initial: 1 } });
-    game.hit(noon(1));
-    const sweeps = [2, 3, 4].flatMap((day) => [noon(day) + 9 * HOUR_MS, noon(day) + 12 * HOUR_MS]);
-    game.told();
-    for (const at of sweeps) game.sweep(at);
-    assert.deepEqual(
-      game.told().map(([type]) => type.replace("player.streak_", "")),
-      ["at_risk", "frozen", "at_risk", "broken"],
-    );
-  });
-
-  it("warns nobody who has done the period", () => {
-    const game = aGame();
-    game.hit(noon(1));
-    game.hit(noon(2));
-    game.told();
-    game.sweep(noon(2) + 11 * HOUR_MS);
-    assert.deepEqual(game.told(), []);
-  });
-
-  it("waits while history comes in, and lets what comes after it count", () => {
-    const now = T("2026-06-15T12:00Z");
-    const game = aGame({ freeze: { initial: 2 } });
-    for (const day of [1, 2]) game.hit(noon(day), now);
-    game.told();
-    game.sweep(now + 599_999);
-    assert.deepEqual(game.told(), []);
-    game.sweep(now + 600_000);
-    assert.deepEqual(
-      game.told().map(([type]) => type.slice(14)),
-      ["frozen", "frozen", "broken"],
-    );
-    game.hit(noon(3), now + 700_000);
-    assert.deepEqual([game.streak.current, game.streak.freezes], [3, 2]);
-  });
-
-  it("lets go of streaks that are no more", () => {
-    const game = aGame();
-    game.hit(noon(1));
-    const { turn } = aPass({ plan: aPlan(), player: game.player, nowMs: noon(9) });
-    settleDue(turn, "s");
-    assert.deepEqual([game.streak.doc.dueMs, game.streak.current], [undefined, 1]);
   });
 });

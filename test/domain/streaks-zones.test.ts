@@ -100,6 +100,29 @@ describe("streaks and time zones", () => {
     assert.equal(played.state.doc.zoneMs, T("2026-01-02T02:00Z"));
   });
 
+  it("are not saved by moving where the day is not over yet", () => {
+    const played = aPlayedStreak(aStreak(), "UTC");
+    played.hit("2026-01-01T12:00Z");
+    played.move("Pacific/Pago_Pago", "2026-01-03T05:00Z");
+    played.hit("2026-01-03T06:00Z");
+    assert.deepEqual([played.state.current, played.state.doc.lost?.length], [1, 1]);
+    const sooner = aPlayedStreak(aStreak(), "UTC");
+    sooner.hit("2026-01-01T12:00Z");
+    sooner.move("Pacific/Pago_Pago", "2026-01-02T23:00Z");
+    sooner.hit("2026-01-03T06:00Z");
+    assert.equal(sooner.state.current, 2);
+  });
+
+  it("give back the freeze of a period that is done after all", () => {
+    const played = aPlayedStreak(aStreak({ freeze: { initial: 1 } }), "America/Los_Angeles");
+    played.hit("2026-01-01T12:00-08:00");
+    played.move("Asia/Tokyo", "2026-01-01T21:00Z");
+    // What was left in Los Angeles ends in the afternoon of the 3rd in Tokyo, whose evening is left.
+    played.hit("2026-01-03T18:00+09:00");
+    const { current, freezes, doc } = played.state;
+    assert.deepEqual([current, freezes, doc.run?.frozen], [2, 1, []]);
+  });
+
   it("leave a player no less time for having moved", () => {
     const zone = fc.constantFrom(...ZONES, "UTC", "Asia/Tokyo", "America/Los_Angeles", "Pacific/Kiritimati");
     const ms = fc.integer({ min: T("2025-06-01T00:00Z"), max: T("2026-12-31T00:00Z") });

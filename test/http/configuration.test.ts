@@ -23,7 +23,7 @@ describe("a project's configuration", () => {
   const exported = async (key = tenant.key) => {
     const answer = await api.get("/api/v1/config/export", { key });
     assert.equal(answer.status, 200);
-    return answer.body as Record<string, any>;
+    return answer.body;
   };
   const post = (path: string, body: unknown, key = tenant.key): Promise<Answer> =>
     api.post(`/api/v1${path}`, body, { key });

@@ -25,7 +25,7 @@ for (const { kind, plural } of DEFINITION_KINDS) {
       api.patch(`/api/v1/${plural}/${ref}`, body, { key: tenant.key });
     const archive = (ref: string) => api.request("DELETE", `/api/v1/${plural}/${ref}`, { key: tenant.key });
     const make = async (more: object = {}) => must(await post({ ...definitionDocument(kind), ...more }), 201);
-    const [field, value, other] = OPTIONAL_FIELD[kind]!;
+    const [field, value, another] = OPTIONAL_FIELD[kind]!;
 
     it("are created with their defaults, and found by id and by key", async () => {
       const document = definitionDocument(kind, { [field]: value });
@@ -81,8 +81,8 @@ for (const { kind, plural } of DEFINITION_KINDS) {
       const before = await make({ [field]: value });
       const named = must(await patch(before.key, { name: "New" }), 200);
       assert.deepEqual(named, { ...before, name: "New", version: 2, updatedAt: named.updatedAt });
-      const changed = must(await patch(before.id, { [field]: other, version: 2 }), 200);
-      assert.deepEqual([changed[field], changed.name, changed.version], [other, "New", 3]);
+      const changed = must(await patch(before.id, { [field]: another, version: 2 }), 200);
+      assert.deepEqual([changed[field], changed.name, changed.version], [another, "New", 3]);
       const cleared = must(await patch(before.id, { [field]: null }), 200);
       const { [field]: bare } = await make();
       assert.deepEqual([cleared[field], cleared.version], [bare, 4]);
@@ -185,7 +185,11 @@ for (const { kind, plural } of DEFINITION_KINDS) {
       assert.equal((await api.get(path, { key: other.key })).body.pagination.total, 0);
       assertError(await api.post(path, body(), { key: reader }), 403, "INSUFFICIENT_SCOPE");
       assertError(await api.post(path, body(), { token: viewer }), 403, "INSUFFICIENT_ROLE");
-      assertError(await api.patch(`${path}/${key}`, { name: "Mine" }, { key: reader }), 403, "INSUFFICIENT_SCOPE");
+      assertError(
+        await api.patch(`${path}/${key}`, { name: "Mine" }, { key: reader }),
+        403,
+        "INSUFFICIENT_SCOPE",
+      );
       assertError(await api.request("DELETE", `${path}/${key}`, { token: viewer }), 403, "INSUFFICIENT_ROLE");
       must(await api.post(path, body(), { token: designer }), 201);
       assert.equal(must(await get(key), 200).version, 1);

@@ -33,14 +33,11 @@ describe("event types", function () {
     properties,
   });
   const batch = (...events: object[]) => post("/events/batch", { events });
-  const seen = (name: string, total: number): Promise<Answer["body"]> =>
-    eventually(
-      async () => {
-        const { body } = await get(`/event-types/${name}`);
-        return body.total === total ? body : undefined;
-      },
-      { timeoutMs: 15_000, label: `${name} was counted ${total} times` },
-    );
+  const seen = async (name: string, total: number): Promise<Answer["body"]> => {
+    const find = async () => (await get(`/event-types/${name}`)).body;
+    await eventually(async () => (await find()).total === total, { timeoutMs: 15_000 });
+    return find();
+  };
 
   it("appear with what was sent: counted, with paths, types and values of several players", async () => {
     const startMs = Date.now();

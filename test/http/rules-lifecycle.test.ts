@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { must } from "../support/client.ts";
 import { aLessonRule, fieldsOf, reasonOf, RULES, rulesOf } from "../support/rules-api.ts";
 
@@ -148,5 +148,27 @@ describe("the life of a rule", () => {
       const refused = await api.post(RULES, aLessonRule({ key: word }), { key });
       assert.deepEqual(fieldsOf(refused), [400, ["key"]]);
     }
+  });
+
+  it("is copied into the sandbox as it stands, in SHADOW too", async () => {
+    await rules.publish({}, { mode: "SHADOW" });
+    must(
+      await api.post(`/api/v1/projects/${tenant.projectId}/sandbox/sync`, {}, { token: tenant.token }),
+      200,
+    );
+    const { token, projectId } = tenant;
+    const sandboxKey = await aKey(api, { token, projectId, environment: "test" });
+    const inSandbox = async (): Promise<Answer["body"]> =>
+      must(await api.get(`${RULES}/lesson`, { key: sandboxKey }), 200);
+    const copied = await inSandbox();
+    assert.deepEqual([copied.status, copied.publishedVersion], ["SHADOW", 1]);
+    must(await rules.act("lesson", "resume"), 200);
+    must(await api.post(`/api/v1/projects/${projectId}/sandbox/sync`, {}, { token }), 200);
+    assert.equal((await inSandbox()).status, "ACTIVE");
+    // Events of the sandbox are explained, all of them.
+    const event = { externalUserId: "u1", eventType: "lesson.completed" };
+    const { eventId } = must(await api.post("/api/v1/events?wait=true", event, { key: sandboxKey }), 200);
+    const trace = must(await api.get(`/api/v1/events/${eventId}/trace`, { key: sandboxKey }), 200);
+    assert.deepEqual([trace.rules[0].ruleKey, trace.rules[0].fired], ["lesson", true]);
   });
 });

@@ -112,4 +112,127 @@ describe("simulation of rules", () => {
       "inline.0.rollout.percent",
     ]);
   });
+
+  const define = async (plural: string, document: Record<string, unknown>): Promise<void> => {
+    const made = await api.post(`/api/v1/${plural}`, { name: "One", ...document }, { key: tenant.key });
+    assert.equal(made.status, 201, JSON.stringify(made.body));
+  };
+
+  it("follows what an event brings about through rules, levels and badges, each in its place", async () => {
+    await define("currencies", { key: "coins" });
+    await define("badges", { key: "risen", tiers: [{ tier: 1, rewards: { currencies: { coins: 7 } } }] });
+    const inline = [
+      rule({ conditions: { all: [] }, actions: [{ type: "grant_xp", amount: 150 }] }),
+      rule({
+        key: "level",
+        triggers: [{ kind: "EVENT", eventTypes: ["player.level_up"] }],
+        conditions: { all: [] },
+        actions: [{ type: "update_badge", badgeKey: "risen", operation: "AWARD" }],
+      }),
+      rule({
+        key: "badge",
+        triggers: [{ kind: "EVENT", eventTypes: ["player.badge_earned"] }],
+        conditions: { all: [{ type: "event_property", path: "badgeKey", op: "eq", value: "risen" }] },
+        actions: [{ type: "update_player", addTags: ["risen"] }],
+      }),
+    ];
+    const { status, body } = await simulate({ inline });
+    assert.equal(status, 200, JSON.stringify(body));
+    const [up] = body.derived;
+    const [earned] = up.derived;
+    assert.deepEqual([up.eventType, earned.eventType], ["player.level_up", "player.badge_earned"]);
+    assert.deepEqual(
+      [body, up, earned].map(({ rules: [{ ruleKey, fired }] }) => [ruleKey, fired]),
+      [
+        ["daily", true],
+        ["level", true],
+        ["badge", true],
+      ],
+    );
+    const { changed, after } = body.resultingState;
+    assert.deepEqual(changed.toSorted(), ["badges", "currencies", "level", "tags", "xp"]);
+    assert.deepEqual([after.currencies, after.tags, after.badges.risen.tier], [{ coins: 7 }, ["risen"], 1]);
+  });
+
+  it("takes a player with balances, counters, streaks, badges and segments from the snapshot", async () => {
+    await define("currencies", { key: "coins" });
+    await define("badges", { key: "gold" });
+    await define("segments", { key: "vip" });
+    const lessons = { eventTypes: ["lesson.completed"], aggregate: "count" };
+    await define("streaks", { key: "study", qualify: { parts: [{ metric: lessons }] } });
+    const weekly = { ...lessons, window: { type: "CALENDAR", unit: "WEEK" } };
+    const average = { eventTypes: ["lesson.completed"], aggregate: "avg", property: "score" };
+    const conditions = {
+      all: [
+        { type: "player_property", field: "currencies.coins", op: "eq", value: 5 },
+        { type: "progress_state", entity: "badge", key: "gold", states: ["HELD"] },
+        { type: "segment", segmentKeys: ["vip"] },
+        { type: "streak", streakKey: "study", op: "eq", value: 8 },
+        { type: "event_aggregate", metric: lessons, op: "eq", value: 42 },
+        { type: "event_aggregate", metric: weekly, op: "eq", value: 10 },
+        { type: "event_aggregate", metric: average, op: "eq", value: 70 },
+      ],
+    };
+    const snapshot = {
+      currencies: { coins: 5 },
+      badges: { gold: {} },
+      segments: ["vip"],
+      streaks: { study: { current: 7 } },
+      counters: [
+        { metric: lessons, value: 41 },
+        { metric: weekly, value: 9 },
+        { metric: average, value: 60 },
+      ],
+    };
+    const { body } = await simulate({ player: { snapshot }, inline: [rule({ conditions })] });
+    const seen = body.rules[0].conditions.children.map(({ type, actual, pass }: Answer["body"]) => [
+      type,
+      actual,
+      pass,
+    ]);
+    assert.equal(body.rules[0].reason, "MATCHED", JSON.stringify(seen));
+    assert.deepEqual(body.resultingState.after.streaks.study, { current: 8, longest: 8, freezes: 0 });
+    const fresh = await simulate({ player: { snapshot: {} }, inline: [rule({ conditions })] });
+    assert.equal(fresh.body.rules[0].reason, "CONDITIONS_NOT_MET");
+  });
+
+  it("reads limits over all players as they stand, and takes nothing from them", async () => {
+    await publish({ conditions: { all: [] }, limits: { global: [{ max: 1, window: "LIFETIME" }] } });
+    const reason = async (): Promise<string> => (await simulate({})).body.rules[0].reason;
+    assert.deepEqual([await reason(), await reason()], ["MATCHED", "MATCHED"]);
+    await api.post("/api/v1/events?wait=true", { externalUserId: "u1", ...event }, { key: tenant.key });
+    assert.equal(await reason(), "LIMIT_REACHED");
+  });
+
+  it("runs a rule's trigger by time, and shows a rule in SHADOW as what it would do", async () => {
+    const scheduled = rule({
+      key: "nightly",
+      triggers: [{ kind: "SCHEDULE", cron: "0 3 * * *" }],
+      conditions: { all: [] },
+    });
+    const ring = (more: object) =>
+      simulate({ inline: [scheduled], event: { eventType: "system.schedule", ...more } });
+    assert.equal((await ring({ ruleKey: "nightly" })).body.resultingState.after.xp, 50);
+    for (const more of [{}, { ruleKey: "nobody" }]) {
+      const { status, body } = await ring(more);
+      assert.deepEqual([status, body.error.details[0].field], [400, "event.ruleKey"]);
+    }
+    await publish({ conditions: { all: [] } });
+    assert.equal((await api.post("/api/v1/rules/daily/shadow", {}, { key: tenant.key })).status, 200);
+    const { rules, resultingState } = (await simulate({})).body;
+    assert.deepEqual(
+      [rules[0].shadow, rules[0].fired, rules[0].effects[0].type, resultingState.changed],
+      [true, true, "player.xp_granted", []],
+    );
+  });
+
+  it("answers a player who does not exist 404 where events may not make players", async () => {
+    const settings = { autoCreatePlayers: false };
+    await api.patch("/api/v1/project-settings", settings, { key: tenant.key });
+    assert.equal((await simulate({ player: { externalUserId: "ghost" } })).status, 404);
+    const other = await aTenant(api);
+    const theirs = { externalUserId: "u1", ...event };
+    await api.post("/api/v1/events?wait=true", theirs, { key: other.key });
+    assert.equal((await simulate({ player: { externalUserId: "u1" } })).status, 404);
+  });
 });

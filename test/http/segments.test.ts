@@ -46,7 +46,7 @@ describe("segments", () => {
       return found.rows.map(({ user, segment }) => `${user} ${segment}`);
     });
 
-  it("take in everybody who is there when they are made, by a job, and follow events from then on", async () => {
+  it("take in who is there when they are made, by a job, and follow events from then on", async () => {
     for (const name of ["ada", "bob", "cleo"]) await player(name, { country: name === "bob" ? "DE" : "IT" });
     const made = await make("italians", property("country", "eq", "IT"));
     assert.equal(made.memberCount, 0);
@@ -94,7 +94,7 @@ describe("segments", () => {
     assert.equal((await get("/players/ext:ada")).body.xp, 50);
   });
 
-  it("change for everybody with their definition, and stay for nobody's sake with a wrong version", async () => {
+  it("change for everybody with their definition, and not with a wrong version", async () => {
     await player("ada", { attributes: { plan: "gold" } });
     await player("bob", { attributes: { plan: "free" } });
     const { id } = await make("paying", property("attributes.plan", "eq", "gold"));
@@ -270,7 +270,7 @@ describe("segments", () => {
         ],
       });
       assert.deepEqual(body.warnings, [
-        "count(won) is not counted yet: it counts from when it is saved",
+        "count(won) is not counted yet: it begins when this is saved",
         "there is no segment gone",
       ]);
     });

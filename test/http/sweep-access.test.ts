@@ -206,8 +206,9 @@ describe("access to every operation", function () {
     // What is the tenant's, such as its people, is there whatever the project.
     const isOfTenant = route.project === "none" || route.path.includes("{projectId}");
     const isAllowed = as === "user" && other === second && isOfTenant;
-    // A provider is nobody's.
-    if (!/\{(?!provider\})/.test(route.path) || isAllowed) return [];
+    // A provider is nobody's, and the name of an event type anybody's.
+    const isAnybodys = !/\{(?!provider\})/.test(route.path) || route.id === "putEventType";
+    if (isAnybodys || isAllowed) return [];
     const { token: _theirs, ...request } = await call(other, as);
     return [attack(404, undefined, () => send(api, route, request, by(as)))];
   };
@@ -224,7 +225,8 @@ describe("access to every operation", function () {
     const refused = (run: Attack["send"]): Attack =>
       as === "key" ? attack(403, "PROJECT_MISMATCH", run) : attack(404, undefined, run);
     if (route.project !== "caller") return [refused(named)];
-    const asked = { ...request, path: `${request.path}?projectId=${projectId}` };
+    const more = request.path.includes("?") ? "&" : "?";
+    const asked = { ...request, path: `${request.path}${more}projectId=${projectId}` };
     return [refused(named), refused(() => send(api, route, asked, credentials))];
   };
 

@@ -34,7 +34,10 @@ const settle = ({ app }: TestApp): Promise<true> =>
     async () => {
       const { rows } = await app.transact(({ db }) =>
         sql<{ waiting: string }>`
-          select (select count(*) from event_q) + (select count(*) from outbox_q) as waiting`.execute(db),
+          select (select count(*) from event_q) + (select count(*) from outbox_q)
+            + (select count(*) from project_jobs where status in ('QUEUED', 'RUNNING')) as waiting`.execute(
+          db,
+        ),
       );
       return Number(rows[0]!.waiting) === 0;
     },

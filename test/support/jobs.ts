@@ -15,7 +15,8 @@ export const aJob = (
     const isOver = status === "SUCCEEDED";
     await sql`
       update project_jobs set status = ${status}, due_at = '2126-01-01', progress = ${isOver ? 100 : 0},
-        result = ${isOver ? '{"granted": 1}' : null}::jsonb, finished_at = ${isOver ? work.now.toISOString() : null}
+        result = ${isOver ? '{"granted": 1}' : null}::jsonb,
+        finished_at = ${isOver ? work.now.toISOString() : null}
       where project_id = ${projectId} and id = ${id}`.execute(work.db);
     return id;
   });

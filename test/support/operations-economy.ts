@@ -78,7 +78,7 @@ export const economyOperations: Record<string, Known> = {
     }),
   },
   archiveCurrency: {
-    call: async (side) => ({ path: `/currencies/${await side.make("/currencies", currency())}` }),
+    call: async (side) => ({ path: `/currencies/${await side.active("/currencies", currency)}` }),
   },
 
   listBoosts: { call: () => ({ path: "/boosts" }) },

@@ -16,7 +16,7 @@ export const eventOperations: Record<string, Known> = {
       body: { reason: "swept", onShortfall: "CLAMP" },
     }),
   },
-  listEventTypes: { call: () => ({ path: "/event-types?search=a" }) },
+  listEventTypes: { call: () => ({ path: "/event-types" }) },
   getEventType: {
     call: async (side) => {
       const name = unique("type");

@@ -84,10 +84,22 @@ const of = (
 const players = async (side: Side, rest: string): Promise<string> =>
   `/players/${await side.player()}/${rest}`;
 
+/** A project may have few currencies: one for all that is for sale. */
+const currencies = new WeakMap<Side, Promise<string>>();
+const currencyOf = (side: Side): Promise<string> => {
+  const known = currencies.get(side) ?? makeCurrency(side);
+  currencies.set(side, known);
+  return known;
+};
+const makeCurrency = async (side: Side): Promise<string> => {
+  const key = unique("coins");
+  await side.make("/currencies", { key, name: "Coins", initialBalance: 10 });
+  return key;
+};
+
 const forSale = async (side: Side): Promise<{ made: string; playerId: string }> => {
-  const currencyKey = unique("coins");
-  await side.make("/currencies", { key: currencyKey, name: "Coins", initialBalance: 10 });
-  const made = await side.make("/rewards", { ...prize("EXTERNAL"), price: { currencyKey, amount: 1 } });
+  const price = { currencyKey: await currencyOf(side), amount: 1 };
+  const made = await side.make("/rewards", { ...prize("EXTERNAL"), price });
   return { made, playerId: await side.player() };
 };
 
@@ -140,7 +152,7 @@ export const rewardOperations: Readonly<Record<string, Known>> = {
   }),
   archiveReward: of("rewards", reward),
 
-  listPlayerBadges: { call: async (side) => ({ path: await players(side, "badges?state=ALL") }) },
+  listPlayerBadges: { call: async (side) => ({ path: await players(side, "badges") }) },
   awardBadge: {
     call: async (side) => {
       const made = await side.make("/badges", badge());
@@ -163,7 +175,7 @@ export const rewardOperations: Readonly<Record<string, Known>> = {
     },
   },
   listBadgeHolders: {
-    call: async (side) => ({ path: `/badges/${await side.make("/badges", badge())}/holders?tier=1` }),
+    call: async (side) => ({ path: `/badges/${await side.make("/badges", badge())}/holders` }),
   },
 
   purchaseReward: {
@@ -189,7 +201,7 @@ export const rewardOperations: Readonly<Record<string, Known>> = {
   getRewardStock: {
     call: async (side) => ({ path: `/rewards/${await side.make("/rewards", reward())}/stock` }),
   },
-  listPlayerRewards: { call: async (side) => ({ path: await players(side, "rewards?status=PENDING") }) },
+  listPlayerRewards: { call: async (side) => ({ path: await players(side, "rewards") }) },
   claimReward: {
     call: async (side) => ({ path: `${await granted(side, reward(), "CLAIM")}/claim`, body: {} }),
     foreign: async (own, other) => {
@@ -201,7 +213,7 @@ export const rewardOperations: Readonly<Record<string, Known>> = {
     call: async (side) => ({ path: `${await granted(side, prize("EXTERNAL"), "AUTO")}/fulfil`, body: {} }),
   },
 
-  listInbox: { call: async (side) => ({ path: await players(side, "inbox?unread=true") }) },
+  listInbox: { call: async (side) => ({ path: await players(side, "inbox") }) },
   sendMessage: {
     call: async (side) => ({
       path: await players(side, "inbox"),

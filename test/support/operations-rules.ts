@@ -11,10 +11,9 @@ const span = () => ({
   from: new Date(Date.now() - DAY_MS).toISOString(),
   to: new Date(Date.now() + DAY_MS).toISOString(),
 });
-const query = () => `?${new URLSearchParams(span()).toString()}`;
 
 export const ruleOperations: Record<string, Known> = {
-  listRules: { call: () => ({ path: "/rules?sort=priority&order=asc" }) },
+  listRules: { call: () => ({ path: "/rules" }) },
   createRule: { call: () => ({ path: "/rules", body: ruleDocument() }) },
   validateRule: { call: () => ({ path: "/rules/validate", body: ruleDocument() }) },
   simulateRules: {
@@ -85,15 +84,15 @@ export const ruleOperations: Record<string, Known> = {
     also: [() => ({ ...span(), draft: true })],
   },
   listRuleExecutions: {
-    call: async (side) => ({ path: `/rules/${await side.rule()}/executions?shadow=false` }),
+    call: async (side) => ({ path: `/rules/${await side.rule()}/executions` }),
     foreign: async (own, other) => [
       { path: `/rules/${await own.rule()}/executions?playerId=${await other.player()}` },
     ],
   },
   getRuleStats: {
-    call: async (side) => ({ path: `/rules/${await side.rule()}/stats${query()}&interval=HOUR` }),
+    call: async (side) => ({ path: `/rules/${await side.rule()}/stats` }),
   },
-  getRuleLift: { call: async (side) => ({ path: `/rules/${await side.rule()}/lift${query()}` }) },
+  getRuleLift: { call: async (side) => ({ path: `/rules/${await side.rule()}/lift` }) },
   getRuleGraph: { call: () => ({ path: "/rules/graph" }) },
   getRuleCatalogue: { call: () => ({ path: "/rules/catalogue" }) },
   getEventTrace: { call: async (side) => ({ path: `/events/${await side.tracedEvent()}/trace` }) },

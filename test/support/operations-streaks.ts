@@ -71,7 +71,9 @@ export const streakOperations: Record<string, Known> = {
     }),
   },
   archiveStreak: {
-    call: async (side) => ({ path: `/streaks/${await side.make("/streaks", definitionDocument("streak"))}` }),
+    call: async (side) => ({
+      path: `/streaks/${await side.active("/streaks", () => definitionDocument("streak"))}`,
+    }),
   },
   listPlayerStreaks: {
     call: async (side) => {

@@ -32,6 +32,8 @@ export type Side = {
   make(path: string, body: unknown): Promise<string>;
   /** Sends a request with the key. */
   send(method: "get" | "post", path: string, body?: unknown): Promise<Answer>;
+  /** The key of a definition that is not archived: the one made last, or a new one; there is room for few. */
+  active(path: string, document: () => { key: string }): Promise<string>;
   /** Changes the project's settings. */
   set(settings: object): Promise<void>;
 };
@@ -48,8 +50,18 @@ export const aSide = async (api: Api, given?: Tenant): Promise<Side> => {
   const tenant = given ?? (await aTenant(api));
   const { key, token, projectId } = tenant;
   const post = (path: string, body: unknown) => api.post(`/api/v1${path}`, body, { key });
+  const made = new Map<string, string>();
   const side: Side = {
     tenant,
+    active: async (path, document) => {
+      const last = made.get(path);
+      const found = last === undefined ? undefined : await api.get(`/api/v1${path}/${last}`, { key });
+      if (last !== undefined && found?.body.status === "ACTIVE") return last;
+      const next = document();
+      await side.make(path, next);
+      made.set(path, next.key);
+      return next.key;
+    },
     make: async (path, body) => id(await post(path, body)),
     send: (method, path, body) => (method === "get" ? api.get(path, { key }) : api.post(path, body, { key })),
     set: async (settings) => {

@@ -34,7 +34,7 @@ const dayOf = (date: string): number => Date.parse(`${date}T00:00Z`) / 86_400_00
 const weekOf = (date: string): number => Math.floor((dayOf(date) - 4) / 7);
 const monthOf = (date: string): number => Number(date.slice(0, 4)) * 12 + Number(date.slice(5, 7));
 
-/** The level that needs so much XP by the default curve: 100 for the first step, 50 more for each further one. */
+/** The level by the default curve: 100 XP for the first step, 50 more for each further one. */
 const levelOf = (xp: number): number => {
   let [level, needed] = [1, 100];
   while (level < 100 && xp >= needed) {

@@ -120,7 +120,7 @@ export const listDefinitions = async (
   return { definitions, total };
 };
 
-/** Fields to change; null takes an optional one away. `version`: refuses when somebody else has changed it. */
+/** Fields to change; null takes an optional one away. `version`: refuses when it has changed meanwhile. */
 export type DefinitionPatch = { version?: number | undefined; changes: Json };
 
 /**

@@ -146,14 +146,18 @@ export const submitScore = (
     refusalOf(board) ?? (Number.isFinite(submitted) ? undefined : "the score is not a finite number");
   if (problem !== undefined) {
     turn.warn(problem);
-    const old = turn.player.entries.get(board.periodId);
-    const standing = old ? fromRankScore(board, old.rankScore) : null;
-    return { accepted: false, improved: false, score: standing, previous: standing };
+    return unchanged(turn, board);
   }
   const score = isBoostable && submitted > 0 ? submitted * useBoosts(turn, `score:${board.key}`) : submitted;
   if (isBeyondRange(board, score)) turn.warn(`leaderboard ${board.key}: the score is clamped`);
   const rankScore = toRankScore(board, score);
   return record(turn, board, { operator: board.operator, rankScore, atUs: toUs(atMs ?? turn.event.at) });
+};
+
+const unchanged = ({ player }: Turn, board: Board): Scored => {
+  const old = player.entries.get(board.periodId);
+  const standing = old ? fromRankScore(board, old.rankScore) : null;
+  return { accepted: false, improved: false, score: standing, previous: standing };
 };
 
 /** Whether a score would be clamped. */

@@ -47,6 +47,8 @@ export class Migration20261121000007 extends Migration {
         where player_seq is null and player_id is not null`,
       `create index players_created_idx on players (project_id, created_at, id)`,
       `create index players_merged_idx on players (project_id, merged_into) where merged_into is not null`,
+      `create index players_merged_name_idx on players (project_id, external_user_id)
+        include (merged_into) where merged_into is not null`,
       `alter table ledger_entries add currency_key text, add tx_id uuid, add reverses uuid, add hash text,
         add event_id uuid, add check ((asset = 'CURRENCY') = (currency_key is not null))`,
       `create index ledger_entries_event_idx on ledger_entries (project_id, event_id)

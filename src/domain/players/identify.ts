@@ -6,6 +6,7 @@ import { insertPlayers, lockPlayers } from "../progression/load.ts";
 import { createPlanCache, loadPlans } from "../progression/plan.ts";
 import { saveBatch } from "../progression/save.ts";
 import { noSharedCounters } from "../progression/shared-counters.ts";
+import { refreshSegments } from "../segments/membership.ts";
 import type { Work } from "../work.ts";
 
 /** A player as it is first known. */
@@ -41,10 +42,9 @@ export const identifyPlayers = async (
   for (const player of states) {
     player.attributes = attributes.get(player.id)!;
     player.dirty.profile = true;
-    announcePlayer(
-      openTurn({ plan, player, event: changeEvent(newId(), nowMs), nowMs, effects, shared }),
-      "IDENTIFY",
-    );
+    const turn = openTurn({ plan, player, event: changeEvent(newId(), nowMs), nowMs, effects, shared });
+    announcePlayer(turn, "IDENTIFY");
+    refreshSegments(turn);
   }
   await saveBatch(work, { players: states, effects, shared, verdicts: [], done: [] });
   return fresh.length;

@@ -5,9 +5,6 @@ import type { Work } from "../work.ts";
 import type { Merging } from "./merge-holdings.ts";
 import { METADATA_MAX_BYTES, type PlayerProfile, type ProfileColumns } from "./profile.ts";
 
-/** How long what a source was is kept, for those who ask what a merge did. */
-export const SNAPSHOT_DAYS = 30;
-
 const COLUMNS = ["displayName", "avatarUrl", "timezone", "locale", "country"] as const;
 
 /** What of the source's profile the target takes over. */

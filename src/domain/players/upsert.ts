@@ -1,4 +1,3 @@
-import { shareConfig } from "../config-lock.ts";
 import type { Cause } from "../events.ts";
 import { newId } from "../ids.ts";
 import { announcePlayer } from "../progression/evaluate.ts";
@@ -38,16 +37,12 @@ export const upsertPlayers = async (
   const problems = players.map(profileProblem);
   const good = players.filter((_, i) => problems[i] === undefined);
   if (good.length === 0) return problems.map((problem) => reject(problem!));
-  // Before the rows, in the order in which batches lock: else a change of definitions could wait in a ring
-  // with us.
-  await shareConfig(work, [projectId]);
   const names = [...new Set(good.map(({ externalUserId }) => externalUserId))];
-  const rows = names.map((externalUserId) => ({ projectId, externalUserId, id: newId() }));
-  const made = await insertPlayers(work, rows);
+  const made = new Set<string>();
   let found = new Map<string, PlayerState>();
   const several = await takePlayers(work, {
     projectId,
-    lock: async () => [...(found = await lockPlayers(work, rows)).values()],
+    lock: async () => [...(found = await lockOrMake(work, { projectId, names, made })).values()],
   });
   const ids = [...new Set([...found.values()].map(({ id }) => id))];
   const before = await readColumns(work, projectId, ids);
@@ -61,6 +56,27 @@ export const upsertPlayers = async (
   await several.save();
   await writeColumns(work, projectId, [...upsert.columns.values()]);
   return results;
+};
+
+type Wanted = { projectId: string; names: readonly string[]; made: Set<string> };
+
+/** Whoever is renamed or erased at this moment is missing the first time. */
+const LOCK_TRIES = 3;
+
+/** Locks the players, and makes those who are not there. @param made takes the ids of those who were made */
+const lockOrMake = async (
+  work: Work,
+  { projectId, names, made }: Wanted,
+): Promise<Map<string, PlayerState>> => {
+  const found = new Map<string, PlayerState>();
+  let missing = names.map((externalUserId) => ({ projectId, externalUserId, id: newId() }));
+  for (let tries = 0; missing.length > 0 && tries < LOCK_TRIES; tries++) {
+    for (const id of await insertPlayers(work, missing)) made.add(id);
+    for (const [key, player] of await lockPlayers(work, missing)) found.set(key, player);
+    missing = missing.filter((ref) => !found.has(externalKey(ref)));
+  }
+  if (missing.length > 0) throw new Error("players come and go");
+  return found;
 };
 
 const reject = (message: string): Extract<Upserted, { status: "REJECTED" }> => ({

@@ -1,10 +1,10 @@
-import { newId } from "../ids.ts";
 import { SCHEDULE_TYPE } from "../rules/schedules.ts";
 import type { BatchStats, StatsRecorder } from "../rules/stats.ts";
 import { failedTrace, keepTrace, traceOf } from "../rules/traces.ts";
 import { outboxRow, savepoint, type Transact, type Work } from "../work.ts";
+import { lockOrCreate } from "./batch-players.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
-import { type ExternalRef, externalKey, insertPlayers, loadStates, lockPlayers } from "./load.ts";
+import { externalKey, loadStates, lockPlayers } from "./load.ts";
 import { loadPlans, type PlanCache, type ProjectPlan } from "./plan.ts";
 import {
   CLAIM_PROJECTS,
@@ -263,39 +263,3 @@ const unknownPlayer = ({ eventType }: QueuedEvent): string =>
   eventType.startsWith("system.")
     ? "the target is unknown and this project does not create unknown targets"
     : "the player is unknown and this project does not create players";
-
-type Locked = {
-  /** By `externalKey`. */
-  players: Map<string, PlayerState>;
-  /** The `externalKey` of those who were made. */
-  made: Set<string>;
-};
-
-/** Locks the batch's players and makes those seen for the first time. */
-const lockOrCreate = async (
-  work: Work,
-  events: readonly QueuedEvent[],
-  plans: ReadonlyMap<string, ProjectPlan>,
-): Promise<Locked> => {
-  const refs = new Map<string, ExternalRef>(events.map((event) => [externalKey(event), event]));
-  const players = await lockPlayers(work, [...refs.values()]);
-  const mayBeMade = new Set(
-    events.filter((event) => mayCreate(event, plans.get(event.projectId)!)).map(externalKey),
-  );
-  const missing = [...refs].filter(([key]) => !players.has(key) && mayBeMade.has(key));
-  if (missing.length === 0) return { players, made: new Set() };
-
-  const rows = missing.map(([, ref]) => ({ ...ref, id: newId() }));
-  const inserted = await insertPlayers(work, rows);
-  const found = await lockPlayers(
-    work,
-    missing.map(([, ref]) => ref),
-  );
-  for (const [key, player] of found) players.set(key, player);
-  const made = rows.filter(({ id }) => inserted.has(id)).map(externalKey);
-  return { players, made: new Set(made) };
-};
-
-/** Who may be made by an event: by an integrator's as by a rule's for another player, each as set. */
-const mayCreate = ({ eventType }: QueuedEvent, { settings }: ProjectPlan): boolean =>
-  eventType.startsWith("system.") ? settings.createUnknownTargets : settings.autoCreatePlayers;

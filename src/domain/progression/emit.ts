@@ -1,7 +1,6 @@
 import { type Cause, type CustomData, customType, type Json } from "../events.ts";
-import { newId } from "../ids.ts";
+import { BODY_MAX, sendMessage, TITLE_MAX } from "../inbox/send.ts";
 import { outboxRow } from "../work.ts";
-import type { InboxRow } from "./effects.ts";
 import type { Turn } from "./turn.ts";
 
 /** Writes an outbox row of the player: a line of the player's stream unless it `isSilent`. */
@@ -58,27 +57,17 @@ export const emitCustom = (turn: Turn, custom: CustomEvent): void => {
   if (channels.includes("rules")) derive(turn, eventType, properties);
 };
 
-const TITLE_MAX = 200;
-const BODY_MAX = 2_000;
-
 const textOf = (value: unknown, max: number): string | null =>
   typeof value === "string" && value !== "" ? value.slice(0, max).toWellFormed() : null;
 
 /** Puts a message into the player's inbox: `title` and `body` of the event, else its type. */
 const writeMessage = (turn: Turn, { eventType, properties }: CustomEvent): void => {
-  const { id: playerId, externalUserId, projectId } = turn.player;
-  const message: InboxRow = {
-    id: newId(),
-    projectId,
-    playerId,
+  sendMessage(turn, {
     type: eventType,
     title: textOf(properties["title"], TITLE_MAX) ?? eventType,
     body: textOf(properties["body"], BODY_MAX),
     data: properties,
     rewardGrantId: null,
     expiresMs: null,
-  };
-  turn.effects.inbox.push(message);
-  const { id, type, title, body, data, rewardGrantId } = message;
-  turn.emit("inbox.message", { playerId, externalUserId, id, type, title, body, data, rewardGrantId });
+  });
 };

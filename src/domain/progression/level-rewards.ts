@@ -12,11 +12,11 @@ const PERKS_MAX = 50;
 const PERKS_MAX_BYTES = 8 * 1024;
 
 const shape = z.strictObject({
-  /** The level's number as text: "5". */
   key: z
     .string()
-    .regex(/^[1-9]\d{0,3}$/, "must be the number of a level, such as 5")
-    .refine((key) => Number(key) <= LEVELS_MAX, `must be at most ${LEVELS_MAX}`),
+    .regex(/^[1-9]\d{0,3}$/, { error: "must be the number of a level, such as 5", abort: true })
+    .refine((key) => Number(key) <= LEVELS_MAX, `must be at most ${LEVELS_MAX}`)
+    .meta({ description: "The level's number as text", example: "5" }),
   name: z.string().min(1).max(100),
   iconUrl: z
     .url({ protocol: /^https$/ })

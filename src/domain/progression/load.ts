@@ -53,8 +53,10 @@ type FoundRow = PlayerRow & { ref: string };
 
 /**
  * Locks the players that exist, in id order, and reads them, in one statement. Who has been merged into
- * another is that other player; so one player may stand for several of `refs`.
- * @returns the players by `externalKey` of what was asked for
+ * another is that other player; so one player may stand for several of `refs`. The others' own rows are not
+ * locked: what all who lock players have in common is the order of the rows that count.
+ * @returns the players by `externalKey` of what was asked for. One who is renamed at the same moment may be
+ *   missing, and is there when asked for again
  */
 export const lockPlayers = async (
   work: Work,
@@ -62,10 +64,14 @@ export const lockPlayers = async (
 ): Promise<Map<string, PlayerState>> => {
   const wanted = refs.map(({ projectId, externalUserId }) => ({ p: projectId, u: externalUserId }));
   const result = await sql<FoundRow>`
-    select ${COLUMNS}, s.external_user_id as ref
-    from json_to_recordset(${JSON.stringify(wanted)}::json) as r(p uuid, u text)
-    join players s on s.project_id = r.p and s.external_user_id = r.u
-    join players t on t.project_id = s.project_id and t.id = coalesce(s.merged_into, s.id)
+    with r as materialized (
+      select * from json_to_recordset(${JSON.stringify(wanted)}::json) as r(p uuid, u text)),
+    m as materialized (
+      select r.p, r.u, x.external_user_id as name from r
+      join players s on s.project_id = r.p and s.external_user_id = r.u and s.merged_into is not null
+      join players x on x.project_id = s.project_id and x.id = s.merged_into)
+    select ${COLUMNS}, r.u as ref from r left join m on m.p = r.p and m.u = r.u
+    join players t on t.project_id = r.p and t.external_user_id = coalesce(m.name, r.u)
     order by t.project_id, t.id for update of t`.execute(work.db);
   return playersOf(work, result.rows, (row) =>
     externalKey({ projectId: row.project_id, externalUserId: row.ref }),

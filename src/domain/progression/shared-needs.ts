@@ -86,8 +86,8 @@ type Reached = { types: Set<string>; rules: Set<CompiledRule>; bundles: RewardBu
 
 const reach = (plan: ProjectPlan, eventType: string): Reached => {
   // Whatever a change by REST gives, XP may be in it; what else it gives is named by who makes it.
-  const bundles: RewardBundle[] = eventType === "system.change" ? [{ xp: 1 }] : [];
-  const reached: Reached = { types: new Set(firstTypes(eventType)), rules: new Set(), bundles };
+  const given: RewardBundle[] = eventType === "system.change" ? [{ xp: 1 }] : [];
+  const reached: Reached = { types: new Set(firstTypes(eventType)), rules: new Set(), bundles: given };
   const give = (bundle: RewardBundle): void => {
     reached.bundles.push(bundle);
     addTypes(plan, reached, typesOfBundle(plan, bundle));

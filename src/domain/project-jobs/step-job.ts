@@ -63,23 +63,27 @@ const runStep = async (work: Work, row: Row, kinds: readonly JobKind[]): Promise
   return step;
 };
 
-const finish = ({ db, now }: Work, { id, project_id }: Row, result: Json): Promise<unknown> =>
-  sql`
-  update project_jobs set status = 'SUCCEEDED', progress = 100, error = null, result = ${JSON.stringify(result)}::jsonb,
-    state = '{}', finished_at = ${now.toISOString()}::timestamptz, updated_at = ${now.toISOString()}::timestamptz
-  where project_id = ${project_id} and id = ${id}`.execute(db);
+const finish = ({ db, now }: Work, { id, project_id }: Row, result: Json): Promise<unknown> => {
+  const at = sql`${now.toISOString()}::timestamptz`;
+  return sql`
+    update project_jobs set status = 'SUCCEEDED', progress = 100, error = null, state = '{}',
+      result = ${JSON.stringify(result)}::jsonb, finished_at = ${at}, updated_at = ${at}
+    where project_id = ${project_id} and id = ${id}`.execute(db);
+};
 
 /** Due at the end of the line, so that jobs take turns. */
 const goOn = (
   { db, now }: Work,
   { id, project_id }: Row,
   { state, progress }: { state: Json; progress: number },
-): Promise<unknown> =>
-  sql`
-  update project_jobs set status = 'RUNNING', attempts = 0, error = null, state = ${JSON.stringify(state)}::jsonb,
-    progress = ${Math.min(99, Math.floor(progress))}, due_at = ${now.toISOString()}::timestamptz,
-    updated_at = ${now.toISOString()}::timestamptz
-  where project_id = ${project_id} and id = ${id}`.execute(db);
+): Promise<unknown> => {
+  const at = sql`${now.toISOString()}::timestamptz`;
+  return sql`
+    update project_jobs set status = 'RUNNING', attempts = 0, error = null,
+      state = ${JSON.stringify(state)}::jsonb, progress = ${Math.min(99, Math.floor(progress))},
+      due_at = ${at}, updated_at = ${at}
+    where project_id = ${project_id} and id = ${id}`.execute(db);
+};
 
 /** Nothing where somebody else has gone on with the job, or has cancelled it, in between. */
 const giveUpOrRetry = async ({ db, now }: Work, row: Row, error: unknown): Promise<void> => {

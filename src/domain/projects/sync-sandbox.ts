@@ -31,7 +31,7 @@ export type Synced = {
 /**
  * Makes the definitions of a sandbox those of its project: settings, level curve, definitions of every kind,
  * leaderboards and rules, by key. What only the sandbox has stays, as do its players and scores. No batch of
- * the sandbox evaluates meanwhile, and nobody changes the project's definitions, so the copy is of one moment.
+ * the sandbox evaluates meanwhile, and nobody changes the project's definitions: the copy is of one moment.
  *
  * @throws CONFLICT RULE_LIMIT, LEADERBOARD_LIMIT, DEFINITION_LIMIT when the sandbox has too many of its own
  */

@@ -16,7 +16,7 @@ export type SegmentInputs = {
   segmentKeys: readonly string[];
 };
 
-/** Reads an input: a value that is another one, by `Object.is`, whenever what the player holds has changed. */
+/** Reads an input: another value, by `Object.is`, whenever what the player holds has changed. */
 export type InputReader = (player: PlayerState) => unknown;
 
 const TIMED_OPERATORS: ReadonlySet<unknown> = new Set(["within_last", "older_than"]);

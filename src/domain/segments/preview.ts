@@ -67,7 +67,7 @@ const warningsOf = (plan: ProjectPlan, { metrics, inputs }: CompiledSegment): st
     .filter((metric) => !isCounted(metric))
     .map(
       ({ aggregate, property, eventTypes }) =>
-        `${aggregate}(${property ?? eventTypes.join(", ")}) is not counted yet: it counts from when it is saved`,
+        `${aggregate}(${property ?? eventTypes.join(", ")}) is not counted yet: it begins when this is saved`,
     );
   const unknown = inputs.segmentKeys
     .filter((key) => !plan.segments.has(key))

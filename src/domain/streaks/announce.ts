@@ -1,5 +1,4 @@
 import { newId } from "../ids.ts";
-import type { StreakRunRow } from "../progression/effects.ts";
 import type { Turn } from "../progression/turn.ts";
 import { grantBundle } from "../rewards/bundle.ts";
 import { repairableUntil } from "./mend.ts";
@@ -13,8 +12,8 @@ const QUIET_MS = 600_000;
 const RUNS_REMEMBERED = 8;
 
 /**
- * When the sweeper has to look at a streak: to warn the player, then to settle it. A run that was over when it
- * was written is imported history, of which more may come.
+ * When the sweeper has to look at a streak: to warn the player, then to settle it. A run that was over when
+ * it was written is imported history, of which more may come.
  */
 const dueOf = (streak: CompiledStreak, { deadlineMs, doc }: Streak, nowMs: number): number | undefined => {
   if (deadlineMs === null) return undefined;
@@ -91,8 +90,6 @@ const archive = (turn: Turn, streak: CompiledStreak, step: Extract<Step, { kind:
     emit("player.streak_broken", { playerId, externalUserId, streakKey: key, length, repairableUntil: null });
   }
 };
-
-export type ShownRun = Pick<StreakRunRow, "startedOn" | "endedOn" | "length" | "frozenPeriods" | "endedBy">;
 
 /** A run by its dates. */
 export const runOf = <By>(

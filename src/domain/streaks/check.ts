@@ -2,8 +2,15 @@ import type { z } from "zod";
 import { checkActiveKey } from "../definitions/references.ts";
 import { invalid } from "../errors.ts";
 import { checkBundles } from "../rewards/references.ts";
+import { patternsOf } from "../rules/patterns.ts";
 import type { Work } from "../work.ts";
 import type { Streak } from "./streak.ts";
+
+const OWN_PATTERNS: ReadonlySet<string> = new Set(
+  ["extended", "at_risk", "frozen", "broken", "repaired"].flatMap((what) =>
+    patternsOf(`player.streak_${what}`),
+  ),
+);
 
 /** A zod check: what fields say of one another. */
 export const checkStreak = (streak: Streak, context: z.RefinementCtx): void => {
@@ -15,11 +22,31 @@ export const checkStreak = (streak: Streak, context: z.RefinementCtx): void => {
   if (freeze && freeze.initial > freeze.max) refuse(["freeze", "initial"], "must be at most max");
   if (streak.repairCost && streak.repairWindowHours === 0)
     refuse(["repairCost"], "needs repairWindowHours above 0");
+  checkEventTypes(streak, refuse);
   streak.milestones.forEach(({ rewards }, i) => {
     // More would feed the run that earned it.
     if ((rewards.streakFreezes?.[key] ?? 0) > 1)
       refuse(["milestones", i, "rewards", "streakFreezes", key], "may be at most 1 of the streak itself");
   });
+};
+
+/** What streaks cause would feed them. */
+const checkEventTypes = (
+  { qualify, breakOn }: Streak,
+  refuse: (path: (string | number)[], message: string) => void,
+): void => {
+  const lists = [
+    ...qualify.parts.map(({ metric }, i) => ({
+      path: ["qualify", "parts", i, "metric", "eventTypes"],
+      types: metric.eventTypes,
+    })),
+    { path: ["breakOn", "eventTypes"], types: breakOn?.eventTypes ?? [] },
+  ];
+  for (const { path, types } of lists) {
+    types.forEach((type, i) => {
+      if (OWN_PATTERNS.has(type)) refuse([...path, i], "includes what streaks themselves cause");
+    });
+  }
 };
 
 const checkConsecutive = (

@@ -27,9 +27,10 @@ export const settlePlayersStreaks = async (work: Work, players: PlayersOf): Prom
     },
   );
   // Nobody changes a player who was merged into another.
+  const { projectId, playerIds } = players;
   await sql`
     update player_streaks s set due_at = null from players p
-    where s.project_id = ${players.projectId} and s.player_id = any(${`{${players.playerIds.join(",")}}`}::uuid[])
+    where s.project_id = ${projectId} and s.player_id = any(${`{${playerIds.join(",")}}`}::uuid[])
       and s.due_at is not null and p.project_id = s.project_id and p.id = s.player_id
       and p.merged_into is not null`.execute(work.db);
 };

@@ -3,7 +3,7 @@ import type { AggregateState } from "../metrics/aggregates.ts";
 import type { Progress } from "./state.ts";
 import type { CompiledStreak } from "./streak.ts";
 
-/** Periods of which is kept how far they have come; of older ones an event counts that is enough by itself. */
+/** Periods of which is kept how far they have come; of older ones an event counts if it is enough alone. */
 const PERIODS_KEPT = 2;
 
 type States = readonly (AggregateState | null)[];

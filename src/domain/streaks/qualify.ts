@@ -24,8 +24,8 @@ export const qualify = (streak: CompiledStreak, before: Streak, { event, zone }:
   const { mode } = streak.definition;
   const counted = mode === "PERIODIC" ? periodic : consecutive;
   const { state, steps } = counted(streak, adopted.state, event);
-  // Another zone is taken over with the next event that counts.
-  if (state === adopted.state) return { state: before, steps: NO_STEPS };
+  // Nothing is kept for the first zone of all: the event has not begun anything.
+  if (state === adopted.state && before.doc.zone === undefined) return { state: before, steps: NO_STEPS };
   return { state, steps: [...adopted.steps, ...steps] };
 };
 

@@ -36,8 +36,8 @@ export const breakRun = (
 };
 
 /**
- * Brings a streak up to a moment: each period that was missed by then uses a freeze, or ends the run. Settling
- * in between changes nothing of the outcome, so it is done when somebody looks.
+ * Brings a streak up to a moment: each period that was missed by then uses a freeze, or ends the run.
+ * Settling in between changes nothing of the outcome, so it is done when somebody looks.
  */
 export const settle = (streak: CompiledStreak, before: Streak, atMs: number): Settled => {
   let state = before;
@@ -100,7 +100,7 @@ export const thaw = (streak: CompiledStreak, before: Streak, atMs: number): Stre
   }
 };
 
-/** The zone that a streak goes by from now on, and when it became the player's; null where that is not known. */
+/** The zone that a streak is to go by, and when it became the player's; null where that is not known. */
 export type ZoneChange = { zone: string; changedMs: number | null };
 
 /**

@@ -14,9 +14,9 @@ const CACHE_MAX = 10_000;
 export type ProjectRules = (caller: Caller, projectId: string) => Promise<Pick<ReadContext, "resolve">>;
 
 /**
- * Makes the look-up of which projects a caller's events may name, and what these say of events. A key's events belong to the key's project
- * and may repeat its id (for a test key that means the sandbox); a console user's may name any project of the
- * tenant, and the project of the request when they name none.
+ * Makes the look-up of which projects a caller's events may name, and what these say of events. A key's
+ * events belong to the key's project and may repeat its id (for a test key that means the sandbox); a console
+ * user's may name any project of the tenant, and the project of the request when they name none.
  */
 export const createProjectRules = (transact: Transact, clock: () => Date): ProjectRules => {
   const schemas = createSchemaCache();

@@ -68,8 +68,8 @@ export const sandboxRoutes = [
     summary: "Copy a project's definitions into its sandbox",
     description:
       "Settings, level curve, definitions of every kind, leaderboards and rules, by key, all at once; the " +
-      "sandbox is made if there is none. A definition with the same key becomes that of the project as a new version. What only the " +
-      "sandbox has stays, and so do its players, events and scores.",
+      "sandbox is made if there is none. A definition with the same key becomes that of the project as a " +
+      "new version. What only the sandbox has stays, and so do its players, events and scores.",
     response: SyncBody,
     run: async (app, { caller, projectId, actor }) => {
       const tenantId = tenantOf(caller);

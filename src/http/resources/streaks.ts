@@ -18,11 +18,9 @@ export const PlayerStreakBody = z
       .enum(STREAK_STATUSES)
       .meta({ description: "AT_RISK: the last 4 hours of a day, 24 of a week, 72 of a month are left" }),
     doneThisPeriod: z.boolean(),
-    periodProgress: z
-      .array(z.object({ value: z.number(), target: z.number() }))
-      .meta({
-        description: "How far the period in hand has come, for each part of `qualify`; no further once done",
-      }),
+    periodProgress: z.array(z.object({ value: z.number(), target: z.number() })).meta({
+      description: "How far the period in hand has come, for each part of `qualify`; no further once done",
+    }),
     deadlineAt: z.iso.datetime().nullable().meta({ description: "When the run ends unless it is extended" }),
     freezes: z.int(),
     maxFreezes: z.int(),
@@ -134,8 +132,8 @@ export const streakRoutes = [
     summary: "Take a lost run of a streak up again",
     description:
       "Within the streak's `repairWindowHours`. With `pay` it takes the streak's `repairCost` (409 " +
-      "INSUFFICIENT_FUNDS), or a freeze for each missed period where freezes are not used by themselves and " +
-      "there are enough; without it nothing.",
+      "INSUFFICIENT_FUNDS), or a freeze for each missed period where freezes are not used by themselves " +
+      "and there are enough; without it nothing.",
     body: z.object({ pay: z.boolean().default(false) }),
     run: (app, { projectId, params: { playerId, streakKey }, body, caller }) =>
       app.transact(async (work) =>

@@ -1,8 +1,11 @@
 import { sql } from "kysely";
 import type { BadgeState } from "../turn.ts";
-import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
+import { at, changesOf, type PlayerPart } from "./part.ts";
 
 const ms = (column: string) => sql.raw(`floor(extract(epoch from s.${column}) * 1000)`);
+
+/** As many as a project may have with archived ones: a badge that is not loaded would be awarded again. */
+const HELD_MAX = 10_000;
 
 /** Badges held and in progress. */
 export const badges: PlayerPart = {
@@ -11,7 +14,9 @@ export const badges: PlayerPart = {
   load: () => sql`
     select 'g', r.p, r.i, s.badge_key, jsonb_build_array(s.tier, s.progress, s.times_awarded, s.serial_no,
       ${ms("first_earned_at")}, ${ms("last_earned_at")}, ${ms("revoked_at")})
-    ${rowsOfPlayer("player_badges", "*")}`,
+    from r cross join lateral (
+      select * from player_badges s where s.project_id = r.p and s.player_id = r.i
+      limit ${HELD_MAX}) s`,
   read: (player, key, value) => {
     const [tier, progress, timesAwarded, serialNo, first, last, revoked] = value as [
       number,

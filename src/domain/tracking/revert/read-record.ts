@@ -143,14 +143,15 @@ const readLines = async (
     select ${columns}, l.event_id as "eventId" from ledger_entries l
     where l.project_id = ${projectId} and l.event_id = any(${idsOf(eventIds)}::uuid[]) and ${isOpen}
     union all
-    select ${columns}, x.e from json_to_recordset(${JSON.stringify(claimed)}::json) as x(i uuid, k text, e uuid)
+    select ${columns}, x.e
+    from json_to_recordset(${JSON.stringify(claimed)}::json) as x(i uuid, k text, e uuid)
     join ledger_entries l on l.project_id = ${projectId} and l.player_id = x.i
       and starts_with(l.idempotency_key, x.k) and l.event_id is null
     where ${isOpen}`.execute(db);
   return found.rows.map((row) => ({ ...row, seq: Number(row.seq), amount: Number(row.amount) }));
 };
 
-/** The rules that fired, as they were then; and what of their actions leaves nothing that could be taken back. */
+/** The rules that fired, as they were then, and what of their actions cannot be taken back. */
 export const readRules = async (
   { db }: Work,
   projectId: string,

@@ -16,8 +16,8 @@ const tierWithout = (log: readonly LoggedAward[]): number | undefined => {
 };
 
 /**
- * Takes back the tiers of badges that rest on the event's awards alone. A badge that something else has awarded
- * too stays at what that gave.
+ * Takes back the tiers of badges that rest on the event's awards alone. A badge that something else has
+ * awarded too stays at what that gave.
  * @returns the tier that is left of each badge that fell, by its key
  */
 export const reverseBadges = (
@@ -69,7 +69,7 @@ const giveBackNumber = (
 };
 
 /** Badges that follow a metric of the event follow it back; tiers do not. */
-export const followBack = (turn: Turn): void => {
+export const followBack = (turn: Turn, fallen: ReadonlyMap<string, number>): void => {
   const { project, player, event } = turn;
   if (player.badges.size === 0) return;
   const metrics = new Map(project.metrics.forEvent(event.type).map((metric) => [metric.id, metric]));
@@ -79,7 +79,8 @@ export const followBack = (turn: Turn): void => {
     const metric = followed.map((one) => metrics.get(metricId(one))).find((one) => one !== undefined);
     if (!state || !metric || state.revokedMs !== null) continue;
     const progress = Math.max(0, readMetric(turn, metric) ?? 0);
-    if (progress === state.progress) continue;
+    // A badge that has all its tiers follows no further up.
+    if (progress >= state.progress && !fallen.has(definition.key)) continue;
     player.badges.set(definition.key, { ...state, progress });
     player.dirty.badges.add(definition.key);
   }

@@ -10,8 +10,8 @@ export const levelOfKey = (key: string): number | undefined => {
 };
 
 /**
- * Levels that the event reached and the player no longer has: their rewards go back, and can be given again. A
- * level that stays keeps its reward.
+ * Levels that the event reached and the player no longer has: their rewards go back, and can be given again.
+ * A level that stays keeps its reward.
  */
 export const takeLevelsBack = (
   { player }: Turn,

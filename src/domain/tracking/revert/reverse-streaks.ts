@@ -15,8 +15,8 @@ const extensionsOf = (told: readonly CausedTold[]): Extended[] =>
   told.filter(({ type }) => type === "player.streak_extended").map(({ data }) => data as Extended);
 
 /**
- * Takes the event out of the streaks that it counted for, and a period away again that it alone has done, where
- * that is the latest one of the run. What else it did to streaks stays, and is told.
+ * Takes the event out of the streaks that it counted for, and a period away again that it alone has done,
+ * where that is the latest one of the run. What else it did to streaks stays, and is told.
  * @returns keys of the streaks whose period went, where what the period's length gave goes too
  */
 export const reverseStreaks = (

@@ -45,7 +45,7 @@ export const reversePlayer = (turn: Turn, record: PlayerRecord, context: Reverse
   const kept: Kept = (key) => keptByStreak(key) || isOfKeptLevel(key, lost);
   const awards = record.awards.map((award) => (kept(award.key) ? { ...award, isOfEvent: false } : award));
   const fallen = reverseBadges(turn, awards, reversal);
-  followBack(turn);
+  followBack(turn, fallen);
   const isGone = ({ key }: { key: string }) => !kept(key) && !isOfKeptBadge(key, fallen);
   const grants = record.grants.filter(isGone);
   reverseHoldings(turn, record.ledger.filter(isGone), reversal);

@@ -41,7 +41,8 @@ export type RevertResult = {
 /**
  * Takes one event back with everything that it has brought about, for all players whom it reached, in one
  * transaction. No worker has these players' events meanwhile. Doing it again changes nothing.
- * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE for an event without effects, EVENT_TOO_LARGE, SHORTFALL
+ * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE for an event without effects, EVENT_TOO_LARGE,
+ * SHORTFALL
  */
 export const revertEvent = async (work: Work, projectId: string, revert: Revert): Promise<RevertResult> => {
   const events = await holdEvents(work, projectId, revert.eventId);
@@ -72,18 +73,18 @@ const resultOf = (
   eventId,
   reversed: reversedOf(reversal),
   lives: reversal.lives,
-  streaks: [...reversal.streaks],
+  streaks: [...reversal.streaks].toSorted(),
   shortfall: reversal.shortfall,
-  left: [...reversal.left],
+  left: [...reversal.left].toSorted(),
   ...more,
 });
 
 const reversedOf = ({ xp, currencies, badges, scores }: Reversal): RevertResult["reversed"] => ({
   xp,
   currencies,
-  badges: [...badges],
+  badges: [...badges].toSorted(),
   quests: [],
-  scores: [...scores],
+  scores: [...scores].toSorted(),
 });
 
 /** Reads the event and what it has sent, and keeps workers away from the players whose events these are. */
@@ -117,11 +118,10 @@ const idsOf = (rows: readonly { id: string }[]): string => `{${rows.map(({ id })
 /** Takes events that wait out of the queue. */
 const cancel = async ({ db }: Work, projectId: string, events: readonly RevertedEvent[]): Promise<void> => {
   if (events.length === 0) return;
+  const those = sql`project_id = ${projectId} and event_id = any(${idsOf(events)}::uuid[])`;
   await sql`
-    with q as (delete from event_q where project_id = ${projectId} and event_id = any(${idsOf(events)}::uuid[]))
-    delete from event_due where project_id = ${projectId} and event_id = any(${idsOf(events)}::uuid[])`.execute(
-    db,
-  );
+    with q as (delete from event_q where ${those})
+    delete from event_due where ${those}`.execute(db);
 };
 
 const markReverted = async (

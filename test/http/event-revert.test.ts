@@ -1,0 +1,292 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { must } from "../support/client.ts";
+import { eventually } from "../support/eventually.ts";
+import { failed } from "../support/failed-event.ts";
+
+type Line = { id: string; asset: string; amount: number; key: string; reverses: string | null; kind: string };
+
+describe("taking an event back", function () {
+  this.timeout(30_000);
+  let api: TestApp;
+  let tenant: Tenant;
+  before(async () => {
+    api = await startApp();
+  });
+  beforeEach(async () => {
+    tenant = await aTenant(api);
+    must(await post("/currencies", { key: "coins", name: "Coins" }), 201);
+    must(await post("/badges", { key: "hero", name: "Hero" }), 201);
+  });
+
+  const get = (path: string, key = tenant.key): Promise<Answer> => api.get(`/api/v1${path}`, { key });
+  const post = (path: string, body: unknown, key = tenant.key): Promise<Answer> =>
+    api.post(`/api/v1${path}`, body, { key });
+  const rule = async (key: string, ...actions: unknown[]): Promise<void> => {
+    const triggers = [{ kind: "EVENT", eventTypes: [key] }];
+    must(await post("/rules", { key, name: `Rule ${key}`, triggers, actions }), 201);
+    must(await post(`/rules/${key}/publish`, {}), 200);
+  };
+  const send = async (eventType: string, properties = {}, externalUserId = "ada"): Promise<string> => {
+    const { body } = await post("/events?wait=true", { externalUserId, eventType, properties });
+    assert.equal(body.status, "PROCESSED", JSON.stringify(body));
+    return body.eventId;
+  };
+  const revert = (id: string, more: object = {}) =>
+    post(`/events/${id}/revert`, { reason: "a test", ...more });
+  const finished = async (jobId: string): Promise<Answer["body"]> => {
+    const find = async () => (await get(`/jobs/${jobId}`)).body;
+    const isOver = async () => ["SUCCEEDED", "FAILED"].includes((await find()).status as string);
+    await eventually(isOver, { timeoutMs: 15_000 });
+    return find();
+  };
+  const reverted = async (id: string, more: object = {}): Promise<Answer["body"]> => {
+    const job = await finished(must(await revert(id, more), 200).id);
+    assert.equal(job.status, "SUCCEEDED", job.error);
+    return (await get(`/jobs/${job.id}/result`)).body;
+  };
+  const lines = (): Promise<Line[]> =>
+    api.app.transact(async ({ db }) => {
+      const found = await sql<Line>`
+        select id, asset, amount::int as amount, idempotency_key as key, reverses, cause->>'kind' as kind
+        from ledger_entries where project_id = ${tenant.projectId} order by player_id, seq`.execute(db);
+      return found.rows;
+    });
+  const balance = async (ref = "ext:ada"): Promise<number> =>
+    (await get(`/players/${ref}/balances`)).body.data.find(
+      (one: { currencyKey: string }) => one.currencyKey === "coins",
+    ).balance;
+  const told = (): Promise<{ eventId: string }[]> =>
+    api.app.transact(async ({ db }) => {
+      const found = await sql<{ data: { eventId: string } }>`
+        select data from outbox where project_id = ${tenant.projectId} and type = 'event.reverted'`.execute(
+        db,
+      );
+      return found.rows.map(({ data }) => data);
+    });
+
+  it("undoes XP, currency, scores and segments by opposite lines, tells it once, and shows it", async () => {
+    const event = { eventTypes: ["won"] };
+    const boards = [
+      { key: "sum", name: "Sum", metric: { source: "EVENT", event, aggregate: "sum", property: "score" } },
+      { key: "best", name: "Best", metric: { source: "EVENT", event, aggregate: "max", property: "score" } },
+      { key: "xp", name: "XP", metric: { source: "XP" } },
+    ];
+    for (const board of boards) must(await post("/leaderboards", board), 201);
+    const metric = { eventTypes: ["won"], aggregate: "count" };
+    const definition = { all: [{ type: "event_aggregate", metric, op: "gte", value: 2 }] };
+    must(await post("/segments", { key: "winners", name: "Winners", kind: "DYNAMIC", definition }), 201);
+    await rule(
+      "won",
+      { type: "grant_xp", amount: { $ref: "event.properties.score" } },
+      { type: "adjust_currency", currencyKey: "coins", amount: 5 },
+      { type: "update_badge", badgeKey: "hero", operation: "AWARD" },
+    );
+    await send("won", { score: 30 });
+    const second = await send("won", { score: 70 });
+    assert.equal((await get("/players/ext:ada/segments")).body.data.length, 1);
+
+    const result = await reverted(second);
+    assert.deepEqual(result.reversed, {
+      xp: 70,
+      currencies: { coins: 5 },
+      badges: [],
+      quests: [],
+      scores: ["best", "sum"],
+    });
+    assert.deepEqual([result.shortfall, result.isReverted, result.players], [{}, true, 1]);
+    const { body: player } = await get("/players/ext:ada");
+    assert.equal(player.xp, 30);
+    assert.equal(await balance(), 5);
+    assert.deepEqual((await get("/players/ext:ada/segments")).body.data, []);
+    for (const [key, score] of [
+      ["sum", 30],
+      ["best", 30],
+      ["xp", 30],
+    ] as const) {
+      await eventually(async () => (await get(`/leaderboards/${key}/players/ext:ada`)).body.score === score, {
+        label: `${key} shows ${score}`,
+      });
+    }
+    const all = await lines();
+    const opposite = all.filter(({ reverses }) => reverses !== null);
+    assert.deepEqual(
+      opposite.map(({ asset, amount, kind }) => [asset, amount, kind]),
+      [
+        ["XP", -70, "REVERSAL"],
+        ["CURRENCY", -5, "REVERSAL"],
+      ],
+    );
+    for (const { reverses, key, amount } of opposite) {
+      assert.equal(key, `rev:${reverses}`);
+      assert.equal(all.find(({ id }) => id === reverses)!.amount, -amount);
+    }
+    const shown = await get(`/events/${second}`);
+    assert.deepEqual([shown.body.status, shown.body.error], ["REVERTED", null]);
+    const list = await get("/events?status=REVERTED");
+    assert.deepEqual(
+      list.body.data.map(({ id }: { id: string }) => id),
+      [second],
+    );
+    assert.deepEqual(
+      (await told()).map(({ eventId }) => eventId),
+      [second],
+    );
+    assert.equal((await get("/players/ext:ada/ledger/verify")).body.valid, true);
+  });
+
+  it("takes a badge that nothing else has awarded", async () => {
+    await rule("won", { type: "update_badge", badgeKey: "hero", operation: "AWARD" });
+    const first = await send("won");
+    await send("won");
+    const result = await reverted(first);
+    assert.deepEqual(result.reversed.badges, ["hero"]);
+    assert.deepEqual((await get("/players/ext:ada/badges?state=HELD")).body.data, []);
+    // It can be earned again.
+    await send("won");
+    assert.equal((await get("/players/ext:ada/badges?state=HELD")).body.data.length, 1);
+  });
+
+  it("is done once, however often it is asked for", async () => {
+    await rule("won", { type: "grant_xp", amount: 10 });
+    const event = await send("won");
+    const answers = await Promise.all([revert(event), revert(event)]);
+    for (const { status } of answers) assert.equal(status, 200);
+    for (const { body } of answers) await finished(body.id);
+    const later = await revert(event);
+    assert.ok(answers.some(({ body }) => body.id === later.body.id));
+    assert.deepEqual(
+      (await lines()).map(({ amount }) => amount),
+      [10, -10],
+    );
+    assert.equal((await told()).length, 1);
+    assert.equal((await get("/players/ext:ada")).body.xp, 0);
+  });
+
+  it("takes what is left and tells the shortfall, or with REJECT nothing", async () => {
+    await rule("won", { type: "adjust_currency", currencyKey: "coins", amount: 10 });
+    const event = await send("won");
+    must(await post("/players/ext:ada/balances/coins/spend", { amount: 4 }), 201);
+    const refused = await finished((await revert(event, { onShortfall: "REJECT" })).body.id);
+    assert.equal(refused.status, "FAILED");
+    assert.match(refused.error, /4 currency:coins missing/);
+    assert.equal(await balance(), 6);
+    assert.equal((await get(`/events/${event}`)).body.status, "PROCESSED");
+    const result = await reverted(event);
+    assert.deepEqual([result.reversed.currencies, result.shortfall], [{ coins: 6 }, { "currency:coins": 4 }]);
+    assert.equal(await balance(), 0);
+  });
+
+  it("reaches other players and cancels what was to come later", async () => {
+    await rule(
+      "won",
+      { type: "grant_xp", amount: 5, target: { externalUserId: { $ref: "event.properties.friend" } } },
+      { type: "grant_xp", amount: 1 },
+      { type: "grant_xp", amount: 100, delaySeconds: 3_600 },
+    );
+    await send("seen", {}, "bob");
+    const event = await send("won", { friend: "bob" }, "ada");
+    await eventually(async () => (await get("/players/ext:bob")).body.xp === 5);
+    const list = await get("/events?source=SYSTEM");
+    assert.deepEqual(
+      list.body.data.map(({ eventType, source, status }: Record<string, string>) => [
+        eventType,
+        source,
+        status,
+      ]),
+      [
+        ["system.delayed_action", "SYSTEM", "PENDING"],
+        ["system.grant", "SYSTEM", "PROCESSED"],
+      ],
+    );
+    const result = await reverted(event);
+    assert.deepEqual([result.reversed.xp, result.cancelled, result.players], [6, 1, 2]);
+    assert.equal((await get("/players/ext:bob")).body.xp, 0);
+    assert.equal((await get("/players/ext:ada")).body.xp, 0);
+    const after = await get("/events?source=SYSTEM&status=REVERTED");
+    assert.equal(after.body.data.length, 2);
+    const waiting = await api.app.transact(({ db }) =>
+      sql`select 1 from event_due where project_id = ${tenant.projectId}`.execute(db),
+    );
+    assert.equal(waiting.rows.length, 0);
+  });
+
+  it("gives limits back: the player may have it again", async () => {
+    const triggers = [{ kind: "EVENT", eventTypes: ["won"] }];
+    const limits = {
+      perPlayer: [{ max: 1, window: "LIFETIME" }],
+      global: [{ max: 2, window: "LIFETIME" }],
+      budgets: [{ asset: "xp", max: 20, window: "LIFETIME" }],
+    };
+    const actions = [{ type: "grant_xp", amount: 10 }];
+    must(await post("/rules", { key: "once", name: "Once", triggers, limits, actions }), 201);
+    must(await post("/rules/once/publish", {}), 200);
+    const first = await send("won");
+    await send("won");
+    assert.equal((await get("/players/ext:ada")).body.xp, 10);
+    await reverted(first);
+    await send("won");
+    assert.equal((await get("/players/ext:ada")).body.xp, 10);
+    await send("won", {}, "bob");
+    assert.equal((await get("/players/ext:bob")).body.xp, 10, "global limit and budget were given back too");
+    await send("won", {}, "cleo");
+    assert.equal((await get("/players/ext:cleo")).body.xp, 0);
+    const executions = await api.app.transact(({ db }) =>
+      sql<{ n: number }>`select count(*)::int as n from rule_executions
+        where project_id = ${tenant.projectId} and reverted_at is not null`.execute(db),
+    );
+    assert.equal(executions.rows[0]!.n, 1);
+  });
+
+  it("says what stays: attributes that a rule has set", async () => {
+    await rule("won", { type: "update_player", set: { winner: true } });
+    const result = await reverted(await send("won"));
+    assert.deepEqual(result.left, ["attributes, tags and segments set by rule won"]);
+    assert.deepEqual((await get("/players/ext:ada")).body.attributes, { winner: true });
+  });
+
+  it("takes an event that waits out of the queue: it never happens", async () => {
+    await rule("won", { type: "grant_xp", amount: 10 });
+    const id = await send("seen");
+    const waiting = randomUUID();
+    await api.app.transact(async ({ db }) => {
+      await sql`
+        insert into tracked_events select project_id, ${waiting}::uuid, external_user_id, 'won', properties,
+          occurred_at, received_at, null from tracked_events
+        where project_id = ${tenant.projectId} and id = ${id}`.execute(db);
+      await sql`
+        insert into event_due (project_id, event_id, part, attempts, due_at)
+        values (${tenant.projectId}, ${waiting}, 0, 1, now() + interval '1 hour')`.execute(db);
+    });
+    assert.equal((await get(`/events/${waiting}`)).body.status, "PENDING");
+    const result = await reverted(waiting);
+    assert.equal(result.isReverted, true);
+    assert.equal((await get(`/events/${waiting}`)).body.status, "REVERTED");
+    assert.equal((await told()).length, 1);
+    assert.equal((await get("/players/ext:ada")).body.xp, 0);
+  });
+
+  it("refuses events without effects, unknown ones, bad bodies and strangers", async () => {
+    const event = await send("won");
+    const gone = await failed(api.app, tenant.projectId, await send("won"));
+    assertError(await revert(gone), 409, "INVALID_STATE");
+    assert.equal((await revert(randomUUID())).status, 404);
+    assert.equal((await revert("no-id")).status, 404);
+    for (const body of [
+      {},
+      { reason: "" },
+      { reason: "x".repeat(201) },
+      { reason: "x", onShortfall: "MAYBE" },
+    ])
+      assertError(await post(`/events/${event}/revert`, body), 400);
+    const body = { reason: "x" };
+    const { token, projectId } = tenant;
+    const writer = await aKey(api, { token, projectId, scopes: ["events:write"] });
+    assert.equal((await post(`/events/${event}/revert`, body, writer)).status, 403);
+    assert.equal((await post(`/events/${event}/revert`, body, (await aTenant(api)).key)).status, 404);
+    assert.equal((await post(`/events/${event}/revert`, body, "svc_live_nonsense")).status, 401);
+  });
+});
