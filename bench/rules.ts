@@ -3,8 +3,8 @@
 import { writeFile } from "node:fs/promises";
 import os from "node:os";
 import { parseArgs } from "node:util";
-import type { PublishedRule } from "../src/domain/rules/compile.ts";
-import { compileRules } from "../src/domain/rules/compile.ts";
+import type { PublishedRule } from "../src/domain/rules/running/compile.ts";
+import { compileRules } from "../src/domain/rules/running/compile.ts";
 import {
   type Contestant,
   createRandom,

@@ -3,8 +3,8 @@ import { Engine } from "json-rules-engine";
 import { LogicEngine } from "json-logic-engine";
 import type { Json } from "../../src/domain/events.ts";
 import type { Turn } from "../../src/domain/progression/turn.ts";
-import { compileRules, type PublishedRule } from "../../src/domain/rules/compile.ts";
-import { RuleDocument } from "../../src/domain/rules/document.ts";
+import { compileRules, type PublishedRule } from "../../src/domain/rules/running/compile.ts";
+import { RuleDocument } from "../../src/domain/rules/language/document.ts";
 import { aPass, aPlan, aPlayerState } from "../../test/support/plan.ts";
 
 /** The same rules for several engines, and the events that they are tried on. */

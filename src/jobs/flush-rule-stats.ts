@@ -1,4 +1,4 @@
-import { createStatsRecorder, type StatsRecorder, writeStats } from "../domain/rules/stats.ts";
+import { createStatsRecorder, type StatsRecorder, writeStats } from "../domain/rules/insight/stats.ts";
 import type { App } from "../app.ts";
 import type { Job } from "./job.ts";
 

@@ -1,7 +1,7 @@
 import { FIRST_PROJECT, processPartition } from "../domain/progression/batch.ts";
 import { createPlanCache, type PlanCache } from "../domain/progression/plan.ts";
 import type { LoopHit } from "../domain/progression/turn.ts";
-import { createLoopWatch, type LoopWatch, pauseLoopingRule } from "../domain/rules/loop-watch.ts";
+import { createLoopWatch, type LoopWatch, pauseLoopingRule } from "../domain/rules/running/loop-watch.ts";
 import { processedTopic } from "../domain/topics.ts";
 import type { App } from "../app.ts";
 import { eventTypesOf } from "./flush-event-types.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { backfill } from "../../src/domain/rules/backfill.ts";
+import { backfill } from "../../src/domain/rules/insight/backfill.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { countersIn, countersOfEvents, runJob } from "../support/backfill.ts";
 import { type Services, startServices } from "../support/cluster.ts";

@@ -3,9 +3,9 @@ import { randomUUID } from "node:crypto";
 import fc from "fast-check";
 import type { Stored } from "../../src/domain/definitions/kind.ts";
 import type { Json } from "../../src/domain/events.ts";
-import { createCauses } from "../../src/domain/rules/causes.ts";
-import { cycleThrough, cyclicComponents } from "../../src/domain/rules/components.ts";
-import { GRAPH_EDGES_MAX, graphOf, type GraphRule } from "../../src/domain/rules/graph.ts";
+import { createCauses } from "../../src/domain/rules/lifecycle/causes.ts";
+import { cycleThrough, cyclicComponents } from "../../src/domain/rules/lifecycle/components.ts";
+import { GRAPH_EDGES_MAX, graphOf, type GraphRule } from "../../src/domain/rules/lifecycle/graph.ts";
 import { aDefinition } from "../support/plan.ts";
 import { aDocument } from "../support/rules.ts";
 

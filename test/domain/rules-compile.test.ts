@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/events.ts";
-import { compileRules, type PublishedRule, type RuleSet } from "../../src/domain/rules/compile.ts";
-import { needsOf } from "../../src/domain/rules/needs.ts";
+import { compileRules, type PublishedRule, type RuleSet } from "../../src/domain/rules/running/compile.ts";
+import { needsOf } from "../../src/domain/rules/language/needs.ts";
 import { aDocument, aRule, aTurn, ruleSetOf } from "../support/rules.ts";
 
 const count = (...eventTypes: string[]): Json => ({

@@ -9,7 +9,7 @@ import {
   type ConditionNode,
   explainGroup,
   type TraceNode,
-} from "../../src/domain/rules/groups.ts";
+} from "../../src/domain/rules/language/groups.ts";
 import { advanceStreaks, streakMeasure } from "../../src/domain/streaks/advance.ts";
 import { TYPES, ZONES } from "../support/metric-arbitraries.ts";
 import { aPass, aPlan, aPlayerState } from "../support/plan.ts";

@@ -5,9 +5,9 @@ import {
   compileGroup,
   type ConditionNode,
   conditionProblems,
-} from "../../src/domain/rules/groups.ts";
-import { compileComparison, OPERATOR_NAMES } from "../../src/domain/rules/operators.ts";
-import { compareText, compileGlob } from "../../src/domain/rules/text.ts";
+} from "../../src/domain/rules/language/groups.ts";
+import { compileComparison, OPERATOR_NAMES } from "../../src/domain/rules/language/operators.ts";
+import { compareText, compileGlob } from "../../src/domain/rules/language/text.ts";
 import { actual, comparison, OPERANDS } from "../support/rule-arbitraries.ts";
 import { isBefore, says, type Value } from "../support/rule-reference.ts";
 import { aPlayer, aTurn, NOW } from "../support/rules.ts";

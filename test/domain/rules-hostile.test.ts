@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/events.ts";
 import { Metric } from "../../src/domain/metrics/metric.ts";
-import { RuleDocument } from "../../src/domain/rules/document.ts";
-import { compileGroup, type ConditionNode } from "../../src/domain/rules/groups.ts";
-import { GLOB_PATTERN_MAX, GLOB_TEXT_MAX } from "../../src/domain/rules/text.ts";
+import { RuleDocument } from "../../src/domain/rules/language/document.ts";
+import { compileGroup, type ConditionNode } from "../../src/domain/rules/language/groups.ts";
+import { GLOB_PATTERN_MAX, GLOB_TEXT_MAX } from "../../src/domain/rules/language/text.ts";
 import { HOSTILE_PATHS } from "../support/rule-arbitraries.ts";
 import { aTurn } from "../support/rules.ts";
 

@@ -3,8 +3,8 @@ import * as fc from "fast-check";
 import type { Json } from "../../src/domain/events.ts";
 import { DEPTH_MAX, DERIVED_MAX } from "../../src/domain/progression/loop-guard.ts";
 import { SENT_MAX } from "../../src/domain/rules/actions/send.ts";
-import { createLoopWatch, LOOPS_MAX, LOOPS_SPAN_MS } from "../../src/domain/rules/loop-watch.ts";
-import { REENTRANT_MAX } from "../../src/domain/rules/run.ts";
+import { createLoopWatch, LOOPS_MAX, LOOPS_SPAN_MS } from "../../src/domain/rules/running/loop-watch.ts";
+import { REENTRANT_MAX } from "../../src/domain/rules/running/run.ts";
 import { aProject, evaluate } from "../support/evaluation.ts";
 
 const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/events.ts";
 import type { Board } from "../../src/domain/leaderboards/scoring.ts";
-import { compileRules } from "../../src/domain/rules/compile.ts";
-import { considerRule, runRules } from "../../src/domain/rules/run.ts";
-import { traceRules } from "../../src/domain/rules/trace.ts";
+import { compileRules } from "../../src/domain/rules/running/compile.ts";
+import { considerRule, runRules } from "../../src/domain/rules/running/run.ts";
+import { traceRules } from "../../src/domain/rules/insight/trace.ts";
 import {
   aPlayer,
   aRule,

@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { idFor, isId, newId } from "../../src/domain/ids.ts";
-import { archiveRule, pauseRule, resumeRule } from "../../src/domain/rules/publishing.ts";
+import { archiveRule, pauseRule, resumeRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import {
   BACKLOG_MAX,
   SCHEDULE_PAGE,
   type ScheduleCursor,
   type ScheduleStep,
   stepSchedules,
-} from "../../src/domain/rules/schedules.ts";
+} from "../../src/domain/rules/running/schedules.ts";
 import type { Work } from "../../src/domain/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";

@@ -8,7 +8,7 @@ import {
   localTime,
   windowNumber,
   windowStart,
-} from "../../src/domain/rules/zones.ts";
+} from "../../src/domain/rules/language/zones.ts";
 import { aPlayer, aTurn } from "../support/rules.ts";
 
 const ZONES = [

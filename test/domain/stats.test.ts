@@ -4,8 +4,8 @@ import { sql } from "kysely";
 import { newId } from "../../src/domain/ids.ts";
 import { evaluateEvent, noEffects, openTurn } from "../../src/domain/progression/evaluate.ts";
 import { createSharedCounters } from "../../src/domain/progression/shared-counters.ts";
-import { compileRule } from "../../src/domain/rules/compile.ts";
-import { differenceOf } from "../../src/domain/rules/lift.ts";
+import { compileRule } from "../../src/domain/rules/running/compile.ts";
+import { differenceOf } from "../../src/domain/rules/insight/lift.ts";
 import {
   bucketEnd,
   bucketOf,
@@ -13,9 +13,9 @@ import {
   type Histogram,
   percentile,
   writeStats,
-} from "../../src/domain/rules/stats.ts";
-import { createTrace, type ExplainedNode, failingLeaf } from "../../src/domain/rules/trace.ts";
-import { fit, isTraced, TRACE_MAX_CHARACTERS } from "../../src/domain/rules/traces.ts";
+} from "../../src/domain/rules/insight/stats.ts";
+import { createTrace, type ExplainedNode, failingLeaf } from "../../src/domain/rules/insight/trace.ts";
+import { fit, isTraced, TRACE_MAX_CHARACTERS } from "../../src/domain/rules/insight/traces.ts";
 import type { App } from "../../src/app.ts";
 import type { Transact } from "../../src/domain/work.ts";
 import { flushRuleStats, ruleStatsOf } from "../../src/jobs/flush-rule-stats.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { pauseByEngine } from "../../src/domain/rules/publishing.ts";
+import { pauseByEngine } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { must } from "../support/client.ts";
 import { fieldsOf, reasonOf, RULES, rulesOf } from "../support/rules-api.ts";

@@ -10,7 +10,7 @@ import type { Stored } from "../../src/domain/definitions/kind.ts";
 import { DEFINITION_KINDS } from "../../src/domain/definitions/kinds.ts";
 import { indexBoards } from "../../src/domain/leaderboards/scoring.ts";
 import { DEFAULT_SETTINGS, type ProjectSettings } from "../../src/domain/projects/project.ts";
-import { compileRules } from "../../src/domain/rules/compile.ts";
+import { compileRules } from "../../src/domain/rules/running/compile.ts";
 import type { Json } from "../../src/domain/events.ts";
 import { randomUUID } from "node:crypto";
 

@@ -4,7 +4,7 @@ import type { Board } from "../../src/domain/leaderboards/scoring.ts";
 import { evaluateEvent, noEffects } from "../../src/domain/progression/evaluate.ts";
 import type { ProjectPlan } from "../../src/domain/progression/plan.ts";
 import type { PlayerState, Turn } from "../../src/domain/progression/turn.ts";
-import { compileRules } from "../../src/domain/rules/compile.ts";
+import { compileRules } from "../../src/domain/rules/running/compile.ts";
 import { newReversal, type PlayerRecord } from "../../src/domain/tracking/revert/record.ts";
 import { reversePlayer } from "../../src/domain/tracking/revert/reverse.ts";
 import { controlsOf, firingKey } from "../../src/domain/tracking/revert/reverse-firings.ts";

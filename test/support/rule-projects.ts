@@ -7,8 +7,8 @@ import { PARTITIONS } from "../../src/domain/ids.ts";
 import { FIRST_PROJECT, processPartition, type ProcessOptions } from "../../src/domain/progression/batch.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import type { LoopHit } from "../../src/domain/progression/turn.ts";
-import { RuleDocument } from "../../src/domain/rules/document.ts";
-import { publishRule } from "../../src/domain/rules/publishing.ts";
+import { RuleDocument } from "../../src/domain/rules/language/document.ts";
+import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
 import type { Domain } from "./leaderboards.ts";
 

@@ -3,8 +3,8 @@ import type { Json } from "../../src/domain/events.ts";
 import type { Board } from "../../src/domain/leaderboards/scoring.ts";
 import type { LedgerRow } from "../../src/domain/progression/effects.ts";
 import type { PlayerState, Turn } from "../../src/domain/progression/turn.ts";
-import { compileRules, type PublishedRule, type RuleSet } from "../../src/domain/rules/compile.ts";
-import { RuleDocument } from "../../src/domain/rules/document.ts";
+import { compileRules, type PublishedRule, type RuleSet } from "../../src/domain/rules/running/compile.ts";
+import { RuleDocument } from "../../src/domain/rules/language/document.ts";
 import { aPass, aPlan, aPlayerState } from "./plan.ts";
 
 export const NOW = Date.parse("2026-06-15T12:00:00Z");

@@ -5,7 +5,7 @@ import { Metric } from "../metrics/metric.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
 import { checkBundles } from "../rewards/references.ts";
 import { startCounting } from "../rewards/shared-keys.ts";
-import { Key } from "../rules/syntax.ts";
+import { Key } from "../rules/language/syntax.ts";
 
 export const TIERS_MAX = 20;
 export const RARITIES = ["COMMON", "UNCOMMON", "RARE", "EPIC", "LEGENDARY"] as const;

@@ -4,7 +4,7 @@ import { definitionKind } from "../definitions/kind.ts";
 import { invalid } from "../errors.ts";
 import type { BoostView } from "../events.ts";
 import type { Live } from "../progression/plan.ts";
-import { Key } from "../rules/syntax.ts";
+import { Key } from "../rules/language/syntax.ts";
 import type { Work } from "../work.ts";
 
 /** What a boost multiplies gains of. */

@@ -4,8 +4,8 @@ import type { Json } from "../events.ts";
 import { LeaderboardDefinition } from "../leaderboards/definition.ts";
 import { CurveInput } from "../progression/levels.ts";
 import { SettingsPatch } from "../projects/settings.ts";
-import { RuleDocument } from "../rules/document.ts";
-import { Zone } from "../rules/syntax.ts";
+import { RuleDocument } from "../rules/language/document.ts";
+import { Zone } from "../rules/language/syntax.ts";
 
 /** What the document says of itself; another one is refused. */
 export const CONFIG_FORMAT = "laurel/1";

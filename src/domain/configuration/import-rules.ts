@@ -1,7 +1,7 @@
 import { conflict } from "../errors.ts";
 import type { Json } from "../events.ts";
-import type { RuleDocument } from "../rules/document.ts";
-import { archiveRule, pauseRule, publishRule } from "../rules/publishing.ts";
+import type { RuleDocument } from "../rules/language/document.ts";
+import { archiveRule, pauseRule, publishRule } from "../rules/lifecycle/publishing.ts";
 import type { RuleStatus } from "../rules/rule.ts";
 import { createRule, getRule, patchRule } from "../rules/rules.ts";
 import type { Work } from "../work.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { definitionKind } from "../definitions/kind.ts";
-import { Key } from "../rules/syntax.ts";
+import { Key } from "../rules/language/syntax.ts";
 
 const amount = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { Filter } from "../metrics/filter.ts";
-import { EventPattern, Key, Path } from "../rules/syntax.ts";
+import { EventPattern, Key, Path } from "../rules/language/syntax.ts";
 import { TIES } from "./ranks.ts";
 
 export const NAME_MAX = 100;

@@ -2,7 +2,7 @@ import { useBoosts } from "../boosts/boosts.ts";
 import { isReservedType } from "../events.ts";
 import { compileFilter } from "../metrics/filter.ts";
 import type { EntryState, Turn } from "../progression/turn.ts";
-import { compilePath } from "../rules/paths.ts";
+import { compilePath } from "../rules/language/paths.ts";
 import type { Metric, Operator, Sort } from "./definition.ts";
 import type { Ties } from "./ranks.ts";
 

@@ -13,7 +13,7 @@ import {
   type Sample,
   subtractSample,
 } from "./aggregates.ts";
-import { windowNumber, type CalendarUnit } from "../rules/zones.ts";
+import { windowNumber, type CalendarUnit } from "../rules/language/zones.ts";
 
 /** Calendar windows kept of a counter, by number: an event older than these is not counted any more. */
 export const WINDOWS_KEPT = 8;

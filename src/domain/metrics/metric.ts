@@ -2,10 +2,10 @@ import { hash } from "node:crypto";
 import { z } from "zod";
 import { DERIVED_EVENT_TYPES, isReservedType } from "../events.ts";
 import type { Turn } from "../progression/turn.ts";
-import { compilePath, type Reader } from "../rules/paths.ts";
-import { createTypeIndex } from "../rules/patterns.ts";
-import { EventPattern, Path } from "../rules/syntax.ts";
-import { CALENDAR_UNITS, firstZone } from "../rules/zones.ts";
+import { compilePath, type Reader } from "../rules/language/paths.ts";
+import { createTypeIndex } from "../rules/language/patterns.ts";
+import { EventPattern, Path } from "../rules/language/syntax.ts";
+import { CALENDAR_UNITS, firstZone } from "../rules/language/zones.ts";
 import { AGGREGATES, distinctHash, isClamped, type AggregateState, type Sample } from "./aggregates.ts";
 import {
   addToCounter,

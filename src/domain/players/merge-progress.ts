@@ -6,7 +6,7 @@ import { compileMetric } from "../metrics/metric.ts";
 import type { ProjectPlan } from "../progression/plan.ts";
 import { attributesProblem, TAGS_MAX } from "../progression/profile.ts";
 import type { EntryState, PlayerDoc, StreakState, Turn } from "../progression/turn.ts";
-import { mergeLimits } from "../rules/merge-limits.ts";
+import { mergeLimits } from "../rules/running/merge-limits.ts";
 import { setMembership } from "../segments/membership.ts";
 import { runOf } from "../streaks/announce.ts";
 import { settle } from "../streaks/settle.ts";

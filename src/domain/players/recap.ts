@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { invalid } from "../errors.ts";
 import { changePlans } from "../progression/change.ts";
 import { readPlan } from "../progression/plan.ts";
-import { firstZone } from "../rules/zones.ts";
+import { firstZone } from "../rules/language/zones.ts";
 import type { Work } from "../work.ts";
 import type { Player } from "./player.ts";
 

@@ -1,6 +1,6 @@
-import { SCHEDULE_TYPE } from "../rules/schedules.ts";
-import type { BatchStats, StatsRecorder } from "../rules/stats.ts";
-import { failedTrace, keepTrace, traceOf } from "../rules/traces.ts";
+import { SCHEDULE_TYPE } from "../rules/running/schedules.ts";
+import type { BatchStats, StatsRecorder } from "../rules/insight/stats.ts";
+import { failedTrace, keepTrace, traceOf } from "../rules/insight/traces.ts";
 import { outboxRow, savepoint, type Transact, type Work } from "../work.ts";
 import { lockOrCreate } from "./batch-players.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";

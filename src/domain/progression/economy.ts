@@ -4,7 +4,7 @@ import type { Currency } from "../currencies/currency.ts";
 import type { Stored } from "../definitions/kind.ts";
 import { indexMetrics, type Metric } from "../metrics/metric.ts";
 import type { Reward } from "../rewards/reward.ts";
-import type { RuleSet } from "../rules/compile.ts";
+import type { RuleSet } from "../rules/running/compile.ts";
 import { indexSegments } from "../segments/segment-index.ts";
 import { compileSegment } from "../segments/segment.ts";
 import { compileStreak } from "../streaks/streak.ts";

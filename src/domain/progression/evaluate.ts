@@ -3,9 +3,9 @@ import { type Cause, DERIVED_EVENT_TYPES, type EventData, type EventType } from 
 import { scoreEvent, scoreXp } from "../leaderboards/scoring.ts";
 import { countEvent } from "../metrics/metric.ts";
 import { giveBundle } from "../rewards/give.ts";
-import type { RuleObserver } from "../rules/observe.ts";
-import { runRules } from "../rules/run.ts";
-import { runSpawned, SPAWNED_TYPES } from "../rules/spawned.ts";
+import type { RuleObserver } from "../rules/running/observe.ts";
+import { runRules } from "../rules/running/run.ts";
+import { runSpawned, SPAWNED_TYPES } from "../rules/running/spawned.ts";
 import { refreshSegments, watchSegments } from "../segments/membership.ts";
 import { advanceStreaks } from "../streaks/advance.ts";
 import { derive, tell } from "./emit.ts";

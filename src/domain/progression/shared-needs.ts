@@ -3,8 +3,8 @@ import { DERIVED_EVENT_TYPES } from "../events.ts";
 import type { RewardBundle } from "../rewards/bundle.ts";
 import { limitedKeysOf } from "../rewards/shared-keys.ts";
 import type { Action } from "../rules/actions/index.ts";
-import type { CompiledRule } from "../rules/compile.ts";
-import { SPAWNED_TYPES } from "../rules/spawned.ts";
+import type { CompiledRule } from "../rules/running/compile.ts";
+import { SPAWNED_TYPES } from "../rules/running/spawned.ts";
 import type { ProjectPlan } from "./plan.ts";
 import type { SharedKey } from "./shared-counters.ts";
 

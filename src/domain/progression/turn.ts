@@ -1,7 +1,7 @@
 import type { Cause, EventData, EventType, Json } from "../events.ts";
 import type { BundleGrant } from "../rewards/bundle.ts";
-import type { RuleObserver } from "../rules/observe.ts";
-import type { EventTrace } from "../rules/trace.ts";
+import type { RuleObserver } from "../rules/running/observe.ts";
+import type { EventTrace } from "../rules/insight/trace.ts";
 import type { Effects } from "./effects.ts";
 import type { ProjectPlan } from "./plan.ts";
 import type { SharedCounters } from "./shared-counters.ts";

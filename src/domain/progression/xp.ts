@@ -1,7 +1,7 @@
 import { boostOf, UNBOOSTED } from "../boosts/boosts.ts";
 import { type Cause } from "../events.ts";
 import { appendLedger } from "../ledger/append.ts";
-import { firstZone, localTime } from "../rules/zones.ts";
+import { firstZone, localTime } from "../rules/language/zones.ts";
 import { grantLevelRewards } from "./level-rewards.ts";
 import { levelOf } from "./levels.ts";
 import type { LedgerRow } from "./effects.ts";

@@ -3,8 +3,8 @@ import { playerExport } from "../players/export.ts";
 import { segmentRefresh } from "../segments/refresh-job.ts";
 import { levelRecalculation } from "../progression/relevel.ts";
 import { bulkGrant } from "../rewards/bulk-grant.ts";
-import { backfill } from "../rules/backfill.ts";
-import { backtest } from "../rules/backtest.ts";
+import { backfill } from "../rules/insight/backfill.ts";
+import { backtest } from "../rules/insight/backtest.ts";
 import { eventRevert } from "../tracking/revert/revert-job.ts";
 import type { JobKind } from "./job-kind.ts";
 

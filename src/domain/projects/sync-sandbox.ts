@@ -5,7 +5,7 @@ import { syncDefinitions } from "../definitions/sync.ts";
 import { syncLeaderboards } from "../leaderboards/sync.ts";
 import { getCurve, putCurve } from "../progression/level-curves.ts";
 import type { CurveInput } from "../progression/levels.ts";
-import { syncRules } from "../rules/sync.ts";
+import { syncRules } from "../rules/lifecycle/sync.ts";
 import type { Work } from "../work.ts";
 import { Project } from "./project.ts";
 import { forgetProjects } from "./resolve.ts";

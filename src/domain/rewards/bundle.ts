@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Cause } from "../events.ts";
 import type { Turn } from "../progression/turn.ts";
-import { Key } from "../rules/syntax.ts";
+import { Key } from "../rules/language/syntax.ts";
 
 const amount = z.int().min(1).max(Number.MAX_SAFE_INTEGER);
 

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { definitionKind } from "../definitions/kind.ts";
 import { checkActiveKey } from "../definitions/references.ts";
 import { invalid } from "../errors.ts";
-import { Key } from "../rules/syntax.ts";
+import { Key } from "../rules/language/syntax.ts";
 import { isEmptyBundle, RewardBundle } from "./bundle.ts";
 import { checkBundles } from "./references.ts";
 import { startCounting } from "./shared-keys.ts";

@@ -1,5 +1,5 @@
 import { defineEntity, p } from "@mikro-orm/core";
-import type { RuleDocument } from "./document.ts";
+import type { RuleDocument } from "./language/document.ts";
 
 /**
  * DRAFT until first published; ACTIVE rules run; SHADOW rules are evaluated without effect; ARCHIVED is

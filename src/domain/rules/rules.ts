@@ -6,12 +6,12 @@ import { isId, newId } from "../ids.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
 import { containing } from "../search.ts";
 import type { Work } from "../work.ts";
-import { compileRules, type PublishedRule, type RuleSet } from "./compile.ts";
-import { identifyActions, RuleDocument, type RulePatch } from "./document.ts";
-import { patternsOf } from "./patterns.ts";
+import { compileRules, type PublishedRule, type RuleSet } from "./running/compile.ts";
+import { identifyActions, RuleDocument, type RulePatch } from "./language/document.ts";
+import { patternsOf } from "./language/patterns.ts";
 import { Rule, type RuleStatus, RuleVersion, type ShownRule, showRule } from "./rule.ts";
 
-export type { RuleSet } from "./compile.ts";
+export type { RuleSet } from "./running/compile.ts";
 
 /** Rules of a project that are not archived. */
 export const RULES_MAX = 2_000;

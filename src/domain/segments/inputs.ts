@@ -1,7 +1,7 @@
 import type { Json } from "../events.ts";
 import { metricId } from "../metrics/metric.ts";
 import type { PlayerState } from "../progression/turn.ts";
-import { compilePath } from "../rules/paths.ts";
+import { compilePath } from "../rules/language/paths.ts";
 
 /**
  * What a segment's definition reads of a player. While none of it has changed, neither has membership, but

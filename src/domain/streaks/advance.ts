@@ -1,6 +1,6 @@
 import type { Turn } from "../progression/turn.ts";
-import { createTypeIndex } from "../rules/patterns.ts";
-import { firstZone } from "../rules/zones.ts";
+import { createTypeIndex } from "../rules/language/patterns.ts";
+import { firstZone } from "../rules/language/zones.ts";
 import { announce, keep } from "./announce.ts";
 import { qualify } from "./qualify.ts";
 import { adoptZone, settle, type ZoneChange } from "./settle.ts";

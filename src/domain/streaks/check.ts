@@ -2,7 +2,7 @@ import type { z } from "zod";
 import { checkActiveKey } from "../definitions/references.ts";
 import { invalid } from "../errors.ts";
 import { checkBundles } from "../rewards/references.ts";
-import { patternsOf } from "../rules/patterns.ts";
+import { patternsOf } from "../rules/language/patterns.ts";
 import type { Work } from "../work.ts";
 import type { Streak } from "./streak.ts";
 

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { invalid } from "../errors.ts";
 import type { Player } from "../players/player.ts";
-import type { CalendarUnit } from "../rules/zones.ts";
+import type { CalendarUnit } from "../rules/language/zones.ts";
 import type { Work } from "../work.ts";
 import { settledAt, zoneOf } from "./advance.ts";
 import { runOf } from "./announce.ts";

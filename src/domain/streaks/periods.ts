@@ -1,4 +1,4 @@
-import { type CalendarUnit, windowNumber, windowStart } from "../rules/zones.ts";
+import { type CalendarUnit, windowNumber, windowStart } from "../rules/language/zones.ts";
 
 /** How a streak cuts time: local days, weeks from Monday or months, each beginning so long after midnight. */
 export type Calendar = { unit: CalendarUnit; dayStartsMs: number };

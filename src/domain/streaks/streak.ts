@@ -6,9 +6,9 @@ import { compileFilter, Filter } from "../metrics/filter.ts";
 import { compileSample, EVENT_TYPES_MAX, WindowlessMetric } from "../metrics/metric.ts";
 import type { Turn } from "../progression/turn.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
-import { createTypeIndex } from "../rules/patterns.ts";
-import { EventPattern, Key } from "../rules/syntax.ts";
-import { CALENDAR_UNITS, type CalendarUnit } from "../rules/zones.ts";
+import { createTypeIndex } from "../rules/language/patterns.ts";
+import { EventPattern, Key } from "../rules/language/syntax.ts";
+import { CALENDAR_UNITS, type CalendarUnit } from "../rules/language/zones.ts";
 import { checkReferences, checkStreak } from "./check.ts";
 import type { Calendar } from "./periods.ts";
 

@@ -1,6 +1,6 @@
 import type { Json } from "../events.ts";
 import { fnv1a } from "../ids.ts";
-import { isPath, PATH_MAX_SEGMENTS } from "../rules/syntax.ts";
+import { isPath, PATH_MAX_SEGMENTS } from "../rules/language/syntax.ts";
 
 /** Paths of properties that are remembered of one event type. */
 export const PATHS_MAX = 100;

@@ -12,7 +12,7 @@ import {
 } from "../../domain/currencies/holds.ts";
 import { invalid } from "../../domain/errors.ts";
 import { getPlayer } from "../../domain/players/players.ts";
-import { Key } from "../../domain/rules/syntax.ts";
+import { Key } from "../../domain/rules/language/syntax.ts";
 import { route } from "../route.ts";
 import { LedgerEntryBody } from "./ledger.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";

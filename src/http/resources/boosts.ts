@@ -3,7 +3,7 @@ import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
 import { BoostFactor, BoostTarget } from "../../domain/boosts/campaign-boost.ts";
 import { boostPlayer, listBoosts, removeBoost } from "../../domain/boosts/operations.ts";
 import { getPlayer } from "../../domain/players/players.ts";
-import { Key } from "../../domain/rules/syntax.ts";
+import { Key } from "../../domain/rules/language/syntax.ts";
 import { route } from "../route.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 

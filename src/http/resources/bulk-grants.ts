@@ -3,7 +3,7 @@ import { ADMINS } from "../../domain/access.ts";
 import { actorOf } from "../../domain/caller.ts";
 import { isEmptyBundle, RewardBundle } from "../../domain/rewards/bundle.ts";
 import { BULK_PLAYERS_MAX, startBulkGrant } from "../../domain/rewards/start-bulk-grant.ts";
-import { Key } from "../../domain/rules/syntax.ts";
+import { Key } from "../../domain/rules/language/syntax.ts";
 import { route } from "../route.ts";
 import { JobBody } from "./project-jobs.ts";
 

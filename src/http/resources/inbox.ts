@@ -4,7 +4,7 @@ import { listInbox, readMessage, sendByHand } from "../../domain/inbox/inbox.ts"
 import { BODY_MAX, TITLE_MAX } from "../../domain/inbox/send.ts";
 import { pageBody, PageQuery } from "../../domain/paging.ts";
 import { getPlayer } from "../../domain/players/players.ts";
-import { Key } from "../../domain/rules/syntax.ts";
+import { Key } from "../../domain/rules/language/syntax.ts";
 import { route } from "../route.ts";
 import { Flag, pageReply } from "./list-bodies.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";

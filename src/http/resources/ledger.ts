@@ -4,7 +4,7 @@ import { listEntries } from "../../domain/ledger/entries.ts";
 import { verifyLedger } from "../../domain/ledger/verify.ts";
 import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
 import { getPlayer } from "../../domain/players/players.ts";
-import { Key } from "../../domain/rules/syntax.ts";
+import { Key } from "../../domain/rules/language/syntax.ts";
 import { route } from "../route.ts";
 import { Span } from "./list-bodies.ts";
 import { PlayerParams } from "./player-params.ts";

@@ -16,7 +16,7 @@ import {
 } from "../../domain/projects/projects.ts";
 import { SettingsPatch, SettingsShape } from "../../domain/projects/settings.ts";
 import { isProjectOf } from "../../domain/projects/resolve.ts";
-import { isIanaName } from "../../domain/rules/zones.ts";
+import { isIanaName } from "../../domain/rules/language/zones.ts";
 import { Name } from "../../domain/tenants/text.ts";
 import { route } from "../route.ts";
 import { Order, pageReply } from "./list-bodies.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
-import { StoredRule } from "../../domain/rules/document.ts";
+import { StoredRule } from "../../domain/rules/language/document.ts";
 import { RULE_STATUSES } from "../../domain/rules/rule.ts";
 
 /** What operations on rules share. */

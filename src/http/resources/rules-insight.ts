@@ -1,11 +1,11 @@
 import { z } from "zod";
 import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
-import { getCatalogue } from "../../domain/rules/catalogue.ts";
-import { EXECUTION_MODES, listExecutions } from "../../domain/rules/execution-list.ts";
-import { getGraph, GRAPH_EDGES_MAX } from "../../domain/rules/graph.ts";
-import { LIFT_DAYS_MAX, reportLift } from "../../domain/rules/lift.ts";
+import { getCatalogue } from "../../domain/rules/insight/catalogue.ts";
+import { EXECUTION_MODES, listExecutions } from "../../domain/rules/insight/execution-list.ts";
+import { getGraph, GRAPH_EDGES_MAX } from "../../domain/rules/lifecycle/graph.ts";
+import { LIFT_DAYS_MAX, reportLift } from "../../domain/rules/insight/lift.ts";
 import { RULE_STATUSES } from "../../domain/rules/rule.ts";
-import { reportStats, STATS_DAYS_MAX, STATS_INTERVALS } from "../../domain/rules/stats-report.ts";
+import { reportStats, STATS_DAYS_MAX, STATS_INTERVALS } from "../../domain/rules/insight/stats-report.ts";
 import { route } from "../route.ts";
 import { Flag, Span } from "./list-bodies.ts";
 import { Histogram, JsonObject, readRules as read, RuleParams } from "./rules-bodies.ts";

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { EventTrace, ExplainedNode } from "../../domain/rules/trace.ts";
+import type { EventTrace, ExplainedNode } from "../../domain/rules/insight/trace.ts";
 import { JsonObject } from "./rules-bodies.ts";
 
 /** How evaluation is explained: by simulation, by stored traces, by samples of a backtest. */

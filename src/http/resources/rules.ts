@@ -2,10 +2,10 @@ import { z } from "zod";
 import { actorOf } from "../../domain/caller.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
 import { queueJob } from "../../domain/project-jobs/project-jobs.ts";
-import { backfill } from "../../domain/rules/backfill.ts";
-import { RuleDocument, RulePatch, StoredRule } from "../../domain/rules/document.ts";
-import { duplicateRule } from "../../domain/rules/duplicate.ts";
-import { ORDER_MAX, orderRules } from "../../domain/rules/order.ts";
+import { backfill } from "../../domain/rules/insight/backfill.ts";
+import { RuleDocument, RulePatch, StoredRule } from "../../domain/rules/language/document.ts";
+import { duplicateRule } from "../../domain/rules/lifecycle/duplicate.ts";
+import { ORDER_MAX, orderRules } from "../../domain/rules/lifecycle/order.ts";
 import {
   archiveRule,
   pauseRule,
@@ -14,11 +14,11 @@ import {
   resumeRule,
   rollbackRule,
   shadowRule,
-} from "../../domain/rules/publishing.ts";
+} from "../../domain/rules/lifecycle/publishing.ts";
 import { RULE_STATUSES } from "../../domain/rules/rule.ts";
 import { createRule, getRule, listRules, patchRule, RULE_SORTS } from "../../domain/rules/rules.ts";
-import { Key } from "../../domain/rules/syntax.ts";
-import { listVersions } from "../../domain/rules/versions.ts";
+import { Key } from "../../domain/rules/language/syntax.ts";
+import { listVersions } from "../../domain/rules/lifecycle/versions.ts";
 import { route } from "../route.ts";
 import { Order } from "./list-bodies.ts";
 import {

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Cause } from "../../events.ts";
 import type { Turn } from "../../progression/turn.ts";
-import { Reference } from "../references.ts";
+import { Reference } from "../language/references.ts";
 
 /** What an action needs to know of the rule that fires it. */
 export type Firing = { ruleId: string; ruleKey: string; ruleVersion: number; actionId: string };

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { adjustCurrency as adjust } from "../../currencies/adjust.ts";
-import { compileExpression, Expression, Rounding, ROUNDINGS } from "../expressions.ts";
-import { RuleFailure } from "../failures.ts";
-import { Key } from "../syntax.ts";
+import { compileExpression, Expression, Rounding, ROUNDINGS } from "../language/expressions.ts";
+import { RuleFailure } from "../running/failures.ts";
+import { Key } from "../language/syntax.ts";
 import { actionFields, actionKind, OnInsufficient } from "./action.ts";
 
 /** Gives or takes currency. What cannot be taken, or has no room, goes by `onInsufficient`. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { adjustLives as adjust, type LivesChange } from "../../lives/lives.ts";
-import { compileExpression, Expression } from "../expressions.ts";
-import { RuleFailure } from "../failures.ts";
+import { compileExpression, Expression } from "../language/expressions.ts";
+import { RuleFailure } from "../running/failures.ts";
 import { actionFields, actionKind, OnInsufficient } from "./action.ts";
 
 const UNLIMITED_MAX_SECONDS = 2_592_000;

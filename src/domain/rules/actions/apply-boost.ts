@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { startBoost } from "../../boosts/boosts.ts";
-import { Key } from "../syntax.ts";
+import { Key } from "../language/syntax.ts";
 import { actionFields, actionKind } from "./action.ts";
 
 const MONTH_SECONDS = 2_592_000;

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { isReservedType, type Json } from "../../events.ts";
 import { emitCustom } from "../../progression/emit.ts";
-import { RuleFailure } from "../failures.ts";
-import { isPath } from "../syntax.ts";
+import { RuleFailure } from "../running/failures.ts";
+import { isPath } from "../language/syntax.ts";
 import { actionFields, actionKind } from "./action.ts";
 import { compileValues, isPassable, PASSED_ON_MAX_BYTES, Value } from "./values.ts";
 

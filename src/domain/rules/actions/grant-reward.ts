@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { grantReward as grant } from "../../rewards/grant.ts";
-import { RuleFailure } from "../failures.ts";
-import { Key } from "../syntax.ts";
+import { RuleFailure } from "../running/failures.ts";
+import { Key } from "../language/syntax.ts";
 import { actionFields, actionKind } from "./action.ts";
 
 const YEAR_SECONDS = 31_536_000;

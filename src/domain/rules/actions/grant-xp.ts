@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { grantXp as grant } from "../../progression/xp.ts";
-import { compileExpression, Expression, Rounding, ROUNDINGS } from "../expressions.ts";
+import { compileExpression, Expression, Rounding, ROUNDINGS } from "../language/expressions.ts";
 import { actionFields, actionKind } from "./action.ts";
 
 /** Gives XP. An amount below 0 counts as 0; a rule can never take XP away. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { submitScore as submit } from "../../leaderboards/scoring.ts";
-import { compileExpression, Expression } from "../expressions.ts";
-import { Key } from "../syntax.ts";
+import { compileExpression, Expression } from "../language/expressions.ts";
+import { Key } from "../language/syntax.ts";
 import { actionFields, actionKind } from "./action.ts";
 
 /**

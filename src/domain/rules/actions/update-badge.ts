@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { awardBadge, type BadgeProblem, progressBadge, revokeBadge } from "../../badges/award.ts";
 import type { Turn } from "../../progression/turn.ts";
-import { compileExpression, Expression } from "../expressions.ts";
-import { Key } from "../syntax.ts";
+import { compileExpression, Expression } from "../language/expressions.ts";
+import { Key } from "../language/syntax.ts";
 import { actionFields, actionKind, type Deed } from "./action.ts";
 
 const TIER_MAX = 20;

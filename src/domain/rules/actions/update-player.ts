@@ -3,10 +3,10 @@ import type { Json } from "../../events.ts";
 import { updatePlayer as update } from "../../progression/profile.ts";
 import type { PlayerState, Turn } from "../../progression/turn.ts";
 import { setMembership } from "../../segments/membership.ts";
-import { compileExpression, Expression } from "../expressions.ts";
-import { RuleFailure } from "../failures.ts";
-import { compilePath } from "../paths.ts";
-import { Key, Path } from "../syntax.ts";
+import { compileExpression, Expression } from "../language/expressions.ts";
+import { RuleFailure } from "../running/failures.ts";
+import { compilePath } from "../language/paths.ts";
+import { Key, Path } from "../language/syntax.ts";
 import { actionFields, actionKind } from "./action.ts";
 import { compileValues, Value } from "./values.ts";
 

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import type { Json } from "../../events.ts";
 import type { Turn } from "../../progression/turn.ts";
-import { compileReference, isReferenceObject, Reference } from "../references.ts";
-import { Scalar } from "../syntax.ts";
+import { compileReference, isReferenceObject, Reference } from "../language/references.ts";
+import { Scalar } from "../language/syntax.ts";
 
 /**
  * Bytes of JSON that an action may pass on, as much as an event may hold: a rule that copied what it heard

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { DISTINCT_MAX } from "../../metrics/aggregates.ts";
 import { compileMetric, Metric, readMetric } from "../../metrics/metric.ts";
-import { checkOperand, compileComparison, expectedOf, numericFields } from "../operators.ts";
+import { checkOperand, compileComparison, expectedOf, numericFields } from "../language/operators.ts";
 import { conditionKind } from "./condition.ts";
 
 const largestOf = (value: unknown): number => {

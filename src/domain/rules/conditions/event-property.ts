@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { checkOperand, comparisonFields, compileComparison, expectedOf } from "../operators.ts";
-import { compilePath } from "../paths.ts";
-import { Path } from "../syntax.ts";
+import { checkOperand, comparisonFields, compileComparison, expectedOf } from "../language/operators.ts";
+import { compilePath } from "../language/paths.ts";
+import { Path } from "../language/syntax.ts";
 import { conditionKind } from "./condition.ts";
 
 /** A property of the triggering event. */

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { fromRankScore } from "../../leaderboards/scoring.ts";
 import type { Turn } from "../../progression/turn.ts";
-import { checkOperand, compileComparison, expectedOf, numericFields } from "../operators.ts";
-import { Key } from "../syntax.ts";
+import { checkOperand, compileComparison, expectedOf, numericFields } from "../language/operators.ts";
+import { Key } from "../language/syntax.ts";
 import { conditionKind } from "./condition.ts";
 
 /**

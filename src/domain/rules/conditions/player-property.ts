@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { checkOperand, comparisonFields, compileComparison, expectedOf } from "../operators.ts";
-import { compilePlayerValue, isPlayerValue, PLAYER_VALUES } from "../references.ts";
+import { checkOperand, comparisonFields, compileComparison, expectedOf } from "../language/operators.ts";
+import { compilePlayerValue, isPlayerValue, PLAYER_VALUES } from "../language/references.ts";
 import { conditionKind } from "./condition.ts";
 
 /** The player's value at the moment the rule runs, after the rules before it. */

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { Turn } from "../../progression/turn.ts";
-import { Key } from "../syntax.ts";
+import { Key } from "../language/syntax.ts";
 import { conditionKind } from "./condition.ts";
 
 const NOT_YET = ["quest", "quest_step", "adventure"];

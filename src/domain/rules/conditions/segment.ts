@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { Key } from "../syntax.ts";
+import { Key } from "../language/syntax.ts";
 import { conditionKind } from "./condition.ts";
 
 const SEGMENT_KEYS_MAX = 20;

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { streakMeasure } from "../../streaks/advance.ts";
-import { checkOperand, compileComparison, expectedOf, numericFields } from "../operators.ts";
-import { Key } from "../syntax.ts";
+import { checkOperand, compileComparison, expectedOf, numericFields } from "../language/operators.ts";
+import { Key } from "../language/syntax.ts";
 import { conditionKind } from "./condition.ts";
 
 /** A streak of the player at the event's time, after the event has counted for it. */

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { Turn } from "../../progression/turn.ts";
-import { Zone } from "../syntax.ts";
-import { firstZone, type LocalTime, localTime } from "../zones.ts";
+import { Zone } from "../language/syntax.ts";
+import { firstZone, type LocalTime, localTime } from "../language/zones.ts";
 import { conditionKind } from "./condition.ts";
 
 const TIME = /^([01]\d|2[0-3]):[0-5]\d$/;

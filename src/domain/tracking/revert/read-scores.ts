@@ -2,7 +2,7 @@ import { idFloor } from "../../ids.ts";
 import { type Board, nextEntry, toRankScore, toUs } from "../../leaderboards/scoring.ts";
 import type { ProjectPlan } from "../../progression/plan.ts";
 import type { EntryState, PlayerState } from "../../progression/turn.ts";
-import { playerHistory } from "../../rules/history.ts";
+import { playerHistory } from "../../rules/insight/history.ts";
 import type { Work } from "../../work.ts";
 import type { OtherScores, RevertedEvent } from "./record.ts";
 import { type BoardStarts, isFrom } from "./reverse-scores.ts";

@@ -1,9 +1,9 @@
 import type { SharedKey } from "../../progression/shared-counters.ts";
 import type { Turn } from "../../progression/turn.ts";
 import { limitedKey } from "../../rewards/shared-keys.ts";
-import { compileControls, type RuleControls } from "../../rules/controls.ts";
-import type { RuleDocument } from "../../rules/document.ts";
-import type { SharedScope } from "../../rules/shared-limits.ts";
+import { compileControls, type RuleControls } from "../../rules/running/controls.ts";
+import type { RuleDocument } from "../../rules/language/document.ts";
+import type { SharedScope } from "../../rules/running/shared-limits.ts";
 import type { CausedFiring, CausedGrant, CausedLine, Reversal } from "./record.ts";
 
 /** The limits and budgets of rules as they were when they fired, by `firingKey`. */

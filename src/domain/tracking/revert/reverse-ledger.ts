@@ -5,7 +5,7 @@ import { levelOf } from "../../progression/levels.ts";
 import type { LedgerRow } from "../../progression/effects.ts";
 import type { Turn } from "../../progression/turn.ts";
 import { XP_MAX } from "../../progression/xp.ts";
-import { firstZone, localTime } from "../../rules/zones.ts";
+import { firstZone, localTime } from "../../rules/language/zones.ts";
 import { addTo, type CausedLine, type Reversal } from "./record.ts";
 
 /** Latest first: what an event gave and spent again is put back without ever being short. */

@@ -1,0 +1,165 @@
+import { sql } from "kysely";
+import { z } from "zod";
+import { countRows } from "../../counting.ts";
+import { invalid, notFound } from "../../errors.ts";
+import { fnv1a } from "../../ids.ts";
+import { jobKind } from "../../project-jobs/job-kind.ts";
+import { loadStates, readPlayersPage } from "../../progression/load.ts";
+import { loadPlan, type ProjectPlan } from "../../progression/plan.ts";
+import type { PlayerState } from "../../progression/turn.ts";
+import type { Work } from "../../work.ts";
+import { compileRules } from "../running/compile.ts";
+import { StoredRule } from "../language/document.ts";
+import { playerHistory } from "./history.ts";
+import { replay, ReplayState, resultOf, startOf } from "./replay.ts";
+import { findRule } from "../rules.ts";
+import { problemsOf, refusal } from "../lifecycle/validate.ts";
+import { findVersion } from "../lifecycle/versions.ts";
+
+/** The span that one backtest may look at. */
+export const BACKTEST_DAYS_MAX = 366;
+/** Players whom one step looks at, sampled or not. */
+const PLAYERS_AT_ONCE = 200;
+/** Events after which a step takes no further player. */
+const EVENTS_AT_ONCE = 4_000;
+/** Events of one player; of one who has more, the first ones of the span. */
+const PLAYER_EVENTS_MAX = 20_000;
+const FIRST_ID = "00000000-0000-0000-0000-000000000000";
+const DAY_MS = 86_400_000;
+
+const Time = z.iso.datetime({ offset: true });
+
+export const BacktestRequest = z
+  .strictObject({
+    from: Time.describe("By the events' time, inclusive"),
+    to: Time.describe("Exclusive"),
+    sampleRate: z.number().gt(0).max(1).default(1).describe("Share of players, chosen by a hash of their id"),
+    version: z.int().min(1).optional().describe("A published version; default: the draft"),
+    draft: z.literal(true).optional().describe("The draft, which is the default"),
+  })
+  .refine(({ version, draft }) => version === undefined || draft === undefined, {
+    path: ["draft"],
+    message: "give either draft or version",
+  });
+export type BacktestRequest = z.output<typeof BacktestRequest>;
+
+const Params = z.object({
+  ruleId: z.uuid(),
+  ruleKey: z.string(),
+  version: z.int(),
+  definition: StoredRule,
+  from: Time,
+  to: Time,
+  sampleRate: z.number(),
+});
+type Params = z.output<typeof Params>;
+
+/**
+ * What a backtest job is given: the rule as it is now, so that edits meanwhile do not change the test.
+ * @throws DomainError NOT_FOUND: rule, version; VALIDATION_ERROR
+ */
+export const backtestParams = async (
+  work: Work,
+  projectId: string,
+  ref: string,
+  { from, to, sampleRate, version }: BacktestRequest,
+): Promise<Params> => {
+  const rule = await findRule(work, projectId, ref);
+  const spanMs = Date.parse(to) - Date.parse(from);
+  if (spanMs <= 0) throw invalid("from", "must be before `to`");
+  if (spanMs > BACKTEST_DAYS_MAX * DAY_MS)
+    throw invalid("from", `may be at most ${BACKTEST_DAYS_MAX} days before \`to\``);
+  const document = version === undefined ? rule.draft : (await findVersion(work, rule, version)).definition;
+  const parsed = StoredRule.safeParse(document);
+  if (!parsed.success) throw refusal(problemsOf(parsed.error));
+  return {
+    ruleId: rule.id,
+    ruleKey: rule.key,
+    version: version ?? rule.draftVersion,
+    definition: parsed.data,
+    from,
+    to,
+    sampleRate,
+  };
+};
+
+const State = z.object({
+  after: z.string().default(FIRST_ID),
+  looked: z.number().default(0),
+  total: z.number().optional(),
+  replay: ReplayState.optional(),
+});
+
+const SAMPLES = 10_000;
+
+/** The same players every time, and those of a smaller share among those of a larger one. */
+const isSampled = ({ id }: PlayerState, rate: number): boolean =>
+  fnv1a(`backtest${id}`) % SAMPLES < rate * SAMPLES;
+
+/**
+ * Replays stored events against one rule alone, player by player, and writes nothing of what it would do.
+ * Players begin as they are now, but with counters, streaks and limits from nothing; limits over all players
+ * and budgets are used up in the order of players, not of time.
+ */
+export const backtest = jobKind({
+  kind: "BACKTEST",
+  params: Params,
+  step: async (work, { projectId, params, state }) => {
+    const { after, looked, ...rest } = State.parse(state);
+    const plan = await planOf(work, projectId, params);
+    if (!plan) throw notFound("project");
+    const total = rest.total ?? (await countRows(work, sql`players where project_id = ${projectId}`)).total;
+    const run = startOf(plan, rest.replay);
+    const page = await readPlayersPage(work, projectId, { after }, PLAYERS_AT_ONCE);
+    if (page.length === 0) return { result: { ...about(params), ...resultOf(run) } };
+    const sampled = page.filter((player) => isSampled(player, params.sampleRate));
+    await loadStates(work, sampled, [plan]);
+    const eventsBefore = run.state.events;
+    let last = after;
+    let seen = 0;
+    for (const player of page) {
+      if (sampled.includes(player)) await replayPlayer(work, run, player, params);
+      last = player.id;
+      seen++;
+      if (run.state.events - eventsBefore >= EVENTS_AT_ONCE) break;
+    }
+    const next = { after: last, looked: looked + seen, total, replay: run.state };
+    return { state: next, progress: (100 * next.looked) / Math.max(total, next.looked) };
+  },
+});
+
+const about = ({ ruleId, ruleKey, version, from, to, sampleRate }: Params) => ({
+  ruleId,
+  ruleKey,
+  version,
+  from,
+  to,
+  sampleRate,
+});
+
+/** The project with this rule as its only one; boards, which a rule can only read, stay as they are. */
+const planOf = (
+  work: Work,
+  projectId: string,
+  { ruleId, ruleKey, version, definition }: Params,
+): Promise<ProjectPlan | undefined> => {
+  const rule = { id: ruleId, key: ruleKey, version, createdAt: work.now, definition };
+  return loadPlan(work, projectId, compileRules([rule]));
+};
+
+const replayPlayer = async (
+  work: Work,
+  run: ReturnType<typeof startOf>,
+  player: PlayerState,
+  { from, to }: Params,
+): Promise<void> => {
+  const span = { fromMs: Date.parse(from), toMs: Date.parse(to) };
+  const one = run.player(player);
+  for await (const page of playerHistory(work, { projectId: player.projectId, playerId: player.id }, span)) {
+    const room = PLAYER_EVENTS_MAX - one.events();
+    for (const event of page.slice(0, room)) replay(run, one, event);
+    if (page.length > room) run.state.playersCut++;
+    if (page.length >= room) break;
+  }
+  one.end();
+};

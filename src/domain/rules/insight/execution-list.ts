@@ -1,0 +1,127 @@
+import { type RawBuilder, sql } from "kysely";
+import { invalid } from "../../errors.ts";
+import type { Json } from "../../events.ts";
+import { isId } from "../../ids.ts";
+import { getPlayer } from "../../players/players.ts";
+import type { Work } from "../../work.ts";
+import { findRule } from "../rules.ts";
+
+export const EXECUTION_MODES = ["LIVE", "SHADOW", "HOLDOUT"] as const;
+export type ExecutionMode = (typeof EXECUTION_MODES)[number];
+
+/** Effects shown of one firing. */
+const EFFECTS_MAX = 50;
+
+/** One firing of a rule, or what it would have been. */
+export type Execution = {
+  id: string;
+  ruleId: string;
+  ruleVersion: number;
+  playerId: string;
+  externalUserId: string | null;
+  /** The tracked event that it comes from; of a change by REST an id of its own. */
+  eventId: string;
+  /** Steps from the tracked event: 0 where the rule heard it itself. */
+  depth: number;
+  mode: ExecutionMode;
+  /** What it did; of SHADOW what it would have done; null of HOLDOUT. */
+  effects: { type: string; data: Json }[] | null;
+  revertedAt: string | null;
+  createdAt: string;
+};
+
+export type ListExecutions = {
+  limit: number;
+  /** Answers executions older than this one. */
+  cursor?: string | undefined;
+  /** Id, or `ext:` and the external id. */
+  playerId?: string | undefined;
+  eventId?: string | undefined;
+  mode?: ExecutionMode | undefined;
+  from?: Date | undefined;
+  to?: Date | undefined;
+};
+
+type Row = {
+  id: string;
+  rule_version: number;
+  player_id: string;
+  external_user_id: string | null;
+  event_id: string;
+  depth: number;
+  mode: ExecutionMode;
+  effects: { type: string; data: Json }[] | null;
+  reverted_at: Date | string | null;
+  created_at: Date | string;
+};
+
+const iso = (value: Date | string): string => new Date(value).toISOString();
+
+const filterOf = async (
+  work: Work,
+  projectId: string,
+  { cursor, playerId, eventId, mode, from, to }: ListExecutions,
+): Promise<RawBuilder<unknown>> => {
+  const parts: RawBuilder<unknown>[] = [sql`true`];
+  if (cursor !== undefined) parts.push(sql`x.id < ${cursor}::uuid`);
+  if (mode !== undefined) parts.push(sql`x.mode = ${mode}`);
+  if (from) parts.push(sql`x.created_at >= ${from.toISOString()}::timestamptz`);
+  if (to) parts.push(sql`x.created_at < ${to.toISOString()}::timestamptz`);
+  if (eventId !== undefined) {
+    if (!isId(eventId)) throw invalid("eventId", "must be the id of an event");
+    parts.push(sql`x.event_id = ${eventId}::uuid`);
+  }
+  if (playerId !== undefined) {
+    const player = await getPlayer(work, projectId, playerId);
+    parts.push(sql`x.player_id = ${player.id}::uuid`);
+  }
+  return sql.join(parts, sql` and `);
+};
+
+/**
+ * A page of a rule's executions, newest first. What a LIVE one did is read from the outbox, by its cause.
+ * @throws DomainError NOT_FOUND: rule, player
+ */
+export const listExecutions = async (
+  work: Work,
+  projectId: string,
+  ref: string,
+  query: ListExecutions,
+): Promise<{ executions: Execution[]; nextCursor: string | null }> => {
+  const rule = await findRule(work, projectId, ref);
+  const filter = await filterOf(work, projectId, query);
+  const result = await sql<Row>`
+    select x.id, x.rule_version, x.player_id, p.external_user_id, x.event_id, x.depth, x.mode,
+      x.reverted_at, x.created_at,
+      case when x.mode = 'LIVE' then coalesce(o.effects, '[]') else x.effects end as effects
+    from (
+      select * from rule_executions x
+      where x.project_id = ${projectId} and x.rule_id = ${rule.id} and ${filter}
+      order by x.id desc limit ${query.limit + 1}) x
+    left join players p on p.project_id = x.project_id and p.id = x.player_id
+    left join lateral (
+      select jsonb_agg(jsonb_build_object('type', e.type, 'data', e.data) order by e.player_seq) as effects
+      from (
+        select type, data, player_seq from outbox e
+        where e.project_id = x.project_id and e.event_id = x.event_id and e.player_id = x.player_id
+          and e.data->'cause'->>'ruleId' = ${rule.id}
+        order by player_seq limit ${EFFECTS_MAX}) e) o on x.mode = 'LIVE'
+    order by x.id desc`.execute(work.db);
+  const rows = result.rows.slice(0, query.limit);
+  const nextCursor = result.rows.length > query.limit ? rows.at(-1)!.id : null;
+  return { executions: rows.map((row) => show(rule.id, row)), nextCursor };
+};
+
+const show = (ruleId: string, row: Row): Execution => ({
+  id: row.id,
+  ruleId,
+  ruleVersion: row.rule_version,
+  playerId: row.player_id,
+  externalUserId: row.external_user_id,
+  eventId: row.event_id,
+  depth: row.depth,
+  mode: row.mode,
+  effects: row.effects,
+  revertedAt: row.reverted_at === null ? null : iso(row.reverted_at),
+  createdAt: iso(row.created_at),
+});

@@ -1,0 +1,63 @@
+import { sql } from "kysely";
+import type { Json } from "../../events.ts";
+import type { Work } from "../../work.ts";
+
+/** A tracked event of a player as it was processed; `at` as evaluation takes it, not after its arrival. */
+export type HistoryEvent = { id: string; type: string; at: number; properties: Json };
+
+/** Rows of one statement. */
+const PAGE = 2_000;
+const FIRST_ID = "00000000-0000-0000-0000-000000000000";
+
+export type HistorySpan = {
+  /** By the event's time: from inclusive, to exclusive. */
+  fromMs?: number;
+  toMs?: number;
+};
+
+type Row = { id: string; event_type: string; properties: Json; at: Date | string };
+
+const bound = (ms: number | undefined, otherwise: number): string => {
+  if (ms !== undefined) return new Date(ms).toISOString();
+  return otherwise < 0 ? "-infinity" : "infinity";
+};
+
+/** The limit keeps the planner to one look-up for each event. */
+const rowOf = (table: "event_q" | "event_due" | "event_results") =>
+  sql`select 1 from ${sql.ref(table)} x where x.project_id = e.project_id and x.event_id = e.id limit 1`;
+
+/**
+ * A player's processed events in the order of their arrival, in pages; those of players who were merged into
+ * this one are the player's own. Events that wait, have failed, were rejected or taken back are left out.
+ * Read by the index of players: in the order of ids alone the planner would read every event of the project.
+ */
+export async function* playerHistory(
+  { db }: Work,
+  { projectId, playerId }: { projectId: string; playerId: string },
+  { fromMs, toMs }: HistorySpan = {},
+): AsyncGenerator<HistoryEvent[]> {
+  for (let after: string | undefined = FIRST_ID; after !== undefined;) {
+    const found: { rows: Row[] } = await sql<Row>`
+      with names as materialized (
+        select p.external_user_id as u from players p
+        where p.project_id = ${projectId} and (p.id = ${playerId} or p.merged_into = ${playerId}))
+      select e.* from names cross join lateral (
+        select e.id, e.event_type, e.properties, least(e.occurred_at, e.received_at) as at
+        from tracked_events e
+        where e.project_id = ${projectId} and e.external_user_id = names.u and e.id > ${after}::uuid
+          and e.occurred_at >= ${bound(fromMs, -Infinity)}::timestamptz
+          and e.occurred_at < ${bound(toMs, Infinity)}::timestamptz
+          and e.event_type not like 'system.%'
+          and (${rowOf("event_q")}) is null and (${rowOf("event_due")}) is null
+          and (${rowOf("event_results")}) is null
+        order by e.external_user_id, e.id limit ${PAGE}) e
+      order by e.id limit ${PAGE}`.execute(db);
+    after = found.rows.length < PAGE ? undefined : found.rows.at(-1)!.id;
+    yield found.rows.map(({ id, event_type, properties, at }) => ({
+      id,
+      type: event_type,
+      at: new Date(at).getTime(),
+      properties,
+    }));
+  }
+}

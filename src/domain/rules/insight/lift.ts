@@ -1,0 +1,171 @@
+import { sql } from "kysely";
+import { invalid } from "../../errors.ts";
+import type { Work } from "../../work.ts";
+import { findRule } from "../rules.ts";
+
+const DAY_MS = 86_400_000;
+/** Days without a `from`. */
+const DAYS_DEFAULT = 30;
+export const LIFT_DAYS_MAX = 92;
+/** Players of one group that are looked at; of more, a sample by a hash of their ids. */
+const PLAYERS_MAX = 5_000;
+/** Players of a group below which a difference says little. */
+const SMALL_GROUP = 100;
+/** Events of one player that are counted. */
+const EVENTS_MAX = 1_000;
+
+/** Players whom the rule met, from the first time on. */
+export type LiftGroup = {
+  players: number;
+  /** Players who sent another event at least a day after. */
+  activeLater: number;
+  /** Share of players; null without players. */
+  activeLaterShare: number | null;
+  /** Events a player sent after, to the end of the span, on average. */
+  eventsPerPlayer: number | null;
+};
+
+export type Lift = {
+  ruleId: string;
+  from: string;
+  to: string;
+  /** Who got what the rule gives. */
+  treated: LiftGroup;
+  /** Who would have, and was held back. */
+  holdout: LiftGroup;
+  /**
+   * Treated minus holdout, with the interval that holds the true difference 95 times in 100 (Newcombe's
+   * hybrid score interval, Statistics in Medicine 17, 1998). Null while a group is empty.
+   */
+  activeLaterDifference: { value: number; low: number; high: number } | null;
+  eventsPerPlayerDifference: number | null;
+  /** What to keep in mind. */
+  notes: string[];
+};
+
+type Row = { mode: "LIVE" | "HOLDOUT"; players: string; active: string; events: string | null };
+
+const groupOf = (row: Row | undefined): LiftGroup => {
+  const players = Number(row?.players ?? 0);
+  const activeLater = Number(row?.active ?? 0);
+  const share = (n: number): number | null => (players === 0 ? null : Math.round((n / players) * 1e4) / 1e4);
+  return {
+    players,
+    activeLater,
+    activeLaterShare: share(activeLater),
+    eventsPerPlayer: share(Number(row?.events ?? 0)),
+  };
+};
+
+const Z_95 = 1.959964;
+
+/** Wilson's interval of a share. */
+const wilson = (hits: number, n: number): [low: number, high: number] => {
+  const p = hits / n;
+  const z2 = Z_95 * Z_95;
+  const middle = p + z2 / (2 * n);
+  const spread = Z_95 * Math.sqrt((p * (1 - p)) / n + z2 / (4 * n * n));
+  return [(middle - spread) / (1 + z2 / n), (middle + spread) / (1 + z2 / n)];
+};
+
+/** The difference of two shares with its interval; null where a group is empty. */
+export const differenceOf = (
+  a: { hits: number; n: number },
+  b: { hits: number; n: number },
+): { value: number; low: number; high: number } | null => {
+  if (a.n === 0 || b.n === 0) return null;
+  const [pa, pb] = [a.hits / a.n, b.hits / b.n];
+  const [[la, ha], [lb, hb]] = [wilson(a.hits, a.n), wilson(b.hits, b.n)];
+  const value = pa - pb;
+  const round = (x: number): number => Math.round(x * 1e4) / 1e4;
+  return {
+    value: round(value),
+    low: round(value - Math.hypot(pa - la, hb - pb)),
+    high: round(value + Math.hypot(ha - pa, pb - lb)),
+  };
+};
+
+const notesOf = (treated: LiftGroup, holdout: LiftGroup, hasHoldout: boolean): string[] => {
+  const small = treated.players < SMALL_GROUP || holdout.players < SMALL_GROUP;
+  const capped = [treated, holdout].some(({ players }) => players === PLAYERS_MAX);
+  return [
+    ...(hasHoldout || holdout.players > 0
+      ? []
+      : ["The rule holds nobody back (rollout.holdoutPercent): there is nothing to compare with."]),
+    ...(small
+      ? [`A group of fewer than ${SMALL_GROUP} players: the difference may well be chance; see low and high.`]
+      : []),
+    ...(capped ? [`Of a group of more than ${PLAYERS_MAX} players, ${PLAYERS_MAX} were looked at.`] : []),
+    "Players count from their first time in the span; those of its last day cannot have come back yet.",
+  ];
+};
+
+export type LiftQuery = { from?: Date | undefined; to?: Date | undefined };
+
+/**
+ * Compares players who got what a rule gives with those who were held back at random.
+ * @throws DomainError NOT_FOUND, VALIDATION_ERROR
+ */
+export const reportLift = async (
+  work: Work,
+  projectId: string,
+  ref: string,
+  query: LiftQuery,
+): Promise<Lift> => {
+  const rule = await findRule(work, projectId, ref);
+  const to = query.to ?? work.now;
+  const from = query.from ?? new Date(to.getTime() - DAYS_DEFAULT * DAY_MS);
+  if (from >= to) throw invalid("from", "must be before `to`");
+  if (to.getTime() - from.getTime() > LIFT_DAYS_MAX * DAY_MS)
+    throw invalid("from", `may be at most ${LIFT_DAYS_MAX} days before \`to\``);
+  const found = await compare(work, { projectId, ruleId: rule.id, from, to });
+  const treated = groupOf(found.find(({ mode }) => mode === "LIVE"));
+  const holdout = groupOf(found.find(({ mode }) => mode === "HOLDOUT"));
+  const difference =
+    treated.eventsPerPlayer === null || holdout.eventsPerPlayer === null
+      ? null
+      : Math.round((treated.eventsPerPlayer - holdout.eventsPerPlayer) * 1e4) / 1e4;
+  return {
+    ruleId: rule.id,
+    from: from.toISOString(),
+    to: to.toISOString(),
+    treated,
+    holdout,
+    activeLaterDifference: differenceOf(
+      { hits: treated.activeLater, n: treated.players },
+      { hits: holdout.activeLater, n: holdout.players },
+    ),
+    eventsPerPlayerDifference: difference,
+    notes: notesOf(treated, holdout, (rule.draft.rollout?.holdoutPercent ?? 0) > 0),
+  };
+};
+
+/** A player who was in both groups, after a change of the rollout, counts for the first of them. */
+const compare = async (
+  { db }: Work,
+  { projectId, ruleId, from, to }: { projectId: string; ruleId: string; from: Date; to: Date },
+): Promise<Row[]> => {
+  const [start, end] = [from.toISOString(), to.toISOString()];
+  const found = await sql<Row>`
+    with met as (
+      select distinct on (player_id) player_id, mode, created_at as at
+      from rule_executions
+      where project_id = ${projectId} and rule_id = ${ruleId} and mode in ('LIVE', 'HOLDOUT')
+        and created_at >= ${start}::timestamptz and created_at < ${end}::timestamptz
+      order by player_id, created_at),
+    numbered as (select *, row_number() over (partition by mode order by md5(player_id::text)) as n from met)
+    select m.mode, count(*) as players, count(*) filter (where e.later) as active, sum(e.events) as events
+    from numbered m
+    join players p on p.project_id = ${projectId} and p.id = m.player_id
+    cross join lateral (
+      select count(*) as events, coalesce(bool_or(e.received_at >= m.at + interval '1 day'), false) as later
+      from (
+        select received_at from tracked_events e
+        where e.project_id = ${projectId} and e.external_user_id = p.external_user_id
+          and e.received_at > m.at and e.received_at < ${end}::timestamptz
+          and e.event_type not like 'system.%'
+        limit ${EVENTS_MAX}) e) e
+    where m.n <= ${PLAYERS_MAX}
+    group by m.mode`.execute(db);
+  return found.rows;
+};

@@ -1,0 +1,219 @@
+import { z } from "zod";
+import type { Json } from "../../events.ts";
+import { evaluateEvent, noEffects, openTurn } from "../../progression/evaluate.ts";
+import type { ProjectPlan } from "../../progression/plan.ts";
+import { createSharedCounters, type SharedCounters } from "../../progression/shared-counters.ts";
+import type { Effects } from "../../progression/effects.ts";
+import type { PlayerState } from "../../progression/turn.ts";
+import type { HistoryEvent } from "./history.ts";
+import { assetName, type Histogram } from "./stats.ts";
+import { createTrace, type EventTrace, failingLeaf } from "./trace.ts";
+import { fit } from "./traces.ts";
+
+/** Traces shown of firings, and as many of events that did not fire. */
+const SAMPLES_OF_EACH = 10;
+/** Characters of one sample as JSON. */
+const SAMPLE_MAX_CHARACTERS = 8_192;
+/** Conditions that are named in the result. */
+const TOP_CONDITIONS = 10;
+const DAY_LENGTH = "2026-01-31".length;
+
+const Counts = z.record(z.string(), z.number());
+
+/** What a replay has come to so far, as a job keeps it between its steps. */
+export const ReplayState = z.object({
+  events: z.number(),
+  failed: z.number(),
+  players: z.number(),
+  playersReached: z.number(),
+  playersCut: z.number(),
+  evaluated: z.number(),
+  fired: z.number(),
+  /** Actions for others or for later, which are not followed. */
+  sent: z.number(),
+  reasons: Counts,
+  leafFails: Counts,
+  cost: Counts,
+  days: z.record(z.string(), z.object({ evaluated: z.number(), fired: z.number(), cost: Counts })),
+  shared: z.array(
+    z.object({ s: z.string(), w: z.number(), u: z.number(), t: z.array(z.number()).nullable() }),
+  ),
+  fires: z.array(z.unknown()),
+  misses: z.array(z.unknown()),
+});
+export type ReplayState = z.output<typeof ReplayState>;
+
+const nothing = (): ReplayState => ({
+  events: 0,
+  failed: 0,
+  players: 0,
+  playersReached: 0,
+  playersCut: 0,
+  evaluated: 0,
+  fired: 0,
+  sent: 0,
+  reasons: {},
+  leafFails: {},
+  cost: {},
+  days: {},
+  shared: [],
+  fires: [],
+  misses: [],
+});
+
+export type ReplayedPlayer = {
+  state: PlayerState;
+  events(): number;
+  note(hasFired: boolean): void;
+  end(): void;
+};
+
+/** A replay of a plan with one rule. `state` is up to date whenever no event is in hand. */
+export type Replay = {
+  plan: ProjectPlan;
+  state: ReplayState;
+  shared: SharedCounters;
+  player(player: PlayerState): ReplayedPlayer;
+};
+
+const counterOf = ({ projectId }: ProjectPlan, { s: scope, w: windowNo }: ReplayState["shared"][number]) => ({
+  projectId,
+  scope,
+  windowNo,
+});
+
+/** Goes on with a replay, or begins one. Limits over all players go on where they were. */
+export const startOf = (plan: ProjectPlan, before: ReplayState | undefined): Replay => {
+  const state = before ?? nothing();
+  const shared = createSharedCounters(new Map(), true);
+  for (const counter of state.shared) {
+    if (counter.u > 0) shared.add(counterOf(plan, counter), counter.u);
+    if (counter.t) shared.setTimes(counterOf(plan, counter), counter.t);
+  }
+  return { plan, state, shared, player: (player) => replayedPlayer(state, shared, player) };
+};
+
+const replayedPlayer = (state: ReplayState, shared: SharedCounters, player: PlayerState): ReplayedPlayer => {
+  // What the period is to show must not be known before it begins.
+  const { l: _limits, c: _counters, ...doc } = player.doc;
+  const own: PlayerState = { ...player, doc, streaks: new Map() };
+  const before = state.events;
+  let isReached = false;
+  return {
+    state: own,
+    events: () => state.events - before,
+    note: (hasFired) => void (isReached ||= hasFired),
+    end: () => {
+      if (state.events === before) return;
+      state.players++;
+      if (isReached) state.playersReached++;
+      state.shared = shared.changes().map(({ s, w, u, t }) => ({ s, w, u, t: t === null ? null : [...t] }));
+    },
+  };
+};
+
+/** Whether evaluation has to be watched: where the rule can have heard anything. */
+const isWatched = ({ rules }: ProjectPlan, type: string): boolean =>
+  rules.listeners(type).length > 0 || rules.all.some(hearsPlayer);
+
+const hearsPlayer = ({ definition }: ProjectPlan["rules"]["all"][number]): boolean =>
+  definition.triggers.some(
+    (trigger) => "eventTypes" in trigger && trigger.eventTypes.some((type) => type.startsWith("player.")),
+  );
+
+/** Evaluates one past event of a player, and adds up what the rule did with it. */
+export const replay = (run: Replay, one: ReplayedPlayer, event: HistoryEvent): void => {
+  const { plan, state, shared } = run;
+  const effects = noEffects();
+  const trace = isWatched(plan, event.type) ? createTrace({ eventId: event.id }) : undefined;
+  const root = { id: event.id, type: event.type, at: event.at, properties: event.properties, depth: 0 };
+  const parts = { plan, player: one.state, event: root, nowMs: event.at, effects, shared };
+  state.events++;
+  try {
+    evaluateEvent(openTurn({ ...parts, trace, isTracked: true }));
+  } catch {
+    // It failed when it was live, too, or would have; the others tell enough.
+    state.failed++;
+    return;
+  }
+  if (trace) one.note(addUp(state, { trace: trace.result(), effects, at: event.at }));
+};
+
+type Evaluated = { trace: EventTrace; effects: Effects; at: number };
+
+const dayOf = (state: ReplayState, at: number) => {
+  const name = new Date(at).toISOString().slice(0, DAY_LENGTH);
+  return (state.days[name] ??= { evaluated: 0, fired: 0, cost: {} });
+};
+
+const bump = (histogram: Histogram, name: string, n = 1): void => {
+  histogram[name] = (histogram[name] ?? 0) + n;
+};
+
+/** @returns whether the rule fired */
+const addUp = (state: ReplayState, { trace, effects, at }: Evaluated): boolean => {
+  const rules = rulesIn(trace);
+  if (rules.length === 0) return false;
+  const day = dayOf(state, at);
+  for (const { reason, fired, conditions } of rules) {
+    bump(state.reasons, reason);
+    state.evaluated++;
+    day.evaluated++;
+    const leaf = conditions && reason === "CONDITIONS_NOT_MET" ? failingLeaf(conditions) : undefined;
+    if (leaf !== undefined) bump(state.leafFails, leaf);
+    if (!fired) continue;
+    state.fired++;
+    day.fired++;
+  }
+  for (const { cause, asset, currencyKey, amount } of effects.ledger) {
+    if (cause.kind !== "RULE") continue;
+    bump(state.cost, assetName(asset, currencyKey), amount);
+    bump(day.cost, assetName(asset, currencyKey), amount);
+  }
+  state.sent += effects.spawned.length;
+  const hasFired = rules.some(({ fired }) => fired);
+  keepSample(hasFired ? state.fires : state.misses, trace);
+  return hasFired;
+};
+
+const rulesIn = ({ rules, derived }: EventTrace): EventTrace["rules"] => [
+  ...rules,
+  ...derived.flatMap(rulesIn),
+];
+
+const keepSample = (samples: unknown[], trace: EventTrace): void => {
+  if (samples.length >= SAMPLES_OF_EACH) return;
+  const short = fit(trace);
+  if (JSON.stringify(short).length <= SAMPLE_MAX_CHARACTERS) samples.push(short);
+};
+
+const NOTES = [
+  "Other rules did not run.",
+  "Players began as they are now, but with counters, streaks and limits from nothing.",
+  "Limits over all players and budgets were used up in the order of players, not of time.",
+];
+
+/** The result as the job shows it. Days are those of UTC. */
+export const resultOf = ({ state }: Replay): Json => ({
+  events: state.events,
+  eventsFailed: state.failed,
+  players: state.players,
+  playersReached: state.playersReached,
+  playersCut: state.playersCut,
+  evaluated: state.evaluated,
+  fired: state.fired,
+  reasons: state.reasons,
+  cost: state.cost,
+  perDay: Object.entries(state.days)
+    .toSorted(([a], [b]) => (a < b ? -1 : 1))
+    .map(([day, counts]) => ({ day, ...counts })),
+  topFailingConditions: Object.entries(state.leafFails)
+    .toSorted(([, a], [, b]) => b - a)
+    .slice(0, TOP_CONDITIONS)
+    .map(([path, events]) => ({ path, events })),
+  samples: [...state.fires, ...state.misses],
+  notes: [
+    ...NOTES,
+    ...(state.sent > 0 ? [`${state.sent} actions for other players or for later were not followed.`] : []),
+  ],
+});

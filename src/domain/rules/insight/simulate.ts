@@ -1,0 +1,171 @@
+import { isDeepStrictEqual } from "node:util";
+import { z } from "zod";
+import { invalid, notFound } from "../../errors.ts";
+import { DERIVED_EVENT_TYPES, isReservedType, type Json } from "../../events.ts";
+import { newId } from "../../ids.ts";
+import { showLives } from "../../lives/lives.ts";
+import { evaluateEvent, noEffects, openTurn } from "../../progression/evaluate.ts";
+import { loadStates, readPlayer } from "../../progression/load.ts";
+import { loadPlan, type ProjectPlan } from "../../progression/plan.ts";
+import { readSharedCounters } from "../../progression/shared-counters.ts";
+import { sharedKeysOf } from "../../progression/shared-needs.ts";
+import type { PlayerState, RuleEvent } from "../../progression/turn.ts";
+import type { Work } from "../../work.ts";
+import { compileRules, type PublishedRule } from "../running/compile.ts";
+import { RuleDocument } from "../language/document.ts";
+import { Rule } from "../rule.ts";
+import { loadPublished } from "../rules.ts";
+import { imaginePlayer, Snapshot } from "./snapshot-player.ts";
+import { Key } from "../language/syntax.ts";
+import { createTrace, type EventTrace } from "./trace.ts";
+
+const DRAFTS_MAX = 100;
+const INLINE_MAX = 20;
+
+/** The event by which a rule's trigger by time comes to a player. */
+const SCHEDULE_TYPE = "system.schedule";
+
+export const Simulation = z.strictObject({
+  event: z.strictObject({
+    eventType: z
+      .string()
+      .regex(/^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$/, "must be an event type")
+      .describe("One of your own, one that happens to a player such as player.level_up, or system.schedule"),
+    properties: z.record(z.string(), z.unknown()).default({}),
+    timestamp: z.iso.datetime({ offset: true }).optional(),
+    ruleKey: Key.optional().describe("With system.schedule: the rule that it is for"),
+  }),
+  player: z.union([
+    z.strictObject({ externalUserId: z.string().min(1).max(255) }),
+    z.strictObject({ snapshot: Snapshot }),
+  ]),
+  include: z
+    .strictObject({ published: z.boolean().default(true), drafts: z.array(Key).max(DRAFTS_MAX).default([]) })
+    .default({ published: true, drafts: [] }),
+  inline: z.array(RuleDocument).max(INLINE_MAX).default([]),
+  overrides: z.strictObject({ limits: z.literal("IGNORE").optional() }).default({}),
+});
+export type Simulation = z.output<typeof Simulation>;
+
+type Change = { changed: string[]; before: Json; after: Json };
+
+/** What an event would do. `resultingState` holds what of the player it would change. */
+export type SimulatedEvent = EventTrace & { resultingState: Change };
+
+/**
+ * Evaluates an event as processing would, in trace mode, and writes nothing: no locks, and limits over all
+ * players as they stand.
+ * @throws DomainError VALIDATION_ERROR; NOT_FOUND: a draft, or a player whom events may not make
+ */
+export const simulate = async (
+  work: Work,
+  projectId: string,
+  simulation: Simulation,
+): Promise<SimulatedEvent> => {
+  const rules = compileRules(await rulesOf(work, projectId, simulation));
+  const plan = await loadPlan(work, projectId, rules);
+  if (!plan) throw notFound("project");
+  const event = eventOf(work, plan, simulation);
+  const player = await playerOf(work, plan, simulation, event.at);
+  const nowMs = work.now.getTime();
+  const shared = await readSharedCounters(work, sharedKeysOf(plan, [event]));
+  const trace = createTrace({ eventId: null, ignoreLimits: simulation.overrides.limits === "IGNORE" });
+  const turn = openTurn({ plan, player, event, nowMs, effects: noEffects(), shared, trace });
+  const before = standingOf(plan, player, nowMs);
+  evaluateEvent(turn);
+  return { ...trace.result(), resultingState: changeOf(before, standingOf(plan, player, nowMs)) };
+};
+
+const eventOf = ({ now }: Work, plan: ProjectPlan, { event }: Simulation): RuleEvent => {
+  const { eventType: type, properties, timestamp, ruleKey } = event;
+  const at = timestamp === undefined ? now.getTime() : Math.min(Date.parse(timestamp), now.getTime());
+  const base = { id: newId(), type, at, properties, depth: 0 };
+  if (type === SCHEDULE_TYPE) return { ...base, ruleId: scheduledRule(plan, ruleKey) };
+  if (ruleKey !== undefined) throw invalid("event.ruleKey", `goes with ${SCHEDULE_TYPE}`);
+  if (isReservedType(type) && !DERIVED_EVENT_TYPES.has(type))
+    throw invalid("event.eventType", `rules hear nothing of ${type}`);
+  return base;
+};
+
+const scheduledRule = ({ rules }: ProjectPlan, ruleKey: string | undefined): string => {
+  if (ruleKey === undefined) throw invalid("event.ruleKey", `is required with ${SCHEDULE_TYPE}`);
+  const rule = rules.all.find(({ key }) => key === ruleKey);
+  if (!rule) throw invalid("event.ruleKey", `${ruleKey}: no such rule is part of this simulation`);
+  return rule.id;
+};
+
+/**
+ * Published rules, drafts in the place of what they would replace, and inline rules in the place of their
+ * namesakes.
+ */
+const rulesOf = async (
+  work: Work,
+  projectId: string,
+  { include, inline }: Simulation,
+): Promise<PublishedRule[]> => {
+  const published = include.published ? await loadPublished(work, projectId) : [];
+  const byKey = new Map(published.map((rule) => [rule.key, rule]));
+  const drafts = await work.em.find(Rule, {
+    projectId,
+    key: { $in: include.drafts },
+    status: { $ne: "ARCHIVED" },
+  });
+  for (const { id, key, createdAt, draft, draftVersion } of drafts) {
+    byKey.set(key, { id, key, version: draftVersion, createdAt, definition: draft });
+  }
+  const missing = include.drafts.find((key) => !drafts.some((draft) => draft.key === key));
+  if (missing !== undefined) throw notFound(`rule ${missing}`);
+  for (const definition of inline) {
+    const { key } = definition;
+    const stored = byKey.get(key) ?? { id: newId(), createdAt: work.now };
+    byKey.set(key, { ...stored, version: 0, key, definition, isShadow: false });
+  }
+  return [...byKey.values()];
+};
+
+const playerOf = async (
+  work: Work,
+  plan: ProjectPlan,
+  { player }: Simulation,
+  atMs: number,
+): Promise<PlayerState> => {
+  const moment = { now: work.now, atMs };
+  if ("snapshot" in player) return imaginePlayer(plan, player.snapshot, moment);
+  const { externalUserId } = player;
+  const found = await readPlayer(work, { projectId: plan.projectId, externalUserId });
+  if (found) {
+    await loadStates(work, [found], [plan]);
+    return found;
+  }
+  if (!plan.settings.autoCreatePlayers) throw notFound("player");
+  return imaginePlayer(plan, Snapshot.parse({ externalUserId }), moment);
+};
+
+const mapped = <V, R>(map: ReadonlyMap<string, V>, show: (value: V) => R): Record<string, R> =>
+  Object.fromEntries([...map].map(([key, value]) => [key, show(value)]));
+
+/** A player as far as events change it. */
+const standingOf = ({ settings }: ProjectPlan, player: PlayerState, nowMs: number): Json => ({
+  xp: player.xp,
+  level: player.level,
+  attributes: player.attributes,
+  tags: player.tags,
+  currencies: mapped(player.balances, ({ balance }) => balance),
+  lives: showLives(settings.lives, player, nowMs),
+  badges: mapped(player.badges, ({ tier, progress }) => ({ tier, progress })),
+  streaks: mapped(player.streaks, ({ current, longest, freezes }) => ({ current, longest, freezes })),
+  segments: [...player.segments.keys()].toSorted(),
+  boosts: [...player.boosts.values()].map(({ boostKey, applies, factor, expiresMs, usesLeft }) => ({
+    boostKey,
+    applies,
+    factor,
+    expiresAt: new Date(expiresMs).toISOString(),
+    usesLeft,
+  })),
+});
+
+const changeOf = (before: Json, after: Json): Change => {
+  const changed = Object.keys(after).filter((field) => !isDeepStrictEqual(before[field], after[field]));
+  const pick = (state: Json): Json => Object.fromEntries(changed.map((field) => [field, state[field]]));
+  return { changed, before: pick(before), after: pick(after) };
+};

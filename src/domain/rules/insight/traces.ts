@@ -1,0 +1,169 @@
+import { sql } from "kysely";
+import { DomainError, notFound } from "../../errors.ts";
+import { fnv1a, isId } from "../../ids.ts";
+import type { ProjectPlan } from "../../progression/plan.ts";
+import type { TraceRow } from "../../progression/effects.ts";
+import type { TraceSink, Turn } from "../../progression/turn.ts";
+import { DEFAULT_SETTINGS } from "../../projects/project.ts";
+import type { Work } from "../../work.ts";
+import { createTrace, type EventTrace, type ExplainedNode } from "./trace.ts";
+
+const DAY_MS = 86_400_000;
+/** Characters of a stored trace as JSON. A longer one loses its conditions, then its rules. */
+export const TRACE_MAX_CHARACTERS = 64 * 1024;
+/** Characters of one value that a stored trace shows. */
+export const TRACED_VALUE_MAX = 64;
+
+const HASHES = 2 ** 32;
+
+/** Whether an event is one of those that are explained: the same answer whoever asks, and on every retry. */
+export const isTraced = ({ settings, isSandbox }: ProjectPlan, eventId: string): boolean => {
+  const { live, test } = settings.traceSampling;
+  const share = isSandbox ? test : live;
+  return share > 0 && fnv1a(eventId) < share * HASHES;
+};
+
+/** The trace of a tracked event that is to be explained; undefined for all others. Give it to `openTurn`. */
+export const traceOf = (plan: ProjectPlan, eventId: string): TraceSink | undefined =>
+  isTraced(plan, eventId) ? createTrace({ eventId }) : undefined;
+
+/**
+ * Keeps what a tracked event's evaluation was like: of those that are explained, and always where the loop
+ * guard stepped in, then without conditions unless the event was explained anyway.
+ */
+export const keepTrace = (turn: Turn): void => {
+  const { root, effects } = turn;
+  if (root.trace) effects.traces.push(rowOf(turn, root.trace.result()));
+  else if (root.guarded.length > 0 || root.loop) effects.traces.push(rowOf(turn, afterwards(turn)));
+};
+
+const rowOf = ({ project, root, nowMs }: Turn, trace: EventTrace): TraceRow => ({
+  projectId: project.projectId,
+  eventId: root.id,
+  trace: fit(trace),
+  expiresMs: nowMs + project.settings.tracesDays * DAY_MS,
+});
+
+/** What is known of an event that nobody has watched: which rules fired, what it brought about. */
+const afterwards = ({ event, player, root, project, nowMs }: Turn): EventTrace => {
+  const about = {
+    player: { playerId: player.id, externalUserId: player.externalUserId },
+    evaluatedAt: new Date(nowMs).toISOString(),
+    rules: [],
+    effects: [],
+    derived: [],
+    leaderboards: [],
+    warnings: [],
+    truncated: true,
+  };
+  const typeTrace = (eventType: string): EventTrace => ({
+    ...about,
+    eventId: null,
+    eventType,
+    rulesIndexed: project.rules.listeners(eventType).length,
+  });
+  const fired = project.rules.all.filter(({ id }) => root.firings.has(id));
+  return {
+    ...typeTrace(event.type),
+    eventId: root.id,
+    rules: fired.map(({ id, key, version, isShadow }) => ({
+      ruleId: id,
+      ruleKey: key,
+      version,
+      shadow: isShadow,
+      fired: true,
+      reason: "MATCHED",
+      detail: `fired ${root.firings.get(id)} times`,
+      effects: [],
+      warnings: [],
+      micros: 0,
+    })),
+    derived: root.derived.slice(0, root.taken).map(({ type }) => typeTrace(type)),
+    ...(root.guarded.length > 0 ? { guarded: [...root.guarded] } : {}),
+    ...(root.loop ? { loop: root.loop.chain.map(({ ruleKey }) => ruleKey) } : {}),
+  };
+};
+
+/** An event as far as a trace names it. */
+export type FailedEvent = { projectId: string; eventId: string; eventType: string; externalUserId: string };
+
+/** The trace of an event that is given up: what it was, and why. */
+export const failedTrace = (
+  { projectId, eventId, eventType, externalUserId }: FailedEvent,
+  { error, now }: { error: string; now: Date },
+): TraceRow => {
+  const trace: EventTrace = {
+    eventId,
+    eventType,
+    player: { playerId: null, externalUserId },
+    evaluatedAt: now.toISOString(),
+    rulesIndexed: 0,
+    rules: [],
+    effects: [],
+    derived: [],
+    leaderboards: [],
+    warnings: [],
+    truncated: false,
+    error,
+  };
+  return { projectId, eventId, trace, expiresMs: now.getTime() + DEFAULT_SETTINGS.tracesDays * DAY_MS };
+};
+
+/** A trace short enough to be kept: values clipped, and what is too much left out. */
+export const fit = (trace: EventTrace): EventTrace => {
+  const whole = clipTrace(trace, false);
+  if (JSON.stringify(whole).length <= TRACE_MAX_CHARACTERS) return whole;
+  const bare = { ...clipTrace(trace, true), truncated: true };
+  if (JSON.stringify(bare).length <= TRACE_MAX_CHARACTERS) return bare;
+  return { ...bare, rules: [], derived: [], effects: [], leaderboards: [], warnings: [] };
+};
+
+/** @param isBare without conditions, and without the rules that did nothing */
+const clipTrace = (trace: EventTrace, isBare: boolean): EventTrace => ({
+  ...trace,
+  rules: trace.rules
+    .filter(({ fired }) => fired || !isBare)
+    .map(({ conditions, ...rule }) => ({
+      ...rule,
+      ...(conditions && !isBare ? { conditions: clipNode(conditions) } : {}),
+      effects: isBare ? [] : rule.effects,
+    })),
+  effects: isBare ? [] : trace.effects,
+  derived: trace.derived.map((derived) => clipTrace(derived, isBare)),
+});
+
+const clipNode = ({ expected, actual, children, ...node }: ExplainedNode): ExplainedNode => ({
+  ...node,
+  ...(expected === undefined ? {} : { expected: clipValue(expected) }),
+  ...(actual === undefined ? {} : { actual: clipValue(actual) }),
+  ...(children === undefined ? {} : { children: children.map(clipNode) }),
+});
+
+const clipValue = (value: unknown): unknown => {
+  if (value === null || typeof value === "number" || typeof value === "boolean") return value;
+  const text = typeof value === "string" ? value : JSON.stringify(value);
+  if (text.length <= TRACED_VALUE_MAX) return value;
+  // Whole characters only: half a surrogate pair is not text that the database takes.
+  return `${text.slice(0, TRACED_VALUE_MAX).toWellFormed()}…`;
+};
+
+const NO_TRACE =
+  "the event has no trace: it was not sampled (settings.traceSampling), waits to be processed, or is too old";
+
+/** The stored trace of an event. @throws DomainError NOT_FOUND: no such event, or it was not sampled */
+export const getTrace = async (
+  { db, now }: Work,
+  projectId: string,
+  eventId: string,
+): Promise<EventTrace> => {
+  if (!isId(eventId)) throw notFound("event");
+  const found = await sql<{ trace: EventTrace | null }>`
+    select t.trace from tracked_events e
+    left join event_traces t on t.project_id = e.project_id and t.event_id = e.id
+      and t.expires_at > ${now.toISOString()}::timestamptz
+    where e.project_id = ${projectId} and e.id = ${eventId}`.execute(db);
+  const [row] = found.rows;
+  if (!row) throw notFound("event");
+  if (!row.trace) throw new DomainError("NOT_FOUND", NO_TRACE);
+  return row.trace;
+};

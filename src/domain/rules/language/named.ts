@@ -1,0 +1,120 @@
+import { sql } from "kysely";
+import type { FieldProblem } from "../../errors.ts";
+import type { Json } from "../../events.ts";
+import type { Work } from "../../work.ts";
+import type { RuleDocument } from "./document.ts";
+import { type Mention, type NamedKind, needsOf } from "./needs.ts";
+
+/** A definition as far as rules depend on it. `document` is null of one that is archived. */
+type Known = { document: Json | null };
+
+/** What rules name, by kind and key. */
+type KnownByName = ReadonlyMap<string, Known>;
+
+const nameOf = (kind: NamedKind, key: string): string => `${kind} ${key}`;
+
+const isObject = (value: unknown): value is Json => value !== null && typeof value === "object";
+
+/** Mentions outside of conditions and actions: in budgets and in triggers by time. */
+const otherMentions = (rule: RuleDocument): Mention[] => {
+  const { limits, triggers } = rule as unknown as { limits?: Json; triggers: readonly Json[] };
+  const budgets = Array.isArray(limits?.["budgets"]) ? (limits["budgets"] as Json[]) : [];
+  const ofBudgets = budgets.flatMap(({ asset }, i): Mention[] => {
+    const [kind = "", key] = String(asset).split(":", 2);
+    if (key === undefined || (kind !== "currency" && kind !== "reward")) return [];
+    return [{ kind, key, path: `limits.budgets.${i}.asset` }];
+  });
+  const ofTriggers = triggers.flatMap(({ segmentKey }, i): Mention[] =>
+    typeof segmentKey === "string"
+      ? [{ kind: "segment", key: segmentKey, path: `triggers.${i}.segmentKey` }]
+      : [],
+  );
+  return [...ofBudgets, ...ofTriggers];
+};
+
+/** Everything that a rule names, each with its place. */
+export const mentionsOf = (rule: RuleDocument): Mention[] => [
+  ...needsOf(rule).mentions,
+  ...otherMentions(rule),
+];
+
+type Row = { kind: NamedKind; key: string; document: Json | null };
+
+const loadNamed = async (
+  { db }: Work,
+  projectId: string,
+  mentions: readonly Mention[],
+): Promise<KnownByName> => {
+  if (mentions.length === 0) return new Map();
+  const keys = `{${[...new Set(mentions.map(({ key }) => `"${key}"`))].join(",")}}`;
+  const found = await sql<Row>`
+    select kind, key, case when status = 'ACTIVE' then definition end as document from definitions
+    where project_id = ${projectId} and key = any(${keys}::text[])
+    union all
+    select 'leaderboard', key, case when status <> 'ARCHIVED' then definition end from leaderboards
+    where project_id = ${projectId} and key = any(${keys}::text[])`.execute(db);
+  return new Map(found.rows.map(({ kind, key, document }) => [nameOf(kind, key), { document }]));
+};
+
+const missing = ({ kind, key, path }: Mention, known: Known | undefined): FieldProblem[] => {
+  if (known?.document) return [];
+  const why = known ? `the ${kind} is archived` : `there is no such ${kind}`;
+  return [{ field: path, message: `${key}: ${why}` }];
+};
+
+/** What an action asks of a definition beyond being there. */
+type Demand = (action: Json, find: (kind: NamedKind, key: unknown) => Json | undefined) => [string, string][];
+
+const segmentDemand: Demand = (action, find) =>
+  ["addToSegments", "removeFromSegments"].flatMap((field): [string, string][] => {
+    const keys = Array.isArray(action[field]) ? (action[field] as unknown[]) : [];
+    return keys.flatMap((key, i): [string, string][] =>
+      find("segment", key)?.["kind"] === "DYNAMIC"
+        ? [[`${field}.${i}`, `${String(key)}: the members of a DYNAMIC segment follow from its definition`]]
+        : [],
+    );
+  });
+
+const scoreDemand: Demand = ({ leaderboardKey }, find) => {
+  const metric = find("leaderboard", leaderboardKey)?.["metric"];
+  if (!isObject(metric) || metric["source"] === "CUSTOM") return [];
+  const message = `${String(leaderboardKey)}: a leaderboard of ${String(metric["source"])} takes no scores`;
+  return [["leaderboardKey", message]];
+};
+
+const badgeDemand: Demand = ({ badgeKey, tier }, find) => {
+  const tiers = find("badge", badgeKey)?.["tiers"];
+  if (typeof tier !== "number" || !Array.isArray(tiers) || tier <= tiers.length) return [];
+  return [["tier", `the badge ${String(badgeKey)} has ${tiers.length} tiers`]];
+};
+
+const DEMANDS: Readonly<Record<string, Demand>> = {
+  update_player: segmentDemand,
+  submit_score: scoreDemand,
+  update_badge: badgeDemand,
+};
+
+/**
+ * What keeps a rule from running in a project: definitions that it names and that are not there, are archived
+ * or do not take what the rule does to them.
+ */
+export const namedProblems = async (
+  work: Work,
+  projectId: string,
+  rule: RuleDocument,
+): Promise<FieldProblem[]> => {
+  const mentions = mentionsOf(rule);
+  const known = await loadNamed(work, projectId, mentions);
+  const find = (kind: NamedKind, key: unknown): Json | undefined =>
+    known.get(nameOf(kind, String(key)))?.document ?? undefined;
+  const unknown = mentions.flatMap((mention) =>
+    missing(mention, known.get(nameOf(mention.kind, mention.key))),
+  );
+  const refused = rule.actions.flatMap((action, i) =>
+    (DEMANDS[action.type]?.(action as Json, find) ?? []).map(([field, message]) => ({
+      field: `actions.${i}.${field}`,
+      message,
+    })),
+  );
+  return [...unknown, ...refused];
+};

@@ -1,0 +1,87 @@
+import { LockMode } from "@mikro-orm/core";
+import { audit } from "../../audit/audit.ts";
+import { changeConfig } from "../../config-lock.ts";
+import { actorOf } from "../../caller.ts";
+import { conflict, DomainError } from "../../errors.ts";
+import { isId } from "../../ids.ts";
+import type { Work } from "../../work.ts";
+import { addVersion } from "./publishing.ts";
+import { Rule, RuleVersion, type ShownRule } from "../rule.ts";
+import { presentRules } from "../rules.ts";
+
+/** Between two neighbours, so that a rule can be put between them by hand. */
+const PRIORITY_STEP = 10;
+const PRIORITY_MAX = 1_000;
+const PRIORITY_MIN = -1_000;
+/** As many as fit between the priorities that a rule may have. */
+export const ORDER_MAX = (PRIORITY_MAX - PRIORITY_MIN) / PRIORITY_STEP + 1;
+
+/**
+ * Gives rules the order of `refs` (ids or keys), the first one runs first: priorities are written anew in
+ * steps of 10, in drafts and, as a further version, in what is published. Rules that are not named keep
+ * theirs. All or nothing.
+ * @throws DomainError VALIDATION_ERROR: a rule that is not there or is named twice; CONFLICT: INVALID_STATE
+ * for an archived one
+ */
+export const orderRules = async (
+  work: Work,
+  projectId: string,
+  refs: readonly string[],
+): Promise<ShownRule[]> => {
+  await changeConfig(work, projectId);
+  const rules = await findInOrder(work, projectId, refs);
+  // Brings the published versions into the unit of work, with one statement.
+  await presentRules(work, rules);
+  const first = Math.min(PRIORITY_MAX, PRIORITY_STEP * rules.length);
+  for (const [place, rule] of rules.entries()) await prioritise(work, rule, first - PRIORITY_STEP * place);
+  await work.em.flush();
+  await auditOrder(work, projectId, rules);
+  return presentRules(work, rules);
+};
+
+const findInOrder = async ({ em }: Work, projectId: string, refs: readonly string[]): Promise<Rule[]> => {
+  const found = await em.find(
+    Rule,
+    { projectId, $or: [{ key: { $in: [...refs] } }, { id: { $in: refs.filter(isId) } }] },
+    // In one order, so that two requests cannot wait for one another.
+    { lockMode: LockMode.PESSIMISTIC_WRITE, orderBy: { id: "asc" } },
+  );
+  const byRef = new Map(found.flatMap((rule) => [[rule.key, rule] as const, [rule.id, rule] as const]));
+  const seen = new Set<Rule>();
+  const details = refs.flatMap((ref, i) => {
+    const rule = byRef.get(ref);
+    const message = rule ? (seen.has(rule) ? "is named twice" : undefined) : "there is no such rule";
+    if (rule) seen.add(rule);
+    return message === undefined ? [] : [{ field: `ids.${i}`, message: `${ref}: ${message}` }];
+  });
+  const [problem] = details;
+  if (problem) throw new DomainError("VALIDATION_ERROR", `${problem.field}: ${problem.message}`, { details });
+  const archived = found.find(({ status }) => status === "ARCHIVED");
+  if (archived) throw conflict("INVALID_STATE", `the rule ${archived.key} is archived`);
+  return refs.map((ref) => byRef.get(ref)!);
+};
+
+const prioritise = async (work: Work, rule: Rule, priority: number): Promise<void> => {
+  if (rule.draft.priority !== priority) {
+    rule.draft = { ...rule.draft, priority };
+    rule.draftVersion++;
+    rule.updatedAt = work.now;
+  }
+  if (rule.publishedVersion == null) return;
+  const { definition } = await work.em.findOneOrFail(RuleVersion, {
+    ruleId: rule.id,
+    version: rule.publishedVersion,
+  });
+  if (definition.priority === priority) return;
+  const publishedBy = work.by ? actorOf(work.by.caller) : "system";
+  const changed = { definition: { ...definition, priority }, changeNote: "Put in order", publishedBy };
+  addVersion(work, rule, changed);
+};
+
+const auditOrder = async (work: Work, projectId: string, rules: readonly Rule[]): Promise<void> => {
+  const caller = work.by?.caller;
+  if (caller?.kind !== "user" && caller?.kind !== "key") return;
+  const data = { projectId, keys: rules.map(({ key }) => key) };
+  const target = { type: "project", id: projectId };
+  await audit(work, { action: "rule.ordered", target, tenantId: caller.tenantId, data });
+};

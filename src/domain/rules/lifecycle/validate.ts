@@ -1,0 +1,157 @@
+import type { z } from "zod";
+import { DomainError, type FieldProblem } from "../../errors.ts";
+import type { Metric } from "../../metrics/metric.ts";
+import type { Work } from "../../work.ts";
+import { RuleDocument } from "../language/document.ts";
+import { type Cycle, cyclesWith, type GraphRule } from "./graph.ts";
+import { namedProblems, mentionsOf } from "../language/named.ts";
+import { needsOf } from "../language/needs.ts";
+import { Rule } from "../rule.ts";
+import { visitLeaves } from "../language/trees.ts";
+
+/** Problems told at once: whoever sends a thousand faults does not read a thousand answers. */
+export const PROBLEMS_MAX = 100;
+
+/** A warning; one that `blocksPublish` lets a rule be saved and not be published. */
+export type RuleWarning = FieldProblem & { blocksPublish: boolean };
+
+/** What a rule costs every event that it listens to. */
+export type EstimatedCost = {
+  /** Conditions, all of them evaluated in the worst case. */
+  conditions: number;
+  actions: number;
+  /** Counters that are kept for each player because of it; equal ones of other rules are shared. */
+  counters: number;
+  /** Counters over all players, for which events of different players wait for one another. */
+  sharedCounters: number;
+  /** A property decides at once which events it can match, so the others cost nothing. */
+  isIndexed: boolean;
+  /** LOW, MEDIUM or HIGH: sums up the above. */
+  level: "LOW" | "MEDIUM" | "HIGH";
+};
+
+/** What a rule reads and changes, by keys. */
+export type ShownNeeds = {
+  metrics: Metric[];
+  currencies: string[];
+  streaks: string[];
+  badges: string[];
+  leaderboards: string[];
+  segments: string[];
+  rewards: string[];
+};
+
+export type Validation = {
+  valid: boolean;
+  errors: FieldProblem[];
+  warnings: RuleWarning[];
+  /** Null while there are errors. */
+  needs: ShownNeeds | null;
+  estimatedCost: EstimatedCost | null;
+};
+
+const fieldOf = (path: readonly PropertyKey[]): string =>
+  path.length === 0 ? "rule" : path.map(String).join(".");
+
+/** Each problem with the dotted path of its field. */
+export const problemsOf = (error: z.ZodError): FieldProblem[] =>
+  error.issues
+    .flatMap((issue) =>
+      issue.code === "unrecognized_keys"
+        ? issue.keys.map((key) => ({
+            field: fieldOf([...issue.path, key]),
+            message: "there is no such field",
+          }))
+        : [{ field: fieldOf(issue.path), message: issue.message }],
+    )
+    .slice(0, PROBLEMS_MAX);
+
+/** A 400 that names every problem. */
+export const refusal = (details: FieldProblem[], reason?: string): DomainError => {
+  const [first] = details;
+  const more = details.length > 1 ? ` (and ${details.length - 1} more)` : "";
+  const text = first ? `${first.field}: ${first.message}${more}` : "the rule is not valid";
+  const parts = { details: details.slice(0, PROBLEMS_MAX), ...(reason === undefined ? {} : { reason }) };
+  return new DomainError("VALIDATION_ERROR", text, parts);
+};
+
+const wayOf = ({ path }: Cycle): string => path.join(" → ");
+
+export const cycleText = (cycle: Cycle): string => `can set itself off: ${wayOf(cycle)}`;
+export const LOOP_ADVICE = "give a rule on the way a limit, a cooldown or stopOnMatch";
+
+/**
+ * Checks a rule against a project, without saving anything: what is wrong with the document, what it names
+ * and the project does not have, and circles in which it would set itself off.
+ * @param document whatever a caller sent
+ */
+export const validateRule = async (work: Work, projectId: string, document: unknown): Promise<Validation> => {
+  const parsed = RuleDocument.safeParse(document);
+  if (!parsed.success) {
+    const errors = problemsOf(parsed.error);
+    return { valid: false, errors, warnings: [], needs: null, estimatedCost: null };
+  }
+  const rule = parsed.data;
+  const { key } = rule;
+  const existing = await work.em.findOne(Rule, { projectId, key });
+  const own: GraphRule = { id: existing?.id ?? "", key, status: "DRAFT", definition: rule };
+  const named = await namedProblems(work, projectId, rule);
+  const cycles = await cyclesWith(work, projectId, own);
+  const warnings: RuleWarning[] = [
+    ...named.map((problem) => ({ ...problem, blocksPublish: true })),
+    ...cycles.map((cycle) => ({
+      field: "triggers",
+      message: cycle.isBounded ? cycleText(cycle) : `${cycleText(cycle)}: ${LOOP_ADVICE}`,
+      blocksPublish: !cycle.isBounded,
+    })),
+  ];
+  return { valid: true, errors: [], warnings, needs: showNeeds(rule), estimatedCost: estimate(rule) };
+};
+
+const showNeeds = (rule: RuleDocument): ShownNeeds => {
+  const mentions = mentionsOf(rule);
+  const keysOf = (wanted: string): string[] => [
+    ...new Set(mentions.flatMap(({ kind, key }) => (kind === wanted ? [key] : []))),
+  ];
+  return {
+    metrics: [...needsOf(rule).metrics],
+    currencies: keysOf("currency"),
+    streaks: keysOf("streak"),
+    badges: keysOf("badge"),
+    leaderboards: keysOf("leaderboard"),
+    segments: keysOf("segment"),
+    rewards: keysOf("reward"),
+  };
+};
+
+/** Conditions and actions above which a rule is more than cheap, and above which it is dear. */
+const MEDIUM = 10;
+const HIGH = 30;
+
+const estimate = (rule: RuleDocument): EstimatedCost => {
+  let conditions = 0;
+  visitLeaves(rule.conditions, () => void conditions++);
+  const { global = [], budgets = [] } = (rule.limits ?? {}) as { global?: unknown[]; budgets?: unknown[] };
+  const sharedCounters = global.length + budgets.length;
+  const counters = needsOf(rule).metrics.length;
+  const parts = {
+    conditions,
+    actions: rule.actions.length,
+    counters,
+    sharedCounters,
+    isIndexed: isIndexed(rule),
+  };
+  // A counter is read and written with the player, and one over all players makes batches wait.
+  const sum = conditions + rule.actions.length + 2 * counters + 10 * sharedCounters;
+  const level = sum >= HIGH ? "HIGH" : sum >= MEDIUM ? "MEDIUM" : "LOW";
+  return { ...parts, level };
+};
+
+/** Whether the compiler can look the rule up by a property: see `compileRules`. */
+const isIndexed = ({ conditions }: RuleDocument): boolean =>
+  "all" in conditions &&
+  conditions.all.some((node) => {
+    if (!("type" in node) || node.type !== "event_property") return false;
+    if (node.op === "in") return true;
+    return node.op === "eq" && (node.value === null || typeof node.value !== "object");
+  });

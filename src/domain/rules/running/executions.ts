@@ -1,0 +1,36 @@
+import { newId } from "../../ids.ts";
+import type { Effects, ExecutionRow } from "../../progression/effects.ts";
+import type { Turn } from "../../progression/turn.ts";
+import type { CompiledRule } from "./compile.ts";
+
+/** Effects that are kept of a firing in SHADOW. */
+const EFFECTS_MAX = 50;
+
+/** Records that a rule fired, or would have. */
+export const recordExecution = (
+  { effects, event, player, root }: Turn,
+  { id: ruleId, version }: Pick<CompiledRule, "id" | "version">,
+  what: Pick<ExecutionRow, "mode" | "effects">,
+): void =>
+  void effects.executions.push({
+    projectId: player.projectId,
+    ruleId,
+    id: newId(),
+    ruleVersion: version,
+    playerId: player.id,
+    eventId: root.id,
+    depth: event.depth,
+    ...what,
+  });
+
+type From = { outbox: number; spawned: number };
+
+/** What a firing would have told and sent, to be kept when it is undone. */
+export const rehearsed = ({ outbox, spawned }: Effects, from: From): { type: string; data: unknown }[] =>
+  [
+    ...outbox.slice(from.outbox).map(({ type, data }) => ({ type, data })),
+    ...spawned.slice(from.spawned).map(({ eventType, externalUserId, properties }) => ({
+      type: eventType,
+      data: { externalUserId, ...properties },
+    })),
+  ].slice(0, EFFECTS_MAX);
