@@ -10,8 +10,8 @@ export const addReconcileCommand = (program: Command): void => {
     .summary("hold players against their ledgers")
     .description(
       "Checks that XP, balances, holds, levels, streams, executions and XP boards are what they must be,\n" +
-        "and says where they are not. In cluster mode it may run beside servers; in embedded mode the server\n" +
-        "must be stopped. Exit code 1 when something was found and not repaired.",
+        "and says where they are not. In cluster mode it may run beside servers; in embedded mode stop\n" +
+        "the server first. Exit code 1 when something was found and not repaired.",
     )
     .option("--project <id>", "one project; default: all")
     .option("--repair", "put derived data right from what it is derived from")
@@ -49,7 +49,8 @@ const run = async ({ project, repair = false, json = false }: Flags) => {
   console.log(
     json
       ? JSON.stringify(sum)
-      : `${sum.players} players of ${sum.projects} projects: ${sum.findings} findings, ${sum.repaired} repaired`,
+      : `${sum.players} players of ${sum.projects} projects: ` +
+          `${sum.findings} findings, ${sum.repaired} repaired`,
   );
   return open === 0 ? 0 : 1;
 };

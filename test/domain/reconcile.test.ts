@@ -76,7 +76,8 @@ describe("reconciliation", function () {
     const breaks: [string, RawBuilder<unknown>][] = [
       [
         "I4",
-        sql`update ledger_entries set amount = 21, balance_after = 171 where player_id = ${playerId} and seq = 2`,
+        sql`update ledger_entries set amount = 21, balance_after = 171
+          where player_id = ${playerId} and seq = 2`,
       ],
       ["I3", sql`delete from ledger_entries where player_id = ${playerId} and seq = 2`],
       ["I4", sql`update players set ledger_hash = 'x' where id = ${playerId}`],

@@ -100,7 +100,7 @@ describe("a project's configuration", () => {
     assert.equal((await exported()).currencies[0].name, "Coins");
   });
 
-  it("archives what a section does not name only when asked to prune, and takes optional fields away", async () => {
+  it("archives what a section does not name only when it prunes, and takes fields away", async () => {
     await imported(aGame);
     const document = { format: "laurel/1", currencies: [{ key: "gems", name: "Gems" }], rules: [] };
     await imported(document);

@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { SCOPES } from "../../src/domain/access.ts";
 import { ROLES } from "../../src/domain/caller.ts";
+import { LIMITS } from "../../src/domain/rate-limits/limits.ts";
 import { openApiDocument } from "../../src/http/openapi.ts";
 import { routes } from "../../src/http/routes.ts";
 import { aKey, type Answer, aWsToken, startApp, type TestApp } from "../support/app.ts";
@@ -248,6 +249,8 @@ describe("access to every operation", function () {
     for (const whose of ["tenant", "project of the tenant"] as const) {
       it(`ends at the project: nothing of another ${whose} is there for a ${as}`, async () => {
         const other = whose === "tenant" ? stranger : second;
+        // The limit of people is smaller than the sweeps before.
+        await api.app.limiter.reset(LIMITS.user, own.tenant.userId);
         const attacks = await attacksOn(other, as);
         const before = await fingerprint(api, other);
         for (const { send: run, status, reason } of attacks) await cell(run(), status, reason);

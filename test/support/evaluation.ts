@@ -3,7 +3,11 @@ import { evaluateEvent } from "../../src/domain/progression/evaluate.ts";
 import type { ProjectPlan } from "../../src/domain/progression/plan.ts";
 import { createSharedCounters, type SharedCounters } from "../../src/domain/progression/shared-counters.ts";
 import type { PlayerState, Turn } from "../../src/domain/progression/turn.ts";
-import { compileRules, type CompiledRule, type PublishedRule } from "../../src/domain/rules/running/compile.ts";
+import {
+  compileRules,
+  type CompiledRule,
+  type PublishedRule,
+} from "../../src/domain/rules/running/compile.ts";
 import type { Outcome } from "../../src/domain/rules/running/run.ts";
 import { aPass, aPlan, aPlayerState, type PlanParts } from "./plan.ts";
 import { aRule, NOW } from "./rules.ts";

@@ -97,7 +97,8 @@ async function* processedEvents(
   const prefixes = event.eventTypes.filter(isPrefix).map((pattern) => pattern.slice(0, -1));
   for (let after: string | undefined = FIRST_ID; after !== undefined;) {
     const result: { rows: EventRow[] } = await sql<EventRow>`
-      select e.id, coalesce(p.merged_into, p.id) as player_id, e.event_type, e.properties, least(e.occurred_at, e.received_at) as at
+      select e.id, coalesce(p.merged_into, p.id) as player_id, e.event_type, e.properties,
+        least(e.occurred_at, e.received_at) as at
       from tracked_events e
       join players p on p.project_id = e.project_id and p.external_user_id = e.external_user_id
       where e.project_id = ${projectId} and e.id > ${after}::uuid

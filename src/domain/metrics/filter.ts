@@ -3,7 +3,14 @@ import type { Turn } from "../progression/turn.ts";
 import { checkOperand, comparisonFields, compileComparison, LIST_MAX } from "../rules/language/operators.ts";
 import { compilePath } from "../rules/language/paths.ts";
 import { Path, Scalar } from "../rules/language/syntax.ts";
-import { groupOf, groupShapes, joinTests, schemaProblems, type Tree, treeProblems } from "../rules/language/trees.ts";
+import {
+  groupOf,
+  groupShapes,
+  joinTests,
+  schemaProblems,
+  type Tree,
+  treeProblems,
+} from "../rules/language/trees.ts";
 
 /**
  * Which events count: the operators of the rules' `event_property`, put together with `all`, `any` and

@@ -107,7 +107,6 @@ const repairXpEntries = async ({ db, now }: Work, page: Page): Promise<void> => 
     from (select e.period_id, e.player_id,
         case when b.definition ->> 'sort' = 'ASC' then p.xp else -p.xp end as score
       ${xpEntries(page)}) x
-    where t.project_id = ${page.projectId} and t.period_id = x.period_id and t.player_id = x.player_id`.execute(
-    db,
-  );
+    where t.project_id = ${page.projectId} and t.period_id = x.period_id
+      and t.player_id = x.player_id`.execute(db);
 };

@@ -40,9 +40,9 @@ export const configurationRoutes = [
     id: "exportConfig",
     summary: "Export all definitions",
     description:
-      "One document: settings, level curve, economy, leaderboards and rules, by key, without ids, so that it " +
-      "can be kept in version control and imported into another project. Archived things are not in it, nor " +
-      "edits of rules that nobody has published.",
+      "One document: settings, level curve, economy, leaderboards and rules, by key, without ids, so " +
+      "that it can be kept in version control and imported into another project. Archived things are not " +
+      "in it, nor edits of rules that nobody has published.",
     access: { scope: "config:read", roles: EVERY_ROLE },
     response: z.record(z.string(), z.unknown()).meta({ example }),
     run: (app, { projectId }) => app.transact((work) => exportConfig(work, projectId)),

@@ -4,7 +4,13 @@ import type { ProjectPlan } from "../../progression/plan.ts";
 import type { PlayerState, RuleEvent, TraceSink, Turn } from "../../progression/turn.ts";
 import type { CompiledRule, RuleSet } from "../running/compile.ts";
 import { explainGroup, type TraceNode } from "../language/groups.ts";
-import { type ConsiderOptions, considerRule, createStops, type Outcome, type RuleReason } from "../running/run.ts";
+import {
+  type ConsiderOptions,
+  considerRule,
+  createStops,
+  type Outcome,
+  type RuleReason,
+} from "../running/run.ts";
 
 /** Rules of one event that are explained; the ones after them run without being shown. */
 export const TRACED_RULES_MAX = 200;

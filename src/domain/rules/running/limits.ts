@@ -10,7 +10,13 @@ import {
   takeTime,
   WINDOWS_KEPT,
 } from "./rolling.ts";
-import { CALENDAR_UNITS, type CalendarUnit, firstZone, windowNumber, windowStart } from "../language/zones.ts";
+import {
+  CALENDAR_UNITS,
+  type CalendarUnit,
+  firstZone,
+  windowNumber,
+  windowStart,
+} from "../language/zones.ts";
 
 /**
  * What is kept of a rule's firings for one player, by kind of window so that it outlives edits of the rule:
