@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
+import { aMember } from "../support/member.ts";
 
 const rule = {
   key: "welcome",
@@ -160,5 +161,29 @@ describe("a project's configuration", () => {
     assert.deepEqual(read.body, changed.body);
     assertError(await patch({ lives: { max: 0 } }), 400);
     assertError(await patch({ colour: "red" }), 400);
+  });
+
+  it("changes nothing by an import that its caller could not change otherwise", async () => {
+    const designer = await aMember(api, tenant.tenantId, "DESIGNER");
+    const options = { token: designer.token, headers: { "X-Project-ID": tenant.projectId } };
+    const byDesigner = (document: unknown) => api.post("/api/v1/config/import", { document }, options);
+    const settings = { format: "laurel/1", settings: { tracesDays: 3 } };
+    assertError(await byDesigner(settings), 403, "INSUFFICIENT_ROLE");
+    assert.equal((await byDesigner({ format: "laurel/1", rules: aGame.rules })).status, 200);
+    const key = await aKey(api, { ...tenant, scopes: ["config:manage"] });
+    const later = { ...rule, key: "another" };
+    const rules = { format: "laurel/1", rules: [{ status: "DRAFT", rule: later }] };
+    assertError(await imported(rules, {}, key), 403, "INSUFFICIENT_SCOPE");
+    assert.equal((await imported(settings, {}, key)).status, 200);
+  });
+
+  it("keeps what a rule that runs names: it cannot be archived before the rule is paused", async () => {
+    await imported(aGame);
+    const paying = { ...rule, actions: [{ type: "adjust_currency", currencyKey: "coins", amount: 1 }] };
+    await imported({ format: "laurel/1", rules: [{ status: "ACTIVE", rule: { ...paying, key: "pay" } }] });
+    const archive = () => api.request("DELETE", "/api/v1/currencies/coins", { key: tenant.key });
+    assertError(await archive(), 409, "IN_USE");
+    await post("/rules/pay/pause", {});
+    assert.equal((await archive()).status, 200);
   });
 });

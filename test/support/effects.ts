@@ -35,9 +35,8 @@ const settle = ({ app }: TestApp): Promise<true> =>
       const { rows } = await app.transact(({ db }) =>
         sql<{ waiting: string }>`
           select (select count(*) from event_q) + (select count(*) from outbox_q)
-            + (select count(*) from project_jobs where status in ('QUEUED', 'RUNNING')) as waiting`.execute(
-          db,
-        ),
+            + (select count(*) from project_jobs where status in ('QUEUED', 'RUNNING')
+              and due_at < now() + interval '1 day') as waiting`.execute(db),
       );
       return Number(rows[0]!.waiting) === 0;
     },

@@ -93,6 +93,6 @@ const itemFields = (wanted: Json, before: Json): string[] => {
 /** `backfill` is an order and not a property: it makes no difference afterwards. */
 const flat = (item: Json): Json => {
   const { rule, leaderboard, status, ...own } = item as { rule?: Json; leaderboard?: Json; status?: unknown };
-  const { backfill: _order, ...board } = (leaderboard ?? {});
+  const { backfill: _order, ...board } = leaderboard ?? {};
   return plain({ ...own, ...rule, ...board, ...(status === undefined ? {} : { status }) });
 };

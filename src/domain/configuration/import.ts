@@ -1,3 +1,4 @@
+import type { Caller } from "../caller.ts";
 import { changeConfig } from "../config-lock.ts";
 import {
   archiveDefinition,
@@ -23,6 +24,7 @@ import { updateProject } from "../projects/projects.ts";
 import type { Work } from "../work.ts";
 import { type ConfigChange, diffConfig } from "./diff.ts";
 import { type ConfigDocument, keyOf, sectionOf } from "./document.ts";
+import { refuseForbidden } from "./permit.ts";
 import { importRule } from "./import-rules.ts";
 
 export type ConfigImport = {
@@ -30,6 +32,7 @@ export type ConfigImport = {
   /** Archives what a section does not name. */
   prune: boolean;
   tenantId: string;
+  caller: Caller;
   /** In whose name things are made. */
   actor: string;
 };
@@ -48,6 +51,7 @@ export const importConfig = async (
   // First: what is compared must not change meanwhile.
   await changeConfig(work, projectId);
   const changes = await diffConfig(work, projectId, given);
+  refuseForbidden(given.caller, changes);
   let open = inOrder(changes);
   while (open.length > 0) open = await applyRound(work, projectId, { changes: open, given });
   return changes;

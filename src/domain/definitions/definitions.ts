@@ -8,6 +8,7 @@ import { offsetOf, type PageQuery } from "../paging.ts";
 import { containing } from "../search.ts";
 import type { Work } from "../work.ts";
 import { Definition } from "./definition.ts";
+import { refuseInUse } from "./in-use.ts";
 import type { Defined, DefinitionKind } from "./kind.ts";
 
 /** Definitions of one kind with the archived ones, whose keys are kept: this many times `max`. */
@@ -168,7 +169,7 @@ const lockActive = async (work: Work, ref: Ref): Promise<Definition> => {
 
 /**
  * Archives a definition for good: it keeps its key, and players what they hold of it.
- * @throws DomainError NOT_FOUND, CONFLICT: INVALID_STATE
+ * @throws DomainError NOT_FOUND, CONFLICT: INVALID_STATE, IN_USE
  */
 export const archiveDefinition = async (
   work: Work,
@@ -178,6 +179,7 @@ export const archiveDefinition = async (
 ): Promise<Definition> => {
   await changeConfig(work, projectId);
   const found = await lockActive(work, { projectId, kind, ref });
+  await refuseInUse(work, projectId, found);
   found.status = "ARCHIVED";
   found.updatedAt = work.now;
   await work.em.flush();

@@ -164,13 +164,16 @@ const erasePlayers = ({ now }: Work, { projectId, playerId, ids }: Person): RawB
     updated_at = ${now.toISOString()}::timestamptz
   where project_id = ${projectId} and id = any(${uuids(ids)}) returning 1`;
 
-/** Results of other long work that show the player: exports, and samples of backtests. */
+/** What other long work shows of the player: results of exports, samples of backtests that were given up. */
 const forgetResults = ({ projectId, ids, names }: Person): RawBuilder<unknown> => sql`
-  update project_jobs set result = null where project_id = ${projectId} and result is not null
+  update project_jobs set result = null, state = case when ${GIVEN_UP_BACKTEST} then '{}' else state end
+  where project_id = ${projectId} and (result is not null or ${GIVEN_UP_BACKTEST})
     and exists (
       select 1 from jsonb_array_elements_text(${JSON.stringify([...ids, ...names])}::jsonb) as m(mark)
-      where position(to_jsonb(m.mark)::text in result::text) > 0)
+      where position(to_jsonb(m.mark)::text in coalesce(result::text, state::text)) > 0)
   returning 1`;
+
+const GIVEN_UP_BACKTEST = sql`(kind = 'BACKTEST' and status in ('FAILED', 'CANCELLED'))`;
 
 type Paged = { after: readonly (string | number)[]; rows: Counts };
 

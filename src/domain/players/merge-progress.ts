@@ -54,7 +54,9 @@ type Counts = Readonly<Record<string, number>>;
 
 const sumsOf = (mine: Counts, theirs: Counts): Counts => {
   const sums: Record<string, number> = { ...mine };
-  for (const [key, count] of Object.entries(theirs)) sums[key] = (sums[key] ?? 0) + count;
+  // A reward may be called `constructor`.
+  for (const [key, count] of Object.entries(theirs))
+    sums[key] = (Object.hasOwn(mine, key) ? mine[key]! : 0) + count;
   return sums;
 };
 

@@ -60,8 +60,8 @@ export const upsertPlayers = async (
 
 type Wanted = { projectId: string; names: readonly string[]; made: Set<string> };
 
-/** Whoever is renamed or erased at this moment is missing the first time. */
-const LOCK_TRIES = 3;
+/** One for those who are there, one for those who are made, and more for who is renamed at this moment. */
+const LOCK_TRIES = 4;
 
 /** Locks the players, and makes those who are not there. @param made takes the ids of those who were made */
 const lockOrMake = async (
@@ -70,13 +70,14 @@ const lockOrMake = async (
 ): Promise<Map<string, PlayerState>> => {
   const found = new Map<string, PlayerState>();
   let missing = names.map((externalUserId) => ({ projectId, externalUserId, id: newId() }));
-  for (let tries = 0; missing.length > 0 && tries < LOCK_TRIES; tries++) {
-    for (const id of await insertPlayers(work, missing)) made.add(id);
+  for (let tries = 0; tries < LOCK_TRIES; tries++) {
+    // Those who are there before others are made, as batches do: else the two could wait in a ring.
     for (const [key, player] of await lockPlayers(work, missing)) found.set(key, player);
     missing = missing.filter((ref) => !found.has(externalKey(ref)));
+    if (missing.length === 0) return found;
+    for (const id of await insertPlayers(work, missing)) made.add(id);
   }
-  if (missing.length > 0) throw new Error("players come and go");
-  return found;
+  throw new Error("players come and go");
 };
 
 const reject = (message: string): Extract<Upserted, { status: "REJECTED" }> => ({

@@ -181,8 +181,8 @@ const runBatch = async (
   const scene: Scene = { plans, players, effects: noEffects(), shared, nowMs, counts, loops: [] };
   const verdicts: EventVerdict[] = [];
   for (const event of events) {
-    if (made.delete(externalKey(event))) announce(event, scene);
-    const verdict = applyEvent(event, scene);
+    const firings = made.delete(externalKey(event)) ? announce(event, scene) : undefined;
+    const verdict = applyEvent(event, scene, firings);
     if (verdict) verdicts.push(verdict);
   }
   const { effects, loops } = scene;
@@ -214,7 +214,10 @@ type Scene = {
   loops: LoopHit[];
 };
 
-const turnOf = (queued: QueuedEvent, player: PlayerState, scene: Scene, trace?: TraceSink): Turn => {
+type Firings = Turn["root"]["firings"];
+type TurnMore = { trace?: TraceSink | undefined; firings?: Firings | undefined };
+
+const turnOf = (queued: QueuedEvent, player: PlayerState, scene: Scene, more?: TurnMore): Turn => {
   const { eventId, eventType, properties, occurredAt, projectId } = queued;
   const { plans, effects, shared, nowMs, counts } = scene;
   const plan = plans.get(projectId)!;
@@ -228,19 +231,27 @@ const turnOf = (queued: QueuedEvent, player: PlayerState, scene: Scene, trace?: 
     ...(eventType === SCHEDULE_TYPE ? { ruleId: String(properties["ruleId"]) } : {}),
   };
   const parts = { plan, player, event, nowMs, effects, shared, isTracked: true };
-  return openTurn({ ...parts, trace, observe: counts?.observerOf(projectId).considered });
+  return openTurn({ ...parts, ...more, observe: counts?.observerOf(projectId).considered });
 };
 
-/** Tells of a player whom the batch has made, as an effect of the player's first event. */
-const announce = (queued: QueuedEvent, scene: Scene): void => {
+/**
+ * Tells of a player whom the batch has made, as an effect of the player's first event.
+ * @returns which rules fired for it: the event's own firings go on from there, as do their ledger keys
+ */
+const announce = (queued: QueuedEvent, scene: Scene): Firings => {
   const player = scene.players.get(externalKey(queued))!;
   const turn = turnOf(queued, player, scene);
   announcePlayer(turn, "EVENT");
   settleTurn(turn, player.xp);
   if (turn.root.loop) scene.loops.push(turn.root.loop);
+  return turn.root.firings;
 };
 
-const applyEvent = (queued: QueuedEvent, scene: Scene): EventVerdict | undefined => {
+const applyEvent = (
+  queued: QueuedEvent,
+  scene: Scene,
+  firings: Firings | undefined,
+): EventVerdict | undefined => {
   const { projectId, eventId } = queued;
   const player = scene.players.get(externalKey(queued));
   const reject = (error: string): EventVerdict => ({
@@ -252,7 +263,8 @@ const applyEvent = (queued: QueuedEvent, scene: Scene): EventVerdict | undefined
   });
   if (!player) return reject(unknownPlayer(queued));
   if (player.status !== "ACTIVE") return reject(`the player is ${player.status}`);
-  const turn = turnOf(queued, player, scene, traceOf(scene.plans.get(projectId)!, eventId));
+  const trace = traceOf(scene.plans.get(projectId)!, eventId);
+  const turn = turnOf(queued, player, scene, { trace, firings });
   const problem = evaluateEvent(turn);
   keepTrace(turn);
   if (turn.root.loop) scene.loops.push(turn.root.loop);

@@ -39,10 +39,12 @@ export type TurnParts = {
   trace?: TraceSink | undefined;
   /** Hears of every rule that is considered. */
   observe?: RuleObserver["considered"] | undefined;
+  /** What rules have fired for this root before; none yet unless given. */
+  firings?: Root["firings"] | undefined;
 };
 
 /** Opens the pass of a root event: what it emits becomes outbox rows numbered by the player's stream. */
-export const openTurn = ({ isTracked = false, trace, observe, ...parts }: TurnParts): Turn => {
+export const openTurn = ({ isTracked = false, trace, observe, firings, ...parts }: TurnParts): Turn => {
   const { event } = parts;
   watchSegments(parts.plan, parts.player);
   const root: Root = {
@@ -52,7 +54,7 @@ export const openTurn = ({ isTracked = false, trace, observe, ...parts }: TurnPa
     taken: 0,
     spawned: 0,
     hop: SPAWNED_TYPES.has(event.type) ? Number(event.properties["hop"] ?? 0) : 0,
-    firings: new Map(),
+    firings: firings ?? new Map(),
     guarded: [],
     loop: undefined,
     acting: undefined,

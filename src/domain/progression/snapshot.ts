@@ -42,11 +42,13 @@ const saveEffects = (effects: Effects): (() => void) => {
 export const saveTurn = ({ player, effects, root, shared }: Turn): (() => void) => {
   const restore = [savePlayer(player), saveEffects(effects), shared.save()];
   const derived = root.derived.length;
-  const { spawned } = root;
+  const { spawned, bundles } = root;
+  const given = bundles?.given ?? 0;
   return () => {
     for (const put of restore) put();
     root.derived.length = derived;
     root.spawned = spawned;
+    if (root.bundles) root.bundles.given = given;
   };
 };
 

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import type { EntryChange } from "../events.ts";
 import { getCurve } from "../progression/level-curves.ts";
 import { levelOf } from "../progression/levels.ts";
 import { type Check, type Finding, idsOf, type Page } from "./finding.ts";
@@ -100,13 +101,29 @@ const xpEntries = (page: Page): RawBuilder<unknown> => sql`
     and b.definition -> 'metric' ->> 'source' = 'XP'
     and e.player_id = any(${idsOf(page)}::uuid[]) and abs(e.rank_score) <> p.xp`;
 
-const repairXpEntries = async ({ db, now }: Work, page: Page): Promise<void> => {
-  await sql`
+const repairXpEntries = async ({ db, now, emit }: Work, page: Page): Promise<void> => {
+  const repaired = await sql<EntryRow>`
     update leaderboard_entries t set version = t.version + 1, updated_at = ${now.toISOString()}::timestamptz,
       rank_score = x.score
     from (select e.period_id, e.player_id,
         case when b.definition ->> 'sort' = 'ASC' then p.xp else -p.xp end as score
       ${xpEntries(page)}) x
     where t.project_id = ${page.projectId} and t.period_id = x.period_id
-      and t.player_id = x.player_id`.execute(db);
+      and t.player_id = x.player_id
+    returning t.period_id, t.player_id, t.rank_score, t.rank_tie, t.version`.execute(db);
+  // The rank index hears of it as of any other change.
+  for (const [periodId, rows] of Map.groupBy(repaired.rows, (row) => row.period_id)) {
+    const entries = rows.map((row): EntryChange => {
+      return [row.player_id, Number(row.rank_score), Number(row.rank_tie), row.version];
+    });
+    emit(page.projectId, "leaderboard.entries_changed", { periodId, entries });
+  }
+};
+
+type EntryRow = {
+  period_id: string;
+  player_id: string;
+  rank_score: string | number;
+  rank_tie: string | number;
+  version: number;
 };

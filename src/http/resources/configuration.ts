@@ -71,7 +71,8 @@ export const configurationRoutes = [
     summary: "Import a document",
     description:
       "Makes the project what the document says, wholly or, when anything is refused, not at all. Sections " +
-      "that the document leaves out stay as they are.",
+      "that the document leaves out stay as they are. Settings and time zone are for ADMINs; a key needs " +
+      "`rules:manage` for rules and `leaderboards:manage` for leaderboards, too.",
     access: { scope: "config:manage", roles: DESIGNERS },
     bodyLimit: DOCUMENT_LIMIT,
     body: DiffBody.extend({
@@ -84,7 +85,7 @@ export const configurationRoutes = [
         if (dryRun)
           return { applied: false, changes: await diffConfig(work, projectId, { document, prune }) };
         const actor = actorOf(caller);
-        const told = { document, prune, tenantId: tenantOf(caller), actor };
+        const told = { document, prune, tenantId: tenantOf(caller), caller, actor };
         return { applied: true, changes: await importConfig(work, projectId, told) };
       }),
   }),

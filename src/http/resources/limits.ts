@@ -1,8 +1,13 @@
 import { z } from "zod";
+import { DEFINITION_KINDS } from "../../domain/definitions/kinds.ts";
 import { BODY_LIMIT, MATCHMAKE_BODY_LIMIT } from "../../domain/limits.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
+import { IDENTITIES_MAX } from "../../domain/players/identities.ts";
+import { UPSERT_MAX } from "../../domain/players/upsert.ts";
+import { JOBS_MAX } from "../../domain/project-jobs/project-jobs.ts";
 import type { Bucket } from "../../domain/rate-limits/limiter.ts";
 import { LIMITS as RATES } from "../../domain/rate-limits/limits.ts";
+import { BULK_PLAYERS_MAX } from "../../domain/rewards/start-bulk-grant.ts";
 import { PLAN_LIMITS, type PlanLimits } from "../../domain/tenants/plans.ts";
 import { type Plan, PLANS } from "../../domain/tenants/tenant.ts";
 import {
@@ -12,6 +17,8 @@ import {
   JSON_MAX_DEPTH,
   PROPERTIES_MAX_BYTES,
 } from "../../domain/tracking/event-input.ts";
+import { EVENT_TYPES_MAX } from "../../domain/tracking/event-type-recorder.ts";
+import { SCHEMAS_MAX } from "../../domain/tracking/event-types.ts";
 import { route } from "../route.ts";
 
 const Limit = z
@@ -70,6 +77,15 @@ export const LIMITS: readonly Limit[] = [
   limit("event.batch.body", BATCH_MAX_BYTES, "bytes", "the body of a batch"),
   limit("event.properties", PROPERTIES_MAX_BYTES, "bytes", "the properties of one event as JSON"),
   limit("event.ahead", FUTURE_LIMIT_MS, "ms", "how far ahead of the server's clock an event may be"),
+  limit("event.types", EVENT_TYPES_MAX, "items", "types of events that a project may have"),
+  limit("event.schemas", SCHEMAS_MAX, "items", "event types of a project that may have a schema"),
+  limit("player.batch.players", UPSERT_MAX, "items", "players of one batch"),
+  limit("player.identities", IDENTITIES_MAX, "items", "ids of one player at other providers"),
+  limit("grant.bulk.players", BULK_PLAYERS_MAX, "items", "players that a bulk grant may name"),
+  limit("job.open", JOBS_MAX, "items", "jobs of a project that wait or run"),
+  ...DEFINITION_KINDS.map(({ plural, max }) =>
+    limit(`definition.${plural}`, max, "items", `${plural} of a project, without archived ones`),
+  ),
   rate(RATES.anonymous, "requests", "requests of one address without credentials, or with refused ones"),
   rate(RATES.user, "requests", "requests of one console user"),
   rate(RATES.admin, "requests", "requests of one super-admin"),

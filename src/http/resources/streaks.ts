@@ -81,6 +81,11 @@ const write = {
   response: PlayerStreakBody,
 } as const;
 
+/** Within what the database can compare, whole periods around it included. */
+const Day = z.iso
+  .date()
+  .refine((text) => text >= "1000" && text < "9999", "must be a date of the years 1000 to 9998");
+
 export const streakRoutes = [
   route({
     ...read,
@@ -103,8 +108,8 @@ export const streakRoutes = [
     description: "The last 30 periods unless told; at most 366.",
     params: StreakParams,
     query: z.object({
-      from: z.iso.date().optional().meta({ description: "First date", example: "2026-01-01" }),
-      to: z.iso.date().optional().meta({ description: "Last date", example: "2026-01-31" }),
+      from: Day.optional().meta({ description: "First date", example: "2026-01-01" }),
+      to: Day.optional().meta({ description: "Last date", example: "2026-01-31" }),
     }),
     response: HistoryBody,
     run: (app, { projectId, params, query }) =>

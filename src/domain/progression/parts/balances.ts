@@ -32,6 +32,16 @@ export const balances: PlayerPart = {
   ],
 };
 
+const isLater = (a: LotState, b: LotState): boolean =>
+  a.expiresMs > b.expiresMs || (a.expiresMs === b.expiresMs && a.id > b.id);
+
+/** Puts a lot in its place; they come in order, so that it is the last one's. */
+const insertLot = (lots: LotState[], lot: LotState): void => {
+  let place = lots.length;
+  while (place > 0 && isLater(lots[place - 1]!, lot)) place--;
+  lots.splice(place, 0, lot);
+};
+
 /** Lots of gains that expire. A lot that is used up goes. */
 export const lots: PlayerPart = {
   tag: "o",
@@ -42,15 +52,12 @@ export const lots: PlayerPart = {
       jsonb_build_array(s.id, s.remaining, floor(extract(epoch from s.expires_at) * 1000))
     from r cross join lateral (
       select id, currency_key, remaining, expires_at from currency_lots s
-      where s.project_id = r.p and s.player_id = r.i limit 10000) s`,
+      where s.project_id = r.p and s.player_id = r.i order by expires_at, id limit 10000) s`,
   read: (player, key, value) => {
     const [id, remaining, expiresMs] = value as [string, number, number];
-    const known = player.lots.get(key) ?? [];
-    const all = [...known, { id, remaining, expiresMs }];
-    player.lots.set(
-      key,
-      all.toSorted((a, b) => a.expiresMs - b.expiresMs || (a.id < b.id ? -1 : 1)),
-    );
+    const lots = player.lots.get(key) as LotState[] | undefined;
+    if (lots) insertLot(lots, { id, remaining, expiresMs });
+    else player.lots.set(key, [{ id, remaining, expiresMs }]);
   },
   arms: (players) => {
     const rows = changesOf<readonly LotState[]>(players, "lots").flatMap(({ player, key, value = [] }) =>

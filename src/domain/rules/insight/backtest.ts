@@ -27,7 +27,12 @@ const PLAYER_EVENTS_MAX = 20_000;
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 const DAY_MS = 86_400_000;
 
-const Time = z.iso.datetime({ offset: true });
+/** What the database can compare, and as old as an event can be. */
+const Time = z.iso
+  .datetime({ offset: true })
+  .refine((text) => Date.parse(text) >= Date.UTC(1000, 0) && Date.parse(text) < Date.UTC(9999, 0), {
+    error: "must be a time of the years 1000 to 9998",
+  });
 
 export const BacktestRequest = z
   .strictObject({
