@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/events.ts";
+import { TOLD_MAX } from "../../src/domain/progression/loop-guard.ts";
 import { saveTurn } from "../../src/domain/progression/snapshot.ts";
 import { multiplyBundle, type RewardBundle, grantBundle } from "../../src/domain/rewards/bundle.ts";
 import { grantReward, type RewardGrant } from "../../src/domain/rewards/grant.ts";
@@ -133,6 +134,25 @@ describe("bundles of rewards", () => {
     give(many, { rewards: [{ rewardKey: "chest" }] });
     assert.ok(many.effects.ledger.length < 1_000);
     assertLedger(many.effects.ledger, many.player);
+  });
+
+  it("end before they are a flood, however often badges and rewards multiply one another", () => {
+    const badges = (name: string) => Array.from({ length: 20 }, (_, i) => ({ badgeKey: `${name}${i}` }));
+    const badge = (name: string, rewards: Json): Json[] =>
+      badges(name).map(({ badgeKey: key }) => ({
+        key,
+        name: key,
+        repeatable: true,
+        tiers: [{ tier: 1, rewards }],
+      }));
+    const inner = { ...chest({ badges: badges("c") }), key: "inner" };
+    const flood = passIn({
+      badge: [...badge("b", { rewards: [{ rewardKey: "inner", quantity: 100 }] }), ...badge("c", {})],
+      reward: [chest({ badges: badges("b") }), inner],
+    });
+    give(flood, { rewards: [{ rewardKey: "chest", quantity: 100 }] });
+    assert.ok(flood.effects.badgeAwards.length < 2 * TOLD_MAX, `${flood.effects.badgeAwards.length} awards`);
+    assert.match(flood.warnings.at(-1)!, /too many rewards/);
   });
 
   it("given several times are the amounts that many times, within what a bundle can hold", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/events.ts";
-import { DEPTH_MAX, DERIVED_MAX } from "../../src/domain/progression/loop-guard.ts";
+import { DEPTH_MAX, DERIVED_MAX, TOLD_MAX } from "../../src/domain/progression/loop-guard.ts";
 import { SENT_MAX } from "../../src/domain/rules/actions/send.ts";
 import { createLoopWatch, LOOPS_MAX, LOOPS_SPAN_MS } from "../../src/domain/rules/running/loop-watch.ts";
 import { REENTRANT_MAX } from "../../src/domain/rules/running/run.ts";
@@ -170,6 +170,20 @@ describe("rules that set one another off", () => {
       event = { type: first.eventType, properties: first.properties };
     }
     assert.deepEqual(sent, [...SENT_MAX, 0]);
+  });
+
+  it("are cut where one event brings about too much, however many of them there are", () => {
+    const mug = { key: "mug", name: "Mug", kind: "PRIZE", fulfilment: "CODE" };
+    const actions = Array.from({ length: 20 }, () => ({
+      type: "grant_reward",
+      rewardKey: "mug",
+      quantity: 100,
+    }));
+    const rules = Array.from({ length: 50 }, (_, i) => ({ key: `mugs${i}`, actions }));
+    const done = evaluate(aProject({ define: { reward: [mug] }, rules }));
+    assert.ok(done.told.length < 2 * TOLD_MAX, `${done.told.length} told`);
+    assert.equal(done.outcomes.at(-1)!.outcome.reason, "LOOP_GUARD");
+    assert.deepEqual(done.turn.root.guarded, ["tried"]);
   });
 });
 

@@ -5,6 +5,7 @@ import { outboxRow, savepoint, type Transact, type Work } from "../work.ts";
 import { lockOrCreate } from "./batch-players.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
 import { externalKey, loadStates, lockPlayers } from "./load.ts";
+import { TOLD_MAX } from "./loop-guard.ts";
 import { loadPlans, type PlanCache, type ProjectPlan } from "./plan.ts";
 import {
   CLAIM_PROJECTS,
@@ -179,18 +180,29 @@ const runBatch = async (
   const shared = await lockSharedCounters(work, sharedKeys(plans, events, nowMs));
   const counts = stats?.openBatch();
   const scene: Scene = { plans, players, effects: noEffects(), shared, nowMs, counts, loops: [] };
-  const verdicts: EventVerdict[] = [];
-  for (const event of events) {
-    const firings = made.delete(externalKey(event)) ? announce(event, scene) : undefined;
-    const verdict = applyEvent(event, scene, firings);
-    if (verdict) verdicts.push(verdict);
-  }
+  const verdicts = applyAll(events, scene, made);
   const { effects, loops } = scene;
   const done = events.map(({ projectId, seq }) => ({ projectId, part, seq }));
   await saveBatch(work, { players: states, effects, shared, verdicts, done });
   if (onSeen) work.afterCommit(() => onSeen(events, nowMs));
   if (counts) work.afterCommit(() => counts.commit(effects, nowMs));
   if (onLoop && loops.length > 0) work.afterCommit(() => loops.forEach(onLoop));
+};
+
+/** What events may tell that are saved in one statement; those of a claim that tells more go one by one. */
+const TOLD_TOGETHER_MAX = 10 * TOLD_MAX;
+
+/** @param made who was made by the batch, by `externalKey`: announced with their first event */
+const applyAll = (events: readonly QueuedEvent[], scene: Scene, made: Set<string>): EventVerdict[] => {
+  const verdicts: EventVerdict[] = [];
+  for (const event of events) {
+    const firings = made.delete(externalKey(event)) ? announce(event, scene) : undefined;
+    const verdict = applyEvent(event, scene, firings);
+    if (verdict) verdicts.push(verdict);
+    if (events.length > 1 && scene.effects.outbox.length > TOLD_TOGETHER_MAX)
+      throw new Error("the events of the claim bring about too much to be saved together");
+  }
+  return verdicts;
 };
 
 const sharedKeys = (plans: ReadonlyMap<string, ProjectPlan>, events: readonly QueuedEvent[], nowMs: number) =>

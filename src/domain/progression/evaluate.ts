@@ -56,6 +56,7 @@ export const openTurn = ({ isTracked = false, trace, observe, firings, ...parts 
     hop: SPAWNED_TYPES.has(event.type) ? Number(event.properties["hop"] ?? 0) : 0,
     firings: firings ?? new Map(),
     guarded: [],
+    toldBefore: parts.effects.outbox.length,
     loop: undefined,
     acting: undefined,
     observe,

@@ -6,11 +6,18 @@ export const DEPTH_MAX = 5;
 /** Events that one tracked event may bring about. */
 export const DERIVED_MAX = 100;
 
+/** What one tracked event may tell, about, before it brings about no more: it is saved as one statement. */
+export const TOLD_MAX = 10_000;
+
+/** Whether the event has told so much that it may bring about no more. */
+export const isFlooded = ({ root, effects }: Turn): boolean =>
+  effects.outbox.length - root.toldBefore >= TOLD_MAX;
+
 /** Whether what comes next would be one event too many; what is left is then cut. */
 export const isGuarded = (turn: Turn): boolean => {
   const { root } = turn;
   const next = root.derived[root.taken]!;
-  if (next.depth <= DEPTH_MAX && root.taken < DERIVED_MAX) return false;
+  if (next.depth <= DEPTH_MAX && root.taken < DERIVED_MAX && !isFlooded(turn)) return false;
   root.guarded.push(...new Set(root.derived.slice(root.taken).map(({ type }) => type)));
   noteLoop(turn, next.via ?? []);
   return true;

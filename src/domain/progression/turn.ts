@@ -190,6 +190,8 @@ export type Root = {
   trace: TraceSink | undefined;
   /** Bundles of rewards that are being given inside one another now, and given so far. */
   bundles?: { depth: number; given: number };
+  /** Rows that the outbox had before it. */
+  toldBefore: number;
 };
 
 /** Collects what evaluation in trace mode sees; see rules/trace.ts. */

@@ -2,6 +2,7 @@ import { awardBadge } from "../badges/award.ts";
 import { startBoost } from "../boosts/boosts.ts";
 import { adjustCurrency } from "../currencies/adjust.ts";
 import { adjustLives } from "../lives/lives.ts";
+import { isFlooded } from "../progression/loop-guard.ts";
 import { updatePlayer } from "../progression/profile.ts";
 import type { Turn } from "../progression/turn.ts";
 import { grantXp } from "../progression/xp.ts";
@@ -20,7 +21,7 @@ export const BUNDLES_MAX = 1_000;
  */
 export const giveBundle = (turn: Turn, grant: BundleGrant): void => {
   const count = (turn.root.bundles ??= { depth: 0, given: 0 });
-  if (count.depth >= BUNDLE_DEPTH_MAX || count.given >= BUNDLES_MAX) {
+  if (count.depth >= BUNDLE_DEPTH_MAX || count.given >= BUNDLES_MAX || isFlooded(turn)) {
     turn.warn(`${grant.reason}: too many rewards inside one another; ${grant.key} is not given`);
     return;
   }

@@ -55,8 +55,8 @@ export const lots: PlayerPart = {
       where s.project_id = r.p and s.player_id = r.i order by expires_at, id limit 10000) s`,
   read: (player, key, value) => {
     const [id, remaining, expiresMs] = value as [string, number, number];
-    const lots = player.lots.get(key) as LotState[] | undefined;
-    if (lots) insertLot(lots, { id, remaining, expiresMs });
+    const known = player.lots.get(key) as LotState[] | undefined;
+    if (known) insertLot(known, { id, remaining, expiresMs });
     else player.lots.set(key, [{ id, remaining, expiresMs }]);
   },
   arms: (players) => {

@@ -1,4 +1,4 @@
-import { noteLoop } from "../../progression/loop-guard.ts";
+import { isFlooded, noteLoop } from "../../progression/loop-guard.ts";
 import { saveTurn } from "../../progression/snapshot.ts";
 import type { Turn } from "../../progression/turn.ts";
 import { type CompiledBudget, markOf } from "./budgets.ts";
@@ -130,6 +130,10 @@ const guardRefusal = (
   turn: Turn,
 ): { reason: "LOOP_GUARD"; detail: string } | undefined => {
   const { root, event } = turn;
+  if (isFlooded(turn)) {
+    if (!root.guarded.includes(event.type)) root.guarded.push(event.type);
+    return { reason: "LOOP_GUARD", detail: "the event has brought about too much" };
+  }
   const fired = root.firings.get(id) ?? 0;
   if (fired === 0 || (definition.reentrant && fired < REENTRANT_MAX)) return undefined;
   const via = event.via ?? [];
