@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { IDEMPOTENCY_HOURS } from "./idempotency/idempotency.ts";
+import { CALENDAR_UNITS, type CalendarUnit, windowNumber } from "./rules/language/zones.ts";
 import type { Work } from "./work.ts";
 
 const HOUR_MS = 3_600_000;
@@ -19,6 +20,27 @@ const ago = (now: Date, ms: number) => sql`${new Date(now.getTime() - ms).toISOS
 const expired = (table: string, keptMs = 0): Prune => ({
   table,
   isOver: (now) => sql`expires_at <= ${ago(now, keptMs)}`,
+});
+
+/** How long counters over all players are kept: far more than the windows that late events count in. */
+const COUNTERS_KEPT_MS: Readonly<Record<CalendarUnit, number>> = {
+  DAY: 70 * DAY_MS,
+  WEEK: 400 * DAY_MS,
+  MONTH: 400 * DAY_MS,
+};
+
+/**
+ * Counters of limits and budgets of calendar windows. One of an old window may be young: an import or a
+ * backfill of old events must not begin to count again.
+ */
+const oldCounters = (unit: CalendarUnit): Prune => ({
+  table: "shared_counters",
+  isOver: (now) => {
+    const keptMs = COUNTERS_KEPT_MS[unit];
+    const oldest = windowNumber(unit, "UTC", now.getTime() - keptMs);
+    return sql`scope like ${sql.lit(`%rule:%:%:${unit}`)} and window_no < ${oldest}::bigint
+      and touched_at <= ${ago(now, keptMs)}`;
+  },
 });
 
 /**
@@ -53,6 +75,14 @@ export const PRUNES: readonly Prune[] = [
     clears: "result",
     isOver: (now) => sql`result is not null and finished_at <= ${ago(now, DAY_MS)}`,
   },
+  // Backfills say from when on a rule's counters count; erasures that were given up, where to go on.
+  {
+    table: "project_jobs",
+    isOver: (now) => sql`finished_at <= ${ago(now, 30 * DAY_MS)}
+      and not (kind = 'BACKFILL' and status = 'SUCCEEDED') and not (kind = 'PLAYER_ERASE' and state <> '{}')`,
+  },
+  ...CALENDAR_UNITS.map(oldCounters),
+  { table: "rule_stats", isOver: (now) => sql`hour <= ${ago(now, 400 * DAY_MS)}` },
   {
     table: "idempotency_keys",
     isOver: (now) => sql`created_at <= ${ago(now, IDEMPOTENCY_HOURS * HOUR_MS)}`,

@@ -11,7 +11,7 @@ import {
   JOBS_MAX,
   queueJob,
 } from "../../src/domain/project-jobs/project-jobs.ts";
-import { stepJob } from "../../src/domain/project-jobs/step-job.ts";
+import { LEASE_MS, stepJob } from "../../src/domain/project-jobs/step-job.ts";
 import { createTransact, NO_DOORBELL, type Transact, type Work } from "../../src/domain/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/crashing.ts";
@@ -202,12 +202,16 @@ describe("long work of a project", function () {
 
   it("that was cancelled while its step failed stays cancelled", async () => {
     const { id } = await queue(3);
-    trouble = () => new Error("no luck");
-    const told = stepJob(transact, () => undefined, [counting]);
+    const inStep = Promise.withResolvers<void>();
+    trouble = () => {
+      inStep.resolve();
+      return new Error("no luck");
+    };
     // Between the step and the note of its failure there is a moment; PGlite has one connection for both.
-    const cancelled = transact((work) => cancelJob(work, projectId, id));
-    await Promise.all([told, cancelled]);
-    assert.equal((await show(id)).status, "CANCELLED");
+    const cancelled = inStep.promise.then(() => transact((work) => cancelJob(work, projectId, id)));
+    await Promise.all([step(), cancelled]);
+    const { status, error } = await show(id);
+    assert.deepEqual([status, error, errors.length], ["CANCELLED", null, 1]);
     now += 100 * SECOND;
     assert.ok(!(await step()));
   });
@@ -221,12 +225,36 @@ describe("long work of a project", function () {
         if (status === "SUCCEEDED") return assert.deepEqual(before, [1, 2, 3]);
         // Also the note of the failure is lost with the process.
         const died = await crashing.crashAt(at, isAfter, step);
+        now += LEASE_MS;
         if (!died) break;
         assert.deepEqual(await done(), before, `${at}, ${isAfter}`);
+        await transact(({ db }) => sql`update project_jobs set attempts = 0`.execute(db));
       }
     }
     while (await step());
     assert.deepEqual(await done(), [1, 2, 3]);
+  });
+
+  it("is tried again a minute later when its process died, and has failed after the fourth time", async () => {
+    const { id } = await queue(2);
+    // The claim is one statement, the lock the next.
+    const dieInStep = async () => assert.ok(await crashing.crashAt(3, true, step));
+    await dieInStep();
+    assert.ok(!(await step()), "somebody may still be at it");
+    now += LEASE_MS - 1;
+    assert.ok(!(await step()));
+    now += 1;
+    for (let died = 1; died < 4; died++) {
+      await dieInStep();
+      now += LEASE_MS;
+    }
+    assert.equal((await show(id)).status, "QUEUED");
+    assert.ok(await step());
+    const { status, error } = await show(id);
+    assert.equal(status, "FAILED");
+    assert.match(error!, /process has died/);
+    assert.ok(!(await step()));
+    assert.deepEqual(await done(), []);
   });
 
   it(`is at most ${JOBS_MAX} at a time in one project`, async () => {

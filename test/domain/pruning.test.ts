@@ -2,10 +2,14 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { newId } from "../../src/domain/ids.ts";
 import { prune, PRUNES } from "../../src/domain/pruning.ts";
+import { limitedKey } from "../../src/domain/rewards/shared-keys.ts";
+import { compileBudgets } from "../../src/domain/rules/running/budgets.ts";
+import { compileSharedLimits, type LimitWindow } from "../../src/domain/rules/running/shared-limits.ts";
 import { pruneEnded } from "../../src/jobs/prune.ts";
 import { aTenant, startApp, type TestApp } from "../support/app.ts";
 
 const DAY_MS = 86_400_000;
+const NO_LIMITS = { perPlayer: [], global: [], budgets: [] };
 
 describe("pruning", () => {
   let api: TestApp;
@@ -98,6 +102,8 @@ describe("pruning", () => {
         return rows.map((row) => row["QUERY PLAN"]).join("\n");
       });
       assert.match(plan, /Index Cond/, table);
+      // A column in the middle of a key would be found by reading all of the index.
+      assert.doesNotMatch(plan, /using (rule_stats|shared_counters|project_jobs)_pkey/, table);
     }
   });
 
@@ -113,6 +119,111 @@ describe("pruning", () => {
       sql`insert into email_suppressions (email, reason, expires_at, created_at)
         values (${id}, 'x', ${at(msAgo)}::timestamptz, now())`;
     assert.equal(await left(["email_suppressions", "email"], refusal, 0), "kept");
+  });
+
+  /** Adds what should stay and what should go, by id, and tells which a run has left. */
+  const leftOf = async (
+    [table, column]: [string, string],
+    adds: Record<string, (id: string) => ReturnType<typeof sql>>,
+  ): Promise<string[]> => {
+    const ids = new Map(Object.keys(adds).map((name) => [name, newId()]));
+    for (const [name, add] of Object.entries(adds)) await run(add(ids.get(name)!));
+    await pruneEnded.run(api.app, "*");
+    const found = await idsOf(table, column, [...ids.values()]);
+    return [...ids].flatMap(([name, id]) => (found.includes(id) ? [name] : []));
+  };
+
+  it("keeps jobs for thirty days, and those that others ask for", async () => {
+    const job =
+      (kind: string, status: string, { ageMs = 31 * DAY_MS, state = {} } = {}) =>
+      (id: string) =>
+        sql`insert into project_jobs (project_id, id, kind, status, params, state, created_by, created_at,
+            updated_at, finished_at, due_at)
+          values (${newId()}::uuid, ${id}::uuid, ${kind}, ${status}, '{}', ${JSON.stringify(state)}::jsonb, 'x',
+            ${at(ageMs)}::timestamptz, now(), ${at(ageMs)}::timestamptz, '2126-01-01')`;
+    assert.equal(
+      await left(
+        ["project_jobs", "id"],
+        (id, ageMs) => job("BULK_GRANT", "FAILED", { ageMs })(id),
+        30 * DAY_MS,
+      ),
+      "kept",
+    );
+    const open = (id: string) =>
+      sql`insert into project_jobs (project_id, id, kind, status, params, created_by, created_at, updated_at,
+          due_at)
+        values (${newId()}::uuid, ${id}::uuid, 'BULK_GRANT', 'QUEUED', '{}', 'x', '2020-01-01', '2020-01-01',
+          '2126-01-01')`;
+    const jobs = {
+      "a backfill that succeeded": job("BACKFILL", "SUCCEEDED"),
+      "a backfill that failed": job("BACKFILL", "FAILED"),
+      "an erasure that was given up": job("PLAYER_ERASE", "CANCELLED", { state: { phase: "LEDGER" } }),
+      "an erasure that is done": job("PLAYER_ERASE", "SUCCEEDED"),
+      "one that waits": open,
+    };
+    assert.deepEqual(await leftOf(["project_jobs", "id"], jobs), [
+      "a backfill that succeeded",
+      "an erasure that was given up",
+      "one that waits",
+    ]);
+  });
+
+  it("keeps what limits of calendar windows have counted until no event asks for it", async () => {
+    const projectId = newId();
+    /** The row that a limit or budget of such a window has counted in, at a time. */
+    const counter =
+      (window: LimitWindow, msAgo: number, touchedAgo = msAgo) =>
+      (id: string) => {
+        const limits = {
+          ...NO_LIMITS,
+          global: [{ max: 1, window }],
+          budgets: [{ asset: "xp", max: 1, window }],
+        };
+        const all = [...compileSharedLimits(`rule:${id}`, limits), ...compileBudgets(`~rule:${id}`, limits)];
+        const keys = all.map(({ keyOf }) => keyOf({ projectId, timezone: "UTC" }, Date.now() - msAgo));
+        return sql`insert into shared_counters (project_id, scope, window_no, touched_at)
+          select p, s, w, ${at(touchedAgo)}::timestamptz from json_to_recordset(${JSON.stringify(
+            keys.map(({ scope, windowNo }) => ({ p: projectId, s: scope, w: windowNo })),
+          )}::json) as x(p uuid, s text, w bigint)`;
+      };
+    const limited = (kind: "badge" | "reward") => (id: string) => {
+      const { scope, windowNo } = limitedKey(projectId, kind, `${id}:DAY`);
+      return sql`insert into shared_counters (project_id, scope, window_no, touched_at)
+        values (${projectId}::uuid, ${scope}, ${windowNo}, '2020-01-01')`;
+    };
+    const adds = {
+      "old day": counter("DAY", 72 * DAY_MS),
+      day: counter("DAY", 69 * DAY_MS),
+      "old day that an import asks for": counter("DAY", 900 * DAY_MS, DAY_MS),
+      "old week": counter("WEEK", 408 * DAY_MS),
+      week: counter("WEEK", 399 * DAY_MS),
+      "old month": counter("MONTH", 432 * DAY_MS),
+      month: counter("MONTH", 399 * DAY_MS),
+      lifetime: counter("LIFETIME", 900 * DAY_MS),
+      rolling: counter({ rollingSeconds: 60 }, 900 * DAY_MS),
+      badge: limited("badge"),
+      reward: limited("reward"),
+    };
+    const ids = new Map(Object.keys(adds).map((name) => [name, newId()]));
+    for (const [name, add] of Object.entries(adds)) await run(add(ids.get(name)!));
+    await pruneEnded.run(api.app, "*");
+    const { rows } = await run(sql`
+      select substring(scope from '[0-9a-f-]{36}') as id, count(*)::int as n from shared_counters
+      where project_id = ${projectId} group by 1`);
+    const counts = new Map((rows as { id: string; n: number }[]).map(({ id, n }) => [id, n]));
+    const seen = [...ids].map(([name, id]) => [name, counts.get(id) ?? 0]);
+    const expected = Object.keys(adds).map((name) => [
+      name,
+      name === "badge" || name === "reward" ? 1 : /^old (day|week|month)$/.test(name) ? 0 : 2,
+    ]);
+    assert.deepEqual(seen, expected);
+  });
+
+  it("keeps counts of rules for four hundred days", async () => {
+    const stats = (id: string, msAgo: number) =>
+      sql`insert into rule_stats (project_id, rule_id, hour, evaluated, fired, reasons, leaf_fails, cost, micros)
+        values (${newId()}::uuid, ${id}::uuid, ${at(msAgo)}::timestamptz, 1, 1, '{}', '[]', '{}', '[]')`;
+    assert.equal(await left(["rule_stats", "rule_id"], stats, 400 * DAY_MS), "kept");
   });
 
   it("takes a bounded number of rows at once", async () => {

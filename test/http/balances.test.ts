@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
+import { LOTS_MAX } from "../../src/domain/currencies/balances.ts";
 import { expireCurrencies } from "../../src/jobs/expire-currencies.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
@@ -112,6 +113,31 @@ describe("balances", () => {
     const past = await purse.grant("points", 1, { expiresAt: "2020-01-01T00:00:00Z" });
     assertError(past, 400);
     assert.equal(past.body.error.details[0].field, "expiresAt");
+  });
+
+  it(`expire at ${LOTS_MAX} times at most, where grants name them`, async () => {
+    const hours = await aPurse(api, await aTreasury(api, [{ key: "hours" }, { key: "minutes" }]));
+    const first = new Date(Date.now() + DAY_MS).toISOString();
+    must(await hours.grant("hours", 1, { expiresAt: first }), 201);
+    await api.app.transact(({ db }) =>
+      sql`
+        with more as (
+          insert into currency_lots select (jsonb_populate_record(l, jsonb_build_object(
+            'id', gen_random_uuid(), 'expires_at', l.expires_at + g * interval '1 minute'))).*
+          from currency_lots l, generate_series(1, ${LOTS_MAX - 1}::int) g where player_id = ${hours.player}
+          returning remaining)
+        update player_balances set balance = balance + (select sum(remaining) from more)
+        where player_id = ${hours.player} and currency_key = 'hours'`.execute(db),
+    );
+    const later = new Date(Date.now() + 9 * DAY_MS).toISOString();
+    assertError(await hours.grant("hours", 1, { expiresAt: later }), 409, "LOT_LIMIT");
+    must(await hours.grant("hours", 1, { expiresAt: first }), 201);
+    must(await hours.grant("hours", 1), 201);
+    must(await hours.grant("minutes", 1, { expiresAt: later }), 201);
+    // Takes the first lot wholly, which makes room for another.
+    must(await hours.spend("hours", 2), 200);
+    must(await hours.grant("hours", 1, { expiresAt: later }), 201);
+    assertError(await hours.grant("hours", 1, { expiresAt: first }), 409, "LOT_LIMIT");
   });
 
   it("rise by rules, which may be what a grant sets off: the answer has what is left", async () => {

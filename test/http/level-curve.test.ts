@@ -57,9 +57,9 @@ describe("the level curve", () => {
 
   it("moves players by a job with WITH_EVENTS, tells them and rewards their levels once", async () => {
     const { key } = tenant;
-    const level = { key: "3", name: "Three", rewards: { currencies: { coins: 7 } } };
+    const third = { key: "3", name: "Three", rewards: { currencies: { coins: 7 } } };
     await api.post("/api/v1/currencies", { key: "coins", name: "Coins" }, { key });
-    assert.equal((await api.post("/api/v1/levels", level, { key })).status, 201);
+    assert.equal((await api.post("/api/v1/levels", third, { key })).status, 201);
     for (const [player, xp] of [
       ["low", 5],
       ["high", 30],

@@ -66,6 +66,7 @@ const WITHOUT: Readonly<Record<string, string>> = {
   validateRule: "writes nothing",
   previewLevelCurve: "writes nothing",
   previewSegment: "writes nothing",
+  diffConfig: "writes nothing",
 };
 /** Calls of the sweeps that do two things at once. */
 const SEVERAL: Readonly<Record<string, readonly string[]>> = {

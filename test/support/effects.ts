@@ -12,6 +12,7 @@ const SKIPPED = new Set([
   "email_outbox",
   // Counted in memory and written now and then.
   "rule_stats",
+  "segment_sweeps",
   "event_types",
 ]);
 /** Columns that move with every request, and with every mail that a worker sends. */
@@ -28,6 +29,14 @@ const RESTLESS = [
 /** Rows by table, and a hash of what is in them. */
 export type Effects = { counts: Record<string, number>; print: string };
 
+/** Projects whose segments were changed, for which a worker is about to queue a job. */
+const UNNOTICED_SEGMENTS = sql`
+  select d.project_id from definitions d
+  where d.kind = 'segment' and d.status = 'ACTIVE' and d.definition->>'kind' = 'DYNAMIC'
+  group by d.project_id
+  having md5(string_agg(d.id::text || ':' || d.version, ',' order by d.id)) is distinct from (
+    select s.definitions from segment_sweeps s where s.project_id = d.project_id)`;
+
 /** Waits until workers have done what was asked for. */
 const settle = ({ app }: TestApp): Promise<true> =>
   eventually(
@@ -36,7 +45,8 @@ const settle = ({ app }: TestApp): Promise<true> =>
         sql<{ waiting: string }>`
           select (select count(*) from event_q) + (select count(*) from outbox_q)
             + (select count(*) from project_jobs where status in ('QUEUED', 'RUNNING')
-              and due_at < now() + interval '1 day') as waiting`.execute(db),
+              and due_at < now() + interval '1 day')
+            + (select count(*) from (${UNNOTICED_SEGMENTS}) u) as waiting`.execute(db),
       );
       return Number(rows[0]!.waiting) === 0;
     },

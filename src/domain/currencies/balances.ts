@@ -15,6 +15,9 @@ import { availableOf, balanceNow, type Purse } from "./balance.ts";
 /** Lots that a balance shows. */
 const EXPIRING_MAX = 10;
 
+/** Open lots of one player and currency that grants with an expiry of their own may lead to. */
+export const LOTS_MAX = 1_000;
+
 /** A balance as the API shows it, as it is now. */
 export type BalanceView = {
   currencyKey: string;
@@ -64,7 +67,7 @@ export type BalanceChange = {
 /**
  * Grants or spends by REST: a grant as far as the currency has room, spending whole or not at all.
  * @throws DomainError NOT_FOUND for an unknown currency; CONFLICT: INSUFFICIENT_FUNDS, BALANCE_LIMIT,
- * REFERENCE_USED, PLAYER_INACTIVE
+ * LOT_LIMIT, REFERENCE_USED, PLAYER_INACTIVE
  */
 export const changeBalance = async (
   work: Work,
@@ -76,6 +79,7 @@ export const changeBalance = async (
     const { status } = turn.player;
     if (change.amount > 0 && status !== "ACTIVE")
       throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
+    if (expiresAt) checkLots(turn, change.currencyKey, expiresAt.getTime());
     const more = {
       ...(reference === undefined ? {} : { reference }),
       ...(expiresAt ? { expiresMs: expiresAt.getTime() } : {}),
@@ -86,6 +90,15 @@ export const changeBalance = async (
   // Only now: rules that heard of it may have changed the balance further.
   const balance = showBalance(value.turn, change.currencyKey);
   return { balance, ledgerEntry: showEntry(value.entry, work.now) };
+};
+
+/** A gain with the expiry of an open lot goes into that one. */
+const checkLots = ({ player, nowMs }: Purse, currencyKey: string, expiresMs: number): void => {
+  const open = (player.lots.get(currencyKey) ?? []).filter(
+    (lot) => lot.remaining > 0 && lot.expiresMs > nowMs,
+  );
+  if (open.length >= LOTS_MAX && !open.some((lot) => lot.expiresMs === expiresMs))
+    throw conflict("LOT_LIMIT", `a player may have ${LOTS_MAX} times of expiry of a currency`);
 };
 
 const entryOf = ({ entry, problem }: CurrencyChanged, { currencyKey, amount }: BalanceChange) => {

@@ -117,7 +117,12 @@ export class Migration20261121000007 extends Migration {
         window_no bigint not null,
         used bigint not null default 0 check (used >= 0),
         times jsonb,
+        touched_at timestamptz(3) not null default now(),
         primary key (project_id, scope, window_no))`,
+      ...["DAY", "WEEK", "MONTH"].map(
+        (unit) => `create index shared_counters_${unit.toLowerCase()}_idx on shared_counters (window_no)
+          where scope like '%rule:%:%:${unit}'`,
+      ),
     ];
   }
 

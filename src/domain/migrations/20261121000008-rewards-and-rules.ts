@@ -104,6 +104,7 @@ export class Migration20261121000008 extends Migration {
         cost jsonb not null,
         micros jsonb not null,
         primary key (project_id, rule_id, hour))`,
+      `create index rule_stats_hour_idx on rule_stats (hour)`,
       `create table rule_schedules (
         project_id uuid not null,
         rule_id uuid not null,
@@ -159,6 +160,7 @@ export class Migration20261121000008 extends Migration {
       `create index project_jobs_due_idx on project_jobs (due_at) where status in ('QUEUED', 'RUNNING')`,
       `create index project_jobs_list_idx on project_jobs (project_id, kind, id)`,
       `create index project_jobs_age_idx on project_jobs (finished_at) where result is not null`,
+      `create index project_jobs_finished_idx on project_jobs (finished_at) where finished_at is not null`,
     ];
   }
 

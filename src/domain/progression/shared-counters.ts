@@ -95,17 +95,18 @@ const countersOf = (rows: readonly Row[], isOpen: boolean): SharedCounters => {
  * keys. Call it after the players' locks.
  */
 export const lockSharedCounters = async (
-  { db }: Work,
+  { db, now }: Work,
   keys: readonly SharedKey[],
 ): Promise<SharedCounters> => {
   if (keys.length === 0) return noSharedCounters();
   const unique = [...new Map(keys.map((key) => [idOf(key), key])).values()];
-  // An update of nothing waits for the row, and sees it as it is when the lock is granted.
+  // An update of nothing else waits for the row, and sees it as it is when the lock is granted.
   const result = await sql<Row>`
-    insert into shared_counters as c (project_id, scope, window_no)
-    select p, s, w from json_to_recordset(${rowsOf(unique)}::json) as x(p uuid, s text, w bigint)
+    insert into shared_counters as c (project_id, scope, window_no, touched_at)
+    select p, s, w, ${now.toISOString()}::timestamptz
+    from json_to_recordset(${rowsOf(unique)}::json) as x(p uuid, s text, w bigint)
     order by p, s, w
-    on conflict (project_id, scope, window_no) do update set used = c.used
+    on conflict (project_id, scope, window_no) do update set touched_at = excluded.touched_at
     returning c.project_id, c.scope, c.window_no, c.used, c.times`.execute(db);
   return countersOf(result.rows, false);
 };

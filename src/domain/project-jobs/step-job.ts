@@ -11,10 +11,15 @@ type Row = JobRow & { due: string };
 
 /** Waits before another try of a step that threw, in ms; after the last one the job is FAILED. */
 const RETRY_DELAYS_MS = [1_000, 10_000, 60_000];
+/** Tries of one step. */
+const ATTEMPTS_MAX = RETRY_DELAYS_MS.length + 1;
+/** When a step whose process has died is tried again, in ms after it began. */
+export const LEASE_MS = 60_000;
 
 /**
  * Does one step of the job that has waited longest, of any project, and keeps what it came to in the same
- * transaction. A step that throws is undone and tried again later; one that dies with its process at once.
+ * transaction. The try is counted before, in a transaction of its own, so that a step that takes its process
+ * along does so `ATTEMPTS_MAX` times at most. A step that throws is undone and tried again later.
  * @returns whether there was one
  */
 export const stepJob = async (
@@ -22,29 +27,49 @@ export const stepJob = async (
   onError: (error: unknown, jobId: string) => void,
   kinds: readonly JobKind[] = JOB_KINDS,
 ): Promise<boolean> => {
-  let row: Row | undefined;
+  const claimed = await transact(claim);
+  if (!claimed) return false;
   try {
-    return await transact(async (work) => {
-      row = await claim(work);
-      if (!row) return false;
+    if (claimed.attempts > ATTEMPTS_MAX)
+      throw new DomainError(
+        "INTERNAL_ERROR",
+        `the process has died in this step; it was tried ${ATTEMPTS_MAX} times`,
+      );
+    await transact(async (work) => {
+      const row = await lockClaimed(work, claimed);
+      if (!row) return;
       const step = await runStep(work, row, kinds);
       await ("result" in step ? finish(work, row, step.result) : goOn(work, row, step));
-      return true;
     });
   } catch (error) {
-    const failed = row;
-    if (!failed) throw error;
-    onError(error, failed.id);
-    await transact((work) => giveUpOrRetry(work, failed, error));
-    return true;
+    onError(error, claimed.id);
+    await transact((work) => giveUpOrRetry(work, claimed, error));
   }
+  return true;
 };
 
+/** Counts a try and keeps others away for the lease; longer while the step has the row locked. */
 const claim = async ({ db, now }: Work): Promise<Row | undefined> => {
+  const leaseEnd = new Date(now.getTime() + LEASE_MS).toISOString();
   const found = await sql<Row>`
-    select *, due_at::text as due from project_jobs
-    where status in ('QUEUED', 'RUNNING') and due_at <= ${now.toISOString()}::timestamptz
-    order by due_at limit 1 for update skip locked`.execute(db);
+    update project_jobs j set attempts = j.attempts + 1, due_at = ${leaseEnd}::timestamptz
+    from (
+      select project_id, id from project_jobs
+      where status in ('QUEUED', 'RUNNING') and due_at <= ${now.toISOString()}::timestamptz
+      order by due_at limit 1 for update skip locked) as d
+    where j.project_id = d.project_id and j.id = d.id
+    returning j.*, j.due_at::text as due`.execute(db);
+  return found.rows[0];
+};
+
+/** Which job it is, as long as nobody has gone on with it or cancelled it since it was claimed. */
+const isStill = ({ project_id, id, attempts, due }: Row) => sql`
+  project_id = ${project_id} and id = ${id} and status in ('QUEUED', 'RUNNING')
+    and attempts = ${attempts} and due_at = ${due}::timestamptz`;
+
+const lockClaimed = async ({ db }: Work, claimed: Row): Promise<Row | undefined> => {
+  const found = await sql<Row>`
+    select *, due_at::text as due from project_jobs where ${isStill(claimed)} for update`.execute(db);
   return found.rows[0];
 };
 
@@ -66,7 +91,7 @@ const runStep = async (work: Work, row: Row, kinds: readonly JobKind[]): Promise
 const finish = ({ db, now }: Work, { id, project_id }: Row, result: Json): Promise<unknown> => {
   const at = sql`${now.toISOString()}::timestamptz`;
   return sql`
-    update project_jobs set status = 'SUCCEEDED', progress = 100, error = null, state = '{}',
+    update project_jobs set status = 'SUCCEEDED', attempts = 0, progress = 100, error = null, state = '{}',
       result = ${JSON.stringify(result)}::jsonb, finished_at = ${at}, updated_at = ${at}
     where project_id = ${project_id} and id = ${id}`.execute(db);
 };
@@ -85,15 +110,13 @@ const goOn = (
     where project_id = ${project_id} and id = ${id}`.execute(db);
 };
 
-/** Nothing where somebody else has gone on with the job, or has cancelled it, in between. */
 const giveUpOrRetry = async ({ db, now }: Work, row: Row, error: unknown): Promise<void> => {
   const message = (error instanceof Error ? error.message : String(error)).slice(0, 500);
-  const isFinal = error instanceof DomainError || row.attempts >= RETRY_DELAYS_MS.length;
-  const dueAt = new Date(now.getTime() + (RETRY_DELAYS_MS[row.attempts] ?? 0)).toISOString();
+  const isFinal = error instanceof DomainError || row.attempts >= ATTEMPTS_MAX;
+  const dueAt = new Date(now.getTime() + (RETRY_DELAYS_MS[row.attempts - 1] ?? 0)).toISOString();
   await sql`
-    update project_jobs set attempts = attempts + 1, error = ${message}, due_at = ${dueAt}::timestamptz,
+    update project_jobs set error = ${message}, due_at = ${dueAt}::timestamptz,
       status = ${isFinal ? "FAILED" : row.status}, updated_at = ${now.toISOString()}::timestamptz,
       finished_at = ${isFinal ? now.toISOString() : null}::timestamptz
-    where project_id = ${row.project_id} and id = ${row.id} and status = ${row.status}
-      and attempts = ${row.attempts} and due_at = ${row.due}::timestamptz`.execute(db);
+    where ${isStill(row)}`.execute(db);
 };

@@ -57,16 +57,21 @@ const queueRefresh = async (work: Work, projectId: string, digest: string): Prom
 
 /**
  * Looks at one page of players of the project that has waited longest, for the segments that time alone
- * changes. Works over all projects.
+ * changes. Works over all projects, and forgets those that were deleted.
  * @returns whether there was one
  */
 export const sweepSegments = async (work: Work): Promise<boolean> => {
-  const due = await sql<{ project_id: string; after_player: string | null }>`
-    select project_id, after_player from segment_sweeps
-    where due_at <= ${work.now.toISOString()}::timestamptz
+  const due = await sql<{ project_id: string; after_player: string | null; is_there: boolean }>`
+    select project_id, after_player, exists (
+        select 1 from projects p where p.id = project_id and p.deleted_at is null) as is_there
+    from segment_sweeps where due_at <= ${work.now.toISOString()}::timestamptz
     order by due_at limit 1 for update skip locked`.execute(work.db);
   const [row] = due.rows;
   if (!row) return false;
+  if (!row.is_there) {
+    await sql`delete from segment_sweeps where project_id = ${row.project_id}`.execute(work.db);
+    return true;
+  }
   const next = await sweepPage(work, row.project_id, row.after_player ?? FIRST_PLAYER);
   // Behind the others that are due, so that projects take turns.
   const dueAt = new Date(work.now.getTime() + (next === undefined ? SWEEP_EVERY_MS : 0));

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { LOTS_MAX } from "../../domain/currencies/balances.ts";
 import { DEFINITION_KINDS } from "../../domain/definitions/kinds.ts";
 import { BODY_LIMIT, MATCHMAKE_BODY_LIMIT } from "../../domain/limits.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
@@ -81,6 +82,12 @@ export const LIMITS: readonly Limit[] = [
   limit("event.schemas", SCHEMAS_MAX, "items", "event types of a project that may have a schema"),
   limit("player.batch.players", UPSERT_MAX, "items", "players of one batch"),
   limit("player.identities", IDENTITIES_MAX, "items", "ids of one player at other providers"),
+  limit(
+    "balance.lots",
+    LOTS_MAX,
+    "items",
+    "times of expiry of a player's currency, by grants that name them",
+  ),
   limit("grant.bulk.players", BULK_PLAYERS_MAX, "items", "players that a bulk grant may name"),
   limit("job.open", JOBS_MAX, "items", "jobs of a project that wait or run"),
   ...DEFINITION_KINDS.map(({ plural, max }) =>
