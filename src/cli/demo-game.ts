@@ -20,6 +20,37 @@ export const DEMO_CURVE = {
   params: { base: 100, growth: 40, maxLevel: 60 },
 } as const;
 
+/** Of a history of thousands of events, every fiftieth is enough to look at. */
+export const DEMO_SETTINGS = { traceSampling: { test: 0.02 } } as const;
+
+/** What players can hold, by kind. */
+export const DEMO_DEFINITIONS: readonly { kind: string; definition: object }[] = [
+  { kind: "currency", definition: { key: "coins", name: "Coins", maxBalance: 100_000 } },
+  {
+    kind: "badge",
+    definition: {
+      key: "boss-hunter",
+      name: "Boss hunter",
+      rarity: "RARE",
+      progressMetric: { eventTypes: ["boss_defeated"], aggregate: "count" },
+      tiers: [
+        { tier: 1, name: "Bronze", threshold: 1 },
+        { tier: 2, name: "Silver", threshold: 3 },
+        { tier: 3, name: "Gold", threshold: 10 },
+      ],
+    },
+  },
+  {
+    kind: "streak",
+    definition: {
+      key: "daily",
+      name: "Days in a row",
+      period: "DAY",
+      qualify: { parts: [{ metric: { eventTypes: ["session_started"], aggregate: "count" }, threshold: 1 }] },
+    },
+  },
+];
+
 export const DEMO_BOARDS: readonly object[] = [
   { key: XP_BOARD, name: "Experience", metric: { source: "XP" } },
   {
@@ -44,6 +75,7 @@ export const DEMO_RULES: readonly object[] = [
     conditions: { all: [LEVEL_PASSED] },
     actions: [
       { type: "grant_xp", amount: { op: "add", args: [10, { op: "mul", args: [5, ref("stars")] }] } },
+      { type: "adjust_currency", currencyKey: "coins", amount: ref("stars") },
       { type: "update_player", increment: { levelsFinished: 1 } },
     ],
   },

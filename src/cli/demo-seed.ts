@@ -1,10 +1,14 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { App } from "../app.ts";
+import { createDefinition } from "../domain/definitions/definitions.ts";
+import { DEFINITION_KINDS } from "../domain/definitions/kinds.ts";
 import { DomainError } from "../domain/errors.ts";
 import { LeaderboardDefinition } from "../domain/leaderboards/definition.ts";
 import { createLeaderboard } from "../domain/leaderboards/leaderboards.ts";
 import { identifyPlayers } from "../domain/players/identify.ts";
 import { getCurve, putCurve } from "../domain/progression/level-curves.ts";
+import { Project } from "../domain/projects/project.ts";
+import { mergeSettings } from "../domain/projects/settings.ts";
 import { RuleDocument } from "../domain/rules/language/document.ts";
 import { publishRule } from "../domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../domain/rules/rules.ts";
@@ -20,7 +24,7 @@ import {
   openProject,
 } from "./demo-account.ts";
 import { readDemoFile, writeDemoFile } from "./demo-file.ts";
-import { DEMO_BOARDS, DEMO_CURVE, DEMO_RULES } from "./demo-game.ts";
+import { DEMO_BOARDS, DEMO_CURVE, DEMO_DEFINITIONS, DEMO_RULES, DEMO_SETTINGS } from "./demo-game.ts";
 import { type DemoEvent, demoHistory, type DemoPlayer } from "./demo-history.ts";
 
 const ACTOR = "demo";
@@ -103,6 +107,16 @@ const defineGame = async ({ transact }: App, projectId: string): Promise<void> =
     if ((await getCurve(work, projectId)).version > 0) return;
     await putCurve(work, projectId, { curve: DEMO_CURVE, recalculate: "NONE", actor: ACTOR });
   });
+  await transact(async (work) => {
+    const project = await work.em.findOneOrFail(Project, { id: projectId });
+    project.settings = mergeSettings(project.settings, DEMO_SETTINGS);
+  });
+  for (const { kind: name, definition: document } of DEMO_DEFINITIONS) {
+    const kind = DEFINITION_KINDS.find((one) => one.kind === name)!;
+    const definition = kind.schema.parse(document);
+    const made = { definition, createdBy: ACTOR };
+    await unlessTaken(() => transact((work) => createDefinition(work, projectId, kind, made)));
+  }
   for (const board of DEMO_BOARDS) {
     const definition = LeaderboardDefinition.parse(board);
     await unlessTaken(() => transact((work) => createLeaderboard(work, projectId, definition)));

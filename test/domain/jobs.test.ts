@@ -235,7 +235,7 @@ describe("long work of a project", function () {
     assert.deepEqual(await done(), [1, 2, 3]);
   });
 
-  it("is tried again a minute later when its process died, and has failed after the fourth time", async () => {
+  it("is tried again a minute after its process died, and has failed after the fourth time", async () => {
     const { id } = await queue(2);
     // The claim is one statement, the lock the next.
     const dieInStep = async () => assert.ok(await crashing.crashAt(3, true, step));

@@ -139,8 +139,8 @@ describe("pruning", () => {
       (id: string) =>
         sql`insert into project_jobs (project_id, id, kind, status, params, state, created_by, created_at,
             updated_at, finished_at, due_at)
-          values (${newId()}::uuid, ${id}::uuid, ${kind}, ${status}, '{}', ${JSON.stringify(state)}::jsonb, 'x',
-            ${at(ageMs)}::timestamptz, now(), ${at(ageMs)}::timestamptz, '2126-01-01')`;
+          values (${newId()}::uuid, ${id}::uuid, ${kind}, ${status}, '{}', ${JSON.stringify(state)}::jsonb,
+            'x', ${at(ageMs)}::timestamptz, now(), ${at(ageMs)}::timestamptz, '2126-01-01')`;
     assert.equal(
       await left(
         ["project_jobs", "id"],
@@ -221,7 +221,8 @@ describe("pruning", () => {
 
   it("keeps counts of rules for four hundred days", async () => {
     const stats = (id: string, msAgo: number) =>
-      sql`insert into rule_stats (project_id, rule_id, hour, evaluated, fired, reasons, leaf_fails, cost, micros)
+      sql`insert into rule_stats
+          (project_id, rule_id, hour, evaluated, fired, reasons, leaf_fails, cost, micros)
         values (${newId()}::uuid, ${id}::uuid, ${at(msAgo)}::timestamptz, 1, 1, '{}', '[]', '{}', '[]')`;
     assert.equal(await left(["rule_stats", "rule_id"], stats, 400 * DAY_MS), "kept");
   });

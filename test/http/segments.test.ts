@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { sweepDynamicSegments } from "../../src/jobs/sweep-segments.ts";
 import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { must } from "../support/client.ts";
@@ -131,25 +130,6 @@ describe("segments", () => {
     assert.ok(Math.round(due.rows[0]!.minutes) === 15, "the next one is in 15 minutes");
     await post("/events?wait=true", { externalUserId: "ada", eventType: "seen" });
     assert.deepEqual(await membersOf(id), []);
-  });
-
-  it("are swept no more once their project is deleted", async () => {
-    const sweepsOf = async (projectId: string) => {
-      const { rows } = await api.app.transact(({ db }) =>
-        sql`select 1 from segment_sweeps where project_id = ${projectId}`.execute(db),
-      );
-      return rows.length;
-    };
-    const { projectId } = tenant;
-    await make("idle", property("lastSeenAt", "older_than", "P7D"));
-    await eventuallyHolds(async () => assert.equal(await sweepsOf(projectId), 1));
-    await api.app.transact(async ({ db }) => {
-      await sql`update projects set deleted_at = now() where id = ${projectId}`.execute(db);
-      await sql`update segment_sweeps set due_at = now() where project_id = ${projectId}`.execute(db);
-    });
-    await eventuallyHolds(async () => assert.equal(await sweepsOf(projectId), 0));
-    await sweepDynamicSegments.run(api.app, "*");
-    assert.equal(await sweepsOf(projectId), 0, "and not noticed again");
   });
 
   it("that read one another in a ring are refused", async () => {
