@@ -1,19 +1,14 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { currencyKind } from "../../src/domain/currencies/currency.ts";
 import { changeBalance, listBalances } from "../../src/domain/currencies/balances.ts";
 import { captureHold, holdCurrency, releaseHold } from "../../src/domain/currencies/holds.ts";
-import { createDefinition } from "../../src/domain/definitions/definitions.ts";
-import { DomainError } from "../../src/domain/errors.ts";
 import type { Player } from "../../src/domain/players/player.ts";
 import { getPlayer, grantPlayerXp } from "../../src/domain/players/players.ts";
 import { reconcile } from "../../src/domain/reconcile/reconcile.ts";
-import { RuleDocument } from "../../src/domain/rules/language/document.ts";
-import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
-import { createRule } from "../../src/domain/rules/rules.ts";
 import type { Work } from "../../src/domain/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/crashing.ts";
+import { anEconomy, surviveCrash } from "../support/economy-game.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 
 const COINS_MAX = 40;
@@ -82,58 +77,8 @@ describe("the player economy", function () {
   });
   after(() => database.close());
 
-  const aGame = async (): Promise<string> => {
-    const projectId = await domain.addProject();
-    const goal = [{ kind: "EVENT", eventTypes: ["goal"] }];
-    const positive = { all: [{ type: "event_property", path: "points", op: "gt", value: 0 }] };
-    const points = { $ref: "event.properties.points" };
-    const documents = [
-      {
-        key: "goals",
-        name: "Goals",
-        triggers: goal,
-        conditions: positive,
-        actions: [
-          { type: "grant_xp", amount: points },
-          { type: "adjust_currency", currencyKey: "coins", amount: 3 },
-        ],
-      },
-      {
-        key: "bonus",
-        name: "Bonus",
-        triggers: goal,
-        conditions: positive,
-        limits: { perPlayer: [{ max: 2, window: "LIFETIME" }] },
-        actions: [{ type: "grant_xp", amount: 10 }],
-      },
-    ];
-    const coins = currencyKind.schema.parse({ key: "coins", name: "Coins", maxBalance: COINS_MAX });
-    const made = { definition: coins, createdBy: "test" };
-    await domain.transact((work) => createDefinition(work, projectId, currencyKind, made));
-    await domain.addBoard(projectId, { key: "xp", name: "XP", metric: { source: "XP" } });
-    for (const document of documents) {
-      const rule = RuleDocument.parse(document);
-      await domain.transact((work) => createRule(work, projectId, rule, "test"));
-      await domain.transact((work) => publishRule(work, projectId, rule.key, { publishedBy: "test" }));
-    }
-    for (const name of PLAYERS) await domain.addPlayer(projectId, name);
-    return projectId;
-  };
-
-  /** Does one thing in a transaction, which first dies at a statement; a refusal is an outcome. */
-  const survive = async (
-    { crash, isAfter }: Program[number],
-    run: (work: Work) => Promise<unknown>,
-  ): Promise<boolean> => {
-    const once = () => domain.transact(run);
-    try {
-      if (await crashing.crashAt(crash, isAfter, once)) await once();
-      return true;
-    } catch (error) {
-      if (error instanceof DomainError && error.code === "CONFLICT") return false;
-      throw error;
-    }
-  };
+  const survive = (item: Program[number], run: (work: Work) => Promise<unknown>): Promise<boolean> =>
+    surviveCrash({ crashing, domain }, item, run);
 
   type Hold = { id: string; amount: number };
   /** One player as a program goes on. */
@@ -251,7 +196,7 @@ describe("the player economy", function () {
   it("is what plain arithmetic says after any program, wherever each step dies first (I1 to I9, I12)", () =>
     fc.assert(
       fc.asyncProperty(programs, async (program) => {
-        const projectId = await aGame();
+        const projectId = await anEconomy(domain, { players: PLAYERS, coinsMax: COINS_MAX });
         await assertTrue(projectId, await play(projectId, program));
       }),
       { numRuns: 25 },
