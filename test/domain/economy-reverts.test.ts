@@ -109,6 +109,13 @@ describe("what reverts and merges leave of the economy", function () {
         ).rows,
     );
 
+  const totalXp = ({ projectId }: Game): Promise<number> =>
+    domain.transact(async ({ db }) => {
+      const { rows } = await sql<{ n: string | number }>`
+        select sum(xp) as n from players where project_id = ${projectId}`.execute(db);
+      return Number(rows[0]!.n);
+    });
+
   it("adds up, wherever each step dies first: nothing is taken that was not given, nor from another", () =>
     fc.assert(
       fc.asyncProperty(programs, async (program) => {
@@ -122,13 +129,17 @@ describe("what reverts and merges leave of the economy", function () {
           onFinding: ({ invariant, message }) => void findings.push(`${invariant} ${message}`),
         });
         assert.deepEqual(findings, []);
+        let standing = 0;
         for (const { event_id: eventId, asset, given, taken } of await sumsOf(game)) {
           const [gave, took] = [Number(given), 0 - Number(taken ?? 0)];
+          if (asset === "XP") standing += gave - took;
           if (!game.reverted.has(eventId)) assert.equal(took, 0, "of an event that stands");
           // XP is never spent here, so all of it comes back; coins as far as they are still there.
           else if (asset === "XP") assert.equal(took, gave);
           else assert.ok(took <= gave);
         }
+        // Nothing else gives XP: what a merge moves is there once.
+        assert.equal(await totalXp(game), standing);
       }),
       { numRuns: 25 },
     ));
