@@ -10,9 +10,10 @@ import { createLog } from "../src/log.ts";
 import { type Box, type Costs, describeMachine, openBox, startCosts } from "./support/box.ts";
 import { type Child, MAIN, startChild } from "./support/children.ts";
 import { checkEffects, clearProgress, isDrained, isRelayed, queueEvents } from "./support/queued.ts";
+import { measureLatency } from "./support/latency.ts";
 import { GAMES } from "./support/process-sites.ts";
 import { createSite, type Site, untilReady } from "./support/setup.ts";
-import { calmest, rounded, spread, spreadText, table } from "./support/stats.ts";
+import { calmest, percentile, rounded, spread, spreadText, table } from "./support/stats.ts";
 
 const { values: options } = parseArgs({
   options: {
@@ -34,6 +35,8 @@ const PLAYERS = 10_000;
 const WARM_EVENTS = 20_000;
 const WARM_PLAYERS = 1_000;
 const POLL_MS = 10;
+/** How long the latency is looked at. */
+const LATENCY_S = 20;
 
 type Pass = "new players" | "known players";
 /** One drain. Rates are events a second, CPU is in seconds. */
@@ -54,7 +57,7 @@ type Stage = {
   web: Child;
   env: Record<string, string>;
   outputFile: string;
-  wakeAll: () => void;
+  wake: (part: number) => void;
 };
 
 const openStage = async (box: Box, dir: string): Promise<Stage> => {
@@ -69,10 +72,8 @@ const openStage = async (box: Box, dir: string): Promise<Stage> => {
   const { REDIS_NAMESPACE: namespace = "", REDIS_URL: redisUrl = "" } = box.env;
   const prefix = `${namespace}:bull`;
   const queue = createBullQueue({ redisUrl, prefix, log: createLog({ logLevel: "silent" }) });
-  const wakeAll = () => {
-    for (let part = 0; part < PARTITIONS; part++) queue.wake("process-events", String(part));
-  };
-  return { box, site, web, env, outputFile, wakeAll };
+  const wake = (part: number) => queue.wake("process-events", String(part));
+  return { box, site, web, env, outputFile, wake };
 };
 
 const poll = async (check: () => Promise<boolean>): Promise<void> => {
@@ -81,7 +82,7 @@ const poll = async (check: () => Promise<boolean>): Promise<void> => {
 
 /** Queues events in one commit and waits until they are done; the clock runs from the commit. */
 const drain = async (
-  { box, site, wakeAll }: Stage,
+  { box, site, wake }: Stage,
   workers: readonly Child[],
   load: Parameters<typeof queueEvents>[2],
 ) => {
@@ -91,7 +92,7 @@ const drain = async (
     workers.map(({ pid }) => pid),
   );
   const startMs = performance.now();
-  wakeAll();
+  for (let part = 0; part < PARTITIONS; part++) wake(part);
   await poll(() => isDrained(box.pool));
   const seconds = (performance.now() - startMs) / 1000;
   const costs = await stop();
@@ -156,6 +157,19 @@ const summarise = (samples: readonly Sample[]): void => {
   console.log(`\n${table(head, lines)}\n`);
 };
 
+/** Latency at half of the rate at which one worker empties a queue. */
+const latencyAt = async (stage: Stage, rate: number) => {
+  const { box, site, env, outputFile, wake } = stage;
+  await clearProgress(box.pool);
+  const worker = await startChild(MAIN, { args: ["worker"], env, outputFile });
+  await drain(stage, [worker], { events: WARM_EVENTS, players: PLAYERS, prefix: "player" });
+  const load = { projectId: site.projectId, players: PLAYERS, rate: rate / 2, seconds: LATENCY_S, wake };
+  const found = await measureLatency(box.pool, load);
+  await worker.stop();
+  const at = (share: number) => Math.round(percentile(found, share));
+  return { rate: Math.round(rate / 2), followed: found.length, p50: at(0.5), p95: at(0.95), p99: at(0.99) };
+};
+
 /** Rates with several workers over the rate with one, round by round. */
 const scaling = (samples: readonly Sample[], workers: number, pass: Pass) => {
   const rates = (count: number) =>
@@ -204,8 +218,16 @@ const main = async (): Promise<void> => {
         }
       }
     }
+    const alone = samples.filter(({ workers, pass }) => workers === 1 && pass === "known players");
+    const latency =
+      alone.length === 0 ? undefined : await latencyAt(stage, spread(alone.map(({ rate }) => rate)).median);
     await stage.web.stop();
     summarise(samples);
+    if (latency) {
+      const { rate, followed, p50, p95, p99 } = latency;
+      console.log(`at ${rate} events/s, event to committed effect: p50 ${p50}, p95 ${p95}, p99 ${p99} ms`);
+      console.log(`(${followed} events followed; goal: p99 under 250 ms)\n`);
+    }
     const ratios = judge(samples);
     const text = JSON.stringify({
       bench: "process",
@@ -214,6 +236,7 @@ const main = async (): Promise<void> => {
       events: EVENTS,
       players: PLAYERS,
       samples,
+      latency,
       ratios,
     });
     console.log(`\n${text}`);

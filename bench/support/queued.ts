@@ -17,20 +17,21 @@ export const clearProgress = async (pool: Pool): Promise<void> =>
 const sum = (pool: Pool, text: string, values: unknown[] = []): Promise<number> =>
   pool.query(text, values).then(({ rows }) => Number(rows[0]!["n"]));
 
-/**
- * Queues events for `players` players in turn, all in one commit: nobody processes them before they are all
- * there.
- */
-export const queueEvents = async (
-  pool: Pool,
+/** An event as it is stored: id, player, partition, points. */
+export type QueuedEvent = { i: string; u: string; h: number; v: number };
+
+/** The n-th event of a load: players take turns. */
+export const queuedEvent = (
   projectId: string,
-  { events, players, prefix }: QueuedLoad,
-): Promise<void> => {
-  const rows = Array.from({ length: events }, (_, n) => {
-    const player = `${prefix}-${String(n % players).padStart(6, "0")}`;
-    return { i: newId(), u: player, h: partitionOf(projectId, player), v: (n % 10) + 1 };
-  });
-  await pool.query(
+  { n, players, prefix }: { n: number; players: number; prefix: string },
+): QueuedEvent => {
+  const player = `${prefix}-${String(n % players).padStart(6, "0")}`;
+  return { i: newId(), u: player, h: partitionOf(projectId, player), v: (n % 10) + 1 };
+};
+
+/** Stores and queues events, all in one commit. */
+export const addEvents = (pool: Pool, projectId: string, events: readonly QueuedEvent[]): Promise<unknown> =>
+  pool.query(
     `with r as materialized (
       select * from json_to_recordset($2::json) as r(i uuid, u text, h smallint, v int)),
     e as (
@@ -40,8 +41,20 @@ export const queueEvents = async (
         jsonb_build_object('points', v, 'level', 7, 'world', 'the-whispering-forest',
           'difficulty', 'hard'), now(), now() from r)
     insert into event_q (project_id, part, event_id) select $1::uuid, h, i from r order by i`,
-    [projectId, JSON.stringify(rows)],
+    [projectId, JSON.stringify(events)],
   );
+
+/**
+ * Queues events for `players` players in turn, all in one commit: nobody processes them before they are all
+ * there.
+ */
+export const queueEvents = async (
+  pool: Pool,
+  projectId: string,
+  { events, players, prefix }: QueuedLoad,
+): Promise<void> => {
+  const rows = Array.from({ length: events }, (_, n) => queuedEvent(projectId, { n, players, prefix }));
+  await addEvents(pool, projectId, rows);
   await pool.query("vacuum analyze event_q, tracked_events");
 };
 
