@@ -6,8 +6,9 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { promisify } from "node:util";
-import { DEMO_BOARDS, DEMO_RULES } from "../src/cli/demo-game.ts";
+import { DEMO_BOARDS, DEMO_DEFINITIONS, DEMO_RULES } from "../src/cli/demo-game.ts";
 import { SETTINGS } from "../src/config.ts";
+import { DEFINITION_KINDS } from "../src/domain/definitions/kinds.ts";
 import { getCatalogue } from "../src/domain/rules/insight/catalogue.ts";
 import { OPERATOR_NAMES } from "../src/domain/rules/language/operators.ts";
 import { createMetrics } from "../src/metrics.ts";
@@ -252,6 +253,10 @@ describe("the commands of the documents", function () {
 
   it("of the README send an event that a watcher sees", async () => {
     const { key } = await aTenant(api);
+    for (const { kind, definition } of DEMO_DEFINITIONS) {
+      const { plural } = DEFINITION_KINDS.find((one) => one.kind === kind)!;
+      assert.equal((await api.post(`/${plural}`, definition, { key })).status, 201);
+    }
     for (const board of DEMO_BOARDS)
       assert.equal((await api.post("/leaderboards", board, { key })).status, 201);
     for (const rule of DEMO_RULES as { key: string }[]) {

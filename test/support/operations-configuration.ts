@@ -1,6 +1,11 @@
+import { randomInt } from "node:crypto";
 import type { Known } from "./operations.ts";
 
-const document = () => ({ format: "laurel/1", settings: { tracesDays: 8 } });
+/** Another one each time, so that every import has something to change. */
+const document = () => ({
+  format: "laurel/1",
+  levelCurve: { type: "LINEAR", params: { base: randomInt(1, 1_000_000_000), maxLevel: 5 } },
+});
 
 export const configurationOperations: Record<string, Known> = {
   exportConfig: { call: () => ({ path: "/config/export" }) },

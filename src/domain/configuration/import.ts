@@ -1,3 +1,4 @@
+import { auditDefinition } from "../audit/definitions.ts";
 import type { Caller } from "../caller.ts";
 import { changeConfig } from "../config-lock.ts";
 import {
@@ -54,6 +55,7 @@ export const importConfig = async (
   refuseForbidden(given.caller, changes);
   let open = inOrder(changes);
   while (open.length > 0) open = await applyRound(work, projectId, { changes: open, given });
+  if (changes.length > 0) await auditDefinition(work, "config.imported", { projectId, id: projectId });
   return changes;
 };
 
