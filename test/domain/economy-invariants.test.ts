@@ -49,11 +49,10 @@ const programs: fc.Arbitrary<Program> = fc.array(
 );
 
 /** What plain arithmetic says of one player. */
-type Model = { xp: number; coins: number; held: number; bonuses: number; isKnown: boolean };
+type Model = { xp: number; coins: number; held: number; bonuses: number };
 
 /** A rule gives the points as XP and 3 coins, up to the maximum; the first two goals give 10 XP more. */
 const scored = (model: Model, points: number): void => {
-  model.isKnown = true;
   if (points <= 0) return;
   model.xp += points;
   model.coins = Math.min(COINS_MAX, model.coins + 3);
@@ -162,7 +161,7 @@ describe("the player economy", function () {
     domain.transact((work) => getPlayer(work, projectId, `ext:${name}`));
 
   const play = async (projectId: string, program: Program): Promise<Model[]> => {
-    const models = PLAYERS.map(() => ({ xp: 0, coins: 0, held: 0, bonuses: 0, isKnown: true }));
+    const models = PLAYERS.map(() => ({ xp: 0, coins: 0, held: 0, bonuses: 0 }));
     const holds: Hold[][] = PLAYERS.map(() => []);
     for (const item of program) {
       const at = item.step.user;
