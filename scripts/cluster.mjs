@@ -3,7 +3,7 @@
 // kill`).
 import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
-import { join } from "node:path";
+import { delimiter, join } from "node:path";
 
 const root = join(import.meta.dirname, "..");
 const home = join(root, ".laurel/pm2");
@@ -12,10 +12,17 @@ mkdirSync(home, { recursive: true });
 const args = process.argv.slice(2);
 const [program, ...rest] =
   args.length > 0 ? ["pm2", ...args] : ["pm2-runtime", "start", "ecosystem.config.js"];
-const child = spawn(join(root, "node_modules/.bin", program), rest, {
+const bin = join(root, "node_modules/.bin");
+// In pm2's cluster mode processes run on the Node of its daemon, and that one on the Node of this command.
+const child = spawn(join(bin, "node"), [join(root, "node_modules/pm2/bin", program), ...rest], {
   cwd: root,
   stdio: "inherit",
-  env: { ...process.env, PM2_HOME: home, PM2_DISCRETE_MODE: "true" },
+  env: {
+    ...process.env,
+    PATH: `${bin}${delimiter}${process.env.PATH ?? ""}`,
+    PM2_HOME: home,
+    PM2_DISCRETE_MODE: "true",
+  },
 });
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
   // The terminal itself sends Ctrl-C to the child as well.

@@ -1,5 +1,5 @@
 // Runs the suites, each in a mocha process of its own, and ends with one line of counts over all of them.
-// Those without services run side by side, since each has a server of its own in memory.
+// They run side by side, since each has servers and databases of its own; only faults are by themselves.
 // Arguments: test files or folders (default: everything) and mocha's own options.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -17,10 +17,11 @@ const isCi = Boolean(process.env.CI);
 
 const allTests = globSync("test/**/*.test.ts", { cwd: root }).toSorted();
 const withServices = ["cluster", "faults"];
-const folders = ["http", ...withServices];
+const folders = ["http", "cli", "domain", ...withServices];
 /** Sweeps over every operation take as long as all other tests of the API, so they have processes too. */
 const suiteOf = (file) => {
-  if (file === join("test", "http", "sweep-hostile.test.ts")) return "hostile";
+  const [, alone] = /sweep-(hostile|idempotency)\.test\.ts$/.exec(file) ?? [];
+  if (alone !== undefined) return alone;
   return file.startsWith(join("test", "http", "sweep-")) ? "sweeps" : folderOf(file);
 };
 const folderOf = (file) => folders.find((name) => file.startsWith(join("test", name) + sep)) ?? "embedded";
@@ -87,10 +88,18 @@ const suites = Map.groupBy(files, suiteOf);
 const { variables, missing } = await findServices();
 const results = [];
 const left = [];
-const planned = (names, rest = {}) =>
+const planned = (names) =>
   names
     .filter((name) => suites.has(name))
-    .map((name, index) => ({ name, files: suites.get(name), isHeld: index > 0, ...rest }));
+    .filter((name) => {
+      const isPossible = missing.length === 0 || !withServices.includes(name);
+      if (!isPossible) left.push(name);
+      return isPossible;
+    })
+    .map((name, index) => {
+      const needs = withServices.includes(name) ? { variables } : {};
+      return { name, files: suites.get(name), isHeld: index > 0, ...needs };
+    });
 const run = async (group) => {
   const done = await Promise.all(group.map((suite) => runSuite(suite, options)));
   for (const { show, ...result } of done) {
@@ -98,11 +107,9 @@ const run = async (group) => {
     results.push(result);
   }
 };
-await run(planned(["http", "hostile", "sweeps", "embedded"]));
-for (const suite of planned(withServices, { variables, isHeld: false })) {
-  if (missing.length > 0) left.push(suite.name);
-  else await run([suite]);
-}
+await run(planned(["http", "hostile", "idempotency", "sweeps", "cli", "domain", "embedded", "cluster"]));
+// Killed and stopped processes are given the machine to themselves.
+await run(planned(["faults"]));
 
 if (left.length > 0) {
   console.log(`\nNot run: ${left.join(", ")}, because ${missing.join(" and ")}.`);

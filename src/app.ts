@@ -24,6 +24,7 @@ import { createCaptcha } from "./platform/captcha.ts";
 import { createMailer } from "./platform/mailer.ts";
 import { createOAuth } from "./platform/oauth.ts";
 import { within } from "./platform/within.ts";
+import type { Peers } from "./domain/peers.ts";
 
 /** Events that may wait for ingestion in one process before callers are told to come back. */
 const INGEST_WAITING_MAX = 50_000;
@@ -46,6 +47,8 @@ export type App = {
   projectRules: ProjectRules;
   ranks: RankStore;
   topics: Topics;
+  /** The other processes that hold rooms; undefined where there can be none. */
+  peers: Peers | undefined;
   queue: Queue;
   tokens: Tokens;
   passwords: Passwords;
@@ -107,6 +110,7 @@ export const createApp = ({ config, log, metrics, platform, clock = () => new Da
     projectRules: createProjectRules(transact, clock),
     ranks: platform.ranks(entrySource(transact)),
     topics,
+    peers: platform.peers,
     queue,
     tokens: createTokens({
       privateKey: createPrivateKey(config.secrets.jwtPrivateKey),

@@ -67,6 +67,8 @@ export type Settings = Readonly<{
   host: string;
   /** 0 takes a free port. */
   port: number;
+  /** Where the other processes of a cluster reach the rooms of this one; port 0 takes a free one. */
+  internal: { host: string; port: number };
   /** Without a slash at the end. */
   publicUrl: string;
   /** Where links in mails lead. Without a slash at the end. */
@@ -106,6 +108,11 @@ const withoutSlash = (url: string): string => url.replace(/\/+$/, "");
 const networkOf = (env: Parsed) => ({
   host: env.HOST ?? (env.MODE === "embedded" ? "127.0.0.1" : "0.0.0.0"),
   port: env.PORT,
+  internal: {
+    host: env.INTERNAL_HOST,
+    // Processes that pm2 starts from one line of configuration are told apart by their number.
+    port: env.INTERNAL_PORT === 0 ? 0 : env.INTERNAL_PORT + env.NODE_APP_INSTANCE,
+  },
   publicUrl: withoutSlash(env.PUBLIC_URL ?? `http://localhost:${env.PORT}`),
   consoleUrl: withoutSlash(env.CONSOLE_URL ?? env.PUBLIC_URL ?? `http://localhost:${env.PORT}`),
   trustedProxies: env.TRUSTED_PROXIES,
@@ -219,8 +226,15 @@ export const loadSecrets = async (settings: Settings): Promise<Config> => {
 /** The settings of this process, for commands that need no secrets. @throws ConfigError */
 export const loadSettings = (): Settings => readConfig(environment());
 
-/** The configuration of this process. */
-export const loadConfig = async (): Promise<Config> => loadSecrets(loadSettings());
+/** How long one process waits for another to answer about a seat, in ms. */
+const IPC_TIMEOUT_MS = 500;
+
+/** The configuration of this process. Colyseus must not be loaded before. */
+export const loadConfig = async (): Promise<Config> => {
+  // Colyseus reads its own settings once, when it is loaded.
+  process.env["COLYSEUS_PRESENCE_SHORT_TIMEOUT"] ??= String(IPC_TIMEOUT_MS);
+  return loadSecrets(loadSettings());
+};
 
 /**
  * The variables of the process; those that it lacks come from `.env` of the working directory, if there is

@@ -39,10 +39,10 @@ await program.parseAsync().catch(fail);
 
 async function run(allowed: ("web" | "worker")[]): Promise<void> {
   const { loadConfig } = await import("./config.ts");
+  const loaded = await loadConfig();
   const { createLog } = await import("./log.ts");
   const { startServer } = await import("./cli/serve.ts");
   const { announce } = await import("./cli/announce.ts");
-  const loaded = await loadConfig();
   const config = { ...loaded, roles: new Set(allowed.filter((role) => loaded.roles.has(role))) };
   const log = createLog(config);
   for (const remark of config.remarks) log.warn(remark);

@@ -15,17 +15,36 @@ export type Metrics = {
   outboxRelayed: Counter;
   mailsSent: Counter;
   mailsFailed: Counter;
-  /** Tells what to ask for the gauges of open rooms and connections when they are scraped. */
-  watchRooms(read: () => { rooms: number; clients: number }): void;
+  joins: Counter<"room">;
+  joinsRefused: Counter<"code" | "reason">;
+  socketCloses: Counter<"code">;
+  processesSwept: Counter;
+  roomsRestored: Counter;
+  twinsClosed: Counter;
+  /** Tells what to ask for the gauges of rooms and sockets when they are scraped. */
+  watchRooms(read: () => RoomGauges): void;
 };
 
-/** A registry of its own for each process part, so that two servers in one test do not meet. */
-export const createMetrics = (): Metrics => {
-  const registry = new Registry();
+/** What of rooms and sockets is there at a moment. */
+export type RoomGauges = {
+  /** Open rooms by kind. */
+  rooms: Record<string, number>;
+  clients: number;
+  sockets: number;
+  piped: number;
+  waitingJoins: number;
+};
+
+const NO_ROOMS: RoomGauges = { rooms: {}, clients: 0, sockets: 0, piped: 0, waitingJoins: 0 };
+
+type Part = Pick<Metrics, "watchRooms"> &
+  Pick<Metrics, "joins" | "joinsRefused" | "socketCloses"> &
+  Pick<Metrics, "processesSwept" | "roomsRestored" | "twinsClosed">;
+
+/** The numbers of rooms, sockets and of the processes that hold them. */
+const realtimeMetrics = (registry: Registry): Part => {
   const registers = [registry];
-  collectDefaultMetrics({ register: registry });
-  const counter = (name: string, help: string) => new Counter({ name, help, registers });
-  let readRooms = () => ({ rooms: 0, clients: 0 });
+  let readRooms = () => NO_ROOMS;
   const gauge = (name: string, help: string, read: () => number) =>
     new Gauge({
       name,
@@ -36,7 +55,43 @@ export const createMetrics = (): Metrics => {
       },
     });
   gauge("laurel_ws_clients", "Clients in rooms", () => readRooms().clients);
-  gauge("laurel_rooms", "Open rooms", () => readRooms().rooms);
+  gauge("laurel_ws_sockets", "Open sockets of rooms here", () => readRooms().sockets);
+  gauge("laurel_ws_piped", "Sockets piped to rooms of other processes", () => readRooms().piped);
+  gauge("laurel_joins_waiting", "Joins that wait for their turn", () => readRooms().waitingJoins);
+  registry.registerMetric(
+    new Gauge({
+      name: "laurel_rooms",
+      help: "Open rooms",
+      labelNames: ["room"],
+      registers: [],
+      collect() {
+        this.reset();
+        for (const [room, count] of Object.entries(readRooms().rooms)) this.set({ room }, count);
+      },
+    }),
+  );
+  const plain = (name: string, help: string) => new Counter({ name, help, registers });
+  const labelled = <L extends string>(name: string, help: string, ...labelNames: L[]) =>
+    new Counter({ name, help, labelNames, registers });
+  return {
+    joins: labelled("laurel_joins_total", "Seats given, by kind of room", "room"),
+    joinsRefused: labelled("laurel_joins_refused_total", "Seats refused", "code", "reason"),
+    socketCloses: labelled("laurel_ws_closes_total", "Closed sockets by close code", "code"),
+    processesSwept: plain("laurel_processes_swept_total", "Dead processes cleaned up after"),
+    roomsRestored: plain("laurel_rooms_restored_total", "Rooms listed again after their listing was lost"),
+    twinsClosed: plain("laurel_twins_closed_total", "Rooms closed because another process lists their id"),
+    watchRooms: (read) => {
+      readRooms = read;
+    },
+  };
+};
+
+/** A registry of its own for each process part, so that two servers in one test do not meet. */
+export const createMetrics = (): Metrics => {
+  const registry = new Registry();
+  const registers = [registry];
+  collectDefaultMetrics({ register: registry });
+  const counter = (name: string, help: string) => new Counter({ name, help, registers });
   return {
     registry,
     httpDuration: new Histogram({
@@ -54,8 +109,6 @@ export const createMetrics = (): Metrics => {
     outboxRelayed: counter("laurel_outbox_relayed_total", "Outbox rows relayed"),
     mailsSent: counter("laurel_mails_sent_total", "Mails that the mail server has taken"),
     mailsFailed: counter("laurel_mails_failed_total", "Mails given up"),
-    watchRooms: (read) => {
-      readRooms = read;
-    },
+    ...realtimeMetrics(registry),
   };
 };

@@ -8,6 +8,7 @@ import type { EntrySource, RankStore } from "./domain/leaderboards/ranks.ts";
 import type { Limiter } from "./domain/rate-limits/limiter.ts";
 import type { Topics } from "./domain/topics.ts";
 import type { Queue } from "./jobs/job.ts";
+import type { Peers } from "./domain/peers.ts";
 import { createBullQueue, createLocalQueue } from "./jobs/queue.ts";
 import { lockDataDir } from "./platform/data-lock.ts";
 import { createLimiter } from "./platform/limiter.ts";
@@ -32,6 +33,8 @@ export type Platform = {
   database: Database;
   presence: Presence;
   driver: MatchMakerDriver;
+  /** The other processes that hold rooms, where there may be any. */
+  peers?: Peers;
   topics: Topics;
   queue: Queue;
   ranks(source: EntrySource): RankStore;
@@ -85,24 +88,38 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   const { Redis } = await import("ioredis");
   const { RedisPresence } = await import("@colyseus/redis-presence");
   const { IndexedRedisDriver } = await import("./platform/redis-driver.ts");
+  const { createRedisPeers } = await import("./platform/redis-peers.ts");
   const { createRedisRanks } = await import("./platform/redis-ranks.ts");
   const { databaseUrl = "", redisUrl = "", redisNamespace: namespace } = config;
   const connect = () => {
     // Answers fail fast while Redis is away instead of piling up; the connection itself comes back by itself.
-    const redis = new Redis(redisUrl, { maxRetriesPerRequest: 2, commandTimeout: 1_500 });
+    const redis = new Redis(redisUrl, {
+      maxRetriesPerRequest: 2,
+      commandTimeout: 1_500,
+      retryStrategy: (attempt) => Math.min(attempt * 50, RECONNECT_MAX_MS),
+    });
     redis.on("error", (err) => log.warn({ err }, "Redis does not answer"));
     return redis;
   };
   const database = await openPostgres(databaseUrl, config.databasePoolMax);
   const redis = connect();
-  const presence = new RedisPresence(connect());
+  // Core's own, with its way to subscribe anew opened.
+  class OpenPresence extends RedisPresence {
+    listenAgain(): void {
+      this.resubscribeAll();
+    }
+  }
+  const presence = new OpenPresence(connect());
   await reach("PostgreSQL", "DATABASE_URL", () => database.ping(), log);
   await reach("Redis", "REDIS_URL", () => redis.ping(), log);
+  const listenAgain = () => presence.listenAgain();
+  const peers = createRedisPeers(connect(), { namespace, log, listenAgain });
   const queue = createBullQueue({ redisUrl, prefix: `${namespace}:bull`, log });
   return {
     database,
     presence,
-    driver: new IndexedRedisDriver(connect(), { namespace }),
+    driver: new IndexedRedisDriver(connect(), { namespace, isAlive: (id) => peers.isAlive(id) }),
+    peers,
     topics: topicsOver(presence, `${namespace}:`, log),
     queue,
     ranks: (source) => createRedisRanks(redis, namespace, source),
@@ -115,10 +132,14 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
     close: async () => {
       await database.close();
       presence.shutdown();
+      peers.close();
       redis.disconnect();
     },
   };
 };
+
+/** All processes are back within this time once Redis is, in ms. */
+const RECONNECT_MAX_MS = 500;
 
 /** How long a starting process waits for what it depends on, and between two tries, in ms. */
 const REACH_MAX_MS = 60_000;

@@ -23,7 +23,9 @@ const README = "README.md";
 const START = "docs/guides/getting-started.md";
 const RULES = "docs/guides/rules.md";
 const ECONOMY = "docs/guides/economy.md";
+const CHAT = "docs/guides/chat.md";
 const PLAYERS = "docs/guides/players.md";
+const BOARDS = "docs/guides/leaderboards.md";
 const ACCOUNTS = "docs/guides/accounts.md";
 const KEYS = "docs/guides/keys-and-limits.md";
 const OPERATE = "docs/guides/operate.md";
@@ -197,6 +199,13 @@ describe("the documents", () => {
     const [, ...code] = textOf("docs/examples/watch.mjs").split("\n");
     assert.equal(shown, code.join("\n"));
   });
+
+  it("show the game client as it is, in under 80 lines", () => {
+    const shown = blocksOf(textOf("docs/guides/game-client.md")).find(({ info }) => info === "js")!.text;
+    const text = textOf("docs/examples/game.mjs");
+    assert.equal(shown, text.split("\n").slice(1).join("\n"));
+    assert.ok(text.split("\n").length < 80);
+  });
 });
 
 describe("the commands of the documents", function () {
@@ -227,9 +236,13 @@ describe("the commands of the documents", function () {
     assert.equal(body.currencies.coins, 4);
   });
 
-  it("of the guide to the economy give, take and account for it", async () => {
+  it("of the guides to the economy, leaderboards and chat give, rank, and mute who appeals", async () => {
     assert.ok(stepsOf(ECONOMY).length > 15);
-    const { KEY = "" } = await runSteps(ECONOMY, await started());
+    const ranked = await runSteps(BOARDS, await runSteps(ECONOMY, await started()));
+    const { KEY = "" } = await runSteps(CHAT, ranked);
+    const { lastSeq, settings } = (await api.get("/api/v1/chat/channels/market", { key: KEY })).body;
+    assert.deepEqual([lastSeq, settings.slowModeSeconds], [1, 10]);
+    assert.equal((await api.get("/api/v1/score-reviews", { key: KEY })).body.data.length, 1);
     const { body } = await api.get("/api/v1/players/ext:mira", { key: KEY });
     // 60 given, 15 and 12 spent, 5 with the badge, a chest for 10.
     assert.equal(body.currencies.gems, 28);

@@ -47,6 +47,23 @@ const GROWING_TABLES = [
   "event_traces",
   "event_types",
   "project_jobs",
+  "leaderboard_periods",
+  "leaderboard_results",
+  "leaderboard_notices",
+  "leaderboard_feed",
+  "score_reviews",
+  "lobbies",
+  "lobby_members",
+  "lobby_invites",
+  "lobby_bans",
+  "lobby_matches",
+  "chat_channels",
+  "chat_members",
+  "chat_messages",
+  "chat_reactions",
+  "chat_sanctions",
+  "chat_reports",
+  "chat_word_lists",
 ];
 /** Definitions and accounts: they stay small, so a plain key will do although they have a project. */
 const SMALL_TABLES = new Set(["api_keys", "rules", "leaderboards", "definitions"]);

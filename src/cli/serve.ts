@@ -1,6 +1,8 @@
+import cluster from "node:cluster";
 import { once } from "node:events";
-import type { Server as HttpServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import type { RequestListener, Server as HttpServer } from "node:http";
+import { type AddressInfo, Server as TcpServer } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { type App, createApp } from "../app.ts";
 import type { Config } from "../config.ts";
@@ -12,7 +14,7 @@ import { createHttp } from "../http/server.ts";
 import { jobs } from "../jobs/jobs.ts";
 import { createMetrics } from "../metrics.ts";
 import { openPlatform, type Platform, type PlatformOptions } from "../platform.ts";
-import { createGameServer, type GameServer } from "../rooms/game-server.ts";
+import { createGameServer, type Door, type GameServer } from "../rooms/game-server.ts";
 
 /** A running process; `stop` finishes what it has in hand and gives everything back. */
 export type Running = {
@@ -44,7 +46,7 @@ const startOn = async (platform: Platform, config: Config, log: Logger): Promise
   const app = withStopping(createApp({ config, log, metrics: createMetrics(), platform }), state);
   await app.transact(ensurePartitions);
   await followKeyChanges(app.topics);
-  const web = config.roles.has("web") ? await openDoor(app, platform) : undefined;
+  const web = config.roles.has("web") ? await openWeb(app, platform) : undefined;
   if (config.roles.has("worker")) await app.queue.start(app, jobs);
   const bound = web?.server.address() as AddressInfo | undefined;
   return {
@@ -52,7 +54,7 @@ const startOn = async (platform: Platform, config: Config, log: Logger): Promise
     address: bound && { host: config.host, port: bound.port },
     stop: async () => {
       state.isStopping = true;
-      if (web) await closeDoor(web);
+      if (web) await closeWeb(web);
       // Together: a send in hand must not hold the process up for longer than the mailer allows.
       await Promise.all([app.queue.close(), app.mailer.close()]);
       await platform.close();
@@ -71,43 +73,77 @@ const withStopping = (app: App, state: { isStopping: boolean }): App => ({
 
 /** How often connections that have become idle are closed while stopping, in ms. */
 const IDLE_SWEEP_MS = 100;
+/**
+ * Before that a connection is closed with the answer to its next request: one that is closed while it is idle
+ * may just be about to carry a request, which its client would see fail.
+ */
+const IDLE_GRACE_MS = 2_000;
 
-type Door = { server: HttpServer; game: GameServer };
+type Web = { server: HttpServer; game: GameServer };
 
-const openDoor = async (app: App, { presence, driver }: Platform): Promise<Door> => {
+const openWeb = async (app: App, { presence, driver, peers }: Platform): Promise<Web> => {
   const server = guardedHttpServer();
-  const game = await createGameServer(app, { server, express: createHttp(app, routes), presence, driver });
-  await listen(server, app.config);
+  const express = createHttp(app, routes);
+  const door = peers && (await openDoor(app, express));
+  const game = await createGameServer(app, { server, express, presence, driver, ...(door ? { door } : {}) });
+  await listen(server, { ...app.config, names: ["HOST", "PORT"] });
   return { server, game };
 };
 
-/** What to do when the server cannot listen, by the code of the error. */
-const LISTEN_REMEDIES: Record<string, (port: number) => string> = {
-  EADDRINUSE: (port) =>
-    `another process listens there (lsof -i :${port} says which). ` +
-    `Stop it, or take another port: PORT=${port + 1} npm start`,
-  EACCES: () => "ports below 1024 need rights. Take another one: PORT=2567 npm start",
-  EADDRNOTAVAIL: () =>
-    "HOST is not an address of this machine. Leave it out, or HOST=0.0.0.0 for all of them",
+/** What operators ask of one process among several that share a port. */
+const OWN_PAGES = new Set(["/metrics", "/health/live", "/health/ready"]);
+
+/** The door by which other processes reach the rooms of this one. */
+const openDoor = async (app: App, express: RequestListener): Promise<Door> => {
+  const server = guardedHttpServer();
+  server.on("request", (request, response) => {
+    if (OWN_PAGES.has(request.url?.split("?", 1)[0] ?? "")) express(request, response);
+    else response.writeHead(404, { Connection: "close" }).end();
+  });
+  const { internal } = app.config;
+  // node:cluster would share the port among its workers; this one is for this process alone.
+  await listen(server, { ...internal, exclusive: true, names: ["INTERNAL_HOST", "INTERNAL_PORT"] });
+  const { port } = server.address() as AddressInfo;
+  return { server, address: `${internal.host}:${port}` };
 };
 
-const listen = async (server: HttpServer, { host, port }: Config): Promise<void> => {
-  server.listen(port, host);
+/** What to do when the server cannot listen, by the code of the error. */
+const LISTEN_REMEDIES: Record<string, (place: Place) => string> = {
+  EADDRINUSE: ({ port, names: [, name] }) =>
+    `another process listens there (lsof -i :${port} says which). ` +
+    `Stop it, or take another port: ${name}=${port + 1} npm start`,
+  EACCES: ({ names: [, name] }) => `ports below 1024 need rights. Take another one: ${name}=2567 npm start`,
+  EADDRNOTAVAIL: ({ names: [name] }) => `${name} is not an address of this machine. Leave it out`,
+};
+
+type Place = { host: string; port: number; exclusive?: boolean; names: [host: string, port: string] };
+
+const listen = async (server: HttpServer, place: Place): Promise<void> => {
+  const { host, port, exclusive = false } = place;
+  server.listen({ port, host, exclusive });
   try {
     await once(server, "listening");
   } catch (error) {
     const { code = "", message } = error as NodeJS.ErrnoException;
-    const remedy = LISTEN_REMEDIES[code]?.(port) ?? message;
+    const remedy = LISTEN_REMEDIES[code]?.(place) ?? message;
     throw new Error(`Cannot listen on ${host}, port ${port}: ${remedy}`, { cause: error });
   }
 };
 
-/** Rooms first, so that clients go elsewhere; then no new connections, and requests in hand are finished. */
-const closeDoor = async ({ server, game }: Door): Promise<void> => {
+/** As `close` of HTTP servers, which would also close idle connections at once. */
+const stopListening = (server: HttpServer): void => void TcpServer.prototype.close.call(server);
+
+/**
+ * Rooms first, so that clients go elsewhere; then no new connections, and requests in hand are finished. Of
+ * processes that share one port the others take new connections at once.
+ */
+const closeWeb = async ({ server, game }: Web): Promise<void> => {
+  const closed = server.listening ? once(server, "close") : undefined;
+  if (cluster.isWorker) stopListening(server);
   await game.shutdown();
-  if (!server.listening) return;
-  const closed = once(server, "close");
-  server.close();
+  if (!closed) return;
+  if (server.listening) stopListening(server);
+  await Promise.race([closed, delay(IDLE_GRACE_MS)]);
   // A connection kept alive by its client is idle only between requests, so one look is not enough.
   const sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS);
   await closed;

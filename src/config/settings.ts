@@ -1,3 +1,4 @@
+import { isIP } from "node:net";
 import { join } from "node:path";
 import { z } from "zod";
 import { CAPTCHA_PROVIDERS } from "../domain/auth/captcha.ts";
@@ -77,6 +78,14 @@ export const SETTINGS = {
     .default(["web", "worker"]),
   HOST: z.string().optional(),
   PORT: whole(0, 65_535).default(2567),
+  INTERNAL_HOST: z
+    .string()
+    .refine((text) => isIP(text) === 4 && text !== "0.0.0.0", {
+      error: "must be an IPv4 address of this machine that the other machines reach, such as 10.0.0.5",
+    })
+    .default("127.0.0.1"),
+  INTERNAL_PORT: whole(0, 65_000).default(0),
+  NODE_APP_INSTANCE: whole(0, 500).default(0),
   PUBLIC_URL: url("http", "https").optional(),
   CONSOLE_URL: url("http", "https").optional(),
   TRUSTED_PROXIES: networks.default([]),

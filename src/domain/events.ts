@@ -1,3 +1,5 @@
+import type { ChatEvents, LeaderboardEvents, LobbyEvents, NoticeEvents } from "./realtime-events.ts";
+
 /** Why something happened. Carried by ledger entries, domain events and live messages. */
 export type Cause = {
   kind:
@@ -195,8 +197,10 @@ export type Events = {
     };
     shortfall: Record<string, number>;
   };
-  "leaderboard.entries_changed": { periodId: string; entries: EntryChange[] };
-};
+} & LeaderboardEvents &
+  LobbyEvents &
+  ChatEvents &
+  NoticeEvents;
 
 /**
  * [playerId, rankScore, rankTie, version, isHidden]: absolute values, so applying one twice or late is
@@ -235,18 +239,29 @@ export const RESERVED_EVENT_TYPES: ReadonlySet<string> = new Set([
   ...catalogue("leaderboard", "rank_changed new_leader period_started period_closed league_moved"),
   ...catalogue("leaderboard", "score_held entries_changed"),
   ...catalogue("lobby", "created started ended game_finished member_joined member_left host_changed result"),
-  ...catalogue("chat", "message_sent message_reported message_moderated player_sanctioned"),
+  ...catalogue("lobby", "changed"),
+  ...catalogue("chat", "message_sent message_reported message_moderated player_sanctioned changed"),
   ...catalogue("raffle", "drawn"),
   ...catalogue("rule", "loop_detected budget_exhausted"),
   ...catalogue("event", "failed reverted"),
   ...catalogue("inbox", "message"),
+  ...catalogue("player", "notice"),
 ]);
+
+const NEVER_DERIVED: ReadonlySet<string> = new Set(["player.erased", "player.notice"]);
 
 /** What happens to a player and can set off rules: `event.properties` is then the event's data. */
 export const DERIVED_EVENT_TYPES: ReadonlySet<string> = new Set(
-  [...RESERVED_EVENT_TYPES].filter((type) => type.startsWith("player.") && type !== "player.erased"),
+  [...RESERVED_EVENT_TYPES].filter((type) => type.startsWith("player.") && !NEVER_DERIVED.has(type)),
 );
+
+/** Events of the service's own that are tracked as those of integrators are, and that rules hear. */
+export const TRACKED_OWN_TYPES: ReadonlySet<string> = new Set(["lobby.result"]);
 
 /** Whether integrators may send events of this type. */
 export const isReservedType = (type: string): boolean =>
   type.startsWith("system.") || RESERVED_EVENT_TYPES.has(type);
+
+/** Whether rules and metrics can be about events of this type. */
+export const isHeardType = (type: string): boolean =>
+  !isReservedType(type) || DERIVED_EVENT_TYPES.has(type) || TRACKED_OWN_TYPES.has(type);

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { IDEMPOTENCY_HOURS } from "./idempotency/idempotency.ts";
+import { CLOSED_KEPT_MS } from "./lobbies/limits.ts";
 import { CALENDAR_UNITS, type CalendarUnit, windowNumber } from "./rules/language/zones.ts";
 import type { Work } from "./work.ts";
 
@@ -13,6 +14,8 @@ type Prune = {
   isOver: (now: Date) => RawBuilder<unknown>;
   /** A column that is emptied instead of the row deleted. */
   clears?: string;
+  /** Rows of other tables that go along: those whose `column` names the id, in the same project. */
+  along?: { column: string; tables: readonly string[] };
 };
 
 const ago = (now: Date, ms: number) => sql`${new Date(now.getTime() - ms).toISOString()}::timestamptz`;
@@ -82,6 +85,14 @@ export const PRUNES: readonly Prune[] = [
       and not (kind = 'BACKFILL' and status = 'SUCCEEDED') and not (kind = 'PLAYER_ERASE' and state <> '{}')`,
   },
   ...CALENDAR_UNITS.map(oldCounters),
+  {
+    table: "lobbies",
+    isOver: (now) => sql`status = 'CLOSED' and ended_at <= ${ago(now, CLOSED_KEPT_MS)}`,
+    along: {
+      column: "lobby_id",
+      tables: ["lobby_members", "lobby_invites", "lobby_bans", "lobby_matches"],
+    },
+  },
   { table: "rule_stats", isOver: (now) => sql`hour <= ${ago(now, 400 * DAY_MS)}` },
   {
     table: "idempotency_keys",
@@ -95,15 +106,29 @@ export const PRUNES: readonly Prune[] = [
  */
 export const prune = async (
   { db, now }: Work,
-  { table, isOver, clears }: Prune,
+  { table, isOver, clears, along }: Prune,
   limit: number,
 ): Promise<number> => {
   const name = sql.ref(table);
   const change =
     clears === undefined ? sql`delete from ${name}` : sql`update ${name} set ${sql.ref(clears)} = null`;
-  const { rows } = await sql`
-    ${change} where ctid = any(array(
-      select ctid from ${sql.ref(table)} where ${isOver(now)} limit ${limit} for update skip locked))
-    returning 1`.execute(db);
-  return rows.length;
+  const rows = sql`where ctid = any(array(
+      select ctid from ${sql.ref(table)} where ${isOver(now)} limit ${limit} for update skip locked))`;
+  const gone = await (along ? deleteWith(name, rows, along) : sql`${change} ${rows} returning 1`).execute(db);
+  return gone.rows.length;
+};
+
+/** Deletes rows, and what belongs to them, in one statement. */
+const deleteWith = (
+  name: RawBuilder<unknown>,
+  rows: RawBuilder<unknown>,
+  { column, tables }: NonNullable<Prune["along"]>,
+): RawBuilder<unknown> => {
+  const arms = tables.map(
+    (table, i) => sql`${sql.ref(`along${i}`)} as (
+      delete from ${sql.ref(table)} t using gone
+      where t.project_id = gone.project_id and t.${sql.ref(column)} = gone.id)`,
+  );
+  return sql`with gone as (delete from ${name} ${rows} returning project_id, id), ${sql.join(arms)}
+    select from gone`;
 };

@@ -1,3 +1,6 @@
+import type { Json } from "./events.ts";
+import type { Occurrence } from "./lobbies/views.ts";
+
 /**
  * Publish and subscribe over all processes: JSON in, JSON out, at most once. Nothing depends on a message
  * arriving; every reader can ask the database instead.
@@ -14,8 +17,33 @@ export const playerTopic = (projectId: string, playerId: string): string => `pla
 /** A period's entries changed (message: the period id). */
 export const periodTopic = (projectId: string, periodId: string): string => `period:${projectId}:${periodId}`;
 
+/** A list of the board was closed (message: the data of `leaderboard.period_closed`). */
+export const boardTopic = (projectId: string, leaderboardId: string): string =>
+  `board:${projectId}:${leaderboardId}`;
+
 /** Events of this partition have been processed (message: the partition). */
 export const processedTopic = (part: number): string => `processed:${part}`;
+
+/** A lobby has a new version (message: `LobbyNotice`). */
+export const lobbyTopic = (projectId: string, lobbyId: string): string => `lobby:${projectId}:${lobbyId}`;
+export type LobbyNotice = { version: number; occurrences: Occurrence[] };
+
+/** Signals between members of a lobby, which nothing keeps (message: `LobbySignal`). */
+export const signalTopic = (projectId: string, lobbyId: string): string => `signal:${projectId}:${lobbyId}`;
+export type LobbySignal = { id: string; from: string; to: string[] | null; payload: Json };
+
+/** A lobby of the project that is, or was, in the list of open ones has changed (message: its id). */
+export const lobbiesTopic = (projectId: string): string => `lobbies:${projectId}`;
+
+/** What the readers of a channel are told (message: `ChatLine[]`, in order). */
+export const chatTopic = (projectId: string, channelId: string): string => `chat:${projectId}:${channelId}`;
+
+/** What nothing keeps of a channel: who types, reads, is there (message: `ChatVolatile`). */
+export const chatVolatileTopic = (projectId: string, channelId: string): string =>
+  `chat-volatile:${projectId}:${channelId}`;
+
+/** Messages on a player's stream without a `seq` (message: `PlayerNotice`). */
+export const noticeTopic = (projectId: string, playerId: string): string => `notice:${projectId}:${playerId}`;
 
 /** One line of the player stream. `seq` runs without gaps; the outbox keeps every line. */
 export type PlayerMessage = {

@@ -10,7 +10,13 @@ import { ACCOUNTS_ROLE, WEB_ROLE } from "./migrations/row-security.ts";
 /** The tables are spoken to in SQL text, so their rows are typed where they are read. */
 export type Db = Kysely<Record<string, never>>;
 
-export type EmitOptions = { playerId?: string; playerSeq?: number; eventId?: string };
+export type EmitOptions = {
+  playerId?: string;
+  playerSeq?: number;
+  eventId?: string;
+  /** The id of the row, for one that is looked for later; else a new one. */
+  id?: string;
+};
 
 /** A row of the outbox before it has been written. */
 export type OutboxRow = {
@@ -167,7 +173,7 @@ export const outboxRow = (
   data: unknown,
   options: EmitOptions = {},
 ): OutboxRow => ({
-  id: newId(),
+  id: options.id ?? newId(),
   projectId,
   type,
   playerId: options.playerId ?? null,

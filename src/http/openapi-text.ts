@@ -50,6 +50,7 @@ export const TAG_TEXT: Readonly<Record<string, string>> = {
   Projects: "Each has players, events and definitions of its own, and a sandbox to try things in.",
   "API keys": "What programs call with.",
   Streaks: "Periods, or events, in a row: what a project defines, and how far its players have come.",
+  Chat: "Channels of a project, of its lobbies and of two players, what is said there, and its moderation.",
   Jobs: "Long work of a project, done in steps while events go on.",
   Limits: "Sizes and rates, as the server keeps them.",
   Email: "What became of mails.",

@@ -100,7 +100,12 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
     const execution = { route, sight, context: { caller, projectId, params, query, body, cookie, actor } };
     const scoped: App = { ...app, transact: app.transactAs(sight) };
     const keyed = keyedRequest(request, execution, raw);
-    const reply = keyed ? await runKeyed(scoped, execution, keyed) : await runOnce(scoped, execution);
-    send(response, reply);
+    try {
+      const reply = keyed ? await runKeyed(scoped, execution, keyed) : await runOnce(scoped, execution);
+      send(response, reply);
+    } catch (error) {
+      await route.onRefused?.(scoped, execution.context, error);
+      throw error;
+    }
   };
 };

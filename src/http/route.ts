@@ -103,6 +103,11 @@ export type Route<
     app: App,
     context: RouteContext<Out<P>, Out<Q>, Out<B>> & { prepared: X },
   ): Promise<z.input<R> | Reply<z.input<R>>>;
+  /**
+   * What is done when `run` has thrown and its transaction is undone, before the error is answered: with an
+   * idempotency key too. A refusal that a key answers again is not told again.
+   */
+  onRefused?(app: App, context: RouteContext<Out<P>, Out<Q>, Out<B>>, error: unknown): Promise<void>;
 };
 
 // oxlint-disable-next-line typescript/no-explicit-any -- the list holds routes of every shape

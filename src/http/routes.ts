@@ -6,6 +6,11 @@ import { badgeRoutes } from "./resources/badges.ts";
 import { blogRoutes } from "./resources/blog.ts";
 import { boostRoutes } from "./resources/boosts.ts";
 import { bulkGrantRoutes } from "./resources/bulk-grants.ts";
+import { chatChannelRoutes } from "./resources/chat-channels.ts";
+import { chatMessageRoutes } from "./resources/chat-messages.ts";
+import { chatModerationRoutes } from "./resources/chat-moderation.ts";
+import { chatReportRoutes } from "./resources/chat-reports.ts";
+import { chatWordListRoutes } from "./resources/chat-word-lists.ts";
 import { configurationRoutes } from "./resources/configuration.ts";
 import { definitionRoutes } from "./resources/definitions.ts";
 import { emailLogRoutes } from "./resources/email-logs.ts";
@@ -14,10 +19,16 @@ import { eventTypeRoutes } from "./resources/event-types.ts";
 import { eventRoutes } from "./resources/events.ts";
 import { inboxRoutes } from "./resources/inbox.ts";
 import { invitationRoutes } from "./resources/invitations.ts";
+import { leaderboardEntryRoutes } from "./resources/leaderboard-entries.ts";
+import { leaderboardPeriodRoutes } from "./resources/leaderboard-periods.ts";
 import { leaderboardRoutes } from "./resources/leaderboards.ts";
+import { scoreReviewRoutes } from "./resources/score-reviews.ts";
+import { scoreRoutes } from "./resources/scores.ts";
 import { ledgerRoutes } from "./resources/ledger.ts";
 import { levelCurveRoutes } from "./resources/level-curve.ts";
 import { limitRoutes } from "./resources/limits.ts";
+import { lobbyCommandRoutes } from "./resources/lobby-commands.ts";
+import { lobbyRoutes } from "./resources/lobbies.ts";
 import { livesRoutes } from "./resources/lives.ts";
 import { oauthRoutes } from "./resources/oauth.ts";
 import { passwordResetRoutes } from "./resources/password-reset.ts";
@@ -73,6 +84,10 @@ export const routes: readonly AnyRoute[] = [
   ...boostRoutes,
   ...ledgerRoutes,
   ...leaderboardRoutes,
+  ...scoreRoutes,
+  ...scoreReviewRoutes,
+  ...leaderboardPeriodRoutes,
+  ...leaderboardEntryRoutes,
   ...ruleTrialRoutes,
   ...ruleInsightRoutes,
   ...ruleRoutes,
@@ -84,7 +99,14 @@ export const routes: readonly AnyRoute[] = [
   ...bulkGrantRoutes,
   ...segmentRoutes,
   ...streakRoutes,
+  ...lobbyRoutes,
+  ...lobbyCommandRoutes,
   ...configurationRoutes,
+  ...chatChannelRoutes,
+  ...chatMessageRoutes,
+  ...chatModerationRoutes,
+  ...chatReportRoutes,
+  ...chatWordListRoutes,
   ...projectJobRoutes,
   ...limitRoutes,
   ...emailLogRoutes,

@@ -1,3 +1,4 @@
+import { advanceLobbies } from "./advance-lobbies.ts";
 import { deleteTenants } from "./delete-tenants.ts";
 import { endBoosts } from "./end-boosts.ts";
 import { expireCurrencies } from "./expire-currencies.ts";
@@ -6,10 +7,12 @@ import { expireRewards } from "./expire-rewards.ts";
 import { flushEventTypes } from "./flush-event-types.ts";
 import { flushRuleStats } from "./flush-rule-stats.ts";
 import type { Job } from "./job.ts";
+import { leaderboardPeriods } from "./leaderboard-periods.ts";
 import { maintain } from "./maintain.ts";
 import { partitions } from "./partitions.ts";
 import { processEvents } from "./process-events.ts";
 import { projectJobs } from "./project-jobs.ts";
+import { pruneChat } from "./prune-chat.ts";
 import { pruneEnded } from "./prune.ts";
 import { relayOutbox } from "./relay-outbox.ts";
 import { runSchedules } from "./run-schedules.ts";
@@ -17,6 +20,7 @@ import { sendMail } from "./send-mail.ts";
 import { settleStreaks } from "./settle-streaks.ts";
 import { sweepDynamicSegments } from "./sweep-segments.ts";
 import { sweep } from "./sweep.ts";
+import { tellRanks } from "./tell-ranks.ts";
 
 /** Every job a worker runs. */
 export const jobs: readonly Job[] = [
@@ -27,6 +31,7 @@ export const jobs: readonly Job[] = [
   partitions,
   expireKeys,
   pruneEnded,
+  pruneChat,
   deleteTenants,
   projectJobs,
   expireRewards,
@@ -38,4 +43,7 @@ export const jobs: readonly Job[] = [
   sweepDynamicSegments,
   flushEventTypes,
   settleStreaks,
+  advanceLobbies,
+  leaderboardPeriods,
+  tellRanks,
 ];

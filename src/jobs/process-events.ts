@@ -10,6 +10,8 @@ import type { Job } from "./job.ts";
 
 /** Partitions processed at the same time by one process. */
 export const PROCESS_CONCURRENCY = 4;
+/** A partition that another worker has is looked at again after this. */
+const BUSY_RETRY_MS = 25;
 
 const plans = new WeakMap<App, PlanCache>();
 
@@ -48,16 +50,25 @@ export const processEvents: Job = {
     for (;;) {
       const done = await processPartition(options, part, afterProject);
       await pauseLooping(app, loops.splice(0));
-      if (done.isBusy) return;
-      if (done.events === 0 && afterProject === FIRST_PROJECT) return;
+      if (done.isBusy) return comeAgain(app, key);
+      if (done.events === 0 && done.isAll) return;
       afterProject = done.lastProject;
       if (done.events === 0) continue;
       app.metrics.eventsProcessed.inc(done.events);
       app.metrics.batches.inc();
       app.topics.publish(processedTopic(part), part);
+      if (done.isAll) return;
       await app.limits.pause?.();
     }
   },
+};
+
+/**
+ * Another worker has the partition. It may have looked for events before those came that this wake tells of,
+ * so somebody has to look once more; without this they would wait for the sweep.
+ */
+const comeAgain = (app: App, key: string): void => {
+  setTimeout(() => app.queue.wakeHere(processEvents.name, key), BUSY_RETRY_MS).unref();
 };
 
 const pauseLooping = async (app: App, loops: readonly LoopHit[]): Promise<void> => {

@@ -1,5 +1,12 @@
 import { createHash } from "node:crypto";
-import { initializeRoomCache, type IRoomCache, matchMaker, type SortOptions } from "@colyseus/core";
+import {
+  initializeRoomCache,
+  type IRoomCache,
+  matchMaker,
+  type Room,
+  RoomInternalState,
+  type SortOptions,
+} from "@colyseus/core";
 import { RedisDriver } from "@colyseus/redis-driver";
 import type { Redis } from "ioredis";
 
@@ -25,16 +32,15 @@ const INSERT = `
 if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
 for i = 2, #KEYS do redis.call('SADD', KEYS[i], ARGV[1]) end
 return 1`;
-const PUT = `
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-for i = 2, #KEYS do redis.call('SADD', KEYS[i], ARGV[1]) end
-return 1`;
+/** What another process lists under this id stays as it is. ARGV[3]: the process whose listing is meant. */
+const IF_HELD = `
+local held = redis.call('HGET', KEYS[1], ARGV[1])
+if not held or cjson.decode(held).processId ~= ARGV[3] then return 0 end`;
 /** An update never brings a removed listing back. */
-const UPDATE = `
-if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 0 end
+const UPDATE = `${IF_HELD}
 redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
 return 1`;
-const REMOVE = `
+const REMOVE = `${IF_HELD}
 for i = 2, #KEYS do redis.call('SREM', KEYS[i], ARGV[1]) end
 return redis.call('HDEL', KEYS[1], ARGV[1])`;
 
@@ -62,38 +68,59 @@ const compareBy =
     return 0;
   };
 
+/** The listing of an open room of this process. */
+const listingHere = (roomId: string): IRoomCache | undefined => {
+  const room = matchMaker.getLocalRoomById(roomId) as Room | undefined;
+  return room?.["_internalState"] === RoomInternalState.CREATED ? room["_listing"] : undefined;
+};
+
+export type RedisDriverOptions = {
+  /** Separates installations that share a Redis. */
+  namespace: string;
+  /** The process that this driver belongs to. */
+  ownProcess?: () => string;
+  /** Rooms of a process that does not live are not found. */
+  isAlive?: (processId: string) => Promise<boolean>;
+};
+
 /**
  * The listing of rooms over all processes. Unlike the driver it extends it inserts atomically, so that one
- * of two rooms with one id wins; looks rooms up by the fields they are joined with, by name or by process
- * without reading the others; and keeps no shared promise that one failed read would poison.
+ * of two rooms with one id wins, and never touches what another process lists under the same id; looks rooms
+ * up by the fields they are joined with, by name or by process without reading the others; drops the rooms
+ * of the dead where they are looked for; and keeps no shared promise that one failed read would poison.
  */
 export class IndexedRedisDriver extends RedisDriver {
   readonly #redis: Redis;
   readonly #key: string;
+  readonly #ownProcess: () => string;
+  readonly #isAlive: (processId: string) => Promise<boolean>;
 
-  /** @param namespace separates installations that share a Redis */
-  constructor(redis: Redis, { namespace }: { namespace: string }) {
+  constructor(redis: Redis, options: RedisDriverOptions) {
     super(redis);
     this.#redis = redis;
-    this.#key = `${namespace}:rooms`;
-    // A Redis that comes back empty has lost the listings of rooms that go on.
-    redis.on("ready", () => {
-      matchMaker.restoreMissingRoomCaches().catch((error: unknown) => redis.emit("error", error));
-    });
+    this.#key = `${options.namespace}:rooms`;
+    this.#ownProcess = options.ownProcess ?? (() => matchMaker.processId);
+    this.#isAlive = options.isAlive ?? (async () => true);
   }
 
   override async has(roomId: string): Promise<boolean> {
     return (await this.#redis.hexists(this.#key, roomId)) === 1;
   }
 
-  /** Records a room unless its id is taken. */
+  /** Records a room unless its id is taken, if only by a room of this process whose listing was lost. */
   async insert(room: IRoomCache): Promise<boolean> {
+    const held = listingHere(room.roomId);
+    if (held && held !== room) {
+      await this.#run(INSERT, held, this.#indexes(held));
+      return false;
+    }
     return (await this.#run(INSERT, room, this.#indexes(room))) === 1;
   }
 
+  /** Lists a room again, which must not push out another one that has taken its id meanwhile. */
   override async persist(room: IRoomCache, create = false): Promise<boolean> {
     if (!room.roomId) return false;
-    return (await (create ? this.#run(PUT, room, this.#indexes(room)) : this.#run(UPDATE, room))) === 1;
+    return create ? this.insert(room) : (await this.#run(UPDATE, room)) === 1;
   }
 
   override async update(room: IRoomCache, { $set = {}, $inc = {} }: Operations): Promise<boolean> {
@@ -103,9 +130,19 @@ export class IndexedRedisDriver extends RedisDriver {
     return (await this.#run(UPDATE, room)) === 1;
   }
 
+  /** Takes away the listing of a room of this process. */
   override async remove(roomId: string): Promise<boolean> {
     const room = roomId ? (await this.findByIds([roomId])).get(roomId) : undefined;
-    return room !== undefined && (await this.#run(REMOVE, room, this.#indexes(room))) === 1;
+    if (room?.processId !== this.#ownProcess()) return false;
+    return (await this.#run(REMOVE, room, this.#indexes(room))) === 1;
+  }
+
+  async ownIds(): Promise<Set<string>> {
+    return new Set(await this.#redis.smembers(this.#processKey(this.#ownProcess())));
+  }
+
+  async countOf(projectId: string): Promise<number> {
+    return this.#redis.scard(this.#projectKey(projectId));
   }
 
   override async findByIds(roomIds: string[]): Promise<Map<string, IRoomCache>> {
@@ -130,12 +167,18 @@ export class IndexedRedisDriver extends RedisDriver {
     return sort ? rooms.toSorted(compareBy(sort)) : rooms;
   }
 
-  /** The first room that meets the conditions, or undefined. */
+  /** The first room that meets the conditions and whose process lives, or undefined. */
   override async findOne(conditions: Conditions, sort?: SortOptions): Promise<IRoomCache> {
-    return (await this.query(conditions, sort))[0]!;
+    for (const room of await this.query(conditions, sort)) {
+      if (room.processId === this.#ownProcess() || (await this.#isAlive(room.processId))) return room;
+      await this.#run(REMOVE, room, this.#indexes(room));
+    }
+    return undefined as unknown as IRoomCache;
   }
 
+  /** Takes the listings of a process away; not those of another that lives: core asks after a time-out. */
   override async cleanup(processId: string): Promise<void> {
+    if (processId !== this.#ownProcess() && (await this.#isAlive(processId))) return;
     const ids = await this.#redis.smembers(this.#processKey(processId));
     for (const room of (await this.findByIds(ids)).values()) {
       if (room.processId === processId) await this.#run(REMOVE, room, this.#indexes(room));
@@ -166,7 +209,17 @@ export class IndexedRedisDriver extends RedisDriver {
   /** The field index knows a room by all of its metadata, which is what rooms of its name are joined with. */
   #indexes(room: IRoomCache): string[] {
     const fields = Object.entries((room.metadata ?? {}) as Record<string, unknown>);
-    return [this.#nameKey(room.name), this.#processKey(room.processId), this.#fieldsKey(room.name, fields)];
+    const projectId: unknown = (room.metadata as Record<string, unknown> | undefined)?.["projectId"];
+    return [
+      this.#nameKey(room.name),
+      this.#processKey(room.processId),
+      this.#fieldsKey(room.name, fields),
+      ...(typeof projectId === "string" ? [this.#projectKey(projectId)] : []),
+    ];
+  }
+
+  #projectKey(projectId: string): string {
+    return `${this.#key}:project:${projectId}`;
   }
 
   #nameKey(name: string): string {
@@ -183,6 +236,7 @@ export class IndexedRedisDriver extends RedisDriver {
 
   async #run(script: string, room: IRoomCache, indexes: readonly string[] = []): Promise<unknown> {
     const keys = [this.#key, ...indexes];
-    return this.#redis.eval(script, keys.length, ...keys, room.roomId, JSON.stringify(room));
+    const values = [room.roomId, JSON.stringify(room), room.processId];
+    return this.#redis.eval(script, keys.length, ...keys, ...values);
   }
 }

@@ -106,23 +106,48 @@ forget(redis.call('GET', KEYS[1]))
 forget(redis.call('GET', nextKey))
 redis.call('UNLINK', KEYS[1], nextKey)`;
 
+/** Whether the generation in hand can say ranks: else its keys were partly evicted, or no scores are kept. */
+const WHOLE = `
+local function wholeOf(gen, ties)
+  if not gen or (ties == 'DENSE' and string.sub(gen, 1, 1) ~= 'd') then return nil end
+  local z, h, d, c = partsOf(gen)
+  local total = redis.call('ZCARD', z)
+  if total ~= redis.call('HLEN', h) or redis.call('ZCARD', d) ~= redis.call('HLEN', c) then return nil end
+  return z, h, d, total
+end
+local function rankOf(ties, z, d, score, position)
+  if ties == 'SHARED' then return 1 + redis.call('ZCOUNT', z, '-inf', '(' .. score) end
+  if ties == 'DENSE' then return 1 + redis.call('ZCOUNT', d, '-inf', '(' .. score) end
+  return position + 1
+end
+local function memberOf(h, player)
+  local held = redis.call('HGET', h, player)
+  return held and string.sub(held, string.find(held, ':', 1, true) + 1) .. ':' .. player
+end`;
+
 /**
- * ARGV: ties, offset, limit, player. Without a player the page at `offset`; with one and a limit of 0 his
+ * ARGV: ties, offset, limit, player, score, member. With score and member the page after that place, at
+ * `offset` from it. Without a player the page at `offset`; with one and a limit of 0 his
  * own standing, else the window around him. Answers nil when there is no generation that can say (none,
  * none with distinct scores, or one whose keys were partly evicted), else total, position and rank of the
  * first, and member, score, member, score…; total -1 when the player has no entry.
  */
-export const READ = `${NAMES}
-local cur = redis.call('GET', KEYS[1])
+export const READ = `${NAMES}${WHOLE}
 local ties, start, limit, player = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
-if not cur or (ties == 'DENSE' and string.sub(cur, 1, 1) ~= 'd') then return nil end
-local z, h, d, c = partsOf(cur)
-local total = redis.call('ZCARD', z)
-if total ~= redis.call('HLEN', h) or redis.call('ZCARD', d) ~= redis.call('HLEN', c) then return nil end
+local z, h, d, total = wholeOf(redis.call('GET', KEYS[1]), ties)
+if not z then return nil end
+if ARGV[6] ~= '' then
+  local low = redis.call('ZCOUNT', z, '-inf', '(' .. ARGV[5])
+  local high = low + redis.call('ZCOUNT', z, ARGV[5], ARGV[5])
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    if redis.call('ZRANGE', z, middle, middle)[1] <= ARGV[6] then low = middle + 1 else high = middle end
+  end
+  start = start + low
+end
 if player ~= '' then
-  local held = redis.call('HGET', h, player)
-  if not held then return { -1, 0, 0, {} } end
-  local member = string.sub(held, string.find(held, ':', 1, true) + 1) .. ':' .. player
+  local member = memberOf(h, player)
+  if not member then return { -1, 0, 0, {} } end
   local position = redis.call('ZRANK', z, member)
   if limit == 0 then
     start, limit = position, 1
@@ -131,7 +156,74 @@ if player ~= '' then
   end
 end
 local page = redis.call('ZRANGE', z, start, start + limit - 1, 'WITHSCORES')
-local rank = start + 1
-if #page > 0 and ties == 'SHARED' then rank = 1 + redis.call('ZCOUNT', z, '-inf', '(' .. page[2]) end
-if #page > 0 and ties == 'DENSE' then rank = 1 + redis.call('ZCOUNT', d, '-inf', '(' .. page[2]) end
+local rank = #page > 0 and rankOf(ties, z, d, page[2], start) or start + 1
 return { total, start, rank, page }`;
+
+/**
+ * ARGV: ties, players. Answers nil as READ does, else for each player with an entry: position, rank, member
+ * and score.
+ */
+export const STANDINGS = `${NAMES}${WHOLE}
+local z, h, d = wholeOf(redis.call('GET', KEYS[1]), ARGV[1])
+if not z then return nil end
+local found = {}
+for i = 2, #ARGV do
+  local member = memberOf(h, ARGV[i])
+  if member then
+    local position, score = redis.call('ZRANK', z, member), redis.call('ZSCORE', z, member)
+    found[#found + 1] = { position, rankOf(ARGV[1], z, d, score, position), member, score }
+  end
+end
+return found`;
+
+/**
+ * ARGV: ties, token, places, kept ms, shared ms. Copies the first places into the list `{…}:a:token`: how
+ * many entries there are, then `rank|score|member` for each. Answers the token of the copy to read, which may
+ * be one that another reader has just made, or nil as READ does.
+ */
+export const FREEZE = `${NAMES}${WHOLE}
+local shared = redis.call('GET', base .. ':a')
+if shared and redis.call('EXISTS', base .. ':a:' .. shared) == 1 then return shared end
+local ties, token = ARGV[1], ARGV[2]
+local z, h, d, total = wholeOf(redis.call('GET', KEYS[1]), ties)
+if not z then return nil end
+local key = base .. ':a:' .. token
+local page = redis.call('ZRANGE', z, 0, ARGV[3] - 1, 'WITHSCORES')
+local lines, rank, last = { total }, 0, nil
+for i = 1, #page, 2 do
+  local isEqual = page[i + 1] == last and (ties == 'SHARED' or ties == 'DENSE')
+  if not isEqual then rank = ties == 'DENSE' and rank + 1 or (i + 1) / 2 end
+  last = page[i + 1]
+  lines[#lines + 1] = rank .. '|' .. last .. '|' .. page[i]
+  if #lines == 500 then
+    redis.call('RPUSH', key, unpack(lines))
+    lines = {}
+  end
+end
+if #lines > 0 then redis.call('RPUSH', key, unpack(lines)) end
+redis.call('PEXPIRE', key, ARGV[4])
+redis.call('SET', base .. ':a', token, 'PX', ARGV[5])
+return token`;
+
+/** ARGV: token, offset, limit. Answers the number of entries and lines of a copy; nil without one. */
+export const FROZEN = `${NAMES}
+local key = base .. ':a:' .. ARGV[1]
+local total = redis.call('LINDEX', key, 0)
+if not total then return nil end
+return { total, redis.call('LRANGE', key, ARGV[2] + 1, ARGV[2] + ARGV[3]) }`;
+
+/** ARGV: token. */
+export const THAW = `${NAMES}
+redis.call('UNLINK', base .. ':a:' .. ARGV[1])`;
+
+/**
+ * KEYS[1]: the sorted set of a project's copies by the ms they were made. ARGV: copy, now ms, kept ms, how
+ * many may be. Answers the oldest ones that are too many.
+ */
+export const REGISTER = `
+redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[2] - ARGV[3])
+redis.call('ZADD', KEYS[1], ARGV[2], ARGV[1])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+local tooMany = redis.call('ZRANGE', KEYS[1], 0, -(ARGV[4] + 1))
+if #tooMany > 0 then redis.call('ZREM', KEYS[1], unpack(tooMany)) end
+return tooMany`;

@@ -3,16 +3,19 @@ import type { Redis } from "ioredis";
 import { v7 } from "uuid";
 import { DomainError } from "../domain/errors.ts";
 import type { EntryChange } from "../domain/events.ts";
-import type {
-  EntrySource,
-  PeriodRef,
-  Ranked,
-  RankPage,
-  RankStore,
-  Ties,
+import {
+  type EntrySource,
+  type PeriodRef,
+  type Ranked,
+  type RankPage,
+  type RankStore,
+  type Standing,
+  type Ties,
 } from "../domain/leaderboards/ranks.ts";
 import { numberStandings } from "../domain/leaderboards/standings.ts";
-import { ABANDON, APPLY, BEGIN, DROP, LOAD, READ, SWITCH } from "./redis-ranks-lua.ts";
+import { hexOf, rankedOf } from "./redis-members.ts";
+import { frozenReads, type Run, type ScriptName } from "./redis-frozen.ts";
+import * as SCRIPTS from "./redis-ranks-lua.ts";
 
 /** Entries in one script call: under 2 ms, so that nobody waits for it. */
 const CHUNK = 200;
@@ -22,20 +25,8 @@ const LEASE_MS = 15_000;
 const REBUILD_WAIT_MS = 60_000;
 const REBUILD_POLL_MS = 50;
 
-/**
- * Ties may be negative; in a member they are shifted by this, so that 14 hex digits sort as the numbers do.
- */
-const TIE_OFFSET = 2n ** 55n;
-
-const hexOf = (tie: number): string => (BigInt(tie) + TIE_OFFSET).toString(16).padStart(14, "0");
-const tieOf = (hex: string): number => Number(BigInt(`0x${hex}`) - TIE_OFFSET);
-
-const SCRIPTS = { APPLY, BEGIN, LOAD, SWITCH, ABANDON, DROP, READ };
-type ScriptName = keyof typeof SCRIPTS;
-type Run = (script: ScriptName, key: string, ...args: (string | number)[]) => Promise<unknown>;
-
 type Period = Pick<PeriodRef, "projectId" | "periodId">;
-type Read = { ties: Ties; offset: number; limit: number; playerId: string };
+type Read = { ties: Ties; offset: number; limit: number; playerId: string; after?: Ranked };
 
 /**
  * The rank index in Redis, for any number of processes. A period has a generation that serves reads and,
@@ -58,8 +49,7 @@ export const createRedisRanks = (redis: Redis, namespace: string, source: EntryS
     return promise;
   };
 
-  const read = async (ref: PeriodRef, query: Omit<Read, "ties">): Promise<RankPage | undefined> => {
-    const attempt = () => readGeneration(run, keyOf(ref), { ...query, ties: ref.ties });
+  const whenBuilt = async <T>(ref: PeriodRef, attempt: () => Promise<T | "ABSENT">): Promise<T> => {
     const first = await attempt();
     if (first !== "ABSENT") return first;
     const isBuilt = await (building.get(keyOf(ref)) ?? build(ref));
@@ -67,6 +57,9 @@ export const createRedisRanks = (redis: Redis, namespace: string, source: EntryS
     if (second === "ABSENT") throw beingBuilt();
     return second;
   };
+
+  const read = (ref: PeriodRef, query: Omit<Read, "ties">): Promise<RankPage | undefined> =>
+    whenBuilt(ref, () => readGeneration(run, keyOf(ref), { ...query, ties: ref.ties }));
 
   const rebuild = async (ref: PeriodRef): Promise<void> => {
     const until = Date.now() + REBUILD_WAIT_MS;
@@ -85,6 +78,14 @@ export const createRedisRanks = (redis: Redis, namespace: string, source: EntryS
     page: async (ref, offset, limit) => (await read(ref, { offset, limit, playerId: "" }))!,
     around: (ref, playerId, limit) => read(ref, { offset: 0, limit, playerId }),
     standing: async (ref, playerId) => (await read(ref, { offset: 0, limit: 0, playerId }))?.standings[0],
+    standings: async (ref, playerIds) => {
+      const chunks = [...chunksOf(playerIds)];
+      const found = chunks.map((ids) => whenBuilt(ref, () => readStandings(run, keyOf(ref), ref.ties, ids)));
+      return (await Promise.all(found)).flat();
+    },
+    after: async (ref, after, { skip, limit }) =>
+      (await read(ref, { offset: skip, limit, playerId: "", after }))!,
+    ...frozenReads({ run, keyOf, whenBuilt, namespace }),
     rebuild,
     drop: async (projectId, periodId) => void (await run("DROP", keyOf({ projectId, periodId }))),
   };
@@ -122,8 +123,8 @@ const argsOf = (entries: readonly EntryChange[]): (string | number)[] =>
     version,
   ]);
 
-function* chunksOf(entries: readonly EntryChange[]): Generator<readonly EntryChange[]> {
-  for (let start = 0; start < entries.length; start += CHUNK) yield entries.slice(start, start + CHUNK);
+function* chunksOf<T>(items: readonly T[]): Generator<readonly T[]> {
+  for (let start = 0; start < items.length; start += CHUNK) yield items.slice(start, start + CHUNK);
 }
 
 type Build = { ref: PeriodRef; source: EntrySource };
@@ -158,19 +159,26 @@ const readGeneration = async (
   key: string,
   query: Read,
 ): Promise<RankPage | undefined | "ABSENT"> => {
-  const { ties, offset, limit, playerId } = query;
-  const reply = (await run("READ", key, ties, offset, limit, playerId)) as Reply | null;
+  const { ties, offset, limit, playerId, after } = query;
+  const place = after ? [after.rankScore, `${hexOf(after.rankTie)}:${after.playerId}`] : ["", ""];
+  const reply = (await run("READ", key, ties, offset, limit, playerId, ...place)) as Reply | null;
   if (reply === null) return "ABSENT";
   const [total, position, rank, page] = reply;
   if (total < 0) return undefined;
   const members: Ranked[] = [];
-  for (let i = 0; i < page.length; i += 2) {
-    const member = page[i]!;
-    members.push({
-      playerId: member.slice(15),
-      rankScore: Number(page[i + 1]),
-      rankTie: tieOf(member.slice(0, 14)),
-    });
-  }
+  for (let i = 0; i < page.length; i += 2) members.push(rankedOf(page[i]!, page[i + 1]!));
   return { standings: numberStandings({ ties, position, rank }, members), total };
+};
+
+type StandingReply = [position: number, rank: number, member: string, score: string];
+
+const readStandings = async (
+  run: Run,
+  key: string,
+  ties: Ties,
+  playerIds: readonly string[],
+): Promise<Standing[] | "ABSENT"> => {
+  const reply = (await run("STANDINGS", key, ties, ...playerIds)) as StandingReply[] | null;
+  if (reply === null) return "ABSENT";
+  return reply.map(([position, rank, member, score]) => ({ ...rankedOf(member, score), position, rank }));
 };

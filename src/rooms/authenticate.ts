@@ -7,6 +7,7 @@ import { readStreamHeads } from "../domain/outbox/stream.ts";
 import type { PlayerStatus } from "../domain/players/player.ts";
 import { checkOrigin } from "../domain/projects/origins.ts";
 import { findKnownProject } from "../domain/projects/resolve.ts";
+import type { Work } from "../domain/work.ts";
 import { parse } from "./errors.ts";
 
 /**
@@ -77,9 +78,13 @@ export const refusalOf = (status: PlayerStatus | undefined): DomainError | undef
  * For rooms that do not read the player: a token outlives what happens to its player.
  * @throws DomainError FORBIDDEN for a banned player, NOT_FOUND for one who is gone
  */
-export const requirePlayer = async (app: App, { projectId, playerId }: Principal): Promise<void> => {
+export const requirePlayer = (app: App, principal: Principal): Promise<void> =>
+  app.transact((work) => checkPlayer(work, principal));
+
+/** As `requirePlayer`, in a transaction in progress. */
+export const checkPlayer = async (work: Work, { projectId, playerId }: Principal): Promise<void> => {
   if (playerId === null) return;
-  const [head] = await app.transact((work) => readStreamHeads(work, [{ projectId, playerId }]));
+  const [head] = await readStreamHeads(work, [{ projectId, playerId }]);
   const refused = refusalOf(head?.status);
   if (refused) throw refused;
 };

@@ -1,8 +1,10 @@
 import type { App } from "../app.ts";
-import { type Name, periodOf, readNames } from "../domain/leaderboards/entries.ts";
+import { type BoardList, findList, isOver } from "../domain/leaderboards/board-list.ts";
 import { boardOf, type Leaderboard } from "../domain/leaderboards/leaderboard.ts";
 import { getLeaderboard } from "../domain/leaderboards/leaderboards.ts";
-import type { PeriodRef, RankPage, Standing } from "../domain/leaderboards/ranks.ts";
+import { type Name, readNames } from "../domain/leaderboards/names.ts";
+import { type ListSource, readAround, readAt, readPlace } from "../domain/leaderboards/places.ts";
+import type { RankPage, Standing } from "../domain/leaderboards/ranks.ts";
 import { fromRankScore } from "../domain/leaderboards/scoring.ts";
 import { transactIn } from "./sight.ts";
 
@@ -24,6 +26,8 @@ export type Place = { rank: number; score: number; rows: BoardLine[] };
 
 export type BoardView = {
   leaderboard: Leaderboard;
+  /** That of the window which runs now. */
+  list: BoardList;
   size: number;
   top: BoardLine[];
   places: Map<string, Place>;
@@ -39,8 +43,10 @@ export type BoardReader = (query: BoardQuery) => Promise<BoardView>;
 
 type Kept = { name: Name | undefined; untilMs: number };
 
+export type BoardName = { projectId: string; leaderboardKey: string; board: string };
+
 /** Reads one board for a room that reads it again and again: names are asked for once in a while only. */
-export const createBoardReader = (app: App, projectId: string, leaderboardKey: string): BoardReader => {
+export const createBoardReader = (app: App, { projectId, leaderboardKey, board }: BoardName): BoardReader => {
   const kept = new Map<string, Kept>();
   const transact = transactIn(app, projectId);
 
@@ -55,17 +61,15 @@ export const createBoardReader = (app: App, projectId: string, leaderboardKey: s
   };
 
   return async ({ top, watchers }) => {
-    const leaderboard = await transact((work) => getLeaderboard(work, projectId, leaderboardKey));
-    const period = periodOf(leaderboard);
-    const page = await app.ranks.page(period, 0, Math.min(top, leaderboard.definition.displayLimit ?? top));
-    const windows = await Promise.all(
-      [...watchers].map(
-        async ([playerId, around]) =>
-          [playerId, await readWindow(app, period, { playerId, around })] as const,
-      ),
-    );
-    await learnNames([...page.standings, ...windows.flatMap(([, window]) => window?.standings ?? [])]);
-    const board = boardOf(leaderboard);
+    const { leaderboard, list } = await transact(async (work) => {
+      const found = await getLeaderboard(work, projectId, leaderboardKey);
+      return { leaderboard: found, list: await findList(work, found, { board }) };
+    });
+    const source = { transact, ranks: app.ranks, list };
+    const page = await readAt(source, 0, Math.min(top, leaderboard.definition.displayLimit ?? top));
+    const windows = await readWindows(source, watchers);
+    await learnNames([...page.standings, ...[...windows.values()].flatMap(({ standings }) => standings)]);
+    const scoring = boardOf(leaderboard);
     const line = ({ playerId, rank, rankScore }: Standing): BoardLine[] => {
       const name = kept.get(playerId)?.name;
       if (!name) return [];
@@ -76,7 +80,7 @@ export const createBoardReader = (app: App, projectId: string, leaderboardKey: s
           playerId,
           externalUserId,
           displayName: displayName ?? "",
-          score: fromRankScore(board, rankScore),
+          score: fromRankScore(scoring, rankScore),
         },
       ];
     };
@@ -89,19 +93,33 @@ export const createBoardReader = (app: App, projectId: string, leaderboardKey: s
         rows: (watchers.get(playerId) ?? 0) > 0 ? lines : [],
       };
     };
-    const places = new Map(windows.map(([playerId, window]) => [playerId, place(playerId, window)]));
-    return { leaderboard, size: page.total, top: page.standings.flatMap(line), places };
+    const places = new Map(
+      [...watchers.keys()].map((playerId) => [playerId, place(playerId, windows.get(playerId))]),
+    );
+    return { leaderboard, list, size: page.total, top: page.standings.flatMap(line), places };
   };
 };
 
-type Watcher = { playerId: string; around: number };
+/** By player; who has no entry has no window. The places of those who see no others are read in one go. */
+const readWindows = async (
+  source: ListSource,
+  watchers: BoardQuery["watchers"],
+): Promise<Map<string, RankPage>> => {
+  const alone = [...watchers].flatMap(([playerId, around]) => (around > 0 ? [] : [playerId]));
+  const found = new Map<string, RankPage>();
+  for (const standing of await readStandings(source, alone))
+    found.set(standing.playerId, { standings: [standing], total: 0 });
+  const readOne = async ([playerId, around]: [string, number]): Promise<void> => {
+    const window = around > 0 ? await readAround(source, playerId, around) : undefined;
+    if (window) found.set(playerId, window);
+  };
+  await Promise.all([...watchers].map(readOne));
+  return found;
+};
 
-const readWindow = async (
-  { ranks }: App,
-  period: PeriodRef,
-  { playerId, around }: Watcher,
-): Promise<RankPage | undefined> => {
-  if (around > 0) return ranks.around(period, playerId, around);
-  const standing = await ranks.standing(period, playerId);
-  return standing && { standings: [standing], total: 0 };
+const readStandings = async (source: ListSource, playerIds: readonly string[]): Promise<Standing[]> => {
+  if (playerIds.length === 0) return [];
+  if (!isOver(source.list)) return source.ranks.standings(source.list.ref, playerIds);
+  const results = await Promise.all(playerIds.map((playerId) => readPlace(source, playerId)));
+  return results.filter((result) => result !== undefined);
 };

@@ -2,12 +2,17 @@ import { CloseCode, ErrorCode as CoreCode, ServerError } from "@colyseus/core";
 import { SeatReservationError } from "@colyseus/core/errors/SeatReservationError";
 import type { z } from "zod";
 import { DomainError, ERROR_STATUS, type ErrorCode, type FieldProblem } from "../domain/errors.ts";
+import { refuseHostile } from "../domain/tracking/event-input.ts";
 
 /** The error object of a rejected request or a refused join. */
 export type ErrorObject = { code: ErrorCode; message: string; details: FieldProblem[]; reason?: string };
 
-/** Parses what a client sent. @throws DomainError VALIDATION_ERROR with the paths that are wrong */
+/**
+ * Parses what a client sent; what the database cannot take or an object should not have is refused before.
+ * @throws DomainError VALIDATION_ERROR with the paths that are wrong
+ */
 export const parse = <S extends z.ZodType>(schema: S, value: unknown): z.output<S> => {
+  refuseHostile("", value);
   const result = schema.safeParse(value);
   if (result.success) return result.data;
   const details = result.error.issues.map(({ path, message }) => ({

@@ -1,16 +1,25 @@
 import type { IncomingMessage, RequestListener, Server as HttpServer, ServerResponse } from "node:http";
-import { type MatchMakerDriver, matchMaker, type Presence, registerRoomDefinitions } from "@colyseus/core";
+import type { Duplex } from "node:stream";
+import { matchMaker, type Presence, registerRoomDefinitions } from "@colyseus/core";
 import { setLogger } from "@colyseus/core/Logger";
 import { Encoder } from "@colyseus/schema";
-import { WebSocketTransport } from "@colyseus/ws-transport";
 import type { App } from "../app.ts";
+import { admitRoom } from "./admission.ts";
+import { Care } from "./care.ts";
+import { Gate } from "./gate.ts";
+import { watchOrphans } from "./lobby-orphans.ts";
 import { answerMatchmake, isMatchmake, METHODS } from "./matchmaking.ts";
-import { HEARTBEAT_SECONDS } from "./messages.ts";
+import { countRooms } from "./open-rooms.ts";
+import type { Listing } from "./listing.ts";
+import { hasPass, Pipes } from "./pipes.ts";
 import { gameRooms } from "./rooms.ts";
+import { refuseUpgrade, Sockets } from "./sockets.ts";
 
-/** The largest message of a client. */
-export const MESSAGE_MAX_BYTES = 16 * 1024;
-const PINGS_MISSED_MAX = 2;
+/**
+ * Joins that one process works on at once and that wait for their turn, and how long both may take. Core
+ * tries to get a seat for longer than a client should wait.
+ */
+export const JOINS = { activeMax: 64, workMaxMs: 8_000, waitingMax: 2_000, waitMaxMs: 5_000 };
 /** First size of an encode buffer; rooms with more state say so. */
 const STATE_BYTES = 2_048;
 
@@ -42,9 +51,18 @@ export type GameServerOptions = {
   /** Answers every request that is not about seats in rooms. */
   express: RequestListener;
   presence: Presence;
-  driver: MatchMakerDriver;
+  driver: Listing;
+  /** Where other processes ask for the rooms of this one. Absent: there are none. */
+  door?: Door;
   /** `host:port` by which clients reach this process and no other. Absent: the address they came by. */
   publicAddress?: string;
+};
+
+/** A server that listens for the other processes only. */
+export type Door = {
+  server: HttpServer;
+  /** `host:port` by which they reach it. */
+  address: string;
 };
 
 export type GameServer = {
@@ -55,46 +73,120 @@ export type GameServer = {
   shutdown(): Promise<void>;
 };
 
+/** What a process has of rooms and sockets. */
+type Parts = { sockets: Sockets; pipes: Pipes; gate: Gate; care: Care };
+
 /**
  * Attaches rooms and requests to an HTTP server; ready when it resolves. One in a process at a time, because
  * core's matchmaker is one. Core's own Server class is left out: its request handler rejects un-awaited on a
  * malformed Host, and its matchmaking route answers 200 for errors with a text code.
  */
 export const createGameServer = async (app: App, options: GameServerOptions): Promise<GameServer> => {
-  const { server, express, presence, driver, publicAddress } = options;
+  const { server, express, presence, driver, door, publicAddress } = options;
   Encoder.BUFFER_SIZE = STATE_BYTES;
   setLogger(coreLog(app));
   matchMaker.controller.exposedMethods = [...METHODS];
   presence.setMaxListeners(0);
+  const care = new Care(app, driver);
   // The load balancer has chosen this process already; asking another one would cost a round trip that may
   // time out.
-  await matchMaker.setup(presence, driver, publicAddress, async () => matchMaker.processId);
+  await matchMaker.setup(presence, driver, publicAddress, async (_name, joined) => {
+    await admitRoom(joined);
+    return matchMaker.processId;
+  });
   registerRoomDefinitions(gameRooms(app));
-  const transport = new WebSocketTransport({
-    noServer: true,
-    maxPayload: MESSAGE_MAX_BYTES,
-    pingInterval: HEARTBEAT_SECONDS * 1_000,
-    pingMaxRetries: PINGS_MISSED_MAX,
-  });
+  const parts: Parts = { sockets: new Sockets(app), pipes: new Pipes(app), gate: new Gate(JOINS), care };
+  if (door) await openDoor(app, door, parts);
   await matchMaker.accept();
-  app.metrics.watchRooms(() => {
-    const { roomCount, ccu } = matchMaker.stats.local;
-    return { rooms: roomCount, clients: ccu };
-  });
-  transport.attachToServer(server);
-  server.on("request", (request, response) => serve(app, express, request, response));
+  care.start();
+  const endWatch = watchOrphans(app);
+  watch(app, parts);
+  server.on("upgrade", (request, socket, head) => void route(app, parts, { request, socket, head }));
+  server.on("request", (request, response) => serve(app, { express, ...parts }, request, response));
   return {
     shutdown: async () => {
+      care.stop();
+      parts.gate.close();
+      endWatch();
+      // From now on nobody pipes to this process.
+      await app.peers?.leave();
       await matchMaker.gracefullyShutdown();
-      transport.shutdown();
+      parts.pipes.close();
+      parts.sockets.shutdown();
+      door?.server.close();
       await driver.shutdown();
     },
   };
 };
 
+/** Rooms of this process for the others: who has no pass is not let in. */
+const openDoor = async (
+  app: App,
+  { server, address }: Door,
+  { sockets, pipes, care }: Parts,
+): Promise<void> => {
+  const { processId } = matchMaker;
+  server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
+    if (hasPass(app, request, processId)) sockets.accept(request, socket, head);
+    else refuseUpgrade(socket, 403);
+  });
+  await app.peers?.join({
+    processId,
+    door: address,
+    onLost: () => care.onLost(),
+    onDead: async (dead) => {
+      app.log.info({ dead }, "a process has died");
+      app.metrics.processesSwept.inc();
+      pipes.cut(dead);
+      await matchMaker.stats.excludeProcess(dead);
+      await matchMaker.driver.cleanup?.(dead);
+    },
+  });
+};
+
+const watch = (app: App, { sockets, pipes, gate }: Parts): void => {
+  app.metrics.watchRooms(() => ({
+    rooms: countRooms(),
+    clients: matchMaker.stats.local.ccu,
+    sockets: sockets.size,
+    piped: pipes.size,
+    waitingJoins: gate.waiting,
+  }));
+};
+
+type Upgrade = { request: IncomingMessage; socket: Duplex; head: Buffer };
+
+/** The process in the path of a room's socket. */
+const SOCKET_PATH = /^\/([A-Za-z0-9_-]{1,32})\/[A-Za-z0-9_-]{1,64}(?:\?|$)/;
+
+/**
+ * Takes a socket for a room of this process, and pipes one for a room of another. When that one is dead or
+ * was never there this process takes it too, and says over the socket that there is no such seat: a refused
+ * handshake would tell an SDK nothing.
+ */
+const route = async (app: App, { sockets, pipes }: Parts, upgrade: Upgrade): Promise<void> => {
+  const { request, socket, head } = upgrade;
+  const processId = SOCKET_PATH.exec(request.url ?? "")?.[1];
+  if (!app.peers || processId === undefined || processId === matchMaker.processId)
+    return sockets.accept(request, socket, head);
+  const onError = () => socket.destroy();
+  socket.on("error", onError);
+  let door: string | undefined;
+  try {
+    door = await app.peers.doorOf(processId);
+  } catch (err) {
+    app.log.warn({ err, processId }, "the process of a room could not be looked up");
+    return refuseUpgrade(socket, 503);
+  }
+  socket.off("error", onError);
+  if (socket.destroyed) return;
+  if (door === undefined) sockets.accept(request, socket, head);
+  else pipes.open({ processId, door }, request, socket, head);
+};
+
 const serve = (
   app: App,
-  express: RequestListener,
+  { express, gate, care }: { express: RequestListener; gate: Gate; care: Care },
   request: IncomingMessage,
   response: ServerResponse,
 ): void => {
@@ -104,7 +196,7 @@ const serve = (
   if (matchMaker.state === matchMaker.MatchMakerState.SHUTTING_DOWN)
     response.setHeader("Connection", "close");
   if (request.method === "OPTIONS") response.writeHead(204).end();
-  else if (isMatchmake(request)) void answerMatchmake(app, request, response);
+  else if (isMatchmake(request)) void answerMatchmake(app, { gate, care }, request, response);
   else express(request, response);
 };
 

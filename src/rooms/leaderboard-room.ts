@@ -1,14 +1,19 @@
-import { type AuthContext, matchMaker } from "@colyseus/core";
+import type { AuthContext } from "@colyseus/core";
 import { type ArraySchema, schema, type SchemaType, StateView, t } from "@colyseus/schema";
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { DomainError } from "../domain/errors.ts";
-import { periodTopic } from "../domain/topics.ts";
+import type { BoardList } from "../domain/leaderboards/board-list.ts";
+import type { LeaderboardEvents } from "../domain/realtime-events.ts";
+import { boardTopic, periodTopic } from "../domain/topics.ts";
 import { authenticate, pinOptions, requirePlayer } from "./authenticate.ts";
 import { type BoardLine, type BoardReader, type BoardView, createBoardReader } from "./board-reader.ts";
 import { parse } from "./errors.ts";
+import { freeRoomId } from "./free-room-id.ts";
 import { type LiveClient, LiveRoom } from "./live-room.ts";
-import { BOARD_SHARDS, type BoardRoomKey, leaderboardRoomId } from "./room-ids.ts";
+import { live } from "./messages.ts";
+import { Refresher } from "./refresher.ts";
+import { BOARD_SHARDS, leaderboardRoomId } from "./room-ids.ts";
+import { assignChanged } from "./state-sync.ts";
 import { createTicker, type Ticker } from "./ticker.ts";
 
 export const TOP_DEFAULT = 10;
@@ -20,7 +25,6 @@ export const WATCHERS_MAX = 500;
 export const REFRESH_EVERY_MS = 250;
 /** A board that nobody says has changed is read again this often, in case the word was lost. */
 export const REREAD_EVERY_MS = 5_000;
-const REFRESH_RETRY_MS = 1_000;
 
 export const BoardRow = schema(
   {
@@ -46,6 +50,12 @@ export const LeaderboardState = schema(
     leaderboardKey: t.string().default(""),
     name: t.string().default(""),
     status: t.string().default(""),
+    /** The value of the breakdown; "" without one. */
+    board: t.string().default(""),
+    /** The window that is shown: that which runs now. */
+    periodKey: t.string().default(""),
+    /** When it ends, as ISO 8601; "" for never. */
+    endsAt: t.string().default(""),
     size: t.number().default(0),
     top: t.array(BoardRow),
     /** By session id; each client sees its own only. */
@@ -55,37 +65,43 @@ export const LeaderboardState = schema(
 );
 export type LeaderboardState = SchemaType<typeof LeaderboardState>;
 
+/** Length of a value of a breakdown. */
+const BOARD_VALUE_MAX = 64;
+
 const JoinOptions = z.object({
   leaderboardKey: z.string().min(1).max(255),
-  /** Boards are whole until they can be broken down by an attribute. */
-  board: z.literal("", { error: "the leaderboard is not broken down: leave board out" }).optional(),
+  board: z.string().max(BOARD_VALUE_MAX).default(""),
   top: z.int().min(1).max(TOP_MAX).default(TOP_DEFAULT),
   around: z.int().min(0).max(AROUND_MAX).default(0),
 });
-const RoomOptions = z.object({ projectId: z.uuid(), leaderboardKey: z.string(), top: z.int() });
+const RoomOptions = z.object({
+  projectId: z.uuid(),
+  leaderboardKey: z.string(),
+  board: z.string(),
+  top: z.int(),
+});
 
 type OpenRoom = { refreshSoon(): void };
-type Watcher = { playerId: string; around: number; place: BoardPlace };
+type Watcher = { playerId: string; around: number; place: BoardPlace; view: StateView };
 
-/** Overwrites rows in place, so that only what changed travels. */
-export const syncRows = (rows: ArraySchema<BoardRow>, lines: readonly BoardLine[]): void => {
+/** Overwrites rows in place, so that only what changed travels. @returns whether anything did */
+export const syncRows = (rows: ArraySchema<BoardRow>, lines: readonly BoardLine[]): boolean => {
+  let isChanged = rows.length !== lines.length;
   for (const [i, line] of lines.entries()) {
     const row = rows[i];
     if (!row) rows.push(new BoardRow().assign(line));
-    else assignChanged(row, line);
+    else if (assignChanged(row, line)) isChanged = true;
   }
   while (rows.length > lines.length) rows.pop();
+  return isChanged;
 };
 
-const assignChanged = <T extends object>(target: T, values: Partial<T>): void => {
-  for (const [name, value] of Object.entries(values) as [keyof T, T[keyof T]][]) {
-    if (target[name] !== value) target[name] = value;
-  }
-};
+type Closed = LeaderboardEvents["leaderboard.period_closed"];
 
 /**
  * Room `leaderboard`: the first places of a board for everybody in it, and for each watcher their own place.
- * A mirror of the rank index; there may be several rooms of one board.
+ * A mirror of the rank index; there may be several rooms of one board. When a window ends, the room shows the
+ * next one.
  */
 abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements OpenRoom {
   protected abstract readonly open: Ticker<OpenRoom>;
@@ -96,29 +112,31 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
   #top = TOP_DEFAULT;
   #periodId = "";
   #stopListening: (() => void) | undefined;
-  #isRefreshing = false;
-  #isDirty = false;
-  #isScheduled = false;
-  #refreshedAtMs = -Infinity;
+  /** The end of a window that the room has set a timer for. */
+  #turnsAtMs = 0;
+  readonly #refresher = new Refresher({
+    everyMs: REFRESH_EVERY_MS,
+    run: () => this.#refresh(),
+    later: (delayMs, run) => this.later(delayMs, run),
+    onError: (error) => this.report(error, "refresh"),
+  });
   readonly #watchers = new Map<string, Watcher>();
 
   override async onCreate(options: object): Promise<void> {
     await super.onCreate(options);
     const key = parse(RoomOptions, options);
-    this.#read = createBoardReader(this.app, key.projectId, key.leaderboardKey);
+    this.#read = createBoardReader(this.app, key);
     this.#top = key.top;
-    await this.#refresh();
-    this.roomId = await freeRoomId(key);
+    this.state.board = key.board;
+    await this.#refresher.now();
+    this.roomId = await freeRoomId((shard) => leaderboardRoomId(key, shard), BOARD_SHARDS, "leaderboard");
     this.open.add(this);
     this.onceDisposed(() => this.open.remove(this));
-    if (this.#isDirty) this.refreshSoon();
   }
 
   /** Reads the board again, at once or when the last time is REFRESH_EVERY_MS ago. */
   refreshSoon(): void {
-    this.#isDirty = true;
-    if (this.#isRefreshing || this.#isScheduled) return;
-    this.#schedule(Math.max(0, this.#refreshedAtMs + REFRESH_EVERY_MS - performance.now()));
+    this.#refresher.soon();
   }
 
   protected override async welcome(client: LiveClient, options: object, isBack: boolean): Promise<void> {
@@ -126,14 +144,18 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     if (isBack || playerId === null) return;
     const { around } = parse(JoinOptions, { leaderboardKey: "-", ...options });
     const place = new BoardPlace();
-    this.#watchers.set(client.sessionId, { playerId, around, place });
+    const view = new StateView();
+    client.view = view;
+    this.#watchers.set(client.sessionId, { playerId, around, place, view });
     this.state.me.set(client.sessionId, place);
-    client.view = new StateView();
-    client.view.add(place);
+    view.add(place);
     // A place of its own is worth a read of its own: the state that the join sends has it.
-    this.#show(await this.#read({ top: this.#top, watchers: new Map([[playerId, around]]) }), [
+    this.#set(await this.#read({ top: this.#top, watchers: new Map([[playerId, around]]) }), [
       client.sessionId,
     ]);
+    // The others see nothing of it: a patch for each join would be as many as there are watchers, squared.
+    // With nobody else there, what has changed so far is what the join sends.
+    if (this.clients.length === 1) this.broadcastPatch();
   }
 
   protected override farewell(client: LiveClient): void {
@@ -142,74 +164,67 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     this.state.me.delete(client.sessionId);
   }
 
-  #schedule(delayMs: number): void {
-    this.#isScheduled = true;
-    this.later(delayMs, async () => {
-      this.#isScheduled = false;
-      let againMs = REFRESH_EVERY_MS;
-      try {
-        await this.#refresh();
-      } catch (error) {
-        this.report(error, "refresh");
-        this.#isDirty = true;
-        againMs = REFRESH_RETRY_MS;
-      }
-      if (this.#isDirty) this.#schedule(againMs);
-    });
-  }
-
   async #refresh(): Promise<void> {
-    this.#isDirty = false;
-    this.#isRefreshing = true;
-    this.#refreshedAtMs = performance.now();
-    try {
-      const watchers = new Map<string, number>();
-      for (const { playerId, around } of this.#watchers.values()) {
-        watchers.set(playerId, Math.max(around, watchers.get(playerId) ?? 0));
-      }
-      const view = await this.#read({ top: this.#top, watchers });
-      this.#show(view, [...this.#watchers.keys()]);
-      await this.#follow(view);
-    } finally {
-      this.#isRefreshing = false;
+    const watchers = new Map<string, number>();
+    for (const { playerId, around } of this.#watchers.values()) {
+      watchers.set(playerId, Math.max(around, watchers.get(playerId) ?? 0));
     }
+    const view = await this.#read({ top: this.#top, watchers });
+    this.#show(view, [...this.#watchers.keys()]);
+    await this.#follow(view);
   }
 
-  #show(
-    { leaderboard: { key, name, status }, size, top, places }: BoardView,
-    sessionIds: readonly string[],
-  ): void {
-    assignChanged(this.state, { leaderboardKey: key, name, status, size });
+  #show(view: BoardView, sessionIds: readonly string[]): void {
+    this.#set(view, sessionIds);
+    if (this.clients.length > 0) this.broadcastPatch();
+  }
+
+  #set({ leaderboard, list, size, top, places }: BoardView, sessionIds: readonly string[]): void {
+    const { key: leaderboardKey, name, status } = leaderboard;
+    const [periodKey, endsAt] = [list.key, list.endsAt?.toISOString() ?? ""];
+    assignChanged(this.state, { leaderboardKey, name, status, periodKey, endsAt, size });
     syncRows(this.state.top, top);
     for (const sessionId of sessionIds) {
       const watcher = this.#watchers.get(sessionId);
       const found = watcher && places.get(watcher.playerId);
       if (!found) continue;
-      assignChanged(watcher.place, { rank: found.rank, score: found.score });
-      syncRows(watcher.place.rows, watcher.around > 0 ? found.rows : []);
+      const isMoved = assignChanged(watcher.place, { rank: found.rank, score: found.score });
+      const isOther = syncRows(watcher.place.rows, watcher.around > 0 ? found.rows : []);
+      if (isMoved || isOther) this.touchView(watcher.view);
     }
-    if (this.clients.length > 0) this.broadcastPatch();
   }
 
-  /** Listens to the board's period, which changes when the board is filled anew. */
-  async #follow({ leaderboard: { projectId, periodId } }: BoardView): Promise<void> {
+  /** Listens to the list that is shown, which is another one when the window turns or is filled anew. */
+  async #follow({ leaderboard, list }: BoardView): Promise<void> {
+    this.#turnAtEnd(list);
+    const { projectId, periodId } = list.ref;
     if (periodId === this.#periodId) return;
+    const isFirst = this.#periodId === "";
     this.#stopListening?.();
     this.#periodId = periodId;
     this.#stopListening = await this.listen(periodTopic(projectId, periodId), () => this.refreshSoon());
+    if (isFirst)
+      await this.listen<Closed>(boardTopic(projectId, leaderboard.id), (closed) => this.#tellClosed(closed));
     // Between the read and the subscription the board may have changed.
     this.refreshSoon();
   }
-}
 
-/** The first room id of a board that is not taken; of two rooms with one id the driver keeps one. */
-const freeRoomId = async (key: BoardRoomKey): Promise<string> => {
-  for (let shard = 0; shard < BOARD_SHARDS; shard++) {
-    const id = leaderboardRoomId(key, shard);
-    if (!(await matchMaker.driver.has(id))) return id;
+  #turnAtEnd({ endsAt }: BoardList): void {
+    const endsAtMs = endsAt?.getTime() ?? Infinity;
+    const leftMs = endsAtMs - this.app.clock().getTime();
+    // Until then the board is read again anyway.
+    if (endsAtMs === this.#turnsAtMs || leftMs < 0 || leftMs > 2 * REREAD_EVERY_MS) return;
+    this.#turnsAtMs = endsAtMs;
+    this.later(leftMs, () => this.refreshSoon());
   }
-  throw new DomainError("SERVICE_UNAVAILABLE", "too many watch this leaderboard", { retryAfterSeconds: 10 });
-};
+
+  #tellClosed(closed: Closed): void {
+    if (closed.board !== this.state.board) return;
+    const message = live(this.app.clock(), closed);
+    for (const client of this.clients) this.push(client, "leaderboard.closed", message);
+    this.refreshSoon();
+  }
+}
 
 /** The class of room `leaderboard` for an application. */
 export const leaderboardRoom = (app: App) => {

@@ -10,14 +10,17 @@ import {
   type Serializer,
   ServerError,
 } from "@colyseus/core";
+import type { StateView } from "@colyseus/schema";
 import type { WebSocket } from "ws";
 import { z } from "zod";
 import type { App } from "../app.ts";
 import { DomainError, forbidden, unauthorized } from "../domain/errors.ts";
+import { admitSocket } from "./admission.ts";
 import { type Principal, verifyToken } from "./authenticate.ts";
 import { errorObject, INTERNAL_ERROR, parse, socketError } from "./errors.ts";
 import * as limits from "./messages.ts";
 import { CLOSE, type ClosedReason, live } from "./messages.ts";
+import { noteRoom } from "./open-rooms.ts";
 import { SafeSerializer } from "./safe-serializer.ts";
 
 /** What the base room knows of one socket. */
@@ -52,20 +55,26 @@ export abstract class LiveRoom<S extends object> extends Room<{
   /** Changes are sent at once by broadcastPatch(); the rate is only the cost of an idle room. */
   override patchRate: number | null = 1_000;
 
+  #serializer: SafeSerializer | undefined;
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #cleanups: (() => void)[] = [];
 
   /** Shows the room to a client that may see it. Also runs again for a client that came back. */
   protected abstract welcome(client: LiveClient, options: object, isBack: boolean): void | Promise<void>;
+  /** From here until it is welcomed a client is in the room, and need not hear what others do. */
+  protected hold(_client: LiveClient): void {}
   /** Forgets a client; may be called for one that was never welcomed. */
   protected abstract farewell(client: LiveClient): void;
 
   override setSerializer(serializer: Serializer<S>): void {
-    const isSchema = serializer instanceof SchemaSerializer;
-    super.setSerializer(isSchema ? new SafeSerializer(this.stateBytes) : serializer);
+    if (serializer instanceof SchemaSerializer) {
+      this.#serializer = new SafeSerializer(this.stateBytes);
+      super.setSerializer(this.#serializer);
+    } else super.setSerializer(serializer);
   }
 
   override async onCreate(_options: object): Promise<void> {
+    this.onceDisposed(noteRoom(this));
     this.onMessage(
       "session.renew",
       this.handle(RenewBody, (client, body) => this.#renew(client, body)),
@@ -74,10 +83,12 @@ export abstract class LiveRoom<S extends object> extends Room<{
   }
 
   override async onJoin(client: LiveClient, options: object): Promise<void> {
+    this.hold(client);
     try {
       const { auth } = client;
       if (!auth || auth.projectId !== this.metadata.projectId)
         throw forbidden("OTHER_PROJECT", "not a room of your project");
+      await this.#count(client);
       client.userData = { sinceMs: this.#nowMs(), isWarned: false, isClosing: false };
       this.#replaceOldest(auth.subject);
       await this.welcome(client, options, false);
@@ -92,6 +103,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
       // A reconnection brings no token: what the old one allowed is looked at again.
       if (client.auth!.expiresAtMs <= this.#nowMs())
         throw unauthorized("TOKEN_EXPIRED", "the token has ended");
+      await this.#count(client);
       client.userData!.sinceMs = this.#nowMs();
       this.#replaceOldest(client.auth!.subject);
       await this.welcome(client, {}, true);
@@ -101,13 +113,14 @@ export abstract class LiveRoom<S extends object> extends Room<{
     }
   }
 
-  override onDrop(client: LiveClient, code?: number): void {
+  override onDrop(client: LiveClient, code?: number): void | Promise<void> {
+    this.hold(client);
     // Core also calls this for a client whose onJoin threw; such a seat cannot be kept.
     if (!client.userData || client.userData.isClosing || !limits.DROPPED.has(code ?? 0)) return;
     this.allowReconnection(client, limits.RECONNECT_SECONDS).catch(() => {});
   }
 
-  override onLeave(client: LiveClient): void {
+  override onLeave(client: LiveClient, _code?: number): void | Promise<void> {
     this.farewell(client);
   }
 
@@ -117,7 +130,10 @@ export abstract class LiveRoom<S extends object> extends Room<{
   }
 
   override onBeforeShutdown(): void {
+    const sockets = this.clients.map(({ ref }) => ref as WebSocket);
     for (const client of this.clients) this.tell(client, "session.closed", { reason: "SHUTDOWN" });
+    // Who does not answer the close must not hold the process up.
+    this.later(CLOSE_GRACE_MS, () => sockets.map((socket) => socket.terminate()));
     this.disconnect(CLOSE.SHUTDOWN).catch((error: unknown) => this.report(error, "onBeforeShutdown"));
   }
 
@@ -125,6 +141,14 @@ export abstract class LiveRoom<S extends object> extends Room<{
   // in a handler, hook or timer ends the process.
   override onUncaughtException(error: RoomException, method: RoomMethodName): void {
     this.report(error.cause ?? error, method);
+  }
+
+  /**
+   * Says that something has changed that only this view sees. A room that calls this says so of every such
+   * change: other views are then sent what all are.
+   */
+  protected touchView(view: StateView): void {
+    this.#serializer?.touch(view);
   }
 
   /** Logs what is not an answer to the client. */
@@ -177,6 +201,12 @@ export abstract class LiveRoom<S extends object> extends Room<{
     this.push(client, name, live(this.app.clock(), data));
   }
 
+  /** Sends one enveloped message to all but `except`, encoded once; who does not read is found within 1 s. */
+  protected tellAll(name: string, data: unknown, except: readonly LiveClient[] = []): void {
+    const message = live(this.app.clock(), data);
+    this.broadcast(name, message, except.length > 0 ? { except: [...except] } : {});
+  }
+
   protected push(client: LiveClient, name: string, message: unknown): void {
     if (client.userData?.isClosing) return;
     client.send(name, message);
@@ -213,6 +243,14 @@ export abstract class LiveRoom<S extends object> extends Room<{
         return context.reject(errorObject(error) ?? INTERNAL_ERROR);
       }
     };
+  }
+
+  /** Counts the player's socket for as long as it is open. */
+  async #count({ auth, ref }: LiveClient): Promise<void> {
+    const countOut = await admitSocket(this.app, `${auth!.projectId}:${auth!.subject}`);
+    const socket = ref as WebSocket;
+    socket.once("close", countOut);
+    if (socket.readyState === socket.CLOSED) countOut();
   }
 
   #nowMs(): number {

@@ -7,7 +7,9 @@ import { newId } from "../domain/ids.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/limits.ts";
 import { clientAddress } from "../domain/rate-limits/ip-address.ts";
 import { refuseBlockedAddress } from "../domain/rate-limits/ip-blocks.ts";
+import type { Care } from "./care.ts";
 import { errorObject, INTERNAL_ERROR, parse } from "./errors.ts";
+import { comeBackLater, type Gate } from "./gate.ts";
 
 /** What the SDK may ask for: a room is never made or entered by its id. */
 export const METHODS = ["joinOrCreate", "reconnect"] as const;
@@ -52,20 +54,36 @@ const readAddress = ({ url = "", method: verb }: IncomingMessage): { method: Met
   return { method, target };
 };
 
-const reserveSeat = async (request: IncomingMessage): Promise<unknown> => {
+const isStopping = (): boolean => matchMaker.state !== matchMaker.MatchMakerState.READY;
+
+type Seat = Awaited<ReturnType<typeof matchMaker.joinOrCreate>>;
+
+/** Another room of the same id may be here for a moment: the seat is where it was reserved. */
+const ownSeat = (seat: Seat): Seat =>
+  matchMaker.getLocalRoomById(seat.roomId) ? { ...seat, processId: matchMaker.processId } : seat;
+
+/** Reads a request to its end; what it returns reserves the seat, and is not held up by a slow client. */
+const readJoin = async (request: IncomingMessage): Promise<() => Promise<Seat>> => {
   const { method, target } = readAddress(request);
-  if (matchMaker.state !== matchMaker.MatchMakerState.READY) {
-    const retry = { retryAfterSeconds: 1 };
-    throw new DomainError("SERVICE_UNAVAILABLE", "the server is starting or stopping", retry);
-  }
+  if (isStopping()) throw comeBackLater("the server is starting or stopping", "NOT_READY");
   const body = await readBody(request);
-  if (method === "reconnect") return matchMaker.reconnect(target, parse(ReconnectBody, body));
+  if (method === "reconnect") {
+    const { reconnectionToken } = parse(ReconnectBody, body);
+    return async () => ownSeat(await matchMaker.reconnect(target, { reconnectionToken }));
+  }
   const token = getBearerToken(request.headers.authorization ?? "");
   const { origin } = request.headers;
   const headers = new Headers(origin === undefined ? {} : { origin });
   const context: AuthContext = { ip: undefined, headers, ...(token ? { token } : {}) };
-  return matchMaker.joinOrCreate(target, withPrototype(body), context);
+  return async () => ownSeat(await matchMaker.joinOrCreate(target, withPrototype(body), context));
 };
+
+/** The errors of a Redis that is away, which have no codes. */
+const REDIS_AWAY = /Command timed out|max retries per request|Connection is closed|Stream isn't writeable/;
+
+/** Whether the same join may well do in a moment, at this process or at another. */
+const isPassing = (error: unknown): boolean =>
+  (error instanceof Error && REDIS_AWAY.test(error.message)) || (isStopping() && !errorObject(error));
 
 /** The client's address, by X-Forwarded-For as far as TRUSTED_PROXIES vouch for it. */
 const addressOf = ({ socket, headers }: IncomingMessage, { config }: App): string => {
@@ -88,17 +106,24 @@ const answer = (response: ServerResponse, status: number, body: unknown): void =
  */
 export const answerMatchmake = async (
   app: App,
+  { gate, care }: { gate: Gate; care: Care },
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> => {
   try {
     await refuseBlockedAddress(app, addressOf(request, app));
-    answer(response, 200, await reserveSeat(request));
-  } catch (error) {
+    if (!care.isSettled) throw comeBackLater("rooms are being listed again", "NOT_READY");
+    const reserve = await readJoin(request);
+    const seat = await gate.pass(reserve);
+    app.metrics.joins.inc({ room: seat.name });
+    answer(response, 200, seat);
+  } catch (thrown) {
+    const error = isPassing(thrown) ? comeBackLater("rooms cannot be made just now", "NOT_READY") : thrown;
     const known = errorObject(error);
     const requestId = newId();
     if (!known) app.log.error({ err: error, requestId }, "matchmaking failed");
     const told = known ?? INTERNAL_ERROR;
+    app.metrics.joinsRefused.inc({ code: told.code, reason: told.reason ?? "" });
     const retryAfter = error instanceof DomainError ? error.retryAfterSeconds : undefined;
     if (retryAfter !== undefined) response.setHeader("Retry-After", String(Math.ceil(retryAfter)));
     // What is left of a body that was refused is not read.

@@ -19,12 +19,22 @@ export const CLOSE = {
   SLOW: 4013,
   /** The token ended: join again with a new one. */
   EXPIRED: 4401,
-  /** The player was banned or erased. */
+  /** The player was banned or erased, or kicked from the lobby. */
   FORBIDDEN: 4403,
 } as const;
 
 /** Why the server ends a session: told as `session.closed` before the socket closes. */
-export type ClosedReason = "EXPIRED" | "REPLACED" | "BANNED" | "ERASED" | "SHUTDOWN";
+export type ClosedReason =
+  | "EXPIRED"
+  | "REPLACED"
+  | "BANNED"
+  | "ERASED"
+  | "SHUTDOWN"
+  | "REMOVED"
+  | LobbyClosedReason;
+
+/** The player was kicked, is no longer in the lobby, or the lobby is over. */
+export type LobbyClosedReason = "KICKED" | "LEFT" | "CLOSED";
 
 /** Closes without a word of either side: the seat is kept for a while. */
 export const DROPPED: ReadonlySet<number> = new Set([1001, 1005, 1006]);

@@ -6,7 +6,6 @@ import { DomainError, forbidden, notFound } from "../domain/errors.ts";
 import {
   readPlayerStream,
   readStreamHeads,
-  STREAM_REPLAY_MAX,
   type StreamHead,
   type StreamRef,
 } from "../domain/outbox/stream.ts";
@@ -14,15 +13,18 @@ import { getPlayer } from "../domain/players/players.ts";
 import { type ShownPlayer, showPlayer } from "../domain/players/show.ts";
 import { changePlans } from "../domain/progression/change.ts";
 import { type ProjectPlan, readPlan } from "../domain/progression/plan.ts";
-import { type PlayerMessage, playerTopic } from "../domain/topics.ts";
+import type { PlayerNotice } from "../domain/realtime-events.ts";
+import { noticeTopic, type PlayerMessage, playerTopic } from "../domain/topics.ts";
 import { authenticate, pinOptions, refusalOf } from "./authenticate.ts";
 import { parse } from "./errors.ts";
 import { type LiveClient, LiveRoom } from "./live-room.ts";
-import { CLOSE, HEARTBEAT_SECONDS, SESSIONS_MAX } from "./messages.ts";
+import { isBroken, OrderedStream, REPLAY_MAX, type StreamPage } from "./ordered-stream.ts";
+import { CLOSE, HEARTBEAT_SECONDS, live, SESSIONS_MAX } from "./messages.ts";
 import { livePlayerMessage, stateOf } from "./player-messages.ts";
-import { isBroken, PlayerStream, type StreamPage } from "./player-stream.ts";
+
 import { playerRoomId } from "./room-ids.ts";
 import { transactIn } from "./sight.ts";
+import { SteadyNotices } from "./steady-notices.ts";
 import { createTicker, type Ticker } from "./ticker.ts";
 
 /** How often the players of open rooms are read again, so that a lost publish never leaves a room stale. */
@@ -53,7 +55,7 @@ const ResyncBody = z.object({ lastSeq: z.int().min(0) });
  */
 type Cursor = { seq: number; isLive: boolean };
 type Resume = { lastSeq: number | undefined; isJoin: boolean };
-type Page = StreamPage & { player: ShownPlayer; plan: ProjectPlan };
+type Page = StreamPage<PlayerMessage> & { player: ShownPlayer; plan: ProjectPlan };
 
 const readPage = (app: App, { projectId, playerId }: StreamRef, afterSeq?: number): Promise<Page> =>
   transactIn(
@@ -65,10 +67,9 @@ const readPage = (app: App, { projectId, playerId }: StreamRef, afterSeq?: numbe
     // Who has been merged into another has ended: the other's stream is another room's.
     if (player.id !== playerId) throw notFound("player");
     const plan = await readPlan(work, projectId, changePlans);
-    const isNear =
-      afterSeq !== undefined && player.seq > afterSeq && player.seq - afterSeq <= STREAM_REPLAY_MAX;
+    const isNear = afterSeq !== undefined && player.seq > afterSeq && player.seq - afterSeq <= REPLAY_MAX;
     const messages = isNear
-      ? await readPlayerStream(work, { projectId, playerId }, afterSeq, STREAM_REPLAY_MAX)
+      ? await readPlayerStream(work, { projectId, playerId }, afterSeq, REPLAY_MAX)
       : [];
     return { seq: player.seq, messages, player: await showPlayer(work, player), plan };
   });
@@ -104,12 +105,17 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
   #isPatchDue = false;
   readonly #cursors = new Map<string, Cursor>();
   readonly #resyncedAtMs = new WeakMap<object, number>();
-  readonly #stream = new PlayerStream<Page>({
+  readonly #stream = new OrderedStream<PlayerMessage, Page>({
     read: (afterSeq) => readPage(this.app, this.ref, afterSeq),
     deliver: (message) => this.#deliver(message),
     jump: (page) => this.#jump(page),
     later: (delayMs, run) => this.later(delayMs, run),
     onError: (error) => this.report(error, "stream"),
+  });
+
+  readonly #notices = new SteadyNotices({
+    tell: (notice) => this.#notify(notice),
+    later: (delayMs, run) => this.later(delayMs, run),
   });
 
   override async onCreate(options: object): Promise<void> {
@@ -125,6 +131,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     await this.listen<PlayerMessage[]>(playerTopic(projectId, playerId), (lines) =>
       this.#stream.receive(lines),
     );
+    await this.listen<PlayerNotice>(noticeTopic(projectId, playerId), (notice) => this.#notices.pass(notice));
     const page = await readPage(this.app, this.ref);
     const refused = refusalOf(page.player.status);
     if (refused) throw refused;
@@ -221,6 +228,13 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
       cursor.seq = line.seq;
     }
     this.#set({ ...stateOf(line), seq: line.seq });
+  }
+
+  /** Notices have no place in the order of the stream, so whoever has joined is told. */
+  #notify({ name, data }: PlayerNotice): void {
+    const message = live(this.app.clock(), data);
+    for (const client of this.clients)
+      if (this.#cursors.has(client.sessionId)) this.push(client, name, message);
   }
 
   #jump(page: Page): void {

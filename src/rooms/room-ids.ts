@@ -10,7 +10,28 @@ const roomId = (...parts: readonly (string | number)[]): string =>
 export const playerRoomId = (projectId: string, playerId: string): string =>
   roomId("player", projectId, playerId);
 
-export type BoardRoomKey = { projectId: string; leaderboardKey: string; top: number };
+/** `board`: the value of a breakdown, "" without one. */
+export type BoardRoomKey = { projectId: string; leaderboardKey: string; board: string; top: number };
 
-export const leaderboardRoomId = ({ projectId, leaderboardKey, top }: BoardRoomKey, shard: number): string =>
-  roomId("leaderboard", projectId, leaderboardKey, top, shard);
+export const leaderboardRoomId = (
+  { projectId, leaderboardKey, board, top }: BoardRoomKey,
+  shard: number,
+): string => roomId("leaderboard", projectId, leaderboardKey, board, top, shard);
+
+/** Rooms of one channel, one after another as they fill up. */
+export const CHAT_SHARDS = 64;
+
+export const chatRoomId = (projectId: string, channelId: string, shard: number): string =>
+  roomId("chat", projectId, channelId, shard);
+
+export const lobbyRoomId = (projectId: string, lobbyId: string): string =>
+  roomId("lobby", projectId, lobbyId);
+
+/** Rooms of one list of lobbies, one after another as they fill up. */
+export const LOBBIES_SHARDS = 32;
+
+/** `mode` is "" for all modes; `filter` stands for what metadata must have, "" for anything. */
+export type LobbiesRoomKey = { projectId: string; mode: string; filter: string };
+
+export const lobbiesRoomId = ({ projectId, mode, filter }: LobbiesRoomKey, shard: number): string =>
+  roomId("lobbies", projectId, mode, filter, shard);

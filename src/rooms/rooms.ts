@@ -1,6 +1,9 @@
 import { defineRoom, type RegisteredHandler } from "@colyseus/core";
 import type { App } from "../app.ts";
+import { chatRoom } from "./chat-room.ts";
 import { leaderboardRoom } from "./leaderboard-room.ts";
+import { lobbiesRoom } from "./lobbies-room.ts";
+import { lobbyRoom } from "./lobby-room.ts";
 import { playerRoom } from "./player-room.ts";
 
 /**
@@ -9,5 +12,8 @@ import { playerRoom } from "./player-room.ts";
  */
 export const gameRooms = (app: App): Record<string, RegisteredHandler> => ({
   player: defineRoom(playerRoom(app)).filterBy(["projectId", "playerId"]),
-  leaderboard: defineRoom(leaderboardRoom(app)).filterBy(["projectId", "leaderboardKey", "top"]),
+  leaderboard: defineRoom(leaderboardRoom(app)).filterBy(["projectId", "leaderboardKey", "board", "top"]),
+  chat: defineRoom(chatRoom(app)).filterBy(["projectId", "channelId"]),
+  lobby: defineRoom(lobbyRoom(app)).filterBy(["projectId", "lobbyId"]),
+  lobbies: defineRoom(lobbiesRoom(app)).filterBy(["projectId", "mode", "filter"]),
 });

@@ -1,7 +1,8 @@
 import { SchemaSerializer } from "@colyseus/core";
-import { Encoder, type Schema } from "@colyseus/schema";
+import { Encoder, type Schema, type StateView } from "@colyseus/schema";
 
 type Encode = Encoder["encode"];
+type EncodeView = Encoder["encodeView"];
 
 /**
  * Core hands every socket a view of one shared encode buffer and writes over it at the next patch, so a
@@ -10,6 +11,13 @@ type Encode = Encoder["encode"];
  */
 export class SafeSerializer extends SchemaSerializer<Schema> {
   readonly #bufferBytes: number;
+  /**
+   * The views of which something has changed since the last patch, kept by a room that knows; the others are
+   * sent what all are, encoded once. Undefined: any may have changed.
+   */
+  #touched: Set<StateView> | undefined;
+  /** What the patch at hand has for all. */
+  #shared: Uint8Array | undefined;
 
   /** @param bufferBytes first size of the two encode buffers; they grow when the state does */
   constructor(bufferBytes: number) {
@@ -30,8 +38,31 @@ export class SafeSerializer extends SchemaSerializer<Schema> {
     const { encoder } = this;
     const encode: Encode = encoder.encode.bind(encoder);
     // A pass for a view is copied by the encoder itself.
-    encoder.encode = (...args: Parameters<Encode>) =>
-      args[1] === undefined ? encode(...args).slice() : encode(...args);
+    encoder.encode = (...args: Parameters<Encode>) => {
+      if (args[1] !== undefined) return encode(...args);
+      this.#shared = encode(...args).slice();
+      return this.#shared;
+    };
+    const encodeView: EncodeView = encoder.encodeView.bind(encoder);
+    encoder.encodeView = (...args: Parameters<EncodeView>) =>
+      this.#isTouched(args[0]) ? encodeView(...args) : this.#shared!;
+  }
+
+  override applyPatches(...args: Parameters<SchemaSerializer<Schema>["applyPatches"]>): boolean {
+    try {
+      return super.applyPatches(...args);
+    } finally {
+      this.#touched?.clear();
+    }
+  }
+
+  touch(view: StateView): void {
+    this.#touched ??= new Set();
+    this.#touched.add(view);
+  }
+
+  #isTouched(view: StateView): boolean {
+    return !this.#touched || !this.#shared || this.#touched.has(view) || view.changes.size > 0;
   }
 
   override getFullState(...args: Parameters<SchemaSerializer<Schema>["getFullState"]>): Uint8Array {

@@ -7,6 +7,13 @@ export type TickerParts<T> = {
   onError: (error: unknown) => void;
 };
 
+const all = new Set<() => void>();
+
+/** Looks at everything now, after a time in which messages may have been lost. */
+export const tickAll = (): void => {
+  for (const tick of all) tick();
+};
+
 /** Runs never overlap: a slow one swallows the ticks it misses. */
 export const createTicker = <T>({ everyMs, run, onError }: TickerParts<T>): Ticker<T> => {
   const items = new Set<T>();
@@ -23,9 +30,11 @@ export const createTicker = <T>({ everyMs, run, onError }: TickerParts<T>): Tick
       isRunning = false;
     }
   };
+  const tickNow = () => void tick();
   return {
     add: (item) => {
       items.add(item);
+      all.add(tickNow);
       timer ??= setInterval(() => void tick(), everyMs).unref();
     },
     remove: (item) => {
@@ -33,6 +42,7 @@ export const createTicker = <T>({ everyMs, run, onError }: TickerParts<T>): Tick
       if (items.size > 0) return;
       clearInterval(timer);
       timer = undefined;
+      all.delete(tickNow);
     },
   };
 };

@@ -21,10 +21,17 @@ describe("the Redis driver of room listings", () => {
   const namespace = `laurel-test-${randomUUID().slice(0, 8)}`;
   let redis: Redis;
   let driver: IndexedRedisDriver;
+  const dead = new Set<string>();
+  const driverOf = (processId: string): IndexedRedisDriver =>
+    new IndexedRedisDriver(redis, {
+      namespace,
+      ownProcess: () => processId,
+      isAlive: async (id) => !dead.has(id),
+    });
 
   before(async () => {
     redis = new Redis(REDIS_URL, { maxRetriesPerRequest: 2, commandTimeout: 1_500 });
-    driver = new IndexedRedisDriver(redis, { namespace });
+    driver = driverOf("p1");
   });
   after(async () => {
     const left = await redis.keys(`${namespace}:*`);
@@ -40,8 +47,37 @@ describe("the Redis driver of room listings", () => {
     assert.deepEqual(inserted.filter(Boolean).length, 1);
     const winner = await driver.findOne({ roomId: room.roomId });
     assert.equal(winner.processId, `p${inserted.indexOf(true) + 1}`);
-    await driver.remove(room.roomId);
+    await driverOf(winner.processId).remove(room.roomId);
     assert.equal(await driver.has(room.roomId), false);
+  });
+
+  it("leaves what another process lists under the same id alone", async () => {
+    const theirs = aRoom({ processId: "p2", clients: 3 });
+    const twin = { ...theirs, processId: "p1", clients: 1 };
+    await driver.insert(theirs);
+    assert.equal(await driver.insert(twin), false);
+    assert.equal(await driver.persist(twin, true), false);
+    assert.equal(await driver.persist(twin), false);
+    assert.equal(await driver.update(twin, { $inc: { clients: 1 } }), false);
+    assert.equal(await driver.remove(twin.roomId), false);
+    assert.equal((await driver.findOne({ roomId: theirs.roomId })).clients, 3);
+    assert.deepEqual([...(await driver.ownIds())], []);
+    assert.deepEqual([...(await driverOf("p2").ownIds())], [theirs.roomId]);
+    await driver.clear();
+  });
+
+  it("finds no room of a process that is dead, and keeps those of one that lives", async () => {
+    const room = aRoom({ processId: "p7" });
+    await driver.insert(room);
+    await driver.cleanup("p7");
+    assert.equal((await driver.findOne({ name: "player", ...room.metadata })).processId, "p7");
+    assert.equal(await driver.countOf("a"), 1);
+    dead.add("p7");
+    assert.equal(await driver.findOne({ name: "player", ...room.metadata }), undefined);
+    assert.equal(await driver.has(room.roomId), false);
+    assert.equal(await driver.countOf("a"), 0);
+    assert.equal(await driver.insert({ ...room, processId: "p1" }), true);
+    await driver.clear();
   });
 
   it("finds rooms by what they are joined with, by name, process and id", async () => {

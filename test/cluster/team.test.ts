@@ -84,7 +84,9 @@ describe("a team that several change at once over two processes", function () {
           ? client(turn).delete(`/team/members/${id}`, { token: by })
           : client(turn).patch(`/team/members/${id}`, { role: "VIEWER" }, { token: by });
       const answers = await Promise.all([strike(0, first.token, user.id), strike(1, token, first.userId)]);
-      assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 403]);
+      const [winner, loser] = answers.map(({ status }) => status).toSorted();
+      // Who has been removed meanwhile may not even be known any more.
+      assert.ok(winner === 200 && (loser === 403 || loser === 401), `${winner} and ${loser}`);
       const { tenantId } = first;
       const owners = await count(sql<{ n: string }>`
         select count(*) as n from users where tenant_id = ${tenantId}::uuid and role = 'OWNER'`);

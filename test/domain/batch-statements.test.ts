@@ -80,6 +80,10 @@ describe("a batch of events", function () {
     const event = { source: "EVENT", event: { eventTypes: ["goal"] }, aggregate: "count" };
     await domain.addBoard(projectId, { key: "xp", name: "XP", metric: { source: "XP" } });
     await domain.addBoard(projectId, { key: "count", name: "Count", metric: event });
+    const daily = { kind: "DAILY", timezone: "Europe/Berlin" };
+    await domain.addBoard(projectId, { key: "day", name: "Day", metric: event, period: daily });
+    const gained = { metric: { source: "XP" }, period: daily, breakdownAttribute: "goals" };
+    await domain.addBoard(projectId, { key: "gained", name: "Gained", ...gained });
     const custom = { metric: { source: "CUSTOM" }, operator: "SUM" };
     await domain.addBoard(projectId, { key: "custom", name: "Custom", ...custom });
     await domain.transact((work) => createRule(work, projectId, rule, "test"));

@@ -3,11 +3,8 @@ import { sql } from "kysely";
 import { DomainError } from "../../src/domain/errors.ts";
 import { readEntries, readEntry } from "../../src/domain/leaderboards/entries.ts";
 import { patchLeaderboard, pauseLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
-import {
-  prepareScore,
-  type ScoreSubmission,
-  submitPlayerScore,
-} from "../../src/domain/leaderboards/scores.ts";
+import type { ScoreSubmission } from "../../src/domain/leaderboards/record-scores.ts";
+import { prepareScore, submitPlayerScore } from "../../src/domain/leaderboards/scores.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 
@@ -51,11 +48,13 @@ describe("leaderboard entries", () => {
     }
   };
 
+  const OPEN = { held: false, reviewId: null };
+
   it("tell score, place and what it was before, at once", async () => {
     await domain.addBoard(projectId, { ...custom, scoreDecimals: 1 });
     await domain.addPlayer(projectId, "ann");
     await domain.addPlayer(projectId, "bob");
-    const first = { accepted: true, improved: true, score: 1.5, rank: 1, previousRank: null };
+    const first = { accepted: true, improved: true, score: 1.5, rank: 1, previousRank: null, ...OPEN };
     assert.deepEqual(await submit("ann", 1.49), first);
     assert.deepEqual(await submit("bob", 2), { ...first, score: 2 });
     assert.deepEqual(await submit("ann", 1), { ...first, improved: false, rank: 2, previousRank: 2 });
@@ -71,7 +70,7 @@ describe("leaderboard entries", () => {
     assert.deepEqual(await names({ around: "ext:user-4", limit: 3 }), ["3 user-3", "5 user-4", "5 user-5"]);
     assert.deepEqual(await names({ around: "ext:user-0", limit: 3 }), ["1 user-0", "1 user-1", "3 user-2"]);
     const view = await read({ limit: 2, playerId: "ext:user-1" });
-    assert.deepEqual(view.pagination, { page: 1, limit: 2, total: 8, totalPages: 4 });
+    assert.partialDeepStrictEqual(view.pagination, { page: 1, limit: 2, total: 8, totalPages: 4 });
     assert.deepEqual(
       [view.leaderboardKey, view.board, view.period.key, view.period.status],
       ["scores", "", "all-time", "OPEN"],
@@ -86,7 +85,8 @@ describe("leaderboard entries", () => {
     await withScores({ displayLimit: 5 }, 8);
     assert.deepEqual(await names({ page: 2, limit: 3 }), ["4 user-3", "5 user-4"]);
     assert.deepEqual(await names({ page: 3, limit: 3 }), []);
-    assert.deepEqual((await read({})).pagination, { page: 1, limit: 20, total: 5, totalPages: 1 });
+    const { pagination } = await read({});
+    assert.partialDeepStrictEqual(pagination, { page: 1, limit: 20, total: 5, totalPages: 1 });
     assert.deepEqual(await names({ around: "ext:user-7", limit: 2 }), ["7 user-6", "8 user-7"]);
   });
 
@@ -96,7 +96,7 @@ describe("leaderboard entries", () => {
     assert.equal((await read({ playerId: "ext:new" })).me, null);
     await assert.rejects(read({ around: "ext:new" }), code("NOT_FOUND"));
     await assert.rejects(read({ playerId: "ext:nobody" }), code("NOT_FOUND"));
-    await assert.rejects(readEntry(domain, projectId, "scores", "ext:new"), code("NOT_FOUND"));
+    await assert.rejects(readEntry(domain, projectId, "scores", { playerId: "ext:new" }), code("NOT_FOUND"));
   });
 
   it("do not show banned players", async () => {

@@ -253,7 +253,7 @@ describe("metric documents", () => {
     assert.deepEqual(problems({}), []);
     const wrong: [Json, RegExp][] = [
       [{ eventTypes: [] }, /^eventTypes: /],
-      [{ eventTypes: ["a", "lobby.result"] }, /^eventTypes\.1: is no event of a player/],
+      [{ eventTypes: ["a", "lobby.started"] }, /^eventTypes\.1: is no event of a player/],
       [{ eventTypes: ["system.change"] }, /^eventTypes\.0: is no event of a player/],
       [{ eventTypes: Array(21).fill("a") }, /^eventTypes: /],
       [{ aggregate: "median" }, /^aggregate: /],

@@ -78,19 +78,12 @@ describe("rule documents", () => {
       actions: [
         { type: "update_quest" },
         { type: "grant_xp", amount: 1, target: { lobbyMembers: { $ref: "event.properties.lobby" } } },
-        { type: "submit_score", leaderboardKey: "top", score: 1, meta: {} },
         { type: "emit_event", eventType: "a", channels: ["rules", "chat"], chatChannelKey: "c" },
       ],
     });
     assert.deepEqual(
       problems.map((problem) => problem.split(":")[0]),
-      [
-        "actions.0.type",
-        "actions.1.target.lobbyMembers",
-        "actions.2.meta",
-        "actions.3.chatChannelKey",
-        "actions.3.channels.1",
-      ],
+      ["actions.0.type", "actions.1.target.lobbyMembers", "actions.2.chatChannelKey", "actions.2.channels.1"],
     );
     assert(problems.every((problem) => problem.endsWith("is not available yet")));
   });

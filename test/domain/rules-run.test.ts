@@ -14,6 +14,7 @@ import {
   ruleSetOf,
   type TurnOptions,
 } from "../support/rules.ts";
+import { aBoard } from "../support/turn.ts";
 
 const run = (options: TurnOptions, ...documents: Json[]): RecordedTurn => {
   const turn = aTurn(options);
@@ -24,17 +25,8 @@ const addTag = (tag: string) => ({ type: "update_player", addTags: [tag] });
 const when = (path: string, op: string, value: unknown) => ({
   all: [{ type: "event_property", path, op, value }],
 });
-const aBoard = (key: string): Board => ({
-  id: key,
-  key,
-  periodId: `period-${key}`,
-  status: "ACTIVE",
-  ties: "EARLIEST",
-  sort: "DESC",
-  operator: "SUM",
-  scoreDecimals: 0,
-  metric: { source: "CUSTOM" },
-});
+const aSumBoard = (key: string): Board =>
+  aBoard({ id: key, key, periodId: `period-${key}`, operator: "SUM" });
 
 describe("rules at work", () => {
   it("run by priority, then age, each seeing what those before it did", () => {
@@ -147,7 +139,7 @@ describe("rules at work", () => {
   });
 
   it("have no effect at all when one action fails", () => {
-    const board = aBoard("top");
+    const board = aSumBoard("top");
     const entry = { rankScore: -5, rankTie: 1, latestUs: 1, version: 1 };
     const player = aPlayer({
       xp: 90,
@@ -226,7 +218,7 @@ describe("rules at work", () => {
   });
 
   it("submit scores, and leave a board that is gone alone", () => {
-    const board = aBoard("top");
+    const board = aSumBoard("top");
     const score = { type: "submit_score", leaderboardKey: "top", score: { $ref: "event.properties.n" } };
     const turn = run({ boards: [board], properties: { n: 12 } }, { actions: [score] });
     assert.equal(turn.player.entries.get(board.periodId)?.rankScore, -12);

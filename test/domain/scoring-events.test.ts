@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
-import { type Board, indexBoards, scoreEvent, scoreXp } from "../../src/domain/leaderboards/scoring.ts";
+import { indexBoards, scoreEvent } from "../../src/domain/leaderboards/board-index.ts";
+import { scoreXp } from "../../src/domain/leaderboards/holdings.ts";
+import type { Board } from "../../src/domain/leaderboards/scoring.ts";
 import type { EntryState } from "../../src/domain/progression/turn.ts";
 import { aBoard, aPlayer, aTurn, type TurnOptions } from "../support/turn.ts";
 
@@ -69,11 +71,11 @@ describe("scores of events", () => {
 
 describe("scores of XP", () => {
   it("are the player's total, gain or loss, and begin with the first XP", () => {
-    const index = indexBoards([aBoard({ metric: { source: "XP" }, operator: "SUM" })]);
+    const boards = [aBoard({ metric: { source: "XP" }, operator: "SUM" })];
     const player = aPlayer();
     const at = (xp: number, ms: number): EntryState | undefined => {
       player.xp = xp;
-      scoreXp(aTurn({ player, at: ms }).turn, index);
+      scoreXp(aTurn({ player, at: ms, boards }).turn);
       return player.entries.get("w1");
     };
     assert.equal(at(0, 1), undefined);

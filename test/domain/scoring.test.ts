@@ -5,10 +5,10 @@ import {
   fromRankScore,
   RANK_MAX,
   reachedUs,
-  submitScore,
   toRankScore,
   unitsOf,
 } from "../../src/domain/leaderboards/scoring.ts";
+import { submitScore } from "../../src/domain/leaderboards/submit.ts";
 import type { EntryState } from "../../src/domain/progression/turn.ts";
 import { aBoard, aTurn } from "../support/turn.ts";
 
@@ -84,7 +84,8 @@ describe("scores", () => {
       "accepted better 9",
       "accepted same 9",
     ]);
-    assert.deepEqual(desc.entry, { rankScore: -9, rankTie: 3_000, latestUs: 3_000, version: 2 });
+    const standing = { rankScore: -9, rankTie: 3_000, latestUs: 3_000, version: 2, meta: null };
+    assert.deepEqual(desc.entry, standing);
     const asc = submitAll(aBoard({ sort: "ASC" }), [
       [5, 1],
       [7, 2],
@@ -154,7 +155,8 @@ describe("scores", () => {
       [1, 20],
       [0, 90],
     ]);
-    assert.deepEqual(entry, { rankScore: -2, rankTie: 50_000, latestUs: 50_000, version: 2 });
+    const standing = { rankScore: -2, rankTie: 50_000, latestUs: 50_000, version: 2, meta: null };
+    assert.deepEqual(entry, standing);
     const later = aBoard({ operator: "SUM", ties: "LATEST" });
     const negated = submitAll(later, [
       [1, 50],
@@ -171,12 +173,9 @@ describe("scores", () => {
     const { turn, player, warnings } = aTurn();
     const fed = aBoard({ metric: { source: "XP" }, operator: "SUM" });
     for (const board of [aBoard({ status: "PAUSED" }), fed]) {
-      assert.deepEqual(submitScore(turn, board, 5), {
-        accepted: false,
-        improved: false,
-        score: null,
-        previous: null,
-      });
+      const { refusal, ...standing } = submitScore(turn, board, 5);
+      assert.deepEqual(standing, { accepted: false, improved: false, score: null, previous: null });
+      assert.ok(refusal);
     }
     submitScore(turn, aBoard(), Number.NaN);
     assert.equal(warnings.length, 3);

@@ -6,8 +6,10 @@ import { projectJobs } from "../../src/jobs/project-jobs.ts";
 import { newId } from "../../src/domain/ids.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
+import { chatAs } from "../support/chat-person.ts";
 import { must } from "../support/client.ts";
 import { type Players, playersOf } from "../support/players.ts";
+import { OTHERS, playAs, statsOf } from "../support/playing-person.ts";
 
 /** A person of whom everything is known, each text of its own. */
 type Known = { id: string; ext: string; oldExt: string; secrets: string[]; mark: string };
@@ -115,6 +117,7 @@ describe("what is known of a person", function () {
       await players.post(`/players/${id}/identities`, { provider: "email", externalId: secret("device") }),
       201,
     );
+    await chatAs(players, { id, mark, secret });
     must(await players.post(`/players/${id}/status`, { status: "SUSPENDED", reason: secret("status") }), 200);
     must(await players.post(`/players/${id}/status`, { status: "ACTIVE", reason: secret("back") }), 200);
     return { id, ext, oldExt, secrets, mark };
@@ -174,6 +177,7 @@ describe("what is known of a person", function () {
 
   it("is gone from every table of the database once erased, and sums, hashes and numbers stand", async () => {
     const { id, ext, secrets, mark } = await aPerson();
+    await playAs(players, { id, ext, mark });
     const told = await players.query(sql<{ id: string }>`
       select id from tracked_events
       where project_id = ${tenant.projectId} and external_user_id = ${ext} limit 1`);
@@ -193,6 +197,7 @@ describe("what is known of a person", function () {
     const job = must(await players.post(`/players/${id}/export`, {}), 201);
     await players.resultOf(job.id);
     const places = (await placesOf(mark)).join("\n");
+    for (const table of OTHERS) assert.ok(places.includes(`${table}: `), table);
     const unseen = secrets.filter((text) => !places.includes(text)).map((text) => text.split("-")[0]);
     assert.deepEqual(unseen, ["reference"], "the test looks in the right places");
     const before = await players.query(sql<{ xp: string; seq: string; head: string }>`
@@ -205,7 +210,7 @@ describe("what is known of a person", function () {
       JSON.stringify(rows),
     );
     assert.deepEqual(await placesOf(mark), []);
-
+    assert.deepEqual(await statsOf(players, id), [undefined, { kills: 3 }], "others keep theirs");
     const after = await players.read(id);
     assert.deepEqual(
       [after.status, after.externalUserId, after.displayName],

@@ -45,6 +45,9 @@ const valuesFor = (place: number): string[] => HOSTILE_VALUES.filter((_, i) => (
 
 const all = operations();
 
+/** Each place meets a quarter of the texts, and its neighbours the others. */
+const quarterOf = <T>(texts: readonly T[], place: number): T[] => texts.filter((_, i) => i % 4 === place % 4);
+
 describe("hostile input", function () {
   this.timeout(300_000);
   let api: TestApp;
@@ -112,6 +115,7 @@ describe("hostile input", function () {
   });
 
   it("in a query parameter is refused or read as what it is, once or twice", async () => {
+    let places = 0;
     for (const operation of all) {
       const { path, body } = await targetOf(operation);
       const { query, project } = operation.route;
@@ -122,7 +126,10 @@ describe("hostile input", function () {
         "__proto__",
       ];
       const queries = names.flatMap((name) => [
-        ...HOSTILE_TEXTS.flatMap((text) => [`${name}=${text}`, `${name}=${text}&${name}=${text}`]),
+        ...quarterOf(HOSTILE_TEXTS, places++).flatMap((text) => [
+          `${name}=${text}`,
+          `${name}=${text}&${name}=${text}`,
+        ]),
         ...["", "[]=1", "[a][b]=1", ".a=1", "=", "=1&&&&;"].map((rest) => `${name}${rest}`),
       ]);
       const requests = queries.map((text) => ({

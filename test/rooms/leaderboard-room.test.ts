@@ -172,4 +172,52 @@ describe("room leaderboard", () => {
     );
     await watcher.room.leave();
   });
+
+  it("turns to the next window, and tells how the last one ended", async () => {
+    const board = await aBoard();
+    await seed(board, 2);
+    const watcher = await join(api, players[1]!.token, "leaderboard", { leaderboardKey: board });
+    await eventually(() => watcher.room.state.size === 2 && placesOf(watcher)[0]?.rank === 2);
+    const first: string = watcher.room.state.periodKey;
+    assert.deepEqual([first, watcher.room.state.endsAt, watcher.room.state.board], ["all-time", "", ""]);
+    const reset = await api.post(
+      `/api/v1/leaderboards/${board}/reset`,
+      { reason: "test" },
+      { key: tenant.key },
+    );
+    assert.ok(reset.status < 300, JSON.stringify(reset.body));
+    const slowly = { timeoutMs: 15_000 };
+    await eventually(() => watcher.room.state.periodKey !== first && watcher.room.state.size === 0, slowly);
+    assert.deepEqual(placesOf(watcher), [{ rank: 0, score: 0, rows: [] }]);
+    await eventually(() => watcher.named("leaderboard.closed").length === 1, slowly);
+    const [closed] = watcher.named("leaderboard.closed");
+    assert.partialDeepStrictEqual(closed!.data, { leaderboardKey: board, periodKey: first, participants: 2 });
+    await submit(board, players[1]!.playerId, 7);
+    await eventually(() => placesOf(watcher)[0]?.rank === 1 && watcher.room.state.size === 1);
+    await watcher.room.leave();
+  });
+
+  it("has a player's own room told of their place, once a second at most, and the feed of it", async () => {
+    const board = await aBoard();
+    const [ann, bob] = [players[3]!, players[4]!];
+    const own = await join(api, ann.token, "player");
+    await eventually(() => own.named("state.snapshot").length === 1);
+    await submit(board, ann.playerId, 10);
+    const places = () => own.named("leaderboard.me").map(({ data, seq }) => [data.rank, data.score, seq]);
+    await eventuallyHolds(() => assert.deepEqual(places().at(-1), [1, 10, undefined]));
+    await submit(board, bob.playerId, 20);
+    for (let score = 11; score <= 15; score++) await submit(board, ann.playerId, score);
+    await eventuallyHolds(() => assert.deepEqual(places().at(-1), [2, 15, undefined]));
+    assert.ok(places().length < 6, JSON.stringify(places()));
+    const feed = await api.get(`/api/v1/leaderboards/${board}/feed`, { key: tenant.key });
+    const lines = (
+      feed.body.data as { type: string; data: Record<string, { externalUserId: string }> }[]
+    ).map(({ type, data }) => [type, data["externalUserId"] ?? data["leader"]?.externalUserId]);
+    assert.deepEqual(lines.slice(-2), [
+      ["leaderboard.new_leader", ann.externalUserId],
+      ["leaderboard.rank_changed", ann.externalUserId],
+    ]);
+    assert.ok(lines.some(([type, user]) => type === "leaderboard.new_leader" && user === bob.externalUserId));
+    await own.room.leave();
+  });
 });

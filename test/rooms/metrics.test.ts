@@ -9,12 +9,12 @@ describe("metrics of rooms", () => {
     const { key } = await aTenant(api);
     const read = async (name: string): Promise<number> => {
       const page = await (await fetch(`${api.url}/metrics`)).text();
-      return Number(new RegExp(`^${name} (\\d+)$`, "m").exec(page)?.[1]);
+      return Number(new RegExp(`^${name} (\\d+)$`, "m").exec(page)?.[1] ?? 0);
     };
-    const [rooms, clients] = [await read("laurel_rooms"), await read("laurel_ws_clients")];
+    const [rooms, clients] = [await read('laurel_rooms{room="player"}'), await read("laurel_ws_clients")];
     const { token } = await aPlayer(api, key);
     const { room } = await join(api, token, "player");
-    await eventually(async () => (await read("laurel_rooms")) === rooms + 1);
+    await eventually(async () => (await read('laurel_rooms{room="player"}')) === rooms + 1);
     assert.equal(await read("laurel_ws_clients"), clients + 1);
     await room.leave();
     await eventually(async () => (await read("laurel_ws_clients")) === clients);

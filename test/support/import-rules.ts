@@ -35,8 +35,20 @@ const MAY_IMPORT: Record<Layer, { values: readonly Layer[]; types: readonly Laye
 
 const FILES_FOR: Partial<Record<Layer, readonly string[]>> = { platform: ["src/jobs/queue.ts"] };
 
-const DOMAIN_PACKAGES =
-  /^(zod|jose|@mikro-orm\/.+|kysely|uuid|croner|@node-rs\/argon2|disposable-email-domains-js)$/;
+const DOMAIN_PACKAGES = new RegExp(
+  `^(${[
+    "zod",
+    "jose",
+    "@mikro-orm\\/.+",
+    "kysely",
+    "uuid",
+    "croner",
+    "@node-rs\\/argon2",
+    "disposable-email-domains-js",
+    "obscenity",
+    "tldts",
+  ].join("|")})$`,
+);
 const NETWORK_MODULES = /^node:(http|https|http2|tls|dgram|dns|child_process|cluster|worker_threads)(\/|$)/;
 
 /** Packages that only some files may know. */

@@ -32,6 +32,13 @@ export const assertInvariants = async (
       where (p.xp, p.ledger_seq, p.ledger_seq) <> (coalesce(l.xp, 0), coalesce(l.n, 0), coalesce(l.last, 0))`,
   );
   await zero(
+    "channels whose messages are not numbered 1 to the last",
+    sql`select count(*) as n from chat_channels c where last_seq <> (
+        select count(*) from chat_messages m where m.project_id = c.project_id and m.channel_id = c.id)
+      or last_seq <> (select coalesce(max(seq), 0) from chat_messages m
+        where m.project_id = c.project_id and m.channel_id = c.id)`,
+  );
+  await zero(
     "players whose stream has gaps, or who were not announced exactly once",
     sql`select count(*) as n from players p left join (
       select project_id, player_id, count(*) as n, min(player_seq) as first, max(player_seq) as last,

@@ -42,11 +42,11 @@ export type Domain = {
 
 const silent: Topics = { publish: () => undefined, subscribe: async () => () => undefined };
 
-export const openDomain = ({ em }: Database): Domain => {
+export const openDomain = ({ em }: Database, clock = () => new Date()): Domain => {
   const onError = (error: unknown): never => assert.fail(String(error));
   const transact = createTransact({
     em,
-    clock: () => new Date(),
+    clock,
     doorbell: NO_DOORBELL,
     onError,
   });

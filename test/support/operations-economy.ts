@@ -50,7 +50,7 @@ const makeCurrency = async (side: Side): Promise<string> => {
 const aHold = async (side: Side): Promise<string> => {
   const player = await side.player();
   const path = `/players/${player}/balances/${await aCurrency(side)}/holds`;
-  return `/players/${player}/holds/${await side.make(path, { amount: 5, expiresInSeconds: 60 })}`;
+  return `/players/${player}/holds/${await side.make(path, { amount: 5, expiresInSeconds: 3_600 })}`;
 };
 
 const ofBalance = (step: string, body: () => object): Known => ({
@@ -100,7 +100,7 @@ export const economyOperations: Record<string, Known> = {
     reference: randomUUID(),
   })),
   spendCurrency: ofBalance("spend", () => ({ amount: 5, reason: "swept", reference: randomUUID() })),
-  holdCurrency: ofBalance("holds", () => ({ amount: 5, expiresInSeconds: 60, reference: randomUUID() })),
+  holdCurrency: ofBalance("holds", () => ({ amount: 5, expiresInSeconds: 3_600, reference: randomUUID() })),
   captureHold: { call: async (side) => ({ path: `${await aHold(side)}/capture`, body: { amount: 3 } }) },
   releaseHold: { call: async (side) => ({ path: `${await aHold(side)}/release`, body: {} }) },
 

@@ -33,7 +33,7 @@ const followed = () => ({
 const bundle = () => ({
   xp: 5,
   lives: 1,
-  boosts: [{ boostKey: "b", applies: "xp", factor: 2, durationSeconds: 60, uses: 2 }],
+  boosts: [{ boostKey: "b", applies: "xp", factor: 2, durationSeconds: 3_600, uses: 2 }],
   addTags: ["given"],
 });
 

@@ -20,6 +20,7 @@ import { configurationOperations } from "./operations-configuration.ts";
 import { rewardOperations } from "./operations-rewards.ts";
 import { ruleOperations } from "./operations-rules.ts";
 import { eventOperations } from "./operations-events.ts";
+import { scoreOperations } from "./operations-scores.ts";
 import { segmentOperations } from "./operations-segments.ts";
 import { registrationOperations } from "./operations-registration.ts";
 import { authOperations } from "./operations-auth.ts";
@@ -29,7 +30,12 @@ import { adminOperations } from "./operations-admin.ts";
 import { playerOperations } from "./operations-players.ts";
 import { oauthOperations } from "./operations-oauth.ts";
 import { jobOperations } from "./operations-jobs.ts";
+import { lobbyOperations } from "./operations-lobbies.ts";
 import { streakOperations } from "./operations-streaks.ts";
+import { chatModerationOperations } from "./operations-chat-moderation.ts";
+import { chatOperations } from "./operations-chat.ts";
+import { leaderboardEntryOperations } from "./operations-leaderboard-entries.ts";
+import { leaderboardPeriodOperations } from "./operations-leaderboard-periods.ts";
 import { teamOperations } from "./operations-team.ts";
 import { isOneTenant, type Side } from "./sides.ts";
 
@@ -60,6 +66,9 @@ const ofBoard = (suffix = "", body: unknown = {}): Known => ({
 const KNOWN: Record<string, Known> = {
   ...jobOperations,
   ...streakOperations,
+  ...lobbyOperations,
+  ...chatModerationOperations,
+  ...chatOperations,
   ...adminOperations,
   ...economyOperations,
   ...keyOperations,
@@ -144,37 +153,8 @@ const KNOWN: Record<string, Known> = {
   resumeLeaderboard: {
     call: async (side) => ({ path: `/leaderboards/${await side.pausedBoard()}/resume`, body: {} }),
   },
-  listLeaderboardEntries: {
-    call: async (side) => ({ path: `/leaderboards/${await side.board()}/entries` }),
-    foreign: async (own, other) => {
-      const [{ board }, player] = [await own.entry(), await other.player()];
-      const path = `/leaderboards/${board}/entries`;
-      return [{ path: `${path}?around=${player}` }, { path: `${path}?playerId=${player}` }];
-    },
-  },
-  getLeaderboardEntry: {
-    call: async (side) => {
-      const { board, player } = await side.entry();
-      return { path: `/leaderboards/${board}/players/${player}` };
-    },
-    foreign: async (own, other) => [
-      { path: `/leaderboards/${(await own.entry()).board}/players/${(await other.entry()).player}` },
-    ],
-  },
-  submitScore: {
-    call: async (side) => {
-      const [board, playerId] = [await side.board(), await side.player()];
-      const body = { playerId, score: 7.25, occurredAt: new Date().toISOString() };
-      return { path: `/leaderboards/${board}/scores`, body };
-    },
-    foreign: async (own, other) => [
-      {
-        path: `/leaderboards/${await own.board()}/scores`,
-        body: { playerId: await other.player(), score: 7 },
-      },
-    ],
-  },
-
+  ...leaderboardEntryOperations,
+  ...leaderboardPeriodOperations,
   ...ruleOperations,
   getLevelCurve: get("/level-curve"),
   putLevelCurve: {
@@ -188,6 +168,7 @@ const KNOWN: Record<string, Known> = {
   listLimits: get("/limits"),
   ...emailOperations,
   ...playerOperations,
+  ...scoreOperations,
   ...teamOperations,
   ...oauthOperations,
 };

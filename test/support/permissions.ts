@@ -1,8 +1,9 @@
 import type { Access } from "../../src/domain/access.ts";
 import type { Role } from "../../src/domain/caller.ts";
+import { LIVE_PERMISSIONS } from "./permissions-live.ts";
 
 /** Who may call an operation: role letters, the scope of a key, the scope of a super-admin's token. */
-type Cell = { roles?: string; scope?: string; admin?: string };
+export type Cell = { roles?: string; scope?: string; admin?: string };
 
 const LETTERS: Readonly<Record<string, Role>> = {
   O: "OWNER",
@@ -120,12 +121,21 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   getLeaderboard: reads("leaderboards:read"),
   listLeaderboardEntries: reads("leaderboards:read"),
   getLeaderboardEntry: reads("leaderboards:read"),
+  listLeaderboardFeed: reads("leaderboards:read"),
   submitScore: { roles: "OA", scope: "leaderboards:write" },
+  submitScores: { roles: "OA", scope: "leaderboards:write" },
+  removeLeaderboardPlayer: { roles: "OA", scope: "leaderboards:write" },
+  listScoreReviews: { roles: "OA", scope: "leaderboards:write" },
+  decideScoreReview: { roles: "OA", scope: "leaderboards:write" },
   createLeaderboard: { roles: "OAG", scope: "leaderboards:manage" },
   updateLeaderboard: { roles: "OAG", scope: "leaderboards:manage" },
   archiveLeaderboard: { roles: "OAG", scope: "leaderboards:manage" },
   pauseLeaderboard: { roles: "OAG", scope: "leaderboards:manage" },
   resumeLeaderboard: { roles: "OAG", scope: "leaderboards:manage" },
+  resetLeaderboard: { roles: "OAG", scope: "leaderboards:write" },
+  rebuildLeaderboard: byAdmins,
+  listLeaderboardPeriods: reads("leaderboards:read"),
+  listLeaderboardResults: reads("leaderboards:read"),
 
   listRules: reads("rules:read"),
   getRule: reads("rules:read"),
@@ -196,6 +206,7 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   giveStreakFreezes: { roles: "OA", scope: "players:write" },
   repairStreak: { roles: "OA", scope: "players:write" },
   resetStreak: { roles: "OA", scope: "players:write" },
+
   listStreaks: reads("config:read"),
   getStreak: reads("config:read"),
   createStreak: { roles: "OAG", scope: "config:manage" },
@@ -236,6 +247,7 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   sendMessage: { roles: "OA", scope: "players:write" },
   readMessage: { roles: "OA", scope: "players:write" },
   startBulkGrant: { roles: "OA", scope: "players:write" },
+  ...LIVE_PERMISSIONS,
   listLimits: "public",
 
   superadminLogin: "public",

@@ -8,7 +8,7 @@ import type { Effects } from "../../src/domain/progression/effects.ts";
 import type { PlayerState, RuleEvent, Turn } from "../../src/domain/progression/turn.ts";
 import type { Stored } from "../../src/domain/definitions/kind.ts";
 import { DEFINITION_KINDS } from "../../src/domain/definitions/kinds.ts";
-import { indexBoards } from "../../src/domain/leaderboards/scoring.ts";
+import { indexBoards } from "../../src/domain/leaderboards/board-index.ts";
 import { DEFAULT_SETTINGS, type ProjectSettings } from "../../src/domain/projects/project.ts";
 import { compileRules } from "../../src/domain/rules/running/compile.ts";
 import type { Json } from "../../src/domain/events.ts";

@@ -10,20 +10,12 @@ import { reversePlayer } from "../../src/domain/tracking/revert/reverse.ts";
 import { controlsOf, firingKey } from "../../src/domain/tracking/revert/reverse-firings.ts";
 import { aPass, aPlan } from "./plan.ts";
 import { aRule } from "./rules.ts";
+import { aBoard } from "./turn.ts";
 
 export const NOW = Date.parse("2026-06-15T12:00:00Z");
 
-const board = (key: string, metric: Board["metric"], operator: Board["operator"]): Board => ({
-  id: key,
-  key,
-  periodId: key,
-  status: "ACTIVE",
-  ties: "EARLIEST",
-  sort: "DESC",
-  operator,
-  scoreDecimals: 0,
-  metric,
-});
+const board = (key: string, metric: Board["metric"], operator: Board["operator"]): Board =>
+  aBoard({ id: key, key, periodId: key, operator, metric });
 
 const won = { eventTypes: ["won"], aggregate: "count" };
 const summed = { eventTypes: ["won"], aggregate: "sum", property: "score" };

@@ -31,7 +31,7 @@ export type Side = {
   /** Posts a body with the key; the id of what is made. */
   make(path: string, body: unknown): Promise<string>;
   /** Sends a request with the key. */
-  send(method: "get" | "post", path: string, body?: unknown): Promise<Answer>;
+  send(method: "get" | "post" | "put", path: string, body?: unknown): Promise<Answer>;
   /** The key of a definition that is not archived: the one made last, or a new one; there is room for few. */
   active(path: string, document: () => { key: string }): Promise<string>;
   /** Changes the project's settings. */
@@ -63,7 +63,8 @@ export const aSide = async (api: Api, given?: Tenant): Promise<Side> => {
       return next.key;
     },
     make: async (path, body) => id(await post(path, body)),
-    send: (method, path, body) => (method === "get" ? api.get(path, { key }) : api.post(path, body, { key })),
+    send: (method, path, body) =>
+      method === "get" ? api.get(path, { key }) : api.request(method.toUpperCase(), path, { key, body }),
     set: async (settings) => {
       const answer = await api.patch(`/api/v1/projects/${projectId}`, { settings }, { token });
       if (answer.status !== 200) throw new Error(`${answer.status}: ${JSON.stringify(answer.body)}`);
@@ -81,7 +82,7 @@ export const aSide = async (api: Api, given?: Tenant): Promise<Side> => {
       return board;
     },
     entry: async () => {
-      const [board, player] = [await side.board(), await side.player()];
+      const [board, player] = [await side.active("/leaderboards", boardDefinition), await side.player()];
       await post(`/leaderboards/${board}/scores`, { playerId: player, score: 5 });
       return { board, player };
     },

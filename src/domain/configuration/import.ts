@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import { auditDefinition } from "../audit/definitions.ts";
 import type { Caller } from "../caller.ts";
 import { changeConfig } from "../config-lock.ts";
@@ -13,6 +14,12 @@ import { UNKNOWN_REFERENCE } from "../definitions/references.ts";
 import { conflict, DomainError } from "../errors.ts";
 import type { Json } from "../events.ts";
 import {
+  CLEARED_FIELDS,
+  type Definition,
+  type LeaderboardDefinition,
+  type LeaderboardPatch,
+} from "../leaderboards/definition.ts";
+import {
   archiveLeaderboard,
   createLeaderboard,
   getLeaderboard,
@@ -20,6 +27,7 @@ import {
   pauseLeaderboard,
   resumeLeaderboard,
 } from "../leaderboards/leaderboards.ts";
+import { windowsOf } from "../leaderboards/period.ts";
 import { putCurve } from "../progression/level-curves.ts";
 import { updateProject } from "../projects/projects.ts";
 import type { Work } from "../work.ts";
@@ -155,7 +163,15 @@ const applyDefinition = async (
 };
 
 /** What may change of a board; another meaning of its scores is another board. */
-const BOARD_FIELDS: ReadonlySet<string> = new Set(["name", "description", "ties", "displayLimit", "status"]);
+const BOARD_FIELDS: ReadonlySet<string> = new Set([
+  ...CLEARED_FIELDS,
+  "name",
+  "ties",
+  "prizeClaim",
+  "prizesForLate",
+  "status",
+  "period",
+]);
 
 const applyBoard = async (work: Work, projectId: string, step: Step): Promise<void> => {
   const { change } = step;
@@ -172,9 +188,20 @@ const applyBoard = async (work: Work, projectId: string, step: Step): Promise<vo
   const fixed = change.fields.filter((field) => !BOARD_FIELDS.has(field));
   if (fixed.length > 0)
     throw conflict("LEADERBOARD_FIXED", `${fixed.join(", ")} cannot change; make another leaderboard`);
-  const { name, ties, description = null, displayLimit = null } = leaderboard;
-  await patchLeaderboard(work, projectId, change.key, { name, ties, description, displayLimit });
   const board = await getLeaderboard(work, projectId, change.key);
+  await patchLeaderboard(work, projectId, change.key, patchTo(board.definition, leaderboard));
   if (board.status !== status)
     await (status === "PAUSED" ? pauseLeaderboard : resumeLeaderboard)(work, projectId, change.key);
+};
+
+/** What makes one definition another. @throws CONFLICT LEADERBOARD_FIXED when its windows would be others */
+const patchTo = (before: Definition, wanted: LeaderboardDefinition): LeaderboardPatch => {
+  const { name, ties, prizeClaim, prizesForLate, period } = wanted;
+  if (!isDeepStrictEqual(windowsOf(before.period), windowsOf(period)))
+    throw conflict("LEADERBOARD_FIXED", "period cannot change; make another leaderboard");
+  const cleared = Object.fromEntries(CLEARED_FIELDS.map((field) => [field, wanted[field] ?? null]));
+  const plain = { name, ties, prizeClaim, prizesForLate };
+  if (period.kind === "ALL_TIME") return { ...cleared, ...plain };
+  const { closeGraceSeconds, keepPeriods } = period;
+  return { ...cleared, ...plain, period: { closeGraceSeconds, keepPeriods } };
 };

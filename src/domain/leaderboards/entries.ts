@@ -1,15 +1,19 @@
-import { sql } from "kysely";
+import type { Json } from "../events.ts";
 import { invalid, notFound } from "../errors.ts";
-import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT } from "../paging.ts";
 import { getPlayer } from "../players/players.ts";
 import type { Transact, Work } from "../work.ts";
+import { type BoardList, findList, isOver, type ListQuery } from "./board-list.ts";
 import { boardOf, type Leaderboard } from "./leaderboard.ts";
 import { getLeaderboard } from "./leaderboards.ts";
-import type { PeriodRef, RankPage, RankStore, Standing } from "./ranks.ts";
+import type { ListStatus } from "./lists.ts";
+import { type Kept, readKept } from "./names.ts";
+import { type Places, readPlace, readPlaces } from "./places.ts";
+import type { PeriodRef, RankStore, Standing } from "./ranks.ts";
 import { type Board, fromRankScore, reachedUs } from "./scoring.ts";
+import { checkSegment, type Scope, scopeOf } from "./segment-places.ts";
 
-export const AROUND_LIMIT_DEFAULT = 11;
-export const ALL_TIME_KEY = "all-time";
+export { AROUND_LIMIT_DEFAULT } from "./places.ts";
+export { ALL_TIME_KEY } from "./windows.ts";
 
 /** One line of a leaderboard as the API shows it. */
 export type LeaderboardEntry = {
@@ -20,23 +24,45 @@ export type LeaderboardEntry = {
   avatarUrl: string | null;
   score: number;
   reachedAt: string;
+  /** The rank that the player was told before the one now; null before the first, and in closed periods. */
   previousRank: number | null;
+  /** What came with the submitted score. */
+  meta?: Json;
   isMe?: boolean;
 };
 
 export type LeaderboardView = {
   leaderboardKey: string;
-  period: { key: string; startsAt: string; endsAt: string | null; status: "OPEN" };
+  period: { key: string; startsAt: string; endsAt: string | null; status: ListStatus };
   board: string;
   data: LeaderboardEntry[];
   me: LeaderboardEntry | null;
-  pagination: { page: number; limit: number; total: number; totalPages: number };
+  /** The frozen copy that the page is of; null for a page that was not asked for as of a moment. */
+  asOf: string | null;
+  /** Whether the lines are as they are now; false for those of a frozen copy and of closed periods. */
+  isLive: boolean;
+  pagination: {
+    page: number;
+    limit: number;
+    total: number;
+    totalPages: number;
+    /** For `cursor`; null on the last page, and where pages are not live. */
+    nextCursor: string | null;
+    /** `total` is what was found among the first places, and there may be more. */
+    isEstimated: boolean;
+  };
 };
 
 /** Players are given by UUID or `ext:` and their external id. */
-export type EntriesQuery = {
+export type EntriesQuery = ListQuery & {
   page?: number | undefined;
   limit?: number | undefined;
+  /** `nextCursor` of the page before: goes on after its last line. */
+  cursor?: string | undefined;
+  /** "now", or the token of a frozen copy. */
+  asOf?: string | undefined;
+  /** `segment:{key}`: only the players of a segment. */
+  scope?: string | undefined;
   /** Show the places around this player instead of a page. */
   around?: string | undefined;
   /** Show this player's own line as `me`. */
@@ -51,12 +77,35 @@ export const periodOf = ({ projectId, periodId, definition }: Leaderboard): Peri
   ties: definition.ties,
 });
 
+type Asked = {
+  leaderboard: Leaderboard;
+  list: BoardList;
+  scope: Scope | undefined;
+  around: string | undefined;
+  me: string | undefined;
+  now: Date;
+};
+
+type BoardName = { projectId: string; ref: string };
+
+const ask = async (work: Work, { projectId, ref }: BoardName, query: EntriesQuery): Promise<Asked> => {
+  const leaderboard = await getLeaderboard(work, projectId, ref);
+  const list = await findList(work, leaderboard, query);
+  const scope = scopeOf(query.scope);
+  if (scope) await checkSegment(work, projectId, scope);
+  const idOf = async (player: string | undefined): Promise<string | undefined> =>
+    player === undefined ? undefined : (await getPlayer(work, projectId, player)).id;
+  const [around, me] = [await idOf(query.around), await idOf(query.playerId)];
+  return { leaderboard, list, scope, around, me, now: work.now };
+};
+
 /**
- * Reads places of a leaderboard: a page, or those around a player. `displayLimit` ends the pages, not the
- * places around a player. The rank index is asked between two transactions, so names may be a moment newer
- * than places.
- * @throws DomainError NOT_FOUND for an unknown leaderboard or player, or a player to show around who has no
- * entry; SERVICE_UNAVAILABLE while the rank index is being built
+ * Reads places of a leaderboard: a page, or those around a player. Open periods are read from the rank index,
+ * closed ones from what they ended with. `displayLimit` ends the pages, not the places around a player. The
+ * rank index is asked between two transactions, so names may be a moment newer than places.
+ * @throws DomainError NOT_FOUND for an unknown leaderboard, period, segment or player, or a player to show
+ * around who has no entry; GONE for a frozen copy that is not kept any more; VALIDATION_ERROR;
+ * SERVICE_UNAVAILABLE while the rank index is being built
  */
 export const readEntries = async (
   { transact, ranks }: LeaderboardParts,
@@ -64,121 +113,96 @@ export const readEntries = async (
   leaderboardRef: string,
   query: EntriesQuery,
 ): Promise<LeaderboardView> => {
-  const { leaderboard, around, me } = await transact(async (work) => ({
-    leaderboard: await getLeaderboard(work, projectId, leaderboardRef),
-    around: query.around === undefined ? undefined : (await getPlayer(work, projectId, query.around)).id,
-    me: query.playerId === undefined ? undefined : (await getPlayer(work, projectId, query.playerId)).id,
-  }));
-  const places = await readPlaces(ranks, leaderboard, { ...query, around });
-  const mine = me === undefined ? undefined : await ranks.standing(periodOf(leaderboard), me);
-  const shown = mine ? [...places.standings, mine] : places.standings;
-  const players = await transact((work) => readNames(work, projectId, shown));
-  const show = (standing: Standing) => showEntry(boardOf(leaderboard), standing, { players, me });
-  const { page, limit, total } = places;
+  checkQuery(query);
+  const asked = await transact((work) => ask(work, { projectId, ref: leaderboardRef }, query));
+  const { leaderboard, list, scope, around, me, now } = asked;
+  const source = { transact, ranks, list, shown: leaderboard.definition.displayLimit ?? Infinity, now };
+  const places = await readPlaces(source, { ...query, scope, around });
+  const mine = me === undefined ? undefined : await readPlace(source, me);
+  const standings = mine ? [...places.standings, mine] : places.standings;
+  const kept = await transact((work) => readKept(work, list.ref, standings));
+  const show = (standing: Standing) =>
+    showEntry(boardOf(leaderboard), standing, { kept, me, isOpen: !isOver(list) });
   return {
-    leaderboardKey: leaderboard.key,
-    period: {
-      key: ALL_TIME_KEY,
-      startsAt: leaderboard.createdAt.toISOString(),
-      endsAt: null,
-      status: "OPEN",
-    },
-    board: "",
+    ...viewOf(leaderboard, list),
     data: places.standings.flatMap((standing) => show(standing) ?? []),
     me: (mine && show(mine)) ?? null,
-    pagination: { page, limit, total, totalPages: Math.ceil(total / limit) },
+    asOf: places.asOf,
+    isLive: places.isLive,
+    pagination: paginationOf(places),
   };
 };
 
-type Places = RankPage & { page: number; limit: number };
+const viewOf = ({ key }: Leaderboard, { key: periodKey, board, startsAt, endsAt, status }: BoardList) => ({
+  leaderboardKey: key,
+  period: {
+    key: periodKey,
+    startsAt: startsAt.toISOString(),
+    endsAt: endsAt?.toISOString() ?? null,
+    status,
+  },
+  board,
+});
 
-const readPlaces = async (
-  ranks: RankStore,
-  leaderboard: Leaderboard,
-  query: EntriesQuery,
-): Promise<Places> => {
-  const period = periodOf(leaderboard);
-  const { page = 1, around } = query;
-  if (around !== undefined) {
-    const limit = query.limit ?? AROUND_LIMIT_DEFAULT;
-    const found = await ranks.around(period, around, limit);
-    if (!found) throw notFound("entry of this player");
-    return { ...found, page: Math.floor((found.standings[0]?.position ?? 0) / limit) + 1, limit };
+const paginationOf = ({ page, limit, total, nextCursor, isEstimated }: Places) => ({
+  page,
+  limit,
+  total,
+  totalPages: Math.ceil(total / limit),
+  nextCursor,
+  isEstimated,
+});
+
+const checkQuery = ({ page = 1, cursor, asOf, scope, around }: EntriesQuery): void => {
+  const given = { around, scope, cursor, asOf, page: page > 1 ? page : undefined };
+  const clashes = {
+    around: ["page", "cursor", "asOf", "scope"],
+    scope: ["cursor", "asOf"],
+    cursor: ["asOf", "page"],
+  } as const;
+  for (const [field, others] of Object.entries(clashes)) {
+    if (given[field as keyof typeof given] === undefined) continue;
+    for (const other of others)
+      if (given[other] !== undefined) throw invalid(other, `does not go with ${field}`);
   }
-  const limit = query.limit ?? PAGE_LIMIT_DEFAULT;
-  if (page * limit > PAGE_DEPTH_MAX)
-    throw invalid("page", `page times limit may be at most ${PAGE_DEPTH_MAX}`);
-  const offset = (page - 1) * limit;
-  const shown = leaderboard.definition.displayLimit ?? Infinity;
-  // At least one: the answer also tells how many entries there are.
-  const { standings, total } = await ranks.page(period, offset, Math.max(1, Math.min(limit, shown - offset)));
-  return {
-    standings: standings.filter(({ position }) => position < shown),
-    total: Math.min(total, shown),
-    page,
-    limit,
-  };
 };
 
 /** Reads one player's line. @throws DomainError NOT_FOUND when the player has no entry */
 export const readEntry = async (
-  parts: LeaderboardParts,
+  { transact, ranks }: LeaderboardParts,
   projectId: string,
   leaderboardRef: string,
-  playerRef: string,
+  query: ListQuery & { playerId: string },
 ): Promise<LeaderboardEntry> => {
-  const { me } = await readEntries(parts, projectId, leaderboardRef, { playerId: playerRef, limit: 1 });
-  if (!me) throw notFound("entry of this player");
-  const { isMe: _, ...entry } = me;
+  const { leaderboard, list, me } = await transact((work) =>
+    ask(work, { projectId, ref: leaderboardRef }, query),
+  );
+  const mine = await readPlace({ transact, ranks, list }, me!);
+  const kept = mine && (await transact((work) => readKept(work, list.ref, [mine])));
+  const entry =
+    mine && showEntry(boardOf(leaderboard), mine, { kept: kept!, me: undefined, isOpen: !isOver(list) });
+  if (!entry) throw notFound("entry of this player");
   return entry;
 };
 
-export type Name = { externalUserId: string; displayName: string | null; avatarUrl: string | null };
-type NameRow = {
-  id: string;
-  external_user_id: string;
-  display_name: string | null;
-  avatar_url: string | null;
-};
-
-/** Names by player id; players who are banned, deleted, merged or erased are not shown and have none. */
-export const readNames = async (
-  { db }: Work,
-  projectId: string,
-  standings: readonly Standing[],
-): Promise<Map<string, Name>> => {
-  if (standings.length === 0) return new Map();
-  const ids = `{${standings.map(({ playerId }) => playerId).join(",")}}`;
-  const result = await sql<NameRow>`
-    select id, external_user_id, display_name, avatar_url from players
-    where project_id = ${projectId} and id = any(${ids}::uuid[])
-      and status not in ('BANNED', 'MERGED', 'ERASED') and deleted_at is null`.execute(db);
-  return new Map(
-    result.rows.map((row) => [
-      row.id,
-      { externalUserId: row.external_user_id, displayName: row.display_name, avatarUrl: row.avatar_url },
-    ]),
-  );
-};
-
-type Shown = { players: ReadonlyMap<string, Name>; me: string | undefined };
+type Shown = { kept: ReadonlyMap<string, Kept>; me: string | undefined; isOpen: boolean };
 
 const showEntry = (
   board: Board,
-  standing: Standing,
-  { players, me }: Shown,
+  { playerId, rank, rankScore, rankTie }: Standing,
+  { kept, me, isOpen }: Shown,
 ): LeaderboardEntry | undefined => {
-  const { playerId, rank, rankScore, rankTie } = standing;
-  const name = players.get(playerId);
-  return (
-    name && {
-      rank,
-      playerId,
-      ...name,
-      score: fromRankScore(board, rankScore),
-      reachedAt: new Date(Math.floor(reachedUs(board, rankTie) / 1_000)).toISOString(),
-      previousRank: null,
-      ...(playerId === me ? { isMe: true } : {}),
-    }
-  );
+  const found = kept.get(playerId);
+  if (!found) return undefined;
+  const { name, told, toldBefore, meta } = found;
+  return {
+    rank,
+    playerId,
+    ...name,
+    score: fromRankScore(board, rankScore),
+    reachedAt: new Date(Math.floor(reachedUs(board, rankTie) / 1_000)).toISOString(),
+    previousRank: isOpen ? (told === rank ? toldBefore : told) : null,
+    ...(meta === null ? {} : { meta }),
+    ...(playerId === me ? { isMe: true } : {}),
+  };
 };

@@ -3,8 +3,12 @@ import { conflict } from "../errors.ts";
 import type { Json } from "../events.ts";
 import type { EntryState } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
-import type { Metric } from "./definition.ts";
-import { type Board, compileScore, nextEntry, type ScoreOf, toRankScore, toUs } from "./scoring.ts";
+import type { Metric } from "./board-metric.ts";
+import { compileScore, type ScoreOf } from "./board-index.ts";
+import { findList, type List } from "./lists.ts";
+import { makePeriods } from "./make-periods.ts";
+import { isEnough, isInAudience } from "./record.ts";
+import { type Board, nextEntry, toRankScore, toUs } from "./scoring.ts";
 
 /** Events a backfill counts at most; it holds the project's processing up while it runs. */
 export const BACKFILL_EVENTS_MAX = 200_000;
@@ -12,36 +16,18 @@ const BACKFILL_PAGE = 2_000;
 const WRITE_PAGE = 500;
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
-/**
- * Fills an XP board with every player who has XP, in one statement. A score was reached with the player's
- * last ledger entry: at the time of the event behind it, else when it was written. Call it under the
- * project's config lock.
- */
-export const fillFromXp = async ({ db, now }: Work, projectId: string, board: Board): Promise<void> => {
-  const scoreSign = board.sort === "DESC" ? -1 : 1;
-  const tieSign = board.ties === "LATEST" ? -1 : 1;
+/** Removes all entries of a board of all time, and its periods. */
+export const deleteEntries = async (
+  { db }: Work,
+  { projectId, id, periodId }: { projectId: string; id: string; periodId: string },
+): Promise<void> => {
   await sql`
-    insert into leaderboard_entries
-      (project_id, period_id, player_id, rank_score, rank_tie, latest_us, version, updated_at)
-    select p.project_id, ${board.periodId}::uuid, p.id,
-      ${scoreSign}::bigint * p.xp, ${tieSign}::bigint * r.us, r.us, 1, ${now.toISOString()}::timestamptz
-    from players p
-    left join lateral (
-      select cause->>'eventId' as event_id, created_at from ledger_entries
-      where project_id = p.project_id and player_id = p.id and asset = 'XP'
-      order by seq desc limit 1) l on true
-    left join tracked_events e on e.project_id = p.project_id and e.id = l.event_id::uuid
-    cross join lateral (
-      select coalesce(least(e.occurred_at, l.created_at), p.created_at) as at) t
-    cross join lateral (select (extract(epoch from t.at) * 1000000)::bigint as us) r
-    where p.project_id = ${projectId} and p.xp > 0`.execute(db);
-};
-
-/** Removes a period's entries. */
-export const deleteEntries = async ({ db }: Work, projectId: string, periodId: string): Promise<void> => {
-  await sql`
+    with p as (
+      delete from leaderboard_periods
+      where project_id = ${projectId} and leaderboard_id = ${id} and status = 'OPEN' returning id)
     delete from leaderboard_entries
-    where project_id = ${projectId} and period_id = ${periodId}`.execute(db);
+    where project_id = ${projectId} and period_id in (
+      select id from p union all select ${periodId}::uuid)`.execute(db);
 };
 
 /**
@@ -53,7 +39,7 @@ export const deleteEntries = async ({ db }: Work, projectId: string, periodId: s
 export const fillFromEvents = async (work: Work, projectId: string, board: Board): Promise<void> => {
   if (board.metric.source !== "EVENT") return;
   const scoreOf = compileScore(board.metric);
-  const entries = new Map<string, EntryState>();
+  const filling: Filling = { board, lists: new Map(), scoreOf };
   let count = 0;
   for await (const events of processedEvents(work, projectId, board.metric)) {
     count += events.length;
@@ -63,26 +49,63 @@ export const fillFromEvents = async (work: Work, projectId: string, board: Board
         `backfill counts at most ${BACKFILL_EVENTS_MAX} events; create without it`,
       );
     }
-    for (const event of events) addEvent(board, entries, { event, scoreOf });
+    for (const event of events) addEvent(filling, event);
   }
-  await writeEntries(work, { projectId, periodId: board.periodId, entries: [...entries] });
+  const filled = [...filling.lists.values()];
+  await makePeriods(
+    work,
+    projectId,
+    filled.map(({ list }) => list),
+  );
+  for (const { list, entries } of filled)
+    await writeEntries(work, { projectId, periodId: list.id, entries: [...entries] });
 };
 
-type ProcessedEvent = { id: string; playerId: string; type: string; at: number; properties: Json };
+type ProcessedEvent = {
+  id: string;
+  playerId: string;
+  type: string;
+  at: number;
+  properties: Json;
+  attributes: Json;
+  segments: readonly string[] | null;
+};
 
-const addEvent = (
-  board: Board,
-  entries: Map<string, EntryState>,
-  { event, scoreOf }: { event: ProcessedEvent; scoreOf: ScoreOf },
-): void => {
+/** Entries by list and player. */
+type Filling = {
+  board: Board;
+  lists: Map<string, { list: List; entries: Map<string, EntryState> }>;
+  scoreOf: ScoreOf;
+};
+
+/** A window that is over when its board is made takes part as one that came late. */
+const addEvent = ({ board, lists, scoreOf }: Filling, event: ProcessedEvent): void => {
   const score = scoreOf({ event: { ...event, depth: 0 } });
-  if (score === undefined) return;
+  const list = score === undefined ? "OUTSIDE" : findList(board, event, event.at);
+  if (score === undefined || typeof list === "string") return;
+  const filled = lists.get(list.id) ?? { list, entries: new Map<string, EntryState>() };
+  const { entries } = filled;
+  const old = entries.get(event.playerId);
   const operation = { operator: board.operator, rankScore: toRankScore(board, score), atUs: toUs(event.at) };
-  const entry = nextEntry(board, entries.get(event.playerId), operation);
-  if (entry) entries.set(event.playerId, entry);
+  const entry = nextEntry(board, old, operation);
+  if (!entry || (!old && !mayEnter(board, event, entry))) return;
+  entries.set(event.playerId, entry);
+  lists.set(list.id, filled);
 };
 
-type EventRow = { id: string; player_id: string; event_type: string; properties: Json; at: Date | string };
+/** The audience as it is now: who was in it when is not kept. */
+const mayEnter = (board: Board, { segments }: ProcessedEvent, { rankScore }: EntryState): boolean =>
+  isEnough(board, rankScore) && isInAudience(board, new Set(segments));
+
+type EventRow = {
+  id: string;
+  player_id: string;
+  event_type: string;
+  properties: Json;
+  at: Date | string;
+  attributes: Json;
+  segments: string[] | null;
+};
 
 /**
  * Processed events of the metric's types in pages, by id: without those that wait, failed or were rejected.
@@ -98,9 +121,12 @@ async function* processedEvents(
   for (let after: string | undefined = FIRST_ID; after !== undefined;) {
     const result: { rows: EventRow[] } = await sql<EventRow>`
       select e.id, coalesce(p.merged_into, p.id) as player_id, e.event_type, e.properties,
-        least(e.occurred_at, e.received_at) as at
+        least(e.occurred_at, e.received_at) as at, t.attributes, (
+          select json_agg(s.segment_key) from player_segments s
+          where s.project_id = t.project_id and s.player_id = t.id) as segments
       from tracked_events e
       join players p on p.project_id = e.project_id and p.external_user_id = e.external_user_id
+      join players t on t.project_id = p.project_id and t.id = coalesce(p.merged_into, p.id)
       where e.project_id = ${projectId} and e.id > ${after}::uuid
         and (e.event_type in (select json_array_elements_text(${JSON.stringify(exact)}::json))
           or exists (select 1 from json_array_elements_text(${JSON.stringify(prefixes)}::json) as x(prefix)
@@ -120,6 +146,8 @@ const eventOf = (row: EventRow): ProcessedEvent => ({
   type: row.event_type,
   at: new Date(row.at).getTime(),
   properties: row.properties,
+  attributes: row.attributes,
+  segments: row.segments,
 });
 
 type Entries = { projectId: string; periodId: string; entries: [playerId: string, entry: EntryState][] };

@@ -1,6 +1,7 @@
 import { defineEntity, p } from "@mikro-orm/core";
 import type { Definition } from "./definition.ts";
-import type { Board, BoardStatus } from "./scoring.ts";
+import { DEFAULT_RANK_CHANGE } from "./definition-parts.ts";
+import { type Board, type BoardStatus, toRankScore } from "./scoring.ts";
 
 export const LeaderboardSchema = defineEntity({
   name: "Leaderboard",
@@ -15,6 +16,12 @@ export const LeaderboardSchema = defineEntity({
     version: p.integer(),
     /** The one period of an ALL_TIME board; entries and rank index belong to it. */
     periodId: p.uuid(),
+    /** How often the board was reset: part of the keys of its windows. */
+    resets: p.integer().default(0),
+    /** When it was reset last: what happened before belongs to windows that are closed. */
+    resetAt: p.datetime(3).nullable(),
+    /** When its next window begins, which a sweep opens then; null for none. */
+    opensAt: p.datetime(3).nullable(),
     createdAt: p.datetime(3),
     updatedAt: p.datetime(3),
   },
@@ -23,22 +30,52 @@ export const LeaderboardSchema = defineEntity({
 export class Leaderboard extends LeaderboardSchema.class {}
 LeaderboardSchema.setClass(Leaderboard);
 
-export const boardOf = ({ id, key, periodId, status, definition }: Leaderboard): Board => {
-  const { ties, sort, operator, scoreDecimals, metric } = definition;
-  return { id, key, periodId, status, ties, sort, operator, scoreDecimals, metric };
+/** A leaderboard as scoring needs it. */
+export const boardOf = (leaderboard: Leaderboard): Board => {
+  const { id, key, periodId, resets, resetAt, status, definition } = leaderboard;
+  const { ties, sort, operator, scoreDecimals, metric, period, prizesForLate } = definition;
+  const { breakdownAttribute, audience, bounds, entryCost, minScoreToEnter } = definition;
+  const minRankScore =
+    minScoreToEnter === undefined ? undefined : toRankScore({ scoreDecimals, sort }, minScoreToEnter);
+  const resetAtMs = resetAt?.getTime() ?? null;
+  const of = { id, key, periodId, resets, resetAtMs, status, period };
+  const scoring = { ties, sort, operator, scoreDecimals, metric, prizesForLate };
+  const entering = { breakdownAttribute, audience, bounds, entryCost, minRankScore };
+  return { ...of, ...scoring, ...entering, maxSubmissions: definition.maxSubmissionsPerPeriod };
 };
+
+/** Fields that a definition may leave out, and shows as null then. */
+const OPTIONAL = {
+  description: null,
+  audience: null,
+  breakdownAttribute: null,
+  minScoreToEnter: null,
+  displayLimit: null,
+  entryCost: null,
+  maxSubmissionsPerPeriod: null,
+  bounds: null,
+  rankChange: DEFAULT_RANK_CHANGE,
+  prizes: [],
+};
+
+type Optional = typeof OPTIONAL;
+type Whole = Omit<Definition, keyof Optional> & {
+  [Field in keyof Optional]: NonNullable<Definition[Field]> | Optional[Field];
+};
+
+/** A definition with what holds where it says nothing. */
+const wholeOf = (definition: Definition): Whole => ({ ...OPTIONAL, ...definition }) as Whole;
 
 /** A leaderboard as the API shows it. */
 export const showLeaderboard = (leaderboard: Leaderboard) => {
-  const { description, displayLimit, ...definition } = leaderboard.definition;
+  const { definition } = leaderboard;
   return {
     id: leaderboard.id,
     key: leaderboard.key,
     name: leaderboard.name,
-    description: description ?? null,
     status: leaderboard.status,
-    ...definition,
-    displayLimit: displayLimit ?? null,
+    ...wholeOf(definition),
+    resets: leaderboard.resets,
     version: leaderboard.version,
     createdAt: leaderboard.createdAt.toISOString(),
     updatedAt: leaderboard.updatedAt.toISOString(),

@@ -1,15 +1,19 @@
 import { sql } from "kysely";
 import { auditDefinition } from "../audit/definitions.ts";
 import { changeConfig } from "../config-lock.ts";
-import { conflict, notFound } from "../errors.ts";
+import { conflict, invalid, notFound } from "../errors.ts";
 import type { EntryChange } from "../events.ts";
 import { isId, newId } from "../ids.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
 import type { Transact, Work } from "../work.ts";
-import type { LeaderboardDefinition, LeaderboardPatch } from "./definition.ts";
-import { deleteEntries, fillFromEvents, fillFromXp } from "./fill.ts";
+import type { Definition, LeaderboardDefinition, LeaderboardPatch } from "./definition.ts";
+import { definitionProblem } from "./definition-problems.ts";
+import { deleteEntries, fillFromEvents } from "./fill.ts";
+import { fillFromXp } from "./fill-xp.ts";
 import { boardOf, Leaderboard } from "./leaderboard.ts";
+import { openBoard } from "./periods/open.ts";
 import type { EntrySource, Ties } from "./ranks.ts";
+import { checkReferences } from "./references.ts";
 import type { Board, BoardStatus } from "./scoring.ts";
 
 /** Leaderboards of a project that are not archived: each costs the evaluation of every event. */
@@ -20,10 +24,11 @@ const SOURCE_PAGE = 1_000;
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
 /**
- * Creates a leaderboard, active at once. An XP board starts with the XP of every player, an EVENT board
- * empty or, with `backfill`, with the events of before. No batch evaluates meanwhile (see changeConfig), so
- * no change is missed and no event counted twice.
- * @throws DomainError CONFLICT: KEY_TAKEN, LEADERBOARD_LIMIT, BACKFILL_TOO_LARGE
+ * Creates a leaderboard, active at once. One of XP in total starts with the XP of every player, an EVENT
+ * board empty or, with `backfill`, with the events of before, others empty. No batch evaluates meanwhile
+ * (see changeConfig), so no change is missed and no event counted twice.
+ * @throws DomainError CONFLICT: KEY_TAKEN, LEADERBOARD_LIMIT, BACKFILL_TOO_LARGE; VALIDATION_ERROR for names
+ * of what is not there
  */
 export const createLeaderboard = async (
   work: Work,
@@ -32,6 +37,7 @@ export const createLeaderboard = async (
 ): Promise<Leaderboard> => {
   await changeConfig(work, projectId);
   await checkRoom(work, projectId, key);
+  await checkReferences(work, projectId, { key, definition });
   const leaderboard = work.em.create(Leaderboard, {
     id: newId(),
     projectId,
@@ -44,8 +50,10 @@ export const createLeaderboard = async (
     createdAt: work.now,
     updatedAt: work.now,
   });
-  if (definition.metric.source === "XP") await fillFromXp(work, projectId, boardOf(leaderboard));
-  if (backfill) await fillFromEvents(work, projectId, boardOf(leaderboard));
+  const board = boardOf(leaderboard);
+  if (isFilled(definition)) await fillFromXp(work, projectId, board);
+  if (backfill) await fillFromEvents(work, projectId, board);
+  await openBoard(work, leaderboard);
   await auditDefinition(work, "leaderboard.created", leaderboard);
   return leaderboard;
 };
@@ -103,7 +111,10 @@ const touch = async (work: Work, leaderboard: Leaderboard, step: Step): Promise<
   return leaderboard;
 };
 
-/** @throws DomainError CONFLICT: VERSION_CONFLICT, TIES_FIXED, LEADERBOARD_ARCHIVED */
+/**
+ * Changes a leaderboard, from the next batch of events on.
+ * @throws DomainError CONFLICT: VERSION_CONFLICT, TIES_FIXED, LEADERBOARD_ARCHIVED; VALIDATION_ERROR
+ */
 export const patchLeaderboard = async (
   work: Work,
   projectId: string,
@@ -114,17 +125,29 @@ export const patchLeaderboard = async (
   if (version !== undefined && version !== leaderboard.version) {
     throw conflict("VERSION_CONFLICT", `the leaderboard is at version ${leaderboard.version}`);
   }
-  const definition = { ...leaderboard.definition };
-  checkTies(definition.ties, patch.ties);
-  if (patch.ties !== undefined) definition.ties = patch.ties;
-  for (const field of ["description", "displayLimit"] as const) {
-    if (patch[field] === null) delete definition[field];
-    else if (patch[field] !== undefined) Object.assign(definition, { [field]: patch[field] });
-  }
+  checkTies(leaderboard.definition.ties, patch.ties);
+  const definition = patched(leaderboard.definition, patch);
+  const problem = definitionProblem(definition);
+  if (problem) throw invalid(problem.path.join("."), problem.message);
+  await checkReferences(work, projectId, { key: leaderboard.key, definition });
   leaderboard.name = name ?? leaderboard.name;
   leaderboard.definition = definition;
   return touch(work, leaderboard, "updated");
 };
+
+/** A definition with what a patch names: null takes a field away. */
+const patched = (before: Definition, patch: Omit<LeaderboardPatch, "name" | "version">): Definition => {
+  const { period, ...fields } = patch;
+  const given = Object.entries({ ...before, ...definedOf(fields) }).filter(([, value]) => value !== null);
+  const definition = Object.fromEntries(given) as Definition;
+  if (!period) return definition;
+  if (before.period.kind === "ALL_TIME")
+    throw invalid("period", "this leaderboard has one period for all time");
+  return { ...definition, period: { ...before.period, ...definedOf(period) } as Definition["period"] };
+};
+
+const definedOf = <T extends object>(fields: T): Partial<T> =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as Partial<T>;
 
 /**
  * EARLIEST, SHARED and DENSE order entries alike and differ in the number shown; LATEST orders them the
@@ -158,11 +181,15 @@ export const resumeLeaderboard = async (work: Work, projectId: string, ref: stri
   if (leaderboard.status === "ACTIVE") return { leaderboard };
   leaderboard.status = "ACTIVE";
   await touch(work, leaderboard, "resumed");
-  if (leaderboard.definition.metric.source !== "XP") return { leaderboard };
+  if (!isFilled(leaderboard.definition)) {
+    await openBoard(work, leaderboard);
+    return { leaderboard };
+  }
   const closedPeriodId = leaderboard.periodId;
+  await deleteEntries(work, leaderboard);
   leaderboard.periodId = newId();
+  await openBoard(work, leaderboard);
   await fillFromXp(work, projectId, boardOf(leaderboard));
-  await deleteEntries(work, projectId, closedPeriodId);
   return { leaderboard, closedPeriodId };
 };
 
@@ -186,6 +213,10 @@ export const loadBoards = async ({ em }: Work, projectId: string): Promise<Board
   );
   return leaderboards.map(boardOf);
 };
+
+/** Whether a board can be filled with what players have: XP in total. */
+const isFilled = ({ metric, period }: Pick<Definition, "metric" | "period">): boolean =>
+  metric.source === "XP" && period.kind === "ALL_TIME";
 
 type EntryRow = {
   player_id: string;

@@ -1,3 +1,4 @@
+import { createFrozenCopies } from "./frozen-copies.ts";
 import { RankIndex } from "./rank-index.ts";
 import type { EntrySource, PeriodRef, RankStore } from "./ranks.ts";
 
@@ -66,13 +67,25 @@ export const createMemoryRanks = (source: EntrySource): RankStore => {
       for (const index of [period?.current, period?.next?.index])
         for (const entry of entries) index?.set(entry);
     },
-    page: async (ref, offset, limit) => (await read(ref)).page(offset, limit, ref.ties),
-    around: async (ref, playerId, limit) => (await read(ref)).around(playerId, limit, ref.ties),
-    standing: async (ref, playerId) => (await read(ref)).standing(playerId, ref.ties),
+    ...readsOf(read),
+    ...createFrozenCopies(async (ref, limit) => (await read(ref)).page(0, limit, ref.ties)),
     rebuild,
     drop: async (projectId, periodId) => void periods.delete(keyOf({ projectId, periodId })),
   };
 };
+
+type Reads = Pick<RankStore, "page" | "around" | "standing" | "standings" | "after">;
+
+const readsOf = (read: (ref: PeriodRef) => Promise<RankIndex>): Reads => ({
+  page: async (ref, offset, limit) => (await read(ref)).page(offset, limit, ref.ties),
+  around: async (ref, playerId, limit) => (await read(ref)).around(playerId, limit, ref.ties),
+  standing: async (ref, playerId) => (await read(ref)).standing(playerId, ref.ties),
+  standings: async (ref, playerIds) => {
+    const index = await read(ref);
+    return playerIds.flatMap((playerId) => index.standing(playerId, ref.ties) ?? []);
+  },
+  after: async (ref, place, range) => (await read(ref)).after(place, range, ref.ties),
+});
 
 const keyOf = ({ projectId, periodId }: Pick<PeriodRef, "projectId" | "periodId">): string =>
   `${projectId}:${periodId}`;

@@ -68,6 +68,13 @@ export class RankIndex {
     return { standings: numberStandings({ ties, position: offset, rank }, members), total: this.size };
   }
 
+  /** Places after `place`, which need not be taken any more. */
+  after(place: Ranked, { skip, limit }: { skip: number; limit: number }, ties: Ties): RankPage {
+    const held = this.#byPlayer.get(place.playerId);
+    const isTaken = held !== undefined && compareMembers(held, place) === 0;
+    return this.page(this.#members.countBefore(place) + Number(isTaken) + skip, limit, ties);
+  }
+
   around(playerId: string, limit: number, ties: Ties): RankPage | undefined {
     const member = this.#byPlayer.get(playerId);
     if (!member) return undefined;

@@ -27,10 +27,31 @@ export type RankStore = {
    */
   around(period: PeriodRef, playerId: string, limit: number): Promise<RankPage | undefined>;
   standing(period: PeriodRef, playerId: string): Promise<Standing | undefined>;
+  /** The standings of those of `playerIds` who have an entry, in no order. */
+  standings(period: PeriodRef, playerIds: readonly string[]): Promise<Standing[]>;
+  /** Up to `limit` standings that come after a place and `skip` others; it need not be taken any more. */
+  after(period: PeriodRef, place: Ranked, range: AfterRange): Promise<RankPage>;
+  /**
+   * Copies the first FROZEN_MAX places, or shares a copy made FROZEN_SHARED_MS ago at most, and answers its
+   * token. The copy is kept for FROZEN_KEPT_MS, or until the project has FROZEN_COPIES_MAX newer ones.
+   */
+  freeze(period: PeriodRef, now: Date): Promise<string>;
+  /** A page of a copy, with as many entries as the whole board had; undefined when there is no such copy. */
+  frozen(period: PeriodRef, token: string, range: FrozenRange): Promise<RankPage | undefined>;
   /** Reads the truth again, while reads and applies go on. */
   rebuild(period: PeriodRef): Promise<void>;
   drop(projectId: string, periodId: string): Promise<void>;
 };
+
+/** Places in a frozen copy. */
+export const FROZEN_MAX = 10_000;
+export const FROZEN_KEPT_MS = 60_000;
+export const FROZEN_SHARED_MS = 1_000;
+/** Frozen copies of one project at a time. */
+export const FROZEN_COPIES_MAX = 20;
+
+export type AfterRange = { skip: number; limit: number };
+export type FrozenRange = { now: Date; offset: number; limit: number };
 
 export type PeriodRef = { projectId: string; periodId: string; ties: Ties };
 

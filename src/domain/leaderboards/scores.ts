@@ -1,84 +1,169 @@
-import { conflict, DomainError, invalid } from "../errors.ts";
+import { conflict, DomainError, invalid, notFound } from "../errors.ts";
 import type { EntryChange } from "../events.ts";
 import { getPlayer } from "../players/players.ts";
-import { changePlayer } from "../progression/change.ts";
-import type { Turn } from "../progression/turn.ts";
-import type { Transact } from "../work.ts";
-import { type LeaderboardParts, periodOf } from "./entries.ts";
+import type { Transact, Work } from "../work.ts";
 import { boardOf, type Leaderboard } from "./leaderboard.ts";
 import { getLeaderboard } from "./leaderboards.ts";
+import { findList } from "./lists.ts";
 import type { PeriodRef, RankStore } from "./ranks.ts";
-import { type Board, isBeyondRange, refusalOf, type Scored, submitScore } from "./scoring.ts";
+import type { Scored } from "./record.ts";
+import {
+  problemOfRefusal,
+  recordScores,
+  type ScoreOutcome,
+  type ScoreProblem,
+  type ScoreSubmission,
+  submissionProblem,
+} from "./record-scores.ts";
+import { refusalOf } from "./submit.ts";
 
-/**
- * A score that claims to be made later than this from now is refused, in ms; up to then it counts as made
- * now.
- */
-export const SCORE_FUTURE_MAX_MS = 86_400_000;
+export type ScoreParts = { transact: Transact; ranks: RankStore };
 
-/** `playerId`: UUID or `ext:` and the external id. `score` is rounded to the board's decimals. */
-export type ScoreSubmission = { playerId: string; score: number; occurredAt?: Date | undefined };
-
-/** Ranks are null when the player has none, and when the rank index did not answer. */
-export type ScoreResult = {
+/** What a score came to. `held`: it waits for a review, and nothing has changed. */
+export type ScoreChange = {
   accepted: boolean;
   improved: boolean;
   score: number | null;
-  rank: number | null;
-  previousRank: number | null;
+  held: boolean;
+  reviewId: string | null;
 };
 
-type Recorded = { scored: Scored; change: EntryChange | undefined };
+/** Ranks are null when the player has none, and when the rank index did not answer. */
+export type ScoreResult = ScoreChange & { rank: number | null; previousRank: number | null };
 
-/** A submission that may be made: whose, where, and the rank before it. */
+/** A submission that may be made: where, and the rank before it. */
 export type PreparedScore = {
   submission: ScoreSubmission;
   leaderboard: Leaderboard;
-  playerId: string;
   previousRank: number | null;
+};
+
+/** The error that a caller of one score is answered with. */
+export const errorOfProblem = (problem: ScoreProblem): DomainError => {
+  const { code, message } = problem;
+  if ("reason" in problem) return conflict(problem.reason, message);
+  if ("field" in problem) return invalid(problem.field, message.slice(problem.field.length + 2));
+  return code === "NOT_FOUND" ? notFound("player") : new DomainError(code, message);
 };
 
 /**
  * Looks at a submission before it is made, because ranks are not asked for in a transaction.
  * @throws DomainError NOT_FOUND for an unknown leaderboard or player; CONFLICT (LEADERBOARD_CLOSED,
- * LEADERBOARD_DERIVED); VALIDATION_ERROR for a score or a time out of range
+ * LEADERBOARD_DERIVED); VALIDATION_ERROR for a score, a time or a meta out of range
  */
 export const prepareScore = async (
-  { transact, ranks }: LeaderboardParts,
+  { transact, ranks }: ScoreParts,
   projectId: string,
   leaderboardRef: string,
   submission: ScoreSubmission,
 ): Promise<PreparedScore> => {
-  const { leaderboard, playerId } = await transact(async (work) => {
-    const found = await getLeaderboard(work, projectId, leaderboardRef);
-    checkSubmission(found, submission, work.now);
-    return { leaderboard: found, playerId: (await getPlayer(work, projectId, submission.playerId)).id };
+  const { leaderboard, place } = await transact(async (work) => {
+    const found = await takesScores(work, projectId, leaderboardRef);
+    const board = boardOf(found);
+    const problem = submissionProblem(board, submission, work.now);
+    if (problem) throw errorOfProblem(problem);
+    const player = await getPlayer(work, projectId, submission.playerId);
+    const atMs = Math.min(submission.occurredAt?.getTime() ?? Infinity, work.now.getTime());
+    const list = findList(board, player, atMs);
+    const isPlace = typeof list !== "string";
+    return { leaderboard: found, place: isPlace ? { periodId: list.id, playerId: player.id } : undefined };
   });
-  const previousRank = await rankIn(ranks, periodOf(leaderboard), playerId);
-  return { submission, leaderboard, playerId, previousRank };
+  const { ties } = leaderboard.definition;
+  const previousRank = place
+    ? await rankIn(ranks, { projectId, periodId: place.periodId, ties }, place.playerId)
+    : null;
+  return { submission, leaderboard, previousRank };
+};
+
+/** The leaderboard, where it takes scores. @throws DomainError NOT_FOUND, CONFLICT */
+const takesScores = async (work: Work, projectId: string, ref: string): Promise<Leaderboard> => {
+  const leaderboard = await getLeaderboard(work, projectId, ref);
+  const refusal = refusalOf(boardOf(leaderboard));
+  if (refusal) throw errorOfProblem(problemOfRefusal(refusal));
+  return leaderboard;
+};
+
+export const changeOf = ({ accepted, improved, score, held }: Scored): ScoreChange => ({
+  accepted,
+  improved,
+  score,
+  held: held !== undefined,
+  reviewId: held?.reviewId ?? null,
+});
+
+/** What a score that did not count is answered with; undefined when it did, or waits. */
+export const problemOf = (outcome: ScoreOutcome): ScoreProblem | undefined => {
+  if ("problem" in outcome) return outcome.problem;
+  const { refusal } = outcome.scored;
+  return refusal && problemOfRefusal(refusal);
 };
 
 /**
- * Submits a player's score to a CUSTOM leaderboard by its operator. `accepted` is false when a newer score
- * stands (LATEST). The ranks are those before and after, as far as others do not score at the same time; the
- * one after is `finish`'s to find, once the score is committed.
- * @throws DomainError CONFLICT (LEADERBOARD_CLOSED, PLAYER_INACTIVE)
+ * Submits a player's score to a CUSTOM leaderboard by its operator, in the period of its time. `accepted` is
+ * false when a newer score stands (LATEST), when it does not suffice to enter, and when it is held. The ranks
+ * are those before and after, as far as others do not score at the same time; the one after is `finish`'s to
+ * find, once the score is committed.
+ * @throws DomainError NOT_FOUND; CONFLICT: LEADERBOARD_CLOSED, PLAYER_INACTIVE, NOT_ELIGIBLE, LIMIT_REACHED,
+ * SCORE_OUT_OF_BOUNDS, INSUFFICIENT_FUNDS
  */
 export const submitPlayerScore = async (
-  { transact, ranks }: LeaderboardParts,
-  prepared: PreparedScore,
+  { transact, ranks }: ScoreParts,
+  { leaderboard, submission, previousRank }: PreparedScore,
 ): Promise<{ result: ScoreResult; finish: () => Promise<ScoreResult> }> => {
-  const { leaderboard, playerId, previousRank } = prepared;
-  const { scored, change } = await record(transact, prepared);
-  const { accepted, improved, score } = scored;
-  const result = { accepted, improved, score, rank: null, previousRank };
+  const { projectId, key: leaderboardKey } = leaderboard;
+  const { scored, playerId, change } = await transact(async (work) => {
+    const [outcome] = await recordScores(work, { projectId, leaderboardKey }, [submission]);
+    const problem = problemOf(outcome!);
+    if (problem || "problem" in outcome!) throw errorOfProblem(problem!);
+    return outcome!;
+  });
+  const result = { ...changeOf(scored), rank: null, previousRank };
+  if (scored.listId === undefined) return { result, finish: async () => result };
+  const period = { projectId, periodId: scored.listId, ties: leaderboard.definition.ties };
   return {
     result,
-    finish: async () => ({
-      ...result,
-      rank: await rankAfter(ranks, periodOf(leaderboard), { playerId, change }),
-    }),
+    finish: async () => ({ ...result, rank: await rankAfter(ranks, period, { playerId, change }) }),
   };
+};
+
+/** What became of one score of many. */
+export type BatchScore = ScoreChange & {
+  playerId: string | null;
+  error: { code: string; reason: string | null; message: string } | null;
+};
+
+const NOTHING: ScoreChange = { accepted: false, improved: false, score: null, held: false, reviewId: null };
+
+/** A score that cannot be read, in its place. */
+export const unreadable = (message: string): BatchScore => failed({ code: "VALIDATION_ERROR", message });
+
+const failed = (problem: ScoreProblem): BatchScore => {
+  const { code, message } = problem;
+  const reason = "reason" in problem ? problem.reason : null;
+  return { ...NOTHING, playerId: null, error: { code, reason, message } };
+};
+
+/**
+ * Submits many scores to one leaderboard, each as if alone: one result for each, and a bad one leaves the
+ * others as they are.
+ * @throws DomainError NOT_FOUND for an unknown leaderboard; CONFLICT: LEADERBOARD_CLOSED,
+ * LEADERBOARD_DERIVED
+ */
+export const submitScores = async (
+  work: Work,
+  projectId: string,
+  leaderboardRef: string,
+  submissions: readonly ScoreSubmission[],
+): Promise<BatchScore[]> => {
+  const { key: leaderboardKey } = await takesScores(work, projectId, leaderboardRef);
+  const outcomes = await recordScores(work, { projectId, leaderboardKey }, submissions);
+  return outcomes.map((outcome) => {
+    const problem = problemOf(outcome);
+    if ("problem" in outcome) return failed(outcome.problem);
+    const { playerId, scored } = outcome;
+    if (problem) return { ...failed(problem), playerId, score: scored.score };
+    return { ...changeOf(scored), playerId, error: null };
+  });
 };
 
 /** The index is memory that is built anew at need: no score is refused for want of it. */
@@ -93,44 +178,6 @@ const unlessAway = async <T>(ask: () => Promise<T>): Promise<T | undefined> => {
 
 const rankIn = async (ranks: RankStore, period: PeriodRef, playerId: string): Promise<number | null> =>
   (await unlessAway(() => ranks.standing(period, playerId)))?.rank ?? null;
-
-const checkSubmission = (
-  leaderboard: Leaderboard,
-  { score, occurredAt }: ScoreSubmission,
-  now: Date,
-): void => {
-  checkOpen(boardOf(leaderboard));
-  if (isBeyondRange(boardOf(leaderboard), score))
-    throw invalid("score", "is beyond the range of this leaderboard");
-  if (occurredAt && occurredAt.getTime() > now.getTime() + SCORE_FUTURE_MAX_MS) {
-    throw invalid("occurredAt", "is more than 24 hours in the future");
-  }
-};
-
-const checkOpen = (board: Board): void => {
-  const problem = refusalOf(board);
-  if (problem === undefined) return;
-  throw conflict(board.status === "ACTIVE" ? "LEADERBOARD_DERIVED" : "LEADERBOARD_CLOSED", problem);
-};
-
-const record = (
-  transact: Transact,
-  { leaderboard, playerId, submission: { score, occurredAt } }: PreparedScore,
-): Promise<Recorded> =>
-  transact(async (work) => {
-    const submit = (turn: Turn): Recorded => {
-      if (turn.player.status !== "ACTIVE")
-        throw conflict("PLAYER_INACTIVE", `the player is ${turn.player.status}`);
-      // The board as of this transaction: it may have been paused since it was read.
-      const board = turn.project.boardsByKey.get(leaderboard.key);
-      if (!board) throw conflict("LEADERBOARD_CLOSED", `leaderboard ${leaderboard.key} is not active`);
-      const atMs = Math.min(occurredAt?.getTime() ?? turn.nowMs, turn.nowMs);
-      const scored = submitScore(turn, board, score, { atMs });
-      const entry = turn.player.entries.get(board.periodId);
-      return { scored, change: entry && [playerId, entry.rankScore, entry.rankTie, entry.version] };
-    };
-    return (await changePlayer(work, leaderboard.projectId, playerId, submit)).value;
-  });
 
 type Applied = { playerId: string; change: EntryChange | undefined };
 

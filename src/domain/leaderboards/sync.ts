@@ -1,7 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
+import { UNKNOWN_REFERENCE } from "../definitions/references.ts";
+import { DomainError } from "../errors.ts";
 import type { Work } from "../work.ts";
 import type { Definition } from "./definition.ts";
 import { Leaderboard } from "./leaderboard.ts";
+import { windowsOf } from "./period.ts";
 import {
   archiveLeaderboard,
   createLeaderboard,
@@ -42,9 +45,15 @@ const addBoard = async (work: Work, projectId: string, { source, report }: Step)
   const { key, name, status } = source;
   if (status === "ARCHIVED") return;
   const definition = structuredClone(source.definition);
-  const board = await createLeaderboard(work, projectId, { ...definition, key, name, backfill: false });
-  board.status = status;
-  report.count++;
+  try {
+    const board = await createLeaderboard(work, projectId, { ...definition, key, name, backfill: false });
+    board.status = status;
+    report.count++;
+  } catch (error) {
+    // Of something that is archived by now: there is nothing to copy.
+    if (!(error instanceof DomainError) || error.reason !== UNKNOWN_REFERENCE) throw error;
+    report.skipped.push({ key, reason: error.message });
+  }
 };
 
 /** One of both is archived, which is final. */
@@ -76,12 +85,13 @@ const changeBoard = async (work: Work, board: Leaderboard, { source, report }: S
 };
 
 /** What entries are made by; another meaning is another board. */
-const meaningOf = ({ metric, sort, operator, scoreDecimals, period, ties }: Definition) => ({
+const meaningOf = ({ metric, sort, operator, scoreDecimals, period, ties, ...more }: Definition) => ({
   metric,
   sort,
   operator,
   scoreDecimals,
-  period,
+  period: windowsOf(period),
+  breakdownAttribute: more.breakdownAttribute,
   isLatest: ties === "LATEST",
 });
 

@@ -1,6 +1,6 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
-import { DERIVED_EVENT_TYPES, isReservedType } from "../events.ts";
+import { isHeardType } from "../events.ts";
 import type { Turn } from "../progression/turn.ts";
 import { compilePath, type Reader } from "../rules/language/paths.ts";
 import { createTypeIndex } from "../rules/language/patterns.ts";
@@ -23,10 +23,7 @@ export const EVENT_TYPES_MAX = 20;
 const MINUTE_SECONDS = 60;
 const YEAR_SECONDS = 31_536_000;
 
-const Source = EventPattern.refine(
-  (pattern) => !isReservedType(pattern) || DERIVED_EVENT_TYPES.has(pattern),
-  "is no event of a player",
-);
+const Source = EventPattern.refine(isHeardType, "is no event of a player");
 
 export const MetricWindow = z
   .discriminatedUnion(

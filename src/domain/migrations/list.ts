@@ -6,6 +6,9 @@ import { Migration20261121000005 } from "./20261121000005-access.ts";
 import { Migration20261121000006 } from "./20261121000006-row-security.ts";
 import { Migration20261121000007 } from "./20261121000007-economy.ts";
 import { Migration20261121000008 } from "./20261121000008-rewards-and-rules.ts";
+import { Migration20261121000009 } from "./20261121000009-periods.ts";
+import { Migration20261121000010 } from "./20261121000010-lobbies.ts";
+import { Migration20261121000011 } from "./20261121000011-chat.ts";
 
 /** Every migration, in order. */
 export const migrations = [
@@ -17,4 +20,7 @@ export const migrations = [
   { name: "20261121000006-row-security", class: Migration20261121000006 },
   { name: "20261121000007-economy", class: Migration20261121000007 },
   { name: "20261121000008-rewards-and-rules", class: Migration20261121000008 },
+  { name: "20261121000009-periods", class: Migration20261121000009 },
+  { name: "20261121000010-lobbies", class: Migration20261121000010 },
+  { name: "20261121000011-chat", class: Migration20261121000011 },
 ];

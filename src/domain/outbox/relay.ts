@@ -1,6 +1,9 @@
 import { sql } from "kysely";
 import type { EntryChange, EventType, Events, Json } from "../events.ts";
+import { readNoticeLists } from "../leaderboards/notices/notice-lists.ts";
 import type { RankStore } from "../leaderboards/ranks.ts";
+import { publishToRooms } from "./publish-to-rooms.ts";
+import { type Changed, tellChanged } from "./tell-changed.ts";
 import { periodTopic, type PlayerMessage, playerTopic, type Topics } from "../topics.ts";
 import type { Transact, Work } from "../work.ts";
 
@@ -22,20 +25,36 @@ type OutboxRow = {
 
 /**
  * Sends the next committed rows of a partition: entries into the rank index, then lines to the players'
- * topics, then the queue rows away. A crash in between sends them again: the index keeps versions and
- * players' rooms keep sequence numbers, so twice is once.
+ * topics, then what changed in ranks is told and the queue rows go, in one commit. A crash in between sends
+ * them again: the index keeps versions and players' rooms keep sequence numbers, so twice is once.
  * @returns how many outbox rows went out, and whether more commits may wait
  */
 export const relayPartition = async (
   { transact, ranks, topics }: RelayParts,
   part: number,
 ): Promise<{ rows: number; isMore: boolean }> => {
-  const { queued, rows } = await transact((work) => readNext(work, part));
+  const { queued, rows, periods, round } = await transact((work) => readRound(work, part));
   if (queued.length === 0) return { rows: 0, isMore: false };
-  await applyRanks({ ranks, topics }, rows);
+  await applyRanks({ ranks, topics }, periods);
   publishToPlayers(topics, rows);
-  await transact((work) => deleteRelayed(work, part, queued));
+  for (const row of rows) publishToRooms(topics, row);
+  await tellChanged({ transact, ranks, topics }, round, (work) =>
+    deleteRelayed(work, part, { queued, rows }),
+  );
   return { rows: rows.length, isMore: queued.length === RELAY_COMMITS };
+};
+
+type Round = { queued: QueueRow[]; rows: OutboxRow[]; periods: Period[]; round: Changed };
+
+const readRound = async (work: Work, part: number): Promise<Round> => {
+  const next = await readNext(work, part);
+  const periods = periodsOf(next.rows);
+  const changed = periods.map(({ projectId, periodId, entries }) => ({
+    projectId,
+    periodId,
+    playerIds: new Set(entries.keys()),
+  }));
+  return { ...next, periods, round: { changed, lists: await readNoticeLists(work, changed) } };
 };
 
 const readNext = async ({ db }: Work, part: number): Promise<{ queued: QueueRow[]; rows: OutboxRow[] }> => {
@@ -52,19 +71,37 @@ const readNext = async ({ db }: Work, part: number): Promise<{ queued: QueueRow[
   return { queued: queue.rows, rows: ids.flatMap(({ i }) => byId.get(i) ?? []) };
 };
 
-const deleteRelayed = async ({ db }: Work, part: number, queued: readonly QueueRow[]): Promise<void> => {
+/**
+ * Types whose rows nobody asks for again once they are relayed. Texts of chat are kept in its own tables, and
+ * go from there.
+ */
+const TOLD_ONCE: ReadonlySet<string> = new Set<EventType>([
+  "leaderboard.entries_changed",
+  "chat.changed",
+  "player.notice",
+]);
+
+/** Lets the queue rows go, and with them what has been of use: one statement. */
+const deleteRelayed = async (
+  { db }: Work,
+  part: number,
+  { queued, rows }: { queued: readonly QueueRow[]; rows: readonly OutboxRow[] },
+): Promise<void> => {
   const keys = queued.map(({ project_id, seq }) => ({ p: project_id, s: Number(seq) }));
+  const told = rows
+    .filter(({ type }) => TOLD_ONCE.has(type))
+    .map(({ project_id, id }) => ({ p: project_id, i: id }));
   await sql`
+    with told as (
+      delete from outbox o using json_to_recordset(${JSON.stringify(told)}::json) as x(p uuid, i uuid)
+      where o.project_id = x.p and o.id = x.i)
     delete from outbox_q t using json_to_recordset(${JSON.stringify(keys)}::json) as x(p uuid, s bigint)
     where t.project_id = x.p and t.part = ${part} and t.seq = x.s`.execute(db);
 };
 
 type Period = { projectId: string; periodId: string; entries: Map<string, EntryChange> };
 
-const applyRanks = async (
-  { ranks, topics }: Pick<RelayParts, "ranks" | "topics">,
-  rows: readonly OutboxRow[],
-): Promise<void> => {
+const periodsOf = (rows: readonly OutboxRow[]): Period[] => {
   const periods = new Map<string, Period>();
   for (const row of rows) {
     if (row.type !== "leaderboard.entries_changed") continue;
@@ -77,7 +114,14 @@ const applyRanks = async (
     }
     periods.set(periodId, period);
   }
-  for (const { projectId, periodId, entries } of periods.values()) {
+  return [...periods.values()];
+};
+
+const applyRanks = async (
+  { ranks, topics }: Pick<RelayParts, "ranks" | "topics">,
+  periods: readonly Period[],
+): Promise<void> => {
+  for (const { projectId, periodId, entries } of periods) {
     await ranks.apply(projectId, periodId, [...entries.values()]);
     topics.publish(periodTopic(projectId, periodId), periodId);
   }

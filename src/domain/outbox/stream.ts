@@ -3,9 +3,6 @@ import type { PlayerStatus } from "../players/player.ts";
 import type { PlayerMessage } from "../topics.ts";
 import type { Work } from "../work.ts";
 
-/** A client further behind than this gets the whole state instead of the messages it missed. */
-export const STREAM_REPLAY_MAX = 500;
-
 /** Players asked for in one statement of `readStreamHeads`. */
 const HEADS_MAX = 1_000;
 

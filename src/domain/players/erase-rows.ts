@@ -1,5 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
+import { eraseReports } from "../chat/moderation/personal.ts";
 import { idFloor } from "../ids.ts";
+import { eraseLobbies } from "../lobbies/personal.ts";
 import type { Work } from "../work.ts";
 import { PERSONAL_TABLES } from "./personal-tables.ts";
 import { type Person, texts, uuids } from "./person.ts";
@@ -19,7 +21,8 @@ const CLOCKS_MS = 60_000;
 /** What the person is called from now on: an id that tells nothing and nobody else can have. */
 export const erasedName = (playerId: string): string => `erased:${playerId}`;
 
-const add = (rows: Counts, table: string, count: number): void => {
+/** Counts rows of a table; none are not listed. */
+export const add = (rows: Counts, table: string, count: number): void => {
   if (count > 0) rows[table] = (rows[table] ?? 0) + count;
 };
 
@@ -131,6 +134,7 @@ const eraseFailures = async (work: Work, person: Person, ids: readonly string[])
 export const eraseOwnRows = async (work: Work, person: Person, rows: Counts): Promise<void> => {
   const { projectId, playerId, ids } = person;
   await tellEntries(work, { projectId, id: playerId }, true);
+  add(rows, "lobbies", await eraseLobbies(work, person));
   for (const one of PERSONAL_TABLES) {
     if (one.onErase !== "DELETED" || one.table === "event_traces") continue;
     const deletion = sql`delete from ${sql.table(one.table)} t where ${one.isOf(person)} returning 1`;
@@ -148,6 +152,7 @@ export const eraseOwnRows = async (work: Work, person: Person, rows: Counts): Pr
       sql`update reward_grants set code = null, contents = '{}', cause = cause - 'note' - 'actor'
         where ${ofPlayer} returning 1`,
     ],
+    ["chat_reports", eraseReports(projectId, uuids(ids))],
     ["players", erasePlayers(work, person)],
     ["project_jobs", forgetResults(person)],
   ];

@@ -2,8 +2,11 @@ import { sql } from "kysely";
 import { z } from "zod";
 import { audit } from "../audit/audit.ts";
 import { tenantOf } from "../caller.ts";
+import { eraseLetters, eraseMentions } from "../chat/erase-mentions.ts";
+import { eraseChat } from "../chat/personal.ts";
 import type { Json } from "../events.ts";
 import { partitionOf } from "../ids.ts";
+import { leaveLobbies } from "../lobbies/leave-all.ts";
 import { holdPartitions } from "../progression/queue.ts";
 import { takePlayers } from "../progression/several.ts";
 import type { PlayerState } from "../progression/turn.ts";
@@ -11,7 +14,9 @@ import { jobKind, type JobInHand, type Step } from "../project-jobs/job-kind.ts"
 import { type ProjectJob, queueJob } from "../project-jobs/project-jobs.ts";
 import type { Work } from "../work.ts";
 import {
+  add,
   type Counts,
+  erasedName,
   eraseEvents,
   eraseLedger,
   eraseOutbox,
@@ -19,6 +24,7 @@ import {
   eraseQueued,
   newestEvent,
 } from "./erase-rows.ts";
+import { eraseShared } from "./erase-shared.ts";
 import { countPersonal } from "./export.ts";
 import { PERSONAL_TABLES } from "./personal-tables.ts";
 import { findPerson, type Person } from "./person.ts";
@@ -34,7 +40,7 @@ const State = z.object({
   names: z.array(z.string()),
   /** The newest event of before; later ones are of another player who has the name by now. */
   newestEvent: z.string().nullable(),
-  phase: z.enum(["EVENTS", "LEDGER", "OUTBOX"]),
+  phase: z.enum(["EVENTS", "CHAT", "MENTIONS", "LEDGER", "OUTBOX", "SHARED"]),
   /** Where the phase goes on. */
   after: z.array(z.union([z.string(), z.number()])),
   rows: z.record(z.string(), z.number()),
@@ -45,8 +51,8 @@ type State = z.output<typeof State>;
 /**
  * Takes everything that identifies a person out of the database. The first step, in one transaction, ends the
  * player: status ERASED, names and profile gone, what waits in the queue made nobody's. The steps after it go
- * through events, ledger and stream. The ledger's amounts, keys and hashes stay, and so do the numbers of the
- * stream's lines.
+ * through events, chat, ledger, stream and what was told of several players. The ledger's amounts, keys and
+ * hashes stay, and so do the numbers of the stream's lines.
  */
 export const playerErase = jobKind({
   kind: "PLAYER_ERASE",
@@ -112,6 +118,7 @@ const begin = async (work: Work, job: JobInHand<Params>): Promise<Step> => {
   player.dirty.profile = true;
   turn.emit("player.erased", { playerId: player.id, requestedAt: params.requestedAt, erasedAt });
   await several.save();
+  await leaveLobbies(work, person, "LEFT");
   const newest = await newestEvent(work, person);
   const rows: Counts = {};
   await eraseQueued(work, person, rows);
@@ -146,27 +153,53 @@ const takeUp = async (
   return { result: { dryRun: false, playerId, erasedAt: null, rows: {} } };
 };
 
+type Page = { state: State; rows: Counts };
+type After = State["after"];
+
+/** Does a page of a phase. @returns where its next page begins; undefined at its end */
+type Phase = (work: Work, person: Person, page: Page) => Promise<After | undefined>;
+
+/** In this order. */
+const PHASES: Readonly<Record<State["phase"], Phase>> = {
+  EVENTS: async (work, person, { state, rows }) => {
+    const isMore = await eraseEvents(work, person, { upTo: state.newestEvent, rows });
+    return isMore ? [] : undefined;
+  },
+  CHAT: async (work, person, { rows }) => {
+    const { count, isMore } = await eraseChat(work, person);
+    add(rows, "chat_messages", count);
+    const areMoreLetters = await eraseLetters(work, person);
+    return isMore || areMoreLetters ? [] : undefined;
+  },
+  MENTIONS: async (work, person, { state, rows }) => {
+    const { count, after } = await eraseMentions(work, person, state.after);
+    add(rows, "chat_messages", count);
+    return after;
+  },
+  LEDGER: (work, person, { state, rows }) => eraseLedger(work, person, { after: state.after, rows }),
+  OUTBOX: (work, person, { state, rows }) => eraseOutbox(work, person, { after: state.after, rows }),
+  SHARED: async (work, person, { state, rows }) => {
+    const name = erasedName(person.playerId);
+    const { count, after } = await eraseShared(work, person, { after: state.after[0]?.toString(), name });
+    add(rows, "outbox", count);
+    return after === undefined ? undefined : [after];
+  },
+};
+const ORDER = Object.keys(PHASES) as State["phase"][];
+
 const goOn = async (work: Work, { projectId, params }: JobInHand<Params>, state: State): Promise<Step> => {
   const { playerId } = params;
-  const { ids, names, rows, after, erasedAt } = state;
+  const { ids, names, rows, phase, erasedAt } = state;
   const person: Person = { projectId, playerId, ids, names };
-  switch (state.phase) {
-    case "EVENTS": {
-      const isMore = await eraseEvents(work, person, { upTo: state.newestEvent, rows });
-      return { state: { ...state, rows, phase: isMore ? "EVENTS" : "LEDGER" }, progress: 30 };
-    }
-    case "LEDGER": {
-      const next = await eraseLedger(work, person, { after, rows });
-      const phase = next ? "LEDGER" : "OUTBOX";
-      return { state: { ...state, rows, phase, after: next ?? [] }, progress: 60 };
-    }
-    case "OUTBOX": {
-      const next = await eraseOutbox(work, person, { after, rows });
-      if (next) return { state: { ...state, rows, after: next }, progress: 80 };
-      await forgetStates(work, person);
-      return { result: { dryRun: false, playerId, erasedAt, rows } };
-    }
+  const after = await PHASES[phase](work, person, { state, rows });
+  const done = ORDER.indexOf(phase) + 1;
+  const next = after ? phase : ORDER[done];
+  if (next) {
+    const progress = Math.floor((100 * done) / (ORDER.length + 1));
+    return { state: { ...state, rows, phase: next, after: after ?? [] }, progress };
   }
+  await forgetStates(work, person);
+  return { result: { dryRun: false, playerId, erasedAt, rows } };
 };
 
 /** What jobs about the player have left behind; this job's own goes with its end. */

@@ -1,6 +1,7 @@
 import type { Json } from "../events.ts";
 import { newId } from "../ids.ts";
-import { fromRankScore, nextEntry, reachedUs } from "../leaderboards/scoring.ts";
+import { followsPlayer } from "../leaderboards/holdings.ts";
+import { type Board, fromRankScore, nextEntry, reachedUs } from "../leaderboards/scoring.ts";
 import { type CounterState, mergeCounters } from "../metrics/counters.ts";
 import { compileMetric } from "../metrics/metric.ts";
 import type { ProjectPlan } from "../progression/plan.ts";
@@ -23,6 +24,7 @@ export const mergeDoc = ({ target, source }: Merging): void => {
     ...(theirs.l ? { l: limitsOf(mine.l ?? {}, theirs.l) } : {}),
     ...(theirs.w ? { w: sumsOf(mine.w ?? {}, theirs.w) } : {}),
     ...(theirs.x ? { x: dayOf(mine.x, theirs.x) } : {}),
+    ...(theirs.b ? { b: [...new Set([...(mine.b ?? []), ...theirs.b])] } : {}),
   };
   target.player.doc = doc;
   target.player.dirty.doc = true;
@@ -142,25 +144,46 @@ export const mergeBoosts = ({ target, source, summary }: Merging): void => {
   }
 };
 
-/** Scores by the boards' operators. Boards of XP follow the target's XP by themselves. */
-export const mergeEntries = ({ target, source, strategy, summary }: Merging): void => {
-  for (const board of target.project.boards) {
-    const theirs = source.player.entries.get(board.periodId);
-    if (!theirs || board.metric.source === "XP") continue;
-    const mine = target.player.entries.get(board.periodId);
-    if (mine && strategy.leaderboards === "KEEP_TARGET") continue;
-    const { rankScore, latestUs } = theirs;
-    const atUs = board.operator === "LATEST" ? latestUs : reachedUs(board, theirs.rankTie);
-    const operation = { operator: board.operator, rankScore, atUs };
-    const entry: EntryState | undefined = mine
-      ? nextEntry(board, mine, operation)
-      : { ...theirs, version: 1 };
-    if (!entry || entry === mine) continue;
-    target.player.entries.set(board.periodId, entry);
-    target.player.dirty.entries.add(board.periodId);
-    const score = fromRankScore(board, entry.rankScore);
-    summary.leaderboards.push({ leaderboardKey: board.key, score });
+/** The board of a list in which the source may have an entry, and whether the list takes scores. */
+const boardOfList = ({ target }: Merging, listId: string): { board: Board; isOpen: boolean } | undefined => {
+  const list = target.player.lists.get(listId);
+  if (list) return { board: list.board, isOpen: list.status === null || list.status === "OPEN" };
+  const board = target.project.boards.find(({ periodId }) => periodId === listId);
+  return board && { board, isOpen: true };
+};
+
+/**
+ * Scores by the boards' operators, in every list that is open. Boards of what players have follow what the
+ * target has by themselves.
+ */
+export const mergeEntries = (merging: Merging): void => {
+  for (const [listId, theirs] of merging.source.player.entries) {
+    const found = boardOfList(merging, listId);
+    if (found?.isOpen && !followsPlayer(found.board))
+      mergeEntry(merging, { listId, theirs, board: found.board });
   }
+};
+
+type MergedEntry = { listId: string; theirs: EntryState; board: Board };
+
+const mergeEntry = (
+  { target: { player }, strategy, summary }: Merging,
+  { listId, theirs, board }: MergedEntry,
+): void => {
+  const mine = player.entries.get(listId);
+  if (mine && strategy.leaderboards === "KEEP_TARGET") return;
+  const { rankScore, latestUs } = theirs;
+  const atUs = board.operator === "LATEST" ? latestUs : reachedUs(board, theirs.rankTie);
+  // What was taken off is negative already: both add up.
+  const operator = board.operator === "DECR" ? "SUM" : board.operator;
+  const entry = mine
+    ? nextEntry(board, mine, { operator, rankScore, atUs })
+    : { ...theirs, version: (player.doc.z?.[listId] ?? 0) + 1 };
+  if (!entry || entry === mine) return;
+  player.entries.set(listId, entry);
+  player.dirty.entries.add(listId);
+  const score = fromRankScore(board, entry.rankScore);
+  summary.leaderboards.push({ leaderboardKey: board.key, score });
 };
 
 /** Attributes key by key, tags of both. What would be beyond a limit is left out and reported. */

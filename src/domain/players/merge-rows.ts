@@ -1,5 +1,8 @@
 import { sql } from "kysely";
+import { mergeModeration } from "../chat/moderation/personal.ts";
+import { mergeChat } from "../chat/personal.ts";
 import type { Json } from "../events.ts";
+import { allLists, openLists } from "../leaderboards/periods/lists-of-project.ts";
 import type { PlayerState } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
 import type { Merging } from "./merge-holdings.ts";
@@ -48,19 +51,29 @@ const LEFT_BEHIND = [
 ];
 
 /** What is the same row at another player; grants keep a key of their own, as both may have `lvl:5`. */
-export const moveRows = async ({ db, now }: Work, merge: Moving): Promise<void> => {
+export const moveRows = async (work: Work, merge: Moving): Promise<void> => {
+  const { db, now } = work;
   const { projectId, mergeId, targetId, sourceId } = merge;
   const at = sql`${now.toISOString()}::timestamptz`;
   const ofSource = sql`project_id = ${projectId} and player_id = ${sourceId}`;
   for (const table of LEFT_BEHIND) await sql`delete from ${sql.table(table)} where ${ofSource}`.execute(db);
   await sql`
-    delete from leaderboard_entries where ${ofSource}
-      and period_id in (select period_id from leaderboards where project_id = ${projectId})`.execute(db);
+    delete from leaderboard_entries where ${ofSource} and period_id in (${openLists(projectId)})`.execute(db);
+  await sql`
+    delete from leaderboard_notices where ${ofSource} and period_id in (${allLists(projectId)})`.execute(db);
+  // Places in what is closed go along: the target may have two in one list then.
+  await sql`update leaderboard_results set player_id = ${targetId} where ${ofSource}`.execute(db);
+  await sql`
+    update leaderboard_periods set leader_id = ${targetId}
+    where project_id = ${projectId} and leader_id = ${sourceId} and closed_at is not null`.execute(db);
+  await sql`update score_reviews set player_id = ${targetId} where ${ofSource}`.execute(db);
   await sql`
     update currency_holds set status = 'RELEASED', settled_at = ${at}
     where ${ofSource} and status = 'HELD'`.execute(db);
   await sql`update player_identities set player_id = ${targetId} where ${ofSource}`.execute(db);
   await sql`update inbox_messages set player_id = ${targetId} where ${ofSource}`.execute(db);
+  await mergeChat(work, merge);
+  await mergeModeration(work, merge);
   await sql`
     update reward_grants set player_id = ${targetId}, updated_at = ${at},
       idempotency_key = ${`mrg:${mergeId}:`} || idempotency_key

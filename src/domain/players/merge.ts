@@ -4,6 +4,8 @@ import { conflict, notFound } from "../errors.ts";
 import type { Cause } from "../events.ts";
 import { newId } from "../ids.ts";
 import { loadBoards } from "../leaderboards/leaderboards.ts";
+import { touchOpenLists } from "../leaderboards/open-lists.ts";
+import { leaveLobbies } from "../lobbies/leave-all.ts";
 import { tell } from "../progression/emit.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import { PLAYER_PARTS } from "../progression/parts/parts.ts";
@@ -48,12 +50,17 @@ export const mergePlayers = async (work: Work, merge: Merge): Promise<Merged> =>
   const { projectId, targetId, sourceId, strategy, isDryRun = false } = merge;
   await lockMerges(work, projectId);
   let found = new Map<string, PlayerState>();
+  const boards = await loadBoards(work, projectId);
   const several = await takePlayers(work, {
     projectId,
     parts: PLAYER_PARTS,
     // Paused boards keep their entries too.
-    planFor: async (plan) => ({ ...plan, boards: await loadBoards(work, projectId) }),
-    lock: async () => [...(found = await lockPlayersById(work, projectId, [targetId, sourceId])).values()],
+    planFor: async (plan) => ({ ...plan, boards }),
+    lock: async () => {
+      found = await lockPlayersById(work, projectId, [targetId, sourceId]);
+      await touchOpenLists(work, [...found.values()], boards);
+      return [...found.values()];
+    },
   });
   const { target, source } = checked(found.get(targetId), found.get(sourceId));
   const mergeId = newId();
@@ -75,6 +82,7 @@ export const mergePlayers = async (work: Work, merge: Merge): Promise<Merged> =>
   announce(several, merging);
   await several.save();
   await writeColumns(work, projectId, [{ id: target.id, profile, zoneChangedMs: target.zoneChangedMs }]);
+  await leaveLobbies(work, { projectId, playerId: source.id }, "LEFT");
   await tellEntries(work, source, true);
   await moveRows(work, { projectId, mergeId, targetId: target.id, sourceId: source.id });
   await writeMerge(work, { merging, snapshot, createdBy: merge.cause.actor ?? "system" });

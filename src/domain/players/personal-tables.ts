@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { allLists } from "../leaderboards/periods/lists-of-project.ts";
 import { type Person, texts, uuids } from "./person.ts";
 
 /** Where rows of a person are kept, and what becomes of them when the person is erased. */
@@ -26,10 +27,10 @@ const ofPlayer = (
   onErase: PersonalTable["onErase"] = "DELETED",
 ): PersonalTable => ({ table, orderBy, onErase, isOf: byPlayer });
 
-/** Boards' entries have no index by player; a project has few periods. */
-const entriesOf = ({ projectId, ids }: Person): RawBuilder<unknown> => sql`
+/** What lists of leaderboards have of players has no index by player. */
+const inLists = ({ projectId, ids }: Person): RawBuilder<unknown> => sql`
   t.project_id = ${projectId} and t.player_id = any(${uuids(ids)})
-  and t.period_id in (select period_id from leaderboards where project_id = ${projectId})`;
+  and t.period_id in (${allLists(projectId)})`;
 
 const byName = ({ projectId, names }: Person): RawBuilder<unknown> =>
   sql`t.project_id = ${projectId} and t.external_user_id = any(${texts(names)})`;
@@ -78,10 +79,39 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
   ofPlayer("reward_grants", "id", "KEPT"),
   ofPlayer("inbox_messages", "id"),
   {
+    table: "chat_messages",
+    orderBy: "channel_id, seq",
+    onErase: "KEPT",
+    isOf: ({ projectId, ids }) => sql`t.project_id = ${projectId} and t.sender_id = any(${uuids(ids)})`,
+  },
+  ofPlayer("chat_members", "channel_id"),
+  ofPlayer("chat_reactions", "channel_id, seq"),
+  ofPlayer("chat_sanctions", "id"),
+  // Those that the person made: who has reported them is not theirs to know.
+  {
+    table: "chat_reports",
+    orderBy: "id",
+    onErase: "KEPT",
+    isOf: ({ projectId, ids }) => sql`t.project_id = ${projectId} and t.reporter_id = any(${uuids(ids)})`,
+  },
+  ofPlayer("lobby_members", "lobby_id"),
+  ofPlayer("lobby_invites", "lobby_id"),
+  ofPlayer("lobby_bans", "lobby_id"),
+  {
     ...ofPlayer("rule_executions", "id", "KEPT"),
     isOf: (person) => sql`${byPlayer(person)} and t.effects is not null`,
   },
-  { table: "leaderboard_entries", orderBy: "period_id", onErase: "DELETED", isOf: entriesOf },
+  { table: "leaderboard_entries", orderBy: "period_id", onErase: "DELETED", isOf: inLists },
+  {
+    table: "leaderboard_notices",
+    orderBy: "period_id",
+    onErase: "DELETED",
+    isOf: inLists,
+    isNotExported: true,
+  },
+  // Places of closed periods stay, and are nobody's once their player is ERASED.
+  ofPlayer("leaderboard_results", "period_id, position", "NOTHING"),
+  ofPlayer("score_reviews", "id"),
   {
     table: "player_merges",
     orderBy: "id",

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { auditDefinition } from "../audit/definitions.ts";
 import type { Cause } from "../events.ts";
+import { leaveLobbies } from "../lobbies/leave-all.ts";
 import { HIDDEN_STATUSES } from "../progression/save.ts";
 import { takePlayers } from "../progression/several.ts";
 import type { PlayerState } from "../progression/turn.ts";
@@ -74,6 +75,7 @@ const change = async (
   await sql`
     update players set status = ${status}, deleted_at = ${isDeleted ? now : null}::timestamptz
     where project_id = ${projectId} and id = ${id}`.execute(work.db);
+  if (isHidden(player)) await leaveLobbies(work, { projectId, playerId: id }, "KICKED");
   if (isHidden(player) !== wasHidden) await tellEntries(work, { projectId, id }, isHidden(player));
   return refreshPlayer(work, projectId, id);
 };

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { EntryChange } from "../events.ts";
+import { openLists } from "../leaderboards/periods/lists-of-project.ts";
 import type { Work } from "../work.ts";
 
 type EntryRow = {
@@ -20,8 +21,7 @@ export const tellEntries = async (
 ): Promise<void> => {
   const changed = await sql<EntryRow>`
     update leaderboard_entries set version = version + 1, updated_at = ${work.now.toISOString()}::timestamptz
-    where project_id = ${projectId} and player_id = ${id} and period_id in (
-      select period_id from leaderboards where project_id = ${projectId} and status <> 'ARCHIVED')
+    where project_id = ${projectId} and player_id = ${id} and period_id in (${openLists(projectId)})
     returning period_id, rank_score, rank_tie, version`.execute(work.db);
   for (const row of changed.rows) {
     const entry: EntryChange = [id, Number(row.rank_score), Number(row.rank_tie), row.version, isHidden];

@@ -39,3 +39,20 @@ export const lockOrCreate = async (
 /** Who may be made by an event: by an integrator's as by a rule's for another player, each as set. */
 const mayCreate = ({ eventType }: QueuedEvent, { settings }: ProjectPlan): boolean =>
   eventType.startsWith("system.") ? settings.createUnknownTargets : settings.autoCreatePlayers;
+
+/** Tells players the times of what is coming, so that what is kept by time is loaded. */
+export const noteTimes = (
+  players: ReadonlyMap<string, PlayerState>,
+  events: readonly QueuedEvent[],
+  nowMs: number,
+): void => {
+  const times = new Map<PlayerState, number[]>();
+  for (const event of events) {
+    const player = players.get(externalKey(event));
+    if (!player) continue;
+    const own = times.get(player) ?? [];
+    own.push(Math.min(event.occurredAt.getTime(), nowMs));
+    times.set(player, own);
+  }
+  for (const [player, own] of times) player.timesMs = own;
+};

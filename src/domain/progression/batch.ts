@@ -2,7 +2,7 @@ import { SCHEDULE_TYPE } from "../rules/running/schedules.ts";
 import type { BatchStats, StatsRecorder } from "../rules/insight/stats.ts";
 import { failedTrace, keepTrace, traceOf } from "../rules/insight/traces.ts";
 import { outboxRow, savepoint, type Transact, type Work } from "../work.ts";
-import { lockOrCreate } from "./batch-players.ts";
+import { lockOrCreate, noteTimes } from "./batch-players.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
 import { externalKey, loadStates, lockPlayers } from "./load.ts";
 import { TOLD_MAX } from "./loop-guard.ts";
@@ -35,10 +35,14 @@ export type ProcessOptions = {
   onLoop?: (hit: LoopHit) => void;
 };
 
-/** `lastProject` is where the next claim goes on: FIRST_PROJECT when it begins anew. */
-export type Processed = { events: number; isBusy: boolean; lastProject: string };
+/**
+ * `lastProject` is where the next claim goes on: FIRST_PROJECT when it begins anew. `isAll`: the claim took
+ * everything that was in the queue when it looked; what has come since has rung.
+ */
+export type Processed = { events: number; isBusy: boolean; isAll: boolean; lastProject: string };
 
 export const FIRST_PROJECT = "00000000-0000-0000-0000-000000000000";
+const NOTHING: Processed = { events: 0, isBusy: false, isAll: false, lastProject: FIRST_PROJECT };
 
 /**
  * Processes one claim of a partition in one transaction: lock, claim, lock players, load, evaluate, save. A
@@ -68,14 +72,16 @@ const processClaim = (
   run: RunClaim,
 ): Promise<Processed> =>
   options.transact(async (work) => {
-    if (!(await lockPartition(work, part))) return { events: 0, isBusy: true, lastProject: FIRST_PROJECT };
+    if (!(await lockPartition(work, part))) return { ...NOTHING, isBusy: true };
     const events = await claimEvents(work, part, { afterProject, limit: options.claimLimit });
-    if (events.length === 0) return { events: 0, isBusy: false, lastProject: FIRST_PROJECT };
+    if (events.length === 0) return { ...NOTHING, isAll: afterProject === FIRST_PROJECT };
     const projectIds = [...new Set(events.map((event) => event.projectId))];
     await run(work, { events, projectIds, part }, options);
     // Fewer projects than a claim takes: there is none after these, so the next claim begins anew.
     const lastProject = projectIds.length < CLAIM_PROJECTS ? FIRST_PROJECT : projectIds.at(-1)!;
-    return { events: events.length, isBusy: false, lastProject };
+    const isAll =
+      afterProject === FIRST_PROJECT && lastProject === FIRST_PROJECT && events.length < options.claimLimit;
+    return { events: events.length, isBusy: false, isAll, lastProject };
   });
 
 const runTogether: RunClaim = async (work, { events, projectIds, part }, options) => {
@@ -175,8 +181,9 @@ const runBatch = async (
 ): Promise<void> => {
   const { players, made } = await lockOrCreate(work, events, plans);
   const states = [...new Set(players.values())];
-  await loadStates(work, states, [...plans.values()]);
   const nowMs = work.now.getTime();
+  noteTimes(players, events, nowMs);
+  await loadStates(work, states, [...plans.values()]);
   const shared = await lockSharedCounters(work, sharedKeys(plans, events, nowMs));
   const counts = stats?.openBatch();
   const scene: Scene = { plans, players, effects: noEffects(), shared, nowMs, counts, loops: [] };

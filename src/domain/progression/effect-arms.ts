@@ -14,6 +14,7 @@ export const effectArms = (effects: Effects, outbox: readonly OutboxRow[]): Arm[
   streakRunArm(effects),
   rewardGrantArm(effects),
   inboxArm(effects),
+  scoreReviewArm(effects),
   traceArm(effects),
 ];
 
@@ -146,6 +147,18 @@ const inboxArm = ({ inbox }: Effects): Arm => ({
       ${at('x."expiresMs"')}, ${now}
     from json_to_recordset(${rows}::json) as x("projectId" uuid, "playerId" uuid, id uuid, type text,
       title text, body text, data jsonb, "rewardGrantId" uuid, "expiresMs" float8)`,
+});
+
+const scoreReviewArm = ({ scoreReviews }: Effects): Arm => ({
+  name: "rv",
+  rows: scoreReviews,
+  write: (rows, now) => sql`
+    insert into score_reviews (project_id, id, leaderboard_id, period_id, player_id, score, violation, meta,
+      occurred_at, submitted_at)
+    select "projectId", id, "leaderboardId", "periodId", "playerId", score, violation, meta,
+      ${at('x."atMs"')}, ${now}
+    from json_to_recordset(${rows}::json) as x("projectId" uuid, id uuid, "leaderboardId" uuid,
+      "periodId" uuid, "playerId" uuid, score float8, violation text, meta json, "atMs" float8)`,
 });
 
 const traceArm = ({ traces }: Effects): Arm => ({

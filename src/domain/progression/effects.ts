@@ -99,6 +99,19 @@ export type InboxRow = {
   expiresMs: number | null;
 };
 
+/** A submitted score that waits for a review. */
+export type ScoreReviewRow = {
+  id: string;
+  projectId: string;
+  leaderboardId: string;
+  periodId: string;
+  playerId: string;
+  score: number;
+  violation: string;
+  meta: Json | null;
+  atMs: number;
+};
+
 export type TraceRow = { projectId: string; eventId: string; trace: unknown; expiresMs: number };
 
 /** What a batch has to write besides the players themselves: lists that only grow, and are cut to undo. */
@@ -111,5 +124,6 @@ export type Effects = {
   streakRuns: StreakRunRow[];
   rewardGrants: RewardGrantRow[];
   inbox: InboxRow[];
+  scoreReviews: ScoreReviewRow[];
   traces: TraceRow[];
 };

@@ -1,6 +1,7 @@
 import { followMetrics } from "../badges/follow.ts";
 import { type Cause, DERIVED_EVENT_TYPES, type EventData, type EventType } from "../events.ts";
-import { scoreEvent, scoreXp } from "../leaderboards/scoring.ts";
+import { scoreEvent } from "../leaderboards/board-index.ts";
+import { holdingsOf, scoreHoldings } from "../leaderboards/holdings.ts";
 import { countEvent } from "../metrics/metric.ts";
 import { giveBundle } from "../rewards/give.ts";
 import type { RuleObserver } from "../rules/running/observe.ts";
@@ -24,6 +25,7 @@ export const noEffects = (): Effects => ({
   streakRuns: [],
   rewardGrants: [],
   inbox: [],
+  scoreReviews: [],
   traces: [],
 });
 
@@ -57,6 +59,7 @@ export const openTurn = ({ isTracked = false, trace, observe, firings, ...parts 
     firings: firings ?? new Map(),
     guarded: [],
     toldBefore: parts.effects.outbox.length,
+    before: holdingsOf({ ...parts, project: parts.plan }),
     loop: undefined,
     acting: undefined,
     observe,
@@ -120,7 +123,7 @@ export const settleTurn = (turn: Turn, xpBefore: number): void => {
     const event = root.derived[root.taken++]!;
     evaluateOne(passOf(turn, event));
   }
-  if (turn.player.xp !== xpBefore) scoreXp(turn, turn.project.boardIndex);
+  scoreHoldings(turn, xpBefore);
   tellLoop(turn);
 };
 

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { Json } from "../events.ts";
+import { touchLists } from "../leaderboards/lists.ts";
 import type { Work } from "../work.ts";
 import type { LoadedRow } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
@@ -54,7 +55,8 @@ type FoundRow = PlayerRow & { ref: string };
 /**
  * Locks the players that exist, in id order, and reads them, in one statement. Who has been merged into
  * another is that other player; so one player may stand for several of `refs`. The others' own rows are not
- * locked: what all who lock players have in common is the order of the rows that count.
+ * locked: what all who lock players have in common is the order of the rows that count. Row security lets
+ * only a plain column be looked up in the index.
  * @returns the players by `externalKey` of what was asked for. One who is renamed at the same moment may be
  *   missing, and is there when asked for again
  */
@@ -69,9 +71,11 @@ export const lockPlayers = async (
     m as materialized (
       select r.p, r.u, x.external_user_id as name from r
       join players s on s.project_id = r.p and s.external_user_id = r.u and s.merged_into is not null
-      join players x on x.project_id = s.project_id and x.id = s.merged_into)
-    select ${COLUMNS}, r.u as ref from r left join m on m.p = r.p and m.u = r.u
-    join players t on t.project_id = r.p and t.external_user_id = coalesce(m.name, r.u)
+      join players x on x.project_id = s.project_id and x.id = s.merged_into),
+    n as materialized (
+      select r.p, r.u, coalesce(m.name, r.u) as name from r left join m on m.p = r.p and m.u = r.u)
+    select ${COLUMNS}, n.u as ref
+    from n join players t on t.project_id = n.p and t.external_user_id = n.name
     order by t.project_id, t.id for update of t`.execute(work.db);
   return playersOf(work, result.rows, (row) =>
     externalKey({ projectId: row.project_id, externalUserId: row.ref }),
@@ -85,10 +89,12 @@ export const lockPlayersById = async (
   ids: readonly string[],
 ): Promise<Map<string, PlayerState>> => {
   const result = await sql<FoundRow>`
-    select ${COLUMNS}, s.id::text as ref
-    from unnest(${`{${ids.join(",")}}`}::uuid[]) as r(i)
-    join players s on s.project_id = ${projectId} and s.id = r.i
-    join players t on t.project_id = s.project_id and t.id = coalesce(s.merged_into, s.id)
+    with s as materialized (
+      select s.id::text as ref, coalesce(s.merged_into, s.id) as id
+      from unnest(${`{${ids.join(",")}}`}::uuid[]) as r(i)
+      join players s on s.project_id = ${projectId} and s.id = r.i)
+    select ${COLUMNS}, s.ref
+    from s join players t on t.project_id = ${projectId} and t.id = s.id
     order by t.project_id, t.id for update of t`.execute(work.db);
   return playersOf(work, result.rows, ({ ref }) => ref);
 };
@@ -217,6 +223,8 @@ const stateOf = (row: PlayerRow): PlayerState => ({
 export const emptyHanded = () => ({
   doc: {},
   entries: new Map(),
+  lists: new Map(),
+  timesMs: [],
   balances: new Map(),
   lots: new Map(),
   badges: new Map(),
@@ -238,12 +246,17 @@ export const loadStates = async (
   parts = PLAYER_PARTS.filter((part) => plans.some((plan) => part.isNeeded(plan))),
 ): Promise<void> => {
   if (players.length === 0) return;
+  const plansById = new Map(plans.map((plan) => [plan.projectId, plan]));
+  for (const player of players) {
+    const { boards = [] } = plansById.get(player.projectId) ?? {};
+    touchLists(boards, player, { timesMs: player.timesMs, nowMs: work.now.getTime() });
+  }
   const byId = new Map(players.map((player) => [`${player.projectId}${player.id}`, player]));
   const rows = JSON.stringify(players.map(({ id, projectId }) => ({ i: id, p: projectId })));
   const result = await sql<LoadedRow>`
     with r as materialized (select * from json_to_recordset(${rows}::json) as r(i uuid, p uuid)),
     s(k, project_id, player_id, ref, r) as (${sql.join(
-      parts.map((part) => part.load(plans)),
+      parts.map((part) => part.load(plans, players)),
       sql` union all `,
     )}) select * from s`.execute(work.db);
   const byTag = new Map(parts.map((part) => [part.tag, part]));

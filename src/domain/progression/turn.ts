@@ -1,5 +1,7 @@
 import type { Cause, EventData, EventType, Json } from "../events.ts";
 import type { BundleGrant } from "../rewards/bundle.ts";
+import type { HoldingsBefore } from "../leaderboards/holdings.ts";
+import type { LoadedList } from "../leaderboards/lists.ts";
 import type { RuleObserver } from "../rules/running/observe.ts";
 import type { EventTrace } from "../rules/insight/trace.ts";
 import type { Effects } from "./effects.ts";
@@ -37,8 +39,14 @@ export type PlayerState = {
   lastSeenAt: Date | null;
   /** Counters and limit state, in one document. */
   doc: PlayerDoc;
-  /** Entries of open boards by period id. */
+  /** Entries of lists of boards, by the list's id. */
   entries: Map<string, EntryState>;
+  /** Lists that were loaded with the player, besides those of boards with one ranking, by id. */
+  lists: Map<string, LoadedList>;
+  /** Times of what is coming, in ms: lists of those times are loaded; of now, where there are none. */
+  timesMs: readonly number[];
+  /** The attributes as they were when the lists were named: what the player changes now counts from later. */
+  firstAttributes?: Json;
   /** By key of the currency. */
   balances: Map<string, BalanceState>;
   /** Lots of currencies that expire, by key of the currency, the one that expires first in front. */
@@ -73,7 +81,9 @@ export type Dirty = {
  * counters by metric id (metrics/metric.ts); `x`: [local day number, XP of it before the cap] for the daily
  * cap; `v`: the highest level whose reward was given, which a loss does not lower; `r`: how often a reversal
  * took back the reward of a level, by its number, or tiers of a badge, by `b:` and its key; `w`: how many of
- * each reward of the catalogue were given, by key.
+ * each reward of the catalogue were given, by key; `b`: ids of boards from which the player is banned; `z`:
+ * versions of entries that were removed, by list; `s`: [minute, scores submitted in it], by id of a board
+ * that limits these.
  */
 export type PlayerDoc = {
   l?: Record<string, unknown>;
@@ -82,9 +92,21 @@ export type PlayerDoc = {
   v?: number;
   r?: Readonly<Record<string, number>>;
   w?: Readonly<Record<string, number>>;
+  b?: readonly string[];
+  z?: Readonly<Record<string, number>>;
+  s?: Readonly<Record<string, readonly [minute: number, scores: number]>>;
 };
 
-export type EntryState = { rankScore: number; rankTie: number; latestUs: number; version: number };
+export type EntryState = {
+  rankScore: number;
+  rankTie: number;
+  latestUs: number;
+  version: number;
+  /** Scores submitted, where the board limits them. */
+  submissions?: number;
+  /** What was submitted with the score, when that is to be written. */
+  meta?: Json | null;
+};
 
 /** Lives as stored: `count` and `anchorMs` are null until first used; see lives/lives.ts for what is read. */
 export type LivesStored = {
@@ -192,6 +214,8 @@ export type Root = {
   bundles?: { depth: number; given: number };
   /** Rows that the outbox had before it. */
   toldBefore: number;
+  /** What the player had of what boards show. */
+  before: HoldingsBefore;
 };
 
 /** Collects what evaluation in trace mode sees; see rules/trace.ts. */

@@ -31,6 +31,10 @@ export type ProjectSettings = {
   traceSampling: { live: number; test: number };
   /** How long traces are kept, in days. */
   tracesDays: number;
+  /** `onePerMode`: a player has at most one lobby of a mode, else one seat in each lobby. */
+  lobby: { onePerMode: boolean };
+  /** Whether players may write to one another alone. */
+  chat: { directPolicy: "ALL" | "OFF" };
 };
 
 export const DEFAULT_SETTINGS: ProjectSettings = {
@@ -43,6 +47,8 @@ export const DEFAULT_SETTINGS: ProjectSettings = {
   lives: { enabled: false, max: 5, refillSeconds: 1_800, refillAmount: 1, start: 5, allowOverMax: false },
   traceSampling: { live: 0.01, test: 1 },
   tracesDays: 7,
+  lobby: { onePerMode: true },
+  chat: { directPolicy: "ALL" },
 };
 
 export const ProjectSchema = defineEntity({
@@ -77,6 +83,8 @@ export const settingsFrom = (stored: Partial<ProjectSettings>): ProjectSettings 
   ...stored,
   lives: { ...DEFAULT_SETTINGS.lives, ...stored.lives },
   traceSampling: { ...DEFAULT_SETTINGS.traceSampling, ...stored.traceSampling },
+  lobby: { ...DEFAULT_SETTINGS.lobby, ...stored.lobby },
+  chat: { ...DEFAULT_SETTINGS.chat, ...stored.chat },
 });
 
 export const settingsOf = (project: Project): ProjectSettings => settingsFrom(project.settings);

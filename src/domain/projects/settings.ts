@@ -40,6 +40,12 @@ export const SettingsShape = z.strictObject({
     .strictObject({ live: Share, test: Share })
     .meta({ description: "Share of events whose evaluation is explained and kept; `test` in the sandbox" }),
   tracesDays: z.int().min(1).max(90).meta({ description: "How long traces are kept" }),
+  lobby: z
+    .strictObject({ onePerMode: z.boolean() })
+    .meta({ description: "onePerMode: a player may be in one lobby of a mode at a time" }),
+  chat: z
+    .strictObject({ directPolicy: z.enum(["ALL", "OFF"]) })
+    .meta({ description: "directPolicy: whether players may write to one another alone" }),
 });
 
 /** Some of the settings, each part of `lives` and `traceSampling` on its own. */

@@ -19,6 +19,8 @@ export const LIMITS = {
   addressChange: { name: "address-change", points: 5, seconds: HOUR },
   refresh: { name: "refresh", points: 60, seconds: MINUTE },
   wsToken: { name: "ws-token", points: 60, seconds: MINUTE },
+  /** Passcodes that one player tries at one lobby. */
+  lobbyPasscode: { name: "lobby-passcode", points: 5, seconds: MINUTE },
   mailMinute: { name: "mail-minute", points: 1, seconds: MINUTE },
   mailDay: { name: "mail-day", points: 5, seconds: DAY },
   mailTenant: { name: "mail-tenant", points: 50, seconds: HOUR },

@@ -3,13 +3,21 @@ import type { Transact, Work } from "../work.ts";
 import type { Check, Finding, Page } from "./finding.ts";
 import { checkLedger } from "./ledger-checks.ts";
 import { checkExecutions, checkLevels, checkStream, checkXpBoards } from "./player-checks.ts";
+import { checkResults } from "./result-checks.ts";
 
 /** Players looked at in one transaction: they are locked meanwhile, so events of theirs wait. */
 const PAGE = 200;
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
 /** In this order: levels and boards are held against XP, which the ledger's check may have put right. */
-const CHECKS: readonly Check[] = [checkLedger, checkLevels, checkStream, checkExecutions, checkXpBoards];
+const CHECKS: readonly Check[] = [
+  checkLedger,
+  checkLevels,
+  checkStream,
+  checkExecutions,
+  checkXpBoards,
+  checkResults,
+];
 
 export type Reconciliation = { projects: number; players: number; findings: number };
 export type ReconcileOptions = {
@@ -22,7 +30,8 @@ export type ReconcileOptions = {
 
 /**
  * Holds what players have against what it must always be: ledger, balances, levels, stream, executions, XP
- * boards. Runs beside a server: each page of players is locked while it is looked at.
+ * boards, results of closed periods. Runs beside a server: each page of players is locked while it is
+ * looked at.
  */
 export const reconcile = async (transact: Transact, options: ReconcileOptions): Promise<Reconciliation> => {
   const projectIds = await transact((work) => readProjects(work, options.projectId));

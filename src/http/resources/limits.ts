@@ -1,7 +1,45 @@
 import { z } from "zod";
+import { CHANNELS_MAX } from "../../domain/chat/manage-channels.ts";
+import { MENTIONS_MAX } from "../../domain/chat/mentions.ts";
+import { REPORT_NOTE_MAX, REPORTS_RATE } from "../../domain/chat/moderation/report-message.ts";
+import { APPEAL_MAX, SANCTIONS_MAX } from "../../domain/chat/moderation/sanction-changes.ts";
+import { WORD_LENGTH_MAX } from "../../domain/chat/moderation/word-filter.ts";
+import { LIST_WORDS_MAX, WORD_LISTS_MAX } from "../../domain/chat/moderation/word-lists.ts";
+import { REACTIONS_MAX } from "../../domain/chat/react.ts";
+import { CONTENT_MAX } from "../../domain/chat/settings.ts";
+import { EMOJI_MAX } from "../../domain/chat/text.ts";
 import { LOTS_MAX } from "../../domain/currencies/balances.ts";
 import { DEFINITION_KINDS } from "../../domain/definitions/kinds.ts";
-import { BODY_LIMIT, MATCHMAKE_BODY_LIMIT } from "../../domain/limits.ts";
+import { PRIZES_MAX } from "../../domain/leaderboards/definition-parts.ts";
+import { LEADERBOARDS_MAX } from "../../domain/leaderboards/leaderboards.ts";
+import { BREAKDOWN_VALUE_MAX, BREAKDOWN_VALUES_MAX } from "../../domain/leaderboards/lists.ts";
+import { FEED_MAX } from "../../domain/leaderboards/notices/feed.ts";
+import { SCORES_MAX } from "../../domain/leaderboards/record-scores.ts";
+import { SCORE_META_MAX_BYTES } from "../../domain/leaderboards/score-meta.ts";
+import { FROZEN_COPIES_MAX, FROZEN_KEPT_MS, FROZEN_MAX } from "../../domain/leaderboards/ranks.ts";
+import { SCOPE_EXAMINED_MAX } from "../../domain/leaderboards/segment-places.ts";
+import {
+  INVITES_AT_ONCE,
+  INVITES_OPEN_MAX,
+  LOBBY_DATA_MAX_BYTES,
+  LOBBY_PLAYERS_MAX,
+  MEMBER_DATA_MAX_BYTES,
+  OPEN_LOBBIES_MAX,
+  SPECTATORS_MAX,
+} from "../../domain/lobbies/limits.ts";
+import {
+  BODY_LIMIT,
+  MATCHMAKE_BODY_LIMIT,
+  PLAYER_SOCKETS_MAX,
+  PROJECT_ROOMS_MAX,
+} from "../../domain/limits.ts";
+import {
+  LOBBIES_FILTER_MAX_BYTES,
+  LOBBIES_SHOWN_MAX,
+  REQUESTS_WAITING_MAX,
+  SIGNAL_MAX_BYTES,
+  SIGNALS_PER_SECOND_MAX,
+} from "../../domain/lobbies/room-limits.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
 import { IDENTITIES_MAX } from "../../domain/players/identities.ts";
 import { UPSERT_MAX } from "../../domain/players/upsert.ts";
@@ -71,8 +109,38 @@ export const LIMITS: readonly Limit[] = [
   limit("request.body", BODY_LIMIT, "bytes", "the body of a request, unless another limit is named"),
   limit("request.body.depth", JSON_MAX_DEPTH, "levels", "objects and arrays inside one another in a body"),
   limit("matchmaking.body", MATCHMAKE_BODY_LIMIT, "bytes", "the body of a matchmaking request"),
+  limit("room.open", PROJECT_ROOMS_MAX, "items", "open rooms of a project"),
+  limit("room.sockets", PLAYER_SOCKETS_MAX, "items", "sockets of one player over all rooms"),
   limit("list.limit.default", PAGE_LIMIT_DEFAULT, "items", "a page when `limit` is not given"),
   limit("list.limit", PAGE_LIMIT_MAX, "items", "a page"),
+  limit("chat.channels", CHANNELS_MAX, "items", "channels of a project, without those of lobbies"),
+  limit("chat.message.content", CONTENT_MAX, "items", "code points of a message; `maxLength` may be less"),
+  limit("chat.message.mentions", MENTIONS_MAX, "items", "players whom a message mentions"),
+  limit("chat.message.reactions", REACTIONS_MAX, "items", "different reactions to a message"),
+  limit("chat.reaction", EMOJI_MAX, "items", "characters of a reaction"),
+  limit("chat.wordLists", WORD_LISTS_MAX, "items", "word lists of a project"),
+  limit("chat.wordList.words", LIST_WORDS_MAX, "items", "words of a list"),
+  limit("chat.wordList.word", WORD_LENGTH_MAX, "items", "letters of a word"),
+  limit("chat.sanctions", SANCTIONS_MAX, "items", "sanctions of a player that hold at one time"),
+  limit("chat.report.note", REPORT_NOTE_MAX, "items", "characters of a report's note"),
+  limit("chat.appeal", APPEAL_MAX, "items", "characters of an appeal"),
+  rate(REPORTS_RATE, "items", "messages that a player reports"),
+  limit("lobby.signal", SIGNAL_MAX_BYTES, "bytes", "the payload of a signal in room `lobby`, as JSON"),
+  { ...limit("lobby.signals", SIGNALS_PER_SECOND_MAX, "items", "signals of one member"), windowSeconds: 1 },
+  limit("lobby.requests", REQUESTS_WAITING_MAX, "requests", "requests that wait in one room `lobby`"),
+  limit("lobbies.shown", LOBBIES_SHOWN_MAX, "items", "lobbies that room `lobbies` shows"),
+  limit("lobbies.filter", LOBBIES_FILTER_MAX_BYTES, "bytes", "the metadata that room `lobbies` looks for"),
+  limit("leaderboards", LEADERBOARDS_MAX, "items", "leaderboards of a project that are not archived"),
+  limit("leaderboard.breakdown.values", BREAKDOWN_VALUES_MAX, "items", "values of a breakdown in a period"),
+  limit("leaderboard.breakdown.value", BREAKDOWN_VALUE_MAX, "items", "characters of such a value"),
+  limit("leaderboard.prizes", PRIZES_MAX, "items", "prizes of a leaderboard"),
+  limit("leaderboard.score.meta", SCORE_META_MAX_BYTES, "bytes", "the meta of a score, as JSON"),
+  limit("leaderboard.scores.batch", SCORES_MAX, "items", "scores of one batch"),
+  limit("leaderboard.asOf.entries", FROZEN_MAX, "items", "places of a copy that asOf reads"),
+  limit("leaderboard.asOf.copies", FROZEN_COPIES_MAX, "items", "copies of a project's boards at a time"),
+  limit("leaderboard.asOf.kept", FROZEN_KEPT_MS, "ms", "how long such a copy is kept"),
+  limit("leaderboard.scope.examined", SCOPE_EXAMINED_MAX, "items", "places looked at for a scope"),
+  limit("leaderboard.feed", FEED_MAX, "items", "rank events kept of a leaderboard"),
   limit("list.depth", PAGE_DEPTH_MAX, "items", "how far pages may reach"),
   limit("event.batch.events", BATCH_MAX_EVENTS, "items", "events of one batch"),
   limit("event.batch.body", BATCH_MAX_BYTES, "bytes", "the body of a batch"),
@@ -90,6 +158,13 @@ export const LIMITS: readonly Limit[] = [
   ),
   limit("grant.bulk.players", BULK_PLAYERS_MAX, "items", "players that a bulk grant may name"),
   limit("job.open", JOBS_MAX, "items", "jobs of a project that wait or run"),
+  limit("lobby.open", OPEN_LOBBIES_MAX, "items", "lobbies of a project that are not closed"),
+  limit("lobby.players", LOBBY_PLAYERS_MAX, "items", "players of one lobby"),
+  limit("lobby.spectators", SPECTATORS_MAX, "items", "spectators of one lobby"),
+  limit("lobby.data", LOBBY_DATA_MAX_BYTES, "bytes", "metadata, and privateData, of one lobby as JSON"),
+  limit("lobby.member.data", MEMBER_DATA_MAX_BYTES, "bytes", "data of one member, and stats of one result"),
+  limit("lobby.invites", INVITES_OPEN_MAX, "items", "invitations of one lobby that nobody has answered"),
+  limit("lobby.invites.batch", INVITES_AT_ONCE, "items", "players that one request invites"),
   ...DEFINITION_KINDS.map(({ plural, max }) =>
     limit(`definition.${plural}`, max, "items", `${plural} of a project, without archived ones`),
   ),
@@ -101,6 +176,7 @@ export const LIMITS: readonly Limit[] = [
   rate(RATES.addressChange, "requests", "wishes of one user for another email address"),
   rate(RATES.refresh, "requests", "renewals of one session"),
   rate(RATES.wsToken, "requests", "tokens for the rooms of one player"),
+  rate(RATES.lobbyPasscode, "requests", "passcodes that one player tries at one lobby"),
   rate(RATES.badKeys, "requests", "unknown API keys from one address, which is then blocked for a while"),
   rate(RATES.loginFailures, "requests", "failed logins from one address, which is then blocked for a while"),
   rate(RATES.mailMinute, "items", "mails to one recipient"),

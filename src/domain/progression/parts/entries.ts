@@ -1,43 +1,110 @@
 import { sql } from "kysely";
-import type { PlayerState } from "../turn.ts";
+import type { EntryState, PlayerState } from "../turn.ts";
+import { BREAKDOWN_VALUES_MAX, isPlain, type ListStatus } from "../../leaderboards/lists.ts";
 import type { PlayerPart } from "./part.ts";
+import { periodArm } from "./periods.ts";
 
 const rowsOf = ({ projectId, id, entries, dirty }: PlayerState) =>
   [...dirty.entries].map((periodId) => {
-    const { rankScore, rankTie, latestUs, version } = entries.get(periodId)!;
-    return { p: projectId, w: periodId, i: id, s: rankScore, t: rankTie, l: latestUs, v: version };
+    const { rankScore, rankTie, latestUs, version, submissions = 0, meta } = entries.get(periodId)!;
+    const place = { p: projectId, w: periodId, i: id };
+    const values = { s: rankScore, t: rankTie, l: latestUs, v: version, n: submissions };
+    // The text of a null clears; none at all keeps what there is.
+    return { ...place, ...values, m: meta === undefined ? null : JSON.stringify(meta) };
   });
 
-/** Leaderboard entries of open periods. */
+/** An entry, null without one, and for a list besides those of boards with one ranking, its period. */
+type Loaded = [
+  entry: [rankScore: number, rankTie: number, latestUs: number, version: number, submissions: number] | null,
+  period?: [status: ListStatus, isLate: boolean, writtenMs: number] | null,
+  isFull?: boolean,
+];
+
+const entryOf = ([rankScore, rankTie, latestUs, version, submissions]: NonNullable<
+  Loaded[0]
+>): EntryState => ({
+  rankScore,
+  rankTie,
+  latestUs,
+  version,
+  ...(submissions === 0 ? {} : { submissions }),
+});
+
+const ENTRY = sql.raw("jsonb_build_array(e.rank_score, e.rank_tie, e.latest_us, e.version, e.submissions)");
+
+/** A page of the lists that a window has, no more than decides whether it is full. */
+const VALUES = sql`
+  select count(*) as n from (
+    select 1 from leaderboard_periods v
+    where v.project_id = x.p and v.leaderboard_id = x.b and v.period_key = x.k
+    limit ${sql.lit(BREAKDOWN_VALUES_MAX)}) v`;
+
+/** Entries of the boards with one ranking: the same lists for all players. */
+const plainEntries = (periodIds: readonly string[]) => sql`
+  select 'e', e.project_id, e.player_id, e.period_id::text, jsonb_build_array(${ENTRY})
+  from r cross join unnest(${`{${periodIds.join(",")}}`}::uuid[]) as w(period_id)
+  cross join lateral (
+    select * from leaderboard_entries e
+    where e.project_id = r.p and e.period_id = w.period_id and e.player_id = r.i limit 1) e`;
+
+/** Entries of other lists, each with its period. */
+const listedEntries = (players: readonly PlayerState[]) => {
+  const rows = players.flatMap(({ projectId, id, lists }) =>
+    [...lists.values()].map(({ id: listId, board, window, status }) => ({
+      p: projectId,
+      i: id,
+      w: listId,
+      // Only of breakdowns, and only once: whether there is room for another value.
+      ...(board.breakdownAttribute === undefined || status !== null ? {} : { b: board.id, k: window.key }),
+    })),
+  );
+  return sql`
+    select 'e', x.p, x.i, x.w::text, jsonb_build_array(
+      case when e.player_id is not null then ${ENTRY} end,
+      case when s.id is not null then jsonb_build_array(s.status, s.is_late,
+        floor(extract(epoch from s.written_at) * 1000)) end,
+      case when x.b is not null and s.id is null
+        then (${VALUES}) >= ${sql.lit(BREAKDOWN_VALUES_MAX)} else false end)
+    from json_to_recordset(${JSON.stringify(rows)}::json) as x(p uuid, i uuid, w uuid, b uuid, k text)
+    left join lateral (
+      select * from leaderboard_periods s where s.project_id = x.p and s.id = x.w limit 1) s on true
+    left join lateral (
+      select * from leaderboard_entries e
+      where e.project_id = x.p and e.period_id = x.w and e.player_id = x.i limit 1) e on true`;
+};
+
+/** Leaderboard entries of the lists that a batch may touch, and the periods of these. */
 export const entries: PlayerPart = {
   tag: "e",
   isNeeded: ({ boards }) => boards.length > 0,
-  load: (plans) => {
-    const periodIds = plans.flatMap(({ boards }) => boards.map(({ periodId }) => periodId));
-    return sql`
-      select 'e', e.project_id, e.player_id, e.period_id::text,
-        jsonb_build_array(e.rank_score, e.rank_tie, e.latest_us, e.version)
-      from r cross join unnest(${`{${periodIds.join(",")}}`}::uuid[]) as w(period_id)
-      cross join lateral (
-        select * from leaderboard_entries e
-        where e.project_id = r.p and e.period_id = w.period_id and e.player_id = r.i limit 1) e`;
+  load: (plans, players) => {
+    const plain = plans.flatMap(({ boards }) => boards.filter(isPlain).map(({ periodId }) => periodId));
+    const isListed = players.some(({ lists }) => lists.size > 0);
+    if (!isListed) return plainEntries(plain);
+    return sql`${plainEntries(plain)} union all ${listedEntries(players)}`;
   },
   read: (player, periodId, value) => {
-    const [rankScore, rankTie, latestUs, version] = value as [number, number, number, number];
-    player.entries.set(periodId, { rankScore, rankTie, latestUs, version });
+    const [entry, period, isFull = false] = value as Loaded;
+    if (entry) player.entries.set(periodId, entryOf(entry));
+    const list = player.lists.get(periodId);
+    if (!list) return;
+    const [status, isLate, writtenMs] = period ?? [null, false, null];
+    player.lists.set(periodId, { ...list, status, isLate, writtenMs, isFull, isLoaded: true });
   },
   arms: (players) => [
+    periodArm(players),
     {
       name: "e",
       rows: players.flatMap(rowsOf),
       write: (rows, now) => sql`
-        insert into leaderboard_entries
-          (project_id, period_id, player_id, rank_score, rank_tie, latest_us, version, updated_at)
-        select p, w, i, s, t, l, v, ${now} from json_to_recordset(${rows}::json) as x(
-          p uuid, w uuid, i uuid, s bigint, t bigint, l bigint, v int)
+        insert into leaderboard_entries as t (project_id, period_id, player_id, rank_score, rank_tie,
+          latest_us, version, submissions, meta, updated_at)
+        select p, w, i, s, t, l, v, n, m::json, ${now} from json_to_recordset(${rows}::json) as x(
+          p uuid, w uuid, i uuid, s bigint, t bigint, l bigint, v int, n int, m text)
         on conflict (project_id, period_id, player_id) do update set rank_score = excluded.rank_score,
           rank_tie = excluded.rank_tie, latest_us = excluded.latest_us, version = excluded.version,
-          updated_at = excluded.updated_at`,
+          submissions = excluded.submissions, updated_at = excluded.updated_at,
+          meta = coalesce(excluded.meta, t.meta)`,
     },
   ],
 };

@@ -18,7 +18,7 @@ export type PlayerPart = {
    * Selects `k` (the tag), project_id, player_id, `ref` (text) and `r` (jsonb) for the players of `r(i, p)`.
    * By primary key, with a lateral join and a limit: the planner must not read the table.
    */
-  load(plans: readonly ProjectPlan[]): RawBuilder<unknown>;
+  load(plans: readonly ProjectPlan[], players: readonly PlayerState[]): RawBuilder<unknown>;
   read(player: PlayerState, ref: string, value: unknown): void;
   /** What has changed, to be written. */
   arms(players: readonly PlayerState[]): Arm[];

@@ -1,8 +1,15 @@
 import { z } from "zod";
-import { submitScore as submit } from "../../leaderboards/scoring.ts";
+import { isMeta } from "../../leaderboards/score-meta.ts";
+import { submitScore as submit } from "../../leaderboards/submit.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
-import { Key } from "../language/syntax.ts";
+import { isPath, Key } from "../language/syntax.ts";
 import { actionFields, actionKind } from "./action.ts";
+import { compileValues, Value } from "./values.ts";
+
+/** Fields of a score's meta. */
+const META_MAX = 20;
+
+const isName = (text: string): boolean => !text.includes(".") && isPath(text);
 
 /**
  * Submits a score to a leaderboard that takes them. A board that is not active now is left alone, with a
@@ -15,15 +22,22 @@ export const submitScore = actionKind({
     ...actionFields,
     leaderboardKey: Key,
     score: Expression,
+    meta: z
+      .record(z.string().refine(isName, "must be 1 to 64 letters, digits, _ and -"), Value)
+      .refine((given) => Object.keys(given).length <= META_MAX, `more than ${META_MAX} fields`)
+      .optional(),
   }),
   canFail: () => false,
-  compile: ({ leaderboardKey, score: expression }) => {
+  compile: ({ leaderboardKey, score: expression, meta }) => {
     const scoreOf = compileExpression(expression);
-    return (turn) => ({ leaderboardKey, score: scoreOf(turn) });
+    const metaOf = meta && compileValues(meta);
+    return (turn) => ({ leaderboardKey, score: scoreOf(turn), meta: metaOf?.(turn) });
   },
-  perform: (turn, { leaderboardKey, score }) => {
+  perform: (turn, { leaderboardKey, score, meta }) => {
     const board = turn.project.boardsByKey.get(leaderboardKey);
-    if (board) submit(turn, board, score, { isBoostable: true });
-    else turn.warn(`leaderboard ${leaderboardKey} is not active: no score is submitted`);
+    if (!board) return turn.warn(`leaderboard ${leaderboardKey} is not active: no score is submitted`);
+    const fits = meta === undefined || isMeta(meta);
+    if (!fits) turn.warn(`leaderboard ${leaderboardKey}: the meta is too large and left out`);
+    submit(turn, board, score, { isBoostable: true, meta: fits ? meta : undefined });
   },
 });

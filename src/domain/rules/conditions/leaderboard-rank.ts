@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { entryAt } from "../../leaderboards/lists.ts";
 import { fromRankScore } from "../../leaderboards/scoring.ts";
 import type { Turn } from "../../progression/turn.ts";
 import { checkOperand, compileComparison, expectedOf, numericFields } from "../language/operators.ts";
@@ -19,13 +20,13 @@ const notYet =
     return NOT_YET.includes(given) ? `${given as string} is not available yet` : fallback;
   };
 
-const scoreOf = ({ project, player }: Turn, leaderboardKey: string): number | undefined => {
+const scoreOf = ({ project, player, event }: Turn, leaderboardKey: string): number | undefined => {
   const board = project.boardsByKey.get(leaderboardKey);
-  const entry = board && player.entries.get(board.periodId);
+  const entry = board && entryAt(board, player, event.at);
   return board && entry ? fromRankScore(board, entry.rankScore) : undefined;
 };
 
-/** The player's score on a leaderboard, before this event has counted there; none without an entry. */
+/** The score in the period of the event's time, before this event has counted; none without an entry. */
 export const leaderboardRank = conditionKind({
   type: "leaderboard_rank",
   schema: z

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { DERIVED_EVENT_TYPES, type Json } from "../../events.ts";
+import { DERIVED_EVENT_TYPES, type Json, TRACKED_OWN_TYPES } from "../../events.ts";
 import { AGGREGATES } from "../../metrics/aggregates.ts";
 import { ActionSchema } from "../actions/index.ts";
 import { ConditionSchema } from "../conditions/index.ts";
@@ -100,7 +100,7 @@ export const getCatalogue = (): Catalogue => {
     })),
     listMax: LIST_MAX,
     aggregates: AGGREGATES,
-    eventTypes: [...DERIVED_EVENT_TYPES].toSorted(),
+    eventTypes: [...DERIVED_EVENT_TYPES, ...TRACKED_OWN_TYPES].toSorted(),
     definitions: $defs,
   };
   return made;

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import { invalid, notFound } from "../../errors.ts";
-import { DERIVED_EVENT_TYPES, isReservedType, type Json } from "../../events.ts";
+import { isHeardType, type Json } from "../../events.ts";
 import { newId } from "../../ids.ts";
 import { showLives } from "../../lives/lives.ts";
 import { evaluateEvent, noEffects, openTurn } from "../../progression/evaluate.ts";
@@ -82,8 +82,7 @@ const eventOf = ({ now }: Work, plan: ProjectPlan, { event }: Simulation): RuleE
   const base = { id: newId(), type, at, properties, depth: 0 };
   if (type === SCHEDULE_TYPE) return { ...base, ruleId: scheduledRule(plan, ruleKey) };
   if (ruleKey !== undefined) throw invalid("event.ruleKey", `goes with ${SCHEDULE_TYPE}`);
-  if (isReservedType(type) && !DERIVED_EVENT_TYPES.has(type))
-    throw invalid("event.eventType", `rules hear nothing of ${type}`);
+  if (!isHeardType(type)) throw invalid("event.eventType", `rules hear nothing of ${type}`);
   return base;
 };
 
@@ -134,6 +133,7 @@ const playerOf = async (
   const { externalUserId } = player;
   const found = await readPlayer(work, { projectId: plan.projectId, externalUserId });
   if (found) {
+    found.timesMs = [atMs];
     await loadStates(work, [found], [plan]);
     return found;
   }

@@ -1,7 +1,7 @@
 import type { Cause } from "../../events.ts";
+import { entryAt } from "../../leaderboards/lists.ts";
 import { fromRankScore } from "../../leaderboards/scoring.ts";
-import type { ProjectPlan } from "../../progression/plan.ts";
-import type { PlayerState, RuleEvent, TraceSink, Turn } from "../../progression/turn.ts";
+import type { RuleEvent, TraceSink, Turn } from "../../progression/turn.ts";
 import type { CompiledRule, RuleSet } from "../running/compile.ts";
 import { explainGroup, type TraceNode } from "../language/groups.ts";
 import {
@@ -90,7 +90,7 @@ export const createTrace = (options: TraceOptions): TraceSink => {
       };
       own.set(trace, open);
       if (root) (nodes.get(turn.event) ?? root.trace).derived.push(trace);
-      else root = { ...open, scores: scoresOf(turn.project, turn.player) };
+      else root = { ...open, scores: scoresOf(turn) };
     },
     runRules: (turn) => {
       if (!open) return;
@@ -139,8 +139,8 @@ const emptyTrace = ({ event, player, nowMs, project }: Turn, eventId: string | n
 });
 
 const finish = ({ trace, turn, scores }: Own): EventTrace => {
-  const { root, project, player } = turn;
-  const after = scoresOf(project, player);
+  const { root } = turn;
+  const after = scoresOf(turn);
   trace.leaderboards = scoreChanges(scores ?? new Map(), after);
   if (root.guarded.length > 0) Object.assign(trace, { guarded: [...root.guarded], truncated: true });
   if (root.loop) trace.loop = root.loop.chain.map(({ ruleKey }) => ruleKey);
@@ -268,10 +268,11 @@ export const failingLeaf = (node: ExplainedNode): string | undefined => {
   return node.path;
 };
 
-const scoresOf = ({ boards }: ProjectPlan, { entries }: PlayerState): Map<string, number> =>
+/** Scores by key of the board, in the periods of the event's time. */
+const scoresOf = ({ project: { boards }, player, event }: Turn): Map<string, number> =>
   new Map(
     boards.flatMap((board) => {
-      const entry = entries.get(board.periodId);
+      const entry = entryAt(board, player, event.at);
       return entry ? [[board.key, fromRankScore(board, entry.rankScore)] as const] : [];
     }),
   );

@@ -1,8 +1,7 @@
-import { DERIVED_EVENT_TYPES, RESERVED_EVENT_TYPES } from "../../events.ts";
+import { isHeardType } from "../../events.ts";
 
 /** Of the service's own events a rule can hear those that happen to a player; a prefix may name others. */
-export const isHearable = (pattern: string): boolean =>
-  !pattern.startsWith("system.") && (!RESERVED_EVENT_TYPES.has(pattern) || DERIVED_EVENT_TYPES.has(pattern));
+export const isHearable = isHeardType;
 
 /** Why a rule cannot hear a pattern. */
 export const unheard = (pattern: string): string =>

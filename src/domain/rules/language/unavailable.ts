@@ -7,10 +7,7 @@ import type { Problem } from "./groups.ts";
  */
 const ACTION_TYPES = new Set(["update_quest"]);
 const TARGETS = ["lobbyMembers", "groupMembers"];
-const ACTION_KEYS: ReadonlyMap<unknown, readonly string[]> = new Map([
-  ["submit_score", ["meta"]],
-  ["emit_event", ["chatChannelKey"]],
-]);
+const ACTION_KEYS: ReadonlyMap<unknown, readonly string[]> = new Map([["emit_event", ["chatChannelKey"]]]);
 
 type Fields = Record<string, unknown>;
 

@@ -1,4 +1,5 @@
 import { idFloor } from "../../ids.ts";
+import { findList, type List, type NoList } from "../../leaderboards/lists.ts";
 import { type Board, nextEntry, toRankScore, toUs } from "../../leaderboards/scoring.ts";
 import type { ProjectPlan } from "../../progression/plan.ts";
 import type { EntryState, PlayerState } from "../../progression/turn.ts";
@@ -13,44 +14,54 @@ const EVENTS_READ_MAX = 50_000;
 type Whose = { plan: ProjectPlan; player: PlayerState; event: RevertedEvent; starts: BoardStarts };
 
 /**
- * What the player's other events come to on those boards whose entry the event has made by itself, by period.
+ * What the player's other events come to on those boards whose entry the event has made by itself, by list.
  * Nothing for a board of which the player has no other event: a place cannot be taken away.
  */
 export const readOtherScores = async (work: Work, whose: Whose): Promise<Map<string, OtherScores>> => {
-  const boards = boardsOf(whose);
+  const lists = listsOf(whose);
   const scores = new Map<string, OtherScores>();
-  if (boards.length === 0) return scores;
+  if (lists.size === 0) return scores;
   const { plan, player, event } = whose;
   const entries = new Map<string, EntryState>();
   let read = 0;
   for await (const page of playerHistory(work, { projectId: plan.projectId, playerId: player.id })) {
     read += page.length;
     if (read > EVENTS_READ_MAX) return scores;
-    for (const other of page) if (other.id !== event.id) addScores(whose, { entries, boards, other });
+    for (const other of page) if (other.id !== event.id) addScores(whose, { entries, lists, other });
   }
-  for (const [periodId, { rankScore, rankTie, latestUs }] of entries)
-    scores.set(periodId, { rankScore, rankTie, latestUs });
+  for (const [listId, { rankScore, rankTie, latestUs }] of entries)
+    scores.set(listId, { rankScore, rankTie, latestUs });
   return scores;
 };
 
-const boardsOf = ({ plan, player, event, starts }: Whose): Board[] =>
-  plan.boardIndex.forEvent(event.type).flatMap(({ board, scoreOf }) => {
-    const entry = player.entries.get(board.periodId);
-    const score = scoreOf({ event: { ...event, depth: 0 } });
-    if (!entry || score === undefined || board.operator === "SUM") return [];
-    if (event.receivedMs < (starts.get(board.id) ?? -Infinity)) return [];
-    return isFrom(board, entry, { rankScore: toRankScore(board, score), at: event.at }) ? [board] : [];
-  });
+/** The lists that are asked about, by board: an event is in one list of a board. */
+const listsOf = ({ plan, player, event, starts }: Whose): Map<Board, List> =>
+  new Map(
+    plan.boardIndex.forEvent(event.type).flatMap(({ board, scoreOf }) => {
+      const list = findList(board, player, event.at);
+      const entry = typeof list === "string" ? undefined : player.entries.get(list.id);
+      const score = scoreOf({ event: { ...event, depth: 0 } });
+      if (typeof list === "string" || !entry || score === undefined || board.operator === "SUM") return [];
+      if (event.receivedMs < (starts.get(board.id) ?? -Infinity)) return [];
+      return isFrom(board, entry, { rankScore: toRankScore(board, score), at: event.at })
+        ? [[board, list] as const]
+        : [];
+    }),
+  );
+
+const isIn = (list: List, other: List | NoList): boolean => typeof other !== "string" && other.id === list.id;
 
 type Other = { id: string; type: string; at: number; properties: RevertedEvent["properties"] };
 
 const addScores = (
-  { plan, starts }: Whose,
-  { entries, boards, other }: { entries: Map<string, EntryState>; boards: readonly Board[]; other: Other },
+  { plan, player, starts }: Whose,
+  { entries, lists, other }: { entries: Map<string, EntryState>; lists: Map<Board, List>; other: Other },
 ): void => {
   for (const { board, scoreOf } of plan.boardIndex.forEvent(other.type)) {
     // Ids are in order of arrival.
-    if (!boards.includes(board) || other.id < idFloor(starts.get(board.id) ?? 0)) continue;
+    const list = lists.get(board);
+    if (!list || !isIn(list, findList(board, player, other.at))) continue;
+    if (other.id < idFloor(starts.get(board.id) ?? 0)) continue;
     const score = scoreOf({ event: { ...other, depth: 0 } });
     if (score === undefined) continue;
     const operation = {
@@ -58,7 +69,7 @@ const addScores = (
       rankScore: toRankScore(board, score),
       atUs: toUs(other.at),
     };
-    const entry = nextEntry(board, entries.get(board.periodId), operation);
-    if (entry) entries.set(board.periodId, entry);
+    const entry = nextEntry(board, entries.get(list.id), operation);
+    if (entry) entries.set(list.id, entry);
   }
 };

@@ -1,3 +1,4 @@
+import { entryAt, type List, openList } from "../../leaderboards/lists.ts";
 import { type Board, RANK_MAX, toRankScore, toUs } from "../../leaderboards/scoring.ts";
 import type { PastEvent } from "../../metrics/metric.ts";
 import type { EntryState, Turn } from "../../progression/turn.ts";
@@ -9,7 +10,7 @@ export type BoardStarts = ReadonlyMap<string, number>;
 export type ScoreContext = {
   starts: BoardStarts;
   receivedMs: number;
-  /** By period; for boards whose entry is one event's. */
+  /** By list; for boards whose entry is one event's. */
   others: ReadonlyMap<string, OtherScores>;
   reversal: Reversal;
 };
@@ -30,35 +31,39 @@ export const reverseScores = (turn: Turn, events: readonly PastEvent[], context:
     const event = { id: turn.event.id, type, at, properties, depth: 0 };
     for (const { board, scoreOf } of turn.project.boardIndex.forEvent(type)) {
       const score = scoreOf({ event });
-      const entry = turn.player.entries.get(board.periodId);
+      const list = openList(board, turn.player, at);
+      const entry = entryAt(board, turn.player, at);
       if (score === undefined || !entry) continue;
+      if (typeof list === "string") reversal.left.add(`leaderboard ${board.key}: its period is closed`);
       // Whether a board was filled with what came before it is not kept.
-      if (receivedMs < (starts.get(board.id) ?? -Infinity)) reversal.left.add(`leaderboard ${board.key}`);
-      else reverseScore(turn, board, { entry, rankScore: toRankScore(board, score), at, context });
+      else if (receivedMs < (starts.get(board.id) ?? -Infinity))
+        reversal.left.add(`leaderboard ${board.key}`);
+      else reverseScore(turn, list, { entry, rankScore: toRankScore(board, score), at, context });
     }
   }
 };
 
 type Scored = { entry: EntryState; rankScore: number; at: number; context: ScoreContext };
 
-const reverseScore = (turn: Turn, board: Board, { entry, rankScore, at, context }: Scored): void => {
+const reverseScore = (turn: Turn, list: List, { entry, rankScore, at, context }: Scored): void => {
+  const { board, id } = list;
   const { others, reversal } = context;
   if (board.operator === "SUM") {
-    setEntry(turn, board, { ...entry, rankScore: clamp(entry.rankScore - rankScore) });
+    setEntry(turn, id, { ...entry, rankScore: clamp(entry.rankScore - rankScore) });
     reversal.scores.add(board.key);
     return;
   }
   if (!isFrom(board, entry, { rankScore, at })) return;
-  const other = others.get(board.periodId);
+  const other = others.get(id);
   if (!other) {
     reversal.left.add(`leaderboard ${board.key}`);
     return;
   }
-  setEntry(turn, board, { ...entry, ...other });
+  setEntry(turn, id, { ...entry, ...other });
   reversal.scores.add(board.key);
 };
 
-const setEntry = ({ player }: Turn, { periodId }: Board, entry: EntryState): void => {
-  player.entries.set(periodId, { ...entry, version: entry.version + 1 });
-  player.dirty.entries.add(periodId);
+const setEntry = ({ player }: Turn, listId: string, entry: EntryState): void => {
+  player.entries.set(listId, { ...entry, version: entry.version + 1 });
+  player.dirty.entries.add(listId);
 };

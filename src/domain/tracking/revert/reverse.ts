@@ -1,4 +1,4 @@
-import { scoreXp } from "../../leaderboards/scoring.ts";
+import { scoreHoldings } from "../../leaderboards/holdings.ts";
 import type { PastEvent } from "../../metrics/metric.ts";
 import type { Turn } from "../../progression/turn.ts";
 import { refreshSegments } from "../../segments/membership.ts";
@@ -26,7 +26,7 @@ type Kept = (key: string) => boolean;
  * type and time, so that windows are those that it counted in. Rules do not hear of it.
  */
 export const reversePlayer = (turn: Turn, record: PlayerRecord, context: ReverseContext): void => {
-  const { player, project, root } = turn;
+  const { player, root } = turn;
   const { reversal } = context;
   const xpBefore = player.xp;
   const past = pastEvents(record);
@@ -58,7 +58,8 @@ export const reversePlayer = (turn: Turn, record: PlayerRecord, context: Reverse
     others: record.scores,
     reversal,
   });
-  if (player.xp !== xpBefore) scoreXp(turn, project.boardIndex);
+  for (const key of scoreHoldings(turn, xpBefore))
+    reversal.left.add(`leaderboard ${key}: its period is closed`);
   refreshSegments(turn);
   // What is taken back sets nothing off.
   root.derived.length = 0;

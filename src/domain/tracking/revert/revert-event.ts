@@ -165,7 +165,8 @@ const reverseAll = async (
     done.map(({ id }) => id),
   );
   const ownerId = await playerIdOf(work, projectId, root.externalUserId);
-  const players = await lockAll(work, plan, { caused, ownerId });
+  const timesMs = [...new Set(done.map(({ at }) => at))];
+  const players = await lockAll(work, plan, { caused, ownerId, timesMs });
   const scene = await readScene(work, plan, { done, caused, players, reversal });
   noteForgotten(caused, reversal);
   // What came last goes first.

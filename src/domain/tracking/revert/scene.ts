@@ -40,13 +40,14 @@ export const playerIdOf = async (
 export const lockAll = async (
   work: Work,
   plan: ProjectPlan,
-  { caused, ownerId }: { caused: Caused; ownerId: string | undefined },
+  { caused, ownerId, timesMs }: { caused: Caused; ownerId: string | undefined; timesMs: readonly number[] },
 ): Promise<Map<string, PlayerState>> => {
   const reached = Object.values(caused).flatMap((rows: { playerId: string }[]) =>
     rows.map(({ playerId }) => playerId),
   );
   const ids = new Set(ownerId === undefined ? reached : [...reached, ownerId]);
   const players = await lockPlayersById(work, plan.projectId, [...ids]);
+  for (const player of players.values()) player.timesMs = timesMs;
   await loadStates(work, [...new Set(players.values())], [plan], [...PLAYER_PARTS]);
   return players;
 };

@@ -1,6 +1,3 @@
-import { STREAM_REPLAY_MAX } from "../domain/outbox/stream.ts";
-import type { PlayerMessage } from "../domain/topics.ts";
-
 /** A published line may overtake another; the database is asked only when one stays missing this long. */
 export const GAP_WAIT_MS = 100;
 /** Waits after a read that failed. */
@@ -8,16 +5,21 @@ const READ_RETRY_MS = 1_000;
 /** Lines kept while an earlier one is missing; more are read again from the database. */
 const WAITING_MAX = 1_000;
 
+/** A client further behind than this gets the newest state instead of the lines it missed. */
+export const REPLAY_MAX = 500;
+
+type Line = { seq: number };
+
 /**
- * The truth after a seq: the player's newest seq, and the lines up to it (perhaps a few later ones) in
+ * The truth after a seq: the stream's newest seq, and the lines up to it (perhaps a few later ones) in
  * order.
  */
-export type StreamPage = { seq: number; messages: readonly PlayerMessage[] };
+export type StreamPage<M extends Line = Line> = { seq: number; messages: readonly M[] };
 
-export type PlayerStreamParts<P extends StreamPage> = {
+export type OrderedStreamParts<M extends Line, P extends StreamPage<M>> = {
   read(afterSeq: number): Promise<P>;
   /** The next line; called in seq order without gaps or repeats. */
-  deliver(message: PlayerMessage): void;
+  deliver(message: M): void;
   /** The stream goes on at `page.seq`: what lies between can no longer be told line by line. */
   jump(page: P): void;
   later(delayMs: number, run: () => unknown): void;
@@ -27,22 +29,22 @@ export type PlayerStreamParts<P extends StreamPage> = {
 /** True when `page` does not continue right after `seq`, or is too long to be told line by line. */
 export const isBroken = (page: StreamPage, seq: number): boolean =>
   page.seq < seq ||
-  page.seq - seq > STREAM_REPLAY_MAX ||
+  page.seq - seq > REPLAY_MAX ||
   (page.seq > seq && page.messages[0]?.seq !== seq + 1) ||
   page.messages.some((message, i) => message.seq !== seq + 1 + i);
 
 /**
- * Puts the published lines of one player in order. Publishing may lose, repeat or reorder lines; what comes
- * out is each line once, in order, with what is missing read from the database.
+ * Puts the published lines of one player or channel in order. Publishing may lose, repeat or reorder them;
+ * what comes out is each line once, in order, with what is missing read from the database.
  */
-export class PlayerStream<P extends StreamPage> {
-  readonly #parts: PlayerStreamParts<P>;
-  readonly #waiting = new Map<number, PlayerMessage>();
+export class OrderedStream<M extends Line, P extends StreamPage<M>> {
+  readonly #parts: OrderedStreamParts<M, P>;
+  readonly #waiting = new Map<number, M>();
   #head = -1;
   #expected = -1;
   #isHealing = false;
 
-  constructor(parts: PlayerStreamParts<P>) {
+  constructor(parts: OrderedStreamParts<M, P>) {
     this.#parts = parts;
   }
 
@@ -59,7 +61,7 @@ export class PlayerStream<P extends StreamPage> {
   }
 
   /** Published lines, in any order, any number of times. */
-  receive(messages: readonly PlayerMessage[]): void {
+  receive(messages: readonly M[]): void {
     for (const message of messages) {
       if (message.seq <= this.#head) continue;
       this.#expected = Math.max(this.#expected, message.seq);
@@ -69,7 +71,7 @@ export class PlayerStream<P extends StreamPage> {
     this.#heal(GAP_WAIT_MS);
   }
 
-  /** Somebody saw that the player's stream has reached `seq`. */
+  /** Somebody saw that the stream has reached `seq`. */
   expect(seq: number): void {
     this.#expected = Math.max(this.#expected, seq);
     this.#heal(0);

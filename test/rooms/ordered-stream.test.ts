@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { PlayerMessage } from "../../src/domain/topics.ts";
-import { isBroken, PlayerStream, type StreamPage } from "../../src/rooms/player-stream.ts";
+import { isBroken, OrderedStream, type StreamPage } from "../../src/rooms/ordered-stream.ts";
 import { eventually } from "../support/eventually.ts";
 
 const aLine = (seq: number): PlayerMessage => ({
@@ -13,7 +13,7 @@ const aLine = (seq: number): PlayerMessage => ({
 });
 
 type Stream = {
-  stream: PlayerStream<StreamPage>;
+  stream: OrderedStream<PlayerMessage, StreamPage<PlayerMessage>>;
   heard: (number | string)[];
   /** Commits lines up to `seq`. */
   commit(seq: number): void;
@@ -30,7 +30,7 @@ const aStream = (start = 0): Stream => {
   let isBroke = false;
   const heard: (number | string)[] = [];
   const reads: number[] = [];
-  const stream = new PlayerStream<StreamPage>({
+  const stream = new OrderedStream<PlayerMessage, StreamPage<PlayerMessage>>({
     read: async (after) => {
       reads.push(after);
       await new Promise(setImmediate);

@@ -1,0 +1,148 @@
+// How many messages a second one channel commits, in groups as rooms send them, against the bare inserts of
+// the same rows. See README.md.
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { sql } from "kysely";
+import { lockChannel } from "../src/domain/chat/channel-row.ts";
+import { newId } from "../src/domain/ids.ts";
+import { openPostgres } from "../src/platform/database.ts";
+import { aTalk, type Talk } from "../test/support/chat.ts";
+import { startServices } from "../test/support/cluster.ts";
+import { type Domain, openDomain } from "../test/support/leaderboards.ts";
+import { describeMachine } from "./support/box.ts";
+import { spread, spreadText, table } from "./support/stats.ts";
+
+const { values: options } = parseArgs({
+  options: {
+    quick: { type: "boolean", default: false },
+    rounds: { type: "string" },
+    messages: { type: "string" },
+    json: { type: "string" },
+  },
+});
+const ROUNDS = Number(options.rounds ?? (options.quick ? 2 : 5));
+const MESSAGES = Number(options.messages ?? (options.quick ? 4_000 : 20_000));
+/** Messages in one commit: a single send, and what gathers in a few ms at the goal's rate. */
+const GROUPS = [1, 20, 50, 200];
+/** A group of one says little more after this many. */
+const SINGLE_MAX = 2_000;
+const PLAYERS = 100;
+const GOAL = 3_000;
+const NAMES = ["laurel", "inserts"] as const;
+const TEXT = "Who wants to trade a blue sword for two red shields?";
+
+type Sample = { contestant: "laurel" | "inserts"; group: number; rate: number };
+type Send = (talk: Talk, count: number, from: number) => Promise<void>;
+
+/** As a chat room commits its clients' sends. */
+const laurel: Send = async (talk, count, from) => {
+  const sendings = Array.from({ length: count }, (_, i) => ({
+    actor: talk.players[(from + i) % PLAYERS]!,
+    send: { content: `${TEXT} ${from + i}`, clientMsgId: newId() },
+  }));
+  const { sent } = await talk.send(...sendings);
+  for (const one of sent) if ("error" in one) throw one.error;
+};
+
+/** The rows alone: channel locked, messages numbered and inserted; nothing looked up, judged or told. */
+const inserts =
+  (domain: Domain): Send =>
+  ({ ref, players }, count, from) =>
+    domain.transact(async (work) => {
+      const { lastSeq } = await lockChannel(work, ref);
+      const rows = Array.from({ length: count }, (_, i) => ({
+        s: lastSeq + i + 1,
+        i: newId(),
+        p: players[(from + i) % PLAYERS]!.playerId,
+        c: `${TEXT} ${from + i}`,
+        k: newId(),
+      }));
+      await sql`
+        with c as (
+          update chat_channels set last_seq = ${lastSeq + count}::bigint
+          where project_id = ${ref.projectId} and id = ${ref.channelId})
+        insert into chat_messages (project_id, channel_id, seq, id, sender_id, type, content, client_msg_id,
+          moderation, created_at)
+        select ${ref.projectId}::uuid, ${ref.channelId}::uuid, s, i, p, 'TEXT', c, k, 'VISIBLE', now()
+        from json_to_recordset(${JSON.stringify(rows)}::json)
+          as r(s bigint, i uuid, p uuid, c text, k text)`.execute(work.db);
+    });
+
+/** Commits one after another, as the lock of the channel makes them be. */
+const measure = async (talk: Talk, send: Send, group: number): Promise<number> => {
+  const messages = group === 1 ? Math.min(MESSAGES, SINGLE_MAX) : MESSAGES;
+  const startMs = performance.now();
+  for (let from = 0; from < messages; from += group) await send(talk, group, from);
+  return (messages * 1_000) / (performance.now() - startMs);
+};
+
+const summarise = (samples: readonly Sample[]) => {
+  const rates = (contestant: Sample["contestant"], group: number) =>
+    samples.filter((one) => one.contestant === contestant && one.group === group).map(({ rate }) => rate);
+  const figures = GROUPS.map((group) => {
+    const [ours, floor] = [rates("laurel", group), rates("inserts", group)];
+    return {
+      group,
+      laurel: spread(ours),
+      inserts: spread(floor),
+      ratio: spread(ours.map((rate, i) => rate / floor[i]!)),
+    };
+  });
+  const verdict = (group: number, median: number) =>
+    group === 1 ? "" : `${median >= GOAL ? "met" : "MISSED"}: ${GOAL}`;
+  const lines = figures.map((one) => [
+    String(one.group),
+    spreadText(one.laurel),
+    spreadText(one.inserts),
+    spreadText(one.ratio),
+    verdict(one.group, one.laurel.median),
+  ]);
+  console.log(`\n${table(["group", "laurel, messages/s", "inserts, messages/s", "ratio", "goal"], lines)}\n`);
+  return figures;
+};
+
+const main = async (): Promise<void> => {
+  const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
+  const services = await startServices(dir);
+  const database = await openPostgres(services.databaseUrl, 4);
+  try {
+    await database.migrateUp();
+    const domain = openDomain(database);
+    const contestants = { laurel, inserts: inserts(domain) } as const;
+    const samples: Sample[] = [];
+    for (let round = 0; round <= ROUNDS; round++) {
+      const names = round % 2 === 0 ? NAMES : NAMES.toReversed();
+      const turns = GROUPS.flatMap((group) => names.map((contestant) => ({ contestant, group })));
+      for (const turn of turns) {
+        const talk = await aTalk(domain, PLAYERS);
+        const rate = await measure(talk, contestants[turn.contestant], turn.group);
+        await check(domain, talk);
+        // The first round compiles the code.
+        if (round > 0) samples.push({ ...turn, rate });
+      }
+      console.error(`round ${round} of ${ROUNDS}`);
+    }
+    const figures = summarise(samples);
+    const text = JSON.stringify({ bench: "chat", machine: await describeMachine(), samples, figures });
+    console.log(text);
+    if (options.json !== undefined) await writeFile(options.json, text);
+  } finally {
+    await database.close();
+    await services.remove();
+    await rm(dir, { recursive: true, force: true });
+  }
+};
+
+/** Wrong is void: as many rows as numbers. */
+const check = (domain: Domain, { ref }: Talk): Promise<void> =>
+  domain.transact(async (work) => {
+    const { lastSeq } = await lockChannel(work, ref);
+    const found = await sql<{ n: string }>`
+      select count(*) as n from chat_messages where channel_id = ${ref.channelId}
+        and seq between 1 and ${lastSeq}::bigint`.execute(work.db);
+    if (Number(found.rows[0]!.n) !== lastSeq || lastSeq === 0) throw new Error("messages are missing");
+  });
+
+await main();

@@ -1,0 +1,84 @@
+import { sql } from "kysely";
+import { notFound } from "../errors.ts";
+import { isId, newId } from "../ids.ts";
+import type { Work } from "../work.ts";
+import { type Admission, admit } from "./access.ts";
+import { type ChannelRef, GLOBAL_KEY, globalChannelId, showChannel } from "./channel-row.ts";
+import type { ChatActor, ChatChannel } from "./views.ts";
+
+export type { ChannelRef } from "./channel-row.ts";
+
+/** How long the channel of a lobby that was closed is kept for moderators, in ms: 7 days. */
+const CLOSED_KEPT_MS = 7 * 86_400_000;
+
+/** Makes the channel of a lobby, in the lobby's own commit. @returns its id */
+export const openLobbyChannel = async (
+  { db, now }: Work,
+  projectId: string,
+  lobbyId: string,
+  name: string,
+): Promise<string> => {
+  const id = newId();
+  const at = sql`${now.toISOString()}::timestamptz`;
+  await sql`
+    insert into chat_channels (project_id, id, kind, name, lobby_id, settings, status, created_at, updated_at)
+    values (${projectId}, ${id}, 'LOBBY', ${name}, ${lobbyId}, '{}', 'ACTIVE', ${at}, ${at})`.execute(db);
+  return id;
+};
+
+/**
+ * The lobby is closed, in its own commit: nobody speaks any more, who was in it reads for 10 minutes, and
+ * moderators for 7 days. A channel that is closed already stays as it is.
+ */
+export const closeLobbyChannel = async (
+  { db, now }: Work,
+  projectId: string,
+  lobbyId: string,
+): Promise<void> => {
+  const at = sql`${now.toISOString()}::timestamptz`;
+  const deleteAt = new Date(now.getTime() + CLOSED_KEPT_MS).toISOString();
+  // From here on members are those listed: whoever was in the lobby until this commit.
+  await sql`
+    with c as (
+      update chat_channels set read_only_at = ${at}, delete_at = ${deleteAt}::timestamptz, updated_at = ${at}
+      where project_id = ${projectId} and lobby_id = ${lobbyId} and read_only_at is null
+      returning project_id, id),
+    present as (
+      select c.project_id, c.id, l.player_id from c
+      join lobby_members l on l.project_id = c.project_id and l.lobby_id = ${lobbyId}
+      where l.is_active or (l.status = 'LEFT' and l.left_at = ${at})),
+    gone as (
+      update chat_members m set left_at = ${at} from c
+      where m.project_id = c.project_id and m.channel_id = c.id and m.left_at is null
+        and not exists (select 1 from present p where p.player_id = m.player_id))
+    insert into chat_members (project_id, channel_id, player_id, role, notify, joined_at)
+    select project_id, id, player_id, 'MEMBER', 'ALL', ${at} from present
+    on conflict (project_id, channel_id, player_id) do update set left_at = null`.execute(db);
+};
+
+/**
+ * The id of a channel that is named by its id or its key; whether there is one, and who may read it, is for
+ * `readChannel` to say. @throws DomainError NOT_FOUND for a key that no channel has
+ */
+export const getChannelId = async (work: Work, projectId: string, ref: string): Promise<string> => {
+  if (isId(ref)) return ref.toLowerCase();
+  if (ref === GLOBAL_KEY) return globalChannelId(projectId);
+  const found = await sql<{ id: string }>`
+    select id from chat_channels where project_id = ${projectId} and key = ${ref}`.execute(work.db);
+  if (!found.rows[0]) throw notFound("channel");
+  return found.rows[0].id;
+};
+
+/**
+ * A channel that `actor` may read. @throws DomainError NOT_FOUND when there is none or they may not;
+ * FORBIDDEN PLAYER_BANNED for one who is banned from it
+ */
+export const readChannel = async (work: Work, ref: ChannelRef, actor: ChatActor): Promise<ChatChannel> =>
+  showAdmitted(await admit(work, ref, actor));
+
+/** A channel as who was admitted sees it; a player sees how much of it they have not read. */
+export const showAdmitted = ({ channel, viewer, lastReadSeq }: Admission): ChatChannel => {
+  const shown = showChannel(channel);
+  if (viewer.playerId === null) return shown;
+  return { ...shown, unread: Math.max(0, channel.lastSeq - lastReadSeq) };
+};

@@ -1,0 +1,56 @@
+import { sql } from "kysely";
+import type { Work } from "../work.ts";
+import { admit, type Viewer } from "./access.ts";
+import type { Channel, ChannelRef } from "./channel-row.ts";
+import { type MessageRow, readRows, showMessage } from "./message-view.ts";
+import type { ChatActor, ChatMessage } from "./views.ts";
+
+export { sendMessages, type Sending, type Sent } from "./send.ts";
+
+export type HistoryQuery = {
+  /** Messages before or after this seq; without either, the newest. */
+  before?: number | undefined;
+  after?: number | undefined;
+  limit: number;
+};
+
+/** Messages of a channel as `actor` may see them: newest first, with `after` oldest first. */
+export const readMessages = async (
+  work: Work,
+  ref: ChannelRef,
+  actor: ChatActor,
+  query: HistoryQuery,
+): Promise<ChatMessage[]> => {
+  const { channel, viewer } = await admit(work, ref, actor);
+  return readHistory(work, channel, viewer, query);
+};
+
+/** As `readMessages`, for who has been admitted. */
+export const readHistory = async (
+  work: Work,
+  channel: Pick<Channel, "projectId" | "id">,
+  viewer: Viewer,
+  { before, after, limit }: HistoryQuery,
+): Promise<ChatMessage[]> => {
+  const range =
+    after !== undefined
+      ? sql`m.seq > ${after}::bigint ${before === undefined ? sql`` : sql`and m.seq < ${before}::bigint`}
+          order by m.seq limit ${limit}`
+      : sql`${before === undefined ? sql`true` : sql`m.seq < ${before}::bigint`}
+          order by m.seq desc limit ${limit}`;
+  const rows: MessageRow[] = await readRows(work, channel, viewer, range);
+  return rows.map((row) => showMessage(channel.id, row, viewer));
+};
+
+/** The newest seq of many channels in one statement, by channel id; those that are gone are absent. */
+export const readLastSeqs = async (
+  { db }: Work,
+  refs: readonly ChannelRef[],
+): Promise<Map<string, number>> => {
+  if (refs.length === 0) return new Map();
+  const asked = refs.map(({ projectId, channelId }) => ({ p: projectId, c: channelId }));
+  const found = await sql<{ id: string; last_seq: string | number }>`
+    select c.id, c.last_seq from json_to_recordset(${JSON.stringify(asked)}::json) as r(p uuid, c uuid)
+    join chat_channels c on c.project_id = r.p and c.id = r.c`.execute(db);
+  return new Map(found.rows.map((row) => [row.id, Number(row.last_seq)]));
+};

@@ -1,0 +1,118 @@
+import { resolveConfusablesTransformer } from "obscenity";
+
+/**
+ * A letter as words are compared: without case, accents and disguise. `plain` and `leet` differ where the
+ * sign may stand for a letter: `@` is a gap and an `a`, `1` a digit and an `i` (in `other`: an `l`).
+ */
+export type Letter = {
+  plain: string;
+  leet: string;
+  other: string;
+  /** Whether words go on over it: a letter or digit of a script that puts spaces between words. */
+  isWordy: boolean;
+  /** Where it is in the text; UTF-16 units, `end` is exclusive. */
+  start: number;
+  end: number;
+};
+
+/** Every sign that is no letter, digit or picture. */
+export const GAP = " ";
+
+const LEET: ReadonlyMap<string, string> = new Map([
+  ["0", "o"],
+  ["1", "i"],
+  ["3", "e"],
+  ["4", "a"],
+  ["5", "s"],
+  ["6", "g"],
+  ["7", "t"],
+  ["8", "b"],
+  ["9", "g"],
+  ["@", "a"],
+  ["$", "s"],
+  ["!", "i"],
+  ["|", "i"],
+  ["(", "c"],
+  ["+", "t"],
+  ["\u20ac", "e"],
+  ["\u00a1", "i"],
+]);
+/** Those that are as often an `l`. */
+const I_OR_L: ReadonlySet<string> = new Set(["1", "!", "|"]);
+
+const UNSEEN = /[\p{Default_Ignorable_Code_Point}\p{Script=Inherited}\p{Cf}]/u;
+const SHOWN = /[\p{L}\p{N}\p{M}\p{So}]/u;
+const WORDY = /[\p{L}\p{N}]/u;
+/** Scripts that are written without spaces: there a word may begin and end anywhere. */
+const UNSPACED = /[\p{sc=Han}\p{sc=Hiragana}\p{sc=Katakana}\p{sc=Thai}\p{sc=Lao}\p{sc=Khmer}\p{sc=Myanmar}]/u;
+
+const lookAlikes = resolveConfusablesTransformer();
+
+/** The Latin letter that a sign of another script looks like, else the sign itself; lower case. */
+const lookAlike = (sign: string): string => {
+  const found = lookAlikes.transform(sign.codePointAt(0)!);
+  return (found === undefined ? sign : String.fromCodePoint(found)).toLowerCase();
+};
+
+type Sign = { plain: string; leet: string; other: string };
+
+const signOf = (sign: string): Sign => {
+  const plain = SHOWN.test(sign) ? sign : GAP;
+  const leet = LEET.get(sign) ?? plain;
+  return { plain, leet, other: I_OR_L.has(sign) ? "l" : leet };
+};
+
+/** The signs that one character of a text is made of; none for what nobody sees. */
+const fold = (character: string): Sign[] => {
+  if (UNSEEN.test(character)) return [];
+  const signs: Sign[] = [];
+  for (const part of character.normalize("NFKD").toLowerCase()) {
+    if (UNSEEN.test(part)) continue;
+    for (const sign of part < "\u0080" || LEET.has(part) ? part : lookAlike(part)) signs.push(signOf(sign));
+  }
+  return signs;
+};
+
+const KEPT = 10_000;
+const folded = new Map<string, readonly Sign[]>();
+
+/** As `fold`, remembered: texts are made of few characters. */
+const foldOnce = (character: string): readonly Sign[] => {
+  let signs = folded.get(character);
+  if (!signs) {
+    if (folded.size >= KEPT) folded.clear();
+    folded.set(character, (signs = fold(character)));
+  }
+  return signs;
+};
+
+/**
+ * The letters of a text: compatibility forms, case, accents, zero-width signs and look-alikes of other
+ * scripts are seen through. Total for any string; a character gives 18 letters at most.
+ */
+export const lettersOf = (text: string): Letter[] => {
+  const letters: Letter[] = [];
+  let start = 0;
+  for (const character of text) {
+    const end = start + character.length;
+    const isWordy = WORDY.test(character) && !UNSPACED.test(character);
+    const signs = foldOnce(character);
+    const last = letters.at(-1);
+    // An accent, or what nobody sees, goes with the letter before it.
+    if (signs.length === 0 && last) last.end = end;
+    for (const { plain, leet, other } of signs) letters.push({ plain, leet, other, isWordy, start, end });
+    start = end;
+  }
+  return letters;
+};
+
+/** A text without all that repeats and disguises it, to tell whether two are the same. */
+export const essenceOf = (text: string): string => {
+  let essence = "";
+  let last = "";
+  for (const { leet } of lettersOf(text)) {
+    if (leet !== GAP && leet !== last) essence += leet;
+    last = leet;
+  }
+  return essence;
+};

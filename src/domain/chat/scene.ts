@@ -1,0 +1,141 @@
+import { type RawBuilder, sql } from "kysely";
+import type { Work } from "../work.ts";
+import type { Channel } from "./channel-row.ts";
+import type { ChatRole, Notify } from "./views.ts";
+
+/** A player who speaks. */
+export type SceneSender = {
+  id: string;
+  externalUserId: string;
+  displayName: string | null;
+  status: string;
+  level: number;
+  createdAt: string;
+  role: ChatRole | null;
+  isListed: boolean;
+  isInLobby: boolean;
+};
+
+/** A player of the channel who may be mentioned. */
+export type ScenePerson = { id: string; externalUserId: string; notify: Notify | null };
+
+/** What a group of sends is decided by, as it stands under the lock of the channel. */
+export type Scene = {
+  senders: ReadonlyMap<string, SceneSender>;
+  /** `clientKey` to the seq of the message that has it. */
+  known: ReadonlyMap<string, number>;
+  /** Of those that are replied to, which there are. */
+  replies: ReadonlySet<number>;
+  people: readonly ScenePerson[];
+  /** The project lets players write to one another. */
+  isDirectAllowed: boolean;
+};
+
+/** What the scene is asked for. */
+export type SceneQuestion = {
+  senders: readonly { playerId: string | null; clientMsgId: string | undefined }[];
+  replies: readonly number[];
+  mentionedIds: readonly string[];
+  mentionedNames: readonly string[];
+};
+
+/** What is unique about a send, as the column of that name has it. */
+export const clientKey = (channelId: string, playerId: string | null, clientMsgId: string): string =>
+  `${channelId}${playerId ?? ""}${clientMsgId}`;
+
+type Row = {
+  senders: SceneSender[];
+  known: { k: string; seq: number }[];
+  replies: number[];
+  people: ScenePerson[];
+  direct_policy: string | null;
+};
+
+const NOTHING = sql`'[]'::json`;
+
+/** All of one arm's rows as one value. */
+const all = (value: RawBuilder<unknown>, from: RawBuilder<unknown>) =>
+  sql`(select coalesce(json_agg(${value}), '[]') from ${from})`;
+
+/** Where the player `p` stands in the channel. */
+const standing = ({ projectId, id, lobbyId }: Channel) => sql`
+  left join chat_members m on m.project_id = ${projectId} and m.channel_id = ${id} and m.player_id = p.id
+  left join lobby_members l on l.project_id = ${projectId} and l.lobby_id = ${lobbyId}::uuid
+    and l.player_id = p.id and l.is_active`;
+
+const sendersArm = (channel: Channel) =>
+  all(
+    sql`json_build_object('id', p.id, 'externalUserId', p.external_user_id, 'displayName', p.display_name,
+      'status', p.status, 'level', p.level, 'createdAt', p.created_at, 'role', m.role,
+      'isListed', m.player_id is not null and m.left_at is null, 'isInLobby', l.player_id is not null)`,
+    sql`(select distinct p as id from s where p is not null) i
+      join players p on p.project_id = ${channel.projectId} and p.id = i.id ${standing(channel)}`,
+  );
+
+/** One look-up in the index of client keys for each send: `limit` keeps the planner from anything else. */
+const knownArm = ({ projectId }: Channel) =>
+  all(
+    sql`json_build_object('k', s.k, 'seq', x.seq)`,
+    sql`s cross join lateral (
+      select x.seq from chat_messages x
+      where x.project_id = ${projectId} and x.client_key = s.k limit 1) x where s.k is not null`,
+  );
+
+const repliesArm = ({ projectId, id }: Channel, seqs: readonly number[]) =>
+  seqs.length === 0
+    ? NOTHING
+    : all(
+        sql`x.seq`,
+        sql`chat_messages x where x.project_id = ${projectId} and x.channel_id = ${id}
+          and x.seq = any(${`{${seqs.join(",")}}`}::bigint[])`,
+      );
+
+/** Players of the channel by id or external id, by the index of each. */
+const peopleArm = (channel: Channel, { mentionedIds, mentionedNames }: SceneQuestion) => {
+  if (mentionedIds.length + mentionedNames.length === 0) return NOTHING;
+  const { projectId, kind } = channel;
+  const member =
+    kind === "PROJECT"
+      ? sql`true`
+      : kind === "LOBBY"
+        ? sql`l.player_id is not null`
+        : sql`(m.player_id is not null and m.left_at is null)`;
+  return all(
+    sql`json_build_object('id', p.id, 'externalUserId', p.external_user_id, 'notify', m.notify)`,
+    sql`(select id, external_user_id from players
+        where project_id = ${projectId} and status = 'ACTIVE'
+          and id = any(${`{${mentionedIds.join(",")}}`}::uuid[])
+      union
+      select id, external_user_id from players
+        where project_id = ${projectId} and status = 'ACTIVE' and external_user_id = any(array(
+          select json_array_elements_text(${JSON.stringify(mentionedNames)}::json)))) p
+      ${standing(channel)} where ${member}`,
+  );
+};
+
+const policyArm = ({ projectId, kind }: Channel) =>
+  kind === "DIRECT"
+    ? sql`(select settings->'chat'->>'directPolicy' from projects where id = ${projectId})`
+    : sql`null::text`;
+
+/** Reads all of it in one statement, however many they are. */
+export const readScene = async (work: Work, channel: Channel, question: SceneQuestion): Promise<Scene> => {
+  const asked = question.senders.map(({ playerId, clientMsgId }) => ({
+    p: playerId,
+    k: clientMsgId === undefined ? null : clientKey(channel.id, playerId, clientMsgId),
+  }));
+  const found = await sql<Row>`
+    with s as materialized (
+      select distinct s.p, s.k from json_to_recordset(${JSON.stringify(asked)}::json) as s(p uuid, k text))
+    select ${sendersArm(channel)} as senders, ${knownArm(channel)} as known,
+      ${repliesArm(channel, question.replies)} as replies,
+      ${peopleArm(channel, question)} as people, ${policyArm(channel)} as direct_policy`.execute(work.db);
+  const row = found.rows[0]!;
+  return {
+    senders: new Map(row.senders.map((sender) => [sender.id, sender])),
+    known: new Map(row.known.map(({ k, seq }) => [k, seq])),
+    replies: new Set(row.replies),
+    people: row.people,
+    isDirectAllowed: row.direct_policy !== "OFF",
+  };
+};

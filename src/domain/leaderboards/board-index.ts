@@ -1,0 +1,88 @@
+import { isReservedType } from "../events.ts";
+import { compileFilter } from "../metrics/filter.ts";
+import type { Turn } from "../progression/turn.ts";
+import { compilePath } from "../rules/language/paths.ts";
+import type { Metric } from "./board-metric.ts";
+import { type HoldingBoards, holdingBoards } from "./holdings.ts";
+import { record } from "./record.ts";
+import { type Board, toRankScore, toUs } from "./scoring.ts";
+
+/** What a board takes of an event; undefined when the event does not count. */
+export type ScoreOf = (turn: Pick<Turn, "event">) => number | undefined;
+export type Listener = { board: Board; scoreOf: ScoreOf };
+
+/** The active boards of a project by what feeds them. */
+export type BoardIndex = HoldingBoards & { forEvent(eventType: string): readonly Listener[] };
+
+/** Event types whose listeners an index remembers; integrators may send any number of types. */
+const TYPES_REMEMBERED_MAX = 1_000;
+
+/**
+ * Indexes a project's active boards by what feeds them. Build it once for a config version: filters are
+ * compiled here.
+ */
+export const indexBoards = (boards: readonly Board[]): BoardIndex => {
+  const active = boards.filter((board) => board.status === "ACTIVE");
+  const listeners = active.flatMap(listenersOf);
+  const byType = new Map<string, readonly Listener[]>();
+  const find = (eventType: string): readonly Listener[] => {
+    const found = listeners.filter(({ matches }) => matches(eventType));
+    if (byType.size < TYPES_REMEMBERED_MAX) byType.set(eventType, found);
+    return found;
+  };
+  return {
+    ...holdingBoards(active),
+    forEvent: (eventType) => byType.get(eventType) ?? find(eventType),
+  };
+};
+
+type Matcher = (eventType: string) => boolean;
+
+const listenersOf = (board: Board): (Listener & { matches: Matcher })[] => {
+  if (board.metric.source !== "EVENT") return [];
+  const matchers = board.metric.event.eventTypes.map(matcherOf);
+  return [
+    {
+      board,
+      scoreOf: compileScore(board.metric),
+      matches: (type) => matchers.some((matches) => matches(type)),
+    },
+  ];
+};
+
+const matcherOf = (pattern: string): Matcher => {
+  // The star is every event of the integrator's own, as in rules: what those bring about is not counted too.
+  if (pattern === "*") return (eventType) => !isReservedType(eventType);
+  if (!pattern.endsWith(".*")) return (eventType) => eventType === pattern;
+  const prefix = pattern.slice(0, -1);
+  return (eventType) => eventType.startsWith(prefix);
+};
+
+/**
+ * An event's score by its metric: 1 for count, else the property, which counts only when it is a finite
+ * number.
+ */
+export const compileScore = ({
+  event,
+  aggregate,
+  property,
+}: Extract<Metric, { source: "EVENT" }>): ScoreOf => {
+  const passes = event.filter ? compileFilter(event.filter) : () => true;
+  const read = aggregate === "count" ? () => 1 : compilePath(property!);
+  return (turn) => {
+    if (!passes(turn)) return undefined;
+    const score = read(turn.event.properties);
+    return typeof score === "number" && Number.isFinite(score) ? score : undefined;
+  };
+};
+
+/** Scores the turn's event on every board that listens to it. */
+export const scoreEvent = (turn: Turn, index: Pick<BoardIndex, "forEvent">): void => {
+  const { type, at: atMs } = turn.event;
+  for (const { board, scoreOf } of index.forEvent(type)) {
+    const score = scoreOf(turn);
+    if (score === undefined) continue;
+    const rankScore = toRankScore(board, score);
+    record(turn, board, { operator: board.operator, rankScore, atUs: toUs(atMs), atMs });
+  }
+};

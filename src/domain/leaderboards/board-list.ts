@@ -1,0 +1,112 @@
+import { sql } from "kysely";
+import { invalid, notFound } from "../errors.ts";
+import type { Work } from "../work.ts";
+import type { Leaderboard } from "./leaderboard.ts";
+import type { ListStatus } from "./lists.ts";
+import { periodIdOf } from "./period-ids.ts";
+import type { PeriodRef } from "./ranks.ts";
+import { FIXED_KEY, keyWithResets, type Timed, type Window, windowAt, windowOf } from "./windows.ts";
+
+export const LIST_STATUSES = [
+  "OPEN",
+  "CLOSING",
+  "CLOSED",
+  "ARCHIVED",
+] as const satisfies readonly ListStatus[];
+
+/** One ranking of a leaderboard: that of a window and, with a breakdown, of one value of the attribute. */
+export type BoardList = {
+  ref: PeriodRef;
+  key: string;
+  board: string;
+  startsAt: Date;
+  endsAt: Date | null;
+  status: ListStatus;
+  /** How many took part; known once the period is closed. */
+  participants: number;
+};
+
+/** `period`: a window's key, default the current one. `board`: the value of the breakdown. */
+export type ListQuery = { period?: string | undefined; board?: string | undefined };
+
+/** Whether a list's places are those that it ended with, and no longer in the rank index. */
+export const isOver = ({ status }: BoardList): boolean => status === "CLOSED" || status === "ARCHIVED";
+
+const timedOf = ({ definition, resets }: Leaderboard): Timed => ({ period: definition.period, resets });
+
+/** The value of the breakdown that is meant. @throws DomainError VALIDATION_ERROR */
+const boardIn = ({ definition: { breakdownAttribute } }: Leaderboard, board: string | undefined): string => {
+  if (breakdownAttribute === undefined) {
+    if (board) throw invalid("board", "the leaderboard is not broken down: leave board out");
+    return "";
+  }
+  if (!board) throw invalid("board", `the leaderboard has one for each value of ${breakdownAttribute}`);
+  return board;
+};
+
+/** The key of the window that is asked for where none is named. */
+const currentKey = (leaderboard: Leaderboard, now: Date): string | undefined => {
+  const window = windowAt(timedOf(leaderboard), now.getTime());
+  if (window) return window.key;
+  // Before its start and after its end there is still only this one.
+  const isFixed = leaderboard.definition.period.kind === "FIXED";
+  return isFixed ? keyWithResets(FIXED_KEY, leaderboard.resets) : undefined;
+};
+
+type Row = {
+  id: string;
+  starts_at: Date | string | null;
+  ends_at: Date | string | null;
+  status: ListStatus;
+  participants: string | number;
+};
+
+/** A window's list as it is known without a row: nobody has scored in it. */
+const emptyRow = (leaderboard: Leaderboard, { key, startsAtMs, endsAtMs }: Window, board: string): Row => ({
+  id: periodIdOf(leaderboard, key, board),
+  starts_at: startsAtMs === null ? null : new Date(startsAtMs),
+  ends_at: endsAtMs === null ? null : new Date(endsAtMs),
+  status: "OPEN",
+  participants: 0,
+});
+
+const readRow = async (
+  { db }: Work,
+  { projectId, id }: Leaderboard,
+  { key, board }: { key: string; board: string },
+): Promise<Row | undefined> => {
+  const found = await sql<Row>`
+    select id, starts_at, ends_at, status, participants from leaderboard_periods
+    where project_id = ${projectId} and leaderboard_id = ${id}
+      and period_key = ${key} and board = ${board}`.execute(db);
+  return found.rows[0];
+};
+
+/**
+ * Finds a list by its window's key. The current window is there also when nobody has scored in it yet.
+ * @throws DomainError NOT_FOUND for a period that is not there; VALIDATION_ERROR for a board
+ */
+export const findList = async (
+  work: Work,
+  leaderboard: Leaderboard,
+  query: ListQuery,
+): Promise<BoardList> => {
+  const board = boardIn(leaderboard, query.board);
+  const current = currentKey(leaderboard, work.now);
+  const key = query.period ?? current;
+  if (key === undefined) throw notFound("period");
+  const window = key === current ? windowOf(timedOf(leaderboard), key) : undefined;
+  const held = await readRow(work, leaderboard, { key, board });
+  const row = held ?? (window && emptyRow(leaderboard, window, board));
+  if (!row) throw notFound("period");
+  const { projectId, definition, resetAt, createdAt } = leaderboard;
+  return {
+    ref: { projectId, periodId: row.id, ties: definition.ties },
+    key,
+    board,
+    startsAt: row.starts_at === null ? (resetAt ?? createdAt) : new Date(row.starts_at),
+    endsAt: row.ends_at === null ? null : new Date(row.ends_at),
+    status: row.status,
+    participants: Number(row.participants),
+  };
+};

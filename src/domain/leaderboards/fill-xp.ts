@@ -1,0 +1,72 @@
+import { type RawBuilder, sql } from "kysely";
+import type { Work } from "../work.ts";
+import { BREAKDOWN_VALUE_MAX, BREAKDOWN_VALUES_MAX, type List, listOf } from "./lists.ts";
+import { makePeriods } from "./make-periods.ts";
+import type { Board } from "./scoring.ts";
+import { windowAt } from "./windows.ts";
+
+/**
+ * Fills a board of XP in total with every player who has XP and may enter. A score was reached with the
+ * player's last ledger entry: at the time of the event behind it, else when it was written. Call it under the
+ * project's config lock.
+ */
+export const fillFromXp = async (work: Work, projectId: string, board: Board): Promise<void> => {
+  const lists = await listsOf(work, projectId, board);
+  await makePeriods(work, projectId, lists);
+  const { db, now } = work;
+  const scoreSign = board.sort === "DESC" ? -1 : 1;
+  const tieSign = board.ties === "LATEST" ? -1 : 1;
+  const rows = JSON.stringify(lists.map(({ id, value }) => ({ id, v: value })));
+  const score = sql`${scoreSign}::bigint * p.xp`;
+  await sql`
+    insert into leaderboard_entries
+      (project_id, period_id, player_id, rank_score, rank_tie, latest_us, version, updated_at)
+    select p.project_id, w.id, p.id, ${score}, ${tieSign}::bigint * r.us, r.us, 1,
+      ${now.toISOString()}::timestamptz
+    from players p
+    join json_to_recordset(${rows}::json) as w(id uuid, v text) on w.v = ${valueOf(board)}
+    left join lateral (
+      select cause->>'eventId' as event_id, created_at from ledger_entries
+      where project_id = p.project_id and player_id = p.id and asset = 'XP'
+      order by seq desc limit 1) l on true
+    left join tracked_events e on e.project_id = p.project_id and e.id = l.event_id::uuid
+    cross join lateral (
+      select coalesce(least(e.occurred_at, l.created_at), p.created_at) as at) t
+    cross join lateral (select (extract(epoch from t.at) * 1000000)::bigint as us) r
+    where p.project_id = ${projectId} and p.xp > 0 and ${audienceOf(board)}
+      and ${board.minRankScore === undefined ? sql`true` : sql`${score} <= ${board.minRankScore}::bigint`}
+      and not exists (select 1 from player_states s where s.project_id = p.project_id
+        and s.player_id = p.id and s.doc -> 'b' @> to_jsonb(${board.id}::text))`.execute(db);
+};
+
+/** The player's value of the breakdown as text; "" without one. */
+const valueOf = ({ breakdownAttribute }: Board): RawBuilder<unknown> => {
+  if (breakdownAttribute === undefined) return sql`''`;
+  const path = `{${breakdownAttribute.split(".").join(",")}}`;
+  return sql`case when jsonb_typeof(p.attributes #> ${path}) in ('string', 'number', 'boolean')
+    then p.attributes #>> ${path} end`;
+};
+
+const audienceOf = ({ audience }: Board): RawBuilder<unknown> => {
+  if (!audience) return sql`true`;
+  const { segmentKeys, match } = audience;
+  const keys = JSON.stringify(segmentKeys);
+  const found = sql`(select count(*) from player_segments s
+    where s.project_id = p.project_id and s.player_id = p.id
+      and s.segment_key in (select json_array_elements_text(${keys}::json)))`;
+  if (match === "ALL") return sql`${found} = ${new Set(segmentKeys).size}`;
+  return match === "ANY" ? sql`${found} > 0` : sql`${found} = 0`;
+};
+
+/** The lists of the one window: one for each value that players with XP have. */
+const listsOf = async ({ db, now }: Work, projectId: string, board: Board): Promise<List[]> => {
+  const window = windowAt(board, now.getTime());
+  if (!window) return [];
+  if (board.breakdownAttribute === undefined) return [listOf(board, window, "")];
+  const found = await sql<{ value: string }>`
+    select distinct ${valueOf(board)} as value from players p
+    where p.project_id = ${projectId} and p.xp > 0
+      and length(${valueOf(board)}) between 1 and ${BREAKDOWN_VALUE_MAX}
+    limit ${BREAKDOWN_VALUES_MAX}`.execute(db);
+  return found.rows.map(({ value }) => listOf(board, window, value));
+};

@@ -1,0 +1,73 @@
+import { sql } from "kysely";
+import type { Json } from "../events.ts";
+import type { Work } from "../work.ts";
+import type { Ranked } from "./ranks.ts";
+
+/** Who has a place, as everybody may see it. */
+export type Name = { externalUserId: string; displayName: string | null; avatarUrl: string | null };
+
+type NameRow = {
+  id: string;
+  external_user_id: string;
+  display_name: string | null;
+  avatar_url: string | null;
+};
+
+const nameOf = (row: NameRow): Name => ({
+  externalUserId: row.external_user_id,
+  displayName: row.display_name,
+  avatarUrl: row.avatar_url,
+});
+
+const uuids = (standings: readonly Pick<Ranked, "playerId">[]): string =>
+  `{${standings.map(({ playerId }) => playerId).join(",")}}`;
+
+/** Names by player id; players who are banned, deleted, merged or erased are not shown and have none. */
+export const readNames = async (
+  { db }: Work,
+  projectId: string,
+  standings: readonly Pick<Ranked, "playerId">[],
+): Promise<Map<string, Name>> => {
+  if (standings.length === 0) return new Map();
+  const result = await sql<NameRow>`
+    select id, external_user_id, display_name, avatar_url from players
+    where project_id = ${projectId} and id = any(${uuids(standings)}::uuid[])
+      and status not in ('BANNED', 'MERGED', 'ERASED') and deleted_at is null`.execute(db);
+  return new Map(result.rows.map((row) => [row.id, nameOf(row)]));
+};
+
+/** What a list keeps of a player beside the score: the ranks last told, and what came with the score. */
+export type Kept = { name: Name; told: number | null; toldBefore: number | null; meta: Json | null };
+
+type KeptRow = NameRow & {
+  told: string | number | null;
+  told_before: string | number | null;
+  meta: Json | null;
+};
+
+const numberOf = (value: string | number | null): number | null => (value === null ? null : Number(value));
+
+/** As `readNames`, with what a list keeps of each. */
+export const readKept = async (
+  { db }: Work,
+  { projectId, periodId }: { projectId: string; periodId: string },
+  standings: readonly Pick<Ranked, "playerId">[],
+): Promise<Map<string, Kept>> => {
+  if (standings.length === 0) return new Map();
+  const result = await sql<KeptRow>`
+    select p.id, p.external_user_id, p.display_name, p.avatar_url, n.rank as told,
+      n.previous_rank as told_before, e.meta
+    from players p
+    left join leaderboard_notices n on n.project_id = p.project_id and n.period_id = ${periodId}::uuid
+      and n.player_id = p.id and n.told_at is not null
+    left join leaderboard_entries e on e.project_id = p.project_id and e.period_id = ${periodId}::uuid
+      and e.player_id = p.id
+    where p.project_id = ${projectId} and p.id = any(${uuids(standings)}::uuid[])
+      and p.status not in ('BANNED', 'MERGED', 'ERASED') and p.deleted_at is null`.execute(db);
+  return new Map(
+    result.rows.map((row) => {
+      const [told, toldBefore] = [numberOf(row.told), numberOf(row.told_before)];
+      return [row.id, { name: nameOf(row), told, toldBefore, meta: row.meta }];
+    }),
+  );
+};

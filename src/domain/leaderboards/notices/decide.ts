@@ -1,0 +1,142 @@
+import type { Events } from "../../events.ts";
+import type { Standing } from "../ranks.ts";
+import { fromRankScore } from "../scoring.ts";
+import type { NoticeList } from "./notice-lists.ts";
+import type { SeenRanks } from "./seen-ranks.ts";
+import { type Lead, leadChange, type Significance, significanceOf } from "./significance.ts";
+
+/** A player and what the list remembers of telling him; ranks and times are null before the first. */
+export type Known = {
+  playerId: string;
+  externalUserId: string;
+  displayName: string | null;
+  rank: number | null;
+  previousRank: number | null;
+  toldAtMs: number | null;
+  dueAtMs: number | null;
+};
+
+/** What the list remembers from now on. */
+export type Remembered = Pick<Known, "playerId" | "rank" | "previousRank" | "toldAtMs" | "dueAtMs">;
+
+export type Decision = {
+  list: NoticeList;
+  remembered: Remembered[];
+  /** The leader to name from now on, where that changes. */
+  leader: Lead | undefined;
+  changes: Events["leaderboard.rank_changed"][];
+  newLeader: Events["leaderboard.new_leader"] | undefined;
+};
+
+const boardPeriodOf = ({ leaderboardKey, leaderboardId, periodKey, board }: NoticeList) => ({
+  leaderboardKey,
+  leaderboardId,
+  periodKey,
+  board,
+});
+
+/** Decides what is told of a list, to whom, and what waits until a player may be told again. */
+export const decide = (seen: SeenRanks, known: ReadonlyMap<string, Known>, nowMs: number): Decision => {
+  const remembered: Remembered[] = [];
+  const changes: Events["leaderboard.rank_changed"][] = [];
+  for (const one of known.values()) {
+    const standing = seen.standings.get(one.playerId);
+    const { next, change } = standing
+      ? judgeStanding(seen, one, { standing, nowMs })
+      : { next: withoutDue(one), change: undefined };
+    if (next) remembered.push(next);
+    if (change) changes.push(change);
+  }
+  return { list: seen.list, remembered, changes, ...decideLeader(seen, known) };
+};
+
+type Judged = {
+  next: Remembered | undefined;
+  change: Events["leaderboard.rank_changed"] | undefined;
+};
+
+const NOTHING: Judged = { next: undefined, change: undefined };
+
+/** What waited has come to nothing. */
+const withoutDue = (one: Known): Remembered | undefined =>
+  one.dueAtMs === null ? undefined : remember(one, { dueAtMs: null });
+
+const remember = (
+  { playerId, rank, previousRank, toldAtMs, dueAtMs }: Known,
+  values: Partial<Remembered>,
+): Remembered => ({ playerId, rank, previousRank, toldAtMs, dueAtMs, ...values });
+
+const judgeStanding = (seen: SeenRanks, one: Known, at: { standing: Standing; nowMs: number }): Judged => {
+  const { list, changed } = seen;
+  const { rank } = at.standing;
+  const hasChanged = changed.has(one.playerId);
+  const found = significanceOf(list.rule, one.rank, rank);
+  if (one.rank === null) {
+    // Whom others have moved before he was ever looked at has entered some time before.
+    if (found && hasChanged) return tell(seen, one, { ...at, found });
+    return { ...NOTHING, next: remember(one, { rank, dueAtMs: null }) };
+  }
+  // Whom others have moved is told of the edges of bands only; what waits for him stays.
+  if (!hasChanged && found?.reason !== "BAND") return NOTHING;
+  return found ? tell(seen, one, { ...at, found }) : { ...NOTHING, next: withoutDue(one) };
+};
+
+/** Tells a change, or has it wait until the player may be told again. */
+const tell = (
+  { list, participants }: SeenRanks,
+  one: Known,
+  { standing, nowMs, found }: { standing: Standing; nowMs: number; found: Significance },
+): Judged => {
+  const dueAtMs = (one.toldAtMs ?? -Infinity) + list.rule.debounceSeconds * 1_000;
+  if (dueAtMs > nowMs)
+    return { ...NOTHING, next: one.dueAtMs === dueAtMs ? undefined : remember(one, { dueAtMs }) };
+  const { playerId, externalUserId, rank: previousRank } = one;
+  return {
+    next: { playerId, rank: standing.rank, previousRank, toldAtMs: nowMs, dueAtMs: null },
+    change: {
+      playerId,
+      externalUserId,
+      ...boardPeriodOf(list),
+      previousRank,
+      newRank: standing.rank,
+      direction: found.direction,
+      score: fromRankScore(list.scoring, standing.rankScore),
+      crossed: found.crossed,
+      participants,
+      reason: found.reason,
+    },
+  };
+};
+
+const decideLeader = (
+  { list, first, standings }: SeenRanks,
+  known: ReadonlyMap<string, Known>,
+): Pick<Decision, "leader" | "newLeader"> => {
+  const { named, scoring, ref } = list;
+  const still = named && standings.get(named.playerId);
+  const change = leadChange(ref.ties, { named, still, first });
+  const leader = change && known.get(change.leader.playerId);
+  if (!leader) return { leader: undefined, newLeader: undefined };
+  if (!change.isTold) return { leader: change.leader, newLeader: undefined };
+  const score = fromRankScore(scoring, change.leader.rankScore);
+  const before = named && known.get(named.playerId);
+  const scoreBefore = named && fromRankScore(scoring, (still ?? named).rankScore);
+  const newLeader = {
+    ...boardPeriodOf(list),
+    leader: {
+      playerId: leader.playerId,
+      externalUserId: leader.externalUserId,
+      displayName: leader.displayName,
+      score,
+    },
+    previousLeader: before
+      ? { playerId: before.playerId, externalUserId: before.externalUserId, score: scoreBefore! }
+      : null,
+    margin: before ? marginOf(score, scoreBefore!, scoring.scoreDecimals) : null,
+  };
+  return { leader: change.leader, newLeader };
+};
+
+/** How far ahead, without the noise of binary fractions. */
+const marginOf = (score: number, other: number, decimals: number): number =>
+  Number(Math.abs(score - other).toFixed(decimals));

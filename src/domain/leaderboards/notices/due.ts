@@ -1,0 +1,97 @@
+import { sql } from "kysely";
+import type { Transact, Work } from "../../work.ts";
+import type { RankStore } from "../ranks.ts";
+import { type ChangedList, lockNoticeLists, type NoticeList, readNoticeLists } from "./notice-lists.ts";
+import { seeRanks } from "./seen-ranks.ts";
+import { tellRanks } from "./tell.ts";
+
+/** Players looked at in one transaction. */
+const DUE_AT_ONCE = 1_000;
+/** Somebody else tells of the same lists at the same time: look again this often. */
+const TRIES = 3;
+
+type DueRow = { project_id: string; period_id: string; player_id: string };
+
+const readDue = async ({ db, now }: Work): Promise<DueRow[]> => {
+  const found = await sql<DueRow>`
+    select project_id, period_id, player_id from leaderboard_notices
+    where due_at <= ${now.toISOString()}::timestamptz order by due_at limit ${DUE_AT_ONCE}`.execute(db);
+  return found.rows;
+};
+
+const listsOf = (rows: readonly DueRow[]): ChangedList[] =>
+  [...Map.groupBy(rows, (row) => row.period_id)].map(([periodId, ofList]) => ({
+    projectId: ofList[0]!.project_id,
+    periodId,
+    playerIds: new Set(ofList.map((row) => row.player_id)),
+  }));
+
+/** Lists that are closed, or tell no changes any more, have nothing due. */
+const forget = async ({ db }: Work, lists: readonly ChangedList[]): Promise<void> => {
+  if (lists.length === 0) return;
+  const keys = lists.map(({ projectId, periodId }) => ({ p: projectId, w: periodId }));
+  await sql`
+    update leaderboard_notices t set due_at = null
+    from json_to_recordset(${JSON.stringify(keys)}::json) as x(p uuid, w uuid)
+    where t.project_id = x.p and t.period_id = x.w and t.due_at is not null`.execute(db);
+};
+
+/**
+ * Tells what had to wait until a player might be told again, of the rank that he has by now.
+ * @returns whether more may be due
+ * @throws DomainError SERVICE_UNAVAILABLE while a rank index is being built
+ */
+export const tellDueRanks = async ({
+  transact,
+  ranks,
+}: {
+  transact: Transact;
+  ranks: RankStore;
+}): Promise<boolean> => {
+  for (let tried = 0; tried < TRIES; tried++) {
+    const { due, lists } = await transact(async (work) => {
+      const found = listsOf(await readDue(work));
+      return { due: found, lists: await readNoticeLists(work, found) };
+    });
+    if (due.length === 0) return false;
+    const open = new Map(lists.map((list) => [list.ref.periodId, list]));
+    const seen = await Promise.all(
+      due.flatMap(({ periodId, playerIds }) => {
+        const list = open.get(periodId);
+        return list ? [seeRanks(ranks, list, playerIds)] : [];
+      }),
+    );
+    const told = await transact(async (work) => {
+      const done = await tellRanks(work, seen);
+      if (done)
+        await forget(
+          work,
+          due.filter(({ periodId }) => !done.decisions.some(({ list }) => list.ref.periodId === periodId)),
+        );
+      return done;
+    });
+    if (told) return due.reduce((sum, { playerIds }) => sum + playerIds.size, 0) === DUE_AT_ONCE;
+  }
+  return true;
+};
+
+/** Has changed players looked at again soon, where their ranks cannot be read now. */
+export const tellLater = async (
+  work: Work,
+  lists: readonly NoticeList[],
+  changed: readonly ChangedList[],
+): Promise<void> => {
+  const { db, now } = work;
+  // Whoever tells of the lists at this moment does not know of what is noted here.
+  await lockNoticeLists(work, lists);
+  const rows = changed.flatMap(({ projectId, periodId, playerIds }) =>
+    [...playerIds].map((playerId) => ({ p: projectId, w: periodId, i: playerId })),
+  );
+  if (rows.length === 0) return;
+  await sql`
+    insert into leaderboard_notices as t (project_id, period_id, player_id, due_at)
+    select x.p, x.w, x.i, ${now.toISOString()}::timestamptz
+    from json_to_recordset(${JSON.stringify(rows)}::json) as x(p uuid, w uuid, i uuid)
+    on conflict (project_id, period_id, player_id)
+      do update set due_at = coalesce(t.due_at, excluded.due_at)`.execute(db);
+};

@@ -1,0 +1,49 @@
+import { sql } from "kysely";
+import type { Work } from "../../work.ts";
+import { Leaderboard } from "../leaderboard.ts";
+import { keepPeriodsOf } from "../period.ts";
+import type { PeriodOf } from "./period-row.ts";
+
+/** Entries that one step deletes. */
+const ARCHIVE_CHUNK = 10_000;
+/** Lists of one sweep after a window has closed. */
+const LISTS_MAX = 1_000;
+
+/** Closed lists of a board beyond the windows that it keeps: their entries go, their results stay. */
+export const listsToArchive = async (
+  work: Work,
+  projectId: string,
+  leaderboardId: string,
+): Promise<PeriodOf[]> => {
+  const leaderboard = await work.em.findOneOrFail(Leaderboard, { projectId, id: leaderboardId });
+  const kept = keepPeriodsOf(leaderboard.definition.period);
+  const found = await sql<{ id: string }>`
+    select id from leaderboard_periods
+    where project_id = ${projectId} and leaderboard_id = ${leaderboardId} and status = 'CLOSED'
+      and starts_at <= (
+        select starts_at from leaderboard_periods
+        where project_id = ${projectId} and leaderboard_id = ${leaderboardId} and status = 'CLOSED'
+        group by starts_at order by starts_at desc nulls last offset ${kept} limit 1)
+    order by starts_at limit ${LISTS_MAX}`.execute(work.db);
+  return found.rows.map(({ id }) => ({ projectId, periodId: id }));
+};
+
+/** Deletes some of a closed list's entries. @returns whether there may be more */
+export const deleteChunk = async ({ db }: Work, { projectId, periodId }: PeriodOf): Promise<boolean> => {
+  const ofList = sql`project_id = ${projectId} and period_id = ${periodId}`;
+  for (const table of ["leaderboard_entries", "leaderboard_notices"]) {
+    const gone = await sql`
+      delete from ${sql.table(table)} where ctid = any(array(
+        select ctid from ${sql.table(table)} where ${ofList} limit ${ARCHIVE_CHUNK}))
+      and ${ofList} returning 1`.execute(db);
+    if (gone.rows.length === ARCHIVE_CHUNK) return true;
+  }
+  return false;
+};
+
+/** When nothing of its entries is left. */
+export const markArchived = async ({ db }: Work, { projectId, periodId }: PeriodOf): Promise<void> => {
+  await sql`
+    update leaderboard_periods set status = 'ARCHIVED'
+    where project_id = ${projectId} and id = ${periodId} and status = 'CLOSED'`.execute(db);
+};

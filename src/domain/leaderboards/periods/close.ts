@@ -1,0 +1,187 @@
+import { type RawBuilder, sql } from "kysely";
+import { changeConfig, shareConfig } from "../../config-lock.ts";
+import { idFloor } from "../../ids.ts";
+import type { FinalPlace } from "../../realtime-events.ts";
+import type { Work } from "../../work.ts";
+import { boardOf, Leaderboard } from "../leaderboard.ts";
+import { fromRankScore } from "../scoring.ts";
+import { type Closing, isoOf, keepClosing, type PeriodOf, type PeriodRow } from "./period-row.ts";
+import { givePrizes, type Prizes, prizesOf } from "./prizes.ts";
+import { closingOf, writeResults } from "./results.ts";
+
+/** Projects, and lists that are being closed, of one sweep. */
+const DUE_MAX = 1_000;
+/** How long nobody must have written to a window that was over before its first score came, in ms. */
+export const LATE_QUIET_MS = 600_000;
+/** How far apart the clocks of processes may be, in ms. */
+const CLOCKS_MS = 60_000;
+/** Places that `leaderboard.period_closed` names. */
+const TOP_MAX = 10;
+
+const at = (ms: number): RawBuilder<unknown> => sql`${new Date(ms).toISOString()}::timestamptz`;
+
+/**
+ * Projects with a list that is over. Windows of imported history are put off first until nobody has written
+ * to them for a while, so that they are not looked at in every sweep.
+ */
+export const projectsToClose = async ({ db, now }: Work): Promise<string[]> => {
+  const time = at(now.getTime());
+  await sql`
+    update leaderboard_periods set close_at = written_at + ${LATE_QUIET_MS} * interval '1 millisecond'
+    where status = 'OPEN' and close_at <= ${time} and is_late
+      and written_at > ${at(now.getTime() - LATE_QUIET_MS)}`.execute(db);
+  const found = await sql<{ project_id: string }>`
+    select project_id from leaderboard_periods where status = 'OPEN' and close_at <= ${time}
+    group by project_id order by min(close_at) limit ${DUE_MAX}`.execute(db);
+  return found.rows.map(({ project_id }) => project_id);
+};
+
+/** When the oldest event came that a project has still to process, in ms; delayed ones of rules are none. */
+const oldestWaiting = async ({ db }: Work, projectId: string): Promise<number> => {
+  const found = await sql<{ id: string | null }>`
+    select least(
+      (select event_id::text from event_q where project_id = ${projectId} order by event_id limit 1),
+      (select event_id::text from event_due where project_id = ${projectId} and attempts > 0
+        order by event_id limit 1)) as id`.execute(db);
+  const id = found.rows[0]!.id;
+  return id === null ? Infinity : Number.parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+};
+
+/** Lists that are over, with nothing left to process that could belong to them. */
+const isRipe = (nowMs: number, oldestMs: number): RawBuilder<unknown> => {
+  const isQuiet = oldestMs >= nowMs - LATE_QUIET_MS;
+  return sql`status = 'OPEN' and close_at <= ${at(nowMs)} and case when is_late
+    then ${isQuiet} and written_at <= ${at(nowMs - LATE_QUIET_MS)}
+    else close_at <= ${at(Math.min(oldestMs, nowMs))} end`;
+};
+
+/**
+ * Lets no more scores into the lists of a project that are over. A list stays open while events that came
+ * before its end (and its grace) wait: whatever was answered in time counts. No batch evaluates meanwhile,
+ * and later ones see that the lists are closing.
+ * @returns how many
+ */
+export const beginClosing = async (work: Work, projectId: string): Promise<number> => {
+  const nowMs = work.now.getTime();
+  const ripe = async () => isRipe(nowMs, await oldestWaiting(work, projectId));
+  // A look without the lock: a queue that is long would hold up every batch once a second.
+  const some = await sql`
+    select 1 from leaderboard_periods where project_id = ${projectId} and ${await ripe()}
+    limit 1`.execute(work.db);
+  if (some.rows.length === 0) return 0;
+  await changeConfig(work, projectId);
+  const closing = await sql`
+    update leaderboard_periods set status = 'CLOSING'
+    where project_id = ${projectId} and ${await ripe()} returning 1`.execute(work.db);
+  return closing.rows.length;
+};
+
+/** Lists whose final order and prizes are under way. */
+export const closingLists = async ({ db }: Work): Promise<PeriodOf[]> => {
+  const found = await sql<{ project_id: string; id: string }>`
+    select project_id, id from leaderboard_periods where status = 'CLOSING'
+    order by close_at limit ${DUE_MAX}`.execute(db);
+  return found.rows.map(({ project_id, id }) => ({ projectId: project_id, periodId: id }));
+};
+
+/** What a step has come to. NONE: another worker has the list in hand, or it is closed. */
+export type ClosingStep = { step: "MORE" | "NONE" } | { step: "CLOSED"; leaderboardId: string };
+
+/**
+ * Does the next step of closing a list, and keeps how far it has come in the same transaction: a chunk of
+ * the final order, a page of prizes, or the end, which tells `leaderboard.period_closed`.
+ */
+export const stepClosing = async (work: Work, list: PeriodOf): Promise<ClosingStep> => {
+  const { projectId, periodId } = list;
+  // Before the list's row, as prizes need it: whoever changes definitions waits for no list.
+  await shareConfig(work, [projectId]);
+  const found = await sql<PeriodRow>`
+    select * from leaderboard_periods
+    where project_id = ${projectId} and id = ${periodId} and status = 'CLOSING'
+    for update skip locked`.execute(work.db);
+  const row = found.rows[0];
+  if (!row) return { step: "NONE" };
+  const leaderboard = await work.em.findOneOrFail(Leaderboard, { projectId, id: row.leaderboard_id });
+  const closing = row.closing ?? closingOf(leaderboard.definition.ties);
+  const prizes = prizesOf(row, leaderboard);
+  const next = await goOn(work, { row, leaderboard, prizes }, closing);
+  if (!next.isDone) {
+    await keepClosing(work, list, next.closing);
+    return { step: "MORE" };
+  }
+  await finish(work, { row, leaderboard }, next.closing);
+  return { step: "CLOSED", leaderboardId: leaderboard.id };
+};
+
+const goOn = async (
+  work: Work,
+  given: Prizes,
+  closing: Closing,
+): Promise<{ closing: Closing; isDone: boolean }> => {
+  if (closing.phase === "PRIZES") return givePrizes(work, given, closing);
+  const { project_id: projectId, id: periodId } = given.row;
+  const next = await writeResults(work, { projectId, periodId }, closing);
+  const hasPrizes = given.prizes.length > 0 && next.count > 0;
+  return { closing: next, isDone: next.phase === "PRIZES" && !hasPrizes };
+};
+
+type TopRow = {
+  player_id: string;
+  external_user_id: string;
+  display_name: string | null;
+  rank: string | number;
+  rank_score: string | number;
+};
+
+const readTop = async ({ db }: Work, { project_id, id }: PeriodRow): Promise<TopRow[]> => {
+  const found = await sql<TopRow>`
+    select r.player_id, p.external_user_id, p.display_name, r.rank, r.rank_score
+    from leaderboard_results r join players p on p.project_id = r.project_id and p.id = r.player_id
+    where r.project_id = ${project_id} and r.period_id = ${id} and r.position < ${TOP_MAX}
+    order by r.position`.execute(db);
+  return found.rows;
+};
+
+/** A merge takes places along; one that was under way while they were written could not see them. */
+const followMerges = async ({ db }: Work, { project_id, id, close_at }: PeriodRow): Promise<void> => {
+  const sinceMs = close_at === null ? 0 : new Date(close_at).getTime() - CLOCKS_MS;
+  await sql`
+    update leaderboard_results r set player_id = p.merged_into
+    from player_merges m join players p on p.project_id = m.project_id and p.id = m.source_id
+    where m.project_id = ${project_id} and m.id >= ${idFloor(sinceMs)}::uuid
+      and r.project_id = m.project_id and r.period_id = ${id} and r.player_id = p.id
+      and p.merged_into is not null`.execute(db);
+};
+
+type Ended = { row: PeriodRow; leaderboard: Leaderboard };
+
+const finish = async (work: Work, { row, leaderboard }: Ended, closing: Closing): Promise<void> => {
+  await followMerges(work, row);
+  const top = await readTop(work, row);
+  const closedAt = work.now.toISOString();
+  const [first] = top;
+  await sql`
+    update leaderboard_periods set status = 'CLOSED', closing = null, closed_at = ${closedAt}::timestamptz,
+      participants = ${closing.count}, leader_id = ${first?.player_id ?? null}::uuid,
+      leader_score = ${first?.rank_score ?? null}::bigint
+    where project_id = ${row.project_id} and id = ${row.id}`.execute(work.db);
+  const board = boardOf(leaderboard);
+  work.emit(row.project_id, "leaderboard.period_closed", {
+    leaderboardKey: leaderboard.key,
+    leaderboardId: leaderboard.id,
+    periodKey: row.period_key,
+    board: row.board,
+    participants: closing.count,
+    top: top.map((place): FinalPlace => ({
+      playerId: place.player_id,
+      externalUserId: place.external_user_id,
+      displayName: place.display_name,
+      rank: Number(place.rank),
+      score: fromRankScore(board, Number(place.rank_score)),
+    })),
+    prizesGranted: closing.granted,
+    promoted: 0,
+    relegated: 0,
+    closedAt: isoOf(work.now)!,
+  });
+};

@@ -1,0 +1,193 @@
+import { sql } from "kysely";
+import { countRows, type Total } from "../../counting.ts";
+import { conflict, notFound } from "../../errors.ts";
+import { offsetOf, type PageQuery } from "../../paging.ts";
+import type { Transact, Work } from "../../work.ts";
+import { boardOf, type Leaderboard } from "../leaderboard.ts";
+import { getLeaderboard } from "../leaderboards.ts";
+import type { ListStatus } from "../lists.ts";
+import { type Name, readNames } from "../names.ts";
+import type { PeriodRef, RankStore } from "../ranks.ts";
+import { fromRankScore, reachedUs } from "../scoring.ts";
+import { isoOf, type PeriodRow } from "./period-row.ts";
+import type { PrizeStatus } from "./prizes.ts";
+
+/** Who has a place; null for players who are banned, deleted or erased by now. */
+export type Whose = (Name & { playerId: string }) | null;
+
+/** A list of a board: one window, and one value of its breakdown. Times are ISO 8601. */
+export type BoardPeriod = {
+  id: string;
+  key: string;
+  board: string;
+  status: ListStatus;
+  startsAt: string | null;
+  endsAt: string | null;
+  closedAt: string | null;
+  participants: number;
+  leader: { player: Whose; score: number } | null;
+};
+
+const whoseOf = (names: ReadonlyMap<string, Name>, playerId: string): Whose => {
+  const name = names.get(playerId);
+  return name ? { playerId, ...name } : null;
+};
+
+/** How many a list has, and who is first with what score, as entries keep it. */
+type Head = { participants: number; leader: { playerId: string; rankScore: number } | null };
+
+const closedHead = ({ participants, leader_id, leader_score }: PeriodRow): Head => ({
+  participants: Number(participants),
+  leader:
+    leader_id === null || leader_score === null
+      ? null
+      : { playerId: leader_id, rankScore: Number(leader_score) },
+});
+
+const isOver = ({ status }: PeriodRow): boolean => status === "CLOSED" || status === "ARCHIVED";
+
+type Shown = { head: Head; names: ReadonlyMap<string, Name> };
+
+const show = (leaderboard: Leaderboard, row: PeriodRow, { head, names }: Shown): BoardPeriod => ({
+  id: row.id,
+  key: row.period_key,
+  board: row.board,
+  status: row.status,
+  startsAt: isoOf(row.starts_at),
+  endsAt: isoOf(row.ends_at),
+  closedAt: isoOf(row.closed_at),
+  participants: head.participants,
+  leader: head.leader && {
+    player: whoseOf(names, head.leader.playerId),
+    score: fromRankScore(boardOf(leaderboard), head.leader.rankScore),
+  },
+});
+
+export type ListPeriods = PageQuery & { status?: ListStatus | undefined; board?: string | undefined };
+
+const findRows = async (
+  work: Work,
+  { projectId, id }: Leaderboard,
+  query: ListPeriods,
+): Promise<Total & { rows: PeriodRow[] }> => {
+  const { status = null, board = null } = query;
+  const source = sql`leaderboard_periods
+    where project_id = ${projectId} and leaderboard_id = ${id}
+      and (${status}::text is null or status = ${status}) and (${board}::text is null or board = ${board})`;
+  const page = await sql<PeriodRow>`
+    select * from ${source} order by starts_at desc nulls first, period_key desc, board, id
+    limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
+  return { rows: page.rows, ...(await countRows(work, source)) };
+};
+
+const refOf = ({ projectId, definition: { ties } }: Leaderboard, periodId: string): PeriodRef => ({
+  projectId,
+  periodId,
+  ties,
+});
+
+export type PeriodParts = { transact: Transact; ranks: RankStore };
+
+/**
+ * A page of a board's lists, by their start, newest first. Those that are open are counted in the rank index.
+ * @throws DomainError NOT_FOUND; SERVICE_UNAVAILABLE while the index is being built
+ */
+export const readPeriods = async (
+  { transact, ranks }: PeriodParts,
+  projectId: string,
+  { ref, ...query }: ListPeriods & { ref: string },
+): Promise<Total & { periods: BoardPeriod[] }> => {
+  const { leaderboard, rows, ...total } = await transact(async (work) => {
+    const found = await getLeaderboard(work, projectId, ref);
+    return { leaderboard: found, ...(await findRows(work, found, query)) };
+  });
+  const heads: Head[] = [];
+  for (const row of rows) {
+    if (isOver(row)) heads.push(closedHead(row));
+    else {
+      const page = await ranks.page(refOf(leaderboard, row.id), 0, 1);
+      heads.push({ participants: page.total, leader: page.standings[0] ?? null });
+    }
+  }
+  const leaders = heads.flatMap(({ leader }) => leader ?? []);
+  const names = await transact((work) => readNames(work, projectId, leaders));
+  return {
+    periods: rows.map((row, i) => show(leaderboard, row, { head: heads[i]!, names })),
+    ...total,
+  };
+};
+
+/** A place of a closed list. */
+export type FinalEntry = {
+  rank: number;
+  player: Whose;
+  score: number;
+  reachedAt: string;
+  /** Which of the board's prizes it has won, from 0, and what became of it. */
+  prize: { prize: number; status: PrizeStatus } | null;
+};
+
+type PlaceRow = {
+  player_id: string;
+  rank: string | number;
+  rank_score: string | number;
+  rank_tie: string | number;
+  prize: FinalEntry["prize"];
+};
+
+export type ResultsQuery = PageQuery & { ref: string; periodKey: string; board: string };
+export type Results = { leaderboardKey: string; period: BoardPeriod; places: FinalEntry[] };
+
+/**
+ * A page of a closed list's final order. Places of players who are not shown any more stay, without a name.
+ * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE before it is closed
+ */
+export const readResults = async (work: Work, projectId: string, query: ResultsQuery): Promise<Results> => {
+  const leaderboard = await getLeaderboard(work, projectId, query.ref);
+  const found = await sql<PeriodRow>`
+    select * from leaderboard_periods
+    where project_id = ${projectId} and leaderboard_id = ${leaderboard.id}
+      and period_key = ${query.periodKey} and board = ${query.board}`.execute(work.db);
+  const row = found.rows[0];
+  if (!row) throw notFound("period");
+  if (!isOver(row)) throw conflict("INVALID_STATE", `the period is ${row.status} and has no results yet`);
+  const first = offsetOf(query);
+  const { rows } = await sql<PlaceRow>`
+    select player_id, rank, rank_score, rank_tie, prize from leaderboard_results
+    where project_id = ${projectId} and period_id = ${row.id}
+      and position >= ${first} and position < ${first + query.limit}
+    order by position`.execute(work.db);
+  const head = closedHead(row);
+  const shown = [...rows.map((place) => place.player_id), ...(head.leader ? [head.leader.playerId] : [])];
+  const names = await readNames(
+    work,
+    projectId,
+    shown.map((playerId) => ({ playerId })),
+  );
+  const board = boardOf(leaderboard);
+  const places = rows.map((place): FinalEntry => ({
+    rank: Number(place.rank),
+    player: whoseOf(names, place.player_id),
+    score: fromRankScore(board, Number(place.rank_score)),
+    reachedAt: new Date(Math.floor(reachedUs(board, Number(place.rank_tie)) / 1_000)).toISOString(),
+    prize: place.prize,
+  }));
+  return { leaderboardKey: leaderboard.key, period: show(leaderboard, row, { head, names }), places };
+};
+
+/** Open lists of a board that one rebuild reads again. */
+export const REBUILD_LISTS_MAX = 1_000;
+
+/** The lists of a board that rankings are read of, as they are not closed. @throws DomainError NOT_FOUND */
+export const openListsOf = async (work: Work, projectId: string, ref: string): Promise<PeriodRef[]> => {
+  const leaderboard = await getLeaderboard(work, projectId, ref);
+  const { id, definition, periodId } = leaderboard;
+  const found = await sql<{ id: string }>`
+    select id from leaderboard_periods
+    where project_id = ${projectId} and leaderboard_id = ${id} and status in ('OPEN', 'CLOSING')
+    order by written_at desc limit ${REBUILD_LISTS_MAX}`.execute(work.db);
+  // That of an ALL_TIME board may have no row yet.
+  const isPlain = definition.period.kind === "ALL_TIME" && definition.breakdownAttribute === undefined;
+  const ids = new Set([...(isPlain ? [periodId] : []), ...found.rows.map((row) => row.id)]);
+  return [...ids].map((one) => refOf(leaderboard, one));
+};

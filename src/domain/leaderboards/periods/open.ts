@@ -1,0 +1,112 @@
+import { sql } from "kysely";
+import { shareConfig } from "../../config-lock.ts";
+import type { Work } from "../../work.ts";
+import { Leaderboard } from "../leaderboard.ts";
+import { graceMsOf } from "../period.ts";
+import { periodIdOf } from "../period-ids.ts";
+import { nextStart, type Timed, type Window, windowAt } from "../windows.ts";
+
+/** Projects of one sweep. */
+const PROJECTS_MAX = 1_000;
+
+/** Projects with a board whose next window has begun. A new board has one at once. */
+export const projectsToOpen = async ({ db, now }: Work): Promise<string[]> => {
+  const found = await sql<{ project_id: string }>`
+    select project_id from leaderboards
+    where status = 'ACTIVE' and opens_at <= ${now.toISOString()}::timestamptz
+    group by project_id order by min(opens_at) limit ${PROJECTS_MAX}`.execute(db);
+  return found.rows.map(({ project_id }) => project_id);
+};
+
+const timedOf = ({ definition: { period }, resets }: Leaderboard): Timed => ({ period, resets });
+
+type NewList = {
+  id: string;
+  b: string;
+  k: string;
+  s: string | null;
+  e: string | null;
+  c: string | null;
+};
+
+const isoOfMs = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
+
+const newList = (leaderboard: Leaderboard, { key, startsAtMs, endsAtMs }: Window): NewList => ({
+  id: periodIdOf(leaderboard, key, ""),
+  b: leaderboard.id,
+  k: key,
+  s: isoOfMs(startsAtMs),
+  e: isoOfMs(endsAtMs),
+  c: isoOfMs(endsAtMs === null ? null : endsAtMs + graceMsOf(leaderboard.definition.period)),
+});
+
+/** Makes the rows of lists, or finds those that a score has made. @returns ids of those not told before */
+const openLists = async (
+  { db, now }: Work,
+  projectId: string,
+  lists: readonly NewList[],
+): Promise<Set<string>> => {
+  if (lists.length === 0) return new Set();
+  const time = sql`${now.toISOString()}::timestamptz`;
+  // In one order with the batches that make such rows, so that they cannot wait for one another in a ring.
+  const told = await sql<{ id: string }>`
+    insert into leaderboard_periods (project_id, id, leaderboard_id, period_key, starts_at, ends_at, close_at,
+      is_told, created_at, written_at)
+    select ${projectId}::uuid, id, b, k, s, e, c, true, ${time}, ${time}
+    from json_to_recordset(${JSON.stringify(lists)}::json) as x(
+      id uuid, b uuid, k text, s timestamptz, e timestamptz, c timestamptz)
+    order by id
+    on conflict (project_id, id) do update set is_told = true where not leaderboard_periods.is_told
+    returning id`.execute(db);
+  return new Set(told.rows.map(({ id }) => id));
+};
+
+/**
+ * Opens the window of a board that runs now, whether or not anybody scores in it, and tells
+ * `leaderboard.period_started`. One that is paused opens when it is resumed.
+ */
+export const openBoard = async (work: Work, leaderboard: Leaderboard): Promise<void> => {
+  if (leaderboard.status === "ACTIVE") await openBoards(work, leaderboard.projectId, [leaderboard]);
+};
+
+const openBoards = async (work: Work, projectId: string, boards: readonly Leaderboard[]): Promise<void> => {
+  const nowMs = work.now.getTime();
+  const opened = boards.flatMap((board) => {
+    const window = windowAt(timedOf(board), nowMs);
+    return window ? [{ board, list: newList(board, window) }] : [];
+  });
+  const told = await openLists(
+    work,
+    projectId,
+    opened.map(({ list }) => list),
+  );
+  for (const { board, list } of opened) if (told.has(list.id)) tellStart(work, board, list);
+  for (const board of boards) {
+    const next = nextStart(timedOf(board), nowMs);
+    board.opensAt = next === undefined ? null : new Date(next);
+  }
+};
+
+/** The first list of a board without periods is as old as the board, and starts nothing. */
+const tellStart = (work: Work, { projectId, id, key, resets }: Leaderboard, list: NewList): void => {
+  if (list.e === null && resets === 0) return;
+  work.emit(projectId, "leaderboard.period_started", {
+    leaderboardKey: key,
+    leaderboardId: id,
+    periodKey: list.k,
+    board: "",
+    startsAt: list.s,
+    endsAt: list.e,
+  });
+};
+
+/**
+ * Opens the windows of a project's active boards that have begun, and tells each start once. Windows that
+ * came and went while no worker ran are not opened: those that somebody scored in have rows of their own.
+ */
+export const openWindows = async (work: Work, projectId: string): Promise<void> => {
+  // A reset waits meanwhile, or has been: boards are read behind it.
+  await shareConfig(work, [projectId]);
+  const due = { projectId, status: "ACTIVE" as const, opensAt: { $lte: work.now } };
+  await openBoards(work, projectId, await work.em.find(Leaderboard, due, { orderBy: { id: "asc" } }));
+};

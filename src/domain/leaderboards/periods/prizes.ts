@@ -1,0 +1,200 @@
+import { sql } from "kysely";
+import { sendMessage } from "../../inbox/send.ts";
+import { newId } from "../../ids.ts";
+import { changePlayers } from "../../progression/change.ts";
+import type { Turn } from "../../progression/turn.ts";
+import { grantBundle, isEmptyBundle, type RewardBundle } from "../../rewards/bundle.ts";
+import { tellReward } from "../../rewards/grant.ts";
+import { savepoint, type Work } from "../../work.ts";
+import type { Definition } from "../definition.ts";
+import type { Prize } from "../definition-parts.ts";
+import type { Leaderboard } from "../leaderboard.ts";
+import type { Closing, PeriodRow } from "./period-row.ts";
+
+/** Places of one step. */
+export const PRIZES_PAGE = 200;
+
+/** The prize of a place: the first of the list that names it. Percents are of all places. */
+export const prizeOf = (prizes: readonly Prize[], rank: number, participants: number): number | undefined => {
+  const percent = (100 * rank) / participants;
+  const index = prizes.findIndex(({ from, to, by }) =>
+    by === "RANK" ? from <= rank && rank <= to : from < percent && percent <= to,
+  );
+  return index < 0 ? undefined : index;
+};
+
+/** No place behind this rank wins. */
+const lastRank = (prizes: readonly Prize[], participants: number): number =>
+  Math.max(...prizes.map(({ to, by }) => (by === "RANK" ? to : (to * participants) / 100)));
+
+/** What the list's places win; empty when it gives nothing. */
+export const prizesOf = (row: PeriodRow, { status, definition }: Leaderboard): readonly Prize[] => {
+  const gives = row.grants_prizes && (!row.is_late || definition.prizesForLate) && status !== "ARCHIVED";
+  return gives ? (definition.prizes ?? []) : [];
+};
+
+type ResultRow = {
+  position: string | number;
+  rank: string | number;
+  player_id: string;
+  has_prize: boolean;
+};
+
+type Winner = { position: number; rank: number; playerId: string; prize: number; rewards: RewardBundle };
+
+/** What became of a prize. CANCELLED: its player is suspended, or has a better place in the same list. */
+export type PrizeStatus = "GRANTED" | "WAITING" | "CANCELLED" | "FAILED";
+
+export type Prizes = { row: PeriodRow; leaderboard: Leaderboard; prizes: readonly Prize[] };
+
+/**
+ * Gives the prizes of the next places, each in one commit with the mark on its place, so that it is given
+ * once. A prize that cannot be given is marked so and keeps no other back.
+ */
+export const givePrizes = async (
+  work: Work,
+  { row, leaderboard, prizes }: Prizes,
+  closing: Closing,
+): Promise<{ closing: Closing; isDone: boolean }> => {
+  const page = await readPlaces(work, row, closing.position);
+  const cap = lastRank(prizes, closing.count);
+  const winners = firstPlaces(page).flatMap(({ position, rank, player_id }): Winner[] => {
+    const prize = prizeOf(prizes, Number(rank), closing.count);
+    if (prize === undefined || isEmptyBundle(prizes[prize]!.rewards)) return [];
+    const { rewards } = prizes[prize]!;
+    return [{ position: Number(position), rank: Number(rank), playerId: player_id, prize, rewards }];
+  });
+  const giving = { row, leaderboard };
+  const given =
+    winners.length === 0
+      ? []
+      : await savepoint(work, () => giveTo(work, giving, winners)).catch(() =>
+          giveEach(work, giving, winners),
+        );
+  await markPlaces(work, row, given);
+  const last = page.at(-1);
+  return {
+    closing: {
+      ...closing,
+      position: closing.position + page.length,
+      granted: closing.granted + given.filter(({ s }) => s === "GRANTED" || s === "WAITING").length,
+    },
+    isDone: page.length < PRIZES_PAGE || Number(last!.rank) > cap,
+  };
+};
+
+/** A player who was merged with another may have two places: the better one wins. */
+const firstPlaces = (page: readonly ResultRow[]): ResultRow[] => {
+  const seen = new Set<string>();
+  return page.filter(({ player_id, has_prize }) => {
+    const isFirst = !seen.has(player_id) && !has_prize;
+    seen.add(player_id);
+    return isFirst;
+  });
+};
+
+/** Whoever was merged while the places were written stands for the player they became. */
+const readPlaces = async ({ db }: Work, row: PeriodRow, position: number): Promise<ResultRow[]> => {
+  const found = await sql<ResultRow>`
+    select r.position, r.rank, w.player_id, exists (
+      select 1 from leaderboard_results o
+      where o.project_id = r.project_id and o.period_id = r.period_id and o.player_id = w.player_id
+        and o.prize is not null) as has_prize
+    from leaderboard_results r
+    join players p on p.project_id = r.project_id and p.id = r.player_id
+    cross join lateral (select coalesce(p.merged_into, p.id) as player_id) w
+    where r.project_id = ${row.project_id} and r.period_id = ${row.id} and r.position >= ${position}
+    order by r.position limit ${PRIZES_PAGE}`.execute(db);
+  return found.rows;
+};
+
+type Giving = { row: PeriodRow; leaderboard: Leaderboard };
+/** The mark on a place: position, index of the prize, status. */
+type Mark = { n: number; i: number; s: PrizeStatus };
+
+/** A winner has become another player since the places were read: the step is done again. */
+class Moved extends Error {}
+
+/** @throws Moved */
+const giveTo = async (work: Work, giving: Giving, winners: readonly Winner[]): Promise<Mark[]> => {
+  const byId = new Map(winners.map((winner) => [winner.playerId, winner]));
+  const options = { playerIds: [...byId.keys()], gives: winners.map(({ rewards }) => rewards) };
+  const changed = await changePlayers(work, giving.row.project_id, options, (turn): Mark => {
+    const winner = byId.get(turn.player.id);
+    if (!winner) throw new Moved("a winner was merged meanwhile");
+    return { n: winner.position, i: winner.prize, s: giveOne(turn, giving, winner) };
+  });
+  return changed.map(({ value }) => value);
+};
+
+/** Deadlock, cancellation, no connection: nothing that the prize is to blame for; another try may succeed. */
+const PASSING = /^(08|40|53|55|57)/;
+
+const mayPass = (error: unknown): boolean =>
+  error instanceof Error &&
+  (("code" in error && PASSING.test(String(error.code))) ||
+    (error.cause !== undefined && mayPass(error.cause)));
+
+const giveEach = async (work: Work, giving: Giving, winners: readonly Winner[]): Promise<Mark[]> => {
+  const marks: Mark[] = [];
+  for (const winner of winners) {
+    const failed: Mark = { n: winner.position, i: winner.prize, s: "FAILED" };
+    try {
+      marks.push(...(await savepoint(work, () => giveTo(work, giving, [winner]))));
+    } catch (error) {
+      if (error instanceof Moved || mayPass(error)) throw error;
+      marks.push(failed);
+    }
+  }
+  return marks;
+};
+
+const giveOne = (turn: Turn, { row, leaderboard }: Giving, winner: Winner): PrizeStatus => {
+  const { player } = turn;
+  if (player.status !== "ACTIVE") return "CANCELLED";
+  const cause = { kind: "LEADERBOARD" as const, refKey: leaderboard.key, refId: row.id };
+  const key = `lb:${row.id}:${player.id}`;
+  const { prizeClaim }: Pick<Definition, "prizeClaim"> = leaderboard.definition;
+  if (prizeClaim === "AUTO") {
+    grantBundle(turn, { bundle: winner.rewards, cause, key, reason: `leaderboard:${leaderboard.key}` });
+    return "GRANTED";
+  }
+  const grant = {
+    id: newId(),
+    projectId: player.projectId,
+    playerId: player.id,
+    // No key of the catalogue has a colon.
+    rewardKey: `leaderboard:${leaderboard.key}`,
+    quantity: 1,
+    status: "PENDING" as const,
+    key,
+    contents: winner.rewards,
+    cause,
+    eventId: null,
+    expiresMs: null,
+  };
+  turn.effects.rewardGrants.push(grant);
+  tellReward(turn, grant, { kind: "BUNDLE", code: null });
+  sendMessage(turn, {
+    type: "leaderboard.prize",
+    title: `${leaderboard.name}: place ${winner.rank}`,
+    body: null,
+    data: {
+      leaderboardKey: leaderboard.key,
+      periodKey: row.period_key,
+      board: row.board,
+      rank: winner.rank,
+    },
+    rewardGrantId: grant.id,
+    expiresMs: null,
+  });
+  return "WAITING";
+};
+
+const markPlaces = async ({ db }: Work, row: PeriodRow, marks: readonly Mark[]): Promise<void> => {
+  if (marks.length === 0) return;
+  await sql`
+    update leaderboard_results t set prize = json_build_object('prize', x.i, 'status', x.s)
+    from json_to_recordset(${JSON.stringify(marks)}::json) as x(n bigint, i int, s text)
+    where t.project_id = ${row.project_id} and t.period_id = ${row.id} and t.position = x.n`.execute(db);
+};

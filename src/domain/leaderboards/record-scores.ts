@@ -1,0 +1,140 @@
+import type { EntryChange, Json } from "../events.ts";
+import { playerIdsOf } from "../players/player-refs.ts";
+import { lockPlayersById } from "../progression/load.ts";
+import { takePlayers } from "../progression/several.ts";
+import type { PlayerState } from "../progression/turn.ts";
+import type { Work } from "../work.ts";
+import { breakdownOf } from "./lists.ts";
+import type { Refusal, Scored } from "./record.ts";
+import { isMeta, SCORE_META_MAX_BYTES } from "./score-meta.ts";
+import { type Board, isBeyondRange } from "./scoring.ts";
+import { submitScore } from "./submit.ts";
+
+/**
+ * A score that claims to be made later than this from now is refused, in ms; up to then it counts as made
+ * now.
+ */
+export const SCORE_FUTURE_MAX_MS = 86_400_000;
+/** Scores of one request. */
+export const SCORES_MAX = 500;
+
+/** `playerId`: UUID or `ext:` and the external id. `score` is rounded to the board's decimals. */
+export type ScoreSubmission = {
+  playerId: string;
+  score: number;
+  occurredAt?: Date | undefined;
+  meta?: Json | undefined;
+};
+
+/** Why a score did not count, beyond what the board has against it. */
+export type ScoreProblem = { code: "NOT_FOUND" | "CONFLICT" | "VALIDATION_ERROR"; message: string } & (
+  | { field: string }
+  | { reason: string }
+  | object
+);
+
+/** What became of one score. */
+export type ScoreOutcome =
+  | { problem: ScoreProblem }
+  | { playerId: string; scored: Scored; change: EntryChange | undefined; value: string | undefined };
+
+/** A fault of the submission itself. */
+export const submissionProblem = (
+  board: Pick<Board, "scoreDecimals">,
+  { score, occurredAt, meta }: Omit<ScoreSubmission, "playerId">,
+  now: Date,
+): ScoreProblem | undefined => {
+  const refuse = (field: string, message: string): ScoreProblem => ({
+    code: "VALIDATION_ERROR",
+    field,
+    message: `${field}: ${message}`,
+  });
+  if (isBeyondRange(board, score)) return refuse("score", "is beyond the range of this leaderboard");
+  if (occurredAt && occurredAt.getTime() > now.getTime() + SCORE_FUTURE_MAX_MS)
+    return refuse("occurredAt", "is more than 24 hours in the future");
+  if (meta && !isMeta(meta)) return refuse("meta", `must be at most ${SCORE_META_MAX_BYTES} bytes of JSON`);
+  return undefined;
+};
+
+export const problemOfRefusal = ({ reason, message }: Refusal): ScoreProblem => ({
+  code: "CONFLICT",
+  reason,
+  message,
+});
+
+type Target = { projectId: string; leaderboardKey: string; isReviewed?: boolean };
+
+/**
+ * Submits scores to one CUSTOM leaderboard, each as if alone and in order: what is wrong with one does not
+ * keep the others away. The statements are the same for any number of scores.
+ */
+export const recordScores = async (
+  work: Work,
+  { projectId, leaderboardKey, isReviewed = false }: Target,
+  submissions: readonly ScoreSubmission[],
+): Promise<ScoreOutcome[]> => {
+  const ids = await playerIdsOf(work, projectId, [...new Set(submissions.map(({ playerId }) => playerId))]);
+  const times = timesOf(work, submissions, ids);
+  let players = new Map<string, PlayerState>();
+  const several = await takePlayers(work, {
+    projectId,
+    lock: async () => {
+      players = await lockPlayersById(work, projectId, [...times.keys()]);
+      for (const [id, player] of players) player.timesMs = [...player.timesMs, ...times.get(id)!];
+      return [...players.values()];
+    },
+  });
+  const board = several.plan.boardsByKey.get(leaderboardKey);
+  const outcomes = submissions.map((submission): ScoreOutcome => {
+    const player = players.get(ids.get(submission.playerId) ?? "");
+    const problem = board ? submissionProblem(board, submission, work.now) : undefined;
+    if (!player) return { problem: { code: "NOT_FOUND", message: "player not found" } };
+    if (problem) return { problem };
+    if (!board) return { problem: problemOfRefusal(notActive(leaderboardKey)) };
+    if (player.status !== "ACTIVE") return { problem: inactive(player) };
+    const turn = several.open(player);
+    const { score, meta } = submission;
+    const scored = submitScore(turn, board, score, { atMs: atOf(work, submission), meta, isReviewed });
+    several.settle(turn);
+    const entry = scored.listId === undefined ? undefined : player.entries.get(scored.listId);
+    const change: EntryChange | undefined = entry && [
+      player.id,
+      entry.rankScore,
+      entry.rankTie,
+      entry.version,
+    ];
+    return { playerId: player.id, scored, change, value: breakdownOf(board, player) };
+  });
+  await several.save();
+  return outcomes;
+};
+
+/** The time that counts: no later than now. */
+const atOf = ({ now }: Work, { occurredAt }: ScoreSubmission): number =>
+  Math.min(occurredAt?.getTime() ?? now.getTime(), now.getTime());
+
+/** The times of each player's scores, by id. */
+const timesOf = (
+  work: Work,
+  submissions: readonly ScoreSubmission[],
+  ids: ReadonlyMap<string, string>,
+): Map<string, number[]> => {
+  const times = new Map<string, number[]>();
+  for (const submission of submissions) {
+    const id = ids.get(submission.playerId);
+    if (id === undefined) continue;
+    times.set(id, [...(times.get(id) ?? []), atOf(work, submission)]);
+  }
+  return times;
+};
+
+const notActive = (key: string): Refusal => ({
+  reason: "LEADERBOARD_CLOSED",
+  message: `leaderboard ${key} is not active`,
+});
+
+const inactive = ({ status }: PlayerState): ScoreProblem => ({
+  code: "CONFLICT",
+  reason: "PLAYER_INACTIVE",
+  message: `the player is ${status}`,
+});

@@ -1,0 +1,37 @@
+import { checkActiveKey } from "../definitions/references.ts";
+import { checkBundles } from "../rewards/references.ts";
+import type { Work } from "../work.ts";
+import type { Definition } from "./definition.ts";
+
+type Named = { field: string; kind: "currency" | "streak" | "segment"; key: string };
+
+const namesOf = ({ metric, audience, entryCost }: Definition): Named[] => [
+  ...(metric.source === "CURRENCY"
+    ? [{ field: "metric.currencyKey", kind: "currency" as const, key: metric.currencyKey }]
+    : []),
+  ...(metric.source === "STREAK"
+    ? [{ field: "metric.streakKey", kind: "streak" as const, key: metric.streakKey }]
+    : []),
+  ...(audience?.segmentKeys ?? []).map((key, i) => {
+    return { field: `audience.segmentKeys.${i}`, kind: "segment" as const, key };
+  }),
+  ...(entryCost
+    ? [{ field: "entryCost.currencyKey", kind: "currency" as const, key: entryCost.currencyKey }]
+    : []),
+];
+
+/**
+ * Holds what a leaderboard names against what the project has.
+ * @throws DomainError VALIDATION_ERROR naming the field
+ */
+export const checkReferences = async (
+  work: Work,
+  projectId: string,
+  { key, definition }: { key: string; definition: Definition },
+): Promise<void> => {
+  for (const name of namesOf(definition)) await checkActiveKey(work, projectId, name);
+  const bundles = (definition.prizes ?? []).map(({ rewards: bundle }, i) => {
+    return { bundle, field: `prizes.${i}.rewards` };
+  });
+  await checkBundles(work, projectId, { kind: "grant", key, bundles });
+};

@@ -1,0 +1,85 @@
+import { sql } from "kysely";
+import { auditDefinition } from "../audit/definitions.ts";
+import { notFound } from "../errors.ts";
+import type { EntryChange } from "../events.ts";
+import { getPlayer } from "../players/players.ts";
+import { lockPlayersById } from "../progression/load.ts";
+import { takePlayers } from "../progression/several.ts";
+import type { EntryState, PlayerDoc, PlayerState } from "../progression/turn.ts";
+import type { Work } from "../work.ts";
+import { boardOf } from "./leaderboard.ts";
+import { getLeaderboard } from "./leaderboards.ts";
+import { findList } from "./lists.ts";
+import type { Board } from "./scoring.ts";
+
+/** Lists of which it is remembered that a player was removed. */
+const REMOVED_MAX = 100;
+
+/** `ban`: true keeps the player off the leaderboard from now on, false lets them in again. */
+export type Removal = { leaderboardRef: string; playerRef: string; ban?: boolean | undefined };
+
+type Removed = { listId: string; entry: EntryState } | undefined;
+
+/**
+ * Takes a player off a leaderboard: the entry of the current period goes. Without a ban the next score enters
+ * again; a ban is kept with the player, so it holds for every period to come.
+ * @returns whether there was an entry
+ * @throws DomainError NOT_FOUND for an unknown leaderboard or player
+ */
+export const removePlayer = async (
+  work: Work,
+  projectId: string,
+  { leaderboardRef, playerRef, ban }: Removal,
+): Promise<boolean> => {
+  const leaderboard = await getLeaderboard(work, projectId, leaderboardRef);
+  const { id: playerId } = await getPlayer(work, projectId, playerRef);
+  const board = boardOf(leaderboard);
+  let players = new Map<string, PlayerState>();
+  const several = await takePlayers(work, {
+    projectId,
+    // Also that of a board which is not active: it has the entries of before.
+    planFor: async (plan) => ({ ...plan, boards: [board] }),
+    lock: async () => [...(players = await lockPlayersById(work, projectId, [playerId])).values()],
+  });
+  const [player] = players.values();
+  if (!player) throw notFound("player");
+  const removed = takeOff(player, board, { ban, nowMs: work.now.getTime() });
+  await several.save();
+  if (removed) await deleteEntry(work, { projectId, playerId: player.id, ...removed });
+  const action = ban === true ? "banned" : "removed";
+  await auditDefinition(work, `leaderboard.player_${action}`, leaderboard);
+  return removed !== undefined;
+};
+
+type TakeOff = { ban: boolean | undefined; nowMs: number };
+
+/** The ids of the boards from which a player is banned, with what is asked for this one. */
+const bansOf = ({ doc: { b = [] } }: PlayerState, { id }: Board, ban: boolean | undefined): string[] => {
+  const others = b.filter((other) => other !== id);
+  return (ban ?? others.length < b.length) ? [...others, id] : others;
+};
+
+const takeOff = (player: PlayerState, board: Board, { ban, nowMs }: TakeOff): Removed => {
+  const doc: PlayerDoc = { ...player.doc, b: bansOf(player, board, ban) };
+  player.doc = doc;
+  player.dirty.doc = true;
+  const list = findList(board, player, nowMs);
+  const entry = typeof list === "string" ? undefined : player.entries.get(list.id);
+  if (typeof list === "string" || !entry) return undefined;
+  const kept = Object.entries(doc.z ?? {}).slice(1 - REMOVED_MAX);
+  doc.z = { ...Object.fromEntries(kept), [list.id]: entry.version + 1 };
+  player.entries.delete(list.id);
+  return { listId: list.id, entry };
+};
+
+const deleteEntry = async (
+  { db, emit }: Work,
+  { projectId, playerId, listId, entry }: NonNullable<Removed> & { projectId: string; playerId: string },
+): Promise<void> => {
+  await sql`
+    delete from leaderboard_entries
+    where project_id = ${projectId} and period_id = ${listId} and player_id = ${playerId}`.execute(db);
+  const { rankScore, rankTie, version } = entry;
+  const gone: EntryChange = [playerId, rankScore, rankTie, version + 1, true];
+  emit(projectId, "leaderboard.entries_changed", { periodId: listId, entries: [gone] });
+};

@@ -1,0 +1,143 @@
+import { sql } from "kysely";
+import { auditDefinition } from "../audit/definitions.ts";
+import { actorOf } from "../caller.ts";
+import { countRows, type Total } from "../counting.ts";
+import { conflict, notFound } from "../errors.ts";
+import type { Json } from "../events.ts";
+import { isId } from "../ids.ts";
+import { offsetOf, type PageQuery } from "../paging.ts";
+import type { Work } from "../work.ts";
+import { errorOfProblem, problemOf } from "./scores.ts";
+import { recordScores } from "./record-scores.ts";
+
+export const REVIEW_STATUSES = ["OPEN", "ACCEPTED", "REJECTED"] as const;
+export type ReviewStatus = (typeof REVIEW_STATUSES)[number];
+export const REVIEW_DECISIONS = ["ACCEPT", "REJECT"] as const;
+export type ReviewDecision = (typeof REVIEW_DECISIONS)[number];
+
+/** A submitted score that was out of bounds and waits, or was decided on. */
+export type ScoreReview = {
+  id: string;
+  leaderboardId: string;
+  leaderboardKey: string;
+  playerId: string;
+  externalUserId: string;
+  score: number;
+  /** The bound that it broke. */
+  violation: string;
+  meta: Json | null;
+  occurredAt: string;
+  status: ReviewStatus;
+  submittedAt: string;
+  reviewedBy: string | null;
+  reviewedAt: string | null;
+};
+
+type Row = Omit<ScoreReview, "score" | "occurredAt" | "submittedAt" | "reviewedAt"> & {
+  score: string | number;
+  occurredAt: Date | string;
+  submittedAt: Date | string;
+  reviewedAt: Date | string | null;
+  periodId: string;
+};
+
+const isoOf = (at: Date | string): string => new Date(at).toISOString();
+
+const reviewOf = (row: Row): ScoreReview => {
+  const { periodId: _period, ...review } = row;
+  return {
+    ...review,
+    score: Number(row.score),
+    occurredAt: isoOf(row.occurredAt),
+    submittedAt: isoOf(row.submittedAt),
+    reviewedAt: row.reviewedAt === null ? null : isoOf(row.reviewedAt),
+  };
+};
+
+const COLUMNS = sql.raw(`r.id, r.leaderboard_id as "leaderboardId", b.key as "leaderboardKey",
+  r.player_id as "playerId", p.external_user_id as "externalUserId", r.score, r.violation, r.meta,
+  r.occurred_at as "occurredAt", r.status, r.submitted_at as "submittedAt",
+  r.reviewed_by as "reviewedBy", r.reviewed_at as "reviewedAt", r.period_id as "periodId"`);
+
+const WITH_NAMES = sql`
+  join leaderboards b on b.id = r.leaderboard_id and b.project_id = r.project_id
+  join players p on p.project_id = r.project_id and p.id = r.player_id`;
+
+export type ListReviews = PageQuery & {
+  status?: ReviewStatus | undefined;
+  /** The UUID or the key. */
+  leaderboardId?: string | undefined;
+};
+
+/** A page of reviews, the oldest first. */
+export const listReviews = async (
+  work: Work,
+  projectId: string,
+  query: ListReviews,
+): Promise<{ reviews: ScoreReview[] } & Total> => {
+  const { status, leaderboardId: board } = query;
+  const ofBoard =
+    board === undefined
+      ? sql`true`
+      : sql`r.leaderboard_id in (select id from leaderboards where project_id = ${projectId}
+          and (key = ${board} or id::text = ${board.toLowerCase()}))`;
+  const ofStatus = status === undefined ? sql`true` : sql`r.status = ${status}`;
+  const where = sql`r.project_id = ${projectId} and ${ofStatus} and ${ofBoard}`;
+  const found = await sql<Row>`
+    select ${COLUMNS} from score_reviews r ${WITH_NAMES} where ${where}
+    order by r.id limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
+  const total = await countRows(work, sql`score_reviews r where ${where}`);
+  return { reviews: found.rows.map(reviewOf), ...total };
+};
+
+/**
+ * Decides on a held score, once. ACCEPT submits it as of its own time, bounds aside; what it costs to enter
+ * is taken then.
+ * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE when it was decided on before, LEADERBOARD_CLOSED
+ * when its period is over by now, PLAYER_INACTIVE, NOT_ELIGIBLE, LIMIT_REACHED, INSUFFICIENT_FUNDS
+ */
+export const decideReview = async (
+  work: Work,
+  projectId: string,
+  { reviewId, decision }: { reviewId: string; decision: ReviewDecision },
+): Promise<ScoreReview> => {
+  const held = await lockReview(work, projectId, reviewId);
+  if (held.status !== "OPEN") throw conflict("INVALID_STATE", `the score is ${held.status} already`);
+  if (decision === "ACCEPT") await accept(work, projectId, held);
+  const status = decision === "ACCEPT" ? "ACCEPTED" : "REJECTED";
+  const reviewedBy = work.by ? actorOf(work.by.caller) : "system";
+  const at = work.now.toISOString();
+  await sql`
+    update score_reviews set status = ${status}, reviewed_by = ${reviewedBy},
+      reviewed_at = ${at}::timestamptz
+    where project_id = ${projectId} and id = ${held.id}`.execute(work.db);
+  await auditDefinition(work, `score_review.${status.toLowerCase()}`, {
+    projectId,
+    id: held.id,
+    key: held.leaderboardKey,
+  });
+  return { ...reviewOf(held), status, reviewedBy, reviewedAt: at };
+};
+
+const lockReview = async ({ db }: Work, projectId: string, reviewId: string): Promise<Row> => {
+  if (!isId(reviewId)) throw notFound("score review");
+  const found = await sql<Row>`
+    select ${COLUMNS} from score_reviews r ${WITH_NAMES}
+    where r.project_id = ${projectId} and r.id = ${reviewId} for update of r`.execute(db);
+  const [row] = found.rows;
+  if (!row) throw notFound("score review");
+  return row;
+};
+
+const accept = async (work: Work, projectId: string, held: Row): Promise<void> => {
+  const { leaderboardKey, playerId, meta, periodId } = held;
+  const occurredAt = new Date(held.occurredAt);
+  const submission = { playerId, score: Number(held.score), occurredAt, meta: meta ?? undefined };
+  const target = { projectId, leaderboardKey, isReviewed: true };
+  const [outcome] = await recordScores(work, target, [submission]);
+  const problem = problemOf(outcome!);
+  if (problem || "problem" in outcome!) throw errorOfProblem(problem!);
+  // Another list than it was held for: the board was reset, or the player is in another group by now.
+  if (outcome!.scored.listId !== periodId)
+    throw conflict("LEADERBOARD_CLOSED", "the ranking that the score was held for takes no scores any more");
+};

@@ -1,0 +1,44 @@
+import { sql } from "kysely";
+import { getDefinition } from "../definitions/definitions.ts";
+import { invalid } from "../errors.ts";
+import { segmentKind } from "../segments/segment.ts";
+import type { Work } from "../work.ts";
+import type { Standing } from "./ranks.ts";
+
+/** Places looked at for the players of a segment. */
+export const SCOPE_EXAMINED_MAX = 10_000;
+
+export type Scope = { segmentKey: string };
+
+const SEGMENT = /^segment:(.+)$/;
+const LATER = /^(friends|group:.+|league)$/;
+
+/** Reads `scope`. @throws DomainError VALIDATION_ERROR */
+export const scopeOf = (scope: string | undefined): Scope | undefined => {
+  if (scope === undefined) return undefined;
+  if (LATER.test(scope)) throw invalid("scope", `${scope} is not available yet`);
+  const segmentKey = SEGMENT.exec(scope)?.[1];
+  if (segmentKey === undefined) throw invalid("scope", "must be segment: and the key of a segment");
+  return { segmentKey };
+};
+
+/** @throws DomainError NOT_FOUND for a segment that the project does not have */
+export const checkSegment = async (work: Work, projectId: string, { segmentKey }: Scope): Promise<void> => {
+  await getDefinition(work, projectId, segmentKind, segmentKey);
+};
+
+/** Those of `standings` whose players are in the segment, in order. */
+export const inSegment = async (
+  { db }: Work,
+  { projectId, segmentKey }: Scope & { projectId: string },
+  standings: readonly Standing[],
+): Promise<Standing[]> => {
+  if (standings.length === 0) return [];
+  const ids = `{${standings.map(({ playerId }) => playerId).join(",")}}`;
+  const result = await sql<{ player_id: string }>`
+    select player_id from player_segments
+    where project_id = ${projectId} and segment_key = ${segmentKey}
+      and player_id = any(${ids}::uuid[])`.execute(db);
+  const members = new Set(result.rows.map((row) => row.player_id));
+  return standings.filter(({ playerId }) => members.has(playerId));
+};

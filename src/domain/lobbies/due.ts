@@ -1,0 +1,19 @@
+import type { LobbyState } from "./state.ts";
+
+const after = (time: Date, seconds: number): number => time.getTime() + seconds * 1_000;
+
+/** When a lobby that nobody changes is closed, or a game that nobody ends; ms. */
+const endMs = ({ status, settings, updatedAt, startedAt, expiresAt }: LobbyState): number => {
+  if (status === "IN_GAME") return after(startedAt!, settings.maxGameSeconds);
+  return Math.min(after(updatedAt, settings.idleSeconds), expiresAt.getTime());
+};
+
+export const isOver = (lobby: LobbyState, now: Date): boolean => endMs(lobby) <= now.getTime();
+
+/** The next thing that time brings to a lobby; null for a closed one. */
+export const dueAt = (lobby: LobbyState): Date | null => {
+  if (lobby.status === "CLOSED") return null;
+  const graces = lobby.members.flatMap(({ graceUntil }) => (graceUntil ? [graceUntil.getTime()] : []));
+  const end = lobby.status === "STARTING" ? lobby.startsAt!.getTime() : endMs(lobby);
+  return new Date(Math.min(end, ...graces));
+};

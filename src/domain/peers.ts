@@ -1,0 +1,27 @@
+/** How often a process says that it lives, and for how long that is believed. */
+export const BEAT_EVERY_MS = 1_000;
+export const LEASE_MS = 4_000;
+
+/** What a process says of itself, and what it is told of the others. */
+export type Self = {
+  processId: string;
+  /** `host:port` by which the other processes reach the rooms of this one. */
+  door: string;
+  /** The others may have taken this process for dead: its listings have to be looked at. */
+  onLost: () => void;
+  /** A process has died; its listings are to go. Several processes may be told of one. */
+  onDead: (processId: string) => Promise<void>;
+};
+
+/** The processes of a cluster that hold rooms. */
+export type Peers = {
+  /** Announces this process, and watches over the others from then on. */
+  join(self: Self): Promise<void>;
+  /** The door of a process that lives, no older than a second; undefined for one that is dead or unknown. */
+  doorOf(processId: string): Promise<string | undefined>;
+  /** Notes how many sockets of a player this process has, and tells how many all that live have. */
+  countSockets(player: string, own: number): Promise<number>;
+  /** Says again what this process wants to hear, in case it was lost. */
+  listenAgain(): void;
+  leave(): Promise<void>;
+};

@@ -1,0 +1,29 @@
+import { sql } from "kysely";
+import { isId } from "../ids.ts";
+import type { Work } from "../work.ts";
+
+type Row = { name: string; id: string };
+
+/**
+ * The players whom UUIDs and `ext:…` stand for, by these: one statement. Who was merged is the other one;
+ * what stands for nobody is left out. Row security lets only plain columns be looked up in an index.
+ */
+export const playerIdsOf = async (
+  { db }: Work,
+  projectId: string,
+  refs: readonly string[],
+): Promise<Map<string, string>> => {
+  const ids = refs.filter(isId).map((name) => ({ name, i: name }));
+  const names = refs
+    .filter((ref) => ref.startsWith("ext:"))
+    .map((name) => ({ name, u: name.slice("ext:".length) }));
+  const found = await sql<Row>`
+    select r.name, coalesce(p.merged_into, p.id) as id
+    from json_to_recordset(${JSON.stringify(ids)}::json) as r(name text, i uuid)
+    join players p on p.project_id = ${projectId} and p.id = r.i
+    union all
+    select r.name, coalesce(p.merged_into, p.id)
+    from json_to_recordset(${JSON.stringify(names)}::json) as r(name text, u text)
+    join players p on p.project_id = ${projectId} and p.external_user_id = r.u`.execute(db);
+  return new Map(found.rows.map(({ name, id }) => [name, id]));
+};

@@ -1,0 +1,22 @@
+import type { App } from "../../app.ts";
+import { getChannelId } from "../../domain/chat/channels.ts";
+import { isBlocked, recordBlocked } from "../../domain/chat/moderation/escalation.ts";
+import { findPlayer } from "../../domain/players/players.ts";
+
+export type RefusedSend = { projectId: string; channelId: string; playerId?: string | undefined };
+
+/** Counts a player's message that was refused for what it says; after the third the player is muted. */
+export const noteBlocked = async (
+  app: App,
+  { projectId, channelId: asked, playerId: ref }: RefusedSend,
+  error: unknown,
+): Promise<void> => {
+  if (ref === undefined || !isBlocked(error)) return;
+  const sender = await app.transact(async (work) => {
+    const player = await findPlayer(work, projectId, ref);
+    return (
+      player && { projectId, playerId: player.id, channelId: await getChannelId(work, projectId, asked) }
+    );
+  });
+  if (sender) await recordBlocked(app, sender, error);
+};

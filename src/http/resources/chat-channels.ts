@@ -1,0 +1,194 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
+import type { Caller } from "../../domain/caller.ts";
+import { chatActorOf } from "../../domain/chat/actor.ts";
+import { getChannelId, readChannel } from "../../domain/chat/channels.ts";
+import type { ChannelRef } from "../../domain/chat/channel-row.ts";
+import { openDirect } from "../../domain/chat/direct.ts";
+import { listChannels } from "../../domain/chat/list-channels.ts";
+import { createChannel, setChannelStatus, updateChannel } from "../../domain/chat/manage-channels.ts";
+import { listMembers, updateMember } from "../../domain/chat/members.ts";
+import { CHANNEL_KINDS, CHANNEL_STATUSES, type ChannelStatus } from "../../domain/chat/views.ts";
+import { invalid } from "../../domain/errors.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { getPlayer } from "../../domain/players/players.ts";
+import type { Work } from "../../domain/work.ts";
+import { Reply, route } from "../route.ts";
+import {
+  ActingPlayer,
+  ActingQuery,
+  ChannelParams,
+  ChannelPatch,
+  ChatChannelBody,
+  ChatMemberBody,
+  DirectBody,
+  MemberParams,
+  MemberPatch,
+  NewChannel,
+} from "./chat-bodies.ts";
+import { pageReply } from "./list-bodies.ts";
+
+const common = { tag: "Chat", project: "caller" } as const;
+const read = { ...common, access: { scope: "chat:read", roles: EVERY_ROLE } } as const;
+const manage = { ...common, access: { scope: "chat:moderate", roles: ADMINS } } as const;
+
+/** The channel that a path names, which may be none. @throws DomainError NOT_FOUND */
+export const channelRefOf = async (work: Work, projectId: string, channel: string): Promise<ChannelRef> => ({
+  projectId,
+  channelId: await getChannelId(work, projectId, channel),
+});
+
+/** Makes the operation that gives a channel a status. */
+const statusRoute = (step: string, status: ChannelStatus, texts: { id: string; summary: string }) =>
+  route({
+    ...manage,
+    ...texts,
+    method: "post",
+    path: `/chat/channels/{channelId}/${step}`,
+    params: ChannelParams,
+    response: ChatChannelBody,
+    run: (app, { projectId, params }) =>
+      app.transact(async (work) =>
+        setChannelStatus(work, await channelRefOf(work, projectId, params.channelId), status),
+      ),
+  });
+
+type Asked = { projectId: string; caller: Caller; channelId: string; playerId?: string | undefined };
+
+const readOne = (app: App, { projectId, caller, channelId, playerId }: Asked) =>
+  app.transact(async (work) => {
+    const actor = await chatActorOf(work, projectId, caller, playerId);
+    return readChannel(work, await channelRefOf(work, projectId, channelId), actor);
+  });
+
+export const chatChannelRoutes = [
+  route({
+    ...read,
+    method: "get",
+    path: "/chat/channels",
+    id: "listChatChannels",
+    summary: "List channels",
+    description:
+      "The last changed first. With `playerId` those that this player reads, with what is unread; else all " +
+      "of the project. The channel `global` is always there.",
+    query: PageQuery.extend({
+      kind: z.enum(CHANNEL_KINDS).optional(),
+      status: z.enum(CHANNEL_STATUSES).optional(),
+      playerId: ActingPlayer,
+    }),
+    response: pageBody(ChatChannelBody),
+    run: (app, { projectId, caller, query }) =>
+      app.transact(async (work) => {
+        const actor = await chatActorOf(work, projectId, caller, query.playerId);
+        const { channels, ...total } = await listChannels(work, projectId, actor, query);
+        return pageReply(channels, total, query);
+      }),
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/chat/channels/{channelId}",
+    id: "getChatChannel",
+    summary: "Get a channel",
+    params: ChannelParams,
+    query: ActingQuery,
+    response: ChatChannelBody,
+    run: (app, { projectId, caller, params, query }) =>
+      readOne(app, { projectId, caller, ...params, ...query }),
+  }),
+  route({
+    ...manage,
+    method: "post",
+    path: "/chat/channels",
+    id: "createChatChannel",
+    summary: "Create a channel of the whole project",
+    body: NewChannel,
+    status: 201,
+    response: ChatChannelBody,
+    run: (app, { projectId, body }) => {
+      if (body.kind === "GROUP") throw invalid("kind", "GROUP is not available yet");
+      return app.transact((work) => createChannel(work, projectId, body));
+    },
+  }),
+  route({
+    ...manage,
+    method: "patch",
+    path: "/chat/channels/{channelId}",
+    id: "updateChatChannel",
+    summary: "Change the name and settings of a channel",
+    description: "Settings that are absent stay.",
+    params: ChannelParams,
+    body: ChannelPatch,
+    response: ChatChannelBody,
+    run: (app, { projectId, params, body }) =>
+      app.transact(async (work) =>
+        updateChannel(work, await channelRefOf(work, projectId, params.channelId), body),
+      ),
+  }),
+  statusRoute("lock", "LOCKED", { id: "lockChatChannel", summary: "Let only moderators speak" }),
+  statusRoute("unlock", "ACTIVE", { id: "unlockChatChannel", summary: "Open a locked or archived channel" }),
+  statusRoute("archive", "ARCHIVED", { id: "archiveChatChannel", summary: "Let nobody speak any more" }),
+  route({
+    ...common,
+    access: { scope: "chat:write" },
+    method: "post",
+    path: "/chat/direct",
+    id: "openDirectChannel",
+    summary: "Open the channel of two players",
+    description: "201, or 200 when it exists already.",
+    body: DirectBody,
+    status: 201,
+    otherStatus: 200,
+    response: ChatChannelBody,
+    run: (app, { projectId, body }) =>
+      app.transact(async (work) => {
+        const [one, other] = body.playerIds;
+        const players = [await getPlayer(work, projectId, one!), await getPlayer(work, projectId, other!)];
+        const { channel, isNew } = await openDirect(work, projectId, [players[0]!.id, players[1]!.id]);
+        return new Reply(isNew ? 201 : 200, channel);
+      }),
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/chat/channels/{channelId}/members",
+    id: "listChatMembers",
+    summary: "List the members of a channel",
+    description:
+      "By when they came. Of a channel of the project, where everybody is one, those who have read or set " +
+      "something.",
+    params: ChannelParams,
+    query: PageQuery.extend({ playerId: ActingPlayer }),
+    response: pageBody(ChatMemberBody),
+    run: (app, { projectId, caller, params, query }) =>
+      app.transact(async (work) => {
+        const actor = await chatActorOf(work, projectId, caller, query.playerId);
+        const ref = await channelRefOf(work, projectId, params.channelId);
+        const { members, ...total } = await listMembers(work, ref, actor, query);
+        return pageReply(members, total, query);
+      }),
+  }),
+  route({
+    ...common,
+    access: { scope: "chat:write", roles: ADMINS },
+    method: "patch",
+    path: "/chat/channels/{channelId}/members/{playerId}",
+    id: "updateChatMember",
+    summary: "Change a member's role, or what they are told",
+    description:
+      "Roles are given by owners of the channel, keys with `chat:moderate` and console users; `notify` is " +
+      "for mentions.",
+    params: MemberParams,
+    body: MemberPatch,
+    response: ChatMemberBody,
+    run: (app, { projectId, caller, params, body }) =>
+      app.transact(async (work) => {
+        const { actingPlayerId, ...patch } = body;
+        const actor = await chatActorOf(work, projectId, caller, actingPlayerId);
+        const ref = await channelRefOf(work, projectId, params.channelId);
+        const { id: playerId } = await getPlayer(work, projectId, params.playerId);
+        return updateMember(work, ref, actor, { playerId, patch });
+      }),
+  }),
+];

@@ -1,0 +1,226 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
+import type { Caller } from "../../domain/caller.ts";
+import { chatActorOf } from "../../domain/chat/actor.ts";
+import { admitSend } from "../../domain/chat/admit-send.ts";
+import { deleteMessage, editMessage } from "../../domain/chat/change-message.ts";
+import type { ChannelRef } from "../../domain/chat/channel-row.ts";
+import { readChannel } from "../../domain/chat/channels.ts";
+import { type HistoryQuery, readMessages, sendMessages, type Sent } from "../../domain/chat/messages.ts";
+import { react, type React } from "../../domain/chat/react.ts";
+import { markRead } from "../../domain/chat/read-marker.ts";
+import type { ChatActor } from "../../domain/chat/views.ts";
+import { invalid } from "../../domain/errors.ts";
+import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
+import type { Work } from "../../domain/work.ts";
+import { Reply, route } from "../route.ts";
+import {
+  ActingPlayer,
+  ActingQuery,
+  ChannelParams,
+  ChatMessageBody,
+  MarkRead,
+  MessageParams,
+  MessagePatch,
+  NewMessage,
+  ReactionList,
+  ReactionParams,
+} from "./chat-bodies.ts";
+import { noteBlocked } from "./chat-blocked.ts";
+import { channelRefOf } from "./chat-channels.ts";
+
+const common = { tag: "Chat", project: "caller" } as const;
+const read = { ...common, access: { scope: "chat:read", roles: EVERY_ROLE } } as const;
+const write = { ...common, access: { scope: "chat:write" } } as const;
+
+const Seq = z.coerce.number().int().min(0).max(Number.MAX_SAFE_INTEGER).optional();
+
+const History = z.object({
+  page: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(PAGE_DEPTH_MAX)
+    .optional()
+    .meta({ description: "Instead of before and after: pages of limit messages from the newest" }),
+  before: Seq.meta({ description: "Messages below this seq, newest first" }),
+  after: Seq.meta({ description: "Messages above this seq, oldest first" }),
+  limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
+  playerId: ActingPlayer,
+});
+
+const HistoryBody = z.object({
+  data: z.array(ChatMessageBody),
+  pagination: z.object({
+    limit: z.int(),
+    hasMore: z.boolean().meta({ description: "Whether there are more in this direction" }),
+  }),
+});
+
+type Place = { actor: ChatActor; ref: ChannelRef };
+type Asked = { caller: Caller; projectId: string; channelId: string; playerId?: string | undefined };
+
+const placeOf = async (work: Work, asked: Asked): Promise<Place> => ({
+  actor: await chatActorOf(work, asked.projectId, asked.caller, asked.playerId),
+  ref: await channelRefOf(work, asked.projectId, asked.channelId),
+});
+
+/** Numbers have no gaps, so that a page begins at a known one. */
+const rangeOf = async (
+  work: Work,
+  { actor, ref }: Place,
+  { page, before, after, limit }: z.output<typeof History>,
+): Promise<Pick<HistoryQuery, "before" | "after">> => {
+  if (page === undefined) return { before, after };
+  if (before !== undefined || after !== undefined) throw invalid("page", "goes without before and after");
+  const { lastSeq } = await readChannel(work, ref, actor);
+  return { before: lastSeq - (page - 1) * limit + 1 };
+};
+
+/** Counts a send before its transaction. @throws RateLimited, and as readChannel */
+const admit = async (app: App, asked: Asked, send: { content: string; clientMsgId?: string | undefined }) => {
+  const { actor, ref, settings } = await app.transact(async (work) => {
+    const place = await placeOf(work, asked);
+    return { ...place, settings: (await readChannel(work, place.ref, place.actor)).settings };
+  });
+  await admitSend(app, ref, { actor, send, settings });
+  return { actor, ref };
+};
+
+const answerOf = (sent: Sent): Reply<z.input<typeof ChatMessageBody>> => {
+  if ("error" in sent) throw sent.error;
+  return new Reply(sent.isDuplicate ? 200 : 201, sent.message);
+};
+
+const runReact = (app: App, asked: Asked, reaction: React) =>
+  app.transact(async (work) => {
+    const { actor, ref } = await placeOf(work, asked);
+    return (await react(work, ref, actor, reaction)).reply;
+  });
+
+const reactRoute = (method: "put" | "delete", texts: { id: string; summary: string }) =>
+  route({
+    ...write,
+    ...texts,
+    method,
+    path: "/chat/channels/{channelId}/messages/{seq}/reactions/{emoji}",
+    description: "Done twice it is done once. A message has at most 20 different reactions.",
+    params: ReactionParams,
+    query: ActingQuery,
+    response: z.object({ seq: z.int(), reactions: ReactionList }),
+    run: (app, { projectId, caller, params, query }) => {
+      const { channelId, ...what } = params;
+      const op = method === "put" ? "ADD" : "REMOVE";
+      return runReact(app, { projectId, caller, channelId, ...query }, { ...what, op });
+    },
+  });
+
+export const chatMessageRoutes = [
+  route({
+    ...read,
+    method: "get",
+    path: "/chat/channels/{channelId}/messages",
+    id: "listChatMessages",
+    summary: "Read the messages of a channel",
+    description:
+      "The newest first, or those before or after a seq. What was deleted keeps its place, with an empty " +
+      "`content`. With `playerId` as this player sees them.",
+    params: ChannelParams,
+    query: History,
+    response: HistoryBody,
+    run: (app, { projectId, caller, params, query }) =>
+      app.transact(async (work) => {
+        const { playerId, limit } = query;
+        const { actor, ref } = await placeOf(work, { projectId, caller, ...params, playerId });
+        const range = await rangeOf(work, { actor, ref }, query);
+        const found = await readMessages(work, ref, actor, { ...range, limit: limit + 1 });
+        return { data: found.slice(0, limit), pagination: { limit, hasMore: found.length > limit } };
+      }),
+  }),
+  route({
+    ...write,
+    method: "post",
+    path: "/chat/channels/{channelId}/messages",
+    id: "sendChatMessage",
+    summary: "Send a message",
+    description:
+      "As the player of `playerId`, or without one as the server: `type` SYSTEM. 200 with the message of " +
+      "before when its `clientMsgId` was sent already.",
+    params: ChannelParams,
+    body: NewMessage,
+    status: 201,
+    otherStatus: 200,
+    errors: ["RATE_LIMITED"],
+    response: ChatMessageBody,
+    prepare: (app, { projectId, caller, params, body }) =>
+      admit(app, { projectId, caller, ...params, playerId: body.playerId }, body),
+    run: (app, { body, prepared: { actor, ref } }) =>
+      app.transact(async (work) => {
+        const { playerId: _, ...send } = body;
+        const { sent } = await sendMessages(work, ref, [{ actor, send }]);
+        return answerOf(sent[0]!);
+      }),
+    onRefused: (app, { projectId, params, body }, error) =>
+      noteBlocked(app, { projectId, channelId: params.channelId, playerId: body.playerId }, error),
+  }),
+  route({
+    ...write,
+    method: "patch",
+    path: "/chat/channels/{channelId}/messages/{seq}",
+    id: "editChatMessage",
+    summary: "Edit a message",
+    description: "By its sender, within `editWindowSeconds`; the new text is judged as a new message is.",
+    params: MessageParams,
+    body: MessagePatch,
+    response: ChatMessageBody,
+    run: (app, { projectId, caller, params, body }) =>
+      app.transact(async (work) => {
+        const { channelId, seq } = params;
+        const { playerId, content } = body;
+        const { actor, ref } = await placeOf(work, { projectId, caller, channelId, playerId });
+        return (await editMessage(work, ref, actor, { seq, content })).reply;
+      }),
+    onRefused: (app, { projectId, params, body }, error) =>
+      noteBlocked(app, { projectId, channelId: params.channelId, playerId: body.playerId }, error),
+  }),
+  route({
+    ...common,
+    access: { scope: "chat:write", roles: ADMINS },
+    method: "delete",
+    path: "/chat/channels/{channelId}/messages/{seq}",
+    id: "deleteChatMessage",
+    summary: "Delete a message",
+    description:
+      "By its sender; by moderators of the channel, keys with `chat:moderate` and console users as one who " +
+      "removes it. Its place stays.",
+    params: MessageParams,
+    query: ActingQuery,
+    response: ChatMessageBody,
+    run: (app, { projectId, caller, params, query }) =>
+      app.transact(async (work) => {
+        const { channelId, seq } = params;
+        const { actor, ref } = await placeOf(work, { projectId, caller, channelId, ...query });
+        return (await deleteMessage(work, ref, actor, { seq })).reply;
+      }),
+  }),
+  reactRoute("put", { id: "addChatReaction", summary: "React to a message" }),
+  reactRoute("delete", { id: "removeChatReaction", summary: "Take a reaction back" }),
+  route({
+    ...write,
+    method: "post",
+    path: "/chat/channels/{channelId}/read",
+    id: "markChatRead",
+    summary: "Mark messages as read",
+    description: "For the player of `playerId`. The mark moves forward only.",
+    params: ChannelParams,
+    body: MarkRead,
+    response: z.object({ lastReadSeq: z.int(), unread: z.int() }),
+    run: (app, { projectId, caller, params, body }) =>
+      app.transact(async (work) => {
+        const { playerId, seq } = body;
+        const { actor, ref } = await placeOf(work, { projectId, caller, ...params, playerId });
+        return (await markRead(work, ref, actor, { seq })).reply;
+      }),
+  }),
+];

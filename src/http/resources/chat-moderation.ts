@@ -1,0 +1,145 @@
+import { z } from "zod";
+import { ADMINS } from "../../domain/access.ts";
+import {
+  addSanction,
+  answerAppeal,
+  APPEAL_MAX,
+  appealSanction,
+  revokeSanction,
+  SANCTION_REASON_MAX,
+  SANCTION_SECONDS_MAX,
+} from "../../domain/chat/moderation/sanction-changes.ts";
+import { restoreMessage } from "../../domain/chat/moderation/moderate-message.ts";
+import { getSanction, listSanctions } from "../../domain/chat/moderation/sanction-list.ts";
+import { APPEAL_STATUSES } from "../../domain/chat/moderation/show-sanction.ts";
+import { SANCTION_KINDS } from "../../domain/chat/views.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { route } from "../route.ts";
+import { ChatMessageBody, MessageParams } from "./chat-bodies.ts";
+import { channelRefOf } from "./chat-channels.ts";
+import { PlayerName, SanctionBody } from "./chat-moderation-bodies.ts";
+import { Flag, pageReply } from "./list-bodies.ts";
+
+const common = { tag: "Chat moderation", project: "caller" } as const;
+const moderate = { ...common, access: { scope: "chat:moderate", roles: ADMINS } } as const;
+
+const Params = z.object({ sanctionId: z.string().max(64) });
+
+const NewSanction = z
+  .strictObject({
+    playerId: PlayerName,
+    kind: z.enum(SANCTION_KINDS),
+    channelId: z.uuid().optional().meta({ description: "Default: all channels of the project" }),
+    reason: z.string().min(1).max(SANCTION_REASON_MAX).meta({ description: "The player is told it" }),
+    durationSeconds: z
+      .int()
+      .min(1)
+      .max(SANCTION_SECONDS_MAX)
+      .optional()
+      .meta({ description: "Default: for good" }),
+  })
+  .meta({ example: { playerId: "ext:ada", kind: "MUTE", reason: "Spam", durationSeconds: 3600 } });
+
+export const chatModerationRoutes = [
+  route({
+    ...moderate,
+    method: "get",
+    path: "/chat/sanctions",
+    id: "listChatSanctions",
+    summary: "List mutes, bans and shadow mutes",
+    description: "Newest first.",
+    query: PageQuery.extend({
+      playerId: PlayerName.optional(),
+      channelId: z.uuid().optional(),
+      kind: z.enum(SANCTION_KINDS).optional(),
+      active: Flag.meta({ description: "Those that hold now, or those that do not" }),
+      appealStatus: z.enum(APPEAL_STATUSES).optional(),
+    }),
+    response: pageBody(SanctionBody),
+    run: (app, { projectId, query }) =>
+      app.transact(async (work) => {
+        const { sanctions, ...total } = await listSanctions(work, projectId, query);
+        return pageReply(sanctions, total, query);
+      }),
+  }),
+  route({
+    ...moderate,
+    method: "post",
+    path: "/chat/sanctions",
+    id: "createChatSanction",
+    summary: "Mute, ban or shadow-mute a player",
+    description:
+      "MUTE: may read and not write; BAN: neither; SHADOW_MUTE: is not told, and only they see what they " +
+      "write. It holds from the next message on.",
+    body: NewSanction,
+    status: 201,
+    response: SanctionBody,
+    run: (app, { projectId, body }) => app.transact((work) => addSanction(work, projectId, body)),
+  }),
+  route({
+    ...moderate,
+    method: "get",
+    path: "/chat/sanctions/{sanctionId}",
+    id: "getChatSanction",
+    summary: "Get a sanction",
+    params: Params,
+    response: SanctionBody,
+    run: (app, { projectId, params }) =>
+      app.transact((work) => getSanction(work, projectId, params.sanctionId)),
+  }),
+  route({
+    ...moderate,
+    method: "delete",
+    path: "/chat/sanctions/{sanctionId}",
+    id: "revokeChatSanction",
+    summary: "End a sanction",
+    description: "It stays in the player's history. 409 when it does not hold any more.",
+    params: Params,
+    response: SanctionBody,
+    run: (app, { projectId, params }) =>
+      app.transact((work) => revokeSanction(work, projectId, params.sanctionId)),
+  }),
+  route({
+    ...common,
+    access: { scope: "chat:write" },
+    method: "post",
+    path: "/chat/sanctions/{sanctionId}/appeal",
+    id: "appealChatSanction",
+    summary: "Appeal against a sanction",
+    description: "By the player it is about, once. A shadow mute is 404.",
+    params: Params,
+    body: z.strictObject({ playerId: PlayerName, text: z.string().trim().min(1).max(APPEAL_MAX) }),
+    response: SanctionBody,
+    run: (app, { projectId, params, body }) =>
+      app.transact((work) => appealSanction(work, projectId, params.sanctionId, body)),
+  }),
+  route({
+    ...moderate,
+    method: "patch",
+    path: "/chat/sanctions/{sanctionId}/appeal",
+    id: "answerChatAppeal",
+    summary: "Answer an appeal",
+    description: "ACCEPTED ends the sanction.",
+    params: Params,
+    body: z.strictObject({ status: z.enum(["ACCEPTED", "REJECTED"]) }),
+    response: SanctionBody,
+    run: (app, { projectId, params, body }) =>
+      app.transact((work) => answerAppeal(work, projectId, params.sanctionId, body.status)),
+  }),
+  route({
+    ...moderate,
+    method: "post",
+    path: "/chat/channels/{channelId}/messages/{seq}/restore",
+    id: "restoreChatMessage",
+    summary: "Restore a message that is held or masked",
+    description:
+      "HELD: readers see it as they were to see it. MASKED: readers see what was sent. 409 for others, and " +
+      "for a masked one that was edited since.",
+    params: MessageParams,
+    response: ChatMessageBody,
+    run: (app, { projectId, params }) =>
+      app.transact(async (work) =>
+        restoreMessage(work, await channelRefOf(work, projectId, params.channelId), params.seq),
+      ),
+  }),
+];

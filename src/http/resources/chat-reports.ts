@@ -1,0 +1,120 @@
+import { z } from "zod";
+import { ADMINS } from "../../domain/access.ts";
+import { REPORT_ACTIONS, REPORT_STATUSES } from "../../domain/chat/moderation/report.ts";
+import { patchReport } from "../../domain/chat/moderation/report-changes.ts";
+import { admitReport, REPORT_NOTE_MAX, reportMessage } from "../../domain/chat/moderation/report-message.ts";
+import { listReports, reviewReport } from "../../domain/chat/moderation/report-queue.ts";
+import { SANCTION_REASON_MAX, SANCTION_SECONDS_MAX } from "../../domain/chat/moderation/sanction-changes.ts";
+import { REPORT_REASONS } from "../../domain/chat/views.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { route } from "../route.ts";
+import { MessageParams } from "./chat-bodies.ts";
+import { channelRefOf } from "./chat-channels.ts";
+import { PlayerName, ReportBody, ReviewBody } from "./chat-moderation-bodies.ts";
+import { pageReply } from "./list-bodies.ts";
+
+const ASSIGNEE_MAX = 255;
+
+const common = { tag: "Chat moderation", project: "caller" } as const;
+const moderate = { ...common, access: { scope: "chat:moderate", roles: ADMINS } } as const;
+
+const Params = z.object({ reportId: z.string().max(64) });
+
+export const chatReportRoutes = [
+  route({
+    ...common,
+    access: { scope: "chat:write" },
+    method: "post",
+    path: "/chat/channels/{channelId}/messages/{seq}/reports",
+    id: "reportChatMessage",
+    summary: "Report a message",
+    description:
+      "By a player who can read it, once. The fifth player in 10 minutes has it HELD until a moderator has " +
+      "seen it.",
+    params: MessageParams,
+    body: z.strictObject({
+      playerId: PlayerName,
+      reason: z.enum(REPORT_REASONS),
+      note: z.string().min(1).max(REPORT_NOTE_MAX).optional(),
+    }),
+    status: 201,
+    errors: ["RATE_LIMITED"],
+    response: z.object({ id: z.uuid(), createdAt: z.iso.datetime() }).meta({ id: "ChatReportReceipt" }),
+    prepare: (app, { projectId, body }) => admitReport(app, projectId, body.playerId),
+    run: (app, { projectId, params, body }) =>
+      app.transact(async (work) => {
+        const ref = await channelRefOf(work, projectId, params.channelId);
+        // What becomes of it, and of whom it is about, is not the reporter's to know.
+        const { id, createdAt } = await reportMessage(work, ref, { ...body, seq: params.seq });
+        return { id, createdAt };
+      }),
+  }),
+  route({
+    ...moderate,
+    method: "get",
+    path: "/chat/reports",
+    id: "listChatReports",
+    summary: "List reports",
+    description: "A queue: the oldest first.",
+    query: PageQuery.extend({
+      status: z.enum(REPORT_STATUSES).optional(),
+      channelId: z.uuid().optional(),
+      senderId: PlayerName.optional(),
+    }),
+    response: pageBody(ReportBody),
+    run: (app, { projectId, query }) =>
+      app.transact(async (work) => {
+        const { reports, ...total } = await listReports(work, projectId, query);
+        return pageReply(reports, total, query);
+      }),
+  }),
+  route({
+    ...moderate,
+    method: "get",
+    path: "/chat/reports/{reportId}",
+    id: "getChatReport",
+    summary: "Get a report with what to decide it by",
+    description: "The message as it was sent, ten neighbours, and what is known of the sender.",
+    params: Params,
+    response: ReviewBody,
+    run: (app, { projectId, params }) =>
+      app.transact((work) => reviewReport(work, projectId, params.reportId)),
+  }),
+  route({
+    ...moderate,
+    method: "patch",
+    path: "/chat/reports/{reportId}",
+    id: "updateChatReport",
+    summary: "Take on, resolve or dismiss a report",
+    description:
+      "OPEN, then IN_REVIEW, then RESOLVED with an action or DISMISSED; else 409. REMOVE empties the " +
+      "message, WARN puts one into the sender's inbox, MUTE and BAN make a sanction.",
+    params: Params,
+    body: z
+      .strictObject({
+        status: z.enum(["IN_REVIEW", "RESOLVED", "DISMISSED"]).optional(),
+        action: z.enum(REPORT_ACTIONS).optional().meta({ description: "With RESOLVED" }),
+        assignee: z.string().min(1).max(ASSIGNEE_MAX).optional().meta({ description: "Default: who asks" }),
+        durationSeconds: z
+          .int()
+          .min(1)
+          .max(SANCTION_SECONDS_MAX)
+          .optional()
+          .meta({ description: "Of MUTE and BAN; default: for good" }),
+        reason: z
+          .string()
+          .min(1)
+          .max(SANCTION_REASON_MAX)
+          .optional()
+          .meta({ description: "What the sender is told with WARN, MUTE and BAN" }),
+        channelOnly: z
+          .boolean()
+          .optional()
+          .meta({ description: "MUTE and BAN: in the message's channel; default: in all" }),
+      })
+      .meta({ example: { status: "IN_REVIEW" } }),
+    response: ReportBody,
+    run: (app, { projectId, params, body }) =>
+      app.transact((work) => patchReport(work, projectId, params.reportId, body)),
+  }),
+];

@@ -1,0 +1,139 @@
+import { z } from "zod";
+import { DESIGNERS } from "../../domain/access.ts";
+import { tryFilter } from "../../domain/chat/moderation/try-filter.ts";
+import { LIST_ACTIONS, LIST_MATCHES, WORD_LENGTH_MAX } from "../../domain/chat/moderation/word-filter.ts";
+import {
+  deleteWordList,
+  getWordList,
+  LIST_WORDS_MAX,
+  listWordLists,
+  putWordList,
+} from "../../domain/chat/moderation/word-lists.ts";
+import { CONTENT_MAX } from "../../domain/chat/settings.ts";
+import { Key } from "../../domain/rules/language/syntax.ts";
+import { route } from "../route.ts";
+import { Deleted } from "./plain-bodies.ts";
+
+/** 5,000 words of 64 letters, written with escapes. */
+const BODY_MAX_BYTES = 2 * 1024 * 1024;
+
+const common = { tag: "Chat moderation", project: "caller" } as const;
+const manage = { ...common, access: { scope: "chat:moderate", roles: DESIGNERS } } as const;
+
+const Params = z.object({ key: Key });
+
+const Summary = z.object({
+  key: z.string(),
+  action: z.enum(LIST_ACTIONS),
+  match: z.enum(LIST_MATCHES),
+  wordCount: z.int(),
+  createdAt: z.iso.datetime(),
+  updatedAt: z.iso.datetime(),
+});
+const SummaryBody = Summary.meta({ id: "ChatWordListSummary" });
+const ListBody = Summary.extend({ words: z.array(z.string()) }).meta({ id: "ChatWordList" });
+
+const ListInput = z
+  .strictObject({
+    action: z
+      .enum(LIST_ACTIONS)
+      .meta({ description: "ALLOW: words of other lists inside of these do not count" }),
+    match: z
+      .enum(LIST_MATCHES)
+      .default("WORD")
+      .meta({ description: "WORD: where a word begins and ends; SUBSTRING: anywhere" }),
+    words: z.array(z.string().min(1).max(WORD_LENGTH_MAX)).max(LIST_WORDS_MAX),
+  })
+  .meta({ example: { action: "MASK", match: "WORD", words: ["noob"] } });
+
+const Trial = z
+  .object({
+    outcome: z.enum(["VISIBLE", "MASKED", "HELD", "BLOCKED"]),
+    content: z.string().nullable().meta({ description: "As others would read it; null: blocked" }),
+    reason: z.string().nullable().meta({ description: "LINK_NOT_ALLOWED or MESSAGE_BLOCKED" }),
+    flags: z.array(z.string()),
+    words: z
+      .array(
+        z.object({
+          list: z.string().meta({ description: "@en is the built-in list" }),
+          word: z.string(),
+          action: z.enum(["MASK", "BLOCK", "HOLD"]),
+          start: z.int().meta({ description: "In UTF-16 units of the text" }),
+          end: z.int().meta({ description: "Exclusive" }),
+        }),
+      )
+      .meta({ description: "The rules that matched, and where" }),
+    links: z
+      .array(z.object({ host: z.string(), domain: z.string().nullable() }))
+      .meta({ description: "Where links are not all allowed: those that were found" }),
+  })
+  .meta({ id: "ChatFilterTrial" });
+
+export const chatWordListRoutes = [
+  route({
+    ...manage,
+    method: "get",
+    path: "/chat/word-lists",
+    id: "listChatWordLists",
+    summary: "List the word lists of a project",
+    description: "By key, without their words; at most 50.",
+    response: z.object({ data: z.array(SummaryBody) }),
+    run: (app, { projectId }) =>
+      app.transact(async (work) => ({ data: await listWordLists(work, projectId) })),
+  }),
+  route({
+    ...manage,
+    method: "get",
+    path: "/chat/word-lists/{key}",
+    id: "getChatWordList",
+    summary: "Get a word list",
+    params: Params,
+    response: ListBody,
+    run: (app, { projectId, params }) => app.transact((work) => getWordList(work, projectId, params.key)),
+  }),
+  route({
+    ...manage,
+    method: "put",
+    path: "/chat/word-lists/{key}",
+    id: "putChatWordList",
+    summary: "Make or replace a word list",
+    description: "It holds for every message that is sent from then on, in all channels of the project.",
+    params: Params,
+    body: ListInput,
+    bodyLimit: BODY_MAX_BYTES,
+    response: ListBody,
+    run: (app, { projectId, params, body }) =>
+      app.transact((work) => putWordList(work, projectId, params.key, body)),
+  }),
+  route({
+    ...manage,
+    method: "delete",
+    path: "/chat/word-lists/{key}",
+    id: "deleteChatWordList",
+    summary: "Delete a word list",
+    params: Params,
+    response: Deleted,
+    run: async (app, { projectId, params }) => {
+      await app.transact((work) => deleteWordList(work, projectId, params.key));
+      return { deleted: true as const };
+    },
+  }),
+  route({
+    ...manage,
+    method: "post",
+    path: "/chat/filter/test",
+    id: "testChatFilter",
+    summary: "Try what would become of a text",
+    description:
+      "As of a player who may write: in a channel, or in one of kind PROJECT with its defaults. It writes " +
+      "nothing.",
+    body: z
+      .strictObject({
+        text: z.string().max(2 * CONTENT_MAX),
+        channelId: z.uuid().optional(),
+      })
+      .meta({ example: { text: "well played" } }),
+    response: Trial,
+    run: (app, { projectId, body }) => app.transact((work) => tryFilter(work, projectId, body)),
+  }),
+];

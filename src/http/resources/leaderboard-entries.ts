@@ -1,0 +1,141 @@
+import { z } from "zod";
+import { EVERY_ROLE } from "../../domain/access.ts";
+import { LIST_STATUSES } from "../../domain/leaderboards/board-list.ts";
+import { AROUND_LIMIT_DEFAULT, readEntries, readEntry } from "../../domain/leaderboards/entries.ts";
+import { FEED_MAX, FEED_TYPES, readFeed } from "../../domain/leaderboards/notices/feed.ts";
+import { SCOPE_EXAMINED_MAX } from "../../domain/leaderboards/segment-places.ts";
+import { PAGE_DEPTH_MAX, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
+import { Reply, route } from "../route.ts";
+import { EntryBody, LeaderboardParams, PLAYER_REF, PlayerRef } from "./leaderboard-bodies.ts";
+
+const ViewBody = z
+  .object({
+    leaderboardKey: z.string(),
+    period: z.object({
+      key: z.string().meta({ example: "2026-W02" }),
+      startsAt: z.iso.datetime(),
+      endsAt: z.iso.datetime().nullable(),
+      status: z.enum(LIST_STATUSES),
+    }),
+    board: z.string().meta({ description: "The value of the breakdown; empty without one" }),
+    data: z.array(EntryBody),
+    me: EntryBody.nullable(),
+    asOf: z.string().nullable().meta({ description: "The frozen copy of this page, for the next ones" }),
+    isLive: z.boolean().meta({ description: "false: lines of a frozen copy or of a closed period" }),
+    pagination: z.object({
+      page: z.int(),
+      limit: z.int(),
+      total: z.int(),
+      totalPages: z.int(),
+      nextCursor: z.string().nullable().meta({ description: "For cursor; goes on after the last line" }),
+      isEstimated: z.boolean().meta({ description: `total is of the first ${SCOPE_EXAMINED_MAX} places` }),
+    }),
+  })
+  .meta({ id: "LeaderboardView" });
+
+const FeedLine = z
+  .object({
+    id: z.uuid(),
+    type: z.enum(FEED_TYPES),
+    createdAt: z.iso.datetime(),
+    data: z.record(z.string(), z.unknown()),
+  })
+  .meta({ id: "LeaderboardFeedLine" });
+
+const ListQuery = z.object({
+  period: z
+    .string()
+    .min(1)
+    .max(64)
+    .optional()
+    .meta({ description: "Key of a period; default the current one", example: "2026-W02" }),
+  board: z
+    .string()
+    .max(64)
+    .optional()
+    .meta({ description: "The value, of a leaderboard that is broken down by an attribute" }),
+});
+
+const EntriesQuery = ListQuery.extend({
+  page: z.coerce.number().int().min(1).max(PAGE_DEPTH_MAX).default(1),
+  limit: z.coerce
+    .number()
+    .int()
+    .min(1)
+    .max(PAGE_LIMIT_MAX)
+    .optional()
+    .meta({ description: `Default 20, and ${AROUND_LIMIT_DEFAULT} with around` }),
+  cursor: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .meta({ description: "pagination.nextCursor of the page before: goes on after its last line" }),
+  asOf: z
+    .string()
+    .min(1)
+    .max(64)
+    .optional()
+    .meta({ description: "now, then the asOf of the first page: pages of one moment, kept for a minute" }),
+  scope: z
+    .string()
+    .min(1)
+    .max(200)
+    .optional()
+    .meta({ description: `segment:{key}: players of a segment, of the first ${SCOPE_EXAMINED_MAX} places` }),
+  around: PlayerRef.optional().meta({ description: `Show the places around this player. ${PLAYER_REF}` }),
+  playerId: PlayerRef.optional().meta({
+    description: `Show this player's own line as \`me\`. ${PLAYER_REF}`,
+  }),
+});
+
+const read = {
+  tag: "Leaderboards",
+  project: "caller",
+  access: { scope: "leaderboards:read", roles: EVERY_ROLE },
+} as const;
+
+export const leaderboardEntryRoutes = [
+  route({
+    ...read,
+    method: "get",
+    path: "/leaderboards/{leaderboardId}/entries",
+    id: "listLeaderboardEntries",
+    summary: "Read a leaderboard: a page, or the places around a player",
+    params: LeaderboardParams,
+    query: EntriesQuery,
+    errors: ["GONE"],
+    response: ViewBody,
+    run: async (app, { projectId, params, query }) => {
+      const view = await readEntries(app, projectId, params.leaderboardId, query);
+      const headers: Record<string, string> = view.pagination.isEstimated
+        ? { "X-Total-Estimated": "true" }
+        : {};
+      return new Reply(200, view, headers);
+    },
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/leaderboards/{leaderboardId}/players/{playerId}",
+    id: "getLeaderboardEntry",
+    summary: "Get a player's place",
+    params: LeaderboardParams.extend({ playerId: PlayerRef }),
+    query: ListQuery,
+    response: EntryBody,
+    run: (app, { projectId, params, query }) =>
+      readEntry(app, projectId, params.leaderboardId, { ...query, playerId: params.playerId }),
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/leaderboards/{leaderboardId}/feed",
+    id: "listLeaderboardFeed",
+    summary: `The last ${FEED_MAX} rank events of a leaderboard, newest first`,
+    description: "Of players who are shown. `data` is that of the event of this type.",
+    params: LeaderboardParams,
+    response: z.object({ data: z.array(FeedLine) }),
+    run: (app, { projectId, params }) =>
+      app.transact(async (work) => ({ data: await readFeed(work, projectId, params.leaderboardId) })),
+  }),
+];

@@ -1,0 +1,147 @@
+import { z } from "zod";
+import { ADMINS, DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
+import { LIST_STATUSES } from "../../domain/leaderboards/board-list.ts";
+import {
+  openListsOf,
+  readPeriods,
+  readResults,
+  REBUILD_LISTS_MAX,
+} from "../../domain/leaderboards/periods/list.ts";
+import { resetLeaderboard } from "../../domain/leaderboards/periods/reset.ts";
+import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
+import { Reply, route } from "../route.ts";
+import { LeaderboardParams } from "./leaderboard-bodies.ts";
+import { pageReply } from "./list-bodies.ts";
+
+const Key = z.string().min(1).max(64).meta({ example: "2026-W02" });
+const BOARD = "The value of the breakdown; empty without one";
+
+const Whose = z
+  .object({
+    playerId: z.uuid(),
+    externalUserId: z.string(),
+    displayName: z.string().nullable(),
+    avatarUrl: z.string().nullable(),
+  })
+  .nullable()
+  .meta({ description: "null for players who are banned, deleted or erased by now" });
+
+const PeriodBody = z
+  .object({
+    id: z.uuid(),
+    key: Key,
+    board: z.string().meta({ description: BOARD }),
+    status: z.enum(LIST_STATUSES),
+    startsAt: z.iso.datetime().nullable().meta({ description: "null: as old as the leaderboard" }),
+    endsAt: z.iso.datetime().nullable(),
+    closedAt: z.iso.datetime().nullable(),
+    participants: z.int(),
+    leader: z.object({ player: Whose, score: z.number() }).nullable(),
+  })
+  .meta({ id: "LeaderboardPeriod" });
+
+const PlaceBody = z
+  .object({
+    rank: z.int(),
+    player: Whose,
+    score: z.number(),
+    reachedAt: z.iso.datetime(),
+    prize: z
+      .object({
+        prize: z.int().meta({ description: "Which of the leaderboard's prizes, from 0" }),
+        status: z.enum(["GRANTED", "WAITING", "CANCELLED", "FAILED"]).meta({
+          description: "WAITING: to be claimed; CANCELLED: the player was suspended",
+        }),
+      })
+      .nullable(),
+  })
+  .meta({ id: "LeaderboardResult" });
+
+const common = { tag: "Leaderboards", project: "caller" } as const;
+const read = { ...common, access: { scope: "leaderboards:read", roles: EVERY_ROLE } } as const;
+
+export const leaderboardPeriodRoutes = [
+  route({
+    ...read,
+    method: "get",
+    path: "/leaderboards/{leaderboardId}/periods",
+    id: "listLeaderboardPeriods",
+    summary: "List the periods of a leaderboard, newest first",
+    description: "With a breakdown, one for each of its values.",
+    params: LeaderboardParams,
+    query: PageQuery.extend({
+      status: z.enum(LIST_STATUSES).optional(),
+      board: z.string().max(64).optional().meta({ description: BOARD }),
+    }),
+    response: pageBody(PeriodBody),
+    run: async (app, { projectId, params, query }) => {
+      const found = await readPeriods(app, projectId, { ...query, ref: params.leaderboardId });
+      return pageReply(found.periods, found, query);
+    },
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/leaderboards/{leaderboardId}/periods/{periodKey}/results",
+    id: "listLeaderboardResults",
+    summary: "Read the final order of a closed period",
+    description: "Before it is closed: 409 INVALID_STATE.",
+    params: LeaderboardParams.extend({ periodKey: Key }),
+    query: PageQuery.extend({ board: z.string().max(64).default("").meta({ description: BOARD }) }),
+    errors: ["CONFLICT"],
+    response: pageBody(PlaceBody).extend({ leaderboardKey: z.string(), period: PeriodBody }),
+    run: (app, { projectId, params, query }) =>
+      app.transact(async (work) => {
+        const { leaderboardId: ref, periodKey } = params;
+        const { places, ...rest } = await readResults(work, projectId, { ...query, ref, periodKey });
+        return { ...rest, ...pageOf(places, rest.period.participants, query) };
+      }),
+  }),
+  route({
+    ...common,
+    access: { scope: "leaderboards:write", roles: DESIGNERS },
+    method: "post",
+    path: "/leaderboards/{leaderboardId}/reset",
+    id: "resetLeaderboard",
+    summary: "End the current period now and begin anew",
+    description:
+      "What is open closes with its final order within seconds. Scores of before are late from now on. " +
+      "Not for ALL_TIME leaderboards of XP: 409 SHOWS_TOTALS.",
+    params: LeaderboardParams,
+    body: z.strictObject({
+      awardPrizes: z.boolean().default(false).meta({ description: "Whether what closes gives its prizes" }),
+      reason: z.string().min(1).max(255).optional().meta({ description: "For the audit log" }),
+    }),
+    errors: ["CONFLICT"],
+    response: z.object({
+      resets: z.int().meta({ description: "How often it was reset, with this time" }),
+      resetAt: z.iso.datetime(),
+      closing: z.int().meta({ description: "Periods that close by it, one for each value of the breakdown" }),
+    }),
+    run: (app, { projectId, params, body }) =>
+      app.transact(async (work) => {
+        const options = { ...body, ref: params.leaderboardId };
+        const { leaderboard, closing } = await resetLeaderboard(work, projectId, options);
+        return { resets: leaderboard.resets, resetAt: leaderboard.resetAt!.toISOString(), closing };
+      }),
+  }),
+  route({
+    ...common,
+    access: { roles: ADMINS },
+    method: "post",
+    path: "/leaderboards/{leaderboardId}/rebuild",
+    id: "rebuildLeaderboard",
+    summary: "Read the rankings of a leaderboard from the database again",
+    description: `Its periods that are not closed, ${REBUILD_LISTS_MAX} at most. Reads go on meanwhile.`,
+    params: LeaderboardParams,
+    response: z.object({ rebuilt: z.int().meta({ description: "Rankings that were read again" }) }),
+    run: async (app, { projectId, params }) => {
+      const lists = await app.transact((work) => openListsOf(work, projectId, params.leaderboardId));
+      const body = { rebuilt: lists.length };
+      return new Reply(200, body, {}, async (own) => {
+        for (const list of lists) await own.ranks.rebuild(list);
+        return body;
+      });
+    },
+  }),
+];

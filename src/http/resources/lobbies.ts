@@ -1,0 +1,188 @@
+import { z } from "zod";
+import { invalid } from "../../domain/errors.ts";
+import { checkPasscode } from "../../domain/lobbies/commands.ts";
+import { createLobby, Mode, NewLobby } from "../../domain/lobbies/create.ts";
+import { Data, PlayerText } from "../../domain/lobbies/fields.ts";
+import { joinLobby } from "../../domain/lobbies/join.ts";
+import { MEMBER_DATA_MAX_BYTES, PASSCODE_MAX } from "../../domain/lobbies/limits.ts";
+import { hashPasscode } from "../../domain/lobbies/passcodes.ts";
+import { Quickplay, quickplay } from "../../domain/lobbies/quickplay.ts";
+import { findLobbyId, listLobbies, LOBBY_SORTS, readLobby } from "../../domain/lobbies/read.ts";
+import { lobbyFor } from "../../domain/lobbies/rights.ts";
+import { LOBBY_STATUSES, LOBBY_VISIBILITIES } from "../../domain/lobbies/views.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { getPlayer } from "../../domain/players/players.ts";
+import { refuseHostile } from "../../domain/tracking/event-input.ts";
+import { Reply, route } from "../route.ts";
+import { Flag, Order, pageReply } from "./list-bodies.ts";
+import {
+  Acting,
+  LobbyBody,
+  LobbyParams,
+  lobbyActor,
+  lobbyRef,
+  readsLobbies,
+  writesLobbies,
+} from "./lobby-bodies.ts";
+
+const META_MAX = 10;
+const META_KEY = /^meta\.([A-Za-z0-9_-]{1,64})$/;
+
+const ListQuery = z.looseObject({
+  ...PageQuery.shape,
+  mode: Mode.optional(),
+  status: z.enum(LOBBY_STATUSES).default("OPEN"),
+  visibility: z.enum(LOBBY_VISIBILITIES).optional(),
+  hasSpace: Flag,
+  sort: z.enum(LOBBY_SORTS).default("createdAt"),
+  order: Order,
+  playerId: Acting,
+  projectId: z.uuid().optional(),
+});
+
+/** The `meta.…` of a query by key; other parameters that nobody knows are refused. */
+const metaOf = (query: Record<string, unknown>): Record<string, string> => {
+  const rest = Object.entries(query).filter(([name]) => !(name in ListQuery.shape));
+  if (rest.length > META_MAX) throw invalid("meta", `at most ${META_MAX} may be asked for`);
+  return Object.fromEntries(
+    rest.map(([name, value]) => {
+      const key = META_KEY.exec(name)?.[1];
+      if (key === undefined) throw invalid(name, "is not a parameter of this operation");
+      if (typeof value !== "string" || value.length > 255)
+        throw invalid(name, "must be one text of at most 255 characters");
+      refuseHostile(name, value);
+      return [key, value];
+    }),
+  );
+};
+
+const list = route({
+  ...readsLobbies,
+  path: "/lobbies",
+  id: "listLobbies",
+  summary: "List lobbies",
+  description:
+    "Without privateData. Servers and the console see all; with `playerId`, what that player sees: public " +
+    "ones. `meta.region=eu` finds lobbies whose metadata has region eu; 10 of them at most.",
+  query: ListQuery,
+  response: pageBody(LobbyBody),
+  run: (app, { caller, projectId, query: { playerId, projectId: _projectId, ...query } }) =>
+    app.transact(async (work) => {
+      const meta = metaOf(query);
+      const actor = await lobbyActor(work, { caller, projectId }, playerId);
+      const { lobbies, ...total } = await listLobbies(work, projectId, actor, { ...query, meta });
+      return pageReply(lobbies, total, query);
+    }),
+});
+
+const create = route({
+  ...writesLobbies,
+  method: "post",
+  path: "/lobbies",
+  id: "createLobby",
+  summary: "Open a lobby",
+  description:
+    "Its host takes the first seat. A lobby without a host is the server's: nobody else starts it, " +
+    "unless it starts by itself or the server names a host.",
+  body: NewLobby.extend({
+    hostPlayerId: PlayerText.optional(),
+    playerId: PlayerText.optional().meta({ description: "As hostPlayerId: the player opens it" }),
+  }),
+  status: 201,
+  response: LobbyBody,
+  prepare: (app, { body }) => hashPasscode(app.passwords, body),
+  run: (app, { projectId, prepared: { hostPlayerId, playerId, ...input } }) =>
+    app.transact(async (work) => {
+      const host = playerId ?? hostPlayerId;
+      if (hostPlayerId !== undefined && host !== hostPlayerId)
+        throw invalid("hostPlayerId", "a player opens lobbies of their own");
+      const via = playerId === undefined ? "API" : "PLAYER";
+      const id = host === undefined ? undefined : (await getPlayer(work, projectId, host)).id;
+      return (await createLobby(work, projectId, input, { hostPlayerId: id, via })).lobby;
+    }),
+});
+
+const play = route({
+  ...writesLobbies,
+  method: "post",
+  path: "/lobbies/quickplay",
+  id: "quickplayLobby",
+  summary: "Seat a player in the fullest lobby",
+  description:
+    "Of the public lobbies of the mode that have room, no passcode and the metadata; 201 when there was " +
+    "none and one was made.",
+  body: Quickplay.extend({ playerId: PlayerText }),
+  otherStatus: 201,
+  response: z.object({ lobby: LobbyBody, created: z.boolean() }),
+  run: (app, { projectId, body: { playerId, ...wish } }) =>
+    app.transact(async (work) => {
+      const { id } = await getPlayer(work, projectId, playerId);
+      const { lobby, created } = await quickplay(work, projectId, id, wish);
+      return new Reply(created ? 201 : 200, { lobby, created });
+    }),
+});
+
+const Reading = z.object({ playerId: Acting });
+
+const byCode = route({
+  ...readsLobbies,
+  path: "/lobbies/by-code/{code}",
+  id: "getLobbyByCode",
+  summary: "Find a lobby by its code",
+  description: "Also a private one. A lobby that is closed has no code any more.",
+  params: z.object({ code: z.string().regex(/^[A-Za-z0-9]{1,16}$/, "must be letters and digits") }),
+  query: Reading,
+  response: LobbyBody,
+  run: (app, { caller, projectId, params: { code }, query: { playerId } }) =>
+    app.transact(async (work) => {
+      const actor = await lobbyActor(work, { caller, projectId }, playerId);
+      const lobbyId = await findLobbyId(work, projectId, code);
+      return readLobby(work, { projectId, lobbyId }, actor);
+    }),
+});
+
+const get = route({
+  ...readsLobbies,
+  path: "/lobbies/{lobbyId}",
+  id: "getLobby",
+  summary: "Get a lobby",
+  description: "privateData is for servers, the console, and members.",
+  params: LobbyParams,
+  query: Reading,
+  response: LobbyBody,
+  run: (app, { caller, projectId, params: { lobbyId }, query: { playerId } }) =>
+    app.transact(async (work) => {
+      const actor = await lobbyActor(work, { caller, projectId }, playerId);
+      return readLobby(work, lobbyRef(projectId, lobbyId), actor);
+    }),
+});
+
+const join = route({
+  ...writesLobbies,
+  method: "post",
+  path: "/lobbies/{lobbyId}/join",
+  id: "joinLobby",
+  summary: "Join a lobby",
+  description: "Who is in it already keeps the seat. 5 passcodes a minute may be tried.",
+  params: LobbyParams,
+  body: z.object({
+    playerId: PlayerText,
+    passcode: z.string().max(PASSCODE_MAX).optional(),
+    asSpectator: z.boolean().optional(),
+    data: Data(MEMBER_DATA_MAX_BYTES).optional(),
+  }),
+  response: LobbyBody,
+  prepare: async (app, { projectId, params: { lobbyId }, body: { playerId, passcode } }) => {
+    const ref = lobbyRef(projectId, lobbyId);
+    const { id } = await app.transact((work) => getPlayer(work, projectId, playerId));
+    const verifiedHash = await checkPasscode(app, ref, { playerId: id, passcode });
+    return { ref, playerId: id, verifiedHash };
+  },
+  run: (app, { body: { asSpectator, data }, prepared: { ref, playerId, verifiedHash } }) =>
+    app.transact(async (work) => {
+      const { lobby } = await joinLobby(work, ref, { playerId, asSpectator, data, verifiedHash });
+      return lobbyFor(lobby, { kind: "PLAYER", playerId });
+    }),
+});
+
+export const lobbyRoutes = [list, create, play, byCode, get, join];

@@ -1,0 +1,183 @@
+import { z } from "zod";
+import { answerInvite, type LobbyCommand, LOBBY_COMMANDS } from "../../domain/lobbies/commands.ts";
+import { PlayerText } from "../../domain/lobbies/fields.ts";
+import { readLobby } from "../../domain/lobbies/read.ts";
+import { getPlayer } from "../../domain/players/players.ts";
+import { route } from "../route.ts";
+import { Acting, LobbyBody, LobbyParams, lobbyRef, runCommand, writesLobbies } from "./lobby-bodies.ts";
+
+type Described = { path: string; id: string; summary: string; description?: string };
+
+/** A command whose body names the player who acts. */
+const byPlayer = <S extends z.core.$ZodLooseShape>(
+  { path, ...described }: Described,
+  command: LobbyCommand<z.ZodObject<S>>,
+  playerId: z.ZodType<string | undefined, string | undefined> = Acting,
+) =>
+  route({
+    ...writesLobbies,
+    ...described,
+    method: "post",
+    path: `/lobbies/{lobbyId}/${path}`,
+    params: LobbyParams,
+    body: command.body.extend({ playerId }),
+    response: LobbyBody,
+    run: (app, { caller, projectId, params, body }) => {
+      const { playerId: acting, ...rest } = body as { playerId?: string };
+      return runCommand(app, command, { caller, projectId, params, acting }, rest as never);
+    },
+  });
+
+/** A command whose body names the player whom it is about. */
+const aboutPlayer = <S extends z.core.$ZodLooseShape>(
+  { path, ...described }: Described,
+  command: LobbyCommand<z.ZodObject<S>>,
+) =>
+  route({
+    ...writesLobbies,
+    ...described,
+    method: "post",
+    path: `/lobbies/{lobbyId}/${path}`,
+    params: LobbyParams,
+    body: command.body.extend({ actingPlayerId: Acting }),
+    response: LobbyBody,
+    run: (app, { caller, projectId, params, body }) => {
+      const { actingPlayerId: acting, ...rest } = body as { actingPlayerId?: string };
+      return runCommand(app, command, { caller, projectId, params, acting }, rest as never);
+    },
+  });
+
+const update = route({
+  ...writesLobbies,
+  method: "patch",
+  path: "/lobbies/{lobbyId}",
+  id: "updateLobby",
+  summary: "Change a lobby",
+  description:
+    "By the host or a server. settings and maxPlayers change while it is OPEN. passcode null takes it away.",
+  params: LobbyParams,
+  body: LOBBY_COMMANDS["lobby.update"].body.extend({ playerId: Acting }),
+  response: LobbyBody,
+  prepare: (app, { body }) => LOBBY_COMMANDS["lobby.update"].prepare!(app.passwords, body),
+  run: (app, { caller, projectId, params, body: { playerId: acting }, prepared }) =>
+    runCommand(app, LOBBY_COMMANDS["lobby.update"], { caller, projectId, params, acting }, prepared),
+});
+
+const updateMember = route({
+  ...writesLobbies,
+  method: "patch",
+  path: "/lobbies/{lobbyId}/members/{playerId}",
+  id: "updateLobbyMember",
+  summary: "Change a member's team, slot or data",
+  description: "By the member, the host or a server. Teams are chosen where assignment is MANUAL.",
+  params: LobbyParams.extend({ playerId: PlayerText }),
+  body: LOBBY_COMMANDS["lobby.member"].body.omit({ playerId: true }).extend({ actingPlayerId: Acting }),
+  response: LobbyBody,
+  run: (app, { caller, projectId, params, body: { actingPlayerId: acting, ...body } }) => {
+    const { playerId } = params;
+    const commanding = { caller, projectId, params, acting };
+    return runCommand(app, LOBBY_COMMANDS["lobby.member"], commanding, { ...body, playerId });
+  },
+});
+
+const respond = route({
+  ...writesLobbies,
+  method: "post",
+  path: "/lobbies/{lobbyId}/invites/respond",
+  id: "answerLobbyInvite",
+  summary: "Accept or decline an invitation",
+  description: "Whoever accepts joins without a passcode. 404 without an invitation of the last 10 minutes.",
+  params: LobbyParams,
+  body: z.object({ playerId: PlayerText, accept: z.boolean() }),
+  response: LobbyBody,
+  run: (app, { projectId, params, body: { playerId, accept } }) =>
+    app.transact(async (work) => {
+      const ref = lobbyRef(projectId, params.lobbyId);
+      const { id } = await getPlayer(work, projectId, playerId);
+      const joined = await answerInvite(work, ref, id, accept);
+      return joined?.lobby ?? readLobby(work, ref, { kind: "PLAYER", playerId: id });
+    }),
+});
+
+const of = (name: keyof typeof LOBBY_COMMANDS) =>
+  LOBBY_COMMANDS[name] as unknown as LobbyCommand<z.ZodObject>;
+
+export const lobbyCommandRoutes = [
+  update,
+  updateMember,
+  byPlayer(
+    {
+      path: "leave",
+      id: "leaveLobby",
+      summary: "Leave a lobby",
+      description: "In a game the seat is kept for inGameGraceSeconds, unless `final`.",
+    },
+    of("lobby.leave"),
+    PlayerText,
+  ),
+  byPlayer(
+    { path: "ready", id: "readyLobby", summary: "Be ready, or no longer" },
+    of("lobby.ready"),
+    PlayerText,
+  ),
+  byPlayer(
+    {
+      path: "heartbeat",
+      id: "beatLobby",
+      summary: "Say that a member is there",
+      description:
+        "For members without a socket, every 30 s: one who has sent a heartbeat counts as away 60 s after " +
+        "the last. Nothing is expected of members who have never sent one.",
+    },
+    of("lobby.heartbeat"),
+    PlayerText,
+  ),
+  byPlayer(
+    {
+      path: "start",
+      id: "startLobby",
+      summary: "Start the countdown",
+      description: "By the host or a server. 409 LOBBY_NOT_READY tells what is missing.",
+    },
+    of("lobby.start"),
+  ),
+  byPlayer(
+    { path: "cancel-start", id: "cancelLobbyStart", summary: "Stop the countdown" },
+    of("lobby.cancel_start"),
+  ),
+  byPlayer({ path: "close", id: "closeLobby", summary: "Close a lobby" }, of("lobby.close")),
+  byPlayer(
+    {
+      path: "end",
+      id: "endLobbyGame",
+      summary: "End a game with its results",
+      description:
+        "One result for each player of the match. Each becomes an event `lobby.result` of that player, " +
+        "which rules hear. The results of a match are taken once; a second end answers the lobby as it is.",
+    },
+    of("lobby.end"),
+  ),
+  aboutPlayer(
+    {
+      path: "kick",
+      id: "kickFromLobby",
+      summary: "Put a member out",
+      description: "The host may, until the game begins; servers always.",
+    },
+    of("lobby.kick"),
+  ),
+  aboutPlayer(
+    { path: "host", id: "setLobbyHost", summary: "Make another player the host" },
+    of("lobby.host"),
+  ),
+  byPlayer(
+    {
+      path: "invites",
+      id: "inviteToLobby",
+      summary: "Invite players",
+      description: "By a member or a server. Each is told by `lobby.invited` and has 10 minutes.",
+    },
+    of("lobby.invite"),
+  ),
+  respond,
+];

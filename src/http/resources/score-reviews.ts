@@ -1,0 +1,73 @@
+import { z } from "zod";
+import { ADMINS } from "../../domain/access.ts";
+import {
+  decideReview,
+  listReviews,
+  REVIEW_DECISIONS,
+  REVIEW_STATUSES,
+} from "../../domain/leaderboards/reviews.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { route } from "../route.ts";
+import { pageReply } from "./list-bodies.ts";
+
+const common = { tag: "Leaderboards", project: "caller" } as const;
+const write = { ...common, access: { scope: "leaderboards:write", roles: ADMINS } } as const;
+
+const ScoreReviewBody = z
+  .object({
+    id: z.uuid(),
+    leaderboardId: z.uuid(),
+    leaderboardKey: z.string(),
+    playerId: z.uuid(),
+    externalUserId: z.string(),
+    score: z.number(),
+    violation: z.string().meta({ description: "The bound that the score broke" }),
+    meta: z.record(z.string(), z.unknown()).nullable(),
+    occurredAt: z.iso.datetime(),
+    status: z.enum(REVIEW_STATUSES),
+    submittedAt: z.iso.datetime(),
+    reviewedBy: z.string().nullable(),
+    reviewedAt: z.iso.datetime().nullable(),
+  })
+  .meta({ id: "ScoreReview" });
+
+export const scoreReviewRoutes = [
+  route({
+    ...write,
+    method: "get",
+    path: "/score-reviews",
+    id: "listScoreReviews",
+    summary: "List scores that were held for a review",
+    description: "The oldest first.",
+    query: PageQuery.extend({
+      status: z.enum(REVIEW_STATUSES).optional(),
+      leaderboardId: z
+        .string()
+        .min(1)
+        .max(64)
+        .optional()
+        .meta({ description: "The leaderboard's UUID or key" }),
+    }),
+    response: pageBody(ScoreReviewBody),
+    run: (app, { projectId, query }) =>
+      app.transact(async (work) => {
+        const { reviews, ...total } = await listReviews(work, projectId, query);
+        return pageReply(reviews, total, query);
+      }),
+  }),
+  route({
+    ...write,
+    method: "post",
+    path: "/score-reviews/{reviewId}",
+    id: "decideScoreReview",
+    summary: "Accept or reject a score that was held",
+    description:
+      "Once. ACCEPT submits it as of its own time, bounds aside: 409 LEADERBOARD_CLOSED when its period is " +
+      "over by now.",
+    params: z.object({ reviewId: z.string().max(64) }),
+    body: z.strictObject({ decision: z.enum(REVIEW_DECISIONS) }),
+    response: ScoreReviewBody,
+    run: (app, { projectId, params, body }) =>
+      app.transact((work) => decideReview(work, projectId, { ...params, ...body })),
+  }),
+];

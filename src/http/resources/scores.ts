@@ -1,0 +1,107 @@
+import { z } from "zod";
+import { ADMINS } from "../../domain/access.ts";
+import { SCORES_MAX } from "../../domain/leaderboards/record-scores.ts";
+import { removePlayer } from "../../domain/leaderboards/remove-player.ts";
+import { SCORE_META_MAX_BYTES } from "../../domain/leaderboards/score-meta.ts";
+import { prepareScore, submitPlayerScore, submitScores } from "../../domain/leaderboards/scores.ts";
+import { Reply, route } from "../route.ts";
+import { readScoreItems, resultsInOrder } from "../score-items.ts";
+import { LeaderboardParams, PlayerRef } from "./leaderboard-bodies.ts";
+import { SubmittedScore } from "./score-bodies.ts";
+
+const common = { tag: "Leaderboards", project: "caller" } as const;
+const write = { ...common, access: { scope: "leaderboards:write", roles: ADMINS } } as const;
+
+const change = {
+  accepted: z.boolean(),
+  improved: z.boolean(),
+  score: z.number().nullable().meta({ description: "The player's score now" }),
+  held: z.boolean().meta({ description: "Out of bounds: it waits for a review and nothing has changed" }),
+  reviewId: z.uuid().nullable(),
+};
+
+const BatchScoreBody = z
+  .object({
+    playerId: z.uuid().nullable(),
+    ...change,
+    error: z
+      .object({ code: z.string(), reason: z.string().nullable(), message: z.string() })
+      .nullable()
+      .meta({ description: "Why it did not count; null when it did, or waits" }),
+  })
+  .meta({ id: "BatchScore" });
+
+export const scoreRoutes = [
+  route({
+    ...write,
+    method: "post",
+    path: "/leaderboards/{leaderboardId}/scores",
+    id: "submitScore",
+    summary: "Submit a score",
+    description:
+      "For CUSTOM leaderboards; it counts in the period of its time. accepted is false when a newer score " +
+      "stands, when it does not suffice to enter, and when it is held for a review; nothing changes then.",
+    params: LeaderboardParams,
+    body: SubmittedScore,
+    response: z.object({
+      ...change,
+      rank: z
+        .int()
+        .nullable()
+        .meta({ description: "null when the player has none, or rankings did not answer" }),
+      previousRank: z.int().nullable().meta({ description: "As rank, before the score" }),
+    }),
+    prepare: (app, { projectId, params, body: { occurredAt, ...submission } }) =>
+      prepareScore(app, projectId, params.leaderboardId, {
+        ...submission,
+        occurredAt: occurredAt === undefined ? undefined : new Date(occurredAt),
+      }),
+    run: async (app, { prepared }) => {
+      const { result, finish } = await submitPlayerScore(app, prepared);
+      return new Reply(200, result, {}, finish);
+    },
+  }),
+  route({
+    ...write,
+    method: "post",
+    path: "/leaderboards/{leaderboardId}/scores/batch",
+    id: "submitScores",
+    summary: "Submit many scores",
+    description:
+      "One result for each, in order; a bad one leaves the others as they are. Ranks are not told: read " +
+      `the leaderboard. Each has at most ${SCORE_META_MAX_BYTES} bytes of meta.`,
+    params: LeaderboardParams,
+    body: z.object({ scores: z.array(z.unknown()).min(1).max(SCORES_MAX) }),
+    itemised: true,
+    response: z.object({ results: z.array(BatchScoreBody) }),
+    run: (app, { projectId, params, body }) => {
+      const items = readScoreItems(body.scores);
+      const readable = items.flatMap((item) => ("submission" in item ? [item.submission] : []));
+      return app.transact(async (work) => {
+        const results = await submitScores(work, projectId, params.leaderboardId, readable);
+        return { results: resultsInOrder(items, results) };
+      });
+    },
+  }),
+  route({
+    ...write,
+    method: "delete",
+    path: "/leaderboards/{leaderboardId}/players/{playerId}",
+    id: "removeLeaderboardPlayer",
+    summary: "Take a player off a leaderboard",
+    description:
+      "The entry of the current period goes. With ban true the player stays off, in every period to come, " +
+      "until the same with ban false.",
+    params: LeaderboardParams.extend({ playerId: PlayerRef }),
+    body: z.strictObject({ ban: z.boolean().optional() }),
+    response: z.object({ deleted: z.boolean().meta({ description: "Whether there was an entry" }) }),
+    run: (app, { projectId, params, body }) =>
+      app.transact(async (work) => ({
+        deleted: await removePlayer(work, projectId, {
+          leaderboardRef: params.leaderboardId,
+          playerRef: params.playerId,
+          ban: body.ban,
+        }),
+      })),
+  }),
+];

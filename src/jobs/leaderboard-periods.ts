@@ -1,0 +1,78 @@
+import type { App } from "../app.ts";
+import { deleteChunk, listsToArchive, markArchived } from "../domain/leaderboards/periods/archive.ts";
+import {
+  beginClosing,
+  closingLists,
+  projectsToClose,
+  stepClosing,
+} from "../domain/leaderboards/periods/close.ts";
+import { openWindows, projectsToOpen } from "../domain/leaderboards/periods/open.ts";
+import type { PeriodOf } from "../domain/leaderboards/periods/period-row.ts";
+import type { Job } from "./job.ts";
+
+/** Does one thing after another; what fails keeps nothing else back and is tried again in the next sweep. */
+const each = async <T>(
+  app: App,
+  things: readonly T[],
+  run: (thing: T) => Promise<unknown>,
+): Promise<void> => {
+  for (const thing of things) {
+    try {
+      await run(thing);
+    } catch (err) {
+      app.log.error({ err, thing }, "a leaderboard period could not go on");
+    }
+    await app.limits.pause?.();
+  }
+};
+
+/** Memory only: whoever reads the index of a closed list builds it again. */
+const dropIndex = async (app: App, { projectId, periodId }: PeriodOf): Promise<void> => {
+  try {
+    await app.ranks.drop(projectId, periodId);
+  } catch (err) {
+    app.log.warn({ err, projectId, periodId }, "the rank index of a closed period stays");
+  }
+};
+
+const archiveList = async (app: App, list: PeriodOf): Promise<void> => {
+  while (await app.transact((work) => deleteChunk(work, list))) await app.limits.pause?.();
+  await app.transact((work) => markArchived(work, list));
+  await dropIndex(app, list);
+};
+
+/** Does one step of a list. @returns whether it has another */
+const stepList = async (app: App, list: PeriodOf): Promise<boolean> => {
+  const done = await app.transact((work) => stepClosing(work, list));
+  if (done.step !== "CLOSED") return done.step === "MORE";
+  const { leaderboardId } = done;
+  await dropIndex(app, list);
+  const old = await app.transact((work) => listsToArchive(work, list.projectId, leaderboardId));
+  await each(app, old, (one) => archiveList(app, one));
+  return false;
+};
+
+/**
+ * Opens the windows of leaderboards as they begin, and closes those that are over: a step of each list in
+ * turn, so that a long one keeps neither short ones nor the next windows waiting.
+ */
+export const leaderboardPeriods: Job = {
+  name: "leaderboard-periods",
+  concurrency: 1,
+  everyMs: 1_000,
+  run: async (app) => {
+    let isMore = true;
+    while (isMore) {
+      isMore = false;
+      await each(app, await app.transact(projectsToOpen), (projectId) =>
+        app.transact((work) => openWindows(work, projectId)),
+      );
+      await each(app, await app.transact(projectsToClose), (projectId) =>
+        app.transact((work) => beginClosing(work, projectId)),
+      );
+      await each(app, await app.transact(closingLists), async (list) => {
+        if (await stepList(app, list)) isMore = true;
+      });
+    }
+  },
+};

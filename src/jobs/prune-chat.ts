@@ -1,0 +1,19 @@
+import { FIRST_CHANNEL, pruneChannels, type RetentionCursor } from "../domain/chat/retention.ts";
+import type { Job } from "./job.ts";
+
+const HOUR_MS = 3_600_000;
+
+/** Deletes messages whose retention is over, and channels of lobbies that were closed long ago. */
+export const pruneChat: Job = {
+  name: "prune-chat",
+  concurrency: 1,
+  everyMs: HOUR_MS,
+  run: async (app) => {
+    let at: RetentionCursor | undefined = FIRST_CHANNEL;
+    while (at) {
+      const after: RetentionCursor = at;
+      at = await app.transact((work) => pruneChannels(work, after));
+      await app.limits.pause?.();
+    }
+  },
+};

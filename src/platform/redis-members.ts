@@ -1,0 +1,16 @@
+import type { Ranked } from "../domain/leaderboards/ranks.ts";
+
+/**
+ * Ties may be negative; in a member they are shifted by this, so that 14 hex digits sort as the numbers do.
+ */
+const TIE_OFFSET = 2n ** 55n;
+
+export const hexOf = (tie: number): string => (BigInt(tie) + TIE_OFFSET).toString(16).padStart(14, "0");
+const tieOf = (hex: string): number => Number(BigInt(`0x${hex}`) - TIE_OFFSET);
+
+/** An entry of a sorted set, whose members are `tie:player`. */
+export const rankedOf = (member: string, score: string): Ranked => ({
+  playerId: member.slice(15),
+  rankScore: Number(score),
+  rankTie: tieOf(member.slice(0, 14)),
+});

@@ -1,0 +1,179 @@
+import type { Redis } from "ioredis";
+import type { Logger } from "pino";
+import { BEAT_EVERY_MS, LEASE_MS, type Peers, type Self } from "../domain/peers.ts";
+
+/** Dead processes that one beat looks after. */
+const DEAD_MAX = 16;
+/** Counts of a player's sockets that nobody has changed are forgotten. */
+const SOCKETS_TTL_SECONDS = 24 * 3_600;
+
+const NOW = `
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)`;
+/**
+ * KEYS: leases, doors. ARGV: process, door, lease in ms, most of the dead. Returns whether the lease was
+ * still held, and who is dead.
+ */
+const BEAT = `${NOW}
+local until_ms = redis.call('ZSCORE', KEYS[1], ARGV[1])
+redis.call('ZADD', KEYS[1], now + ARGV[3], ARGV[1])
+redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+local dead = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. now, 'LIMIT', 0, ARGV[4])
+return {until_ms and tonumber(until_ms) >= now and 1 or 0, dead}`;
+/** KEYS: leases, doors. ARGV: process. The door of a process whose lease holds. */
+const DOOR = `${NOW}
+local until_ms = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if not until_ms or tonumber(until_ms) < now then return false end
+return redis.call('HGET', KEYS[2], ARGV[1])`;
+/** KEYS: leases, doors. ARGV: process. One that came back in time stays. */
+const FORGET = `${NOW}
+local until_ms = redis.call('ZSCORE', KEYS[1], ARGV[1])
+if until_ms and tonumber(until_ms) >= now then return 0 end
+redis.call('HDEL', KEYS[2], ARGV[1])
+return redis.call('ZREM', KEYS[1], ARGV[1])`;
+/**
+ * KEYS: leases, the player's counts. ARGV: process, its count, seconds to keep. What the dead have counted
+ * goes.
+ */
+const SOCKETS = `${NOW}
+if ARGV[2] == '0' then redis.call('HDEL', KEYS[2], ARGV[1])
+else
+  redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
+  redis.call('EXPIRE', KEYS[2], ARGV[3])
+end
+local total = 0
+local counts = redis.call('HGETALL', KEYS[2])
+for i = 1, #counts, 2 do
+  local until_ms = redis.call('ZSCORE', KEYS[1], counts[i])
+  if counts[i] == ARGV[1] or (until_ms and tonumber(until_ms) >= now) then total = total + counts[i + 1]
+  else redis.call('HDEL', KEYS[2], counts[i]) end
+end
+return total`;
+
+export type RedisPeersOptions = {
+  namespace: string;
+  log: Logger;
+  /** Subscribes anew to all topics. */
+  listenAgain: () => void;
+};
+
+/** Leases by the clock of Redis, so that the clocks of machines do not matter. */
+export class RedisPeers implements Peers {
+  readonly #redis: Redis;
+  readonly #options: RedisPeersOptions;
+  readonly #keys: readonly [leases: string, doors: string];
+  readonly #doors = new Map<string, Promise<string | undefined>>();
+  #self: Self | undefined;
+  #timer: NodeJS.Timeout | undefined;
+  #isBeating = false;
+
+  constructor(redis: Redis, options: RedisPeersOptions) {
+    this.#redis = redis;
+    this.#options = options;
+    this.#keys = [`${options.namespace}:processes:leases`, `${options.namespace}:processes:doors`];
+  }
+
+  async join(self: Self): Promise<void> {
+    this.#self = self;
+    await this.#beat(self);
+    this.#timer = setInterval(() => void this.#beatSafely(), BEAT_EVERY_MS).unref();
+    // Messages of the time without Redis are lost, whether or not the lease was.
+    this.#redis.on("ready", () => void this.#beatSafely().then(() => this.#self?.onLost()));
+  }
+
+  /** Whether a process is to be reckoned with: its lease holds, and it listens to what it is asked. */
+  async isAlive(processId: string): Promise<boolean> {
+    if ((await this.doorOf(processId)) === undefined) return false;
+    // The connections of a killed process close at once, seconds before its lease ends.
+    const [, listeners] = (await this.#redis.pubsub("NUMSUB", `p:${processId}`)) as [string, number | string];
+    return Number(listeners) > 0;
+  }
+
+  doorOf(processId: string): Promise<string | undefined> {
+    let door = this.#doors.get(processId);
+    if (door === undefined) {
+      door = this.#redis
+        .eval(DOOR, this.#keys.length, ...this.#keys, processId)
+        .then((found) => (typeof found === "string" ? found : undefined));
+      // What could not be read is asked for again.
+      door.catch(() => this.#doors.delete(processId));
+      this.#doors.set(processId, door);
+    }
+    return door;
+  }
+
+  async countSockets(player: string, own: number): Promise<number> {
+    const [leases] = this.#keys;
+    const counts = `${this.#options.namespace}:sockets:${player}`;
+    const id = this.#self?.processId ?? "";
+    return Number(await this.#redis.eval(SOCKETS, 2, leases, counts, id, own, SOCKETS_TTL_SECONDS));
+  }
+
+  listenAgain(): void {
+    this.#options.listenAgain();
+  }
+
+  async leave(): Promise<void> {
+    clearInterval(this.#timer);
+    const self = this.#self;
+    this.#self = undefined;
+    if (!self) return;
+    const [leases, doors] = this.#keys;
+    await this.#redis
+      .multi()
+      .zrem(leases, self.processId)
+      .hdel(doors, self.processId)
+      .exec()
+      .catch((err: unknown) => this.#options.log.warn({ err }, "this process could not be signed off"));
+  }
+
+  close(): void {
+    this.#redis.disconnect();
+  }
+
+  async #beatSafely(): Promise<void> {
+    const self = this.#self;
+    if (self === undefined || this.#isBeating) return;
+    this.#isBeating = true;
+    try {
+      if (!(await this.#beat(self))) self.onLost();
+    } catch (err) {
+      this.#options.log.warn({ err }, "this process could not renew its lease");
+    } finally {
+      this.#isBeating = false;
+    }
+  }
+
+  /** Renews the lease and sweeps what the dead left. False when the lease was no longer held. */
+  async #beat(self: Self): Promise<boolean> {
+    this.#doors.clear();
+    const [wasHeld, dead] = (await this.#redis.eval(
+      BEAT,
+      this.#keys.length,
+      ...this.#keys,
+      self.processId,
+      self.door,
+      LEASE_MS,
+      DEAD_MAX,
+    )) as [number, string[]];
+    for (const processId of dead) void this.#sweep(self, processId);
+    return wasHeld === 1;
+  }
+
+  /** One process at a time looks after a dead one; should it die too, the next one does in LEASE_MS. */
+  async #sweep(self: Self, processId: string): Promise<void> {
+    const { log, namespace } = this.#options;
+    try {
+      const key = `${namespace}:processes:sweep:${processId}`;
+      if ((await this.#redis.set(key, self.processId, "PX", LEASE_MS, "NX")) !== "OK") return;
+      await self.onDead(processId);
+      await this.#redis.eval(FORGET, this.#keys.length, ...this.#keys, processId);
+    } catch (err) {
+      log.warn({ err, processId }, "what a dead process has left could not be cleaned up");
+    }
+  }
+}
+
+/** The registry of the processes that hold rooms, in Redis. */
+export const createRedisPeers = (redis: Redis, options: RedisPeersOptions): RedisPeers =>
+  new RedisPeers(redis, options);

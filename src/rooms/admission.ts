@@ -1,0 +1,61 @@
+import { matchMaker } from "@colyseus/core";
+import type { App } from "../app.ts";
+import { conflict, type DomainError } from "../domain/errors.ts";
+import { PLAYER_SOCKETS_MAX, PROJECT_ROOMS_MAX } from "../domain/limits.ts";
+import { comeBackLater } from "./gate.ts";
+import { openRooms } from "./open-rooms.ts";
+import type { Listing } from "./listing.ts";
+
+/** Rooms of one process; the next ones are made by another one. */
+export const PROCESS_ROOMS_MAX = 20_000;
+const ownRoomsOf = (projectId: string): number =>
+  openRooms().filter((room) => (room.metadata as { projectId?: string }).projectId === projectId).length;
+
+/**
+ * Whether one more room may be made here.
+ * @throws DomainError SERVICE_UNAVAILABLE SERVER_FULL, CONFLICT TOO_MANY_ROOMS
+ */
+export const admitRoom = async (options: unknown): Promise<void> => {
+  if (matchMaker.stats.local.roomCount >= PROCESS_ROOMS_MAX)
+    throw comeBackLater("this process has no room left", "SERVER_FULL");
+  const { projectId } = options as { projectId?: string };
+  if (projectId === undefined) return;
+  const driver = matchMaker.driver as Listing;
+  const count = driver.countOf ? await driver.countOf(projectId) : ownRoomsOf(projectId);
+  if (count >= PROJECT_ROOMS_MAX)
+    throw conflict("TOO_MANY_ROOMS", `a project has at most ${PROJECT_ROOMS_MAX} open rooms`);
+};
+
+const own = new Map<string, number>();
+
+/**
+ * Counts a socket of a player; the function returned counts it out again.
+ * @throws DomainError CONFLICT TOO_MANY_SOCKETS
+ */
+export const admitSocket = async ({ peers, log }: App, player: string): Promise<() => void> => {
+  const change = (by: number): Promise<number> | number => {
+    const count = (own.get(player) ?? 0) + by;
+    if (count > 0) own.set(player, count);
+    else own.delete(player);
+    return peers ? peers.countSockets(player, Math.max(0, count)) : count;
+  };
+  let isIn = true;
+  const leave = (): void => {
+    if (!isIn) return;
+    isIn = false;
+    Promise.resolve(change(-1)).catch((err: unknown) => log.warn({ err }, "a socket was not counted out"));
+  };
+  let total = 0;
+  try {
+    total = await change(1);
+  } catch (err) {
+    // Redis is away: the socket is let in, as limits are then counted in each process by itself.
+    log.warn({ err }, "a socket was not counted");
+  }
+  if (total <= PLAYER_SOCKETS_MAX) return leave;
+  leave();
+  throw tooManySockets();
+};
+
+const tooManySockets = (): DomainError =>
+  conflict("TOO_MANY_SOCKETS", `a player has at most ${PLAYER_SOCKETS_MAX} sockets`);

@@ -1,0 +1,84 @@
+import { matchMaker } from "@colyseus/core";
+import type { App } from "../app.ts";
+import { openRooms } from "./open-rooms.ts";
+import type { Listing } from "./listing.ts";
+import { tickAll } from "./ticker.ts";
+
+/** How often the listings of this process are held against its rooms. */
+const CHECK_EVERY_MS = 5_000;
+/** After a loss, joins wait until all processes have listed their rooms again. */
+const SETTLE_MS = 1_500;
+
+/** Keeps the listing of rooms true to the rooms of this process. */
+export class Care {
+  readonly #app: App;
+  readonly #listing: Listing;
+  #timer: NodeJS.Timeout | undefined;
+  #settledAtMs = 0;
+  #isChecking = false;
+  #isAgain = false;
+
+  constructor(app: App, listing: Listing) {
+    this.#app = app;
+    this.#listing = listing;
+  }
+
+  start(): void {
+    if (this.#listing.ownIds) this.#timer = setInterval(() => void this.#check(), CHECK_EVERY_MS).unref();
+  }
+
+  stop(): void {
+    clearInterval(this.#timer);
+  }
+
+  /** Whether a room that is not listed can be taken to be nowhere. */
+  get isSettled(): boolean {
+    return performance.now() >= this.#settledAtMs;
+  }
+
+  /** Redis was away, came back empty, or took this process for dead. */
+  onLost(): void {
+    this.#settledAtMs = performance.now() + SETTLE_MS;
+    this.#app.peers?.listenAgain();
+    void this.#check();
+    tickAll();
+    // What was said before the subscriptions were back is asked for once more.
+    setTimeout(tickAll, SETTLE_MS).unref();
+  }
+
+  async #check(): Promise<void> {
+    if (this.#isChecking) {
+      this.#isAgain = true;
+      return;
+    }
+    this.#isChecking = true;
+    try {
+      do {
+        this.#isAgain = false;
+        await this.#repair();
+      } while (this.#isAgain);
+    } catch (err) {
+      this.#app.log.warn({ err }, "the listing of rooms could not be checked");
+    } finally {
+      this.#isChecking = false;
+    }
+  }
+
+  /** Lists what is not listed; a room whose id another process has by now gives way to that one. */
+  async #repair(): Promise<void> {
+    const { log, metrics } = this.#app;
+    const own = await this.#listing.ownIds!();
+    const unlisted = openRooms().filter(({ roomId }) => !own.has(roomId));
+    if (unlisted.length === 0 || matchMaker.state !== matchMaker.MatchMakerState.READY) return;
+    await matchMaker.restoreMissingRoomCaches();
+    const listed = await this.#listing.findByIds(unlisted.map(({ roomId }) => roomId));
+    for (const room of unlisted) {
+      const holder = listed.get(room.roomId)?.processId;
+      if (holder === matchMaker.processId) metrics.roomsRestored.inc();
+      if (holder === undefined || holder === matchMaker.processId) continue;
+      metrics.twinsClosed.inc();
+      log.info({ room: room.roomName, roomId: room.roomId, holder }, "another process has this room");
+      room.onBeforeShutdown();
+    }
+  }
+}

@@ -1,0 +1,65 @@
+import { z } from "zod";
+import type { App } from "../app.ts";
+import { Seq } from "../domain/chat/bodies.ts";
+import type { ChannelRef } from "../domain/chat/channels.ts";
+import { CHAT_COMMANDS } from "../domain/chat/commands.ts";
+import { recordBlocked } from "../domain/chat/moderation/escalation.ts";
+import { admitReport, REPORT_NOTE_MAX, reportMessage } from "../domain/chat/moderation/report-message.ts";
+import { type ChatActor, REPORT_REASONS } from "../domain/chat/views.ts";
+import { forbidden } from "../domain/errors.ts";
+import { transactIn } from "./sight.ts";
+
+const ReportBody = z.strictObject({
+  seq: Seq,
+  reason: z.enum(REPORT_REASONS),
+  note: z.string().min(1).max(REPORT_NOTE_MAX).optional(),
+});
+
+/** Counts a refusal for what was said: after the third the player is muted. */
+export const noteRefused = async (
+  app: App,
+  { projectId, channelId }: ChannelRef,
+  actor: ChatActor,
+  error: unknown,
+): Promise<void> => {
+  if (actor.kind !== "PLAYER") return;
+  const parts = { limiter: app.limiter, transact: transactIn(app, projectId) };
+  await recordBlocked(parts, { projectId, channelId, playerId: actor.playerId }, error);
+};
+
+export type ChatRequest = {
+  body: z.ZodType;
+  run(app: App, ref: ChannelRef, actor: ChatActor, body: unknown): Promise<unknown>;
+};
+
+const report: ChatRequest = {
+  body: ReportBody,
+  run: async (app, ref, actor, body) => {
+    if (actor.kind !== "PLAYER") throw forbidden("PLAYER_TOKEN_REQUIRED", "players report messages");
+    const { playerId } = actor;
+    await admitReport(app, ref.projectId, playerId);
+    const given = { playerId, ...(body as z.output<typeof ReportBody>) };
+    const { id, createdAt } = await transactIn(app, ref.projectId)((work) => reportMessage(work, ref, given));
+    return { id, createdAt };
+  },
+};
+
+/** What clients of room `chat` may ask for besides sends, by the name of the message. */
+export const CHAT_REQUESTS: ReadonlyMap<string, ChatRequest> = new Map([
+  ["chat.report", report],
+  ...Object.entries(CHAT_COMMANDS).map(([name, command]): [string, ChatRequest] => [
+    name,
+    {
+      body: command.body,
+      run: async (app, ref, actor, body) => {
+        try {
+          const transact = transactIn(app, ref.projectId);
+          return (await transact((work) => command.run(work, ref, actor, body))).reply;
+        } catch (error) {
+          await noteRefused(app, ref, actor, error);
+          throw error;
+        }
+      },
+    },
+  ]),
+]);

@@ -1,0 +1,295 @@
+import type { AuthContext } from "@colyseus/core";
+import type { App } from "../app.ts";
+import { SendBody } from "../domain/chat/bodies.ts";
+import { type ChannelRef, getChannelId, readChannel } from "../domain/chat/channels.ts";
+import { readLastSeqs } from "../domain/chat/messages.ts";
+import { findReaders } from "../domain/chat/readers.ts";
+import type { ChannelSettings, ChatLine } from "../domain/chat/views.ts";
+import { DomainError } from "../domain/errors.ts";
+import { chatTopic, chatVolatileTopic } from "../domain/topics.ts";
+import type { Work } from "../domain/work.ts";
+import { authenticate, pinOptions, checkPlayer } from "./authenticate.ts";
+import { CHAT_REQUESTS } from "./chat-commands.ts";
+import { readItems, readShown } from "./chat-reader.ts";
+import {
+  ChatState,
+  type Item,
+  itemsOf,
+  JoinOptions,
+  ResyncBody,
+  RoomOptions,
+  stateOf,
+} from "./chat-state.ts";
+import { readerOf, speakerOf } from "./chat-actors.ts";
+import { ChatSender } from "./chat-sender.ts";
+import { ChatVolatiles, type ChatWord } from "./chat-volatiles.ts";
+import { parse } from "./errors.ts";
+import { freeRoomId } from "./free-room-id.ts";
+import { type LiveClient, LiveRoom } from "./live-room.ts";
+import { CLOSE } from "./messages.ts";
+import { OrderedStream, type StreamPage } from "./ordered-stream.ts";
+import { CHAT_SHARDS, chatRoomId } from "./room-ids.ts";
+import { transactIn } from "./sight.ts";
+import { assignChanged } from "./state-sync.ts";
+import { createTicker, type Ticker } from "./ticker.ts";
+
+/** Readers of one room; the next ones get another room of the same channel. */
+export const READERS_MAX = 500;
+/** How often open rooms are compared with the database, in case a word was lost. */
+export const REREAD_EVERY_MS = 5_000;
+const RESYNC_EVERY_MS = 1_000;
+
+type Page = StreamPage<Item>;
+/** A client that is not in step with the room: it is being caught up, or knows more than was told. */
+type Cursor = { seq: number; isLive: boolean };
+type OpenRoom = { ref: ChannelRef; look(lastSeq: number | undefined): Promise<void> };
+
+/**
+ * Room `chat`: what is said in one channel, in the order of `seq` and without gaps. It is the actor that
+ * commits its clients' sends in groups; all else it mirrors, so several rooms may show one channel.
+ */
+abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
+  protected abstract readonly open: Ticker<OpenRoom>;
+  override state = new ChatState();
+  override maxClients = READERS_MAX;
+  ref: ChannelRef = { projectId: "", channelId: "" };
+  #settings!: ChannelSettings;
+  #volatiles!: ChatVolatiles;
+  readonly #resyncedAtMs = new WeakMap<LiveClient, number>();
+  readonly #behind = new Map<string, Cursor>();
+  readonly #sender = new ChatSender({
+    app: () => this.app,
+    ref: () => this.ref,
+    settings: () => this.#settings,
+    onCommitted: (lines) => this.#tellCommitted(lines),
+  });
+  readonly #stream = new OrderedStream<Item, Page>({
+    read: (afterSeq) => readItems(this.app, this.ref, afterSeq),
+    deliver: (item) => this.#deliver(item),
+    jump: (page) => this.#jump(page),
+    later: (delayMs, run) => this.later(delayMs, run),
+    onError: (error) => this.report(error, "stream"),
+  });
+
+  override async onCreate(options: object): Promise<void> {
+    await super.onCreate(options);
+    this.ref = parse(RoomOptions, options);
+    const { projectId, channelId } = this.ref;
+    // Subscribed before the channel is read: what is told in between waits for start().
+    await this.listen<ChatLine[]>(chatTopic(projectId, channelId), (lines) => this.#hear(lines));
+    const channel = await this.#transact((work) =>
+      readChannel(work, this.ref, { kind: "SERVER", isModerator: true }),
+    );
+    assignChanged(this.state, stateOf(channel));
+    this.#settings = channel.settings;
+    this.roomId = await freeRoomId(
+      (shard) => chatRoomId(projectId, channelId, shard),
+      CHAT_SHARDS,
+      "channel",
+    );
+    await this.#shareVolatiles(channel.kind === "PROJECT");
+    this.#takeRequests();
+    this.#stream.start(channel.lastSeq);
+    this.open.add(this);
+    this.onceDisposed(() => this.open.remove(this));
+  }
+
+  /** What the re-read found: the channel's newest seq, or that there is no such channel any more. */
+  async look(lastSeq: number | undefined): Promise<void> {
+    this.#volatiles.tellOnline();
+    if (lastSeq !== undefined) this.#stream.expect(lastSeq);
+    // Who comes while the database is asked has been let in by the join itself.
+    const asked = new Set(this.clients);
+    const present = this.clients.flatMap(({ auth }) => auth?.playerId ?? []);
+    const readers =
+      lastSeq === undefined || present.length === 0
+        ? new Set<string>()
+        : await this.#transact((work) => findReaders(work, this.ref, [...new Set(present)]));
+    for (const client of this.clients.filter((one) => asked.has(one))) {
+      const playerId = client.auth?.playerId ?? null;
+      const mayStay = playerId === null ? lastSeq !== undefined : readers.has(playerId);
+      if (!mayStay) this.end(client, CLOSE.FORBIDDEN, "REMOVED");
+    }
+  }
+
+  protected override async welcome(client: LiveClient, options: object, isBack: boolean): Promise<void> {
+    // What was sent into a connection that was dying may be lost: who comes back gets the newest again.
+    const lastSeq = isBack ? undefined : parse(JoinOptions, { channelId: "-", ...options }).lastSeq;
+    await this.#catchUp(client, lastSeq);
+    this.#volatiles.come(client);
+  }
+
+  protected override hold(client: LiveClient): void {
+    this.#behind.set(client.sessionId, { seq: 0, isLive: false });
+  }
+
+  protected override farewell(client: LiveClient): void {
+    this.#behind.delete(client.sessionId);
+    if (client.userData) this.#volatiles.go(client);
+  }
+
+  #transact<T>(run: (work: Work) => Promise<T>): Promise<T> {
+    return transactIn(this.app, this.ref.projectId)(run);
+  }
+
+  async #shareVolatiles(isCrowd: boolean): Promise<void> {
+    const { projectId, channelId } = this.ref;
+    const topic = chatVolatileTopic(projectId, channelId);
+    this.#volatiles = new ChatVolatiles({
+      roomId: this.roomId,
+      channelId,
+      isCrowd,
+      clients: () => this.clients,
+      nowMs: () => this.app.clock().getTime(),
+      publish: (word) => this.app.topics.publish(topic, word),
+      tellAll: (name, data, except) => this.tellAll(name, data, except),
+      showOnline: (online) => assignChanged(this.state, { online }),
+    });
+    await this.listen<ChatWord>(topic, (word) => this.#volatiles.hear(word));
+  }
+
+  #takeRequests(): void {
+    this.onMessage(
+      "chat.send",
+      this.handle(SendBody, (client, send) => this.#sender.send(speakerOf(client.auth!), send)),
+    );
+    this.onMessage("chat.typing", (client: LiveClient) => {
+      if (this.state.status === "ACTIVE" && !this.state.readOnly) this.#volatiles.type(client);
+    });
+    this.onMessage(
+      "chat.resync",
+      this.handle(ResyncBody, (client, { lastSeq }) => this.#resync(client, lastSeq)),
+    );
+    for (const [name, { body, run }] of CHAT_REQUESTS) {
+      const answer = async (client: LiveClient, payload: unknown): Promise<unknown> => {
+        const reply = await run(this.app, this.ref, speakerOf(client.auth!), payload);
+        if (name === "chat.read") this.#volatiles.read(client, payload as { seq: number });
+        return reply;
+      };
+      this.onMessage(name, this.handle(body, answer));
+    }
+  }
+
+  async #resync(client: LiveClient, lastSeq: number): Promise<{ seq: number }> {
+    const nowMs = this.app.clock().getTime();
+    if (nowMs - (this.#resyncedAtMs.get(client) ?? 0) < RESYNC_EVERY_MS)
+      throw new DomainError("RATE_LIMITED", "chat.resync once a second", { retryAfterSeconds: 1 });
+    this.#resyncedAtMs.set(client, nowMs);
+    return { seq: await this.#catchUp(client, lastSeq) };
+  }
+
+  /** The outbox tells it too; this is sooner, and a seq that is known is nothing new. */
+  #tellCommitted(lines: readonly ChatLine[]): void {
+    if (lines.length === 0) return;
+    this.#hear(lines);
+    this.app.topics.publish(chatTopic(this.ref.projectId, this.ref.channelId), lines);
+  }
+
+  #hear(lines: readonly ChatLine[]): void {
+    this.#stream.receive(itemsOf(lines));
+    for (const { name, data } of lines) {
+      if (name === "chat.message") continue;
+      if (name === "chat.channel") {
+        this.#settings = data.settings;
+        const { readOnly, slowModeSeconds, maxLength } = data.settings;
+        assignChanged(this.state, { status: data.status, readOnly, slowModeSeconds, maxLength });
+      }
+      this.tellAll(name, data);
+    }
+  }
+
+  #deliver({ seq, message, own }: Item): void {
+    const except = this.#notInStep(seq);
+    if (own) {
+      for (const client of this.clients) {
+        if (client.auth?.playerId !== own.playerId || except.includes(client)) continue;
+        this.tell(client, "chat.message", own.message);
+        except.push(client);
+      }
+    }
+    if (message) this.tellAll("chat.message", message, except);
+    this.state.lastSeq = seq;
+  }
+
+  /** Who is not to be told of `seq`: those who are being caught up, or know it already. */
+  #notInStep(seq: number): LiveClient[] {
+    if (this.#behind.size === 0) return [];
+    return this.clients.filter(({ sessionId }) => {
+      const cursor = this.#behind.get(sessionId);
+      if (!cursor) return false;
+      if (!cursor.isLive || cursor.seq >= seq) return true;
+      this.#behind.delete(sessionId);
+      return false;
+    });
+  }
+
+  /** Too much was missed to be told line by line: everybody in step begins anew. */
+  #jump({ seq }: Page): void {
+    this.state.lastSeq = seq;
+    for (const client of this.clients) {
+      const isInStep = this.#behind.get(client.sessionId)?.isLive ?? true;
+      if (isInStep) this.later(0, () => this.#catchUp(client, undefined));
+    }
+  }
+
+  /** Brings a client from `lastSeq`, or from nothing, up to the room's head; from then on it is in step. */
+  async #catchUp(client: LiveClient, lastSeq: number | undefined): Promise<number> {
+    const { sessionId } = client;
+    const cursor: Cursor = { seq: lastSeq ?? 0, isLive: false };
+    this.#behind.set(sessionId, cursor);
+    const actor = readerOf(client.auth!);
+    let from = lastSeq;
+    do {
+      const shown = await readShown(this.app, this.ref, actor, from);
+      if (from !== undefined && from !== lastSeq && shown.resumed) {
+        for (const message of shown.messages) this.tell(client, "chat.message", message);
+      } else this.tell(client, "chat.history", shown);
+      from = shown.lastSeq;
+      // The room may have told the others more while this was read.
+    } while (from < this.#stream.head && this.#behind.get(sessionId) === cursor);
+    cursor.seq = from;
+    cursor.isLive = true;
+    this.#stream.expect(from);
+    return from;
+  }
+}
+
+/** One query for all open rooms of this process. */
+const rereadRooms = async (app: App, rooms: readonly OpenRoom[]): Promise<void> => {
+  const lastSeqs = await app.transact((work) =>
+    readLastSeqs(
+      work,
+      rooms.map(({ ref }) => ref),
+    ),
+  );
+  for (const room of rooms) await room.look(lastSeqs.get(room.ref.channelId));
+};
+
+/** The class of room `chat` for an application. */
+export const chatRoom = (app: App) => {
+  const open: Ticker<OpenRoom> = createTicker({
+    everyMs: REREAD_EVERY_MS,
+    run: (rooms) => rereadRooms(app, rooms),
+    onError: (error) => app.log.error({ err: error }, "open chat rooms could not be read again"),
+  });
+  return class extends ChatRoom {
+    protected readonly app = app;
+    protected readonly open = open;
+
+    static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
+      const principal = await authenticate(app, token, context);
+      const { projectId } = principal;
+      const { channelId } = parse(JoinOptions, options);
+      const channel = await transactIn(
+        app,
+        projectId,
+      )(async (work) => {
+        await checkPlayer(work, principal);
+        const id = await getChannelId(work, projectId, channelId);
+        return readChannel(work, { projectId, channelId: id }, readerOf(principal));
+      });
+      pinOptions(options, JoinOptions, { projectId, channelId: channel.id });
+      return principal;
+    }
+  };
+};

@@ -1,0 +1,64 @@
+import type { z } from "zod";
+import type { App } from "../app.ts";
+import { admitSend } from "../domain/chat/admit-send.ts";
+import type { SendBody } from "../domain/chat/bodies.ts";
+import type { ChannelRef } from "../domain/chat/channels.ts";
+import { type Sending, sendMessages, type Sent } from "../domain/chat/messages.ts";
+import type { ChannelSettings, ChatActor, ChatLine, ChatMessage } from "../domain/chat/views.ts";
+import { noteRefused } from "./chat-commands.ts";
+import { GroupSender } from "./group-sender.ts";
+import { transactIn } from "./sight.ts";
+
+type Send = z.output<typeof SendBody>;
+
+export type ChatSenderParts = {
+  app(): App;
+  ref(): ChannelRef;
+  settings(): ChannelSettings;
+  /** What a commit has to tell, as soon as it is durable. */
+  onCommitted(lines: readonly ChatLine[]): void;
+};
+
+/** Takes the sends of a room's clients: counts them against their limits, and commits them in groups. */
+export class ChatSender {
+  readonly #parts: ChatSenderParts;
+  readonly #group = new GroupSender<Sending, Sent>((group) => this.#commit(group));
+  /** By sender and `clientMsgId`: what is sent twice at once is sent once. */
+  readonly #pending = new Map<string, Promise<ChatMessage>>();
+
+  constructor(parts: ChatSenderParts) {
+    this.#parts = parts;
+  }
+
+  /** @throws DomainError as `admitSend` and `sendMessages` do */
+  async send(actor: ChatActor, send: Send): Promise<ChatMessage> {
+    if (send.clientMsgId === undefined) return this.#sendNew(actor, send);
+    const key = `${actor.kind === "PLAYER" ? actor.playerId : ""}:${send.clientMsgId}`;
+    const known = this.#pending.get(key);
+    if (known) return known;
+    const sending = this.#sendNew(actor, send);
+    this.#pending.set(key, sending);
+    try {
+      return await sending;
+    } finally {
+      this.#pending.delete(key);
+    }
+  }
+
+  async #sendNew(actor: ChatActor, send: Send): Promise<ChatMessage> {
+    const { app, ref, settings } = this.#parts;
+    await admitSend(app(), ref(), { actor, send, settings: settings() });
+    const sent = await this.#group.send({ actor, send });
+    if ("message" in sent) return sent.message;
+    await noteRefused(app(), ref(), actor, sent.error);
+    throw sent.error;
+  }
+
+  async #commit(group: readonly Sending[]): Promise<readonly Sent[]> {
+    const { app, ref, onCommitted } = this.#parts;
+    const transact = transactIn(app(), ref().projectId);
+    const { sent, lines } = await transact((work) => sendMessages(work, ref(), group));
+    onCommitted(lines);
+    return sent;
+  }
+}

@@ -1,0 +1,52 @@
+import { DomainError } from "../domain/errors.ts";
+
+/** Sends that may wait in one room before more are refused, and sends of one commit. */
+export const WAITING_MAX = 1_000;
+export const GROUP_MAX = 200;
+
+type Waiting<I, O> = { item: I; resolve(outcome: O): void; reject(error: unknown): void };
+
+/**
+ * Commits in groups: what comes in while a commit is on its way shares the next one, in the order it came.
+ * So a channel's sends cost a transaction for each round trip to the database and not one each.
+ */
+export class GroupSender<I, O> {
+  readonly #commit: (items: readonly I[]) => Promise<readonly O[]>;
+  #waiting: Waiting<I, O>[] = [];
+  #isRunning = false;
+
+  /** @param commit outcomes in the order of the items; a throw is the outcome of all */
+  constructor(commit: (items: readonly I[]) => Promise<readonly O[]>) {
+    this.#commit = commit;
+  }
+
+  /** @throws DomainError SERVICE_UNAVAILABLE when too many wait, and what the commit throws */
+  send(item: I): Promise<O> {
+    if (this.#waiting.length >= WAITING_MAX) {
+      throw new DomainError("SERVICE_UNAVAILABLE", "too many messages at once, try again", {
+        retryAfterSeconds: 1,
+      });
+    }
+    return new Promise<O>((resolve, reject) => {
+      this.#waiting.push({ item, resolve, reject });
+      if (!this.#isRunning) void this.#run();
+    });
+  }
+
+  async #run(): Promise<void> {
+    this.#isRunning = true;
+    // Frames that came in the same turn of the event loop join the first group.
+    await new Promise(setImmediate);
+    while (this.#waiting.length > 0) await this.#next(this.#waiting.splice(0, GROUP_MAX));
+    this.#isRunning = false;
+  }
+
+  async #next(group: readonly Waiting<I, O>[]): Promise<void> {
+    try {
+      const outcomes = await this.#commit(group.map(({ item }) => item));
+      for (const [i, { resolve }] of group.entries()) resolve(outcomes[i]!);
+    } catch (error) {
+      for (const { reject } of group) reject(error);
+    }
+  }
+}

@@ -1,0 +1,99 @@
+import { z } from "zod";
+import type { App } from "../app.ts";
+import { forbidden } from "../domain/errors.ts";
+import {
+  checkPasscode,
+  createLobby,
+  findLobbyId,
+  joinLobby,
+  NewLobby,
+  Quickplay,
+  quickplay,
+  readLobby,
+} from "../domain/lobbies/commands.ts";
+import { Data } from "../domain/lobbies/fields.ts";
+import { MEMBER_DATA_MAX_BYTES, PASSCODE_MAX } from "../domain/lobbies/limits.ts";
+import { hashPasscode } from "../domain/lobbies/passcodes.ts";
+import type { LobbyActor, LobbyView } from "../domain/lobbies/views.ts";
+import { refuseHostile } from "../domain/tracking/event-input.ts";
+import type { Principal } from "./authenticate.ts";
+import { parse } from "./errors.ts";
+import { transactIn } from "./sight.ts";
+
+/** Which lobby is meant: exactly one of `lobbyId`, `code`, `create` and `quickplay`. */
+const Entry = z
+  .object({
+    lobbyId: z.uuid().optional(),
+    code: z.string().min(1).max(16).optional(),
+    passcode: z.string().max(PASSCODE_MAX).optional(),
+    asSpectator: z.boolean().optional(),
+    data: Data(MEMBER_DATA_MAX_BYTES).optional(),
+    create: NewLobby.optional(),
+    quickplay: Quickplay.optional(),
+  })
+  .refine(
+    ({ lobbyId, code, create, quickplay: wish }) =>
+      [lobbyId, code, create, wish].filter((given) => given !== undefined).length === 1,
+    { path: ["lobbyId"], error: "give one of lobbyId, code, create and quickplay" },
+  );
+export type Entry = z.output<typeof Entry>;
+
+type Entering = { app: App; projectId: string; playerId: string };
+
+/** What a client asks for when it joins. @throws DomainError VALIDATION_ERROR */
+export const readEntry = (options: object): Entry => {
+  refuseHostile("", options);
+  return parse(Entry, options);
+};
+
+/**
+ * Does what a join asks for, unless it has been done: makes a lobby, finds one, or makes the player a member.
+ * @returns the lobby's id
+ * @throws DomainError as the same operation of the API does; FORBIDDEN PLAYER_TOKEN_REQUIRED for a console
+ *   user who wants more than to watch
+ */
+export const enterLobby = async (app: App, principal: Principal, entry: Entry): Promise<string> => {
+  const { projectId, playerId, userId } = principal;
+  if (playerId === null) return (await find(app, projectId, { kind: "ADMIN", userId }, entry)).id;
+  const entering = { app, projectId, playerId };
+  if (entry.create) return create(entering, entry.create);
+  if (!entry.quickplay) return joinOne(entering, entry);
+  const wish = entry.quickplay;
+  const { lobby } = await transactIn(app, projectId)((work) => quickplay(work, projectId, playerId, wish));
+  return lobby.id;
+};
+
+const create = async ({ app, projectId, playerId }: Entering, body: NewLobby): Promise<string> => {
+  const input = await hashPasscode(app.passwords, body);
+  const creation = { hostPlayerId: playerId, via: "PLAYER" } as const;
+  const { lobby } = await transactIn(app, projectId)((work) => createLobby(work, projectId, input, creation));
+  return lobby.id;
+};
+
+/** A member's join is no more than a socket. */
+const joinOne = async ({ app, projectId, playerId }: Entering, entry: Entry): Promise<string> => {
+  const { id: lobbyId, members, hasPasscode } = await find(app, projectId, { kind: "SERVER" }, entry);
+  if (members.some((member) => member.playerId === playerId)) return lobbyId;
+  const { passcode, asSpectator, data } = entry;
+  const ref = { projectId, lobbyId };
+  const transact = transactIn(app, projectId);
+  const { passwords, limiter, clock } = app;
+  // Outside of the transaction that joins: hashing takes its time.
+  const verifiedHash = hasPasscode
+    ? await checkPasscode({ transact, passwords, limiter, clock }, ref, { playerId, passcode })
+    : null;
+  await transact((work) => joinLobby(work, ref, { playerId, asSpectator, data, verifiedHash }));
+  return lobbyId;
+};
+
+const find = (app: App, projectId: string, actor: LobbyActor, entry: Entry): Promise<LobbyView> =>
+  transactIn(
+    app,
+    projectId,
+  )(async (work) => {
+    const { lobbyId, code } = entry;
+    if (lobbyId === undefined && code === undefined)
+      throw forbidden("PLAYER_TOKEN_REQUIRED", "only a player can make a lobby or look for one");
+    const id = lobbyId ?? (await findLobbyId(work, projectId, code!));
+    return readLobby(work, { projectId, lobbyId: id }, actor);
+  });

@@ -1,0 +1,67 @@
+import { matchMaker } from "@colyseus/core";
+import type { App } from "../app.ts";
+import { disconnectMember } from "../domain/lobbies/commands.ts";
+import {
+  findSocketMembers,
+  SOCKET_LOBBIES_MAX,
+  type SocketMembers,
+} from "../domain/lobbies/socket-members.ts";
+import { lobbyRoomId } from "./room-ids.ts";
+import { transactIn } from "./sight.ts";
+
+/** Clients have this long after a start to come back to their lobbies. */
+const FIRST_AFTER_MS = 15_000;
+const EVERY_MS = 60_000;
+/** Look-ups of rooms on their way at a time. */
+const LOOK_UPS_MAX = 100;
+const NO_ID = "00000000-0000-0000-0000-000000000000";
+
+const withoutRoom = async (found: readonly SocketMembers[]): Promise<SocketMembers[]> => {
+  const hasRoom = await Promise.all(
+    found.map(async ({ projectId, lobbyId }) => matchMaker.driver.has(lobbyRoomId(projectId, lobbyId))),
+  );
+  return found.filter((_, i) => !hasRoom[i]);
+};
+
+const disconnectAll = async (app: App, { projectId, lobbyId, playerIds }: SocketMembers): Promise<void> => {
+  for (const playerId of playerIds)
+    await transactIn(app, projectId)((work) => disconnectMember(work, { projectId, lobbyId }, playerId));
+};
+
+/**
+ * Begins the grace of members whose sockets ended with a process and whose lobby no room has taken up since.
+ * Where there is a room, it does so itself.
+ */
+export const settleOrphans = async (app: App): Promise<void> => {
+  let after = NO_ID;
+  for (;;) {
+    const found = await app.transact((work) => findSocketMembers(work, after));
+    for (let i = 0; i < found.length; i += LOOK_UPS_MAX)
+      for (const orphan of await withoutRoom(found.slice(i, i + LOOK_UPS_MAX)))
+        await disconnectAll(app, orphan);
+    if (found.length < SOCKET_LOBBIES_MAX) return;
+    after = found.at(-1)!.lobbyId;
+  }
+};
+
+/** Looks for such members from time to time. @returns what ends that */
+export const watchOrphans = (app: App): (() => void) => {
+  let isOver = false;
+  let timer: NodeJS.Timeout;
+  const look = async (): Promise<void> => {
+    try {
+      await settleOrphans(app);
+    } catch (err) {
+      if (!isOver) app.log.error({ err }, "lobbies without rooms could not be looked at");
+    }
+    if (!isOver) schedule(EVERY_MS);
+  };
+  const schedule = (delayMs: number): void => {
+    timer = setTimeout(() => void look(), delayMs).unref();
+  };
+  schedule(FIRST_AFTER_MS);
+  return () => {
+    isOver = true;
+    clearTimeout(timer);
+  };
+};

@@ -1,0 +1,286 @@
+import { type AuthContext, matchMaker } from "@colyseus/core";
+import { StateView } from "@colyseus/schema";
+import { z } from "zod";
+import type { App } from "../app.ts";
+import { DomainError, forbidden } from "../domain/errors.ts";
+import { newId } from "../domain/ids.ts";
+import {
+  advanceLobby,
+  LOBBY_COMMANDS,
+  type LobbyCommand,
+  type LobbyCommandName,
+  type LobbyRef,
+  readLobby,
+  readLobbyVersions,
+} from "../domain/lobbies/commands.ts";
+import { LOBBY_SOCKETS_MAX, REQUESTS_WAITING_MAX } from "../domain/lobbies/room-limits.ts";
+import type { LobbyView, Occurrence } from "../domain/lobbies/views.ts";
+import { type LobbyNotice, type LobbySignal, lobbyTopic, signalTopic } from "../domain/topics.ts";
+import { authenticate, pinOptions, requirePlayer } from "./authenticate.ts";
+import { asJson } from "./client-json.ts";
+import { parse } from "./errors.ts";
+import { type LiveClient, LiveRoom } from "./live-room.ts";
+import { enterLobby, readEntry } from "./lobby-entry.ts";
+import { LobbyMirror } from "./lobby-mirror.ts";
+import { type Absence, type Change, LobbyPresence } from "./lobby-presence.ts";
+import { SignalBody, SignalRate } from "./lobby-signals.ts";
+import { LobbyState, showLobby } from "./lobby-state.ts";
+import { CLOSE, live } from "./messages.ts";
+import { lobbyRoomId } from "./room-ids.ts";
+import { transactIn } from "./sight.ts";
+import { createTicker, type Ticker } from "./ticker.ts";
+import { Turns } from "./turns.ts";
+
+/** How often the versions of open rooms are read again, in case a word was lost. */
+export const REREAD_EVERY_MS = 5_000;
+/** How long a room of a lobby that is over stays. */
+export const CLOSED_KEPT_MS = 10 * 60_000;
+/** Members who were there by socket when the last room ended have this long to come back to a new one. */
+const ABSENT_AFTER_MS = 5_000;
+/** The clocks of timers and dates differ by a little: an early start would find nothing due. */
+const START_MARGIN_MS = 10;
+
+const RoomOptions = z.object({ projectId: z.uuid(), lobbyId: z.uuid() });
+
+type OpenLobby = { ref: LobbyRef; look(version: number | undefined): void };
+
+/**
+ * Room `lobby`: one lobby, for its members and for console users who watch. A mirror: every change is
+ * committed by the domain before it is shown, by this room or by anybody else.
+ */
+abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
+  protected abstract readonly open: Ticker<OpenLobby>;
+  protected override readonly stateBytes = 8_192;
+  override state = new LobbyState();
+  override maxClients = LOBBY_SOCKETS_MAX;
+  ref: LobbyRef = { projectId: "", lobbyId: "" };
+  #isDisposed = false;
+  #countdown = "";
+  readonly #kicked = new Set<string>();
+  readonly #turns = new Turns();
+  readonly #rate = new SignalRate();
+  readonly #presence = new LobbyPresence({
+    ref: () => this.ref,
+    commit: (run) => this.#change(run),
+    onError: (error) => this.report(error, "presence"),
+  });
+  readonly #mirror = new LobbyMirror({
+    read: () => this.#read(),
+    show: (lobby) => this.#show(lobby),
+    tell: (occurrence) => this.#tell(occurrence),
+    later: (delayMs, run) => this.later(delayMs, run),
+    onError: (error) => this.report(error, "mirror"),
+  });
+
+  override async onCreate(options: object): Promise<void> {
+    await super.onCreate(options);
+    const { projectId, lobbyId } = parse(RoomOptions, options);
+    this.ref = { projectId, lobbyId };
+    this.roomId = lobbyRoomId(projectId, lobbyId);
+    for (const name of Object.keys(LOBBY_COMMANDS) as LobbyCommandName[])
+      this.onMessage(
+        name,
+        this.handle(z.unknown(), (client, raw) => this.#obey(client, name, raw)),
+      );
+    this.onMessage(
+      "lobby.signal",
+      this.handle(z.unknown(), (client, raw) => this.#signal(client, raw)),
+    );
+    this.onceDisposed(() => (this.#isDisposed = true));
+    // Subscribed before the lobby is read, so that no change falls in between.
+    await this.listen<LobbyNotice>(lobbyTopic(projectId, lobbyId), (notice) => this.#mirror.hear(notice));
+    await this.listen<LobbySignal>(signalTopic(projectId, lobbyId), (signal) => this.#pass(signal));
+    this.#mirror.start(await this.#read());
+    this.open.add(this);
+    this.onceDisposed(() => this.open.remove(this));
+    this.later(ABSENT_AFTER_MS, () => this.#missAbsent());
+  }
+
+  /** What the re-read found; undefined for a lobby that is gone. */
+  look(version: number | undefined): void {
+    if (version === undefined) return this.#endAll();
+    this.#mirror.expect(version);
+    this.later(0, () => this.#presence.retry());
+  }
+
+  protected override async welcome(client: LiveClient): Promise<void> {
+    const { playerId } = client.auth!;
+    if (playerId === null) return;
+    // The join that led here may have been committed by another process, a moment ago.
+    if (!this.#isMember(playerId)) await this.#mirror.refresh();
+    if (this.state.status === "CLOSED") return;
+    if (!this.#isMember(playerId)) throw forbidden("NOT_A_MEMBER", "the player is not in the lobby");
+    if (!client.view) {
+      client.view = new StateView();
+      client.view.add(this.state);
+    }
+    await this.#presence.arrive(client.sessionId, playerId);
+  }
+
+  protected override farewell(): void {}
+
+  override async onDrop(client: LiveClient, code?: number): Promise<void> {
+    await super.onDrop(client, code);
+    await this.#forget(client, "DISCONNECT");
+  }
+
+  override async onLeave(client: LiveClient, code?: number): Promise<void> {
+    const isConsented = code === CLOSE.CONSENTED && client.userData?.isClosing === false;
+    await this.#forget(client, isConsented ? "LEAVE" : "DISCONNECT");
+  }
+
+  async #obey(client: LiveClient, name: LobbyCommandName, raw: unknown): Promise<{ version: number }> {
+    const playerId = this.#playerOf(client);
+    const command: LobbyCommand = LOBBY_COMMANDS[name];
+    const given = parse(command.body, asJson(raw));
+    const body = command.prepare ? await command.prepare(this.app.passwords, given) : given;
+    if (this.#turns.waiting >= REQUESTS_WAITING_MAX) {
+      const retry = { retryAfterSeconds: 1 };
+      throw new DomainError("SERVICE_UNAVAILABLE", "too many requests wait in this lobby", retry);
+    }
+    const run = () => this.#change((work) => command.run(work, this.ref, { kind: "PLAYER", playerId }, body));
+    await (name === "lobby.leave" ? this.#presence.leave(playerId, run) : run());
+    // Not at once: the request that led to it is to be answered first.
+    this.later(0, () => this.#endStrangers());
+    return { version: this.#mirror.version };
+  }
+
+  #signal(client: LiveClient, raw: unknown): { id: string } {
+    const from = this.#playerOf(client);
+    const { to, payload } = parse(SignalBody, asJson(raw));
+    this.#rate.count(from, this.app.clock().getTime());
+    const id = newId();
+    const signal: LobbySignal = { id, from, to: to ?? null, payload: payload as LobbySignal["payload"] };
+    this.app.topics.publish(signalTopic(this.ref.projectId, this.ref.lobbyId), signal);
+    return { id };
+  }
+
+  /** Gives a signal to those sockets of this room that it is for. */
+  #pass({ id, from, to, payload }: LobbySignal): void {
+    const data = { lobbyId: this.ref.lobbyId, from, payload };
+    const message = { ...live(this.app.clock(), data), id };
+    for (const client of this.clients) {
+      const playerId = this.#presence.playerOf(client.sessionId);
+      if (playerId === undefined || !this.#isMember(playerId)) continue;
+      if (to ? to.includes(playerId) : playerId !== from) this.push(client, "lobby.signal", message);
+    }
+  }
+
+  /** @throws DomainError FORBIDDEN for who only watches */
+  #playerOf(client: LiveClient): string {
+    const playerId = this.#presence.playerOf(client.sessionId);
+    if (playerId === undefined)
+      throw forbidden("PLAYER_TOKEN_REQUIRED", "only a member of the lobby can ask for this");
+    return playerId;
+  }
+
+  #isMember(playerId: string): boolean {
+    return this.state.members.has(playerId);
+  }
+
+  #read(): Promise<LobbyView> {
+    return transactIn(this.app, this.ref.projectId)((work) => readLobby(work, this.ref, { kind: "SERVER" }));
+  }
+
+  /** Commits a change after all that was asked before, and shows it. */
+  #change(run: Change): Promise<void> {
+    return this.#turns.take(async () => {
+      const change = await transactIn(this.app, this.ref.projectId)(run);
+      if (change && !this.#isDisposed) this.#mirror.apply(change);
+    });
+  }
+
+  async #forget(client: LiveClient, absence: Absence): Promise<void> {
+    const playerId = this.#presence.depart(client.sessionId);
+    if (playerId === undefined) return;
+    this.#rate.forget(playerId);
+    // Clients of a process that stops come back to another; for those who do not there is settleOrphans().
+    if (matchMaker.state === matchMaker.MatchMakerState.SHUTTING_DOWN) return;
+    if (this.state.status === "CLOSED") return;
+    if (absence === "LEAVE" || this.#isMember(playerId)) await this.#presence.miss(playerId, absence);
+  }
+
+  /** Those who were there by socket before this room was, and have not come back to it. */
+  async #missAbsent(): Promise<void> {
+    const absent = [...this.state.members.values()].filter(
+      ({ playerId, status }) => status !== "DISCONNECTED" && !this.#presence.isHere(playerId),
+    );
+    for (const { playerId } of absent) await this.#presence.miss(playerId, "DISCONNECT");
+  }
+
+  #show(lobby: LobbyView): void {
+    showLobby(this.state, lobby);
+    if (this.clients.length > 0) this.broadcastPatch();
+    this.#countDown(lobby);
+    for (const { playerId, status } of lobby.members) {
+      this.#kicked.delete(playerId);
+      // Said by another room of this lobby, which has seen the player go: here they still are.
+      if (status === "DISCONNECTED" && this.#presence.isHere(playerId))
+        this.later(0, () => this.#presence.remind(playerId));
+    }
+    this.later(0, () => this.#endStrangers());
+    if (lobby.status === "CLOSED") this.later(CLOSED_KEPT_MS, () => this.#endAll());
+  }
+
+  #tell({ name, data }: Occurrence): void {
+    if (name === "lobby.member_left" && data["reason"] === "KICKED")
+      this.#kicked.add(String(data["playerId"]));
+    this.tellAll(name, data);
+  }
+
+  #countDown({ status, startsAt }: LobbyView): void {
+    if (status !== "STARTING" || startsAt === null || startsAt === this.#countdown) return;
+    this.#countdown = startsAt;
+    const leftMs = Date.parse(startsAt) - this.app.clock().getTime();
+    this.later(Math.max(0, leftMs) + START_MARGIN_MS, async () => {
+      if (this.state.status !== "STARTING" || this.state.startsAt !== startsAt) return;
+      await this.#change((work) => advanceLobby(work, this.ref));
+    });
+  }
+
+  /** Ends the sessions of players who are no longer in the lobby. Those of a lobby that is over may stay. */
+  #endStrangers(): void {
+    if (this.state.status === "CLOSED") return;
+    for (const client of this.clients) {
+      const playerId = this.#presence.playerOf(client.sessionId);
+      if (playerId === undefined) continue;
+      if (this.#isMember(playerId) && !this.#presence.isLeaving(playerId)) continue;
+      if (this.#kicked.has(playerId)) this.end(client, CLOSE.FORBIDDEN, "KICKED");
+      else this.end(client, CLOSE.CONSENTED, "LEFT");
+    }
+  }
+
+  #endAll(): void {
+    for (const client of this.clients) this.end(client, CLOSE.CONSENTED, "CLOSED");
+  }
+}
+
+/** One query for all open rooms of this process. */
+const rereadRooms = async (app: App, rooms: readonly OpenLobby[]): Promise<void> => {
+  const refs = rooms.map(({ ref }) => ref);
+  const versions = await app.transact((work) => readLobbyVersions(work, refs));
+  for (const room of rooms) room.look(versions.get(room.ref.lobbyId));
+};
+
+/** The class of room `lobby` for an application. */
+export const lobbyRoom = (app: App) => {
+  const open: Ticker<OpenLobby> = createTicker({
+    everyMs: REREAD_EVERY_MS,
+    run: (rooms) => rereadRooms(app, rooms),
+    onError: (error) => app.log.error({ err: error }, "open lobby rooms could not be read again"),
+  });
+  return class extends LobbyRoom {
+    protected readonly app = app;
+    protected readonly open = open;
+
+    // What a client asks for is done before a room is searched: the room only shows it.
+    static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
+      const principal = await authenticate(app, token, context);
+      await requirePlayer(app, principal);
+      const entry = readEntry(options);
+      const lobbyId = await enterLobby(app, principal, entry);
+      pinOptions(options, z.object({}), { projectId: principal.projectId, lobbyId });
+      return principal;
+    }
+  };
+};

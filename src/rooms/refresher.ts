@@ -1,0 +1,56 @@
+/** Waits after a refresh that failed. */
+const RETRY_MS = 1_000;
+
+export type RefresherParts = {
+  /** Refreshes are at least this far apart. */
+  everyMs: number;
+  run(): Promise<void>;
+  later(delayMs: number, run: () => unknown): void;
+  onError(error: unknown): void;
+};
+
+/** Does something again after it was asked to, however often it is asked, at most every so often. */
+export class Refresher {
+  readonly #parts: RefresherParts;
+  #isDirty = false;
+  #isScheduled = false;
+  #isRunning = false;
+  #ranAtMs = -Infinity;
+
+  constructor(parts: RefresherParts) {
+    this.#parts = parts;
+  }
+
+  /** Runs at once, or when the last time is long enough ago. */
+  soon(): void {
+    this.#isDirty = true;
+    if (this.#isRunning || this.#isScheduled) return;
+    this.#schedule(this.#ranAtMs + this.#parts.everyMs - performance.now());
+  }
+
+  /** Runs now; what asks meanwhile is served afterwards. */
+  async now(): Promise<void> {
+    this.#isDirty = false;
+    this.#isRunning = true;
+    this.#ranAtMs = performance.now();
+    try {
+      await this.#parts.run();
+    } finally {
+      this.#isRunning = false;
+    }
+    if (this.#isDirty) this.soon();
+  }
+
+  #schedule(delayMs: number): void {
+    this.#isScheduled = true;
+    this.#parts.later(Math.max(0, delayMs), async () => {
+      this.#isScheduled = false;
+      try {
+        await this.now();
+      } catch (error) {
+        this.#parts.onError(error);
+        if (!this.#isScheduled) this.#schedule(RETRY_MS);
+      }
+    });
+  }
+}

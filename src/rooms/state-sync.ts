@@ -1,0 +1,26 @@
+import type { MapSchema } from "@colyseus/schema";
+
+/** Sets the fields that differ and no others, so that only they travel. @returns whether there were any */
+export const assignChanged = <T extends object>(target: T, values: Partial<T>): boolean => {
+  let isChanged = false;
+  for (const [name, value] of Object.entries(values) as [keyof T, T[keyof T]][]) {
+    if (target[name] === value) continue;
+    target[name] = value;
+    isChanged = true;
+  }
+  return isChanged;
+};
+
+/** Makes `map` hold exactly `rows`: what is there already is changed in place. */
+export const syncMap = <V extends object>(
+  map: MapSchema<V>,
+  rows: ReadonlyMap<string, Partial<V>>,
+  make: () => V,
+): void => {
+  for (const key of Array.from(map.keys())) if (!rows.has(key)) map.delete(key);
+  for (const [key, row] of rows) {
+    const held = map.get(key);
+    if (held) assignChanged(held, row);
+    else map.set(key, Object.assign(make(), row));
+  }
+};

@@ -1,0 +1,37 @@
+import type { PlayerNotice } from "../domain/realtime-events.ts";
+
+/** A place on one board is told at most this often, in ms; the last word is never held back for good. */
+export const PLACE_EVERY_MS = 1_000;
+
+type Parts = {
+  later(delayMs: number, run: () => unknown): void;
+  tell(notice: PlayerNotice): void;
+};
+
+/** Passes notices on, and of those that follow one another quickly (places on one board) only the last. */
+export class SteadyNotices {
+  readonly #parts: Parts;
+  /** Boards that were told of a moment ago, and what has come since. */
+  readonly #held = new Map<string, PlayerNotice | undefined>();
+
+  constructor(parts: Parts) {
+    this.#parts = parts;
+  }
+
+  pass(notice: PlayerNotice): void {
+    if (notice.name !== "leaderboard.me") return this.#parts.tell(notice);
+    const { leaderboardKey, board } = notice.data;
+    const key = `${leaderboardKey}\0${board}`;
+    if (this.#held.has(key)) {
+      this.#held.set(key, notice);
+      return;
+    }
+    this.#held.set(key, undefined);
+    this.#parts.tell(notice);
+    this.#parts.later(PLACE_EVERY_MS, () => {
+      const last = this.#held.get(key);
+      this.#held.delete(key);
+      if (last) this.pass(last);
+    });
+  }
+}

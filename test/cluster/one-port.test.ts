@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { must } from "../support/client.ts";
+import { eventually } from "../support/eventually.ts";
+import { startWebCluster, type WebCluster } from "../support/web-cluster.ts";
+import { aPlayer, grantXp, heardUpTo, join, type Listener, range, seqs } from "../rooms/sdk.ts";
+
+const JOINS = 60;
+const PLAYERS = 30;
+
+describe("three web processes behind one port, without stickiness", function () {
+  this.timeout(90_000);
+  let cluster: WebCluster;
+
+  before(async () => {
+    cluster = await startWebCluster(3);
+  });
+  after(() => cluster?.stop());
+
+  it("take every join of players and boards, spread the rooms, and pipe what they do not hold", async () => {
+    const { api, tenant, webs } = cluster;
+    const board = { key: "top", name: "Top", metric: { source: "XP" } };
+    must(await api.post("/api/v1/leaderboards", board, { key: tenant.key }), 201);
+    const players = await Promise.all(range(1, PLAYERS).map(() => aPlayer(api, tenant.key)));
+    // The board is built when it is first looked at.
+    const watch = () => join(api, players[0]!.token, "leaderboard", { leaderboardKey: "top" });
+    const { room: first } = await eventually(watch);
+    const joins = await Promise.all(
+      range(0, JOINS - 1).map((i) => {
+        const { token } = players[i % PLAYERS]!;
+        return i < PLAYERS
+          ? join(api, token, "player")
+          : join(api, token, "leaderboard", { leaderboardKey: "top" });
+      }),
+    );
+    assert.equal(joins.length, JOINS);
+    const spread = await Promise.all(webs.map((web) => cluster.metric(web, 'laurel_rooms{room="player"}')));
+    assert.equal(
+      spread.reduce((sum, n) => sum + n),
+      PLAYERS,
+      String(spread),
+    );
+    assert.ok(Math.min(...spread) > 0, `rooms by process: ${spread.join()}`);
+    const piped = await Promise.all(webs.map((web) => cluster.metric(web, "laurel_ws_piped")));
+    assert.ok(
+      piped.some((n) => n > 0),
+      `piped by process: ${piped.join()}`,
+    );
+
+    const listeners: Listener[] = joins.slice(0, PLAYERS);
+    await Promise.all(players.map(({ playerId }) => grantXp(api, tenant.key, playerId)));
+    await Promise.all(listeners.map((listener) => heardUpTo(listener, 2)));
+    for (const listener of listeners) assert.deepEqual(seqs(listener), [2]);
+    for (const { room } of [...joins, { room: first }]) await room.leave();
+    await eventually(async () => {
+      const left = await Promise.all(webs.map((web) => cluster.metric(web, "laurel_ws_piped")));
+      return left.every((n) => n === 0);
+    });
+  });
+});

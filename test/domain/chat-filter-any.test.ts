@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { judge } from "../../src/domain/chat/moderation/judge.ts";
+import { findLinks } from "../../src/domain/chat/moderation/links.ts";
+import { mask, screenWords } from "../../src/domain/chat/moderation/words.ts";
+import { contextOf, filterOf } from "../support/chat-filter.ts";
+
+const SIGNS = Array.from("fuckshit.as@1!4$ \u200b\u0301ａ🍆\ud800ﷺhttp://co");
+const TEXT = fc.oneof(
+  fc.string({ unit: "binary", maxLength: 200 }),
+  fc.array(fc.constantFrom(...SIGNS), { maxLength: 200 }).map((all) => all.join("")),
+);
+
+describe("the filter of chat, for any text", () => {
+  const filter = filterOf(
+    { action: "MASK", words: ["ass", "assa", "fu", "a🍆"], isWord: false },
+    { action: "ALLOW", words: ["fuchs", "co"] },
+  );
+
+  it("gives a verdict, and a masked text of as many characters that differs where words are", () => {
+    const property = fc.property(TEXT, (text) => {
+      for (const links of ["BLOCK", "ALLOW_LIST"] as const) judge(contextOf(filter, { links }), text);
+      const verdict = judge(contextOf(filter, { links: "ALLOW" }), text);
+      assert.ok(!("error" in verdict));
+      const [before, after] = [Array.from(text), Array.from(verdict.content)];
+      assert.equal(after.length, before.length);
+      const { matches } = screenWords(filter, "MASK", text);
+      assert.equal(verdict.outcome, matches.length > 0 ? "MASKED" : "VISIBLE");
+      let at = 0;
+      for (const [index, character] of before.entries()) {
+        const isIn = matches.some(({ start, end }) => start < at + character.length && at < end);
+        assert.equal(after[index], isIn ? "*" : character);
+        at += character.length;
+      }
+    });
+    fc.assert(property, { numRuns: 500 });
+  });
+
+  it("never masks an allowed word for what is inside of it", () => {
+    const property = fc.property(
+      fc.constantFrom("fuchs", "FUCHS", "fuch\u200bs", "ｆuchs"),
+      TEXT,
+      (word, text) => {
+        const whole = `${text} ${word}`;
+        const { matches } = screenWords(filter, "OFF", whole);
+        const inside = matches.filter(({ start }) => start > text.length);
+        assert.deepEqual(inside, []);
+      },
+    );
+    fc.assert(property, { numRuns: 200 });
+  });
+
+  it("takes no more than twice the steps for a text of twice the length", () => {
+    const hostile = filterOf(
+      { action: "MASK", words: Array.from({ length: 32 }, (_, at) => "ab".repeat(at + 1)), isWord: false },
+      { action: "BLOCK", words: ["aaaaaaab", "zalgo", "f u c k"] },
+    );
+    const units = [
+      "a",
+      "ab",
+      "aab",
+      "a b ",
+      "f.u.c.k.",
+      "@$1!",
+      "ﷺ",
+      "́",
+      "<((((",
+      "http://a.co/",
+      "a@b.",
+      " dot co",
+    ];
+    for (const unit of units) {
+      const stepsOf = (length: number) => screenWords(hostile, "MASK", unit.repeat(length)).steps;
+      const [once, twice] = [stepsOf(2_000), stepsOf(4_000)];
+      // Less is looked up at the end of a text, where no long word fits any more.
+      assert.ok(twice <= 2 * once + 64 * 65, `${unit}: ${once}, then ${twice}`);
+      assert.ok(findLinks(unit.repeat(1_000)).length <= 1_000 * unit.length);
+    }
+  });
+
+  it("keeps what a mask leaves of a text", () => {
+    assert.equal(mask("a🍆b", [{ start: 1, end: 3 }]), "a*b");
+    assert.equal(
+      mask("abc", [
+        { start: 0, end: 2 },
+        { start: 1, end: 3 },
+      ]),
+      "***",
+    );
+  });
+});

@@ -1,0 +1,183 @@
+import assert from "node:assert/strict";
+import { judge, type JudgeContext, type Verdict } from "../../src/domain/chat/moderation/judge.ts";
+import { findForeignLink, findLinks } from "../../src/domain/chat/moderation/links.ts";
+import { repeatCount } from "../../src/domain/chat/moderation/spam.ts";
+import { NO_LISTS, type WordFilter } from "../../src/domain/chat/moderation/word-filter.ts";
+import { contextOf, filterOf, NOW } from "../support/chat-filter.ts";
+
+const reasonOf = (verdict: Verdict): string | undefined =>
+  "error" in verdict ? verdict.error.reason : verdict.outcome;
+
+/** What others read of a text that the lists mask. */
+const shown = (text: string, filter: WordFilter = NO_LISTS): string => {
+  const verdict = judge(contextOf(filter), text);
+  assert.ok(!("error" in verdict), JSON.stringify(verdict));
+  return verdict.content;
+};
+
+describe("the filter of chat", () => {
+  it("sees through the tricks that words are disguised with, and masks where they stand", () => {
+    const tricks: [text: string, masked: string][] = [
+      ["well fuck you", "well **** you"],
+      ["FUCK!", "****!"],
+      ["fuuuuuck off", "******** off"],
+      ["f u c k you", "******* you"],
+      ["f.u.c.k", "*******"],
+      ["f-u-c-k!", "*******!"],
+      ["sh!t", "****"],
+      ["5h1t", "****"],
+      ["$hit happens", "**** happens"],
+      ["b1tch", "*****"],
+      ["ｆｕｃｋ", "****"],
+      ["𝓯𝓾𝓬𝓴", "****"],
+      ["f\u200bu\u200dc\u2060k", "*******"],
+      ["fu\u00adck", "*****"],
+      ["fück", "****"],
+      ["f̸u̷c̶k̵", "********"],
+      ["fυсk", "****"],
+      ["ѕhit", "****"],
+    ];
+    const seen = tricks.map(([text]) => [text, shown(text)]);
+    assert.deepEqual(
+      seen,
+      tricks.map(([text, masked]) => [text, masked]),
+    );
+  });
+
+  it("leaves names and words that have a rude one in them", () => {
+    const innocent =
+      "Scunthorpe,Penistone,Essex and Sussex,Middlesex,cockpit,cocktail,classic assassin,pass the grass," +
+      "Saturday,Dick van Dyke,Moby Dick,therapist,grape,rapeseed,analysis,arsenal,assess the assets," +
+      "shiitake," +
+      "b u t t e r,a s s i s t,I am 4 u,at 10:45,100% sure,Uranus,snigger,document,Titan,title,Hancock";
+    for (const text of innocent.split(",")) assert.equal(shown(text), text);
+  });
+
+  it("keeps to where words begin and end, matches anywhere where told, and lets ALLOW win", () => {
+    const words = filterOf({ action: "MASK", words: ["noob", "white flag", "1488", "дурак", "🍆", "笨蛋"] });
+    assert.equal(shown("noob, NOOOOB! noobs", words), "****, ******! noobs");
+    assert.equal(shown("raise the white, flag", words), "raise the ***********");
+    assert.equal(shown("in 1488 or 11488", words), "in **** or 11488");
+    assert.equal(shown("ты ДУРАК и дурачок", words), "ты ***** и дурачок");
+    assert.equal(shown("an 🍆!", words), "an *!");
+    assert.equal(shown("你是笨蛋吗", words), "你是**吗");
+    const inside = filterOf(
+      { action: "MASK", words: ["cunt"], isWord: false },
+      { action: "ALLOW", words: ["scunthorpe"] },
+    );
+    assert.equal(
+      shown("Scunthorpe, sc\u200bunthorpe and acuntx", inside),
+      "Scunthorpe, sc\u200bunthorpe and a****x",
+    );
+    // What may be doubled and what is: a list's own double letters count.
+    assert.equal(
+      shown("gg bal ball baaall", filterOf({ action: "MASK", words: ["ball"] })),
+      "gg bal **** ******",
+    );
+  });
+
+  it("does what the strongest word asks for, and the built-in list what the channel says", () => {
+    const filter = filterOf(
+      { action: "MASK", words: ["darn"] },
+      { action: "HOLD", words: ["hold"] },
+      { action: "BLOCK", words: ["block"] },
+    );
+    const verdict = (text: string, settings = {}) => judge(contextOf(filter, settings), text);
+    assert.deepEqual(verdict("darn hold"), {
+      outcome: "HELD",
+      content: "**** hold",
+      flags: ["word:list-0", "word:list-1"],
+      isShadowed: false,
+    });
+    assert.equal(reasonOf(verdict("darn hold block")), "MESSAGE_BLOCKED");
+    const outcomes = (["OFF", "MASK", "HOLD", "BLOCK"] as const).map((profanity) =>
+      reasonOf(verdict("shit", { profanity })),
+    );
+    assert.deepEqual(outcomes, ["VISIBLE", "MASKED", "HELD", "MESSAGE_BLOCKED"]);
+    assert.equal(reasonOf(verdict("block", { profanity: "OFF" })), "MESSAGE_BLOCKED");
+  });
+
+  it("finds links however they are written, and tells whose they are", () => {
+    const links: [text: string, domains: (string | null)[]][] = [
+      ["see https://a.b.example.co.uk/x?y=1", ["example.co.uk"]],
+      ["hxxps://example.com", ["example.com"]],
+      ["example dot com", ["example.com"]],
+      ["example [dot] com or other(.)org", ["example.com", "other.org"]],
+      ["ｅxample。com", ["example.com"]],
+      ["exam\u200bple.com.", ["example.com"]],
+      ["пример.рф", ["пример.рф"]],
+      ["http://127.0.0.1/ and http://localhost", [null, null]],
+      ["https://good.com\\@evil.com", ["good.com", "evil.com"]],
+      ["https://good.com/r?u=evil.com", ["good.com", "evil.com"]],
+      ["https://good.com/,https://evil.com", ["good.com", "evil.com"]],
+      ["good.com/readme.md", ["good.com"]],
+      ["ada.github.io", ["ada.github.io"]],
+      ["a polka dot me. Version 1.2.3, e.g. 5.5 or ... end.Start", []],
+    ];
+    const found = links.map(([text]) => [text, findLinks(text).map(({ domain }) => domain)]);
+    assert.deepEqual(found, links);
+    const isForeign = (text: string) =>
+      findForeignLink(text, ["Good.com", "www.example.co.uk"]) !== undefined;
+    assert.deepEqual(
+      ["x.good.com", "example.co.uk/a", "https://good.com@evil.com", "good.com.evil.com", "notgood.com"].map(
+        isForeign,
+      ),
+      [false, false, true, true, true],
+    );
+  });
+
+  it("refuses in the order of its rules: sanctions, the channel, links, words", () => {
+    const base = contextOf(NO_LISTS, { profanity: "BLOCK", minLevelToPost: 9 });
+    const bad = "shit evil.com";
+    const sanction = (kind: "BAN" | "MUTE" | "SHADOW_MUTE") => ({
+      id: kind,
+      kind,
+      channelId: null,
+      reason: "Spam",
+      expiresAt: NOW,
+    });
+    const reasons = [
+      { ...base, sanctions: [sanction("MUTE"), sanction("BAN")] },
+      { ...base, sanctions: [sanction("SHADOW_MUTE"), sanction("MUTE")] },
+      base,
+      { ...base, sender: { ...base.sender, level: 9 } },
+    ].map((context) => reasonOf(judge(context, bad)));
+    assert.deepEqual(reasons, ["PLAYER_BANNED", "PLAYER_MUTED", "CHANNEL_RESTRICTED", "LINK_NOT_ALLOWED"]);
+    const shadowed = judge({ ...contextOf(), sanctions: [sanction("SHADOW_MUTE")] }, "hello");
+    assert.deepEqual(shadowed, { outcome: "VISIBLE", content: "hello", flags: [], isShadowed: true });
+  });
+
+  it("lets moderators and servers speak where players may not, and nobody in an archive", () => {
+    const locked = contextOf();
+    locked.channel = { ...locked.channel, status: "LOCKED" };
+    const as = (sender: Partial<JudgeContext["sender"]>, channel: Partial<JudgeContext["channel"]> = {}) =>
+      reasonOf(
+        judge(
+          { ...locked, sender: { ...locked.sender, ...sender }, channel: { ...locked.channel, ...channel } },
+          "shit evil.com",
+        ),
+      );
+    assert.deepEqual(
+      [
+        as({}),
+        as({ role: "MODERATOR" }),
+        as({ kind: "SERVER" }),
+        as({ kind: "ADMIN" }, { status: "ARCHIVED" }),
+      ],
+      ["CHANNEL_RESTRICTED", "LINK_NOT_ALLOWED", "VISIBLE", "CHANNEL_RESTRICTED"],
+    );
+    const young = { createdAt: new Date(NOW.getTime() - 59_000) };
+    const settings = { ...locked.channel.settings, minAccountAgeSeconds: 60 };
+    assert.equal(as(young, { status: "ACTIVE", settings }), "CHANNEL_RESTRICTED");
+    assert.equal(as({}, { status: "ACTIVE", readOnlyAt: NOW }), "CHANNEL_RESTRICTED");
+  });
+
+  it("takes texts for the same that differ in what repeats and disguises only", () => {
+    const keyOf = (text: string) => repeatCount("p", "q", text).key;
+    for (const text of ["BUY  gold!!!", "b.u.y g0ld", "buuuy gold", "buy\u200bgold"])
+      assert.equal(keyOf(text).split(":").length, 3);
+    assert.equal(keyOf("buuuy gold"), keyOf("BUY G0LD"));
+    assert.notEqual(keyOf("buy gold"), keyOf("buy silver"));
+    assert.notEqual(keyOf("👍"), keyOf("👎"));
+  });
+});

@@ -1,0 +1,159 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { sql } from "kysely";
+import { deleteMessage, editMessage } from "../../src/domain/chat/change-message.ts";
+import { readLastSeqs } from "../../src/domain/chat/messages.ts";
+import type { Sending } from "../../src/domain/chat/messages.ts";
+import type { ChatMessage } from "../../src/domain/chat/views.ts";
+import { DomainError } from "../../src/domain/errors.ts";
+import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { aTalk, noteStatements, raceSends, type Talk, upTo } from "../support/chat.ts";
+import { makeCrashing } from "../support/crashing.ts";
+import { type Domain, openDomain } from "../support/leaderboards.ts";
+
+describe("sends to a channel", function () {
+  this.timeout(60_000);
+  let database: Database;
+  let domain: Domain;
+  before(async () => {
+    database = await openEmbeddedDatabase("memory://");
+    await database.migrateUp();
+    domain = openDomain(database);
+  });
+  after(() => database.close());
+
+  it("are one message for each clientMsgId, numbered 1 to n, for all readers the same", async () => {
+    const talk = await aTalk(domain, 4);
+    await raceSends(talk);
+    const last = await domain.transact((work) => readLastSeqs(work, [talk.ref]));
+    assert.equal(last.get(talk.ref.channelId), 200);
+  });
+
+  it("cost as many statements for 200 as for one, with duplicates, replies and mentions", async () => {
+    const talk = await aTalk(domain, 6);
+    const [ada, ...others] = talk.players;
+    for (const actor of talk.players) await talk.say(actor, `hello @p1`, { clientMsgId: "first" });
+    const noted = await noteStatements(database);
+    let group = 0;
+    const count = async (sends: number): Promise<number> => {
+      noted.length = 0;
+      group++;
+      const sendings = upTo(sends).map((i): Sending => {
+        const actor = i % 7 === 0 ? ada! : others[i % others.length]!;
+        const clientMsgId = i === 1 ? "first" : `c${group}-${i}`;
+        return { actor, send: { content: `text ${i} @p${i % 6} @p1`, clientMsgId, replyTo: (i % 6) + 1 } };
+      });
+      const { sent } = await talk.send(...sendings);
+      assert.ok(sent.every((one) => "message" in one));
+      return noted.length;
+    };
+    await count(2);
+    assert.equal(await count(200), await count(2));
+  });
+
+  it("are all there or none of them, wherever the process dies", async () => {
+    const talk = await aTalk(domain, 2);
+    const { crashAt } = await makeCrashing(database);
+    await talk.say(talk.players[0]!, "first");
+    const sendings = upTo(5).map((i) => ({
+      actor: talk.players[i % 2]!,
+      send: { content: `text ${i} @p1`, clientMsgId: `c${i}` },
+    }));
+    let crashes = 0;
+    for (let at = 1; ; at++) {
+      if (!(await crashAt(at, at % 2 === 0, () => talk.send(...sendings)))) break;
+      crashes++;
+      const [row] = await rows(talk);
+      assert.deepEqual([row!.last_seq, row!.messages, row!.told], [1, 1, 1], `died at ${at}`);
+    }
+    assert.ok(crashes >= 6);
+    await talk.send(...sendings);
+    const [row] = await rows(talk);
+    assert.deepEqual([row!.last_seq, row!.messages, row!.told], [6, 6, 6]);
+  });
+
+  const rows = async ({ ref }: Talk) => {
+    const found = await domain.transact(({ db }) =>
+      sql<{ last_seq: number; messages: number; told: number }>`
+        select last_seq::int as last_seq,
+          (select count(*)::int from chat_messages m where m.channel_id = c.id) as messages,
+          (select count(*)::int from outbox o where o.project_id = c.project_id
+            and o.type = 'chat.message_sent') as told
+        from chat_channels c where id = ${ref.channelId}`.execute(db),
+    );
+    return found.rows;
+  };
+
+  type Step = { kind: "SEND" | "EDIT" | "DELETE"; player: number; text: string; id: number; at: number };
+  const step = fc.record<Step>({
+    kind: fc.constantFrom("SEND", "SEND", "EDIT", "DELETE"),
+    player: fc.nat(2),
+    text: fc.constantFrom(
+      "one",
+      "two",
+      "three",
+      "  ",
+      "x".repeat(501),
+      "see https://bad.example.org",
+      "Ünïcode 🎉",
+    ),
+    id: fc.nat(6),
+    at: fc.integer({ min: 1, max: 8 }),
+  });
+
+  it("only ever add to what is there, as a list that is appended to would", async () => {
+    const talk = await aTalk(domain, 3);
+    let length = 0;
+    const run = async (steps: readonly Step[]): Promise<void> => {
+      const model = new Map((await talk.read(talk.players[0]!)).map((one) => [one.seq, one]));
+      for (const { kind, player, text, id, at } of steps) {
+        const actor = talk.players[player]!;
+        const seq = length + at;
+        const refused = await outcome(async () => {
+          if (kind === "SEND") {
+            const sent = await append(talk, model, { actor, text, id: `${length}-${id}` });
+            return void model.set(sent.seq, sent);
+          }
+          const done = await domain.transact((work) =>
+            kind === "EDIT"
+              ? editMessage(work, talk.ref, actor, { seq, content: text })
+              : deleteMessage(work, talk.ref, actor, { seq }),
+          );
+          model.set(seq, done.reply);
+        });
+        if (refused) assert.ok([400, 403, 404, 409].includes(refused.status), refused.message);
+      }
+      const bare = (messages: readonly ChatMessage[]) =>
+        messages.flatMap(({ seq, content, deletedAt }) => [[seq, content, deletedAt] as const]);
+      const read = await talk.read(talk.players[1]!);
+      assert.deepEqual(bare(read), bare([...model.values()]));
+      assert.deepEqual(
+        read.map(({ seq }) => seq),
+        upTo(read.length),
+      );
+      length = read.length;
+    };
+    await fc.assert(fc.asyncProperty(fc.array(step, { minLength: 4, maxLength: 20 }), run), { numRuns: 15 });
+    assert.ok(length > 20);
+  });
+
+  const outcome = async (run: () => Promise<void>): Promise<DomainError | undefined> => {
+    try {
+      await run();
+      return undefined;
+    } catch (error) {
+      if (error instanceof DomainError) return error;
+      throw error;
+    }
+  };
+
+  type Append = { actor: Talk["players"][number]; text: string; id: string };
+  /** A duplicate is the message of before, whatever it says now. */
+  const append = async (talk: Talk, model: ReadonlyMap<number, ChatMessage>, { actor, text, id }: Append) => {
+    const sent = await talk.say(actor, text, { clientMsgId: id });
+    const known = model.get(sent.seq);
+    if (known) assert.equal(sent.id, known.id);
+    else assert.equal(sent.content, text.trim());
+    return sent;
+  };
+});

@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { setTimeout as delay } from "node:timers/promises";
+import { Redis } from "ioredis";
+import { aPlayer, matchmake, type Player, range } from "../rooms/sdk.ts";
+import { eventually, eventuallyHolds } from "../support/eventually.ts";
+import { type RedisServer, startRedis } from "../support/redis-server.ts";
+import { SteadyPlayer } from "../support/steady-player.ts";
+import { startWebCluster, type WebCluster } from "../support/web-cluster.ts";
+
+const PLAYERS = 16;
+const EVENT_EVERY_MS = 30;
+const AWAY_MS = 2_500;
+
+describe("a Redis that is killed and comes back empty under load", function () {
+  this.timeout(120_000);
+  let redis: RedisServer;
+  let cluster: WebCluster;
+  let players: Player[];
+  let clients: SteadyPlayer[];
+  const statuses = new Map<number, number>();
+  let isLoaded = true;
+  let load: Promise<void>;
+
+  const ingest = async (): Promise<void> => {
+    const { api, tenant } = cluster;
+    for (let i = 0; isLoaded; i++) {
+      const { externalUserId } = players[i % PLAYERS]!;
+      const event = { externalUserId, eventType: "played", idempotencyKey: randomUUID() };
+      const { status } = await api.post("/api/v1/events", event, { key: tenant.key });
+      statuses.set(status, (statuses.get(status) ?? 0) + 1);
+      await delay(EVENT_EVERY_MS);
+    }
+  };
+
+  /** Where each player's room is, by the seat that a join is given. */
+  const seats = async (): Promise<{ roomId: string; processId: string }[]> =>
+    Promise.all(
+      players.map(async ({ token }) => {
+        const { status, body } = await matchmake(cluster.api, "joinOrCreate/player", { token });
+        assert.equal(status, 200, JSON.stringify(body));
+        return { roomId: body.roomId, processId: body.processId };
+      }),
+    );
+
+  before(async () => {
+    redis = await startRedis();
+    cluster = await startWebCluster(2, { REDIS_URL: redis.url });
+    const { api, tenant } = cluster;
+    players = await Promise.all(range(1, PLAYERS).map(() => aPlayer(api, tenant.key)));
+    clients = await Promise.all(players.map(({ token }) => new SteadyPlayer(api, token).play()));
+    load = ingest();
+  });
+  after(async () => {
+    isLoaded = false;
+    await load;
+    for (const client of clients ?? []) client.stop();
+    await cluster?.stop();
+    await redis?.kill();
+  });
+
+  /** Everybody hears of something new, and each room is there once. */
+  const spread = async (): Promise<void> => {
+    const { api, tenant } = cluster;
+    const grants = players.map(({ playerId }) =>
+      eventually(
+        async () =>
+          (await api.post(`/api/v1/players/${playerId}/xp`, { amount: 5 }, { key: tenant.key })).status ===
+          201,
+      ),
+    );
+    await Promise.all(grants);
+    await eventuallyHolds(
+      async () => {
+        const rooms = await Promise.all(
+          cluster.webs.map((web) => cluster.metric(web, 'laurel_rooms{room="player"}')),
+        );
+        assert.equal(rooms[0]! + rooms[1]!, PLAYERS, `rooms by process: ${rooms.join()}`);
+        for (const [i, { playerId }] of players.entries()) {
+          const { body } = await api.get(`/api/v1/players/${playerId}`, { key: tenant.key });
+          assert.deepEqual(clients[i]!.shown, range(1, body.seq));
+        }
+      },
+      { timeoutMs: 15_000 },
+    );
+  };
+
+  it("finds every room where it is, once, right after all of Redis was deleted", async () => {
+    const before = await seats();
+    const own = new Redis(redis.url);
+    await own.flushall();
+    own.disconnect();
+    const found = await eventually(seats, { timeoutMs: 15_000, label: "players can join again" });
+    assert.deepEqual(
+      found.map(({ roomId }) => roomId),
+      before.map(({ roomId }) => roomId),
+    );
+    await spread();
+  });
+
+  it("refuses no event, and every room is found again under its id, once", async () => {
+    const before = await seats();
+    await redis.kill();
+    await delay(AWAY_MS);
+    await redis.start();
+
+    const found = await eventually(seats, { timeoutMs: 15_000, label: "players can join again" });
+    assert.deepEqual(
+      found.map(({ roomId }) => roomId),
+      before.map(({ roomId }) => roomId),
+    );
+    await spread();
+    isLoaded = false;
+    await load;
+    assert.deepEqual([...statuses.keys()], [200], JSON.stringify([...statuses]));
+  });
+});

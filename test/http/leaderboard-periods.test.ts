@@ -1,0 +1,163 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { must } from "../support/client.ts";
+import { eventually, eventuallyHolds } from "../support/eventually.ts";
+
+const DAY_MS = 86_400_000;
+
+describe("periods of leaderboards over HTTP", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+  });
+
+  const as = () => ({ key: tenant.key });
+  const post = (path: string, body: object = {}) => api.post(`/api/v1${path}`, body, as());
+  const get = (path: string) => api.get(`/api/v1${path}`, as());
+  const board = async (key: string, more: object = {}): Promise<string> => {
+    const definition = { key, name: key, metric: { source: "CUSTOM" }, operator: "BEST", ...more };
+    must(await post("/leaderboards", definition), 201);
+    return key;
+  };
+  const score = async (key: string, user: string, points: number, occurredAt?: string): Promise<void> => {
+    await post("/players", { externalUserId: user });
+    const when = occurredAt === undefined ? {} : { occurredAt };
+    must(await post(`/leaderboards/${key}/scores`, { playerId: `ext:${user}`, score: points, ...when }), 200);
+  };
+  type Period = { key: string; status: string; participants: number; leader: object | null };
+  const periods = async (key: string, query = ""): Promise<Period[]> =>
+    must(await get(`/leaderboards/${key}/periods${query}`), 200).data;
+  const results = (key: string, period: string) => get(`/leaderboards/${key}/periods/${period}/results`);
+
+  it("a window opens by itself, and a reset closes it, gives its prizes and begins anew", async () => {
+    const prizes = [{ from: 1, to: 1, rewards: { xp: 25 } }];
+    const key = await board("daily", { period: { kind: "DAILY" }, prizes, prizeClaim: "CLAIM" });
+    const open = await eventually(async (): Promise<Period | undefined> => (await periods(key))[0]);
+    assert.deepEqual([open.status, open.participants, open.leader], ["OPEN", 0, null]);
+    await score(key, "ann", 7);
+    await score(key, "bob", 9);
+    await eventually(async () => (await periods(key))[0]!.participants === 2);
+    assert.equal((await results(key, open.key)).status, 409);
+
+    const reset = must(await post(`/leaderboards/${key}/reset`, { awardPrizes: true }), 200);
+    assert.deepEqual([reset.resets, reset.closing], [1, 1]);
+    await eventually(async () => (await results(key, open.key)).status === 200);
+    const closed = (await results(key, open.key)).body;
+    assert.deepEqual(
+      closed.data.map((place: { rank: number; score: number; player: { externalUserId: string } }) => [
+        place.rank,
+        place.score,
+        place.player.externalUserId,
+      ]),
+      [
+        [1, 9, "bob"],
+        [2, 7, "ann"],
+      ],
+    );
+    assert.deepEqual(closed.data[0].prize, { prize: 0, status: "WAITING" });
+    assert.equal(closed.period.leader.player.externalUserId, "bob");
+    const listed = await periods(key);
+    assert.deepEqual(
+      listed.map((one) => [one.key, one.status, one.participants]),
+      [
+        [`${open.key}.2`, "OPEN", 0],
+        [open.key, "CLOSED", 2],
+      ],
+    );
+    assert.equal((await periods(key, "?status=CLOSED")).length, 1);
+
+    const [reward] = must(await get("/players/ext:bob/rewards"), 200).data;
+    assert.equal(reward.status, "PENDING");
+    must(await post(`/players/ext:bob/rewards/${reward.id}/claim`), 200);
+    assert.equal(must(await get("/players/ext:bob"), 200).xp, 25);
+  });
+
+  it("places of players who are deleted or erased stay, and are nobody's", async () => {
+    const key = await board("all");
+    await score(key, "cid", 1);
+    await score(key, "dan", 2);
+    must(await post(`/leaderboards/${key}/reset`), 200);
+    await eventually(async () => (await results(key, "all-time")).status === 200);
+    must(await api.delete("/api/v1/players/ext:dan", as()), 200);
+    const { data, pagination } = must(await results(key, "all-time"), 200);
+    assert.deepEqual(
+      data.map((place: { rank: number; player: { externalUserId: string } | null }) => [
+        place.rank,
+        place.player?.externalUserId ?? null,
+      ]),
+      [
+        [1, null],
+        [2, "cid"],
+      ],
+    );
+    assert.equal(pagination.total, 2);
+
+    const told = () =>
+      api.app.transact(async ({ db }) => {
+        const { rows } = await sql<{ top: { externalUserId: string; score: number }[] }>`
+          select data->'top' as top from outbox
+          where project_id = ${tenant.projectId} and type = 'leaderboard.period_closed'
+            and data->>'leaderboardKey' = ${key}`.execute(db);
+        return rows[0]!.top.map((place) => place.externalUserId);
+      });
+    assert.deepEqual(await told(), ["dan", "cid"]);
+    const { id } = must(await get("/players/ext:cid"), 200);
+    must(await post(`/players/${id}/erase`, { reason: "asked for" }), 201);
+    await eventuallyHolds(async () => assert.deepEqual(await told(), ["dan", `erased:${id}`]));
+  });
+
+  it("after a merge the places of a closed period are the target's", async () => {
+    const key = await board("merged");
+    await score(key, "eve", 1);
+    await score(key, "fay", 2);
+    must(await post(`/leaderboards/${key}/reset`), 200);
+    await eventually(async () => (await results(key, "all-time")).status === 200);
+    const source = must(await get("/players/ext:fay"), 200).id;
+    must(await post("/players/ext:eve/merge", { sourcePlayerId: source }), 200);
+    const { data } = must(await results(key, "all-time"), 200);
+    assert.deepEqual(
+      data.map((place: { player: { externalUserId: string } }) => place.player.externalUserId),
+      ["eve", "eve"],
+    );
+  });
+
+  it("a score of before a reset is late, one of after it counts", async () => {
+    const key = await board("late");
+    await score(key, "gus", 5);
+    const before = new Date(Date.now() - DAY_MS).toISOString();
+    must(await post(`/leaderboards/${key}/reset`), 200);
+    const late = await post(`/leaderboards/${key}/scores`, {
+      playerId: "ext:gus",
+      score: 50,
+      occurredAt: before,
+    });
+    assert(late.status === 409 || late.body.accepted === false, JSON.stringify(late.body));
+    await score(key, "gus", 3);
+    const { data } = must(await get(`/leaderboards/${key}/entries`), 200);
+    assert.deepEqual(
+      data.map((entry: { score: number }) => entry.score),
+      [3],
+    );
+  });
+
+  it("refuses to reset a board of XP in total, or one that is archived", async () => {
+    await board("xp", { metric: { source: "XP" }, operator: undefined });
+    assert.equal((await post("/leaderboards/xp/reset")).body.error.reason, "SHOWS_TOTALS");
+    await board("gone");
+    must(await api.delete("/api/v1/leaderboards/gone", as()), 200);
+    assert.equal((await post("/leaderboards/gone/reset")).body.error.reason, "LEADERBOARD_ARCHIVED");
+    assert.equal((await post("/leaderboards/nobody/reset")).status, 404);
+    assert.equal((await results("gone", "2026-01-01")).status, 404);
+  });
+
+  it("an admin reads a board's rankings anew", async () => {
+    const key = await board("rebuilt");
+    await score(key, "hal", 4);
+    const answer = await api.post(`/api/v1/leaderboards/${key}/rebuild`, {}, { token: tenant.token });
+    assert.deepEqual(must(answer, 200), { rebuilt: 1 });
+    assert.equal(must(await get(`/leaderboards/${key}/entries`), 200).data[0].score, 4);
+  });
+});

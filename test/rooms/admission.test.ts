@@ -1,0 +1,29 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import type { App } from "../../src/app.ts";
+import { PLAYER_SOCKETS_MAX } from "../../src/domain/limits.ts";
+import { admitSocket } from "../../src/rooms/admission.ts";
+import { startApp } from "../support/app.ts";
+
+describe("sockets of one player", () => {
+  it("are counted over all rooms, let in up to the limit, and counted out once", async () => {
+    const { app } = await startApp();
+    const player = randomUUID();
+    const admit = () => admitSocket(app, player);
+    const leaves = await Promise.all(Array.from({ length: PLAYER_SOCKETS_MAX }, admit));
+    await assert.rejects(admit(), { reason: "TOO_MANY_SOCKETS" });
+    await admitSocket(app, randomUUID());
+    leaves[0]!();
+    leaves[0]!();
+    const again = await admit();
+    await assert.rejects(admit(), { reason: "TOO_MANY_SOCKETS" });
+    for (const leave of [again, ...leaves]) leave();
+  });
+
+  it("are let in when they cannot be counted", async () => {
+    const { app } = await startApp();
+    const countSockets = () => Promise.reject(new Error("Connection is closed."));
+    const away = { ...app, peers: { countSockets } } as unknown as App;
+    (await admitSocket(away, randomUUID()))();
+  });
+});

@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import type { AddressInfo } from "node:net";
+import { WebSocket, WebSocketServer } from "ws";
+import { FramedSocket } from "../../src/rooms/framed-socket.ts";
+import { eventually } from "../support/eventually.ts";
+
+/** Around every border of the length of a frame. */
+const LENGTHS = [0, 1, 125, 126, 127, 65_535, 65_536, 200_000];
+
+describe("sockets that frame a message once", () => {
+  let server: WebSocketServer;
+  const heard = new Map<WebSocket, Buffer[]>();
+  before(async () => {
+    server = new WebSocketServer({ port: 0, host: "127.0.0.1", WebSocket: FramedSocket });
+    await once(server, "listening");
+    for (let n = 0; n < 3; n++) {
+      const client = new WebSocket(`ws://127.0.0.1:${(server.address() as AddressInfo).port}`);
+      heard.set(client, []);
+      client.on(
+        "message",
+        (data: Buffer, isBinary: boolean) => void (isBinary && heard.get(client)!.push(data)),
+      );
+      await once(client, "open");
+    }
+  });
+  after(() => {
+    for (const client of heard.keys()) client.terminate();
+    server.close();
+  });
+
+  it("send each message whole, in order and to all, also when it is written over later", async () => {
+    const sent: Buffer[] = [];
+    const scratch = new Uint8Array(LENGTHS.at(-1)!);
+    for (const [n, length] of LENGTHS.entries()) {
+      // The same bytes under another content each time, as an encoder's buffer would be.
+      const message = scratch.subarray(0, length).fill(n + 1);
+      sent.push(Buffer.from(message));
+      for (const socket of server.clients) socket.send(message, { binary: true });
+      await new Promise(setImmediate);
+    }
+    for (const got of heard.values()) {
+      await eventually(() => got.length === sent.length);
+      for (const [i, data] of got.entries()) assert.ok(data.equals(sent[i]!), `message ${i}`);
+    }
+  });
+
+  it("leave to ws what is no binary message, and what is sent to a socket that closes", async () => {
+    const [socket] = server.clients;
+    const [client] = heard.keys();
+    const text = once(client!, "message");
+    socket!.send("text");
+    assert.equal(String((await text)[0]), "text");
+    socket!.close();
+    socket!.send(Buffer.from("late"), { binary: true }, () => undefined);
+    await once(client!, "close");
+  });
+});
