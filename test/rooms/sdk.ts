@@ -7,7 +7,7 @@ import { playerRoomId } from "../../src/rooms/room-ids.ts";
 import { createTokens } from "../../src/domain/auth/tokens.ts";
 import type { Live } from "../../src/rooms/messages.ts";
 import { type Answer, aWsToken, type Tenant, type TestApp } from "../support/app.ts";
-import type { Client as HttpClient } from "../support/client.ts";
+import { ANSWER_LIMIT_MS, type Client as HttpClient } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests read messages of every shape
@@ -71,10 +71,11 @@ const listenTo = (room: Listener["room"]): Listener => {
 export const matchmake = async (
   api: HttpClient,
   path: string,
-  { token, body = {} }: { token?: string; body?: unknown } = {},
+  { token, body = {}, limitMs = ANSWER_LIMIT_MS }: { token?: string; body?: unknown; limitMs?: number } = {},
 ): Promise<Answer> => {
   const response = await fetch(`${api.url}/matchmake/${path}`, {
     method: "POST",
+    signal: AbortSignal.timeout(limitMs),
     headers: {
       "Content-Type": "application/json",
       ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),

@@ -24,6 +24,9 @@ export type Client = {
 
 type Check = (method: string, path: string, status: number, body: unknown) => void;
 
+/** After this long without an answer a test is told which request hangs, in ms. */
+export const ANSWER_LIMIT_MS = 60_000;
+
 /** Limits by address must not make tests depend on one another: every request has an address of its own. */
 export const anAddress = (): string => {
   const part = () => Math.floor(Math.random() * 256);
@@ -37,6 +40,7 @@ export const clientOf = (url: string, check: Check = () => undefined): Client =>
     const response = await fetch(url + path, {
       method,
       redirect: "manual",
+      signal: AbortSignal.timeout(ANSWER_LIMIT_MS),
       headers: {
         "X-Forwarded-For": anAddress(),
         ...(key === undefined ? {} : { "X-API-Key": key }),
