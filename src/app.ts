@@ -17,12 +17,14 @@ import type { Topics } from "./domain/topics.ts";
 import { createIngest, type Ingest, ingestIn } from "./domain/tracking/group-commit.ts";
 import { createProjectRules, type ProjectRules } from "./domain/tracking/project-rules.ts";
 import { createTransact, type Doorbell, type Transact, type TransactAs, type Work } from "./domain/work.ts";
+import type { WebhookSender } from "./domain/webhooks/sender.ts";
 import type { Queue } from "./jobs/job.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Limits, Platform } from "./platform.ts";
 import { createCaptcha } from "./platform/captcha.ts";
 import { createMailer } from "./platform/mailer.ts";
 import { createOAuth } from "./platform/oauth.ts";
+import { createWebhookSender } from "./platform/webhook-sender.ts";
 import { within } from "./platform/within.ts";
 import type { Peers } from "./domain/peers.ts";
 
@@ -61,6 +63,8 @@ export type App = {
   mail: Mail;
   /** Sends one mail; workers only. */
   mailer: Mailer;
+  /** Speaks to addresses that tenants have given. */
+  webhookSender: WebhookSender;
   metrics: Metrics;
   limits: Limits;
   /** Looks after the database, where it does not look after itself. */
@@ -130,6 +134,7 @@ export const createApp = ({ config, log, metrics, platform, clock = () => new Da
       wake: (lane) => ring(queue, "send-mail", [lane]),
     }),
     mailer: createMailer(config.mail, log),
+    webhookSender: createWebhookSender(config.outbound),
     metrics,
     limits,
     maintain: platform.maintain ?? (async () => undefined),
@@ -141,6 +146,9 @@ const doorbellOf = (queue: Queue): Doorbell => ({
   outbox: (parts) => ring(queue, "relay-outbox", parts),
   events: (parts) => ring(queue, "process-events", parts),
   jobs: () => queue.wake("project-jobs", "*"),
+  webhooks: (ids) => {
+    for (const id of ids) queue.wake("deliver-webhooks", id);
+  },
 });
 
 const ring = (queue: Queue, job: string, parts: Iterable<number>): void => {

@@ -59,6 +59,14 @@ export type OAuthSettings = {
   redirectUris: readonly string[];
 };
 
+/** Where requests may go whose addresses tenants have given. */
+export type OutboundSettings = {
+  /** Networks that are allowed although they are not public. */
+  allowCidrs: readonly string[];
+  /** Development only: plain http, this machine, private networks and any port. */
+  allowLocal: boolean;
+};
+
 /** The settings that need nothing but the environment. */
 export type Settings = Readonly<{
   mode: "embedded" | "cluster";
@@ -91,6 +99,7 @@ export type Settings = Readonly<{
   captcha: CaptchaSettings;
   oauth: OAuthSettings;
   superadminAllowCidrs: readonly string[];
+  outbound: OutboundSettings;
   logLevel: Parsed["LOG_LEVEL"];
   metricsToken: string | undefined;
   /** A process that has not stopped by then ends all the same. */
@@ -202,6 +211,7 @@ export const readConfig = (env: Env): Settings => {
     ...accountsOf(data),
     captcha: captchaOf(data),
     oauth: oauthOf(data),
+    outbound: { allowCidrs: data.OUTBOUND_ALLOW_CIDRS, allowLocal: data.WEBHOOKS_ALLOW_LOCAL },
     logLevel: data.LOG_LEVEL,
     metricsToken: data.METRICS_TOKEN,
     shutdownTimeoutMs: data.SHUTDOWN_TIMEOUT_MS,

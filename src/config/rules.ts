@@ -67,6 +67,13 @@ export const RULES: readonly Rule[] = [
     message: `holds the sample of .env.example, which production refuses. Make your own: ${NEW_SECRET}`,
   },
   {
+    name: "WEBHOOKS_ALLOW_LOCAL",
+    breaks: (env) => isProduction(env) && /^(on|true|1|yes|y|enabled)$/i.test(env["WEBHOOKS_ALLOW_LOCAL"] ?? ""),
+    message:
+      "must be off when NODE_ENV=production: tenants could reach this network. To allow parts of it, list " +
+      "them in OUTBOUND_ALLOW_CIDRS",
+  },
+  {
     name: "EMAIL_MODE",
     breaks: (env) => isProduction(env) && (env["EMAIL_MODE"] ?? "log") === "log" && !env["SMTP_URL"],
     message:

@@ -125,6 +125,8 @@ export const SETTINGS = {
   OAUTH_GITHUB_API_URL: url("http", "https").default("https://api.github.com"),
   OAUTH_REDIRECT_URIS: addresses.default([]),
   SUPERADMIN_ALLOW_CIDRS: networks.default([]),
+  OUTBOUND_ALLOW_CIDRS: networks.default([]),
+  WEBHOOKS_ALLOW_LOCAL: flag.default(false),
   LOG_LEVEL: z
     .enum(["trace", "debug", "info", "warn", "error", "fatal", "silent"], {
       error: "must be trace, debug, info, warn, error, fatal or silent",

@@ -21,6 +21,8 @@ export const SCOPES = [
   "config:manage",
   "projects:read",
   "realtime:connect",
+  "webhooks:read",
+  "webhooks:write",
 ] as const;
 export type Scope = (typeof SCOPES)[number];
 

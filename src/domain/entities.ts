@@ -14,6 +14,7 @@ import { IpBlock } from "./rate-limits/ip-block.ts";
 import { Rule, RuleVersion } from "./rules/rule.ts";
 import { Invitation } from "./team/invitation.ts";
 import { Tenant } from "./tenants/tenant.ts";
+import { Webhook } from "./webhooks/webhook.ts";
 
 /** Everything the EntityManager knows; a new entity is a line here. */
 export const entities = [
@@ -34,4 +35,5 @@ export const entities = [
   PlatformToken,
   EmailLog,
   BlogPost,
+  Webhook,
 ];

@@ -62,6 +62,8 @@ export type Work = {
   ringEvents(parts: Iterable<number>): void;
   /** Rings for projects' long work once the commit is durable. */
   ringJobs(): void;
+  /** Rings for webhooks that have something to send once the commit is durable. */
+  ringWebhooks(ids: Iterable<string>): void;
   /** Runs once the commit is durable; a throw there is logged and undoes nothing. */
   afterCommit(run: () => void): void;
 };
@@ -76,6 +78,7 @@ export type Doorbell = {
   outbox(parts: Iterable<number>): void;
   events(parts: Iterable<number>): void;
   jobs(): void;
+  webhooks(ids: Iterable<string>): void;
 };
 
 /** For where nobody waits for what is committed. */
@@ -83,6 +86,7 @@ export const NO_DOORBELL: Doorbell = {
   outbox: () => undefined,
   events: () => undefined,
   jobs: () => undefined,
+  webhooks: () => undefined,
 };
 
 export type TransactParts = {
@@ -143,6 +147,7 @@ export const createTransact =
             for (const part of parts) rungEvents.add(part);
           },
           ringJobs: () => void afterCommit.push(doorbell.jobs),
+          ringWebhooks: (ids) => void afterCommit.push(() => doorbell.webhooks(ids)),
           afterCommit: (callback) => void afterCommit.push(callback),
         };
         if (sight) await enter(work.db, sight);

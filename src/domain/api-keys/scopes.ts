@@ -22,6 +22,8 @@ const GRANTED_BY: Readonly<Record<Scope, readonly Role[]>> = {
   "config:manage": ADMINS,
   "projects:read": DEVELOPERS,
   "realtime:connect": DEVELOPERS,
+  "webhooks:read": DEVELOPERS,
+  "webhooks:write": DEVELOPERS,
 };
 
 const isScope = (text: string): text is Scope => (SCOPES as readonly string[]).includes(text);

@@ -5,6 +5,10 @@ import type { RankStore } from "../leaderboards/ranks.ts";
 import { publishToRooms } from "./publish-to-rooms.ts";
 import { type Changed, tellChanged } from "./tell-changed.ts";
 import { periodTopic, type PlayerMessage, playerTopic, type Topics } from "../topics.ts";
+import type { Happened } from "../webhooks/body.ts";
+import { isWebhookType } from "../webhooks/event-types.ts";
+import { planWebhooks } from "../webhooks/plan.ts";
+import { readSubscribers, type Subscribers } from "../webhooks/subscribers.ts";
 import type { Transact, Work } from "../work.ts";
 
 /** Commits relayed in one round. */
@@ -33,18 +37,25 @@ export const relayPartition = async (
   { transact, ranks, topics }: RelayParts,
   part: number,
 ): Promise<{ rows: number; isMore: boolean }> => {
-  const { queued, rows, periods, round } = await transact((work) => readRound(work, part));
+  const { queued, rows, periods, round, subscribers } = await transact((work) => readRound(work, part));
   if (queued.length === 0) return { rows: 0, isMore: false };
   await applyRanks({ ranks, topics }, periods);
   publishToPlayers(topics, rows);
   for (const row of rows) publishToRooms(topics, row);
-  await tellChanged({ transact, ranks, topics }, round, (work) =>
-    deleteRelayed(work, part, { queued, rows }),
-  );
+  await tellChanged({ transact, ranks, topics }, round, async (work) => {
+    await deleteRelayed(work, part, { queued, rows });
+    await planWebhooks(work, subscribers, rows.map(happened));
+  });
   return { rows: rows.length, isMore: queued.length === RELAY_COMMITS };
 };
 
-type Round = { queued: QueueRow[]; rows: OutboxRow[]; periods: Period[]; round: Changed };
+type Round = {
+  queued: QueueRow[];
+  rows: OutboxRow[];
+  periods: Period[];
+  round: Changed;
+  subscribers: Subscribers[];
+};
 
 const readRound = async (work: Work, part: number): Promise<Round> => {
   const next = await readNext(work, part);
@@ -54,8 +65,23 @@ const readRound = async (work: Work, part: number): Promise<Round> => {
     periodId,
     playerIds: new Set(entries.keys()),
   }));
-  return { ...next, periods, round: { changed, lists: await readNoticeLists(work, changed) } };
+  const lists = await readNoticeLists(work, changed);
+  const subscribers = await readSubscribers(work, wanted(next.rows));
+  return { ...next, periods, round: { changed, lists }, subscribers };
 };
+
+/** Projects with events that webhooks may want. */
+const wanted = (rows: readonly OutboxRow[]): Set<string> =>
+  new Set(rows.filter(({ type }) => isWebhookType(type)).map(({ project_id }) => project_id));
+
+const happened = (row: OutboxRow): Happened => ({
+  id: row.id,
+  projectId: row.project_id,
+  type: row.type,
+  playerId: row.player_id,
+  data: row.data,
+  createdAt: new Date(row.created_at),
+});
 
 const readNext = async ({ db }: Work, part: number): Promise<{ queued: QueueRow[]; rows: OutboxRow[] }> => {
   const queue = await sql<QueueRow>`
