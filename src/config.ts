@@ -5,6 +5,7 @@ import { SETTINGS } from "./config/settings.ts";
 import type { MailMode } from "./domain/email/mail.ts";
 import type { Plan } from "./domain/tenants/tenant.ts";
 import { readSecrets } from "./secrets.ts";
+import { VERSION } from "./version.ts";
 
 export type { Env } from "./config/rules.ts";
 export { SETTINGS } from "./config/settings.ts";
@@ -63,12 +64,16 @@ export type OAuthSettings = {
 export type OutboundSettings = {
   /** Networks that are allowed although they are not public. */
   allowCidrs: readonly string[];
+  /** Ports that are allowed. */
+  ports: readonly number[];
   /** Development only: plain http, this machine, private networks and any port. */
   allowLocal: boolean;
 };
 
 /** The settings that need nothing but the environment. */
 export type Settings = Readonly<{
+  /** Of Laurel. */
+  version: string;
   mode: "embedded" | "cluster";
   isProduction: boolean;
   roles: ReadonlySet<ProcessRole>;
@@ -111,6 +116,12 @@ export type Settings = Readonly<{
 
 /** All that a process is told from outside. */
 export type Config = Settings & { readonly secrets: Readonly<Secrets> };
+
+const outboundOf = (env: Parsed): OutboundSettings => ({
+  allowCidrs: env.OUTBOUND_ALLOW_CIDRS,
+  ports: env.OUTBOUND_PORTS,
+  allowLocal: env.WEBHOOKS_ALLOW_LOCAL,
+});
 
 const withoutSlash = (url: string): string => url.replace(/\/+$/, "");
 
@@ -203,6 +214,7 @@ export const readConfig = (env: Env): Settings => {
   if (!parsed.success || problems.length > 0) throw new ConfigError(problems);
   const { data } = parsed;
   return Object.freeze({
+    version: VERSION,
     mode: data.MODE,
     isProduction: data.NODE_ENV === "production",
     roles: new Set(data.ROLES),
@@ -211,7 +223,7 @@ export const readConfig = (env: Env): Settings => {
     ...accountsOf(data),
     captcha: captchaOf(data),
     oauth: oauthOf(data),
-    outbound: { allowCidrs: data.OUTBOUND_ALLOW_CIDRS, allowLocal: data.WEBHOOKS_ALLOW_LOCAL },
+    outbound: outboundOf(data),
     logLevel: data.LOG_LEVEL,
     metricsToken: data.METRICS_TOKEN,
     shutdownTimeoutMs: data.SHUTDOWN_TIMEOUT_MS,

@@ -1,4 +1,5 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { Lags } from "./domain/webhooks/lag.ts";
 
 const HTTP_BUCKETS_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
@@ -21,8 +22,22 @@ export type Metrics = {
   processesSwept: Counter;
   roomsRestored: Counter;
   twinsClosed: Counter;
+  webhooks: WebhookMetrics;
+  /** Tells how to read the ages of the oldest event and delivery when they are scraped; it may fail. */
+  watchLags(read: () => Promise<Lags>): void;
   /** Tells what to ask for the gauges of rooms and sockets when they are scraped. */
   watchRooms(read: () => RoomGauges): void;
+};
+
+/** What this process does for webhooks. */
+export type WebhookMetrics = {
+  attempts: Counter<"outcome">;
+  givenUp: Counter;
+  inFlight: Gauge;
+  /** Seconds. */
+  attemptDuration: Histogram;
+  /** Seconds from an event's commit to its first attempt at a webhook. */
+  firstAttemptLag: Histogram;
 };
 
 /** What of rooms and sockets is there at a moment. */
@@ -86,6 +101,62 @@ const realtimeMetrics = (registry: Registry): Part => {
   };
 };
 
+const ATTEMPT_BUCKETS_SECONDS = [0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
+const LAG_BUCKETS_SECONDS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1_800];
+
+const webhookMetrics = (registry: Registry): Pick<Metrics, "webhooks" | "watchLags"> => {
+  const registers = [registry];
+  let readLags: (() => Promise<Lags>) | undefined;
+  let reading: Promise<Lags | undefined> | undefined;
+  /** One reading for both gauges of a scrape; a database that does not answer leaves the others as they are. */
+  const lags = (): Promise<Lags | undefined> => {
+    reading ??= (readLags?.() ?? Promise.resolve(undefined))
+      .catch(() => undefined)
+      .finally(() => {
+        reading = undefined;
+      });
+    return reading;
+  };
+  const lagGauge = (name: string, help: string, kind: keyof Lags) =>
+    new Gauge({
+      name,
+      help,
+      registers,
+      async collect() {
+        this.set((await lags())?.[kind] ?? Number.NaN);
+      },
+    });
+  lagGauge("laurel_outbox_lag_seconds", "Age of the oldest committed event that is not relayed", "outbox");
+  lagGauge("laurel_webhook_lag_seconds", "Time that the latest due delivery has been due", "deliveries");
+  const histogram = (name: string, help: string, buckets: number[]) =>
+    new Histogram({ name, help, buckets, registers });
+  return {
+    webhooks: {
+      attempts: new Counter({
+        name: "laurel_webhook_attempts_total",
+        help: "Attempts to deliver, by outcome",
+        labelNames: ["outcome"],
+        registers,
+      }),
+      givenUp: new Counter({ name: "laurel_webhook_given_up_total", help: "Deliveries given up", registers }),
+      inFlight: new Gauge({ name: "laurel_webhook_in_flight", help: "Attempts on their way", registers }),
+      attemptDuration: histogram(
+        "laurel_webhook_attempt_duration_seconds",
+        "Time of an attempt",
+        ATTEMPT_BUCKETS_SECONDS,
+      ),
+      firstAttemptLag: histogram(
+        "laurel_webhook_first_attempt_lag_seconds",
+        "Time from an event's commit to its first attempt at a webhook",
+        LAG_BUCKETS_SECONDS,
+      ),
+    },
+    watchLags: (read) => {
+      readLags = read;
+    },
+  };
+};
+
 /** A registry of its own for each process part, so that two servers in one test do not meet. */
 export const createMetrics = (): Metrics => {
   const registry = new Registry();
@@ -110,5 +181,6 @@ export const createMetrics = (): Metrics => {
     mailsSent: counter("laurel_mails_sent_total", "Mails that the mail server has taken"),
     mailsFailed: counter("laurel_mails_failed_total", "Mails given up"),
     ...realtimeMetrics(registry),
+    ...webhookMetrics(registry),
   };
 };

@@ -8,6 +8,7 @@ import { type App, createApp } from "../app.ts";
 import type { Config } from "../config.ts";
 import { followKeyChanges } from "../domain/api-keys/changes.ts";
 import { ensurePartitions } from "../domain/tracking/partitions.ts";
+import { readLags } from "../domain/webhooks/lag.ts";
 import { guardedHttpServer } from "../http/guard.ts";
 import { routes } from "../http/routes.ts";
 import { createHttp } from "../http/server.ts";
@@ -46,6 +47,7 @@ const startOn = async (platform: Platform, config: Config, log: Logger): Promise
   const app = withStopping(createApp({ config, log, metrics: createMetrics(), platform }), state);
   await app.transact(ensurePartitions);
   await followKeyChanges(app.topics);
+  app.metrics.watchLags(() => app.transact(readLags));
   const web = config.roles.has("web") ? await openWeb(app, platform) : undefined;
   if (config.roles.has("worker")) await app.queue.start(app, jobs);
   const bound = web?.server.address() as AddressInfo | undefined;

@@ -67,6 +67,12 @@ const networks = list.pipe(
   ),
 );
 
+const someNetworks = networks.refine((all) => all.every((text) => networkOf(text)?.bits !== 0), {
+  error: "must not be all addresses: list the networks that webhooks may reach, such as 10.1.2.0/24",
+});
+
+const ports = list.pipe(z.array(whole(1, 65_535)).min(1));
+
 const addresses = list.pipe(z.array(url("http", "https")));
 
 /** Every setting, by the name of its variable. */
@@ -125,7 +131,8 @@ export const SETTINGS = {
   OAUTH_GITHUB_API_URL: url("http", "https").default("https://api.github.com"),
   OAUTH_REDIRECT_URIS: addresses.default([]),
   SUPERADMIN_ALLOW_CIDRS: networks.default([]),
-  OUTBOUND_ALLOW_CIDRS: networks.default([]),
+  OUTBOUND_ALLOW_CIDRS: someNetworks.default([]),
+  OUTBOUND_PORTS: ports.default([443, 8443]),
   WEBHOOKS_ALLOW_LOCAL: flag.default(false),
   LOG_LEVEL: z
     .enum(["trace", "debug", "info", "warn", "error", "fatal", "silent"], {

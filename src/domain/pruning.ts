@@ -58,6 +58,8 @@ export const PRUNES: readonly Prune[] = [
   expired("email_suppressions"),
   expired("inbox_messages"),
   expired("event_traces"),
+  expired("webhook_events"),
+  expired("webhook_deliveries"),
   // Texts of failed mails that nobody has sent again.
   { table: "email_outbox", isOver: (now) => sql`keep_until <= ${ago(now, 0)}` },
   expired("user_tokens", 7 * DAY_MS),

@@ -55,6 +55,9 @@ import { superadminTokenRoutes } from "./resources/superadmin-tokens.ts";
 import { superadminUserRoutes } from "./resources/superadmin-users.ts";
 import { teamRoutes } from "./resources/team.ts";
 import { tenantRoutes } from "./resources/tenant.ts";
+import { webhookDeliveryRoutes } from "./resources/webhook-deliveries.ts";
+import { webhookEventRoutes } from "./resources/webhook-events.ts";
+import { webhookRoutes } from "./resources/webhooks.ts";
 import { wsTokenRoutes } from "./resources/ws-tokens.ts";
 import type { AnyRoute } from "./route.ts";
 
@@ -86,6 +89,9 @@ export const routes: readonly AnyRoute[] = [
   ...leaderboardRoutes,
   ...scoreRoutes,
   ...scoreReviewRoutes,
+  ...webhookEventRoutes,
+  ...webhookRoutes,
+  ...webhookDeliveryRoutes,
   ...leaderboardPeriodRoutes,
   ...leaderboardEntryRoutes,
   ...ruleTrialRoutes,

@@ -1,9 +1,11 @@
 import { advanceLobbies } from "./advance-lobbies.ts";
 import { deleteTenants } from "./delete-tenants.ts";
+import { deliverWebhooks } from "./deliver-webhooks.ts";
 import { endBoosts } from "./end-boosts.ts";
 import { expireCurrencies } from "./expire-currencies.ts";
 import { expireKeys } from "./expire-keys.ts";
 import { expireRewards } from "./expire-rewards.ts";
+import { failWaitingWebhooks } from "./fail-waiting-webhooks.ts";
 import { flushEventTypes } from "./flush-event-types.ts";
 import { flushRuleStats } from "./flush-rule-stats.ts";
 import type { Job } from "./job.ts";
@@ -46,4 +48,6 @@ export const jobs: readonly Job[] = [
   advanceLobbies,
   leaderboardPeriods,
   tellRanks,
+  deliverWebhooks,
+  failWaitingWebhooks,
 ];

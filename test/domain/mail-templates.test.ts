@@ -26,6 +26,8 @@ const FRIENDLY: MailValues = {
   "tenant-rejected": { tenantName: "Engines", reason: "No website" },
   "tenant-suspended": { tenantName: "Engines", reason: "Not paid" },
   "tenant-deleted": { tenantName: "Engines", deleteAfter: "2030-02-01T10:00:00.000Z" },
+  "webhook-failing": { webhookId: "018f-42", host: "hooks.example.com:8443", error: "it answered 500" },
+  "webhook-disabled": { webhookId: "018f-42", host: "hooks.example.com", reason: "No success for 5 days" },
   "api-key-created": { name: "Ada", keyName: "CI", keyPrefix: "svc_live_abcdefgh", projectName: "Game" },
 };
 

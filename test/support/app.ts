@@ -59,6 +59,8 @@ const startShared = async (): Promise<TestApp> => {
     OAUTH_GITHUB_CLIENT_SECRET: "swept",
     OAUTH_GITHUB_URL: "http://127.0.0.1:9",
     OAUTH_REDIRECT_URIS: "https://console.test.example/swept",
+    // Receivers of tests are on this machine.
+    WEBHOOKS_ALLOW_LOCAL: "on",
   };
   return startTestApp(testConfig(env), { inMemory: true });
 };

@@ -96,3 +96,10 @@ export const apiKey = () => ({
   expiresAt: "2126-01-01T00:00:00Z",
   metadata: { a: { b: 1 } },
 });
+
+/** Of a webhook at a port where nobody answers, for events that the sweeps do not make. */
+export const webhookBody = () => ({
+  url: `http://127.0.0.1:9/hooks/${randomUUID()}`,
+  events: ["custom.swept", "event.failed"],
+  description: "Swept",
+});

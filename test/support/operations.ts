@@ -37,6 +37,7 @@ import { chatOperations } from "./operations-chat.ts";
 import { leaderboardEntryOperations } from "./operations-leaderboard-entries.ts";
 import { leaderboardPeriodOperations } from "./operations-leaderboard-periods.ts";
 import { teamOperations } from "./operations-team.ts";
+import { webhookOperations } from "./operations-webhooks.ts";
 import { isOneTenant, type Side } from "./sides.ts";
 
 /**
@@ -65,6 +66,7 @@ const ofBoard = (suffix = "", body: unknown = {}): Known => ({
 });
 const KNOWN: Record<string, Known> = {
   ...jobOperations,
+  ...webhookOperations,
   ...streakOperations,
   ...lobbyOperations,
   ...chatModerationOperations,

@@ -88,6 +88,13 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   rotateApiKey: keys,
   revokeApiKey: keys,
 
+  listWebhooks: { roles: "OAGD" },
+  getWebhook: { roles: "OAGD" },
+  createWebhook: byAdmins,
+  updateWebhook: byAdmins,
+  deleteWebhook: byAdmins,
+  rotateWebhookSecret: byAdmins,
+
   trackEvent: { roles: "OAD", scope: "events:write" },
   trackEvents: { roles: "OAD", scope: "events:write" },
   listEvents: reads("events:read"),

@@ -3,7 +3,7 @@ import { type Answer, aTenant, type Tenant } from "./app.ts";
 import type { Client } from "./client.ts";
 import { failed } from "./failed-event.ts";
 import { aJob } from "./jobs.ts";
-import { boardDefinition, ruleDocument, unique } from "./operation-bodies.ts";
+import { boardDefinition, ruleDocument, unique, webhookBody } from "./operation-bodies.ts";
 
 /** A tenant's project and makers of fresh things in it. */
 export type Side = {
@@ -28,6 +28,8 @@ export type Side = {
   job(status: "QUEUED" | "SUCCEEDED"): Promise<string>;
   apiKey(): Promise<string>;
   project(): Promise<string>;
+  /** A webhook of no event that the sweeps make, at an address where nobody answers. */
+  webhook(): Promise<string>;
   /** Posts a body with the key; the id of what is made. */
   make(path: string, body: unknown): Promise<string>;
   /** Sends a request with the key. */
@@ -106,6 +108,7 @@ export const aSide = async (api: Api, given?: Tenant): Promise<Side> => {
     job: (status) => aJob(api.app!, projectId, status),
     apiKey: async () =>
       id(await api.post(`/api/v1/projects/${projectId}/api-keys`, { name: "A key" }, { token })),
+    webhook: async () => id(await api.post("/api/v1/webhooks", webhookBody(), { token })),
     project: async () => id(await api.post("/api/v1/projects", { name: "Another game" }, { token })),
   };
   return side;

@@ -21,6 +21,8 @@ export type MailValues = {
   "tenant-suspended": { tenantName: string; reason: string };
   "tenant-deleted": { tenantName: string; deleteAfter: string };
   "api-key-created": { name: string; keyName: string; keyPrefix: string; projectName: string };
+  "webhook-failing": { webhookId: string; host: string; error: string };
+  "webhook-disabled": { webhookId: string; host: string; reason: string };
 };
 export type MailTemplate = keyof MailValues;
 
@@ -42,6 +44,8 @@ export const MAIL_KINDS: Record<MailTemplate, "purpose" | "notice"> = {
   "tenant-suspended": "notice",
   "tenant-deleted": "notice",
   "api-key-created": "notice",
+  "webhook-failing": "notice",
+  "webhook-disabled": "notice",
 };
 export const MAIL_TEMPLATES = Object.keys(MAIL_KINDS) as readonly MailTemplate[];
 

@@ -92,8 +92,9 @@ export class Migration20261121000012 extends Migration {
         updated_at timestamptz(3) not null,
         expires_at timestamptz(3) not null,
         primary key (webhook_id, id)) with (fillfactor = 80)`,
-      // A delivery that is being sent is due again when its lease ends: one column says both.
-      `create index webhook_deliveries_due_idx on webhook_deliveries (webhook_id, due_at)
+      // A delivery that is being sent is due again when its lease ends: one column says both. With the id,
+      // because a commit makes many due at one moment, and none is to sort them for the next few.
+      `create index webhook_deliveries_due_idx on webhook_deliveries (webhook_id, due_at, id)
         where status = 'pending'`,
       `create index webhook_deliveries_expiry_idx on webhook_deliveries using brin (expires_at)`,
     ];

@@ -1,4 +1,4 @@
-import { isReservedType } from "../events.ts";
+import { RESERVED_EVENT_TYPES } from "../events.ts";
 
 /**
  * Types of the outbox that are nobody's but the server's own: they wake rooms and indexes, or are for one
@@ -22,10 +22,16 @@ export const NOISY_TYPES: ReadonlySet<string> = new Set([
 ]);
 
 const CUSTOM = "custom.";
+const CUSTOM_PATTERN = /^custom\.(\*|[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}(\.\*)?)$/;
+
+/** Every type of the service's own that webhooks can be sent. */
+export const WEBHOOK_TYPES: readonly string[] = [...RESERVED_EVENT_TYPES].filter(
+  (type) => !INTERNAL.has(type) && type !== "lobby.result",
+);
+const WEBHOOK_TYPE_SET: ReadonlySet<string> = new Set(WEBHOOK_TYPES);
 
 /** Whether events of the type go to webhooks and into the feed, if anybody wants them. */
-export const isWebhookType = (type: string): boolean =>
-  !INTERNAL.has(type) && (isReservedType(type) || type.startsWith(CUSTOM));
+export const isWebhookType = (type: string): boolean => WEBHOOK_TYPE_SET.has(type) || type.startsWith(CUSTOM);
 
 /**
  * Whether a subscription covers a type. A pattern is a type, `prefix.*` for those that begin with `prefix.`,
@@ -36,3 +42,11 @@ export const isSubscribed = (patterns: readonly string[], type: string): boolean
     if (pattern === "*") return !NOISY_TYPES.has(type);
     return pattern.endsWith(".*") ? type.startsWith(pattern.slice(0, -1)) : pattern === type;
   });
+
+/** Whether a subscription may name it: a type there is, one of the integrator's own, or a group of them. */
+export const isPattern = (pattern: string): boolean => {
+  if (pattern === "*") return true;
+  if (pattern.startsWith(CUSTOM)) return CUSTOM_PATTERN.test(pattern);
+  if (pattern.endsWith(".*")) return WEBHOOK_TYPES.some((type) => type.startsWith(pattern.slice(0, -1)));
+  return WEBHOOK_TYPES.includes(pattern);
+};

@@ -27,14 +27,15 @@ type NewDelivery = { project: string; place: number; webhook: string; id: string
  * Puts events into the feeds of their projects, their bodies frozen, and plans the deliveries to webhooks that
  * want them: one statement. Numbers of a feed follow the order of `happened`, and that of commits, because
  * the row of the feed is locked until this one; so call it last.
+ * @returns how many deliveries were planned
  */
 export const planWebhooks = async (
   work: Work,
   subscribers: readonly Subscribers[],
   happened: readonly Happened[],
-): Promise<void> => {
+): Promise<number> => {
   const { events, deliveries } = newRows(work, subscribers, happened);
-  if (events.length === 0) return;
+  if (events.length === 0) return 0;
   const now = work.now.toISOString();
   await sql`
     with e as materialized (
@@ -61,6 +62,7 @@ export const planWebhooks = async (
     join numbered n on n.project = d.project and n.place = d.place
     on conflict (webhook_id, id) do nothing`.execute(work.db);
   if (deliveries.length > 0) work.ringWebhooks(new Set(deliveries.map(({ webhook }) => webhook)));
+  return deliveries.length;
 };
 
 const newRows = (

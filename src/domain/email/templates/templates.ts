@@ -19,6 +19,7 @@ import {
   tenantRejected,
   tenantSuspended,
 } from "./tenant.ts";
+import { webhookDisabled, webhookFailing } from "./webhook.ts";
 
 type Templates = { [T in MailTemplate]: (values: MailValues[T], links: Links) => MailContent };
 
@@ -36,6 +37,8 @@ const TEMPLATES: Templates = {
   "tenant-suspended": tenantSuspended,
   "tenant-deleted": tenantDeleted,
   "api-key-created": apiKeyCreated,
+  "webhook-failing": webhookFailing,
+  "webhook-disabled": webhookDisabled,
 };
 
 const SUBJECT_CHARACTERS_MAX = 200;

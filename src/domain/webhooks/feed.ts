@@ -1,0 +1,93 @@
+import { sql } from "kysely";
+import { DomainError, invalid } from "../errors.ts";
+import type { Json } from "../events.ts";
+import type { Work } from "../work.ts";
+import { isPattern, isSubscribed } from "./event-types.ts";
+
+/** Events that one call looks at, whatever of them it gives. */
+const SEEN_AT_ONCE = 1_000;
+/** Being read is written down this often, in ms. */
+const READ_NOTED_MS = 3_600_000;
+
+export type FeedOwner = { tenantId: string; projectId: string };
+export type FeedQuery = {
+  limit: number;
+  /** Of the page before; without one it begins with the oldest event that is kept. */
+  cursor?: string | undefined;
+  types?: readonly string[] | undefined;
+};
+export type FeedPage = {
+  /** The events as webhooks are sent them. */
+  data: Json[];
+  /** Where the next page begins; given also when there is nothing new. */
+  nextCursor: string;
+  hasMore: boolean;
+};
+
+const PREFIX = "e";
+
+const seqOf = (cursor: string | undefined): number | undefined => {
+  if (cursor === undefined) return undefined;
+  const seq = Number(/^e(\d{1,15})$/.exec(cursor)?.[1] ?? Number.NaN);
+  if (Number.isNaN(seq)) throw invalid("cursor", "is none of this feed: use nextCursor of the page before");
+  return seq;
+};
+
+/**
+ * The events of a project in the order in which they were put into its feed, which is that of commits: reading
+ * on from a cursor misses none. The first call makes the feed begin.
+ * @throws VALIDATION_ERROR, GONE CURSOR_EXPIRED when events behind the cursor are no longer kept
+ */
+export const readFeed = async (work: Work, owner: FeedOwner, query: FeedQuery): Promise<FeedPage> => {
+  const { limit, cursor, types } = query;
+  const after = seqOf(cursor);
+  checkTypes(types);
+  await noteRead(work, owner);
+  const { rows, oldest } = await readEvents(work, owner, after ?? 0);
+  if (after !== undefined && oldest !== null && oldest > after + 1)
+    throw new DomainError("GONE", "Events behind this cursor are no longer kept; begin without one", {
+      reason: "CURSOR_EXPIRED",
+    });
+  const data: Json[] = [];
+  let last = after ?? 0;
+  for (const { seq, type, body } of rows) {
+    if (data.length === limit) return { data, nextCursor: PREFIX + last, hasMore: true };
+    if (types === undefined || isSubscribed(types, type)) data.push(JSON.parse(body) as Json);
+    last = Number(seq);
+  }
+  return { data, nextCursor: PREFIX + last, hasMore: rows.length === SEEN_AT_ONCE };
+};
+
+const checkTypes = (types: readonly string[] | undefined): void => {
+  const unknown = types?.find((type) => !isPattern(type));
+  if (unknown !== undefined)
+    throw invalid("types", `unknown event type ${unknown}: see GET /webhooks/event-types`);
+};
+
+const noteRead = async ({ db, now }: Work, { tenantId, projectId }: FeedOwner): Promise<void> => {
+  const at = now.toISOString();
+  const before = new Date(now.getTime() - READ_NOTED_MS).toISOString();
+  const known = await sql<{ read_at: Date | string | null }>`
+    select read_at from webhook_feeds where project_id = ${projectId}::uuid
+      and read_at > ${before}::timestamptz`.execute(db);
+  if (known.rows.length > 0) return;
+  await sql`
+    insert into webhook_feeds (project_id, tenant_id, read_at)
+    values (${projectId}::uuid, ${tenantId}::uuid, ${at}::timestamptz)
+    on conflict (project_id) do update set read_at = excluded.read_at`.execute(db);
+};
+
+type Row = { seq: string | number; type: string; body: string };
+
+const readEvents = async (
+  { db }: Work,
+  { projectId }: FeedOwner,
+  after: number,
+): Promise<{ rows: Row[]; oldest: number | null }> => {
+  const found = await sql<Row>`
+    select seq, type, body from webhook_events
+    where project_id = ${projectId}::uuid and seq > ${after}
+    order by seq limit ${SEEN_AT_ONCE}`.execute(db);
+  const [first] = found.rows;
+  return { rows: found.rows, oldest: first === undefined ? null : Number(first.seq) };
+};

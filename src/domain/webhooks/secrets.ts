@@ -1,0 +1,32 @@
+import { randomBytes } from "node:crypto";
+import type { SecretBox } from "../secret-box.ts";
+import type { Webhook } from "./webhook.ts";
+
+/** Of a secret that the owner chooses. */
+export const SECRET_MIN = 16;
+export const SECRET_MAX = 256;
+/** The prefix that Standard Webhooks gives secrets; what follows is base64 of the key. */
+export const SECRET_PREFIX = "whsec_";
+const SECRET_BYTES = 32;
+const HINT_CHARACTERS = 4;
+/** How long the old secret may go on signing beside the new one, in seconds. */
+export const ROTATION_GRACE_SECONDS_MAX = 7 * 86_400;
+
+/** `whsec_` and 32 random bytes in base64, which receivers of Standard Webhooks take as it is. */
+export const newWebhookSecret = (): string => SECRET_PREFIX + randomBytes(SECRET_BYTES).toString("base64");
+
+export const hintOf = (secret: string): string => secret.slice(-HINT_CHARACTERS);
+
+type Sealed = Pick<Webhook, "id" | "secret" | "previousSecret" | "previousSecretExpiresAt">;
+
+/**
+ * The secrets that sign at `now`, the present one first.
+ * @throws Error when one was sealed under a key that the server no longer has
+ */
+export const liveSecrets = (secretBox: SecretBox, webhook: Sealed, now: Date): string[] => {
+  const { id, secret, previousSecret, previousSecretExpiresAt: until } = webhook;
+  const secrets = [secretBox.open(secret, id)];
+  if (previousSecret != null && until != null && until > now)
+    secrets.push(secretBox.open(previousSecret, id));
+  return secrets;
+};

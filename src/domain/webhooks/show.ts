@@ -1,0 +1,23 @@
+import type { Webhook } from "./webhook.ts";
+
+const iso = (at: Date | null | undefined): string | null => at?.toISOString() ?? null;
+
+/** A webhook as the API shows it: its secret is shown when it is made, and never again. */
+export const showWebhook = (webhook: Webhook) => ({
+  id: webhook.id,
+  tenantId: webhook.tenantId,
+  projectId: webhook.projectId ?? null,
+  url: webhook.url,
+  events: webhook.events,
+  description: webhook.description ?? null,
+  status: webhook.status,
+  disabledReason: webhook.disabledReason ?? null,
+  secretHint: webhook.secretHint,
+  previousSecretExpiresAt: webhook.previousSecret == null ? null : iso(webhook.previousSecretExpiresAt),
+  createdBy: webhook.createdBy ?? null,
+  lastSuccessAt: iso(webhook.lastSuccessAt),
+  lastFailureAt: iso(webhook.lastFailureAt),
+  failingSince: iso(webhook.failingSince),
+  createdAt: webhook.createdAt.toISOString(),
+  updatedAt: webhook.updatedAt.toISOString(),
+});

@@ -1,0 +1,60 @@
+/**
+ * Whose turn it is: tenants in turn, and each tenant's webhooks in turn, so that no tenant gains by having many
+ * and none waits for another's.
+ */
+export class Turns {
+  /** Webhooks by tenant. Maps and sets keep the order of insertion: whoever had a turn is put at the end. */
+  readonly #tenants = new Map<string, Set<string>>();
+
+  add(tenant: string, webhook: string): void {
+    const webhooks = this.#tenants.get(tenant);
+    if (webhooks) webhooks.add(webhook);
+    else this.#tenants.set(tenant, new Set([webhook]));
+  }
+
+  get isEmpty(): boolean {
+    return this.#tenants.size === 0;
+  }
+
+  /**
+   * Gives away up to `slots`, one at a time. Who gets any has to be added again to have further turns.
+   * @param room how many a webhook can take
+   * @returns how many each gets
+   */
+  take(slots: number, room: (webhook: string) => number): Map<string, number> {
+    const given = new Map<string, number>();
+    const tenants = new Map<string, string>();
+    for (let left = slots; left > 0;) {
+      const next = this.#next();
+      if (next === undefined) break;
+      const { tenant, webhook } = next;
+      const count = given.get(webhook) ?? 0;
+      const max = room(webhook);
+      if (count >= max) continue;
+      given.set(webhook, count + 1);
+      tenants.set(webhook, tenant);
+      left--;
+      if (count + 1 < max) this.add(tenant, webhook);
+    }
+    for (const [webhook, tenant] of tenants) this.#remove(tenant, webhook);
+    return given;
+  }
+
+  /** Takes the next one out, and puts its tenant behind the others. */
+  #next(): { tenant: string; webhook: string } | undefined {
+    const [first] = this.#tenants;
+    if (!first) return undefined;
+    const [tenant, webhooks] = first;
+    const [webhook = ""] = webhooks;
+    this.#tenants.delete(tenant);
+    this.#tenants.set(tenant, webhooks);
+    this.#remove(tenant, webhook);
+    return { tenant, webhook };
+  }
+
+  #remove(tenant: string, webhook: string): void {
+    const webhooks = this.#tenants.get(tenant);
+    webhooks?.delete(webhook);
+    if (webhooks?.size === 0) this.#tenants.delete(tenant);
+  }
+}

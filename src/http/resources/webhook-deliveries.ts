@@ -1,0 +1,204 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { ADMINS, BUILDERS, DEVELOPERS } from "../../domain/access.ts";
+import { type Caller, userOf } from "../../domain/caller.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { DELIVERY_STATUSES } from "../../domain/webhooks/delivery.ts";
+import {
+  type DeliveryDetail,
+  getDelivery,
+  LISTED_RESPONSE_MAX,
+  listDeliveries,
+} from "../../domain/webhooks/delivery-list.ts";
+import { getWebhook } from "../../domain/webhooks/registration.ts";
+import { RECOVERED_AT_ONCE, recoverWebhook, retryDelivery } from "../../domain/webhooks/resend.ts";
+import {
+  noteTest,
+  type PlannedTest,
+  planTest,
+  testRequest,
+  type TestResult,
+} from "../../domain/webhooks/test-events.ts";
+import { Reply, route } from "../route.ts";
+import { Moment, pageReply, Span } from "./list-bodies.ts";
+import { NEEDS_WEBHOOKS, WebhookParams } from "./webhook-bodies.ts";
+
+const TYPE_MAX = 120;
+const common = { tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] } as const;
+const read = { ...common, access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } } as const;
+const tryOut = { ...common, access: { roles: DEVELOPERS, needs: NEEDS_WEBHOOKS } } as const;
+
+const Answer = {
+  responseCode: z.int().nullable(),
+  responseBody: z.string().nullable(),
+  durationMs: z.int().nullable(),
+  error: z.string().nullable().meta({ description: "Why the last attempt failed" }),
+};
+
+const DeliveryBody = z
+  .object({
+    id: z.uuid(),
+    webhookId: z.uuid(),
+    projectId: z.uuid(),
+    eventId: z.uuid().meta({ description: "`id` of the payload: the same on each attempt" }),
+    eventType: z.string(),
+    status: z.enum(DELIVERY_STATUSES),
+    isTest: z.boolean(),
+    retryCount: z.int().meta({ description: "Attempts after the first, since it was last started anew" }),
+    ...Answer,
+    nextAttemptAt: z.iso.datetime().nullable(),
+    createdAt: z.iso.datetime(),
+    updatedAt: z.iso.datetime(),
+  })
+  .meta({ id: "WebhookDelivery" });
+
+const DeliveryDetailBody = DeliveryBody.extend({
+  attempts: z.array(
+    z.object({ attempt: z.int(), at: z.iso.datetime(), ...Answer }).meta({ id: "WebhookAttempt" }),
+  ),
+  payload: z
+    .record(z.string(), z.unknown())
+    .nullable()
+    .meta({ description: "null for a DESIGNER, who does not see data of players" }),
+}).meta({ id: "WebhookDeliveryDetail" });
+
+const DeliveryParams = WebhookParams.extend({ deliveryId: z.string().max(64) });
+
+const targetOf = (caller: Caller, params: { webhookId: string; deliveryId: string }) => ({
+  tenantId: userOf(caller).tenantId,
+  ...params,
+});
+
+/** What receivers are sent tells of players, and what they answer may repeat it. */
+const shownTo = (caller: Caller, delivery: DeliveryDetail): DeliveryDetail => {
+  if (userOf(caller).role !== "DESIGNER") return delivery;
+  const attempts = delivery.attempts.map((attempt) => ({ ...attempt, responseBody: null }));
+  return { ...delivery, responseBody: null, attempts, payload: null };
+};
+
+const readRoutes = [
+  route({
+    ...read,
+    method: "get",
+    path: "/webhooks/{webhookId}/deliveries",
+    id: "listWebhookDeliveries",
+    summary: "List what was sent to a webhook",
+    description:
+      "By the time of the events, the newest first. Kept for 30 days (PRO) or 90 (ENTERPRISE). `responseBody` " +
+      `is cut to ${LISTED_RESPONSE_MAX} characters here.`,
+    params: WebhookParams,
+    query: PageQuery.extend({
+      status: z.enum(DELIVERY_STATUSES).optional(),
+      eventType: z.string().min(1).max(TYPE_MAX).optional(),
+      eventId: z.uuid().optional(),
+      ...Span.shape,
+    }),
+    response: pageBody(DeliveryBody),
+    run: (app, { caller, params, query }) =>
+      app.transact(async (work) => {
+        const webhook = await getWebhook(work, userOf(caller).tenantId, params.webhookId);
+        const { deliveries, ...total } = await listDeliveries(work, webhook, query);
+        const isHidden = userOf(caller).role === "DESIGNER";
+        const shown = deliveries.map((one) => (isHidden ? { ...one, responseBody: null } : one));
+        return pageReply(shown, total, query);
+      }),
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/webhooks/{webhookId}/deliveries/{deliveryId}",
+    id: "getWebhookDelivery",
+    summary: "Get a delivery with its attempts and payload",
+    params: DeliveryParams,
+    response: DeliveryDetailBody,
+    run: (app, { caller, params }) =>
+      app.transact(async (work) => {
+        const webhook = await getWebhook(work, userOf(caller).tenantId, params.webhookId);
+        return shownTo(caller, await getDelivery(work, webhook, params.deliveryId));
+      }),
+  }),
+];
+
+const sendTest = async (app: App, planned: PlannedTest): Promise<TestResult> => {
+  const at = app.clock();
+  const { secretBox, webhookSender } = app;
+  const outcome = await webhookSender.send(
+    testRequest({ secretBox, version: app.config.version }, planned, at),
+  );
+  return app.transact((work) => noteTest(work, planned, { outcome, at }));
+};
+
+const TestResultBody = z.object({ success: z.boolean(), deliveryId: z.uuid(), ...Answer });
+
+const sendingRoutes = [
+  route({
+    ...tryOut,
+    method: "post",
+    path: "/webhooks/{webhookId}/test",
+    id: "testWebhook",
+    summary: "Send a test event to a webhook",
+    description:
+      "One attempt of at most 10 seconds, signed as any other; `data.test` is true. It works whatever the " +
+      "status, changes no health, and is in the list of deliveries.",
+    params: WebhookParams,
+    body: z.strictObject({
+      eventType: z
+        .string()
+        .min(1)
+        .max(TYPE_MAX)
+        .optional()
+        .meta({ description: "An example of this type. Default: `webhook.test`" }),
+    }),
+    response: TestResultBody,
+    run: (app, { caller, params, body }) =>
+      app.transact(async (work) => {
+        const { tenantId } = userOf(caller);
+        const planned = await planTest(work, { tenantId, ...params, ...body });
+        const nothingYet = { responseCode: null, responseBody: null, durationMs: null, error: null };
+        return new Reply(
+          200,
+          { success: false, deliveryId: planned.deliveryId, ...nothingYet },
+          {},
+          (whole) => sendTest(whole, planned),
+        );
+      }),
+  }),
+  route({
+    ...tryOut,
+    method: "post",
+    path: "/webhooks/{webhookId}/deliveries/{deliveryId}/retry",
+    id: "retryWebhookDelivery",
+    summary: "Send a delivery again",
+    description: "At once, with the same id and body, and with all its attempts if it fails.",
+    params: DeliveryParams,
+    body: z.strictObject({}),
+    response: DeliveryDetailBody,
+    run: (app, { caller, params }) =>
+      app.transact(async (work) => retryDelivery(work, targetOf(caller, params))),
+  }),
+  route({
+    ...common,
+    access: { roles: ADMINS, needs: NEEDS_WEBHOOKS },
+    method: "post",
+    path: "/webhooks/{webhookId}/recover",
+    id: "recoverWebhook",
+    summary: "Send what a webhook has missed",
+    description:
+      "Events of the span that it wants now and was never sent, or whose delivery has failed. Events are kept " +
+      "while the project has a webhook or a reader of its feed. One call looks at " +
+      `${RECOVERED_AT_ONCE.toLocaleString("en")} events: call again with \`nextSince\` until it is null.`,
+    params: WebhookParams,
+    body: z.strictObject({
+      since: Moment,
+      until: Moment.optional().meta({ description: "Default: now" }),
+    }),
+    response: z.object({
+      queued: z.int().meta({ description: "Deliveries that this call has started" }),
+      nextSince: z.iso.datetime().nullable(),
+    }),
+    run: (app, { caller, params, body }) =>
+      app.transact((work) => recoverWebhook(work, { tenantId: userOf(caller).tenantId, ...params, ...body })),
+  }),
+];
+
+export const webhookDeliveryRoutes = [...readRoutes, ...sendingRoutes];

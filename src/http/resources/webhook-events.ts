@@ -1,0 +1,125 @@
+import { z } from "zod";
+import type { App } from "../../app.ts";
+import { DEVELOPERS, EVERY_ROLE } from "../../domain/access.ts";
+import { tenantOf } from "../../domain/caller.ts";
+import { PAGE_LIMIT_MAX } from "../../domain/paging.ts";
+import { eventTypes } from "../../domain/webhooks/catalogue/catalogue.ts";
+import { readFeed } from "../../domain/webhooks/feed.ts";
+import { makeTestEvent } from "../../domain/webhooks/test-events.ts";
+import { route } from "../route.ts";
+import { NEEDS_WEBHOOKS } from "./webhook-bodies.ts";
+
+const TYPE_MAX = 120;
+const TYPES_MAX = 50;
+const CURSOR_MAX = 32;
+
+const common = { tag: "Webhooks", project: "caller", errors: ["PAYMENT_REQUIRED", "GONE"] } as const;
+
+const Types = z
+  .string()
+  .min(1)
+  .max(TYPE_MAX * TYPES_MAX)
+  .transform((text) => text.split(",").map((type) => type.trim()))
+  .refine((types) => types.length <= TYPES_MAX, { error: `must be at most ${TYPES_MAX} types` })
+  .optional()
+  .meta({
+    description: "Types or patterns as a webhook has them, separated by commas",
+    override: { type: "string" },
+  });
+
+export const WebhookEventBody = z
+  .object({
+    id: z.uuid(),
+    type: z.string(),
+    projectId: z.uuid(),
+    createdAt: z.iso.datetime(),
+    data: z.record(z.string(), z.unknown()),
+  })
+  .meta({ id: "WebhookEvent" });
+
+const EventTypeBody = z
+  .object({
+    type: z.string(),
+    occurs: z.string().meta({ description: "When it is sent" }),
+    isInWildcard: z
+      .boolean()
+      .meta({ description: "`*` covers it; the others are many, and are to be named" }),
+    isAvailable: z.boolean().meta({ description: "false: the service does not bring it about yet" }),
+    schema: z
+      .record(z.string(), z.unknown())
+      .nullable()
+      .meta({ description: "JSON Schema (2020-12) of the whole payload" }),
+    example: WebhookEventBody.nullable(),
+  })
+  .meta({ id: "WebhookEventType" });
+
+export const webhookEventRoutes = [
+  route({
+    tag: "Webhooks",
+    project: "none",
+    method: "get",
+    path: "/webhooks/event-types",
+    id: "listWebhookEventTypes",
+    summary: "List the types of events that webhooks are sent",
+    description: "With the shape of each, and an example. `prefix.*` subscribes to those that begin so.",
+    access: { scope: "webhooks:read", roles: EVERY_ROLE },
+    response: z.object({ data: z.array(EventTypeBody) }),
+    run: async () => ({ data: eventTypes().map((info) => ({ ...info })) }),
+  }),
+  route({
+    ...common,
+    method: "get",
+    path: "/webhook-events",
+    id: "listWebhookEvents",
+    summary: "Read the events that webhooks are sent",
+    description:
+      "For integrators behind a firewall. Read on with `nextCursor`: no event is missed, and none is given " +
+      "twice. The feed begins when it is first read, or with the project's first webhook, ends when nobody has " +
+      "read it for 30 days, and is kept as long as deliveries are: 410 CURSOR_EXPIRED for a cursor from before.",
+    access: { scope: "webhooks:read", roles: DEVELOPERS, needs: NEEDS_WEBHOOKS },
+    query: z.object({
+      limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_MAX),
+      cursor: z.string().min(1).max(CURSOR_MAX).optional(),
+      types: Types,
+    }),
+    response: z.object({
+      data: z.array(WebhookEventBody),
+      pagination: z.object({
+        limit: z.int(),
+        nextCursor: z.string().meta({ description: "Given also when there is nothing new" }),
+        hasMore: z.boolean(),
+      }),
+    }),
+    run: (app, { caller, projectId, query }) =>
+      app.transact(async (work) => {
+        const { data, ...pagination } = await readFeed(
+          work,
+          { tenantId: tenantOf(caller), projectId },
+          query,
+        );
+        return { data: data as never, pagination: { limit: query.limit, ...pagination } };
+      }),
+  }),
+  route({
+    ...common,
+    method: "post",
+    path: "/webhook-events/test",
+    id: "createTestWebhookEvent",
+    summary: "Make a test event",
+    description:
+      "Puts an example of the type into the feed and sends it to the webhooks that want the type, as if it had " +
+      "happened; `data.test` is true, and nothing else changes.",
+    access: { scope: "webhooks:write", roles: DEVELOPERS, needs: NEEDS_WEBHOOKS },
+    body: z.strictObject({ eventType: z.string().min(1).max(TYPE_MAX) }),
+    status: 201,
+    response: z.object({
+      event: WebhookEventBody,
+      deliveries: z.int().meta({ description: "Webhooks that it goes to" }),
+    }),
+    run: (app: App, { projectId, body }) =>
+      app.transact(async (work) => {
+        const made = await makeTestEvent(work, { projectId, ...body });
+        return { ...made, event: made.event as never };
+      }),
+  }),
+];

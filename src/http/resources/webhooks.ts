@@ -1,0 +1,172 @@
+import { z } from "zod";
+import { ADMINS, BUILDERS } from "../../domain/access.ts";
+import { userOf } from "../../domain/caller.ts";
+import { pageBody, PageQuery } from "../../domain/paging.ts";
+import {
+  checkUrl,
+  createWebhook,
+  deleteWebhook,
+  getWebhook,
+  listWebhooks,
+  rotateSecret,
+  updateWebhook,
+} from "../../domain/webhooks/registration.ts";
+import { ROTATION_GRACE_SECONDS_MAX } from "../../domain/webhooks/secrets.ts";
+import { showWebhook } from "../../domain/webhooks/show.ts";
+import { WEBHOOK_STATUSES } from "../../domain/webhooks/webhook.ts";
+import { route } from "../route.ts";
+import { pageReply } from "./list-bodies.ts";
+import {
+  Description,
+  MadeWebhookBody,
+  NEEDS_WEBHOOKS,
+  Patterns,
+  ProjectOf,
+  Secret,
+  Url,
+  WebhookBody,
+  WebhookParams,
+} from "./webhook-bodies.ts";
+
+const ROTATION_GRACE_SECONDS = 86_400;
+
+const common = { tag: "Webhooks", project: "none", errors: ["PAYMENT_REQUIRED"] } as const;
+const read = { ...common, access: { roles: BUILDERS, needs: NEEDS_WEBHOOKS } } as const;
+const write = { ...common, access: { roles: ADMINS, needs: NEEDS_WEBHOOKS } } as const;
+
+const readRoutes = [
+  route({
+    ...read,
+    method: "get",
+    path: "/webhooks",
+    id: "listWebhooks",
+    summary: "List webhooks",
+    description: "Newest first.",
+    query: PageQuery.extend({
+      status: z.enum(WEBHOOK_STATUSES).optional(),
+      projectId: z.uuid().optional().meta({ description: "Those of this project alone" }),
+    }),
+    response: pageBody(WebhookBody),
+    run: (app, { caller, query }) =>
+      app.transact(async (work) => {
+        const { webhooks, ...total } = await listWebhooks(work, userOf(caller).tenantId, query);
+        return pageReply(webhooks.map(showWebhook), total, query);
+      }),
+  }),
+  route({
+    ...read,
+    method: "get",
+    path: "/webhooks/{webhookId}",
+    id: "getWebhook",
+    summary: "Get a webhook",
+    params: WebhookParams,
+    response: WebhookBody,
+    run: (app, { caller, params }) =>
+      app.transact(async (work) =>
+        showWebhook(await getWebhook(work, userOf(caller).tenantId, params.webhookId)),
+      ),
+  }),
+];
+
+const makingRoutes = [
+  route({
+    ...write,
+    method: "post",
+    path: "/webhooks",
+    id: "createWebhook",
+    summary: "Register a webhook",
+    description:
+      "Events that are committed from now on are sent to `url`, signed with the secret, which is shown only " +
+      "here. 400 URL_NOT_ALLOWED for an address that is not public.",
+    body: z.strictObject({
+      url: Url,
+      events: Patterns,
+      secret: Secret.optional(),
+      projectId: ProjectOf,
+      description: Description,
+    }),
+    status: 201,
+    response: MadeWebhookBody,
+    prepare: (app, { body }) => checkUrl(app.webhookSender, body.url),
+    run: (app, { caller, body }) =>
+      app.transact(async (work) => {
+        const made = await createWebhook(work, app.secretBox, userOf(caller).tenantId, body);
+        return { ...showWebhook(made.webhook), secret: made.secret };
+      }),
+  }),
+  route({
+    ...write,
+    method: "post",
+    path: "/webhooks/{webhookId}/rotate-secret",
+    id: "rotateWebhookSecret",
+    summary: "Give a webhook a new secret",
+    description:
+      "The old secret signs too for as long as `gracePeriodSeconds` says, in `webhook-signature`; " +
+      "`X-Service-Signature` has the new one at once.",
+    params: WebhookParams,
+    body: z.strictObject({
+      gracePeriodSeconds: z
+        .int()
+        .min(0)
+        .max(ROTATION_GRACE_SECONDS_MAX)
+        .default(ROTATION_GRACE_SECONDS)
+        .meta({ description: "0 ends the old one at once" }),
+      secret: Secret.optional(),
+    }),
+    response: MadeWebhookBody,
+    run: (app, { caller, params, body }) =>
+      app.transact(async (work) => {
+        const made = await rotateSecret(work, app.secretBox, {
+          tenantId: userOf(caller).tenantId,
+          id: params.webhookId,
+          graceSeconds: body.gracePeriodSeconds,
+          secret: body.secret,
+        });
+        return { ...showWebhook(made.webhook), secret: made.secret };
+      }),
+  }),
+];
+
+const changingRoutes = [
+  route({
+    ...write,
+    method: "patch",
+    path: "/webhooks/{webhookId}",
+    id: "updateWebhook",
+    summary: "Change, pause or enable a webhook",
+    description:
+      "What is sent from now on, other attempts of earlier events too, goes by the new values. ACTIVE " +
+      "enables one that is PAUSED or DISABLED: see `POST /webhooks/{webhookId}/recover` for what it has missed.",
+    params: WebhookParams,
+    body: z.strictObject({
+      url: Url.optional(),
+      events: Patterns.optional(),
+      description: Description,
+      projectId: ProjectOf,
+      status: z.enum(["ACTIVE", "PAUSED"]).optional(),
+    }),
+    response: WebhookBody,
+    prepare: (app, { body }) => checkUrl(app.webhookSender, body.url),
+    run: (app, { caller, params, body }) =>
+      app.transact(async (work) =>
+        showWebhook(await updateWebhook(work, userOf(caller).tenantId, params.webhookId, body)),
+      ),
+  }),
+  route({
+    ...write,
+    method: "delete",
+    path: "/webhooks/{webhookId}",
+    id: "deleteWebhook",
+    summary: "Delete a webhook",
+    description: "Nothing more is sent to it, not even what waits for another attempt.",
+    params: WebhookParams,
+    response: z.object({ deleted: z.literal(true) }),
+    run: (app, { caller, params }) =>
+      app.transact(async (work) => {
+        await deleteWebhook(work, userOf(caller).tenantId, params.webhookId);
+        return { deleted: true } as const;
+      }),
+  }),
+];
+
+export const webhookRoutes = [...readRoutes, ...makingRoutes, ...changingRoutes];

@@ -1,0 +1,28 @@
+import { FIRST_WEBHOOK } from "../domain/webhooks/claim.ts";
+import { failLongWaiting, findHeld } from "../domain/webhooks/waiting.ts";
+import type { Job } from "./job.ts";
+
+const HOUR_MS = 3_600_000;
+const ROWS_AT_ONCE = 1_000;
+
+/** Gives up deliveries that have waited too long for a webhook that is not sent to. */
+export const failWaitingWebhooks: Job = {
+  name: "fail-waiting-webhooks",
+  concurrency: 1,
+  everyMs: HOUR_MS,
+  run: async (app) => {
+    for (let after: string | undefined = FIRST_WEBHOOK; after !== undefined;) {
+      const from: string = after;
+      const held = await app.transact((work) => findHeld(work, from, ROWS_AT_ONCE));
+      for (const one of held) {
+        let failed: number;
+        do {
+          failed = await app.transact((work) => failLongWaiting(work, one, ROWS_AT_ONCE));
+          app.metrics.webhooks.givenUp.inc(failed);
+          await app.limits.pause?.();
+        } while (failed === ROWS_AT_ONCE);
+      }
+      after = held.at(-1)?.id;
+    }
+  },
+};

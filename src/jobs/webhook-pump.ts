@@ -1,0 +1,267 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { App } from "../app.ts";
+import { afterAttempt, isSuspect } from "../domain/webhooks/circuit.ts";
+import {
+  claimDeliveries,
+  type ClaimedDelivery,
+  findDue,
+  FIRST_WEBHOOK,
+  LEASE_MS,
+  type LostClaim,
+  releaseDeliveries,
+  releaseLost,
+} from "../domain/webhooks/claim.ts";
+import { noteResults, type Result } from "../domain/webhooks/note.ts";
+import { rememberOpened } from "../domain/webhooks/opened-secrets.ts";
+import { liveSecrets } from "../domain/webhooks/secrets.ts";
+import { SEND_TIMEOUT_MS, type WebhookOutcome } from "../domain/webhooks/sender.ts";
+import { signedRequest } from "../domain/webhooks/signing.ts";
+import { Endpoints } from "./webhook-endpoints.ts";
+import { type Flight, Flights } from "./webhook-flights.ts";
+
+/** Results that come within this are recorded together, in ms. */
+const GATHER_MS = 2;
+/** The pause after a transaction that failed, in ms. */
+const RETRY_MS = 500;
+/** How long attempts may take to end when the process stops, in ms. */
+const STOP_MS = 4_000;
+/** Claims of unknown fate that are remembered, the newest. */
+const LOST_MAX = 20;
+
+export type PumpParts = Pick<
+  App,
+  "transact" | "webhookSender" | "clock" | "secretBox" | "mail" | "metrics" | "log" | "config" | "limits"
+>;
+
+type Done = { flight: Flight; result: Result };
+
+/** An outcome without any attempt: what stands in the way is ours, and told to the owner all the same. */
+const notSent = (error: string): WebhookOutcome => ({
+  isSuccess: false,
+  responseCode: null,
+  responseBody: null,
+  durationMs: 0,
+  error,
+  isRefused: false,
+  retryAfterSeconds: null,
+});
+
+/**
+ * Delivers in one process. In turns: one transaction records what attempts have come to and claims the next
+ * deliveries, as many as can be sent at once; then those are sent, outside of any transaction. A result holds
+ * its place until it is recorded, so memory is bounded whatever waits, and when the database is away.
+ */
+export class WebhookPump {
+  readonly #parts: PumpParts;
+  readonly #endpoints = new Endpoints();
+  readonly #flights = new Flights(() => this.#turnSoon());
+  readonly #openedSecrets: PumpParts["secretBox"];
+  #done: Done[] = [];
+  #lost: LostClaim[] = [];
+  #sweptTo = FIRST_WEBHOOK;
+  #turning: Promise<void> | undefined;
+  #isAnotherWanted = false;
+  #timer: NodeJS.Timeout | undefined;
+  #isStopping = false;
+  #onLanded: (() => void) | undefined;
+
+  constructor(parts: PumpParts) {
+    this.#parts = parts;
+    this.#openedSecrets = rememberOpened(parts.secretBox);
+  }
+
+  /** Something of the webhook is due. */
+  ring(webhookId: string): void {
+    if (this.#isStopping) return;
+    this.#endpoints.ring(webhookId);
+    this.#turnNow();
+  }
+
+  /** Looks for what is due and was not rung for: retries, and what others have left. */
+  async sweep(): Promise<void> {
+    const { due, next } = await this.#parts.transact((work) => findDue(work, this.#sweptTo));
+    this.#sweptTo = next;
+    if (this.#isStopping) return;
+    for (const { id, tenantId } of due) this.#endpoints.ring(id, tenantId);
+    if (due.length > 0) this.#turnNow();
+  }
+
+  /** Claims nothing more, waits a few seconds for what is on its way, and gives the rest back. */
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    if (this.#flights.count > this.#done.length) {
+      const landed = new Promise<void>((resolve) => {
+        this.#onLanded = resolve;
+      });
+      await Promise.race([landed, delay(STOP_MS, undefined, { ref: false })]);
+    }
+    clearTimeout(this.#timer);
+    await this.#turning;
+    clearTimeout(this.#timer);
+    const done = new Set(this.#done.map(({ flight }) => flight));
+    const left = [...this.#flights].filter((flight) => !done.has(flight));
+    for (const { abort } of left) abort.abort();
+    await this.#parts.transact(async (work) => {
+      await this.#record(work, this.#done);
+      await releaseDeliveries(
+        work,
+        left.map(({ delivery }) => delivery),
+      );
+    });
+  }
+
+  #turnSoon(): void {
+    if (this.#turning) this.#isAnotherWanted = true;
+    else this.#timer ??= setTimeout(() => this.#turnNow(), GATHER_MS);
+  }
+
+  #turnNow(): void {
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
+    this.#isAnotherWanted = true;
+    this.#turning ??= this.#turnWhileWanted();
+  }
+
+  async #turnWhileWanted(): Promise<void> {
+    while (this.#isAnotherWanted) {
+      this.#isAnotherWanted = false;
+      try {
+        await this.#turn();
+        await this.#parts.limits.pause?.();
+      } catch (err) {
+        this.#parts.log.warn({ err }, "webhooks: the database does not take results; tried again");
+        if (this.#isStopping) break;
+        await delay(RETRY_MS, undefined, { ref: false });
+        this.#isAnotherWanted = true;
+      }
+    }
+    this.#turning = undefined;
+  }
+
+  /** Records and claims, then sends. */
+  async #turn(): Promise<void> {
+    const done = this.#done;
+    const wanted = this.#isStopping ? new Map<string, number>() : this.#endpoints.take(this.#flights.room);
+    if (done.length === 0 && wanted.size === 0) return;
+    this.#done = [];
+    const claimed = await this.#exchange(done, wanted);
+    for (const one of done) this.#land(one);
+    this.#begin(claimed, wanted);
+    if (!this.#endpoints.isIdle && this.#flights.room.slots > 0) this.#isAnotherWanted = true;
+  }
+
+  #begin(claimed: readonly ClaimedDelivery[], wanted: ReadonlyMap<string, number>): void {
+    const counts = Map.groupBy(claimed, ({ webhook }) => webhook.id);
+    for (const [id, asked] of wanted) this.#endpoints.claimed(id, asked, counts.get(id)?.length ?? 0);
+    for (const delivery of claimed) this.#send(delivery);
+  }
+
+  /** Records and claims in one transaction; when that fails, all is as it was before. */
+  async #exchange(
+    done: readonly Done[],
+    wanted: ReadonlyMap<string, number>,
+  ): Promise<readonly ClaimedDelivery[]> {
+    const lost = this.#lost;
+    let leasedUntil: Date | undefined;
+    try {
+      const claimed = await this.#parts.transact(async (work) => {
+        await this.#record(work, done);
+        await releaseLost(work, lost);
+        if (wanted.size === 0) return [];
+        leasedUntil = new Date(work.now.getTime() + LEASE_MS);
+        return claimDeliveries(work, wanted);
+      });
+      this.#lost = [];
+      return claimed;
+    } catch (error) {
+      this.#done = [...done, ...this.#done];
+      for (const id of wanted.keys()) this.#endpoints.ring(id);
+      // The commit may have been made and not heard of.
+      if (leasedUntil)
+        this.#lost = [...lost, { webhookIds: [...wanted.keys()], leasedUntil }].slice(-LOST_MAX);
+      throw error;
+    }
+  }
+
+  async #record(work: Parameters<typeof noteResults>[0], done: readonly Done[]): Promise<void> {
+    const { mail, metrics } = this.#parts;
+    const results = done.map(({ result }) => result);
+    const givenUp = await noteResults(work, mail, results);
+    if (givenUp > 0) work.afterCommit(() => metrics.webhooks.givenUp.inc(givenUp));
+  }
+
+  #land({ flight }: Done): void {
+    const { webhook } = flight.delivery;
+    this.#flights.end(flight);
+    this.#endpoints.recorded(webhook.id);
+    this.#parts.metrics.webhooks.inFlight.set(this.#flights.count);
+    this.#tellLanded();
+  }
+
+  #send(delivery: ClaimedDelivery): void {
+    const { metrics, clock } = this.#parts;
+    const endpoint = this.#endpoints.get(delivery.webhook.id);
+    if (endpoint) endpoint.tenantId = delivery.webhook.tenantId;
+    const flight = this.#flights.begin(delivery, endpoint ? isSuspect(endpoint.circuit) : false);
+    metrics.webhooks.inFlight.set(this.#flights.count);
+    const startedAt = clock();
+    if (delivery.isNew && !delivery.isTest)
+      metrics.webhooks.firstAttemptLag.observe(
+        Math.max(0, (startedAt.getTime() - delivery.happenedAt.getTime()) / 1_000),
+      );
+    void this.#attempt(flight, startedAt).then((outcome) => this.#finished(flight, startedAt, outcome));
+  }
+
+  /** Never rejects. */
+  async #attempt({ delivery, abort }: Flight, startedAt: Date): Promise<WebhookOutcome> {
+    const { webhookSender, config, log } = this.#parts;
+    const { id: deliveryId, eventId, eventType, body, webhook, attempts } = delivery;
+    if (body === null) return notSent("The event is no longer kept");
+    let secrets: string[];
+    try {
+      secrets = liveSecrets(this.#openedSecrets, webhook, startedAt);
+    } catch (err) {
+      log.error(
+        { err, webhookId: webhook.id },
+        "a webhook's secret cannot be read: is its key in ENCRYPTION_KEYS?",
+      );
+      return notSent("The secret of the webhook can no longer be read; rotate it");
+    }
+    const signable = { deliveryId, eventId, eventType, body, attempt: attempts + 1 };
+    const request = signedRequest(
+      { url: webhook.url, secrets, version: config.version },
+      signable,
+      startedAt,
+    );
+    try {
+      return await webhookSender.send({ ...request, timeoutMs: SEND_TIMEOUT_MS, signal: abort.signal });
+    } catch (err) {
+      log.error({ err, webhookId: webhook.id }, "an attempt failed by itself");
+      return notSent("Laurel could not send it");
+    }
+  }
+
+  #finished(flight: Flight, startedAt: Date, outcome: WebhookOutcome): void {
+    const { delivery, abort } = flight;
+    if (abort.signal.aborted) return;
+    const { attempts, attemptDuration } = this.#parts.metrics.webhooks;
+    attempts.inc({ outcome: labelOf(outcome) });
+    attemptDuration.observe(outcome.durationMs / 1_000);
+    const endpoint = this.#endpoints.get(delivery.webhook.id);
+    if (endpoint) endpoint.circuit = afterAttempt(endpoint.circuit, outcome);
+    const result = { delivery, outcome, startedAt, endedAt: this.#parts.clock(), random: Math.random() };
+    this.#done.push({ flight, result });
+    this.#tellLanded();
+    this.#turnSoon();
+  }
+
+  #tellLanded(): void {
+    if (this.#flights.count === this.#done.length) this.#onLanded?.();
+  }
+}
+
+const labelOf = ({ isSuccess, isRefused, responseCode }: WebhookOutcome): string => {
+  if (isSuccess) return "success";
+  if (isRefused) return "refused";
+  return responseCode === null ? "no_answer" : "failure";
+};

@@ -1,0 +1,102 @@
+import type { Exchange } from "./exchange.ts";
+import { Fault } from "./faults.ts";
+
+/** The time limit of one request, whatever it waits for: its turn, names, a connection, an answer. */
+export class Deadline {
+  /** Why the time is over; undefined while it is not. */
+  fault: Fault | undefined;
+  /** Told when it is over: what the request waits for at the moment. */
+  onOver: ((fault: Fault) => void) | undefined;
+  readonly #timer: NodeJS.Timeout;
+  readonly #signal: AbortSignal | undefined;
+  readonly #abort = () => this.#end(new Fault("the request was ended early"));
+
+  constructor(timeoutMs: number, signal: AbortSignal | undefined) {
+    this.#timer = setTimeout(
+      () => this.#end(new Fault(`no complete answer within ${timeoutMs / 1_000} s`)),
+      timeoutMs,
+    );
+    this.#signal = signal;
+    signal?.addEventListener("abort", this.#abort, { once: true });
+    if (signal?.aborted) this.#abort();
+  }
+
+  clear(): void {
+    clearTimeout(this.#timer);
+    this.#signal?.removeEventListener("abort", this.#abort);
+    this.onOver = undefined;
+  }
+
+  #end(fault: Fault): void {
+    this.fault ??= fault;
+    this.onOver?.(this.fault);
+  }
+}
+
+/** Lets so many requests in; the others wait outside, the first one in front, until their time is over. */
+export class Line {
+  readonly #max: number;
+  #inside = 0;
+  readonly #outside = new Set<() => void>();
+
+  constructor(max: number) {
+    this.#max = max;
+  }
+
+  /** @returns whether it is in; who is in has to leave */
+  enter(deadline: Deadline): boolean | Promise<boolean> {
+    if (deadline.fault) return false;
+    if (this.#inside < this.#max) {
+      this.#inside += 1;
+      return true;
+    }
+    return new Promise((resolve) => {
+      const isNext = () => resolve(true);
+      this.#outside.add(isNext);
+      deadline.onOver = () => {
+        this.#outside.delete(isNext);
+        resolve(false);
+      };
+    });
+  }
+
+  leave(): void {
+    const next = this.#outside.values().next();
+    if (next.done) {
+      this.#inside -= 1;
+      return;
+    }
+    // Its place is taken over.
+    this.#outside.delete(next.value);
+    next.value();
+  }
+}
+
+/** Bytes of an answer with its headers, the frames of its chunks and the provisional answers before it. */
+const RECEIVED_MAX = 1_048_576;
+const FLOOD_CHECK_MS = 500;
+
+/** Ends exchanges that receive much of what is no body, which nothing else counts. */
+export class FloodWatch {
+  readonly #watched = new Set<Exchange>();
+  #timer: NodeJS.Timeout | undefined;
+
+  add(exchange: Exchange): void {
+    this.#watched.add(exchange);
+    this.#timer ??= setInterval(() => this.#look(), FLOOD_CHECK_MS).unref();
+  }
+
+  delete(exchange: Exchange): void {
+    this.#watched.delete(exchange);
+  }
+
+  close(): void {
+    clearInterval(this.#timer);
+    this.#timer = undefined;
+  }
+
+  #look(): void {
+    for (const exchange of this.#watched)
+      if (exchange.received > RECEIVED_MAX) exchange.fail(new Fault("the answer is too large"));
+  }
+}

@@ -1,0 +1,133 @@
+import type { OutboundSettings } from "../config.ts";
+import type { WebhookOutcome, WebhookRequest, WebhookSender } from "../domain/webhooks/sender.ts";
+import { bodyText, retryAfterSeconds } from "./guard/answer.ts";
+import { createConnect } from "./guard/connect.ts";
+import { type Connection, type Connections, createConnections } from "./guard/connections.ts";
+import { type Answer, Exchange, isStale, type Message } from "./guard/exchange.ts";
+import { faultText, Refused } from "./guard/faults.ts";
+import { createNames, type Names } from "./guard/names.ts";
+import { createGuard, type Guard, NOT_PUBLIC, type Target } from "./guard/url.ts";
+import { Deadline, FloodWatch, Line } from "./guard/waiting.ts";
+
+/** Requests of a process at once; further ones wait in line, on their own time. */
+const IN_HAND_MAX = 256;
+/** For the look-up of a name when its address is given. */
+const CHECK_MS = 3_000;
+
+/** For tests: servers and authorities that the system does not know. */
+export type SenderParts = {
+  /** Addresses of DNS servers, with ports. */
+  dnsServers?: readonly string[];
+  /** PEM. */
+  ca?: string;
+};
+
+/** Sends to the endpoints of webhooks, over guarded connections of its own that it keeps for a while. */
+export const createWebhookSender = (
+  settings: OutboundSettings,
+  { dnsServers, ca }: SenderParts = {},
+): WebhookSender => {
+  const guard = createGuard(settings);
+  const names = createNames({ isLocal: guard.isLocal, servers: dnsServers });
+  const connections = createConnections(createConnect({ guard, names, ca }));
+  const ways: Ways = { connections, line: new Line(IN_HAND_MAX), flood: new FloodWatch() };
+
+  return {
+    check: (url) => check(url, guard, names),
+    send: async (request) => {
+      const startMs = performance.now();
+      const { target, problem } = guard.judge(request.url);
+      const answer =
+        target === undefined ? without(new Refused(problem)) : await deliver(target, request, ways);
+      return outcomeOf(answer, Math.round(performance.now() - startMs));
+    },
+    close: async () => {
+      ways.flood.close();
+      connections.close();
+    },
+  };
+};
+
+type Ways = { connections: Connections; line: Line; flood: FloodWatch };
+
+/** Names that cannot be looked up now are taken: each attempt looks them up, and judges them. */
+const check = async (url: string, guard: Guard, names: Names): Promise<string | undefined> => {
+  const { target, problem } = guard.judge(url);
+  if (target === undefined) return problem;
+  if (target.isAddress || guard.isLocal) return undefined;
+  const addresses = await names.resolve(target.host, AbortSignal.timeout(CHECK_MS)).catch(() => []);
+  return addresses.every(guard.isAllowed) ? undefined : NOT_PUBLIC;
+};
+
+const without = (error: unknown): Answer => ({
+  status: null,
+  retryAfter: undefined,
+  parts: [],
+  isCut: false,
+  error,
+});
+
+const deliver = async (target: Target, request: WebhookRequest, ways: Ways): Promise<Answer> => {
+  const deadline = new Deadline(request.timeoutMs, request.signal);
+  try {
+    const place = ways.line.enter(deadline);
+    if (place !== true && !(await place)) return without(deadline.fault);
+    try {
+      return await ask(target, request, { ...ways, deadline });
+    } finally {
+      ways.line.leave();
+    }
+  } finally {
+    deadline.clear();
+  }
+};
+
+type Attempt = Ways & { deadline: Deadline };
+
+const ask = async (target: Target, request: WebhookRequest, attempt: Attempt): Promise<Answer> => {
+  const message = { path: target.path, headers: headersOf(request), body: request.body };
+  const { connections, deadline } = attempt;
+  const kept = connections.takeIdle(target.origin);
+  if (kept) {
+    const answer = await exchange(kept, message, attempt);
+    if (!isStale(answer) || deadline.fault) return answer;
+    // The server was closing it meanwhile. Webhooks may arrive twice, so it is safe to ask once more.
+  }
+  return exchange(connections.open(target), message, attempt);
+};
+
+const exchange = async (connection: Connection, message: Message, attempt: Attempt): Promise<Answer> => {
+  const { connections, deadline, flood } = attempt;
+  const one = new Exchange(connection, message);
+  deadline.onOver = (fault) => one.fail(fault);
+  flood.add(one);
+  const answer = await one.answer;
+  flood.delete(one);
+  if (answer.isCut || answer.error !== undefined) connection.end();
+  else connections.giveBack(connection);
+  return answer;
+};
+
+/** As undici likes them best: names and values in turn. Bodies of answers are kept as they come. */
+const headersOf = ({ headers }: WebhookRequest): string[] => {
+  const list = ["accept-encoding", "identity"];
+  for (const name in headers) list.push(name, headers[name] ?? "");
+  return list;
+};
+
+const outcomeOf = (answer: Answer, durationMs: number): WebhookOutcome => {
+  const { status, error, retryAfter, parts, isCut } = answer;
+  const isSuccess = error === undefined && status !== null && status >= 200 && status <= 299;
+  return {
+    isSuccess,
+    responseCode: status,
+    responseBody: status === null ? null : bodyText(parts, isCut),
+    durationMs,
+    error: isSuccess ? null : error === undefined ? statusText(status ?? 0) : faultText(error),
+    isRefused: error instanceof Refused,
+    retryAfterSeconds: retryAfter === undefined ? null : retryAfterSeconds(retryAfter, Date.now()),
+  };
+};
+
+const statusText = (status: number): string =>
+  `the endpoint answered ${status}${status >= 300 && status <= 399 ? ": redirects are not followed" : ""}`;

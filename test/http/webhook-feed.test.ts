@@ -1,0 +1,141 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { must } from "../support/client.ts";
+import { eventually } from "../support/eventually.ts";
+
+// oxlint-disable-next-line typescript/no-explicit-any -- bodies are held against the API's description
+type Body = any;
+
+const WITHIN = { timeoutMs: 15_000 };
+
+describe("the feed of webhook events", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+  });
+
+  const read = (query = "", key = tenant.key) => api.get(`/api/v1/webhook-events${query}`, { key });
+  const aPlayer = async (key = tenant.key): Promise<string> => {
+    const externalUserId = `user-${crypto.randomUUID()}`;
+    must(await api.post("/api/v1/players", { externalUserId }, { key }), 201);
+    return externalUserId;
+  };
+  /** Reads on until there are so many events. */
+  const readOn = async (cursor: string | undefined, count: number, key = tenant.key): Promise<Body[]> => {
+    const found: Body[] = [];
+    let at = cursor;
+    await eventually(async () => {
+      const page = must(await read(at === undefined ? "" : `?cursor=${at}`, key), 200);
+      found.push(...page.data);
+      at = page.pagination.nextCursor;
+      return found.length >= count;
+    }, WITHIN);
+    return found;
+  };
+
+  it("begins when it is first read, and gives each event once, in order, to who reads on", async () => {
+    const first = must(await read(), 200);
+    assert.deepEqual([first.data, first.pagination.hasMore], [[], false]);
+    const names = [];
+    for (let i = 0; i < 5; i++) names.push(await aPlayer());
+    const events = await readOn(first.pagination.nextCursor, 5);
+    assert.deepEqual(events.map(({ data }) => data.externalUserId).toSorted(), names.toSorted());
+    assert.equal(new Set(events.map(({ id }) => id)).size, 5);
+    for (const { type, projectId } of events)
+      assert.deepEqual([type, projectId], ["player.created", tenant.projectId]);
+
+    const page = must(await read("?limit=2"), 200);
+    assert.equal(page.data.length, 2);
+    assert.equal(page.pagination.hasMore, true);
+    const rest = must(await read(`?cursor=${page.pagination.nextCursor}`), 200);
+    assert.deepEqual([...page.data, ...rest.data], events);
+  });
+
+  it("keeps the order of a player's events", async () => {
+    const { nextCursor } = must(await read(), 200).pagination;
+    const externalUserId = await aPlayer();
+    for (let i = 1; i <= 5; i++)
+      must(
+        await api.post(`/api/v1/players/ext:${externalUserId}/xp`, { amount: i }, { key: tenant.key }),
+        201,
+      );
+    const events = await readOn(nextCursor, 6);
+    const amounts = events.flatMap(({ type, data }) => (type === "player.xp_granted" ? [data.amount] : []));
+    assert.deepEqual(amounts, [1, 2, 3, 4, 5]);
+  });
+
+  it("can be read by type", async () => {
+    const { nextCursor } = must(await read(), 200).pagination;
+    const externalUserId = await aPlayer();
+    must(await api.post(`/api/v1/players/ext:${externalUserId}/xp`, { amount: 1 }, { key: tenant.key }), 201);
+    await readOn(nextCursor, 2);
+    const only = async (types: string): Promise<string[]> =>
+      must(await read(`?cursor=${nextCursor}&types=${types}`), 200).data.map(({ type }: Body) => type);
+    assert.deepEqual(await only("player.xp_granted"), ["player.xp_granted"]);
+    assert.deepEqual(await only("player.created,lobby.*"), ["player.created"]);
+    assert.deepEqual(await only("lobby.*"), []);
+    assertError(await read("?types=nobody.knows"), 400);
+  });
+
+  it("has what webhooks have: tests of a type, by key", async () => {
+    const { nextCursor } = must(await read(), 200).pagination;
+    const made = await api.post(
+      "/api/v1/webhook-events/test",
+      { eventType: "player.level_up" },
+      { key: tenant.key },
+    );
+    const { event, deliveries } = must(made, 201);
+    assert.equal(deliveries, 0);
+    assert.deepEqual([event.type, event.data.test], ["player.level_up", true]);
+    assert.deepEqual(await readOn(nextCursor, 1), [event]);
+    assertError(
+      await api.post("/api/v1/webhook-events/test", { eventType: "no.such" }, { key: tenant.key }),
+      400,
+    );
+    assertError(await api.post("/api/v1/webhook-events/test", {}, { key: tenant.key }), 400);
+  });
+
+  it("is a project's own, and a sandbox has another one", async () => {
+    const other = await aTenant(api);
+    must(await read("", other.key), 200);
+    const testKey = await aKey(api, { ...tenant, scopes: ["*"], environment: "test" });
+    const sandbox = must(await read("", testKey), 200).pagination;
+    const live = must(await read(), 200).pagination;
+    const inSandbox = await aPlayer(testKey);
+    const inLive = await aPlayer();
+    const [ofSandbox, ofLive] = [
+      await readOn(sandbox.nextCursor, 1, testKey),
+      await readOn(live.nextCursor, 1),
+    ];
+    assert.deepEqual(
+      [ofSandbox, ofLive].map((events) => events.map(({ data }) => data.externalUserId)),
+      [[inSandbox], [inLive]],
+    );
+    assert.deepEqual(must(await read("", other.key), 200).data, []);
+  });
+
+  it("refuses keys without the scope, and cursors that are none", async () => {
+    const key = await aKey(api, { ...tenant, scopes: ["events:write"] });
+    assertError(await read("", key), 403, "INSUFFICIENT_SCOPE");
+    assertError(await api.get("/api/v1/webhook-events"), 401, "CREDENTIALS_MISSING");
+    assertError(await read("?cursor=nonsense"), 400);
+    assertError(await read("?limit=101"), 400);
+  });
+
+  it("tells a reader whose cursor is older than what is kept", async () => {
+    const own = await aTenant(api);
+    const { nextCursor } = must(await read("", own.key), 200).pagination;
+    for (let i = 0; i < 3; i++) await aPlayer(own.key);
+    await readOn(nextCursor, 3, own.key);
+    await api.app.transact(({ db }) =>
+      sql`delete from webhook_events where project_id = ${own.projectId} and seq <= 2`.execute(db),
+    );
+    assertError(await read(`?cursor=${nextCursor}`, own.key), 410, "CURSOR_EXPIRED");
+    assert.equal(must(await read("", own.key), 200).data.length, 1);
+  });
+});

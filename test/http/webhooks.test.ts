@@ -1,0 +1,161 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { Tenant as TenantRow } from "../../src/domain/tenants/tenant.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { must } from "../support/client.ts";
+import { eventually, eventuallyHolds } from "../support/eventually.ts";
+import { aMember } from "../support/member.ts";
+import { putOnPlan } from "../support/plans.ts";
+
+/** What a process knows of a tenant is up to 5 s old. */
+const WITHIN = { timeoutMs: 10_000 };
+const URL_OF_NOBODY = "http://127.0.0.1:9/hook";
+
+describe("webhooks", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  const create = (body: object = {}, token = tenant.token) =>
+    api.post("/api/v1/webhooks", { url: URL_OF_NOBODY, events: ["player.level_up"], ...body }, { token });
+  const path = (id: string, rest = ""): string => `/api/v1/webhooks/${id}${rest}`;
+
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+  });
+
+  it("are made with a secret that is shown once, listed, read, changed and deleted", async () => {
+    const { token } = tenant;
+    const made = must(await create({ description: "Level-ups" }), 201);
+    assert.match(made.secret, /^whsec_[A-Za-z0-9+/]{43}=$/);
+    assert.equal(made.secretHint, made.secret.slice(-4));
+    assert.equal(made.status, "ACTIVE");
+    const { secret: _secret, ...shown } = made;
+    assert.deepEqual(must(await api.get(path(made.id), { token }), 200), shown);
+    const { data } = must(await api.get("/api/v1/webhooks?limit=100", { token }), 200);
+    assert.deepEqual(
+      data.find(({ id }: { id: string }) => id === made.id),
+      shown,
+    );
+
+    const change = { events: ["*", "custom.order.paid", "*"], description: null, status: "PAUSED" };
+    const changed = must(await api.patch(path(made.id), change, { token }), 200);
+    assert.deepEqual(changed.events, ["*", "custom.order.paid"]);
+    assert.equal(changed.status, "PAUSED");
+    assert.equal(changed.description, null);
+    assert.equal(changed.url, URL_OF_NOBODY);
+
+    assert.deepEqual(must(await api.delete(path(made.id), { token }), 200), { deleted: true });
+    assertError(await api.get(path(made.id), { token }), 404);
+    assertError(await api.patch(path(made.id), change, { token }), 404);
+    assertError(await api.delete(path(made.id), { token }), 404);
+  });
+
+  it("take a secret of their owner's, and keep it to themselves", async () => {
+    const { token } = tenant;
+    const secret = "a-secret-of-the-owner-1234";
+    const made = must(await create({ secret }), 201);
+    assert.equal(made.secret, secret);
+    const seen = [
+      await api.get(path(made.id), { token }),
+      await api.get("/api/v1/webhooks", { token }),
+      await api.patch(path(made.id), { description: "x" }, { token }),
+      await api.get("/api/v1/audit-log?limit=100", { token }),
+    ];
+    assert.doesNotMatch(JSON.stringify(seen.map(({ body }) => body as unknown)), new RegExp(secret));
+    const { rows } = await api.app.transact(({ db }) =>
+      sql`select w::text as text from webhooks w`.execute(db),
+    );
+    assert.doesNotMatch(JSON.stringify(rows), new RegExp(secret));
+  });
+
+  it("get a new secret, beside which the old one lives for a while", async () => {
+    const { token } = tenant;
+    const made = must(await create(), 201);
+    const rotated = must(await api.post(path(made.id, "/rotate-secret"), {}, { token }), 200);
+    assert.notEqual(rotated.secret, made.secret);
+    assert.equal(rotated.secretHint, rotated.secret.slice(-4));
+    const leftMs = Date.parse(rotated.previousSecretExpiresAt) - Date.now();
+    assert.ok(leftMs > 86_000_000 && leftMs <= 86_400_000, String(leftMs));
+    const atOnce = { gracePeriodSeconds: 0, secret: "another-secret-1234567" };
+    const again = must(await api.post(path(made.id, "/rotate-secret"), atOnce, { token }), 200);
+    assert.equal(again.secret, atOnce.secret);
+    assert.equal(again.previousSecretExpiresAt, null);
+  });
+
+  it("are refused with what is wrong, by field", async () => {
+    const refused: [object, string][] = [
+      [{ url: "ftp://example.com/x" }, "url"],
+      [{ url: "https://user:pass@example.com/x" }, "url"],
+      [{ url: `http://127.0.0.1:9/${"x".repeat(2_050)}` }, "url"],
+      [{ url: "not an address" }, "url"],
+      [{ events: [] }, "events"],
+      [{ events: ["player.levelup"] }, "events.0"],
+      [{ events: ["player.level_up", "nobody.*"] }, "events.1"],
+      [{ events: ["custom."] }, "events.0"],
+      [{ events: ["inbox.message"] }, "events.0"],
+      [{ events: Array.from({ length: 51 }, (_, i) => `custom.a${i}`) }, "events"],
+      [{ secret: "short" }, "secret"],
+      [{ secret: "with a blank in the middle" }, "secret"],
+      [{ description: "x".repeat(256) }, "description"],
+      [{ unknown: 1 }, "unknown"],
+    ];
+    for (const [body, field] of refused) {
+      const answer = await create(body);
+      assert.equal(answer.status, 400, JSON.stringify(answer.body));
+      const text = JSON.stringify(answer.body.error);
+      assert.ok(text.includes(field), `${JSON.stringify(body)}: ${text}`);
+    }
+    assertError(await create({ projectId: "0198c0de-0000-7000-8000-000000000000" }), 404);
+    const rotate = path(must(await create(), 201).id, "/rotate-secret");
+    const tooLong = { gracePeriodSeconds: 604_801 };
+    assertError(await api.post(rotate, tooLong, { token: tenant.token }), 400);
+  });
+
+  it("are no business of keys, VIEWERs, other tenants and those who are not approved", async () => {
+    const made = must(await create(), 201);
+    const other = await aTenant(api);
+    assertError(await api.get(path(made.id), { token: other.token }), 404);
+    assertError(await api.delete(path(made.id), { token: other.token }), 404);
+    assertError(await api.get(path(made.id)), 401, "CREDENTIALS_MISSING");
+    const key = await aKey(api, { token: tenant.token, projectId: tenant.projectId, scopes: ["*"] });
+    assertError(await api.get("/api/v1/webhooks", { key }), 403, "INSUFFICIENT_SCOPE");
+    const { token: developer } = await aMember(api, tenant.tenantId, "DEVELOPER");
+    must(await api.get(path(made.id), { token: developer }), 200);
+    assertError(await create({}, developer), 403, "INSUFFICIENT_ROLE");
+    const { token: viewer } = await aMember(api, tenant.tenantId, "VIEWER");
+    assertError(await api.get("/api/v1/webhooks", { token: viewer }), 403, "INSUFFICIENT_ROLE");
+  });
+
+  it("are for plans that have them, as many as the plan says, and for approved tenants", async () => {
+    const own = await aTenant(api);
+    const refused = (status: number, reason: string): Promise<void> =>
+      eventuallyHolds(async () => assertError(await create({}, own.token), status, reason), WITHIN);
+    await putOnPlan(api, own.tenantId, "STARTER");
+    await refused(402, "PLAN_FEATURE_UNAVAILABLE");
+    await putOnPlan(api, own.tenantId, "PRO", { webhooks: 2 });
+    const first = await eventually(
+      async (): Promise<{ id: string }> => must(await create({}, own.token), 201),
+      WITHIN,
+    );
+    must(await create({}, own.token), 201);
+    await refused(402, "PLAN_LIMIT_EXCEEDED");
+    must(await api.delete(path(first.id), { token: own.token }), 200);
+    must(await create({}, own.token), 201);
+    await api.app.transact(({ em }) =>
+      em.nativeUpdate(TenantRow, { id: own.tenantId }, { approvalStatus: "PENDING" }),
+    );
+    await refused(403, "APPROVAL_REQUIRED");
+  });
+
+  it("that are paused come back, and only those that rest can be enabled", async () => {
+    const { token } = tenant;
+    const { id } = must(await create(), 201);
+    const set = (status: string) => api.patch(path(id), { status }, { token });
+    assert.equal(must(await set("PAUSED"), 200).status, "PAUSED");
+    assert.equal(must(await set("PAUSED"), 200).status, "PAUSED");
+    assert.equal(must(await set("ACTIVE"), 200).status, "ACTIVE");
+    assertError(await set("DISABLED"), 400);
+    assertError(await set("FAILED"), 400);
+  });
+});

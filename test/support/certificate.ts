@@ -1,0 +1,47 @@
+import { generateKeyPairSync, randomBytes, sign } from "node:crypto";
+
+export type Certificate = { key: string; cert: string };
+export type CertificateOptions = { names: readonly string[]; from?: Date; until?: Date };
+
+const der = (tag: number, ...parts: readonly Buffer[]): Buffer => {
+  const content = Buffer.concat(parts);
+  const { length } = content;
+  const size = length < 128 ? [length] : length < 256 ? [0x81, length] : [0x82, length >> 8, length & 255];
+  return Buffer.concat([Buffer.from([tag, ...size]), content]);
+};
+const sequence = (...parts: readonly Buffer[]): Buffer => der(0x30, ...parts);
+const oid = (hex: string): Buffer => der(0x06, Buffer.from(hex, "hex"));
+const time = (at: Date): Buffer =>
+  der(0x18, Buffer.from(`${at.toISOString().replaceAll(/[-:T]/g, "").slice(0, 14)}Z`));
+
+const ECDSA_WITH_SHA256 = sequence(oid("2a8648ce3d040302"));
+const DAY_MS = 86_400_000;
+
+/** A certificate for these names that signs itself: whoever trusts it trusts the names. PEM. */
+export const selfSigned = ({
+  names,
+  from = new Date(Date.now() - DAY_MS),
+  until = new Date(Date.now() + DAY_MS),
+}: CertificateOptions): Certificate => {
+  const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
+  const commonName = sequence(oid("550403"), der(0x0c, Buffer.from(names[0] ?? "")));
+  const subject = sequence(der(0x31, commonName));
+  const alternatives = sequence(...names.map((name) => der(0x82, Buffer.from(name))));
+  const extensions = sequence(sequence(oid("551d11"), der(0x04, alternatives)));
+  const content = sequence(
+    der(0xa0, der(0x02, Buffer.from([2]))),
+    der(0x02, Buffer.concat([Buffer.from([1]), randomBytes(8)])),
+    ECDSA_WITH_SHA256,
+    subject,
+    sequence(time(from), time(until)),
+    subject,
+    publicKey.export({ type: "spki", format: "der" }),
+    der(0xa3, extensions),
+  );
+  const signature = der(0x03, Buffer.from([0]), sign("sha256", content, privateKey));
+  const base64 = sequence(content, ECDSA_WITH_SHA256, signature).toString("base64");
+  return {
+    key: privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
+    cert: `-----BEGIN CERTIFICATE-----\n${base64.replaceAll(/(.{64})/g, "$1\n")}\n-----END CERTIFICATE-----\n`,
+  };
+};
