@@ -22,6 +22,8 @@ program
 // Commands load what they need: an import of a file does not load the server.
 const { addMigrateCommand } = await import("./cli/migrate.ts");
 const { addImportCommand } = await import("./cli/import.ts");
+const { addListenCommand } = await import("./cli/listen.ts");
+const { addTriggerCommand } = await import("./cli/trigger.ts");
 const { addDoctorCommand } = await import("./cli/doctor.ts");
 const { addDemoCommand } = await import("./cli/demo.ts");
 const { addOpenapiCommand } = await import("./cli/openapi.ts");
@@ -29,6 +31,8 @@ const { addAdminCommand } = await import("./cli/admin.ts");
 const { addReconcileCommand } = await import("./cli/reconcile.ts");
 addMigrateCommand(program);
 addImportCommand(program);
+addListenCommand(program);
+addTriggerCommand(program);
 addDoctorCommand(program);
 addDemoCommand(program);
 addOpenapiCommand(program);

@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
-import { execFile, spawn, spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync } from "node:fs";
-import { mkdtemp, readFile, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { promisify } from "node:util";
 import { DEMO_BOARDS, DEMO_DEFINITIONS, DEMO_RULES } from "../src/cli/demo-game.ts";
 import { SETTINGS } from "../src/config.ts";
 import { DEFINITION_KINDS } from "../src/domain/definitions/kinds.ts";
@@ -14,9 +11,10 @@ import { OPERATOR_NAMES } from "../src/domain/rules/language/operators.ts";
 import { createMetrics } from "../src/metrics.ts";
 import { anAdmin } from "./support/admin.ts";
 import { aTenant, startApp, type TestApp } from "./support/app.ts";
+import { blocksOf, runSteps, stepsOf } from "./support/document-steps.ts";
 import { namesIn, root, rowsOf, textOf } from "./support/documents.ts";
 import { eventuallyHolds } from "./support/eventually.ts";
-import { aMailTo, tokenIn } from "./support/mailbox.ts";
+import { freePort } from "./support/process.ts";
 import { readSourceFiles } from "./support/source-files.ts";
 
 const README = "README.md";
@@ -28,100 +26,10 @@ const PLAYERS = "docs/guides/players.md";
 const BOARDS = "docs/guides/leaderboards.md";
 const ACCOUNTS = "docs/guides/accounts.md";
 const KEYS = "docs/guides/keys-and-limits.md";
+const WEBHOOKS = "docs/guides/webhooks.md";
 const OPERATE = "docs/guides/operate.md";
 
 const documents = readSourceFiles().filter(({ path }) => path.endsWith(".md"));
-
-/** A fenced block by the words after its ticks. */
-type Block = { info: string; text: string };
-
-const blocksOf = (text: string): Block[] =>
-  [...text.matchAll(/^```([^\n]*)\n([\s\S]*?)^```$/gm)].map(([, info = "", body = ""]) => ({
-    info,
-    text: body,
-  }));
-
-/**
- * A block marked `sh run`, with the `json answer` that follows it, if one does. `sh run refused`: statuses
- * that are no success do not end it. `sh run mailed ADA Verify`: MAILED is the token of the mail to $ADA with
- * that word in its subject.
- */
-type Step = { script: string; answer: unknown; isRefused: boolean; mailed: string[] };
-
-const stepsOf = (path: string): Step[] =>
-  blocksOf(textOf(path)).flatMap(({ info, text }, i, all) => {
-    const [shell, run, kind, ...mailed] = info.split(" ");
-    if (`${shell} ${run}` !== "sh run") return [];
-    const next = all[i + 1];
-    const answer: unknown = next?.info === "json answer" ? JSON.parse(next.text) : undefined;
-    return [{ script: text, answer, isRefused: kind === "refused", mailed }];
-  });
-
-/** Holds what a document shows against what came: it may leave fields and the rest of a list out. */
-const assertShown = (actual: unknown, shown: unknown, path = "answer"): void => {
-  if (shown === null || typeof shown !== "object") return assert.equal(actual, shown, path);
-  assert.ok(actual !== null && typeof actual === "object", `${path} is missing`);
-  for (const [name, value] of Object.entries(shown)) {
-    assertShown((actual as Record<string, unknown>)[name], value, `${path}.${name}`);
-  }
-};
-
-type Environment = Record<string, string | undefined>;
-
-/** curl as readers have it, but a status that is no success ends the script. */
-const PREAMBLE = 'curl() { command curl --show-error --fail-with-body --max-time 10 "$@"; }\nset -a\n';
-const PREAMBLE_OF_REFUSED = 'curl() { command curl --show-error --max-time 10 "$@"; }\nset -a\n';
-
-/** The environment with the token that the step's reader would paste out of a mail. */
-const withMailed = async (env: Environment, [name, subject = ""]: string[]): Promise<Environment> => {
-  if (name === undefined) return env;
-  return { ...env, MAILED: tokenIn(await aMailTo(env[name] ?? "", new RegExp(subject))) };
-};
-
-/** Runs one block in bash; variables and functions that it sets are there for the next one. */
-const runBlock = async (
-  script: string,
-  env: Environment,
-  folder: string,
-): Promise<{ out: string; env: Environment }> => {
-  const state = join(folder, "environment");
-  const args = ["-euo", "pipefail", "-c", `${script}\nenv -0 > '${state}'`];
-  const { stdout } = await promisify(execFile)("bash", args, { cwd: root, env });
-  const variables = (await readFile(state, "utf8")).split("\0").filter((line) => line.includes("="));
-  const entries = variables.map((line) => [
-    line.slice(0, line.indexOf("=")),
-    line.slice(line.indexOf("=") + 1),
-  ]);
-  return { out: stdout, env: Object.fromEntries(entries) as Environment };
-};
-
-/**
- * What follows a commit does so by a moment, jobs take a while, and counts of rules are written every 10 s:
- * what only reads may be asked again.
- */
-const isRead = (script: string): boolean =>
-  !/ -d | -X |\bapi (?!GET )/.test(script.replace(/^api\(\).*$/m, ""));
-const READ_TIMEOUT_MS = 20_000;
-
-const runSteps = async (path: string, env: Environment): Promise<Environment> => {
-  const folder = await mkdtemp(join(tmpdir(), "laurel-docs-"));
-  let now = env;
-  try {
-    for (const { script, answer, isRefused, mailed } of stepsOf(path)) {
-      const given = await withMailed(now, mailed);
-      const run = async () => {
-        const whole = `${isRefused ? PREAMBLE_OF_REFUSED : PREAMBLE}${script}`;
-        const done = await runBlock(whole, given, folder);
-        if (answer !== undefined) assertShown(JSON.parse(done.out), answer);
-        now = done.env;
-      };
-      await (isRead(script) ? eventuallyHolds(run, { timeoutMs: READ_TIMEOUT_MS }) : run());
-    }
-    return now;
-  } finally {
-    await rm(folder, { recursive: true });
-  }
-};
 
 /** The anchors that a Markdown file offers: GitHub's form of its headings. */
 const anchorsOf = (text: string): Set<string> => {
@@ -208,6 +116,13 @@ describe("the documents", () => {
   });
 });
 
+describe("the receiver of webhooks", () => {
+  it("is shown as it is", () => {
+    const shown = blocksOf(textOf(WEBHOOKS)).find(({ info }) => info === "js")!.text;
+    assert.equal(shown, textOf("docs/examples/webhook-receiver.mjs").split("\n").slice(1).join("\n"));
+  });
+});
+
 describe("the commands of the documents", function () {
   this.timeout(60_000);
   let api: TestApp;
@@ -262,6 +177,14 @@ describe("the commands of the documents", function () {
     const { KEY = "" } = await runSteps(KEYS, await runSteps(ACCOUNTS, env));
     const { body } = await api.get("/api/v1/players/ext:ada", { key: KEY });
     assert.equal(body.xp, 50);
+  });
+
+  it("of the guide to webhooks bring an event to a receiver of plain Node", async () => {
+    assert.ok(stepsOf(WEBHOOKS).length > 8);
+    const env = { ...(await started()), RECEIVER_PORT: String(await freePort()) };
+    const { WEBHOOK, TOKEN = "" } = await runSteps(WEBHOOKS, env);
+    const { body } = await api.get(`/api/v1/webhooks/${WEBHOOK}`, { token: TOKEN });
+    assert.ok(body.lastSuccessAt);
   });
 
   it("of the README send an event that a watcher sees", async () => {

@@ -1,7 +1,8 @@
-import { readFileSync, statSync } from "node:fs";
+import { statSync } from "node:fs";
 import { basename, resolve } from "node:path";
 import type { Command } from "commander";
 import { BATCH_MAX_EVENTS } from "../domain/tracking/event-input.ts";
+import { readKey, readUrl, UsageError } from "./api-flags.ts";
 import { createReporter, type ImportSummary, type Terminal } from "./import-progress.ts";
 import type { ImportOptions } from "./import-lanes.ts";
 import { type ImportOutcome, type ImportSignals, runImport } from "./import-run.ts";
@@ -24,8 +25,6 @@ export type ImportFlags = {
   json?: boolean;
   quiet?: boolean;
 };
-
-class UsageError extends Error {}
 
 /** Registers `import` with the program; its exit code is set on the process. */
 export const addImportCommand = (program: Command): void => {
@@ -105,30 +104,6 @@ const readFlags = (file: string, flags: ImportFlags): ImportOptions => {
     resume: flags.resume,
     rejected: resolve(flags.rejected ?? `import-rejected-${plainName(file)}.ndjson`),
   };
-};
-
-/** Accepts the address of the server or of its API. */
-const readUrl = (text: string): string => {
-  const url = URL.parse(text);
-  if (!url || !/^https?:$/.test(url.protocol)) throw new UsageError("--url is an http or https address");
-  if (url.username || url.password || url.search)
-    throw new UsageError("--url has no user, password or query");
-  return `${url.origin}${url.pathname.replace(/\/+$/, "").replace(/\/api\/v1$/, "")}`;
-};
-
-const readKey = ({ key, keyFile }: ImportFlags): string => {
-  const text = (key ?? (keyFile === undefined ? "" : readText(keyFile))).trim();
-  if (text === "") throw new UsageError("an API key is needed: --key svc_live_… or --key-file FILE");
-  if (!/^[\u0021-\u007e]+$/.test(text)) throw new UsageError("the key holds characters that no key has");
-  return text;
-};
-
-const readText = (file: string): string => {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (error) {
-    throw new UsageError(`cannot read ${file}: ${(error as Error).message}`);
-  }
 };
 
 const readNumber = (name: string, text: string, max: number): number => {

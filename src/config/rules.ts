@@ -68,7 +68,8 @@ export const RULES: readonly Rule[] = [
   },
   {
     name: "WEBHOOKS_ALLOW_LOCAL",
-    breaks: (env) => isProduction(env) && /^(on|true|1|yes|y|enabled)$/i.test(env["WEBHOOKS_ALLOW_LOCAL"] ?? ""),
+    breaks: (env) =>
+      isProduction(env) && /^(on|true|1|yes|y|enabled)$/i.test(env["WEBHOOKS_ALLOW_LOCAL"] ?? ""),
     message:
       "must be off when NODE_ENV=production: tenants could reach this network. To allow parts of it, list " +
       "them in OUTBOUND_ALLOW_CIDRS",

@@ -109,6 +109,22 @@ describe("configuration", () => {
     }
   });
 
+  it("lets tenants' addresses lead to public networks only, and into this one in no production", () => {
+    assert.deepEqual(readConfig({}).outbound, { allowCidrs: [], ports: [443, 8443], allowLocal: false });
+    const given = { OUTBOUND_ALLOW_CIDRS: "10.1.0.0/16,fd00::/8", OUTBOUND_PORTS: "443, 9443" };
+    const expected = { allowCidrs: ["10.1.0.0/16", "fd00::/8"], ports: [443, 9443], allowLocal: false };
+    assert.deepEqual(readConfig({ ...PRODUCTION, ...given }).outbound, expected);
+    for (const all of ["0.0.0.0/0", "::/0", "10.0.0.0/8,::ffff:0:0/96", "somewhere"])
+      assert.deepEqual(problemsOf({ OUTBOUND_ALLOW_CIDRS: all }), ["OUTBOUND_ALLOW_CIDRS"], all);
+    for (const ports of ["0", "65536", "https", ",", "443;8443"])
+      assert.deepEqual(problemsOf({ OUTBOUND_PORTS: ports }), ["OUTBOUND_PORTS"], ports);
+    for (const on of ["on", "true", "1", "YES", "enabled"]) {
+      assert.equal(readConfig({ WEBHOOKS_ALLOW_LOCAL: on }).outbound.allowLocal, true, on);
+      assert.deepEqual(problemsOf({ ...PRODUCTION, WEBHOOKS_ALLOW_LOCAL: on }), ["WEBHOOKS_ALLOW_LOCAL"], on);
+    }
+    assert.deepEqual(problemsOf({ ...PRODUCTION, WEBHOOKS_ALLOW_LOCAL: "off" }), []);
+  });
+
   it("refuses to split the roles of the one embedded process", () => {
     assert.deepEqual(problemsOf({ ROLES: "web" }), ["ROLES"]);
     assert.deepEqual(problemsOf({ MODE: "cluster", ROLES: "web", ...STORES }), []);
@@ -246,6 +262,7 @@ describe("configuration", () => {
       "SMTP_URL",
       "MAIL_FROM",
       "SUPERADMIN_ALLOW_CIDRS",
+      "OUTBOUND_ALLOW_CIDRS",
     ];
     const shown = Object.entries(await exampleSettings()).filter(([name]) => !examples.includes(name));
     assert.deepEqual(readConfig(Object.fromEntries(shown)), readConfig({}));

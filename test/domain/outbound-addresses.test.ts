@@ -2,50 +2,7 @@ import assert from "node:assert/strict";
 import type { OutboundSettings } from "../../src/config.ts";
 import { isPublicAddress } from "../../src/platform/guard/address.ts";
 import { createGuard } from "../../src/platform/guard/url.ts";
-import { createWebhookSender } from "../../src/platform/webhook-sender.ts";
-import { connectionsBegunBy, type RawEndpoint, startRawEndpoint } from "../support/raw-endpoint.ts";
-
-const NOT_PUBLIC = {
-  "this network": ["0.0.0.0", "0.1.2.3"],
-  loopback: ["127.0.0.1", "127.255.255.254"],
-  private: ["10.0.0.1", "10.255.255.255", "172.16.0.1", "172.31.255.254", "192.168.0.1"],
-  "carriers' NAT": ["100.64.0.1", "100.127.255.254"],
-  "metadata of clouds": ["169.254.169.254", "100.100.100.200", "168.63.129.16", "192.0.0.192"],
-  "link-local": ["169.254.0.1"],
-  "protocol assignments": ["192.0.0.1"],
-  documentation: ["192.0.2.1", "198.51.100.1", "203.0.113.1"],
-  "AS112 and AMT": ["192.31.196.1", "192.52.193.1", "192.175.48.1"],
-  "6to4 relays": ["192.88.99.1"],
-  benchmarks: ["198.18.0.1", "198.19.255.254"],
-  multicast: ["224.0.0.1", "239.255.255.255"],
-  reserved: ["240.0.0.1", "255.255.255.255"],
-  "IPv6: unspecified and loopback": ["::", "::1"],
-  "IPv6: IPv4 in it": [
-    "::ffff:127.0.0.1",
-    "::ffff:a9fe:a9fe",
-    "::ffff:10.0.0.1",
-    "::7f00:1",
-    "::ffff:0:7f00:1",
-  ],
-  "IPv6: NAT64": ["64:ff9b::7f00:1", "64:ff9b:1::a00:1"],
-  "IPv6: discard": ["100::1"],
-  "IPv6: protocol assignments": [
-    "2001::1",
-    "2001:2::1",
-    "2001:3::1",
-    "2001:4:112::1",
-    "2001:10::1",
-    "2001:20::1",
-  ],
-  "IPv6: documentation": ["2001:db8::1", "3fff::1"],
-  "IPv6: 6to4": ["2002:7f00:1::"],
-  "IPv6: AS112": ["2620:4f:8000::1"],
-  "IPv6: not given out": ["4000::1", "5f00::1", "e000::1"],
-  "IPv6: unique local": ["fc00::1", "fd00:ec2::254"],
-  "IPv6: link-local": ["fe80::1", "fe80::1%eth0", "fec0::1"],
-  "IPv6: multicast": ["ff02::1"],
-  "no address": ["", "example.com", "127.1", "2130706433", "0x7f000001", "1.2.3.4.5", "::g"],
-} as const;
+import { NOT_PUBLIC } from "../support/blocked-addresses.ts";
 
 const PUBLIC = [
   "1.1.1.1",
@@ -61,43 +18,6 @@ const PUBLIC = [
   "2a00:1450:4001::1",
   "::ffff:8.8.8.8",
 ] as const;
-
-/** Ways to write an address of this machine; `reaches`: that a switch for development lets it through. */
-const SPELLINGS: readonly { host: string; reaches: boolean }[] = [
-  { host: "127.0.0.1", reaches: true },
-  { host: "127.1", reaches: true },
-  { host: "127.0.1", reaches: true },
-  { host: "2130706433", reaches: true },
-  { host: "0x7f000001", reaches: true },
-  { host: "0x7F.0x00.0x00.0x01", reaches: true },
-  { host: "0x7f.1", reaches: true },
-  { host: "017700000001", reaches: true },
-  { host: "0177.0.0.01", reaches: true },
-  { host: "127.0.0.1.", reaches: true },
-  { host: "%31%32%37.0.0.1", reaches: true },
-  { host: "１２７.０.０.１", reaches: true },
-  { host: "①②⑦.⓪.⓪.①", reaches: true },
-  { host: "127。0。0。1", reaches: true },
-  { host: "[::1]", reaches: true },
-  { host: "[0:0:0:0:0:0:0:1]", reaches: true },
-  { host: "[::ffff:127.0.0.1]", reaches: true },
-  { host: "[::ffff:7f00:1]", reaches: true },
-  { host: "localhost", reaches: true },
-  { host: "LOCALHOST", reaches: true },
-  { host: "ⓛocalhost", reaches: true },
-  { host: "%6c%6fcalhost", reaches: true },
-  { host: "laurel.localhost", reaches: true },
-  { host: "localhost.", reaches: false },
-  { host: "0", reaches: false },
-  { host: "0.0.0.0", reaches: false },
-  { host: "[::]", reaches: false },
-  { host: "[::127.0.0.1]", reaches: false },
-  { host: "[::1%25lo]", reaches: false },
-  { host: "user:password@127.0.0.1", reaches: false },
-  { host: "@127.0.0.1", reaches: false },
-  { host: "example.com\\@127.0.0.1", reaches: false },
-  { host: "127.0.0.1\t", reaches: false },
-];
 
 const STRICT: OutboundSettings = { allowCidrs: [], ports: [443, 8443], allowLocal: false };
 const LOCAL: OutboundSettings = { ...STRICT, allowLocal: true };
@@ -229,76 +149,5 @@ describe("URLs that requests may go to", () => {
       assert.equal(problemOf(url, settings), undefined, url);
     for (const url of ["http://hooks.internal/", "https://hooks.internal:9000/", "https://10.2.0.1/"])
       assert.ok(problemOf(url, settings), url);
-  });
-});
-
-describe("a sender that is given addresses which are not public", () => {
-  let endpoint: RawEndpoint;
-  before(async () => (endpoint = await startRawEndpoint(undefined, { host: "::" })));
-  after(() => endpoint.close());
-
-  const send = (settings: OutboundSettings, url: string) =>
-    createWebhookSender(settings).send({ url, headers: {}, body: "{}", timeoutMs: 5_000 });
-
-  it("connects to none of them", async () => {
-    const settings = { ...STRICT, ports: [endpoint.port] };
-    const sender = createWebhookSender(settings);
-    const literals = Object.entries(NOT_PUBLIC).flatMap(([kind, all]) => (kind === "no address" ? [] : all));
-    assert.ok(literals.length >= 44);
-    for (const address of literals) {
-      const host = address.includes(":") ? `[${address.replace("%", "%25")}]` : address;
-      const url = `https://${host}:${endpoint.port}/`;
-      const begun = await connectionsBegunBy(async () => {
-        const outcome = await sender.send({ url, headers: {}, body: "{}", timeoutMs: 5_000 });
-        assert.equal(outcome.isRefused, true, address);
-        assert.match(outcome.error ?? "", /URL_NOT_ALLOWED/, address);
-        assert.equal(outcome.isSuccess, false);
-        assert.ok(await sender.check(url), address);
-      });
-      assert.equal(begun, 0, address);
-    }
-    assert.equal(endpoint.connections, 0);
-    // The counter counts: this one is allowed, and waits in vain for TLS.
-    const allowed = createWebhookSender({ ...settings, allowCidrs: ["127.0.0.1/32"] });
-    const url = `https://127.0.0.1:${endpoint.port}/`;
-    const begun = await connectionsBegunBy(async () => {
-      const { isRefused } = await allowed.send({ url, headers: {}, body: "{}", timeoutMs: 300 });
-      assert.equal(isRefused, false);
-    });
-    assert.equal(begun, 1);
-    assert.equal(endpoint.connections, 1);
-  });
-
-  for (const { host, reaches } of SPELLINGS)
-    it(`is not fooled by ${JSON.stringify(host)}`, async () => {
-      const earlier = endpoint.connections;
-      for (const scheme of ["http", "https"]) {
-        const url = `${scheme}://${host}:${endpoint.port}/`;
-        const begun = await connectionsBegunBy(async () => {
-          const outcome = await send({ ...STRICT, ports: [endpoint.port] }, url);
-          assert.equal(outcome.isRefused, true);
-        });
-        assert.equal(begun, 0);
-      }
-      assert.equal(endpoint.connections, earlier);
-      const { isSuccess } = await send(LOCAL, `http://${host}:${endpoint.port}/`);
-      assert.equal(isSuccess, reaches, "with the switch for development");
-      assert.equal(endpoint.connections, earlier + (reaches ? 1 : 0));
-    });
-
-  it("reads a URL as the parser does, whatever stands behind the host", async () => {
-    for (const url of [
-      `https://127.0.0.1:${endpoint.port}#@example.com/`,
-      `https://127.0.0.1:${endpoint.port}?@example.com/`,
-      `https://127.0.0.1:${endpoint.port}/@example.com/`,
-      `https:/\\127.0.0.1:${endpoint.port}/`,
-      `https:127.0.0.1:${endpoint.port}/`,
-    ]) {
-      const begun = await connectionsBegunBy(async () => {
-        const outcome = await send({ ...STRICT, ports: [endpoint.port] }, url);
-        assert.equal(outcome.isRefused, true, url);
-      });
-      assert.equal(begun, 0, url);
-    }
   });
 });

@@ -49,7 +49,7 @@ describe("a sender of webhooks over TLS", function () {
     assert.equal(await send(right, right.cert, "127.0.0.1"), "the certificate is for another name");
   });
 
-  it("trusts no certificate that is self-signed, of another authority, expired or not valid yet", async () => {
+  it("trusts no certificate that is self-signed, expired or not valid yet", async () => {
     const right = selfSigned({ names: [NAME] });
     const foreign = selfSigned({ names: [NAME] });
     assert.equal(await send(right, foreign.cert), "the certificate is self-signed");
@@ -117,8 +117,8 @@ describe("a sender of webhooks over TLS", function () {
     );
     assert.equal(endpoint.connections, 1);
     // The same environment does lead others to the proxy.
-    const others = `http://127.0.0.1:${endpoint.port}/others`;
-    await run(`await fetch("${others}", { signal: AbortSignal.timeout(3000) }).catch(() => undefined)`);
+    const others = `fetch("http://127.0.0.1:${endpoint.port}/others", { signal: AbortSignal.timeout(3000) })`;
+    await run(`await ${others}.catch(() => undefined); process.exit();`);
     assert.match(
       proxy.requests.at(-1)?.line ?? "",
       new RegExp(`^(CONNECT|GET) .*127.0.0.1:${endpoint.port}`),

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app.ts";
 import { eventually } from "../support/eventually.ts";
+import { damageRule, makeDue } from "../support/failed-event.ts";
 
 describe("an event that fails for good", () => {
   it("is PENDING while it is tried again, then FAILED with the reason, and hinders nobody", async () => {
@@ -15,13 +15,7 @@ describe("an event that fails for good", () => {
     };
     await api.post("/api/v1/rules", rule, { key });
     await api.post("/api/v1/rules/bad/publish", {}, { key });
-    // No request can bring a rule about that throws, so the one that runs is damaged.
-    await api.app.transact(async ({ db }) => {
-      await sql`
-        update rule_versions v set definition = jsonb_set(definition, '{actions,0,rounding}', '"SIDEWAYS"')
-        from rules r where r.id = v.rule_id and r.project_id = ${projectId}`.execute(db);
-      await sql`update projects set config_version = config_version + 1 where id = ${projectId}`.execute(db);
-    });
+    await damageRule(api.app, projectId, "bad");
     const event = (eventType: string) => ({ externalUserId: "u", eventType });
     const { body } = await api.post(
       "/api/v1/events/batch",
@@ -33,13 +27,9 @@ describe("an event that fails for good", () => {
       Promise.all(ids.map(async (id) => (await api.get(`/api/v1/events/${id}`, { key })).body.status));
     await eventually(async () => (await statuses()).join() === "PROCESSED,PENDING,PROCESSED");
 
-    // What takes 71 seconds: each try is made due at once.
     await eventually(
       async () => {
-        await api.app.transact(({ db }) =>
-          sql`update event_due set due_at = now() - interval '1 minute'
-            where project_id = ${projectId}`.execute(db),
-        );
+        await makeDue(api.app, projectId);
         return (await statuses())[1] === "FAILED";
       },
       { timeoutMs: 15_000 },

@@ -90,6 +90,7 @@ const WITHOUT: Readonly<Record<string, string>> = {
   setLobbyHost: "lobbies are play: their events tell what happened",
   inviteToLobby: "lobbies are play: their events tell what happened",
   answerLobbyInvite: "lobbies are play: their events tell what happened",
+  createTestWebhookEvent: "an event for a try, which is in the feed itself",
   simulateRules: "writes nothing",
   validateRule: "writes nothing",
   previewLevelCurve: "writes nothing",

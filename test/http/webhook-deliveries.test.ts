@@ -57,7 +57,7 @@ describe("deliveries of webhooks", () => {
     );
     return found;
   };
-  const toHook = (hook: Body) => receiver.received.filter((one) => hook.url.endsWith(one.path));
+  const toHook = (hook: Body) => receiver.received.filter(({ path: at }) => hook.url.endsWith(at));
 
   it("bring an event to its receiver, signed, and keep what was sent and answered", async () => {
     const hook = await aWebhook();

@@ -40,8 +40,9 @@ export const selfSigned = ({
   );
   const signature = der(0x03, Buffer.from([0]), sign("sha256", content, privateKey));
   const base64 = sequence(content, ECDSA_WITH_SHA256, signature).toString("base64");
+  const lines = base64.replaceAll(/(.{64})/g, "$1\n");
   return {
     key: privateKey.export({ type: "pkcs8", format: "pem" }).toString(),
-    cert: `-----BEGIN CERTIFICATE-----\n${base64.replaceAll(/(.{64})/g, "$1\n")}\n-----END CERTIFICATE-----\n`,
+    cert: `-----BEGIN CERTIFICATE-----\n${lines}\n-----END CERTIFICATE-----\n`,
   };
 };

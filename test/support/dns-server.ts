@@ -1,5 +1,4 @@
 import { once } from "node:events";
-import type { AddressInfo } from "node:net";
 import DNS from "dns2";
 
 type Family = "A" | "AAAA";
@@ -30,16 +29,16 @@ export const startDnsServer = async (zone: Zone): Promise<DnsServer> => {
     const found = zone(question.name, family, questions.filter((one) => one === asked).length);
     if (found === "SILENCE") return;
     if (typeof found === "string") {
-      send(Packet.createErrorResponseFromRequest(request, Packet.RCODE[found]));
+      void send(Packet.createErrorResponseFromRequest(request, Packet.RCODE[found]));
       return;
     }
     const response = Packet.createResponseFromRequest(request);
     for (const address of found)
       response.answers.push(Packet.createResourceFromQuestion(question, { address, ttl: 0 }));
-    send(response);
+    void send(response);
   });
   await server.listen(0, "127.0.0.1");
-  const { port } = server.address() as AddressInfo;
+  const { port } = server.address();
   return {
     address: `127.0.0.1:${port}`,
     questions,

@@ -60,9 +60,9 @@ const KEPT_PACKAGES: { packages: RegExp; files: RegExp; rule: string }[] = [
     rule: "only src/platform.ts and src/platform/ import Redis and PGlite",
   },
   {
-    packages: /^(nodemailer|openid-client|altcha-lib)$/,
+    packages: /^(nodemailer|openid-client|altcha-lib|undici)$/,
     files: /^src\/platform\//,
-    rule: "only src/platform/ speaks to mail servers, providers and captchas",
+    rule: "only src/platform/ speaks to mail servers, providers, captchas and endpoints",
   },
 ];
 

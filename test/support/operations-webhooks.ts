@@ -20,6 +20,16 @@ export const webhookOperations: Record<string, Known> = {
   getWebhook: ofWebhook(),
   updateWebhook: ofWebhook("", { ...webhookBody(), projectId: null, status: "PAUSED" }),
   deleteWebhook: ofWebhook(),
+  recoverWebhook: ofWebhook("/recover", { since: "2026-01-01T00:00:00Z", until: "2026-01-02T00:00:00Z" }),
+  testWebhook: ofWebhook("/test", { eventType: "player.level_up" }),
+  listWebhookDeliveries: ofWebhook("/deliveries?status=failed&eventType=player.level_up"),
+  getWebhookDelivery: { call: async (side) => ({ path: await side.delivery() }) },
+  retryWebhookDelivery: { call: async (side) => ({ path: `${await side.delivery()}/retry`, body: {} }) },
+  listWebhookEventTypes: { call: () => ({ path: "/webhooks/event-types" }) },
+  listWebhookEvents: { call: () => ({ path: "/webhook-events?limit=5&types=player.created" }) },
+  createTestWebhookEvent: {
+    call: () => ({ path: "/webhook-events/test", body: { eventType: "player.level_up" } }),
+  },
   rotateWebhookSecret: ofWebhook("/rotate-secret", {
     gracePeriodSeconds: 60,
     secret: "another-secret-of-the-sweeps",

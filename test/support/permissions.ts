@@ -1,6 +1,7 @@
 import type { Access } from "../../src/domain/access.ts";
 import type { Role } from "../../src/domain/caller.ts";
 import { LIVE_PERMISSIONS } from "./permissions-live.ts";
+import { WEBHOOK_PERMISSIONS } from "./permissions-webhooks.ts";
 
 /** Who may call an operation: role letters, the scope of a key, the scope of a super-admin's token. */
 export type Cell = { roles?: string; scope?: string; admin?: string };
@@ -87,13 +88,6 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   updateApiKey: keys,
   rotateApiKey: keys,
   revokeApiKey: keys,
-
-  listWebhooks: { roles: "OAGD" },
-  getWebhook: { roles: "OAGD" },
-  createWebhook: byAdmins,
-  updateWebhook: byAdmins,
-  deleteWebhook: byAdmins,
-  rotateWebhookSecret: byAdmins,
 
   trackEvent: { roles: "OAD", scope: "events:write" },
   trackEvents: { roles: "OAD", scope: "events:write" },
@@ -255,6 +249,7 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   readMessage: { roles: "OA", scope: "players:write" },
   startBulkGrant: { roles: "OA", scope: "players:write" },
   ...LIVE_PERMISSIONS,
+  ...WEBHOOK_PERMISSIONS,
   listLimits: "public",
 
   superadminLogin: "public",

@@ -1,3 +1,4 @@
+import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
 import { type Answer, aTenant, type Tenant } from "./app.ts";
 import type { Client } from "./client.ts";
@@ -30,6 +31,8 @@ export type Side = {
   project(): Promise<string>;
   /** A webhook of no event that the sweeps make, at an address where nobody answers. */
   webhook(): Promise<string>;
+  /** The path of a delivery that has failed, under its webhook, which is not DISABLED. */
+  delivery(): Promise<string>;
   /** Posts a body with the key; the id of what is made. */
   make(path: string, body: unknown): Promise<string>;
   /** Sends a request with the key. */
@@ -109,6 +112,17 @@ export const aSide = async (api: Api, given?: Tenant): Promise<Side> => {
     apiKey: async () =>
       id(await api.post(`/api/v1/projects/${projectId}/api-keys`, { name: "A key" }, { token })),
     webhook: async () => id(await api.post("/api/v1/webhooks", webhookBody(), { token })),
+    delivery: async () => {
+      const webhook = await side.webhook();
+      const tested = await api.post(`/api/v1/webhooks/${webhook}/test`, {}, { token });
+      const { deliveryId } = tested.body as { deliveryId: string };
+      // A test is not sent again: it becomes a delivery as any other.
+      await api.app?.transact(({ db }) =>
+        sql`update webhook_deliveries set is_test = false
+          where webhook_id = ${webhook} and id = ${deliveryId}`.execute(db),
+      );
+      return `/webhooks/${webhook}/deliveries/${deliveryId}`;
+    },
     project: async () => id(await api.post("/api/v1/projects", { name: "Another game" }, { token })),
   };
   return side;

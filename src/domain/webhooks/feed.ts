@@ -12,7 +12,7 @@ const READ_NOTED_MS = 3_600_000;
 export type FeedOwner = { tenantId: string; projectId: string };
 export type FeedQuery = {
   limit: number;
-  /** Of the page before; without one it begins with the oldest event that is kept. */
+  /** Of the page before; LATEST begins behind all there is; without one it begins with the oldest kept. */
   cursor?: string | undefined;
   types?: readonly string[] | undefined;
 };
@@ -25,6 +25,8 @@ export type FeedPage = {
 };
 
 const PREFIX = "e";
+/** The cursor behind all that is in the feed. */
+const LATEST = "latest";
 
 const seqOf = (cursor: string | undefined): number | undefined => {
   if (cursor === undefined) return undefined;
@@ -34,24 +36,35 @@ const seqOf = (cursor: string | undefined): number | undefined => {
 };
 
 /**
- * The events of a project in the order in which they were put into its feed, which is that of commits: reading
- * on from a cursor misses none. The first call makes the feed begin.
+ * The events of a project in the order in which they were put into its feed, which is that of commits:
+ * reading on from a cursor misses none. The first call makes the feed begin.
  * @throws VALIDATION_ERROR, GONE CURSOR_EXPIRED when events behind the cursor are no longer kept
  */
 export const readFeed = async (work: Work, owner: FeedOwner, query: FeedQuery): Promise<FeedPage> => {
-  const { limit, cursor, types } = query;
-  const after = seqOf(cursor);
+  const { cursor, types } = query;
   checkTypes(types);
-  await noteRead(work, owner);
+  const lastSeq = await noteRead(work, owner);
+  if (cursor === LATEST) return { data: [], nextCursor: PREFIX + lastSeq, hasMore: false };
+  const after = seqOf(cursor);
   const { rows, oldest } = await readEvents(work, owner, after ?? 0);
   if (after !== undefined && oldest !== null && oldest > after + 1)
     throw new DomainError("GONE", "Events behind this cursor are no longer kept; begin without one", {
       reason: "CURSOR_EXPIRED",
     });
+  return pageOf(rows, after ?? 0, query);
+};
+
+/** What of the rows is asked for, and up to where they were looked at. */
+const pageOf = (rows: readonly Row[], after: number, { limit, types }: FeedQuery): FeedPage => {
   const data: Json[] = [];
-  let last = after ?? 0;
+  let last = after;
   for (const { seq, type, body } of rows) {
     if (data.length === limit) return { data, nextCursor: PREFIX + last, hasMore: true };
+    if (types === undefined || isSubscribed(types, type)) data.push(JSON.parse(body) as Json);
+    last = Number(seq);
+  }
+  return { data, nextCursor: PREFIX + last, hasMore: rows.length === SEEN_AT_ONCE };
+};
     if (types === undefined || isSubscribed(types, type)) data.push(JSON.parse(body) as Json);
     last = Number(seq);
   }
@@ -64,17 +77,20 @@ const checkTypes = (types: readonly string[] | undefined): void => {
     throw invalid("types", `unknown event type ${unknown}: see GET /webhooks/event-types`);
 };
 
-const noteRead = async ({ db, now }: Work, { tenantId, projectId }: FeedOwner): Promise<void> => {
+/** Writes down that somebody reads it. @returns the number of the last event */
+const noteRead = async ({ db, now }: Work, { tenantId, projectId }: FeedOwner): Promise<number> => {
   const at = now.toISOString();
   const before = new Date(now.getTime() - READ_NOTED_MS).toISOString();
-  const known = await sql<{ read_at: Date | string | null }>`
-    select read_at from webhook_feeds where project_id = ${projectId}::uuid
+  const known = await sql<{ last_seq: string | number }>`
+    select last_seq from webhook_feeds where project_id = ${projectId}::uuid
       and read_at > ${before}::timestamptz`.execute(db);
-  if (known.rows.length > 0) return;
-  await sql`
+  if (known.rows[0]) return Number(known.rows[0].last_seq);
+  const noted = await sql<{ last_seq: string | number }>`
     insert into webhook_feeds (project_id, tenant_id, read_at)
     values (${projectId}::uuid, ${tenantId}::uuid, ${at}::timestamptz)
-    on conflict (project_id) do update set read_at = excluded.read_at`.execute(db);
+    on conflict (project_id) do update set read_at = excluded.read_at
+    returning last_seq`.execute(db);
+  return Number(noted.rows[0]!.last_seq);
 };
 
 type Row = { seq: string | number; type: string; body: string };

@@ -24,9 +24,9 @@ type NewEvent = {
 type NewDelivery = { project: string; place: number; webhook: string; id: string };
 
 /**
- * Puts events into the feeds of their projects, their bodies frozen, and plans the deliveries to webhooks that
- * want them: one statement. Numbers of a feed follow the order of `happened`, and that of commits, because
- * the row of the feed is locked until this one; so call it last.
+ * Puts events into the feeds of their projects, their bodies frozen, and plans the deliveries to webhooks
+ * that want them: one statement. Numbers of a feed follow the order of `happened`, and that of commits,
+ * because the row of the feed is locked until this one; so call it last.
  * @returns how many deliveries were planned
  */
 export const planWebhooks = async (
@@ -39,7 +39,8 @@ export const planWebhooks = async (
   const now = work.now.toISOString();
   await sql`
     with e as materialized (
-      select * from json_to_recordset(${JSON.stringify(events)}::json) as x(project uuid, tenant uuid, place int,
+      select * from json_to_recordset(${JSON.stringify(events)}::json) as x(project uuid, tenant uuid,
+        place int,
         id uuid, type text, player uuid, body text, at timestamptz, expires timestamptz)),
     counted as (select project, tenant, count(*) as n from e group by project, tenant),
     feed as (
@@ -51,7 +52,8 @@ export const planWebhooks = async (
       select e.*, feed.last_seq - c.n + e.place as seq
       from e join feed on feed.project_id = e.project join counted c on c.project = e.project),
     kept as (
-      insert into webhook_events (project_id, seq, tenant_id, id, type, player_id, body, created_at, expires_at)
+      insert into webhook_events (project_id, seq, tenant_id, id, type, player_id, body, created_at,
+        expires_at)
       select project, seq, tenant, id, type, player, body, at, expires from numbered)
     insert into webhook_deliveries (webhook_id, id, tenant_id, project_id, event_seq, event_id, event_type,
       status, due_at, next_attempt_at, created_at, updated_at, expires_at)

@@ -30,8 +30,8 @@ export const retryDelivery = async (
   if (isTest) throw conflict("INVALID_STATE", "A test is not sent again: send another one");
   const now = work.now.toISOString();
   const started = await sql`
-    update webhook_deliveries set status = 'pending', attempts = 0, error = null, due_at = ${now}::timestamptz,
-      next_attempt_at = ${now}::timestamptz, updated_at = ${now}::timestamptz
+    update webhook_deliveries set status = 'pending', attempts = 0, error = null,
+      due_at = ${now}::timestamptz, next_attempt_at = ${now}::timestamptz, updated_at = ${now}::timestamptz
     where webhook_id = ${webhook.id}::uuid and id = ${id}::uuid and status <> 'pending'
     returning 1`.execute(work.db);
   if (started.rows.length === 0)
@@ -105,8 +105,8 @@ const queue = async ({ db, now }: Work, webhook: Webhook, events: readonly Misse
   }));
   const at = sql`${now.toISOString()}::timestamptz`;
   const queued = await sql`
-    insert into webhook_deliveries as d (webhook_id, id, tenant_id, project_id, event_seq, event_id, event_type,
-      status, due_at, next_attempt_at, created_at, updated_at, expires_at)
+    insert into webhook_deliveries as d (webhook_id, id, tenant_id, project_id, event_seq, event_id,
+      event_type, status, due_at, next_attempt_at, created_at, updated_at, expires_at)
     select ${webhook.id}::uuid, x.i, e.tenant_id, e.project_id, e.seq, e.id, e.type, 'pending', ${at}, ${at},
       ${at}, ${at}, e.expires_at
     from json_to_recordset(${JSON.stringify(rows)}::json) as x(p uuid, s bigint, i uuid)

@@ -35,9 +35,9 @@ export const keptMsOf = (tenant: { plan: Plan; planOverrides: Partial<PlanLimits
 };
 
 /**
- * Who gets events of these projects; projects without anybody are left out. A webhook that is PAUSED, or whose
- * tenant is suspended, gets them too: they wait. Read after the events were committed, it misses no webhook
- * that was there before.
+ * Who gets events of these projects; projects without anybody are left out. A webhook that is PAUSED, or
+ * whose tenant is suspended, gets them too: they wait. Read after the events were committed, it misses no
+ * webhook that was there before.
  */
 export const readSubscribers = async (
   { db, now }: Work,

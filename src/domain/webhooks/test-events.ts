@@ -23,7 +23,7 @@ const sampleEvent = ({ now }: Work, projectId: string, type: string): Happened =
   return { id: newId(), projectId, type, playerId: null, data: { ...data, test: true }, createdAt: now };
 };
 
-/** The project that a test is about: the webhook's, else the tenant's first. @throws CONFLICT INVALID_STATE */
+/** The project that a test is about: the webhook's, or the tenant's first. @throws CONFLICT INVALID_STATE */
 const projectOf = async ({ db }: Work, { tenantId, projectId }: Webhook): Promise<string> => {
   if (projectId != null) return projectId;
   const found = await sql<{ id: string }>`
@@ -53,8 +53,8 @@ export const planTest = async (
   const now = work.now.toISOString();
   const expires = new Date(work.now.getTime() + keptMsOf(tenant)).toISOString();
   await sql`
-    insert into webhook_deliveries (webhook_id, id, tenant_id, project_id, event_id, event_type, body, is_test,
-      status, created_at, updated_at, expires_at)
+    insert into webhook_deliveries (webhook_id, id, tenant_id, project_id, event_id, event_type, body,
+      is_test, status, created_at, updated_at, expires_at)
     values (${webhook.id}::uuid, ${id}::uuid, ${tenantId}::uuid, ${event.projectId}::uuid, ${event.id}::uuid,
       ${eventType}, ${body}, true, 'pending', ${now}::timestamptz, ${now}::timestamptz,
       ${expires}::timestamptz)`.execute(work.db);
@@ -72,8 +72,8 @@ export type TestRequest = { tenantId: string; webhookId: string; eventType?: str
 export type TestEvent = { event: Json; deliveries: number };
 
 /**
- * Puts an example of a type into the feed of a project, and sends it to the webhooks that want the type, as if
- * it had happened; its data have `test: true`.
+ * Puts an example of a type into the feed of a project, and sends it to the webhooks that want the type, as
+ * if it had happened; its data have `test: true`.
  * @throws VALIDATION_ERROR for an unknown type
  */
 export const makeTestEvent = async (

@@ -1,8 +1,9 @@
 import { defineEntity, p } from "@mikro-orm/core";
 
 /**
- * ACTIVE: all is well. FAILED: a delivery was given up since the last success; it still gets events. DISABLED:
- * it has failed for days, or has answered 410; it gets no new ones. PAUSED by its owners: events wait.
+ * ACTIVE: all is well. FAILED: a delivery was given up since the last success; it still gets events.
+ * DISABLED: it has failed for days, or has answered 410; it gets no new ones. PAUSED by its owners: events
+ * wait.
  */
 export const WEBHOOK_STATUSES = ["ACTIVE", "FAILED", "DISABLED", "PAUSED"] as const;
 export type WebhookStatus = (typeof WEBHOOK_STATUSES)[number];

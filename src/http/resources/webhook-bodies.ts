@@ -16,8 +16,8 @@ export const Url = z
   .max(URL_MAX)
   .meta({
     description:
-      "An https address that all the world can reach. It is looked up again for each attempt, and redirects " +
-      "are not followed",
+      "An https address that all the world can reach. It is looked up again for each attempt, and " +
+      "redirects are not followed",
     example: "https://example.com/hooks/laurel",
   });
 export const Patterns = z
@@ -26,8 +26,8 @@ export const Patterns = z
   .max(PATTERNS_MAX)
   .meta({
     description:
-      "Types of `GET /webhooks/event-types`, `prefix.*` for all that begin so, `custom.{eventType}` for what " +
-      "rules emit, or `*` for all but the noisy ones",
+      "Types of `GET /webhooks/event-types`, `prefix.*` for all that begin so, `custom.{eventType}` for " +
+      "what rules emit, or `*` for all but the noisy ones",
     example: ["player.level_up", "leaderboard.*"],
   });
 export const Secret = z

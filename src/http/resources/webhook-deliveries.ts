@@ -84,8 +84,8 @@ const readRoutes = [
     id: "listWebhookDeliveries",
     summary: "List what was sent to a webhook",
     description:
-      "By the time of the events, the newest first. Kept for 30 days (PRO) or 90 (ENTERPRISE). `responseBody` " +
-      `is cut to ${LISTED_RESPONSE_MAX} characters here.`,
+      "By the time of the events, the newest first. Kept for 30 days (PRO) or 90 (ENTERPRISE). " +
+      `\`responseBody\` is cut to ${LISTED_RESPONSE_MAX} characters here.`,
     params: WebhookParams,
     query: PageQuery.extend({
       status: z.enum(DELIVERY_STATUSES).optional(),
@@ -184,8 +184,8 @@ const sendingRoutes = [
     id: "recoverWebhook",
     summary: "Send what a webhook has missed",
     description:
-      "Events of the span that it wants now and was never sent, or whose delivery has failed. Events are kept " +
-      "while the project has a webhook or a reader of its feed. One call looks at " +
+      "Events of the span that it wants now and was never sent, or whose delivery has failed. Events are " +
+      "kept while the project has a webhook or a reader of its feed. One call looks at " +
       `${RECOVERED_AT_ONCE.toLocaleString("en")} events: call again with \`nextSince\` until it is null.`,
     params: WebhookParams,
     body: z.strictObject({

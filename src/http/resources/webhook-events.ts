@@ -74,12 +74,22 @@ export const webhookEventRoutes = [
     summary: "Read the events that webhooks are sent",
     description:
       "For integrators behind a firewall. Read on with `nextCursor`: no event is missed, and none is given " +
-      "twice. The feed begins when it is first read, or with the project's first webhook, ends when nobody has " +
-      "read it for 30 days, and is kept as long as deliveries are: 410 CURSOR_EXPIRED for a cursor from before.",
+      "twice. The feed begins when it is first read, or with the project's first webhook, ends when nobody " +
+      "has read it for 30 days, and is kept as long as deliveries are: 410 CURSOR_EXPIRED for a cursor " +
+      "from before.",
     access: { scope: "webhooks:read", roles: DEVELOPERS, needs: NEEDS_WEBHOOKS },
     query: z.object({
       limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_MAX),
-      cursor: z.string().min(1).max(CURSOR_MAX).optional(),
+      cursor: z
+        .string()
+        .min(1)
+        .max(CURSOR_MAX)
+        .optional()
+        .meta({
+          description:
+            "`nextCursor` of the page before; `latest` begins behind all there is. Default: the oldest " +
+            "event kept",
+        }),
       types: Types,
     }),
     response: z.object({
@@ -107,8 +117,8 @@ export const webhookEventRoutes = [
     id: "createTestWebhookEvent",
     summary: "Make a test event",
     description:
-      "Puts an example of the type into the feed and sends it to the webhooks that want the type, as if it had " +
-      "happened; `data.test` is true, and nothing else changes.",
+      "Puts an example of the type into the feed and sends it to the webhooks that want the type, as if it " +
+      "had happened; `data.test` is true, and nothing else changes.",
     access: { scope: "webhooks:write", roles: DEVELOPERS, needs: NEEDS_WEBHOOKS },
     body: z.strictObject({ eventType: z.string().min(1).max(TYPE_MAX) }),
     status: 201,

@@ -76,8 +76,8 @@ const makingRoutes = [
     id: "createWebhook",
     summary: "Register a webhook",
     description:
-      "Events that are committed from now on are sent to `url`, signed with the secret, which is shown only " +
-      "here. 400 URL_NOT_ALLOWED for an address that is not public.",
+      "Events that are committed from now on are sent to `url`, signed with the secret, which is shown " +
+      "only here. 400 URL_NOT_ALLOWED for an address that is not public.",
     body: z.strictObject({
       url: Url,
       events: Patterns,
@@ -136,7 +136,8 @@ const changingRoutes = [
     summary: "Change, pause or enable a webhook",
     description:
       "What is sent from now on, other attempts of earlier events too, goes by the new values. ACTIVE " +
-      "enables one that is PAUSED or DISABLED: see `POST /webhooks/{webhookId}/recover` for what it has missed.",
+      "enables one that is PAUSED or DISABLED: see `POST /webhooks/{webhookId}/recover` for what it " +
+      "has missed.",
     params: WebhookParams,
     body: z.strictObject({
       url: Url.optional(),

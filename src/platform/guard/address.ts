@@ -19,8 +19,8 @@ export const LOCAL_NETWORKS = [
 ] as const;
 
 /**
- * Whether an address belongs to the public internet, or to one of the networks in `allow` (CIDR blocks, checked
- * before). What is no address, or carries a zone, does not.
+ * Whether an address belongs to the public internet, or to one of the networks in `allow`: CIDR blocks, which
+ * the configuration has checked. What is no address, or carries a zone, does not.
  */
 export const isPublicAddress = (text: string, allow: readonly string[] = []): boolean => {
   if (isIP(text) === 0 || text.includes("%")) return false;

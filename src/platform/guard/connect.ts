@@ -20,8 +20,8 @@ export type ConnectOptions = {
 };
 
 /**
- * Connects to targets by addresses that have been checked, all of them: a name is looked up once, and what was
- * checked is what is connected to. The address that was reached is checked again before anything is sent.
+ * Connects to targets by addresses that have been checked, all of them: a name is looked up once, and what
+ * was checked is what is connected to. The address that was reached is checked again before anything is sent.
  */
 export const createConnect = ({ guard, names, ca }: ConnectOptions): Connect => {
   // Reading all authorities costs milliseconds: once.

@@ -35,7 +35,7 @@ export type Connections = {
   close(): void;
 };
 
-/** Connections over `connect` alone: undici has no say in where they go, knows no proxies and no redirects. */
+/** Connections over `connect` alone: undici has no say in where they go, it follows nothing. */
 export const createConnections = (connect: Connect): Connections => {
   // In the order in which they became idle.
   const idle = new Set<Connection>();

@@ -42,7 +42,7 @@ const TLS_CODE = /^(ERR_SSL_|ERR_TLS_|EPROTO$)/;
 export const codeOf = (error: unknown): string =>
   error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
 
-/** Why an exchange failed. Messages of errors are not passed on: they may quote addresses and what was sent. */
+/** Why an exchange failed. Messages of errors are not passed on: they may quote what was sent, and where. */
 export const faultText = (error: unknown): string => {
   if (error instanceof Refused || error instanceof Fault) return error.message;
   if (error instanceof errors.HTTPParserError) return "the answer is not HTTP/1.1";

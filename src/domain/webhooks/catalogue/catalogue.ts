@@ -65,7 +65,7 @@ const infoOf = (type: string): EventTypeInfo => {
     occurs: ENTRIES[type]?.occurs ?? "not available yet",
     isInWildcard: !NOISY_TYPES.has(type),
     isAvailable: shape !== undefined,
-    schema: shape ? (z.toJSONSchema(shape, { io: "output" }) as Json) : null,
+    schema: shape ? z.toJSONSchema(shape, { io: "output" }) : null,
     example: EXAMPLES[type] ?? null,
   };
 };

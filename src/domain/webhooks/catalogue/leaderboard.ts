@@ -15,8 +15,8 @@ const LIST = {
 export const leaderboardTypes: EntriesOf<BoardType> = {
   "leaderboard.rank_changed": {
     occurs:
-      "a player's rank changed significantly: into or out of the first 10, or by 10 places or a tenth of the " +
-      "board; at most once a minute",
+      "a player's rank changed significantly: into or out of the first 10, or by 10 places or a tenth of " +
+      "the board; at most once a minute",
     data: z.object({
       ...PLAYER,
       ...LIST,

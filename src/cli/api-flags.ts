@@ -1,0 +1,32 @@
+import { readFileSync } from "node:fs";
+
+/** What a command line has wrong; its message is meant for the person at the terminal. */
+export class UsageError extends Error {}
+
+/** Where commands that speak to a server take the API key from. */
+export type KeyFlags = { key?: string; keyFile?: string };
+
+/** The address of the server, or of its API. @throws UsageError */
+export const readUrl = (text: string): string => {
+  const url = URL.parse(text);
+  if (!url || !/^https?:$/.test(url.protocol)) throw new UsageError("--url is an http or https address");
+  if (url.username || url.password || url.search)
+    throw new UsageError("--url has no user, password or query");
+  return `${url.origin}${url.pathname.replace(/\/+$/, "").replace(/\/api\/v1$/, "")}`;
+};
+
+/** The API key, given or in a file. @throws UsageError */
+export const readKey = ({ key, keyFile }: KeyFlags): string => {
+  const text = (key ?? (keyFile === undefined ? "" : readText(keyFile))).trim();
+  if (text === "") throw new UsageError("an API key is needed: --key svc_live_… or --key-file FILE");
+  if (!/^[\u0021-\u007e]+$/.test(text)) throw new UsageError("the key holds characters that no key has");
+  return text;
+};
+
+const readText = (file: string): string => {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw new UsageError(`cannot read ${file}: ${(error as Error).message}`);
+  }
+};

@@ -1,0 +1,120 @@
+import { setTimeout as delay } from "node:timers/promises";
+import type { Command } from "commander";
+import { z } from "zod";
+import { newWebhookSecret } from "../domain/webhooks/secrets.ts";
+import { signedRequest } from "../domain/webhooks/signing.ts";
+import { newId } from "../domain/ids.ts";
+import { VERSION } from "../version.ts";
+import { type KeyFlags, readKey, readUrl, UsageError } from "./api-flags.ts";
+import { type Api, ApiFailure, askApi } from "./webhook-api.ts";
+
+/** Between two looks at a feed with nothing new. */
+const POLL_MS = 500;
+const FORWARD_TIMEOUT_MS = 30_000;
+
+type ListenFlags = KeyFlags & {
+  url: string;
+  forward?: string;
+  events?: string;
+  secret?: string;
+  json?: boolean;
+};
+
+/** Registers `listen`; its exit code is set on the process. */
+export const addListenCommand = (program: Command): void => {
+  program
+    .command("listen")
+    .summary("show webhook events as they happen, and forward them to a program of yours")
+    .description(
+      "Reads the feed of a project's webhook events and shows each. With --forward it posts them, signed\n" +
+        "as webhooks are, to an address that the server itself need not reach: for development.\n" +
+        "It begins with what happens from now on, and ends at Ctrl-C.",
+    )
+    .option("--key <key>", "the project's API key (scope webhooks:read)")
+    .option("--key-file <file>", "read the key from a file instead: it then shows in no process list")
+    .option("--url <url>", "the server", "http://localhost:2567")
+    .option("--forward <url>", "where to post the events, such as http://localhost:9000/hooks")
+    .option("--events <types>", "only these types or patterns, separated by commas")
+    .option("--secret <secret>", "what to sign with (default: a new one, which is shown)")
+    .option("--json", "show events as JSON lines")
+    .action(async (flags: ListenFlags) => {
+      process.exitCode = await listenCommand(flags);
+    });
+};
+
+const Event = z.looseObject({ id: z.string(), type: z.string() });
+const Page = z.object({
+  data: z.array(Event),
+  pagination: z.object({ nextCursor: z.string(), hasMore: z.boolean() }),
+});
+type Event = z.infer<typeof Event>;
+
+type Listening = { api: Api; query: string; show: (event: Event) => Promise<void> };
+
+const listenCommand = async (flags: ListenFlags): Promise<number> => {
+  const stopping = new AbortController();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stopping.abort());
+  try {
+    await listen(readFlags(flags, stopping.signal));
+  } catch (error) {
+    if (stopping.signal.aborted) return 0;
+    if (!(error instanceof UsageError) && !(error instanceof ApiFailure)) throw error;
+    process.stderr.write(`error: ${error.message}\n`);
+    return error instanceof UsageError ? 2 : 1;
+  }
+  return 0;
+};
+
+const readFlags = (flags: ListenFlags, stop: AbortSignal): Listening => {
+  const onAway = (reason: string): void => void process.stderr.write(`waiting: ${reason}\n`);
+  const api = { url: readUrl(flags.url), key: readKey(flags), stop, onAway };
+  const query = flags.events === undefined ? "" : `&types=${encodeURIComponent(flags.events)}`;
+  const asText = flags.json === true ? JSON.stringify : ({ type, id }: Event) => `${type} ${id}`;
+  const { forward } = flags;
+  if (forward === undefined) return { api, query, show: async (event) => say(asText(event)) };
+  if (!/^https?:$/.test(URL.parse(forward)?.protocol ?? ""))
+    throw new UsageError("--forward is an http or https address");
+  const secret = flags.secret ?? newWebhookSecret();
+  if (flags.secret === undefined) say(`signing with ${secret}`);
+  return {
+    api,
+    query,
+    show: async (event) => say(`${asText(event)} -> ${await post(forward, secret, event)}`),
+  };
+};
+
+const say = (line: string): void => void process.stdout.write(`${line}\n`);
+
+const listen = async ({ api, query, show }: Listening): Promise<void> => {
+  const read = (cursor: string) => askApi(api, `/webhook-events?cursor=${cursor}${query}`, Page);
+  let { nextCursor } = (await read("latest")).pagination;
+  say(`ready: listening to ${api.url}`);
+  for (;;) {
+    const { data, pagination } = await read(nextCursor);
+    for (const event of data) await show(event);
+    ({ nextCursor } = pagination);
+    if (!pagination.hasMore) await delay(POLL_MS, undefined, { signal: api.stop });
+  }
+};
+
+/** Posts an event as a webhook's first attempt. @returns what came of it, in words */
+const post = async (url: string, secret: string, event: Event): Promise<string> => {
+  const body = JSON.stringify(event);
+  const signable = { deliveryId: newId(), eventId: event.id, eventType: event.type, attempt: 1, body };
+  const { headers } = signedRequest({ url, secrets: [secret], version: VERSION }, signable, new Date());
+  const startedMs = performance.now();
+  try {
+    const response = await fetch(url, {
+      method: "POST",
+      redirect: "manual",
+      headers,
+      body,
+      signal: AbortSignal.timeout(FORWARD_TIMEOUT_MS),
+    });
+    await response.body?.cancel();
+    return `${response.status} (${Math.round(performance.now() - startedMs)} ms)`;
+  } catch (error) {
+    const { cause } = error as { cause?: { code?: string } };
+    return `failed: ${cause?.code ?? (error as Error).message}`;
+  }
+};

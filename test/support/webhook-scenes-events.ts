@@ -1,0 +1,68 @@
+import assert from "node:assert/strict";
+import { must } from "./client.ts";
+import { eventually } from "./eventually.ts";
+import { damageRule, makeDue } from "./failed-event.ts";
+import { ruleOn, type Scene } from "./webhook-stage.ts";
+
+const loop: Scene = {
+  tells: ["rule.loop_detected"],
+  play: async (stage) => {
+    await stage.game.make("/rules", {
+      key: "echo",
+      name: "Echo",
+      triggers: [{ kind: "EVENT", eventTypes: ["said", "echoed"] }],
+      // Publishing refuses a loop that nothing ends.
+      limits: { perPlayer: [{ max: 1_000, window: "DAY" }] },
+      actions: [{ type: "emit_event", eventType: "echoed", channels: ["rules"] }],
+    });
+    must(await stage.game.post("/rules/echo/publish"), 200);
+    await stage.game.track("ada", "said");
+  },
+};
+
+const budget: Scene = {
+  tells: ["rule.budget_exhausted"],
+  play: async (stage) => {
+    const limits = { budgets: [{ asset: "currency:coins", max: 10, window: "DAY" }] };
+    const actions = [{ type: "adjust_currency", currencyKey: "coins", amount: 6 }];
+    await ruleOn(stage, "shared", { actions, limits });
+    for (const _ of [1, 2]) await stage.game.track("ada", "shared");
+  },
+};
+
+const reverted: Scene = {
+  tells: ["event.reverted"],
+  play: async (stage) => {
+    const { game } = stage;
+    const actions = [
+      { type: "grant_xp", amount: 30 },
+      { type: "adjust_currency", currencyKey: "coins", amount: 5 },
+    ];
+    await ruleOn(stage, "bought", { actions });
+    const { body } = await game.post("/events?wait=true", { externalUserId: "ada", eventType: "bought" });
+    assert.equal(body.status, "PROCESSED");
+    must(await game.post(`/events/${body.eventId}/revert`, { reason: "The order was cancelled" }), 200);
+  },
+};
+
+/** A rule that throws. */
+const failing: Scene = {
+  tells: ["event.failed"],
+  play: async (stage) => {
+    const { api, game } = stage;
+    const { projectId } = game.tenant;
+    await ruleOn(stage, "imported", { actions: [{ type: "grant_xp", amount: 10 }] });
+    await damageRule(api.app, projectId, "imported");
+    const { body } = await game.post("/events", { externalUserId: "ada", eventType: "imported" });
+    await eventually(
+      async () => {
+        await makeDue(api.app, projectId);
+        return (await game.get(`/events/${body.eventId}`)).body.status === "FAILED";
+      },
+      { timeoutMs: 30_000, label: "the event is given up" },
+    );
+  },
+};
+
+/** Scenes about rules and tracked events. */
+export const EVENT_SCENES: readonly Scene[] = [loop, budget, reverted, failing];
