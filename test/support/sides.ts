@@ -51,6 +51,13 @@ const id = (answer: Answer): string => {
 /** A server's client; without `app` the server is another process, and sides make no jobs. */
 type Api = Client & { app?: App };
 
+/** Deletes the tenant's older webhooks: a plan has room for few. */
+const makeRoomForWebhooks = async (api: Api, token: string): Promise<void> => {
+  const older = await api.get("/api/v1/webhooks?limit=20&page=2", { token });
+  for (const one of older.body.data as { id: string }[])
+    await api.delete(`/api/v1/webhooks/${one.id}`, { token });
+};
+
 export const aSide = async (api: Api, given?: Tenant): Promise<Side> => {
   const tenant = given ?? (await aTenant(api));
   const { key, token, projectId } = tenant;
@@ -111,7 +118,10 @@ export const aSide = async (api: Api, given?: Tenant): Promise<Side> => {
     job: (status) => aJob(api.app!, projectId, status),
     apiKey: async () =>
       id(await api.post(`/api/v1/projects/${projectId}/api-keys`, { name: "A key" }, { token })),
-    webhook: async () => id(await api.post("/api/v1/webhooks", webhookBody(), { token })),
+    webhook: async () => {
+      await makeRoomForWebhooks(api, token);
+      return id(await api.post("/api/v1/webhooks", webhookBody(), { token }));
+    },
     delivery: async () => {
       const webhook = await side.webhook();
       const tested = await api.post(`/api/v1/webhooks/${webhook}/test`, {}, { token });

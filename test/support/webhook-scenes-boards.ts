@@ -19,7 +19,6 @@ const places: Scene = {
       ...CUSTOM,
       period: { kind: "DAILY" },
       prizes,
-      // The first place of three is a tenth of the board, and more.
       rankChange: { bands: [1], debounceSeconds: 0 },
     });
     await heard("leaderboard.period_started");
@@ -33,9 +32,9 @@ const places: Scene = {
     await score("gus", 70);
     await heard("leaderboard.new_leader");
     await score("ida", 50);
-    await heard("leaderboard.rank_changed");
+    await heard("leaderboard.rank_changed", 2);
     await score("ida", 90);
-    await heard("leaderboard.new_leader");
+    await heard("leaderboard.new_leader", 2);
     must(await game.post("/leaderboards/daily/reset", { awardPrizes: true }), 200);
     await heard("leaderboard.period_closed");
   },

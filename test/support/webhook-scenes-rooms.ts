@@ -15,7 +15,7 @@ const match: Scene = {
   ],
   play: async ({ game }) => {
     const [leo, mia, nils] = [await game.player("leo"), await game.player("mia"), await game.player("nils")];
-    const teams = { count: 2, size: 1, assignment: "AUTO" };
+    const teams = { count: 2, size: 1, assignment: "RANDOM" };
     const lobby: LobbyView = await game.make("/lobbies", {
       name: "Friday duel",
       mode: "duel",

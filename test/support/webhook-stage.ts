@@ -8,8 +8,8 @@ export type Stage = {
   game: Game;
   /** Changes what only time changes. */
   change(statement: RawBuilder<unknown>): Promise<void>;
-  /** Waits until an event of the type was sent to the webhook. */
-  heard(type: string): Promise<void>;
+  /** Waits until so many events of the type were sent to the webhook. */
+  heard(type: string, count?: number): Promise<void>;
 };
 
 /** What brings events of some types about, as callers and time do. */

@@ -65,11 +65,6 @@ const pageOf = (rows: readonly Row[], after: number, { limit, types }: FeedQuery
   }
   return { data, nextCursor: PREFIX + last, hasMore: rows.length === SEEN_AT_ONCE };
 };
-    if (types === undefined || isSubscribed(types, type)) data.push(JSON.parse(body) as Json);
-    last = Number(seq);
-  }
-  return { data, nextCursor: PREFIX + last, hasMore: rows.length === SEEN_AT_ONCE };
-};
 
 const checkTypes = (types: readonly string[] | undefined): void => {
   const unknown = types?.find((type) => !isPattern(type));
