@@ -14,7 +14,8 @@ const server = createServer((request, response) => {
   });
 });
 server.keepAliveTimeout = 60_000;
-server.listen(0, "127.0.0.1", () => process.send?.((server.address() as AddressInfo).port));
+// All addresses of this machine, of which 127.0.0.0/8 has many.
+server.listen(0, "0.0.0.0", () => process.send?.((server.address() as AddressInfo).port));
 process.on("message", (message: { reset?: boolean }) => {
   process.send?.({ count, lastMs });
   if (message.reset) count = 0;

@@ -13,6 +13,7 @@ import {
 } from "../domain/webhooks/claim.ts";
 import { noteResults, type Result } from "../domain/webhooks/note.ts";
 import { rememberOpened } from "../domain/webhooks/opened-secrets.ts";
+import { ERASED_ERROR } from "../domain/webhooks/persons.ts";
 import { liveSecrets } from "../domain/webhooks/secrets.ts";
 import { SEND_TIMEOUT_MS, type WebhookOutcome } from "../domain/webhooks/sender.ts";
 import { signedRequest } from "../domain/webhooks/signing.ts";
@@ -216,7 +217,7 @@ export class WebhookPump {
   async #attempt({ delivery, abort }: Flight, startedAt: Date): Promise<WebhookOutcome> {
     const { webhookSender, config, log } = this.#parts;
     const { id: deliveryId, eventId, eventType, body, webhook, attempts } = delivery;
-    if (body === null) return notSent("The event is no longer kept");
+    if (body === null) return notSent(delivery.isErased ? ERASED_ERROR : "The event is no longer kept");
     let secrets: string[];
     try {
       secrets = liveSecrets(this.#openedSecrets, webhook, startedAt);

@@ -100,6 +100,7 @@ const exchange = async (connection: Connection, message: Message, attempt: Attem
   const { connections, deadline, flood } = attempt;
   const one = new Exchange(connection, message);
   deadline.onOver = (fault) => one.fail(fault);
+  if (deadline.fault) one.fail(deadline.fault);
   flood.add(one);
   const answer = await one.answer;
   flood.delete(one);

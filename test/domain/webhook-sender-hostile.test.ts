@@ -103,6 +103,31 @@ describe("a sender of webhooks to hostile endpoints", function () {
     });
   });
 
+  describe("takes no answer for that of another request", () => {
+    it("when an endpoint answers twice", async () => {
+      let isTwice = true;
+      const endpoint = await trial.startEndpoint((socket) => {
+        const [first, second] = [answer("first"), isTwice ? answer("forged") : ""];
+        isTwice = false;
+        socket.write(`${first}${second}`);
+      });
+      assert.equal((await trial.sendTo(endpoint)).responseBody, "first");
+      assert.equal((await trial.sendTo(endpoint)).responseBody, "first");
+      assert.equal(endpoint.connections, 2);
+    });
+
+    it("when an endpoint says something while nothing was asked", async () => {
+      const endpoint = await trial.startEndpoint((socket, _request, count) => {
+        socket.write(answer(`answer ${count}`));
+        setTimeout(() => socket.write(answer("forged")), 20);
+      });
+      for (let i = 1; i < 4; i += 1) {
+        assert.equal((await trial.sendTo(endpoint)).responseBody, `answer ${i}`);
+        await eventually(() => endpoint.open.size === 0);
+      }
+    });
+  });
+
   describe("makes text of any bytes", () => {
     const bodyOf = async (bytes: Buffer): Promise<string> => {
       const outcome = await trial.outcomeOf((socket) => {

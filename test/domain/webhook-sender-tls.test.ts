@@ -71,6 +71,18 @@ describe("a sender of webhooks over TLS", function () {
     assert.equal((await sent).error, "the TLS handshake failed");
   });
 
+  it("ends with its time a handshake that does not come to an end", async () => {
+    const plain = await startRawEndpoint();
+    endpoints.push(plain);
+    const settings = { allowCidrs: ["127.0.0.1/32"], ports: [plain.port], allowLocal: false };
+    const url = `https://127.0.0.1:${plain.port}/`;
+    const request = { url, headers: {}, body: "{}", timeoutMs: 300 };
+    const { error } = await createWebhookSender(settings).send(request);
+    assert.equal(error, "no complete answer within 0.3 s");
+    assert.equal(plain.connections, 1);
+    await eventually(() => plain.open.size === 0, { timeoutMs: 2_500 });
+  });
+
   it("gives no ear to the environment: proxies and the switch that turns certificates off", async () => {
     const proxy = await startRawEndpoint();
     const endpoint = await startEndpoint(selfSigned({ names: [NAME] }));

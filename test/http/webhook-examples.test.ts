@@ -24,6 +24,7 @@ import type { Stage } from "../support/webhook-stage.ts";
 
 const SCENES = [...PLAYER_SCENES, ...STREAK_SCENES, ...BOARD_SCENES, ...ROOM_SCENES, ...EVENT_SCENES];
 const AVAILABLE = eventTypes().filter(({ isAvailable }) => isAvailable);
+const isWriting = process.env["UPDATE_EXAMPLES"] === "1";
 const entryOf = (type: string): string => (type.startsWith("custom.") ? CUSTOM_TYPE : type);
 
 const ajv = new Ajv2020({ allErrors: true });
@@ -104,7 +105,7 @@ describe("events of every type that there is", function () {
 
   it("look like the example of their type", () => {
     const real = AVAILABLE.map(({ type }) => [type, mostTelling(arrived.get(type)!)] as const);
-    if (process.env["UPDATE_EXAMPLES"] === "1") return writeExamples(real);
+    if (isWriting) return writeExamples(real);
     for (const [type, event] of real) {
       const { example } = AVAILABLE.find((info) => info.type === type)!;
       assert.ok(example, `${type} has no example: UPDATE_EXAMPLES=1 writes it`);
@@ -113,7 +114,9 @@ describe("events of every type that there is", function () {
     }
   });
 
-  it("can be tried: tests of every type fit the schema that is published", async () => {
+  it("can be tried: tests of every type fit the schema that is published", async function () {
+    // What was written just now is read by the next process.
+    if (isWriting) this.skip();
     for (const { type, schema } of AVAILABLE) {
       const eventType = type === CUSTOM_TYPE ? "custom.order.paid" : type;
       const { key } = game.tenant;

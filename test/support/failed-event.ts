@@ -30,6 +30,8 @@ export const damageRule = async ({ transact }: Pick<App, "transact">, projectId:
 /** Events that failed are tried again at once; by themselves, all tries take 71 seconds. */
 export const makeDue = async ({ transact }: Pick<App, "transact">, projectId: string) => {
   await transact(({ db }) =>
-    sql`update event_due set due_at = now() - interval '1 minute' where project_id = ${projectId}`.execute(db),
+    sql`update event_due set due_at = now() - interval '1 minute' where project_id = ${projectId}`.execute(
+      db,
+    ),
   );
 };

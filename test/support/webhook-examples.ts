@@ -1,7 +1,7 @@
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { WebhookEvent } from "../../src/domain/webhooks/catalogue/catalogue.ts";
+import { shapeOf, type WebhookEvent } from "../../src/domain/webhooks/catalogue/catalogue.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const FILE = join(ROOT, "src/domain/webhooks/catalogue/examples.json");
@@ -29,11 +29,11 @@ const leavesOf = (value: unknown, path = ""): [path: string, value: unknown][] =
 export const namesIn = (event: unknown): string[] =>
   [...new Set(leavesOf(event).map(([path]) => path.replaceAll(/\/\d+/g, "/*")))].toSorted();
 
-const isTelling = (value: unknown): boolean => value !== null && value !== 0 && !isObject(value);
-const tellingOf = (event: WebhookEvent): number =>
-  leavesOf(event).filter(([, value]) => isTelling(value)).length;
+const isTelling = (value: unknown): boolean =>
+  isObject(value) ? Object.keys(value).length > 0 : value !== null && value !== "";
+const tellingOf = ({ data }: WebhookEvent): number => Object.values(data).filter(isTelling).length;
 
-/** Of several events of a type the one that shows most of it, and of equals the first. */
+/** Of several events of a type the one with the most that is told in it, and of equals the first. */
 export const mostTelling = (events: readonly WebhookEvent[]): WebhookEvent =>
   events
     .toSorted((a, b) => (a.id < b.id ? -1 : 1))
@@ -54,9 +54,15 @@ const timesIn = (event: WebhookEvent): number[] => {
   return [...new Set(times)].toSorted((a, b) => b - a);
 };
 
+/** In minutes; beyond an hour in whole hours, since how far a day's end is off depends on when a test runs. */
+const distanceOf = (ms: number): number => {
+  const minutes = Math.round(ms / 60_000);
+  return (Math.abs(minutes) > 60 ? Math.ceil(minutes / 60) * 60 : minutes) * 60_000;
+};
+
 /**
  * Puts the times of an event around one of 2026-01-10, in their order: midnights stay midnights, what is a
- * minute off or more stays that far off, and what is nearer comes a second apart.
+ * minute off or more stays that far off, and what is nearer before the event comes 100 ms apart.
  */
 const shiftTimes = (event: WebhookEvent, at: number): ((text: string) => string) => {
   const created = Date.parse(event.createdAt);
@@ -67,7 +73,7 @@ const shiftTimes = (event: WebhookEvent, at: number): ((text: string) => string)
     if (time % DAY_MS === 0) return time + days * DAY_MS;
     const rank = near.indexOf(time);
     if (rank >= 0) return createdAtMs - rank * 100;
-    return createdAtMs + Math.round((time - created) / 60_000) * 60_000;
+    return createdAtMs + distanceOf(time - created);
   };
   const shiftedDate = (date: string): string =>
     new Date(Date.parse(date) + days * DAY_MS).toISOString().slice(0, 10);
@@ -105,9 +111,9 @@ const asShown = (events: readonly WebhookEvent[]): WebhookEvent[] => {
   });
 };
 
-/** Writes the examples of the catalogue, by type and in the order given. */
+/** Writes the examples of the catalogue, by type and in the order given; fields in the order of the shape. */
 export const writeExamples = (examples: readonly (readonly [type: string, event: WebhookEvent])[]): void => {
-  const shown = asShown(examples.map(([, event]) => event));
+  const shown = asShown(examples.map(([type, event]) => shapeOf(type)!.parse(event) as WebhookEvent));
   const byType = Object.fromEntries(examples.map(([type], at) => [type, shown[at]]));
   writeFileSync(FILE, JSON.stringify(byType, undefined, 2));
   execFileSync(OXFMT, ["--write", FILE]);

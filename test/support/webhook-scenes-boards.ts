@@ -28,7 +28,10 @@ const places: Scene = {
     ])
       await game.make("/players", { externalUserId, displayName });
     const score = async (user: string, points: number): Promise<void> =>
-      void must(await game.post("/leaderboards/daily/scores", { playerId: `ext:${user}`, score: points }), 200);
+      void must(
+        await game.post("/leaderboards/daily/scores", { playerId: `ext:${user}`, score: points }),
+        200,
+      );
     await score("gus", 70);
     await heard("leaderboard.new_leader");
     await score("ida", 50);

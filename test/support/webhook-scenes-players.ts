@@ -14,7 +14,10 @@ const profile: Scene = {
       attributes: { course: "latin" },
       tags: ["beta"],
     });
-    must(await game.patch("/players/ext:ada", { displayName: "Ada L.", attributes: { course: "greek" } }), 200);
+    must(
+      await game.patch("/players/ext:ada", { displayName: "Ada L.", attributes: { course: "greek" } }),
+      200,
+    );
     await game.make("/segments", { key: "vips", name: "VIPs", kind: "STATIC" });
     must(await game.post("/segments/vips/members", { playerIds: [id] }), 200);
     const { key } = game.tenant;

@@ -14,8 +14,11 @@ const match: Scene = {
     "lobby.ended",
   ],
   play: async ({ game }) => {
-    const [leo, mia, nils] = [await game.player("leo"), await game.player("mia"), await game.player("nils")];
-    const teams = { count: 2, size: 1, assignment: "RANDOM" };
+    const players = [];
+    for (const name of ["Leo", "Mia", "Nils"])
+      players.push(await game.make("/players", { externalUserId: name.toLowerCase(), displayName: name }));
+    const [leo, mia, nils] = players.map(({ id }) => id as string);
+    const teams = { count: 2, size: 1, assignment: "BALANCED", balanceBy: "skill" };
     const lobby: LobbyView = await game.make("/lobbies", {
       name: "Friday duel",
       mode: "duel",
@@ -41,14 +44,10 @@ const match: Scene = {
 };
 
 const channel: Scene = {
-  tells: [
-    "chat.message_sent",
-    "chat.message_reported",
-    "chat.message_moderated",
-    "chat.player_sanctioned",
-  ],
+  tells: ["chat.message_sent", "chat.message_reported", "chat.message_moderated", "chat.player_sanctioned"],
   play: async ({ game }) => {
-    for (const user of ["olga", "pete"]) await game.make("/players", { externalUserId: user, displayName: user });
+    for (const name of ["Olga", "Pete"])
+      await game.make("/players", { externalUserId: name.toLowerCase(), displayName: name });
     await game.make("/chat/channels", { key: "trade", name: "Trade", settings: { slowModeSeconds: 0 } });
     const path = "/chat/channels/trade/messages";
     await game.make(path, { playerId: "ext:olga", content: "A hat for 15 coins, who wants it?" });

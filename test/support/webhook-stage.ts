@@ -16,7 +16,11 @@ export type Stage = {
 export type Scene = { tells: readonly string[]; play(stage: Stage): Promise<void> };
 
 /** Defines a rule that hears events of the type of its own key, and has it run. */
-export const ruleOn = async ({ game }: Stage, key: string, rule: { actions: object[]; limits?: object }): Promise<void> => {
+export const ruleOn = async (
+  { game }: Stage,
+  key: string,
+  rule: { actions: object[]; limits?: object },
+): Promise<void> => {
   const triggers = [{ kind: "EVENT", eventTypes: [key] }];
   await game.make("/rules", { key, name: `On ${key}`, triggers, ...rule });
   const published = await game.post(`/rules/${key}/publish`);

@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { hasFeature } from "../tenants/plans.ts";
 import { PLANS } from "../tenants/tenant.ts";
 import type { Work } from "../work.ts";
+import { tellsOfErased } from "./persons.ts";
 import { SEND_TIMEOUT_MS } from "./sender.ts";
 import type { Webhook } from "./webhook.ts";
 
@@ -46,8 +47,9 @@ export type ClaimedDelivery = {
   id: string;
   eventId: string;
   eventType: string;
-  /** The exact text; null when the event is no longer kept. */
+  /** The exact text; null when the event is no longer kept, or told of somebody who was erased. */
   body: string | null;
+  isErased: boolean;
   isTest: boolean;
   /** Recorded in this cycle. */
   attempts: number;
@@ -74,6 +76,7 @@ type Row = {
   event_id: string;
   event_type: string;
   body: string | null;
+  is_erased: boolean;
   is_test: boolean;
   attempts: number;
   is_new: boolean;
@@ -90,6 +93,14 @@ type Row = {
 };
 
 const dateOf = (at: Date | string | null): Date | null => (at === null ? null : new Date(at));
+
+/** Of a delivery with its event `e`, if that is kept. */
+const IS_ERASED = sql`(e.seq is not null and (e.body is null or ${tellsOfErased({
+  projectId: sql`e.project_id`,
+  type: sql`e.type`,
+  players: sql`e.players`,
+  createdAt: sql`e.created_at`,
+})}))`;
 
 /**
  * Takes what is due longest of each named webhook, up to so many, for LEASE_MS: one statement. Webhooks that
@@ -119,7 +130,8 @@ export const claimDeliveries = async (
       returning d.webhook_id, d.id, d.event_id, d.event_type, d.is_test, d.attempts, d.log, d.body,
         d.project_id, d.event_seq, d.created_at)
     select d.webhook_id, d.id, d.event_id, d.event_type, d.is_test, d.attempts, d.log = '[]' as is_new,
-      coalesce(d.body, e.body) as body, coalesce(e.created_at, d.created_at) as happened_at,
+      case when not ${IS_ERASED} then coalesce(d.body, e.body) end as body, ${IS_ERASED} as is_erased,
+       coalesce(e.created_at, d.created_at) as happened_at,
       w.tenant_id, w.url, w.status, w.secret, w.previous_secret, w.previous_secret_expires_at,
       w.last_success_at, w.failing_since
     from taken d join served w on w.id = d.webhook_id
@@ -132,6 +144,7 @@ const claimed = (row: Row, leasedUntil: Date): ClaimedDelivery => ({
   eventId: row.event_id,
   eventType: row.event_type,
   body: row.body,
+  isErased: row.is_erased,
   isTest: row.is_test,
   attempts: row.attempts,
   isNew: row.is_new,

@@ -88,7 +88,8 @@ const noteRead = async ({ db, now }: Work, { tenantId, projectId }: FeedOwner): 
   return Number(noted.rows[0]!.last_seq);
 };
 
-type Row = { seq: string | number; type: string; body: string };
+/** `body` is null where it told of somebody who was erased. */
+type Row = { seq: string | number; type: string; body: string | null };
 
 const readEvents = async (
   { db }: Work,

@@ -11,7 +11,7 @@ const DISABLED_AFTER_EXHAUSTED = 3;
 export const GONE_REASON = "The endpoint answered 410 Gone";
 const FAILING_REASON = "No success for 5 days";
 /** While all is well a success is written down this often, in ms. */
-const SUCCESS_EVERY_MS = 1_000;
+const SUCCESS_EVERY_MS = 5_000;
 
 /** How a webhook fares. */
 export type Health = Pick<

@@ -3,6 +3,7 @@ import { idFor } from "../ids.ts";
 import type { Work } from "../work.ts";
 import { type Happened, webhookBody } from "./body.ts";
 import { isSubscribed, isWebhookType } from "./event-types.ts";
+import { playersOf, tellsOfErased } from "./persons.ts";
 import type { Subscribers } from "./subscribers.ts";
 
 /** The id of what one webhook is sent of one event: the same whoever plans it, sorted by the event's time. */
@@ -16,11 +17,19 @@ type NewEvent = {
   place: number;
   id: string;
   type: string;
-  player: string | null;
+  players: string[];
   body: string;
   at: string;
   expires: string;
 };
+/** Whether an event `e` is about somebody who was erased since it was committed: it is told to nobody. */
+const IS_OF_ERASED = tellsOfErased({
+  projectId: sql`e.project`,
+  type: sql`e.type`,
+  players: sql`e.players`,
+  createdAt: sql`e.at`,
+});
+
 type NewDelivery = { project: string; place: number; webhook: string; id: string };
 
 /**
@@ -41,7 +50,7 @@ export const planWebhooks = async (
     with e as materialized (
       select * from json_to_recordset(${JSON.stringify(events)}::json) as x(project uuid, tenant uuid,
         place int,
-        id uuid, type text, player uuid, body text, at timestamptz, expires timestamptz)),
+        id uuid, type text, players uuid[], body text, at timestamptz, expires timestamptz)),
     counted as (select project, tenant, count(*) as n from e group by project, tenant),
     feed as (
       insert into webhook_feeds as f (project_id, tenant_id, last_seq)
@@ -49,19 +58,20 @@ export const planWebhooks = async (
       on conflict (project_id) do update set last_seq = f.last_seq + excluded.last_seq
       returning project_id, last_seq),
     numbered as materialized (
-      select e.*, feed.last_seq - c.n + e.place as seq
+      select e.*, feed.last_seq - c.n + e.place as seq, ${IS_OF_ERASED} as erased
       from e join feed on feed.project_id = e.project join counted c on c.project = e.project),
     kept as (
-      insert into webhook_events (project_id, seq, tenant_id, id, type, player_id, body, created_at,
+      insert into webhook_events (project_id, seq, tenant_id, id, type, players, body, created_at,
         expires_at)
-      select project, seq, tenant, id, type, player, body, at, expires from numbered)
+      select project, seq, tenant, id, type, players, case when not erased then body end, at, expires
+      from numbered)
     insert into webhook_deliveries (webhook_id, id, tenant_id, project_id, event_seq, event_id, event_type,
       status, due_at, next_attempt_at, created_at, updated_at, expires_at)
     select d.webhook, d.id, n.tenant, n.project, n.seq, n.id, n.type, 'pending', ${now}::timestamptz,
       ${now}::timestamptz, ${now}::timestamptz, ${now}::timestamptz, n.expires
     from json_to_recordset(${JSON.stringify(deliveries)}::json)
       as d(project uuid, place int, webhook uuid, id uuid)
-    join numbered n on n.project = d.project and n.place = d.place
+    join numbered n on n.project = d.project and n.place = d.place and not n.erased
     on conflict (webhook_id, id) do nothing`.execute(work.db);
   if (deliveries.length > 0) work.ringWebhooks(new Set(deliveries.map(({ webhook }) => webhook)));
   return deliveries.length;
@@ -92,7 +102,7 @@ const newRows = (
       place,
       id: event.id,
       type,
-      player: event.playerId,
+      players: playersOf(event),
       body,
       at: event.createdAt.toISOString(),
       expires: new Date(now.getTime() + wanted.keptMs).toISOString(),

@@ -18,16 +18,19 @@ const refuseDisabled = ({ status }: Webhook): void => {
 
 /**
  * Starts a delivery anew: at once, with all its attempts. Its log goes on.
- * @throws NOT_FOUND, CONFLICT INVALID_STATE for one that is pending or a test, or of a DISABLED webhook
+ * @throws NOT_FOUND, CONFLICT INVALID_STATE for one that is pending or a test, whose event
+ *   is no longer kept, or of a DISABLED webhook
  */
 export const retryDelivery = async (
   work: Work,
   { tenantId, webhookId, deliveryId: id }: { tenantId: string; webhookId: string; deliveryId: string },
 ): Promise<DeliveryDetail> => {
   const webhook = await lockWebhook(work, tenantId, webhookId);
-  const { status, isTest } = await getDelivery(work, webhook, id);
+  const { status, isTest, payload } = await getDelivery(work, webhook, id);
   refuseDisabled(webhook);
   if (isTest) throw conflict("INVALID_STATE", "A test is not sent again: send another one");
+  if (payload === null)
+    throw conflict("INVALID_STATE", "The event is no longer kept, or its player was erased");
   const now = work.now.toISOString();
   const started = await sql`
     update webhook_deliveries set status = 'pending', attempts = 0, error = null,
@@ -90,7 +93,7 @@ const readEvents = async (
   const found = await sql<Missed>`
     select e.project_id as project, e.seq, e.id, e.type, e.created_at as at from webhook_events e
     where e.project_id in (${projects}) and e.created_at >= ${since.toISOString()}::timestamptz
-      and e.created_at < ${until.toISOString()}::timestamptz
+      and e.created_at < ${until.toISOString()}::timestamptz and e.body is not null
     order by e.created_at, e.project_id, e.seq limit ${RECOVERED_AT_ONCE + 1}`.execute(db);
   return found.rows;
 };

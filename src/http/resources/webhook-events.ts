@@ -48,8 +48,8 @@ const EventTypeBody = z
     schema: z
       .record(z.string(), z.unknown())
       .nullable()
-      .meta({ description: "JSON Schema (2020-12) of the whole payload" }),
-    example: WebhookEventBody.nullable(),
+      .meta({ description: "JSON Schema (2020-12) of the whole payload; more fields may come" }),
+    example: WebhookEventBody.nullable().meta({ description: "A payload as it arrives" }),
   })
   .meta({ id: "WebhookEventType" });
 

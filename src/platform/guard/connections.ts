@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import { type buildConnector, Client } from "undici";
+import { type buildConnector, Client, errors } from "undici";
 import type { Connect } from "./connect.ts";
 import type { Target } from "./url.ts";
 
@@ -12,6 +12,8 @@ const IDLE_MS_MAX = 30_000;
 /** Then the name is looked up again, however busy the connection is. */
 const AGE_MS_MAX = 300_000;
 const HEADER_BYTES_MAX = 16_384;
+/** One for all: making an error, with its stack, costs more than closing a connection. */
+const ENDED = new errors.ClientDestroyedError();
 
 /** One connection to one origin, used by one request at a time. */
 export type Connection = {
@@ -60,8 +62,8 @@ export const createConnections = (connect: Connect): Connections => {
       received: () => socket?.bytesRead ?? 0,
       end: () => {
         forget(connection);
-        ending.abort();
-        void connection.client.destroy();
+        ending.abort(ENDED);
+        void connection.client.destroy(ENDED);
       },
     };
     connection.client.on("disconnect", connection.end);

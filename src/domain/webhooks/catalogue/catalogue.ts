@@ -48,7 +48,7 @@ const ENTRIES: Readonly<Record<string, Entry>> = {
 export const shapeOf = (type: string): z.ZodType | undefined => {
   const entry = ENTRIES[type.startsWith("custom.") ? CUSTOM_TYPE : type];
   if (!entry) return undefined;
-  const literal = type === CUSTOM_TYPE ? z.string().startsWith("custom.") : z.literal(type);
+  const literal = type === CUSTOM_TYPE ? z.string().regex(/^custom\./) : z.literal(type);
   return z.object({
     id: z.uuid().meta({ description: "The same on each attempt: drop what you have seen" }),
     type: literal,
@@ -58,6 +58,18 @@ export const shapeOf = (type: string): z.ZodType | undefined => {
   });
 };
 
+/**
+ * Open: tests add `test`, and what was cut `truncated`; receivers are to bear what comes later. Where a format
+ * says it, its pattern only makes the document long.
+ */
+const publishedSchema = (shape: z.ZodType): Json =>
+  z.toJSONSchema(shape, {
+    io: "input",
+    override: ({ jsonSchema }) => {
+      if (jsonSchema.format !== undefined) delete jsonSchema.pattern;
+    },
+  });
+
 const infoOf = (type: string): EventTypeInfo => {
   const shape = shapeOf(type);
   return {
@@ -65,7 +77,7 @@ const infoOf = (type: string): EventTypeInfo => {
     occurs: ENTRIES[type]?.occurs ?? "not available yet",
     isInWildcard: !NOISY_TYPES.has(type),
     isAvailable: shape !== undefined,
-    schema: shape ? z.toJSONSchema(shape, { io: "output" }) : null,
+    schema: shape ? publishedSchema(shape) : null,
     example: EXAMPLES[type] ?? null,
   };
 };

@@ -24,7 +24,6 @@ const Message = z.object({
   editedAt: Time.nullable(),
   deletedAt: Time.nullable(),
   createdAt: Time,
-  clientMsgId: Text.optional(),
 }) as z.ZodType<ChatMessage>;
 
 export const chatTypes: EntriesOf<ChatType> = {
