@@ -6,7 +6,7 @@ import { expireKeys } from "./expire-keys.ts";
 import { expireRewards } from "./expire-rewards.ts";
 import { flushEventTypes } from "./flush-event-types.ts";
 import { flushRuleStats } from "./flush-rule-stats.ts";
-import type { Job } from "./job.ts";
+import type { AnyJob } from "./job.ts";
 import { leaderboardPeriods } from "./leaderboard-periods.ts";
 import { maintain } from "./maintain.ts";
 import { partitions } from "./partitions.ts";
@@ -23,7 +23,7 @@ import { sweep } from "./sweep.ts";
 import { tellRanks } from "./tell-ranks.ts";
 
 /** Every job a worker runs. */
-export const jobs: readonly Job[] = [
+export const jobs: readonly AnyJob[] = [
   processEvents,
   relayOutbox,
   sendMail,
