@@ -22,7 +22,8 @@ export type GroupedParts<I, O> = {
 /**
  * Asks for many things as for one: what comes while a run is on its way shares the next one, so that a crowd
  * costs a run for each round trip and not one each. A run begins after all of its items have come: no answer
- * is older than its question, and one that is alone waits for nothing. As many wait as are let in by who asks.
+ * is older than its question, and one that is alone waits for nothing. As many wait as are let in by who
+ * asks.
  */
 export const grouped = <I, O>(parts: GroupedParts<I, O>): Grouped<I, O> => {
   const { run, keyOf = () => "", runMax = RUN_MAX, everyMs = EVERY_MS } = parts;

@@ -6,8 +6,8 @@ if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
 for i = 2, #KEYS do redis.call('SADD', KEYS[i], ARGV[1]) end
 return 1`;
 /**
- * KEYS: listings. ARGV: room id, listing and process of each. Which were held by that process: an update never
- * brings a removed listing back, and what another process lists under the id stays as it is.
+ * KEYS: listings. ARGV: room id, listing and process of each. Which were held by that process: an update
+ * never brings a removed listing back, and what another process lists under the id stays as it is.
  */
 const UPDATE = `
 local done = {}

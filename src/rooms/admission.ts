@@ -28,13 +28,15 @@ export const admitRoom = async (options: unknown): Promise<void> => {
 
 /** Rooms that many watch and that may be several. */
 const CROWDS: ReadonlySet<string> = new Set(["chat", "leaderboard", "lobbies"]);
-/** From so many on a crowd is worth a room in each process where some of it is, unless it has so many rooms. */
+/**
+ * From so many on a crowd is worth a room in each process where some of it is, unless it has so many rooms.
+ */
 const CROWD_MIN = 25;
 const CROWD_ROOMS_MAX = 16;
 
 /**
- * Whether a crowd whose rooms are all in other processes gets one here: a socket that is piped costs more than
- * twice as much as one that is not.
+ * Whether a crowd whose rooms are all in other processes gets one here: a socket that is piped costs more
+ * than twice as much as one that is not.
  */
 export const maySpread = async (rooms: readonly IRoomCache[]): Promise<boolean> => {
   const [first] = rooms;
