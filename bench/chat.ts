@@ -1,5 +1,5 @@
-// How many messages a second one channel commits, in groups as rooms send them, against the bare inserts of
-// the same rows. See README.md.
+// How many messages a second one channel commits: in groups as rooms send them, against the bare inserts of
+// the same rows; and through a room, from many sockets to all of them. See README.md.
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -11,17 +11,33 @@ import { openPostgres } from "../src/platform/database.ts";
 import { aTalk, type Talk } from "../test/support/chat.ts";
 import { startServices } from "../test/support/cluster.ts";
 import { type Domain, openDomain } from "../test/support/leaderboards.ts";
-import { describeMachine } from "./support/box.ts";
-import { spread, spreadText, table } from "./support/stats.ts";
+import { describeMachine, openBox } from "./support/box.ts";
+import {
+  FLOOD_MEMBERS,
+  type Flooded,
+  PACE_MEMBERS,
+  type Paced,
+  runFlood,
+  runPace,
+} from "./support/chat-crowds.ts";
+import { openStage } from "./support/fanout-stage.ts";
+import { rounded, spread, spreadText, table } from "./support/stats.ts";
 
+const PARTS = ["groups", "room"] as const;
 const { values: options } = parseArgs({
   options: {
     quick: { type: "boolean", default: false },
     rounds: { type: "string" },
     messages: { type: "string" },
+    /** Of the part `room`: messages of the flood, and the rate at which times are taken. */
+    flood: { type: "string" },
+    rate: { type: "string" },
+    only: { type: "string", default: PARTS.join(",") },
     json: { type: "string" },
+    profile: { type: "string" },
   },
 });
+const only = new Set(options.only.split(","));
 const ROUNDS = Number(options.rounds ?? (options.quick ? 2 : 5));
 const MESSAGES = Number(options.messages ?? (options.quick ? 4_000 : 20_000));
 /** Messages in one commit: a single send, and what gathers in a few ms at the goal's rate. */
@@ -30,6 +46,10 @@ const GROUPS = [1, 20, 50, 200];
 const SINGLE_MAX = 2_000;
 const PLAYERS = 100;
 const GOAL = 3_000;
+const FLOOD = Number(options.flood ?? (options.quick ? 6_000 : 30_000));
+const RATE = Number(options.rate ?? GOAL / 2);
+const PACE_S = options.quick ? 5 : 20;
+const P99_MAX_MS = 150;
 const NAMES = ["laurel", "inserts"] as const;
 const TEXT = "Who wants to trade a blue sword for two red shields?";
 
@@ -103,8 +123,7 @@ const summarise = (samples: readonly Sample[]) => {
   return figures;
 };
 
-const main = async (): Promise<void> => {
-  const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
+const measureGroups = async (dir: string) => {
   const services = await startServices(dir);
   const database = await openPostgres(services.databaseUrl, 4);
   try {
@@ -124,13 +143,59 @@ const main = async (): Promise<void> => {
       }
       console.error(`round ${round} of ${ROUNDS}`);
     }
-    const figures = summarise(samples);
-    const text = JSON.stringify({ bench: "chat", machine: await describeMachine(), samples, figures });
-    console.log(text);
-    if (options.json !== undefined) await writeFile(options.json, text);
+    return { samples, figures: summarise(samples) };
   } finally {
     await database.close();
     await services.remove();
+  }
+};
+
+const summariseRoom = (floods: readonly Flooded[], paces: readonly Paced[]): void => {
+  const of = <T>(list: readonly T[], value: (one: T) => number) => spread(list.map(value));
+  const rate = of(floods, (one) => one.rate);
+  const p99 = of(paces, (one) => one.p99Ms);
+  const verdict = (isMet: boolean, goal: string) => `${isMet ? "met" : "MISSED"}: ${goal}`;
+  const lines = [
+    [`${FLOOD_MEMBERS} members, messages/s`, rate, verdict(rate.median >= GOAL, String(GOAL))],
+    ["server CPU of a message, us", of(floods, (one) => one.serverUs), ""],
+    ["PostgreSQL's CPU of a message, us", of(floods, (one) => one.postgresUs), ""],
+    ["other load, cores", of(floods, (one) => one.foreign), ""],
+    [`${PACE_MEMBERS} members, ${rounded(RATE)} messages/s, p50 ms`, of(paces, (one) => one.p50Ms), ""],
+    ["p99 ms", p99, verdict(p99.median < P99_MAX_MS, `${P99_MAX_MS} at most`)],
+    ["server, cores", of(paces, (one) => one.serverCores), ""],
+    ["other load, cores", of(paces, (one) => one.foreign), ""],
+  ] as const;
+  const rows = lines.map(([name, value, goal]) => [name, spreadText(value), goal]);
+  console.log(`\n${table(["room", "median (min..max)", "goal"], rows)}\n`);
+};
+
+const measureRoom = async (dir: string) => {
+  const box = await openBox(join(dir, "room"));
+  try {
+    const stage = await openStage(box, dir, { count: FLOOD_MEMBERS, profile: options.profile });
+    const [floods, paces]: [Flooded[], Paced[]] = [[], []];
+    for (let round = 1; round <= ROUNDS; round++) {
+      floods.push(await runFlood(stage, FLOOD));
+      paces.push(await runPace(stage, RATE, PACE_S));
+      console.error(`room, round ${round} of ${ROUNDS}`);
+    }
+    await stage.close();
+    summariseRoom(floods, paces);
+    return { floods, paces };
+  } finally {
+    await box.close();
+  }
+};
+
+const main = async (): Promise<void> => {
+  const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
+  try {
+    const groups = only.has("groups") ? await measureGroups(dir) : {};
+    const room = only.has("room") ? await measureRoom(dir) : {};
+    const text = JSON.stringify({ bench: "chat", machine: await describeMachine(), ...groups, room });
+    console.log(text);
+    if (options.json !== undefined) await writeFile(options.json, text);
+  } finally {
     await rm(dir, { recursive: true, force: true });
   }
 };

@@ -24,6 +24,7 @@ const { values: options } = parseArgs({
   options: {
     quick: { type: "boolean", default: false },
     rounds: { type: "string" },
+    // 0: nothing but joins.
     messages: { type: "string" },
     rate: { type: "string" },
     only: { type: "string", default: PARTS.join(",") },

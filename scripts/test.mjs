@@ -1,5 +1,6 @@
 // Runs the suites, each in a mocha process of its own, and ends with one line of counts over all of them.
-// They run side by side, since each has servers and databases of its own; only faults are by themselves.
+// They run side by side, since each has servers and databases of its own; only faults whose tests watch the
+// clock are by themselves.
 // Arguments: test files or folders (default: everything) and mocha's own options.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -16,12 +17,13 @@ const reporter = join(import.meta.dirname, "counting-reporter.mjs");
 const isCi = Boolean(process.env.CI);
 
 const allTests = globSync("test/**/*.test.ts", { cwd: root }).toSorted();
-const withServices = ["cluster", "faults"];
-const folders = ["http", "cli", "domain", ...withServices];
+const withServices = ["cluster", "kills", "faults"];
+const folders = ["http", "cli", "domain", "cluster", "faults"];
 /** Sweeps over every operation take as long as all other tests of the API, so they have processes too. */
 const suiteOf = (file) => {
   const [, alone] = /sweep-(hostile|idempotency)\.test\.ts$/.exec(file) ?? [];
   if (alone !== undefined) return alone;
+  if (file.startsWith(join("test", "faults", "kill-"))) return "kills";
   return file.startsWith(join("test", "http", "sweep-")) ? "sweeps" : folderOf(file);
 };
 const folderOf = (file) => folders.find((name) => file.startsWith(join("test", name) + sep)) ?? "embedded";
@@ -97,9 +99,16 @@ const planned = (names) =>
       return isPossible;
     })
     .map((name, index) => {
-      const needs = withServices.includes(name) ? { variables } : {};
-      return { name, files: suites.get(name), isHeld: index > 0, ...needs };
+      const needs = withServices.includes(name) ? variables : {};
+      return { name, files: suites.get(name), isHeld: index > 0, variables: { ...needs, ...speed(name) } };
     });
+/** What is known of modules that were compiled before; coverage would be coarse of code from there. */
+const compiled = { NODE_COMPILE_CACHE: join(root, "node_modules/.cache/laurel-compile") };
+/** Killed processes write no coverage, and what is left of the others here is covered elsewhere. */
+const speed = (name) => {
+  if (name === "kills" || name === "faults") return { ...compiled, NODE_V8_COVERAGE: undefined };
+  return process.env.NODE_V8_COVERAGE ? {} : compiled;
+};
 const run = async (group) => {
   const done = await Promise.all(group.map((suite) => runSuite(suite, options)));
   for (const { show, ...result } of done) {
@@ -107,8 +116,19 @@ const run = async (group) => {
     results.push(result);
   }
 };
-await run(planned(["http", "hostile", "idempotency", "sweeps", "cli", "domain", "embedded", "cluster"]));
-// Killed and stopped processes are given the machine to themselves.
+const together = [
+  "http",
+  "hostile",
+  "idempotency",
+  "sweeps",
+  "cli",
+  "domain",
+  "embedded",
+  "cluster",
+  "kills",
+];
+await run(planned(together));
+// Stopped processes and clients that count their seconds are given the machine to themselves.
 await run(planned(["faults"]));
 
 if (left.length > 0) {

@@ -10,6 +10,7 @@ import { createMail } from "./domain/email/outbox.ts";
 import type { Mailer } from "./domain/email/mailer.ts";
 import { entrySource } from "./domain/leaderboards/leaderboards.ts";
 import type { RankStore } from "./domain/leaderboards/ranks.ts";
+import type { LiveRooms } from "./domain/live-rooms.ts";
 import type { OAuthProviders } from "./domain/oauth/provider.ts";
 import type { Limiter } from "./domain/rate-limits/limiter.ts";
 import { createSecretBox, type SecretBox } from "./domain/secret-box.ts";
@@ -51,6 +52,8 @@ export type App = {
   topics: Topics;
   /** The other processes that hold rooms; undefined where there can be none. */
   peers: Peers | undefined;
+  /** What is open in rooms; undefined in a process that has none. */
+  liveRooms: LiveRooms | undefined;
   queue: Queue;
   tokens: Tokens;
   passwords: Passwords;
@@ -115,6 +118,7 @@ export const createApp = ({ config, log, metrics, platform, clock = () => new Da
     ranks: platform.ranks(entrySource(transact)),
     topics,
     peers: platform.peers,
+    liveRooms: undefined,
     queue,
     tokens: createTokens({
       privateKey: createPrivateKey(config.secrets.jwtPrivateKey),

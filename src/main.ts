@@ -1,5 +1,11 @@
+import { enableCompileCache, flushCompileCache } from "node:module";
+import { join } from "node:path";
 import { Command } from "commander";
 import { VERSION } from "./version.ts";
+
+// Half of a start is types being stripped and modules compiled, which need be done once only. Where the
+// folder cannot be written nothing is kept. Not in the system's temporary one, where others could plant code.
+enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/laurel-compile"));
 
 const USAGE_EXIT_CODE = 2;
 
@@ -68,6 +74,8 @@ async function run(allowed: ("web" | "worker")[]): Promise<void> {
     log.error({ err }, "the state of the demo could not be written"),
   );
   process.send?.("ready");
+  // Else it is written when the process ends, if it ends in order.
+  flushCompileCache();
 }
 
 function fail(error: unknown): never {

@@ -16,8 +16,10 @@ import { type Database, openEmbeddedDatabase, openPostgres } from "./platform/da
 
 /** How much one transaction takes on, by engine. */
 export type Limits = {
-  /** Events of one project in one claim. */
+  /** Events of one project of a partition in one claim. */
   claimEvents: number;
+  /** Partitions are claimed together until so many events wait in them. */
+  claimTogether: number;
   /** Events in one ingest transaction and rows in one of its statements. */
   ingestEvents: number;
   ingestRows: number;
@@ -74,7 +76,14 @@ const openEmbedded = async (
     queue: createLocalQueue(),
     ranks: createMemoryRanks,
     limiter: createLimiter(),
-    limits: { claimEvents: 100, ingestEvents: 1_000, ingestRows: 200, ingestConcurrency: 1, pause },
+    limits: {
+      claimEvents: 100,
+      claimTogether: 100,
+      ingestEvents: 1_000,
+      ingestRows: 200,
+      ingestConcurrency: 1,
+      pause,
+    },
     ...(inMemory ? {} : { maintain: () => database.vacuum() }),
     dependencies: [{ name: "database", check: () => database.ping() }],
     close: async () => {
@@ -124,7 +133,13 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
     queue,
     ranks: (source) => createRedisRanks(redis, namespace, source),
     limiter: createLimiter(redis, namespace, log),
-    limits: { claimEvents: 500, ingestEvents: 500, ingestRows: 1_000, ingestConcurrency: 4 },
+    limits: {
+      claimEvents: 500,
+      claimTogether: 100,
+      ingestEvents: 500,
+      ingestRows: 1_000,
+      ingestConcurrency: 4,
+    },
     dependencies: [
       { name: "database", check: () => database.ping() },
       { name: "redis", check: async () => void (await redis.ping()) },

@@ -26,6 +26,8 @@ export type Session = {
   broadcast: { perCpuSecond: number; rate: number; bytes: number; spent: Spent };
 };
 
+type Parties = { server: Server; crowd: Crowd; redis: number | undefined };
+
 const startServer = ({ stage }: Setup, contestant: Contestant): Promise<Server> =>
   contestant === "laurel" ? stage.startLaurel(1) : stage.startFloor(contestant);
 
@@ -74,9 +76,21 @@ const weigh = async ({ children }: Server): Promise<Memory> => {
   throw new Error("a server ended");
 };
 
+/** Undefined where nothing is to be said. */
+const runBroadcast = async (
+  { stage, messages }: Setup,
+  parties: Parties,
+): Promise<Session["broadcast"] | undefined> => {
+  if (messages === 0) return undefined;
+  await publishAll(parties.crowd, WARM_MESSAGES);
+  const { result, spent } = await spend(stage, parties, () => publishAll(parties.crowd, messages));
+  const { deliveries, bytes, seconds } = result;
+  return { perCpuSecond: deliveries / spent.server, rate: deliveries / seconds, bytes, spent };
+};
+
 /** Joins, memory and broadcast of one contestant, in a server of its own. */
 export const runSession = async (setup: Setup, contestant: Contestant): Promise<Session> => {
-  const { stage, redis, messages } = setup;
+  const { stage, redis } = setup;
   const server = await startServer(setup, contestant);
   const [early, crowd] = [await startCrowd(1), await startCrowd(CROWDS)];
   try {
@@ -86,10 +100,8 @@ export const runSession = async (setup: Setup, contestant: Contestant): Promise<
     const joins = await spend(stage, parties, () => joinAll(crowd, server, CLIENTS));
     const after = await weigh(server);
     await early.tell(() => ({ kind: "leave" }));
-    await publishAll(crowd, WARM_MESSAGES);
-    const broadcast = await spend(stage, parties, () => publishAll(crowd, messages));
+    const broadcast = await runBroadcast(setup, parties);
     await crowd.tell(() => ({ kind: "leave" }));
-    const { deliveries, bytes, seconds } = broadcast.result;
     const slowest = (field: "p50Ms" | "p99Ms") => Math.max(...joins.result.map((one) => one[field]));
     return {
       joins: {
@@ -100,12 +112,7 @@ export const runSession = async (setup: Setup, contestant: Contestant): Promise<
         spent: joins.spent,
       },
       memory: { rss: (after.rss - before.rss) / CLIENTS, heap: (after.heap - before.heap) / CLIENTS },
-      broadcast: {
-        perCpuSecond: deliveries / broadcast.spent.server,
-        rate: deliveries / seconds,
-        bytes,
-        spent: broadcast.spent,
-      },
+      broadcast: broadcast ?? { perCpuSecond: Number.NaN, rate: 0, bytes: 0, spent: joins.spent },
     };
   } finally {
     await Promise.all([early.stop(), crowd.stop()]);

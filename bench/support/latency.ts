@@ -5,7 +5,7 @@ import { addEvents, type QueuedEvent, queuedEvent } from "./queued.ts";
 /** Between two commits of events, in ms. */
 const TICK_MS = 100;
 /** How often a committed batch is looked for, in ms: what is measured is late by half of it. */
-const POLL_MS = 3;
+const POLL_MS = 5;
 /** Events of a tick that are followed. */
 const FOLLOWED = 10;
 
@@ -25,7 +25,10 @@ export type LatencyLoad = {
 export const measureLatency = async (pool: Pool, load: LatencyLoad): Promise<number[]> => {
   const { projectId, players, rate, seconds, wake } = load;
   const ticks = Math.round((seconds * 1_000) / TICK_MS);
-  const followed: Promise<number[]>[] = [];
+  const open = new Map<string, number>();
+  const found: number[] = [];
+  let isSending = true;
+  const following = follow(pool, projectId, { open, found, isOver: () => !isSending && open.size === 0 });
   const startMs = performance.now();
   for (let tick = 0; tick < ticks; tick++) {
     const size = Math.round((rate * TICK_MS) / 1_000);
@@ -35,25 +38,38 @@ export const measureLatency = async (pool: Pool, load: LatencyLoad): Promise<num
     await addEvents(pool, projectId, events);
     const sentMs = performance.now();
     for (const part of new Set(events.map(({ h }) => h))) wake(part);
-    followed.push(follow(pool, events, sentMs));
+    for (const { i } of everyNth(events)) open.set(i, sentMs);
     await delay(Math.max(0, startMs + (tick + 1) * TICK_MS - performance.now()));
   }
-  return (await Promise.all(followed)).flat().toSorted((a, b) => a - b);
+  isSending = false;
+  await following;
+  return found.toSorted((a, b) => a - b);
 };
 
-const follow = async (pool: Pool, events: readonly QueuedEvent[], sentMs: number): Promise<number[]> => {
+const everyNth = (events: readonly QueuedEvent[]): QueuedEvent[] => {
   const step = Math.max(1, Math.floor(events.length / FOLLOWED));
-  let open = events.filter((_, n) => n % step === 0).map(({ i }) => i);
-  const found: number[] = [];
-  while (open.length > 0) {
+  return events.filter((_, n) => n % step === 0);
+};
+
+/** By event id, when it was sent; ms until each was done; and whether there are no more to come. */
+type Followed = { open: Map<string, number>; found: number[]; isOver: () => boolean };
+
+/** One query for all that are open, by their key: what looks must not be the load. */
+const follow = async (pool: Pool, projectId: string, { open, found, isOver }: Followed): Promise<void> => {
+  while (!isOver()) {
     await delay(POLL_MS);
-    const { rows } = await pool.query("select event_id from event_q where event_id = any($1::uuid[])", [
-      open,
-    ]);
+    if (open.size === 0) continue;
+    const asked = [...open.keys()];
+    const { rows } = await pool.query(
+      "select event_id from event_q where project_id = $1 and event_id = any($2::uuid[])",
+      [projectId, asked],
+    );
     const waiting = new Set(rows.map((row) => String(row["event_id"])));
-    const ms = performance.now() - sentMs;
-    for (const id of open) if (!waiting.has(id)) found.push(ms);
-    open = open.filter((id) => waiting.has(id));
+    const nowMs = performance.now();
+    for (const id of asked) {
+      if (waiting.has(id)) continue;
+      found.push(nowMs - open.get(id)!);
+      open.delete(id);
+    }
   }
-  return found;
 };

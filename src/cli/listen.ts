@@ -53,52 +53,64 @@ type Listening = { api: Api; query: string; show: (event: Event) => Promise<void
 
 const listenCommand = async (flags: ListenFlags): Promise<number> => {
   const stopping = new AbortController();
-  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stopping.abort());
+  const stop = (): void => stopping.abort();
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, stop);
+  // Whoever read it has gone, such as `head`.
+  process.stdout.on("error", stop);
   try {
     await listen(readFlags(flags, stopping.signal));
   } catch (error) {
     if (stopping.signal.aborted) return 0;
     if (!(error instanceof UsageError) && !(error instanceof ApiFailure)) throw error;
-    process.stderr.write(`error: ${error.message}\n`);
+    note(`error: ${error.message}`);
     return error instanceof UsageError ? 2 : 1;
   }
   return 0;
 };
 
 const readFlags = (flags: ListenFlags, stop: AbortSignal): Listening => {
-  const onAway = (reason: string): void => void process.stderr.write(`waiting: ${reason}\n`);
-  const api = { url: readUrl(flags.url), key: readKey(flags), stop, onAway };
+  const api = { url: readUrl(flags.url), key: readKey(flags), stop, onWaiting: note };
   const query = flags.events === undefined ? "" : `&types=${encodeURIComponent(flags.events)}`;
-  const asText = flags.json === true ? JSON.stringify : ({ type, id }: Event) => `${type} ${id}`;
-  const { forward } = flags;
-  if (forward === undefined) return { api, query, show: async (event) => say(asText(event)) };
+  const { forward, json = false } = flags;
+  const show = (event: Event, outcome = ""): void => {
+    if (!json) return say(`${event.type} ${event.id}${outcome}`);
+    // Lines of JSON are for programs: what came of it is said beside them.
+    say(JSON.stringify(event));
+    if (outcome !== "") note(`${event.type} ${event.id}${outcome}`);
+  };
+  if (forward === undefined) return { api, query, show: async (event) => show(event) };
   if (!/^https?:$/.test(URL.parse(forward)?.protocol ?? ""))
     throw new UsageError("--forward is an http or https address");
   const secret = flags.secret ?? newWebhookSecret();
-  if (flags.secret === undefined) say(`signing with ${secret}`);
-  return {
-    api,
-    query,
-    show: async (event) => say(`${asText(event)} -> ${await post(forward, secret, event)}`),
-  };
+  if (secret === "") throw new UsageError("--secret is empty");
+  if (flags.secret === undefined) note(`signing with ${secret}`);
+  const target = { url: forward, secret, stop };
+  return { api, query, show: async (event) => show(event, ` -> ${await post(target, event)}`) };
 };
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
+/** What is about the command itself is no output of it. */
+const note = (line: string): void => void process.stderr.write(`${line}\n`);
 
 const listen = async ({ api, query, show }: Listening): Promise<void> => {
   const read = (cursor: string) => askApi(api, `/webhook-events?cursor=${cursor}${query}`, Page);
   let { nextCursor } = (await read("latest")).pagination;
-  say(`ready: listening to ${api.url}`);
+  note(`ready: listening to ${api.url}, Ctrl-C ends it`);
   for (;;) {
     const { data, pagination } = await read(nextCursor);
-    for (const event of data) await show(event);
+    for (const event of data) {
+      await show(event);
+      api.stop.throwIfAborted();
+    }
     ({ nextCursor } = pagination);
     if (!pagination.hasMore) await delay(POLL_MS, undefined, { signal: api.stop });
   }
 };
 
+type Target = { url: string; secret: string; stop: AbortSignal };
+
 /** Posts an event as a webhook's first attempt. @returns what came of it, in words */
-const post = async (url: string, secret: string, event: Event): Promise<string> => {
+const post = async ({ url, secret, stop }: Target, event: Event): Promise<string> => {
   const body = JSON.stringify(event);
   const signable = { deliveryId: newId(), eventId: event.id, eventType: event.type, attempt: 1, body };
   const { headers } = signedRequest({ url, secrets: [secret], version: VERSION }, signable, new Date());
@@ -109,12 +121,12 @@ const post = async (url: string, secret: string, event: Event): Promise<string> 
       redirect: "manual",
       headers,
       body,
-      signal: AbortSignal.timeout(FORWARD_TIMEOUT_MS),
+      signal: AbortSignal.any([stop, AbortSignal.timeout(FORWARD_TIMEOUT_MS)]),
     });
     await response.body?.cancel();
     return `${response.status} (${Math.round(performance.now() - startedMs)} ms)`;
   } catch (error) {
     const { cause } = error as { cause?: { code?: string } };
-    return `failed: ${cause?.code ?? (error as Error).message}`;
+    return stop.aborted ? "stopped" : `failed: ${cause?.code ?? (error as Error).message}`;
   }
 };

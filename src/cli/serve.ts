@@ -1,7 +1,7 @@
 import cluster from "node:cluster";
 import { once } from "node:events";
 import type { RequestListener, Server as HttpServer } from "node:http";
-import { type AddressInfo, Server as TcpServer } from "node:net";
+import { type AddressInfo, Server as TcpServer, type Socket } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { type App, createApp } from "../app.ts";
@@ -16,6 +16,8 @@ import { jobs } from "../jobs/jobs.ts";
 import { createMetrics } from "../metrics.ts";
 import { openPlatform, type Platform, type PlatformOptions } from "../platform.ts";
 import { createGameServer, type Door, type GameServer } from "../rooms/game-server.ts";
+import { createLiveRooms } from "../rooms/live-rooms.ts";
+import { VERSION } from "../version.ts";
 
 /** A running process; `stop` finishes what it has in hand and gives everything back. */
 export type Running = {
@@ -44,7 +46,9 @@ const startOn = async (platform: Platform, config: Config, log: Logger): Promise
   const applied = await platform.database.migrateUp();
   if (applied.length > 0) log.info({ migrations: applied }, "migrations applied");
   const state = { isStopping: false };
-  const app = withStopping(createApp({ config, log, metrics: createMetrics(), platform }), state);
+  const made = createApp({ config, log, metrics: createMetrics(), platform });
+  const liveRooms = config.roles.has("web") ? createLiveRooms(made, platform.driver, VERSION) : undefined;
+  const app = withStopping({ ...made, liveRooms }, state);
   await app.transact(ensurePartitions);
   await followKeyChanges(app.topics);
   app.metrics.watchLags(() => app.transact(readLags));
@@ -81,15 +85,27 @@ const IDLE_SWEEP_MS = 100;
  */
 const IDLE_GRACE_MS = 2_000;
 
-type Web = { server: HttpServer; game: GameServer };
+type Web = { server: HttpServer; sockets: ReadonlySet<Socket>; game: GameServer };
+
+/** The connections of a server that are open. */
+const connectionsOf = (server: HttpServer): ReadonlySet<Socket> => {
+  const open = new Set<Socket>();
+  server.on("connection", (socket) => {
+    open.add(socket);
+    socket.once("close", () => open.delete(socket));
+  });
+  return open;
+};
 
 const openWeb = async (app: App, { presence, driver, peers }: Platform): Promise<Web> => {
   const server = guardedHttpServer();
+  const sockets = connectionsOf(server);
   const express = createHttp(app, routes);
   const door = peers && (await openDoor(app, express));
-  const game = await createGameServer(app, { server, express, presence, driver, ...(door ? { door } : {}) });
+  const parts = { server, express, presence, driver, version: VERSION };
+  const game = await createGameServer(app, { ...parts, ...(door ? { door } : {}) });
   await listen(server, { ...app.config, names: ["HOST", "PORT"] });
-  return { server, game };
+  return { server, sockets, game };
 };
 
 /** What operators ask of one process among several that share a port. */
@@ -139,13 +155,15 @@ const stopListening = (server: HttpServer): void => void TcpServer.prototype.clo
  * Rooms first, so that clients go elsewhere; then no new connections, and requests in hand are finished. Of
  * processes that share one port the others take new connections at once.
  */
-const closeWeb = async ({ server, game }: Web): Promise<void> => {
+const closeWeb = async ({ server, sockets, game }: Web): Promise<void> => {
   const closed = server.listening ? once(server, "close") : undefined;
   if (cluster.isWorker) stopListening(server);
   await game.shutdown();
   if (!closed) return;
   if (server.listening) stopListening(server);
   await Promise.race([closed, delay(IDLE_GRACE_MS)]);
+  // Opened ahead, as browsers and load balancers do: Node takes it to be busy until its headers are late.
+  for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
   // A connection kept alive by its client is idle only between requests, so one look is not enough.
   const sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS);
   await closed;

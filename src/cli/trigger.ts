@@ -24,9 +24,8 @@ export const addTriggerCommand = (program: Command): void => {
 const Made = z.object({ event: z.object({ id: z.string() }), deliveries: z.int() });
 
 const triggerCommand = async (eventType: string, flags: KeyFlags & { url: string }): Promise<number> => {
-  const onAway = (reason: string): void => void process.stderr.write(`waiting: ${reason}\n`);
   try {
-    const api = { url: readUrl(flags.url), key: readKey(flags), stop: new AbortController().signal, onAway };
+    const api = { url: readUrl(flags.url), key: readKey(flags), stop: new AbortController().signal };
     const { event, deliveries } = await askApi(api, "/webhook-events/test", Made, { eventType });
     const where = deliveries === 1 ? "1 webhook" : `${deliveries} webhooks`;
     process.stdout.write(`${eventType} ${event.id}: in the feed, and on its way to ${where}\n`);

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { fnv1a } from "./ids.ts";
-import type { Work } from "./work.ts";
+import { KEPT, type Work } from "./work.ts";
 
 /**
  * First key of the advisory locks that keep evaluation and changes of definitions apart; the second is the
@@ -20,7 +20,7 @@ export const shareConfig = async ({ db }: Work, projectIds: readonly string[]): 
   // All in one order, so that two batches and two changes cannot wait for one another in a ring.
   const keys = [...new Set(projectIds)].toSorted().map(keyOf);
   await sql`
-    select pg_advisory_xact_lock_shared(${LOCK_SPACE}::int, k)
+    ${sql.raw(KEPT)} select pg_advisory_xact_lock_shared(${LOCK_SPACE}::int, k)
     from unnest(${`{${keys.join(",")}}`}::int[]) as u(k)`.execute(db);
 };
 

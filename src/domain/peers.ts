@@ -19,8 +19,12 @@ export type Peers = {
   join(self: Self): Promise<void>;
   /** The door of a process that lives, no older than a second; undefined for one that is dead or unknown. */
   doorOf(processId: string): Promise<string | undefined>;
+  /** Those whose lease holds. */
+  living(): Promise<string[]>;
   /** Notes how many sockets of a player this process has, and tells how many all that live have. */
   countSockets(player: string, own: number): Promise<number>;
+  /** Counts a join, and tells how many of this key there have been in all processes since the first one. */
+  countJoin(key: string, windowSeconds: number): Promise<number>;
   /** Says again what this process wants to hear, in case it was lost. */
   listenAgain(): void;
   leave(): Promise<void>;

@@ -107,6 +107,12 @@ export const isTransacting = (): boolean => open.getStore() !== undefined;
  */
 export const ONE_MESSAGE = "/* one message */";
 
+/**
+ * Marks, at its beginning, a statement that is sent often with the same text: a connection keeps its plan for
+ * some seconds. Planning the large ones takes longer than running them for a few rows.
+ */
+export const KEPT = "/* kept */";
+
 const enter = async (db: Db, sight: Sight): Promise<void> => {
   const [role, tenantId, projectIds] =
     sight.role === "web" ? [WEB_ROLE, sight.tenantId, sight.projectIds] : [ACCOUNTS_ROLE, "", []];

@@ -1,7 +1,5 @@
-import { readFile } from "node:fs/promises";
-import { promisify } from "node:util";
-import { gzip } from "node:zlib";
 import type { RequestHandler } from "express";
+import { sendScript } from "./script.ts";
 
 /**
  * Nothing from another host, no inline script. The reference draws itself with style elements and attributes,
@@ -51,28 +49,15 @@ const OPTIONS = {
 
 const START = `Scalar.createApiReference("#reference", ${JSON.stringify(OPTIONS)});\n`;
 
-/** The bundle of the installed package, compressed on the first request: 4 MB become 1. */
-const loadBundle = async (): Promise<{ plain: Buffer; packed: Buffer }> => {
-  const main = import.meta.resolve("@scalar/api-reference");
-  const plain = await readFile(new URL("./browser/standalone.js", main));
-  return { plain, packed: await promisify(gzip)(plain) };
-};
-let bundle: ReturnType<typeof loadBundle> | undefined;
-
-const sendBundle: RequestHandler = async (request, response) => {
-  bundle ??= loadBundle();
-  const { plain, packed } = await bundle;
-  response.type("js").set({ "Cache-Control": "public, max-age=3600", Vary: "Accept-Encoding" });
-  if (request.acceptsEncodings("gzip") === "gzip") response.set("Content-Encoding", "gzip").send(packed);
-  else response.send(plain);
-};
-
 /** The API reference at /docs, by its paths. */
 export const docs: Record<string, RequestHandler> = {
   "/docs": (_request, response) => {
     response.set({ "Content-Security-Policy": CONTENT_SECURITY_POLICY, "Referrer-Policy": "no-referrer" });
     response.type("html").send(PAGE);
   },
-  "/docs/scalar.js": sendBundle,
+  // 4 MB, packed 1.
+  "/docs/scalar.js": sendScript(
+    () => new URL("./browser/standalone.js", import.meta.resolve("@scalar/api-reference")),
+  ),
   "/docs/start.js": (_request, response) => void response.type("js").send(START),
 };

@@ -50,6 +50,7 @@ import { streakRoutes } from "./resources/streaks.ts";
 import { superadminAuthRoutes } from "./resources/superadmin-auth.ts";
 import { superadminEmailRoutes } from "./resources/superadmin-email.ts";
 import { superadminPlatformRoutes } from "./resources/superadmin-platform.ts";
+import { superadminRoomRoutes } from "./resources/superadmin-rooms.ts";
 import { superadminTenantRoutes } from "./resources/superadmin-tenants.ts";
 import { superadminTokenRoutes } from "./resources/superadmin-tokens.ts";
 import { superadminUserRoutes } from "./resources/superadmin-users.ts";
@@ -124,4 +125,5 @@ export const routes: readonly AnyRoute[] = [
   ...superadminTenantRoutes,
   ...superadminTokenRoutes,
   ...superadminUserRoutes,
+  ...superadminRoomRoutes,
 ];

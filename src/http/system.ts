@@ -4,6 +4,7 @@ import type { App } from "../app.ts";
 import { DomainError, notFound, unauthorized } from "../domain/errors.ts";
 import { docs } from "./docs.ts";
 import { openApiDocument } from "./openapi.ts";
+import { playground } from "./playground.ts";
 import type { AnyRoute } from "./route.ts";
 
 /** A dependency that has not answered by then counts as failing. */
@@ -82,6 +83,7 @@ export const systemRouter = (app: App, routes: readonly AnyRoute[]): Router => {
     "/metrics": metrics(app),
     "/openapi.json": openApi(routes),
     ...docs,
+    ...(app.config.isProduction ? {} : playground),
   };
   for (const [path, page] of Object.entries(pages)) {
     const note: RequestHandler = (_request, response, next) => {

@@ -4,7 +4,9 @@ import type { App } from "../app.ts";
  * A job is a hint to look at `key`; the work itself is rows. Losing every hint costs only latency, because
  * `everyMs` looks again, and every run may happen twice.
  */
-export type Job = {
+export type Job = JobParts & { run(app: App, key: string): Promise<void> };
+
+type JobParts = {
   name: string;
   /** Runs at the same time in one process; runs for one key never overlap in one process. */
   concurrency: number;
@@ -16,17 +18,34 @@ export type Job = {
    * When set, a process that runs the job wakes itself and asks no other: what it has committed is at hand.
    */
   staysHere?: true;
-  run(app: App, key: string): Promise<void>;
   /** When the process stops, after the last run of every job. */
   atStop?(app: App): Promise<void>;
 };
+
+/** What a run may do with keys that it holds before it ends, so that they need not wait for the others. */
+export type HeldKeys = {
+  /** Gives keys to another run at once. */
+  leave(keys: readonly string[]): void;
+  /** Lets keys go with which all is done. */
+  done(keys: readonly string[]): void;
+};
+
+/**
+ * A job whose keys cost less together. A run is given all keys that wait, and answers those that are to run
+ * again.
+ */
+export type JobTogether = JobParts & {
+  runTogether(app: App, keys: readonly string[], held: HeldKeys): Promise<readonly string[]>;
+};
+
+export type AnyJob = Job | JobTogether;
 
 /** The doorbell. `wake` coalesces: many wakes of one key while it runs become one more run. */
 export type Queue = {
   wake(job: string, key: string): void;
   /** As `wake`, but always in this process. */
   wakeHere(job: string, key: string): void;
-  start(app: App, jobs: readonly Job[]): Promise<void>;
+  start(app: App, jobs: readonly AnyJob[]): Promise<void>;
   /** Takes no new work and waits for the work in hand. */
   close(): Promise<void>;
 };

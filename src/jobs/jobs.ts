@@ -8,7 +8,7 @@ import { expireRewards } from "./expire-rewards.ts";
 import { failWaitingWebhooks } from "./fail-waiting-webhooks.ts";
 import { flushEventTypes } from "./flush-event-types.ts";
 import { flushRuleStats } from "./flush-rule-stats.ts";
-import type { Job } from "./job.ts";
+import type { AnyJob } from "./job.ts";
 import { leaderboardPeriods } from "./leaderboard-periods.ts";
 import { maintain } from "./maintain.ts";
 import { partitions } from "./partitions.ts";
@@ -25,7 +25,7 @@ import { sweep } from "./sweep.ts";
 import { tellRanks } from "./tell-ranks.ts";
 
 /** Every job a worker runs. */
-export const jobs: readonly Job[] = [
+export const jobs: readonly AnyJob[] = [
   processEvents,
   relayOutbox,
   sendMail,

@@ -1,4 +1,5 @@
-import { FIRST_PROJECT, processPartition } from "../domain/progression/batch.ts";
+import { processPartitions } from "../domain/progression/claim.ts";
+import { FIRST_PROJECT } from "../domain/progression/queue.ts";
 import { createPlanCache, type PlanCache } from "../domain/progression/plan.ts";
 import type { LoopHit } from "../domain/progression/turn.ts";
 import { createLoopWatch, type LoopWatch, pauseLoopingRule } from "../domain/rules/running/loop-watch.ts";
@@ -6,7 +7,7 @@ import { processedTopic } from "../domain/topics.ts";
 import type { App } from "../app.ts";
 import { eventTypesOf } from "./flush-event-types.ts";
 import { ruleStatsOf } from "./flush-rule-stats.ts";
-import type { Job } from "./job.ts";
+import type { JobTogether } from "./job.ts";
 
 /** Partitions processed at the same time by one process. */
 export const PROCESS_CONCURRENCY = 4;
@@ -29,37 +30,50 @@ const watchOf = (app: App): LoopWatch => {
   return known;
 };
 
-/** Key: a partition. Processes its queued events until none are left. */
-export const processEvents: Job = {
+/** Where the next claim of a partition goes on, of those that do not begin anew. */
+const cursors = new WeakMap<App, Map<string, string>>();
+
+const cursorsOf = (app: App): Map<string, string> => {
+  const known = cursors.get(app) ?? new Map<string, string>();
+  cursors.set(app, known);
+  return known;
+};
+
+const optionsOf = (app: App, loops: LoopHit[]) => ({
+  transact: app.transact,
+  plans: plansOf(app),
+  claimLimit: app.limits.claimEvents,
+  claimTogether: app.limits.claimTogether,
+  stats: ruleStatsOf(app),
+  onSeen: eventTypesOf(app).seen,
+  onError: (error: unknown, event: object) =>
+    app.log.error({ err: error, event }, "an event could not be processed"),
+  onLoop: (hit: LoopHit) => void loops.push(hit),
+});
+
+/** Key: a partition. Processes a claim of those that wait, until none is left. */
+export const processEvents: JobTogether = {
   name: "process-events",
   concurrency: PROCESS_CONCURRENCY,
-  run: async (app, key) => {
-    const part = Number(key);
+  runTogether: async (app, keys, { leave }) => {
     const loops: LoopHit[] = [];
-    const options = {
-      transact: app.transact,
-      plans: plansOf(app),
-      claimLimit: app.limits.claimEvents,
-      stats: ruleStatsOf(app),
-      onSeen: eventTypesOf(app).seen,
-      onError: (error: unknown, event: object) =>
-        app.log.error({ err: error, event }, "an event could not be processed"),
-      onLoop: (hit: LoopHit) => void loops.push(hit),
-    };
-    let afterProject = FIRST_PROJECT;
-    for (;;) {
-      const done = await processPartition(options, part, afterProject);
-      await pauseLooping(app, loops.splice(0));
-      if (done.isBusy) return comeAgain(app, key);
-      if (done.events === 0 && done.isAll) return;
-      afterProject = done.lastProject;
-      if (done.events === 0) continue;
+    const places = cursorsOf(app);
+    const taken = keys.map((key) => ({ part: Number(key), afterProject: places.get(key) ?? FIRST_PROJECT }));
+    const onLeft = (left: readonly { part: number }[]): void => leave(left.map(({ part }) => String(part)));
+    const done = await processPartitions({ ...optionsOf(app, loops), onLeft }, taken);
+    await pauseLooping(app, loops);
+    for (const part of done.busy) comeAgain(app, String(part));
+    for (const part of done.parts) {
+      places.delete(String(part));
+      app.topics.publish(processedTopic(part), part);
+    }
+    for (const { part, afterProject } of done.again) places.set(String(part), afterProject);
+    if (done.events > 0) {
       app.metrics.eventsProcessed.inc(done.events);
       app.metrics.batches.inc();
-      app.topics.publish(processedTopic(part), part);
-      if (done.isAll) return;
       await app.limits.pause?.();
     }
+    return done.again.map(({ part }) => String(part));
   },
 };
 

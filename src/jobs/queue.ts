@@ -4,10 +4,10 @@ import type { Queue } from "./job.ts";
 import { type Runners, startRunners } from "./runner.ts";
 
 /**
- * A wake for a key that was sent less than this ago is held back until then, in ms: the row it announces is
- * seen anyway.
+ * Wakes go out together, at once, and again after this long at the earliest, in ms: what a message costs does
+ * not depend on the keys in it, and events that come meanwhile become one batch.
  */
-const WAKE_GAP_MS = 50;
+const WAKE_GAP_MS = 15;
 
 /** The queue of a single process: wakes go straight to the runners. */
 export const createLocalQueue = (): Queue => {
@@ -44,23 +44,26 @@ export const createBullQueue = ({ redisUrl, prefix, log }: BullOptions): Queue =
     queues.set(name, queue);
     return queue;
   };
-  const send = (job: string, key: string): void => {
+  const send = (job: string, keys: readonly string[]): void => {
     if (isClosed) return;
     queueOf(job)
-      .add({ key })
+      .add({ keys })
       .catch((err: unknown) =>
-        log.warn({ err, job, jobKey: key }, "wake lost; the sweep will find the rows"),
+        log.warn({ err, job, jobKeys: keys }, "wake lost; the sweep will find the rows"),
       );
   };
-  const sendSpaced = spaced(send);
+  const sendGathered = gathered(send);
   return {
-    wake: (job, key) => (local.has(job) ? runners?.push(job, key) : sendSpaced(job, key)),
+    wake: (job, key) => (local.has(job) ? runners?.push(job, key) : sendGathered(job, key)),
     wakeHere: (job, key) => runners?.push(job, key),
     start: async (app, jobs) => {
       runners = startRunners(app, jobs);
       for (const { name, staysHere } of jobs) {
         if (staysHere) local.add(name);
-        const push = async (job: Bull.Job<{ key: string }>) => runners?.push(name, job.data.key);
+        const push = async (job: Bull.Job<{ keys?: readonly string[] }>) => {
+          // Without keys it is from a process of an older version, whose rows the sweep finds.
+          for (const key of job.data.keys ?? []) runners?.push(name, key);
+        };
         // Settles only when the queue is closed; a failure on the way reaches the queue's error event.
         queueOf(name)
           .process(1, push)
@@ -76,23 +79,28 @@ export const createBullQueue = ({ redisUrl, prefix, log }: BullOptions): Queue =
 };
 
 type Wake = (job: string, key: string) => void;
+type Send = (job: string, keys: readonly string[]) => void;
 
-/** The first wake of a key goes at once; those that follow within the gap become one at its end. */
-const spaced = (send: Wake): Wake => {
-  const held = new Map<string, { isWanted: boolean }>();
-  return (job, key) => {
-    const id = `${job} ${key}`;
-    const known = held.get(id);
-    if (known) {
-      known.isWanted = true;
+/** Gathers the keys of each job: those of one turn go together, then those of the gap after it, and so on. */
+const gathered = (send: Send): Wake => {
+  const jobs = new Map<string, Set<string>>();
+  const sendAll = (job: string): void => {
+    const wanted = jobs.get(job)!;
+    if (wanted.size === 0) {
+      jobs.delete(job);
       return;
     }
-    const state = { isWanted: false };
-    held.set(id, state);
-    send(job, key);
-    setTimeout(() => {
-      held.delete(id);
-      if (state.isWanted) send(job, key);
-    }, WAKE_GAP_MS).unref();
+    send(job, [...wanted]);
+    wanted.clear();
+    setTimeout(sendAll, WAKE_GAP_MS, job).unref();
+  };
+  return (job, key) => {
+    const known = jobs.get(job);
+    if (known) {
+      known.add(key);
+      return;
+    }
+    jobs.set(job, new Set([key]));
+    setImmediate(sendAll, job);
   };
 };

@@ -1,18 +1,20 @@
-import { relayPartition } from "../domain/outbox/relay.ts";
-import type { Job } from "./job.ts";
+import { relayPartitions } from "../domain/outbox/relay.ts";
+import type { JobTogether } from "./job.ts";
 
 /** Key: a partition of the outbox. Sends what has been committed until nothing waits. */
-export const relayOutbox: Job = {
+export const relayOutbox: JobTogether = {
   name: "relay-outbox",
   concurrency: 4,
   staysHere: true,
-  run: async (app, key) => {
-    for (;;) {
-      const { rows, isMore } = await relayPartition(app, Number(key));
-      app.metrics.outboxRelayed.inc(rows);
-      // What has been committed since then rings again.
-      if (!isMore) return;
-      await app.limits.pause?.();
-    }
+  runTogether: async (app, keys, { done, leave }) => {
+    const onRelayed = (parts: readonly number[], more: readonly number[]): void => {
+      leave(more.map(String));
+      done(parts.map(String));
+    };
+    const { rows, again } = await relayPartitions({ ...app, onRelayed }, keys.map(Number));
+    app.metrics.outboxRelayed.inc(rows);
+    if (rows > 0) await app.limits.pause?.();
+    // What has been committed since then rings again.
+    return again.map(String);
   },
 };

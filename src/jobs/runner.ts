@@ -1,24 +1,35 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import type { App } from "../app.ts";
-import type { Job } from "./job.ts";
+import type { AnyJob, HeldKeys } from "./job.ts";
 
 /** The key of interval runs. */
 export const EVERY_KEY = "*";
 
+/** @returns the keys to run again */
+type Run = (keys: readonly string[], held: HeldKeys) => Promise<readonly string[]>;
+
 /**
- * Runs one job's keys: a key never runs twice at once, and wakes that come during its run become one more
- * run, so no wake is lost.
+ * Runs one job's keys: a key is in one run at once, and wakes that come during its run become one more run,
+ * so no wake is lost.
  */
 class Runner {
   readonly #concurrency: number;
-  readonly #run: (key: string) => Promise<void>;
+  /** Waiting keys that one run takes. */
+  readonly #atOnce: number;
+  readonly #run: Run;
+  /** Runs begin outside of the context that woke them: it may be that of a transaction. */
+  readonly #outside = AsyncLocalStorage.snapshot();
   readonly #active = new Set<string>();
   readonly #again = new Set<string>();
   readonly #waiting = new Set<string>();
+  #runs = 0;
+  #isPumping = false;
   #isClosed = false;
   #idle: (() => void)[] = [];
 
-  constructor(concurrency: number, run: (key: string) => Promise<void>) {
+  constructor(concurrency: number, atOnce: number, run: Run) {
     this.#concurrency = concurrency;
+    this.#atOnce = atOnce;
     this.#run = run;
   }
 
@@ -26,30 +37,64 @@ class Runner {
     if (this.#isClosed) return;
     if (this.#active.has(key)) this.#again.add(key);
     else this.#waiting.add(key);
-    this.#pump();
+    this.#pumpSoon();
+  }
+
+  /**
+   * A macrotask between runs: keys that are pushed together are run together, and an engine that answers in
+   * microtasks would starve the sockets.
+   */
+  #pumpSoon(): void {
+    if (this.#isPumping) return;
+    this.#isPumping = true;
+    this.#outside(() => {
+      setImmediate(() => {
+        this.#isPumping = false;
+        this.#pump();
+      });
+    });
   }
 
   #pump(): void {
-    for (const key of this.#waiting) {
-      if (this.#active.size >= this.#concurrency) return;
-      this.#waiting.delete(key);
-      this.#active.add(key);
-      // A macrotask between runs: an engine that answers in microtasks would starve the sockets.
-      setImmediate(() => void this.#run(key).finally(() => this.#finish(key)));
+    while (this.#runs < this.#concurrency && this.#waiting.size > 0) {
+      const keys = [...this.#waiting].slice(0, this.#atOnce);
+      for (const key of keys) {
+        this.#waiting.delete(key);
+        this.#active.add(key);
+      }
+      this.#runs++;
+      void this.#take(new Set(keys));
     }
+    this.#tellIdle();
   }
 
-  #finish(key: string): void {
-    this.#active.delete(key);
-    if (this.#again.delete(key) && !this.#isClosed) this.#waiting.add(key);
-    this.#pump();
-    if (this.#active.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
+  async #take(held: Set<string>): Promise<void> {
+    const giveBack = (keys: Iterable<string>, isWanted: boolean): void => {
+      for (const key of keys) {
+        if (!held.delete(key)) continue;
+        this.#active.delete(key);
+        const isWoken = this.#again.delete(key);
+        if ((isWanted || isWoken) && !this.#isClosed) this.#waiting.add(key);
+      }
+      this.#pumpSoon();
+    };
+    const again = await this.#run([...held], {
+      leave: (keys) => giveBack(keys, true),
+      done: (keys) => giveBack(keys, false),
+    });
+    this.#runs--;
+    giveBack(again, true);
+    giveBack([...held], false);
+  }
+
+  #tellIdle(): void {
+    if (this.#runs === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
 
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#waiting.clear();
-    if (this.#active.size > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+    if (this.#runs > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 }
 
@@ -61,9 +106,12 @@ export type Runners = { push(job: string, key: string): void; close(): Promise<v
  * a sweep is cheap and may happen twice, and a sweep that hung on one process or on Redis would be missed
  * when it is needed.
  */
-export const startRunners = (app: App, jobs: readonly Job[]): Runners => {
+export const startRunners = (app: App, jobs: readonly AnyJob[]): Runners => {
   const runners = new Map(
-    jobs.map((job) => [job.name, new Runner(job.concurrency, (key) => runJob(app, job, key))]),
+    jobs.map((job) => {
+      const atOnce = "runTogether" in job ? Infinity : 1;
+      return [job.name, new Runner(job.concurrency, atOnce, (...of) => runJob(app, job, ...of))];
+    }),
   );
   const push = (job: string, key: string) => runners.get(job)?.push(key);
   const timers = jobs.flatMap(({ name, everyMs }) => {
@@ -81,7 +129,7 @@ export const startRunners = (app: App, jobs: readonly Job[]): Runners => {
   };
 };
 
-const stopJob = async (app: App, job: Job): Promise<void> => {
+const stopJob = async (app: App, job: AnyJob): Promise<void> => {
   try {
     await job.atStop?.(app);
   } catch (err) {
@@ -89,10 +137,17 @@ const stopJob = async (app: App, job: Job): Promise<void> => {
   }
 };
 
-const runJob = async (app: App, job: Job, key: string): Promise<void> => {
+const runJob = async (
+  app: App,
+  job: AnyJob,
+  keys: readonly string[],
+  held: HeldKeys,
+): Promise<readonly string[]> => {
   try {
-    await job.run(app, key);
+    if ("runTogether" in job) return await job.runTogether(app, keys, held);
+    for (const key of keys) await job.run(app, key);
   } catch (err) {
-    app.log.error({ err, job: job.name, jobKey: key }, "job failed; its rows wait for the next sweep");
+    app.log.error({ err, job: job.name, jobKeys: keys }, "job failed; its rows wait for the next sweep");
   }
+  return [];
 };

@@ -1,4 +1,7 @@
-import type { SqlEntityManager } from "@mikro-orm/sql";
+import { existsSync } from "node:fs";
+import { mkdir, rename, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { createPostgreSqlTypeParsers, type SqlEntityManager } from "@mikro-orm/sql";
 import { Migrator } from "@mikro-orm/migrations";
 import { sql } from "kysely";
 import { entities } from "../domain/entities.ts";
@@ -34,6 +37,13 @@ const STATEMENT_TIMEOUT_MS = 30_000;
  */
 const IDLE_TRANSACTION_TIMEOUT_MS = 10_000;
 
+/**
+ * Times are read as text, and old ones have offsets that a Date cannot read in any other zone. Compiling a
+ * plan of many arms takes longer than any statement here. What is asked for is found by keys, a few rows of
+ * many: where a page by index is said to be dear, small tables are read as a whole for each batch.
+ */
+const CONNECTION_OPTIONS = "-c TimeZone=UTC -c jit=off -c random_page_cost=1.1";
+
 const common = {
   entities,
   extensions: [Migrator],
@@ -41,12 +51,51 @@ const common = {
   discovery: { warnWhenNoEntities: false },
 };
 
+const IN_MEMORY = "memory://";
+
 /** @param dataDir where PGlite keeps its files, or `memory://` */
 export const openEmbeddedDatabase = async (dataDir: string): Promise<Database> => {
   const { MikroORM } = await import("@mikro-orm/pglite");
-  const orm = await MikroORM.init({ ...common, dbName: dataDir });
-  sendAsOneMessage(await orm.em.getConnection().getNativeClient());
+  if (dataDir !== IN_MEMORY) await makeDataDir(dataDir);
+  const driverOptions = dataDir === IN_MEMORY ? { loadDataDir: cloneable(await emptyCluster()) } : {};
+  const orm = await MikroORM.init({ ...common, dbName: dataDir, driverOptions });
+  const engine = await orm.em.getConnection().getNativeClient();
+  keepFewParsers(engine.parsers);
+  sendAsOneMessage(engine);
   return databaseOf(orm, (run) => run());
+};
+
+/** An empty cluster as `initdb` makes it, which takes seconds of computing in PGlite. */
+const emptyCluster = async (): Promise<Blob> =>
+  (await import("@electric-sql/pglite-prepopulatedfs")).dataDir();
+
+/** What PGlite asks of an archive: the ORM copies its options field by field, which no Blob survives. */
+const cloneable = (blob: Blob) => ({ type: blob.type, arrayBuffer: () => blob.arrayBuffer() });
+
+/** Types of arrays in results: bool, bytea, int2, 4, 8, text, varchar, float8, dates, numeric, JSON, UUID. */
+const ARRAY_TYPES = [1000, 1001, 1005, 1007, 1016, 1009, 1015, 1022, 1182, 1185, 1231, 199, 3807, 2951];
+
+/**
+ * PGlite copies all its parsers for every result, and has one for each array type there is, each table's row
+ * among them: most of the time of a small query. The ORM's own and those for arrays in use stay; for what is
+ * not an array PGlite looks into a list that it does not copy.
+ */
+const keepFewParsers = (parsers: object): void => {
+  const own = createPostgreSqlTypeParsers((text) => [text]);
+  const kept = new Set([...Object.keys(own), ...ARRAY_TYPES.map(String)]);
+  for (const type of Object.keys(parsers)) if (!kept.has(type)) Reflect.deleteProperty(parsers, type);
+};
+
+/** Fills a data directory that is not there yet: wholly or not at all, whenever the process is ended. */
+const makeDataDir = async (dataDir: string): Promise<void> => {
+  if (existsSync(join(dataDir, "PG_VERSION"))) return;
+  const draft = `${dataDir}.new`;
+  await rm(draft, { recursive: true, force: true });
+  await mkdir(draft, { recursive: true, mode: 0o700 });
+  const { PGlite } = await import("@electric-sql/pglite");
+  const engine = await PGlite.create({ dataDir: draft, loadDataDir: await emptyCluster() });
+  await engine.close();
+  await rename(draft, dataDir);
 };
 
 export const openPostgres = async (url: string, poolMax: number): Promise<Database> => {
@@ -59,8 +108,7 @@ export const openPostgres = async (url: string, poolMax: number): Promise<Databa
       connectionTimeoutMillis: 5_000,
       statement_timeout: STATEMENT_TIMEOUT_MS,
       idle_in_transaction_session_timeout: IDLE_TRANSACTION_TIMEOUT_MS,
-      // Times are read as text, and old ones have offsets that a Date cannot read in any other zone.
-      options: "-c TimeZone=UTC",
+      options: CONNECTION_OPTIONS,
       onPoolCreated: (pool: Pool & ClientPool) => {
         freeDeadClients(pool);
         joinBegin(pool);

@@ -9,7 +9,12 @@ import {
 } from "@colyseus/core";
 import { RedisDriver } from "@colyseus/redis-driver";
 import type { Redis } from "ioredis";
+import type { ListingFilter } from "../domain/live-rooms.ts";
+import { scanNames } from "./redis-scan.ts";
+import { type Grouped, grouped } from "../domain/grouped.ts";
+import { type Entry, roomScripts } from "./redis-driver-scripts.ts";
 
+type Search = { key: string; conditions: Conditions };
 type Conditions = Partial<IRoomCache> & Record<string, unknown>;
 type Operations = Partial<{ $set: Partial<IRoomCache>; $inc: Partial<IRoomCache> }>;
 
@@ -27,23 +32,6 @@ const OWN_FIELDS = new Set([
   "maxClients",
 ]);
 
-/** KEYS: listings, then the indexes of the room. ARGV: room id, listing. */
-const INSERT = `
-if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
-for i = 2, #KEYS do redis.call('SADD', KEYS[i], ARGV[1]) end
-return 1`;
-/** What another process lists under this id stays as it is. ARGV[3]: the process whose listing is meant. */
-const IF_HELD = `
-local held = redis.call('HGET', KEYS[1], ARGV[1])
-if not held or cjson.decode(held).processId ~= ARGV[3] then return 0 end`;
-/** An update never brings a removed listing back. */
-const UPDATE = `${IF_HELD}
-redis.call('HSET', KEYS[1], ARGV[1], ARGV[2])
-return 1`;
-const REMOVE = `${IF_HELD}
-for i = 2, #KEYS do redis.call('SREM', KEYS[i], ARGV[1]) end
-return redis.call('HDEL', KEYS[1], ARGV[1])`;
-
 const fingerprint = (fields: readonly (readonly [string, unknown])[]): string => {
   const sorted = fields.toSorted(([a], [b]) => (a < b ? -1 : 1));
   return createHash("sha256").update(JSON.stringify(sorted)).digest("base64url").slice(0, 22);
@@ -54,6 +42,9 @@ const valueOf = (room: IRoomCache, field: string): unknown => {
   const metadata = room.metadata as Record<string, unknown> | undefined;
   return metadata && Object.hasOwn(metadata, field) ? metadata[field] : undefined;
 };
+
+const roomOf = (listing: string): IRoomCache =>
+  initializeRoomCache(JSON.parse(listing) as Partial<IRoomCache>);
 
 const isAscending = (order: SortOptions[string]): boolean =>
   order === 1 || order === "asc" || order === "ascending";
@@ -68,11 +59,19 @@ const compareBy =
     return 0;
   };
 
+const meets =
+  (conditions: Conditions) =>
+  (room: IRoomCache): boolean =>
+    Object.entries(conditions).every(([field, value]) => valueOf(room, field) === value);
+
 /** The listing of an open room of this process. */
 const listingHere = (roomId: string): IRoomCache | undefined => {
   const room = matchMaker.getLocalRoomById(roomId) as Room | undefined;
   return room?.["_internalState"] === RoomInternalState.CREATED ? room["_listing"] : undefined;
 };
+
+/** Core's way to say that there is none. */
+const NONE = undefined as unknown as IRoomCache;
 
 export type RedisDriverOptions = {
   /** Separates installations that share a Redis. */
@@ -94,6 +93,12 @@ export class IndexedRedisDriver extends RedisDriver {
   readonly #key: string;
   readonly #ownProcess: () => string;
   readonly #isAlive: (processId: string) => Promise<boolean>;
+  readonly #scripts: ReturnType<typeof roomScripts>;
+  /** What is written or looked for at one moment is one round trip. */
+  readonly #write: Grouped<IRoomCache, boolean>;
+  readonly #find: Grouped<Search, IRoomCache[]>;
+  /** Whether a room is to be made here, though others may take one more of those that are listed. */
+  maySpread: (listed: readonly IRoomCache[]) => Promise<boolean> = async () => false;
 
   constructor(redis: Redis, options: RedisDriverOptions) {
     super(redis);
@@ -101,6 +106,15 @@ export class IndexedRedisDriver extends RedisDriver {
     this.#key = `${options.namespace}:rooms`;
     this.#ownProcess = options.ownProcess ?? (() => matchMaker.processId);
     this.#isAlive = options.isAlive ?? (async () => true);
+    this.#scripts = roomScripts(redis, this.#key);
+    this.#write = grouped({ run: (rooms) => this.#writeAll(rooms) });
+    this.#find = grouped({
+      keyOf: ({ key }) => key,
+      run: async (searches) => {
+        const listed = await this.#candidates(searches[0]!.conditions);
+        return searches.map(() => listed);
+      },
+    });
   }
 
   override async has(roomId: string): Promise<boolean> {
@@ -111,30 +125,30 @@ export class IndexedRedisDriver extends RedisDriver {
   async insert(room: IRoomCache): Promise<boolean> {
     const held = listingHere(room.roomId);
     if (held && held !== room) {
-      await this.#run(INSERT, held, this.#indexes(held));
+      await this.#scripts.insert(this.#entry(held));
       return false;
     }
-    return (await this.#run(INSERT, room, this.#indexes(room))) === 1;
+    return this.#scripts.insert(this.#entry(room));
   }
 
   /** Lists a room again, which must not push out another one that has taken its id meanwhile. */
   override async persist(room: IRoomCache, create = false): Promise<boolean> {
     if (!room.roomId) return false;
-    return create ? this.insert(room) : (await this.#run(UPDATE, room)) === 1;
+    return create ? this.insert(room) : this.#write(room);
   }
 
   override async update(room: IRoomCache, { $set = {}, $inc = {} }: Operations): Promise<boolean> {
     Object.assign(room, $set);
     const counters = room as unknown as Record<string, number>;
     for (const [field, by] of Object.entries($inc)) counters[field] = (counters[field] ?? 0) + (by as number);
-    return (await this.#run(UPDATE, room)) === 1;
+    return this.#write(room);
   }
 
   /** Takes away the listing of a room of this process. */
   override async remove(roomId: string): Promise<boolean> {
     const room = roomId ? (await this.findByIds([roomId])).get(roomId) : undefined;
     if (room?.processId !== this.#ownProcess()) return false;
-    return (await this.#run(REMOVE, room, this.#indexes(room))) === 1;
+    return this.#scripts.remove(this.#entry(room));
   }
 
   async ownIds(): Promise<Set<string>> {
@@ -145,13 +159,22 @@ export class IndexedRedisDriver extends RedisDriver {
     return this.#redis.scard(this.#projectKey(projectId));
   }
 
+  /** Rooms among which are all that the filter lets through, `max` of them at most. */
+  async some({ name, projectId, processId }: ListingFilter, max: number): Promise<IRoomCache[]> {
+    let key = name && this.#nameKey(name);
+    if (processId) key = this.#processKey(processId);
+    if (projectId) key = this.#projectKey(projectId);
+    const ids = await scanNames(this.#redis, { key: key ?? this.#key, isHash: !key }, max);
+    return [...(await this.findByIds(ids)).values()];
+  }
+
   override async findByIds(roomIds: string[]): Promise<Map<string, IRoomCache>> {
     const found = new Map<string, IRoomCache>();
     for (let i = 0; i < roomIds.length; i += READ_MAX) {
       const ids = roomIds.slice(i, i + READ_MAX);
       for (const listing of await this.#redis.hmget(this.#key, ...ids)) {
         if (listing === null) continue;
-        const room = initializeRoomCache(JSON.parse(listing) as Partial<IRoomCache>);
+        const room = roomOf(listing);
         found.set(room.roomId, room);
       }
     }
@@ -159,21 +182,25 @@ export class IndexedRedisDriver extends RedisDriver {
   }
 
   override async query(conditions: Conditions = {}, sort?: SortOptions): Promise<IRoomCache[]> {
-    const wanted = Object.entries(conditions);
-    const candidates = await this.findByIds(await this.#candidates(conditions));
-    const rooms = [...candidates.values()].filter((room) =>
-      wanted.every(([field, value]) => valueOf(room, field) === value),
-    );
+    const rooms = (await this.#candidates(conditions)).filter(meets(conditions));
     return sort ? rooms.toSorted(compareBy(sort)) : rooms;
   }
 
-  /** The first room that meets the conditions and whose process lives, or undefined. */
+  /**
+   * The first room that meets the conditions and whose process lives, or undefined; without `sort` those of
+   * this process come first, whose sockets need no pipe.
+   */
   override async findOne(conditions: Conditions, sort?: SortOptions): Promise<IRoomCache> {
-    for (const room of await this.query(conditions, sort)) {
-      if (room.processId === this.#ownProcess() || (await this.#isAlive(room.processId))) return room;
-      await this.#run(REMOVE, room, this.#indexes(room));
+    const listed = await this.#find({ key: JSON.stringify(conditions), conditions });
+    const own = this.#ownProcess();
+    const isElsewhere = ({ processId }: IRoomCache): number => (processId === own ? 0 : 1);
+    const byProcess = (a: IRoomCache, b: IRoomCache): number => isElsewhere(a) - isElsewhere(b);
+    for (const room of listed.filter(meets(conditions)).toSorted(sort ? compareBy(sort) : byProcess)) {
+      if (room.processId === own) return room;
+      if (await this.#isAlive(room.processId)) return (await this.maySpread(listed)) ? NONE : room;
+      await this.#scripts.remove(this.#entry(room));
     }
-    return undefined as unknown as IRoomCache;
+    return NONE;
   }
 
   /** Takes the listings of a process away; not those of another that lives: core asks after a time-out. */
@@ -181,29 +208,42 @@ export class IndexedRedisDriver extends RedisDriver {
     if (processId !== this.#ownProcess() && (await this.#isAlive(processId))) return;
     const ids = await this.#redis.smembers(this.#processKey(processId));
     for (const room of (await this.findByIds(ids)).values()) {
-      if (room.processId === processId) await this.#run(REMOVE, room, this.#indexes(room));
+      if (room.processId === processId) await this.#scripts.remove(this.#entry(room));
     }
     await this.#redis.del(this.#processKey(processId));
   }
 
   override async clear(): Promise<void> {
-    for (const room of await this.query()) await this.#run(REMOVE, room, this.#indexes(room));
+    for (const room of await this.query()) await this.#scripts.remove(this.#entry(room));
   }
 
   override async shutdown(): Promise<void> {
     await this.#redis.quit().catch(() => this.#redis.disconnect());
   }
 
-  async #candidates(conditions: Conditions): Promise<string[]> {
+  async #candidates(conditions: Conditions): Promise<IRoomCache[]> {
     const { roomId, name, processId } = conditions;
-    if (roomId !== undefined) return [roomId];
-    if (name !== undefined) {
-      const fields = Object.entries(conditions).filter(([field]) => !OWN_FIELDS.has(field));
-      return this.#redis.smembers(fields.length > 0 ? this.#fieldsKey(name, fields) : this.#nameKey(name));
-    }
-    return processId === undefined
-      ? this.#redis.hkeys(this.#key)
-      : this.#redis.smembers(this.#processKey(processId));
+    const fields = Object.entries(conditions).filter(([field]) => !OWN_FIELDS.has(field));
+    if (roomId === undefined && name !== undefined && fields.length > 0)
+      return (await this.#scripts.listed(this.#fieldsKey(name, fields))).map(roomOf);
+    let index = processId === undefined ? undefined : this.#processKey(processId);
+    if (name !== undefined) index = this.#nameKey(name);
+    const read = () => (index === undefined ? this.#redis.hkeys(this.#key) : this.#redis.smembers(index));
+    return [...(await this.findByIds(roomId === undefined ? await read() : [roomId])).values()];
+  }
+
+  /** Each listing as it is now, however many changes of it are asked for. */
+  async #writeAll(rooms: readonly IRoomCache[]): Promise<boolean[]> {
+    const listings = [...new Set(rooms)].filter(({ roomId }) => roomId);
+    if (listings.length === 0) return rooms.map(() => false);
+    const done = await this.#scripts.update(listings.map((room) => this.#entry(room)));
+    const isDone = new Map(listings.map((room, n) => [room, done[n]!]));
+    return rooms.map((room) => isDone.get(room) ?? false);
+  }
+
+  #entry(room: IRoomCache): Entry {
+    const { roomId, processId } = room;
+    return { roomId, processId, listing: JSON.stringify(room), indexes: this.#indexes(room) };
   }
 
   /** The field index knows a room by all of its metadata, which is what rooms of its name are joined with. */
@@ -232,11 +272,5 @@ export class IndexedRedisDriver extends RedisDriver {
 
   #fieldsKey(name: string, fields: [string, unknown][]): string {
     return `${this.#key}:fields:${name}:${fingerprint(fields)}`;
-  }
-
-  async #run(script: string, room: IRoomCache, indexes: readonly string[] = []): Promise<unknown> {
-    const keys = [this.#key, ...indexes];
-    const values = [room.roomId, JSON.stringify(room), room.processId];
-    return this.#redis.eval(script, keys.length, ...keys, ...values);
   }
 }

@@ -6,11 +6,12 @@ import type { Ranked } from "../domain/leaderboards/ranks.ts";
 const TIE_OFFSET = 2n ** 55n;
 
 export const hexOf = (tie: number): string => (BigInt(tie) + TIE_OFFSET).toString(16).padStart(14, "0");
-const tieOf = (hex: string): number => Number(BigInt(`0x${hex}`) - TIE_OFFSET);
+/** From the two halves of the hex digits: each is exact, and so is the sum. */
+export const tieOf = (high: number, low: number): number => (high - 2 ** 27) * 2 ** 28 + low;
 
 /** An entry of a sorted set, whose members are `tie:player`. */
 export const rankedOf = (member: string, score: string): Ranked => ({
   playerId: member.slice(15),
   rankScore: Number(score),
-  rankTie: tieOf(member.slice(0, 14)),
+  rankTie: tieOf(Number.parseInt(member.slice(0, 7), 16), Number.parseInt(member.slice(7, 14), 16)),
 });

@@ -1,9 +1,12 @@
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
+import { type Grouped, grouped } from "../domain/grouped.ts";
 import { BEAT_EVERY_MS, LEASE_MS, type Peers, type Self } from "../domain/peers.ts";
 
 /** Dead processes that one beat looks after. */
 const DEAD_MAX = 16;
+/** Processes that are told of at once. */
+const LIVING_MAX = 10_000;
 /** Counts of a player's sockets that nobody has changed are forgotten. */
 const SOCKETS_TTL_SECONDS = 24 * 3_600;
 
@@ -25,6 +28,9 @@ const DOOR = `${NOW}
 local until_ms = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if not until_ms or tonumber(until_ms) < now then return false end
 return redis.call('HGET', KEYS[2], ARGV[1])`;
+/** KEYS: leases. ARGV: most of them. Those whose lease holds. */
+const LIVING = `${NOW}
+return redis.call('ZRANGEBYSCORE', KEYS[1], now, '+inf', 'LIMIT', 0, ARGV[1])`;
 /** KEYS: leases, doors. ARGV: process. One that came back in time stays. */
 const FORGET = `${NOW}
 local until_ms = redis.call('ZSCORE', KEYS[1], ARGV[1])
@@ -32,23 +38,40 @@ if until_ms and tonumber(until_ms) >= now then return 0 end
 redis.call('HDEL', KEYS[2], ARGV[1])
 return redis.call('ZREM', KEYS[1], ARGV[1])`;
 /**
- * KEYS: leases, the player's counts. ARGV: process, its count, seconds to keep. What the dead have counted
- * goes.
+ * KEYS: leases, then the counts of each player. ARGV: process, seconds to keep, then its count of each. What
+ * the dead have counted goes.
  */
 const SOCKETS = `${NOW}
-if ARGV[2] == '0' then redis.call('HDEL', KEYS[2], ARGV[1])
-else
-  redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
-  redis.call('EXPIRE', KEYS[2], ARGV[3])
+local totals = {}
+for k = 2, #KEYS do
+  if ARGV[k + 1] == '0' then redis.call('HDEL', KEYS[k], ARGV[1])
+  else
+    redis.call('HSET', KEYS[k], ARGV[1], ARGV[k + 1])
+    redis.call('EXPIRE', KEYS[k], ARGV[2])
+  end
+  local total = 0
+  local counts = redis.call('HGETALL', KEYS[k])
+  for i = 1, #counts, 2 do
+    local until_ms = redis.call('ZSCORE', KEYS[1], counts[i])
+    if counts[i] == ARGV[1] or (until_ms and tonumber(until_ms) >= now) then total = total + counts[i + 1]
+    else redis.call('HDEL', KEYS[k], counts[i]) end
+  end
+  totals[k - 1] = total
 end
-local total = 0
-local counts = redis.call('HGETALL', KEYS[2])
-for i = 1, #counts, 2 do
-  local until_ms = redis.call('ZSCORE', KEYS[1], counts[i])
-  if counts[i] == ARGV[1] or (until_ms and tonumber(until_ms) >= now) then total = total + counts[i + 1]
-  else redis.call('HDEL', KEYS[2], counts[i]) end
+return totals`;
+/** KEYS: windows. ARGV: seconds of each. How many each has counted. */
+const JOINS = `
+local counts = {}
+for k, key in ipairs(KEYS) do
+  counts[k] = redis.call('INCR', key)
+  if counts[k] == 1 then redis.call('EXPIRE', key, ARGV[k]) end
 end
-return total`;
+return counts`;
+
+type Scripted = Redis & {
+  laurelSockets(keys: number, ...args: (string | number)[]): Promise<(string | number)[]>;
+  laurelJoins(keys: number, ...args: (string | number)[]): Promise<(string | number)[]>;
+};
 
 export type RedisPeersOptions = {
   namespace: string;
@@ -62,6 +85,9 @@ export class RedisPeers implements Peers {
   readonly #redis: Redis;
   readonly #options: RedisPeersOptions;
   readonly #keys: readonly [leases: string, doors: string];
+  readonly #isListening: Grouped<string, boolean>;
+  readonly #countSockets: Grouped<{ key: string; own: number }, number>;
+  readonly #countJoin: Grouped<{ key: string; seconds: number }, number>;
   readonly #doors = new Map<string, Promise<string | undefined>>();
   #self: Self | undefined;
   #timer: NodeJS.Timeout | undefined;
@@ -71,6 +97,35 @@ export class RedisPeers implements Peers {
     this.#redis = redis;
     this.#options = options;
     this.#keys = [`${options.namespace}:processes:leases`, `${options.namespace}:processes:doors`];
+    redis.defineCommand("laurelSockets", { lua: SOCKETS });
+    redis.defineCommand("laurelJoins", { lua: JOINS });
+    const scripted = redis as Scripted;
+    this.#isListening = grouped({
+      run: async (processIds) => {
+        // The connections of a killed process close at once, seconds before its lease ends.
+        const channels = processIds.map((id) => `p:${id}`);
+        const answer = (await redis.pubsub("NUMSUB", ...channels)) as (string | number)[];
+        return processIds.map((_, n) => Number(answer[2 * n + 1]) > 0);
+      },
+    });
+    // What joins of one moment count is one round trip.
+    this.#countSockets = grouped({
+      run: async (players) => {
+        const keys = [this.#keys[0], ...players.map(({ key }) => key)];
+        const own = players.map((player) => player.own);
+        const id = this.#self?.processId ?? "";
+        return (await scripted.laurelSockets(keys.length, ...keys, id, SOCKETS_TTL_SECONDS, ...own)).map(
+          Number,
+        );
+      },
+    });
+    this.#countJoin = grouped({
+      run: async (windows) => {
+        const keys = windows.map(({ key }) => key);
+        const seconds = windows.map((window) => window.seconds);
+        return (await scripted.laurelJoins(keys.length, ...keys, ...seconds)).map(Number);
+      },
+    });
   }
 
   async join(self: Self): Promise<void> {
@@ -84,9 +139,7 @@ export class RedisPeers implements Peers {
   /** Whether a process is to be reckoned with: its lease holds, and it listens to what it is asked. */
   async isAlive(processId: string): Promise<boolean> {
     if ((await this.doorOf(processId)) === undefined) return false;
-    // The connections of a killed process close at once, seconds before its lease ends.
-    const [, listeners] = (await this.#redis.pubsub("NUMSUB", `p:${processId}`)) as [string, number | string];
-    return Number(listeners) > 0;
+    return this.#isListening(processId);
   }
 
   doorOf(processId: string): Promise<string | undefined> {
@@ -102,11 +155,16 @@ export class RedisPeers implements Peers {
     return door;
   }
 
-  async countSockets(player: string, own: number): Promise<number> {
-    const [leases] = this.#keys;
-    const counts = `${this.#options.namespace}:sockets:${player}`;
-    const id = this.#self?.processId ?? "";
-    return Number(await this.#redis.eval(SOCKETS, 2, leases, counts, id, own, SOCKETS_TTL_SECONDS));
+  async living(): Promise<string[]> {
+    return (await this.#redis.eval(LIVING, 1, this.#keys[0], LIVING_MAX)) as string[];
+  }
+
+  countSockets(player: string, own: number): Promise<number> {
+    return this.#countSockets({ key: `${this.#options.namespace}:sockets:${player}`, own });
+  }
+
+  countJoin(key: string, windowSeconds: number): Promise<number> {
+    return this.#countJoin({ key: `${this.#options.namespace}:${key}`, seconds: windowSeconds });
   }
 
   listenAgain(): void {

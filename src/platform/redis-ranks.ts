@@ -13,7 +13,7 @@ import {
   type Ties,
 } from "../domain/leaderboards/ranks.ts";
 import { numberStandings } from "../domain/leaderboards/standings.ts";
-import { hexOf, rankedOf } from "./redis-members.ts";
+import { hexOf, rankedOf, tieOf } from "./redis-members.ts";
 import { frozenReads, type Run, type ScriptName } from "./redis-frozen.ts";
 import * as SCRIPTS from "./redis-ranks-lua.ts";
 
@@ -94,6 +94,9 @@ export const createRedisRanks = (redis: Redis, namespace: string, source: EntryS
 const beingBuilt = () =>
   new DomainError("SERVICE_UNAVAILABLE", "the leaderboard is being built", { retryAfterSeconds: 1 });
 
+/** Scripts that do not answer text. */
+const IN_BYTES: ReadonlySet<string> = new Set<ScriptName>(["STANDINGS"]);
+
 /** Runs scripts by their digest, and by their text where Redis has lost it. */
 const scriptRunner = (redis: Redis): Run => {
   type Command = (key: string, ...args: (string | number)[]) => Promise<unknown>;
@@ -101,7 +104,9 @@ const scriptRunner = (redis: Redis): Run => {
   for (const [name, lua] of Object.entries(SCRIPTS)) {
     const command = `laurelRanks${name}`;
     redis.defineCommand(command, { numberOfKeys: 1, lua });
-    const call = (redis as unknown as Record<string, Command>)[command]!;
+    const call = (redis as unknown as Record<string, Command>)[
+      IN_BYTES.has(name) ? `${command}Buffer` : command
+    ]!;
     commands[name as ScriptName] = call.bind(redis);
   }
   return async (script, key, ...args) => {
@@ -170,7 +175,8 @@ const readGeneration = async (
   return { standings: numberStandings({ ties, position, rank }, members), total };
 };
 
-type StandingReply = [position: number, rank: number, member: string, score: string];
+/** Bytes that the script tells of each player: five whole numbers and a score. */
+const STANDING_BYTES = 28;
 
 const readStandings = async (
   run: Run,
@@ -178,7 +184,16 @@ const readStandings = async (
   ties: Ties,
   playerIds: readonly string[],
 ): Promise<Standing[] | "ABSENT"> => {
-  const reply = (await run("STANDINGS", key, ties, ...playerIds)) as StandingReply[] | null;
+  const reply = (await run("STANDINGS", key, ties, playerIds.join(","))) as Buffer | null;
   if (reply === null) return "ABSENT";
-  return reply.map(([position, rank, member, score]) => ({ ...rankedOf(member, score), position, rank }));
+  const standings: Standing[] = [];
+  for (let at = 0; at < reply.length; at += STANDING_BYTES)
+    standings.push({
+      playerId: playerIds[reply.readUInt32BE(at)]!,
+      rankScore: reply.readDoubleBE(at + 20),
+      rankTie: tieOf(reply.readUInt32BE(at + 12), reply.readUInt32BE(at + 16)),
+      position: reply.readUInt32BE(at + 4),
+      rank: reply.readUInt32BE(at + 8),
+    });
+  return standings;
 };

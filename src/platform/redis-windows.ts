@@ -18,6 +18,24 @@ for i, key in ipairs(KEYS) do
 end
 return out`;
 
+/**
+ * Holds writes back until all that came in the same turn of the event loop has been seen: counts of many
+ * clients then cost one write and not one each.
+ */
+const holdWrites = (redis: Redis): (() => void) => {
+  let isHeld = false;
+  return () => {
+    const { stream } = redis;
+    if (isHeld || !stream) return;
+    isHeld = true;
+    stream.cork();
+    setImmediate(() => {
+      isHeld = false;
+      stream.uncork();
+    });
+  };
+};
+
 type Scripted = Redis & { laurelConsume(keys: number, ...args: (string | number)[]): Promise<number[]> };
 
 /** Windows in Redis, one for all processes of a namespace: a counter each, which ends with its window. */
@@ -29,12 +47,14 @@ export const createRedisWindows = (
   isReady(): boolean;
 } => {
   redis.defineCommand("laurelConsume", { lua: CONSUME });
+  const hold = holdWrites(redis);
   const keyOf = (name: string, key: string): string => `${namespace}:limit:${name}:${key}`;
   return {
     isReady: () => redis.status === "ready",
     consume: async (counts) => {
       const keys = counts.map(({ bucket, key }) => keyOf(bucket.name, key));
       const values = counts.flatMap(({ bucket, points = 1 }) => [points, bucket.points, bucket.seconds]);
+      hold();
       const flat = await (redis as Scripted).laurelConsume(keys.length, ...keys, ...values);
       return Array.from({ length: flat.length / 2 }, (_, index) => ({
         used: flat[2 * index] ?? 0,

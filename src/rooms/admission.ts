@@ -1,4 +1,4 @@
-import { matchMaker } from "@colyseus/core";
+import { type IRoomCache, matchMaker } from "@colyseus/core";
 import type { App } from "../app.ts";
 import { conflict, type DomainError } from "../domain/errors.ts";
 import { PLAYER_SOCKETS_MAX, PROJECT_ROOMS_MAX } from "../domain/limits.ts";
@@ -24,6 +24,32 @@ export const admitRoom = async (options: unknown): Promise<void> => {
   const count = driver.countOf ? await driver.countOf(projectId) : ownRoomsOf(projectId);
   if (count >= PROJECT_ROOMS_MAX)
     throw conflict("TOO_MANY_ROOMS", `a project has at most ${PROJECT_ROOMS_MAX} open rooms`);
+};
+
+/** Rooms that many watch and that may be several. */
+const CROWDS: ReadonlySet<string> = new Set(["chat", "leaderboard", "lobbies"]);
+/**
+ * From so many on a crowd is worth a room in each process where some of it is, unless it has so many rooms.
+ */
+const CROWD_MIN = 25;
+const CROWD_ROOMS_MAX = 16;
+
+/**
+ * Whether a crowd whose rooms are all in other processes gets one here: a socket that is piped costs more
+ * than twice as much as one that is not.
+ */
+export const maySpread = async (rooms: readonly IRoomCache[]): Promise<boolean> => {
+  const [first] = rooms;
+  if (!first || !CROWDS.has(first.name) || rooms.length >= CROWD_ROOMS_MAX) return false;
+  const clients = rooms.reduce((sum, room) => sum + room.clients, 0);
+  if (clients < CROWD_MIN) return false;
+  try {
+    await admitRoom(first.metadata);
+    return true;
+  } catch {
+    // Where no more rooms may be made the others' go on being joined.
+    return false;
+  }
 };
 
 const own = new Map<string, number>();

@@ -3,7 +3,8 @@ import type { z } from "zod";
 import type { App } from "../app.ts";
 import { requireMember } from "../domain/auth/ws-tokens.ts";
 import { DomainError, forbidden, notFound, unauthorized } from "../domain/errors.ts";
-import { readStreamHeads } from "../domain/outbox/stream.ts";
+import { type Grouped, grouped } from "../domain/grouped.ts";
+import { readStreamHeads, type StreamRef } from "../domain/outbox/stream.ts";
 import type { PlayerStatus } from "../domain/players/player.ts";
 import { checkOrigin } from "../domain/projects/origins.ts";
 import { findKnownProject } from "../domain/projects/resolve.ts";
@@ -74,27 +75,56 @@ export const refusalOf = (status: PlayerStatus | undefined): DomainError | undef
   return status === "ACTIVE" || status === "SUSPENDED" ? undefined : notFound("player");
 };
 
+type Status = PlayerStatus | undefined;
+
+/** Reads what has become of players; those who join together are read together. */
+const statusReaders = new WeakMap<App, Grouped<StreamRef, Status>>();
+
+const statusReaderOf = (app: App): Grouped<StreamRef, Status> => {
+  const known = statusReaders.get(app);
+  if (known) return known;
+  const made = grouped<StreamRef, Status>({
+    run: (refs) => app.transact((work) => readStatuses(work, refs)),
+  });
+  statusReaders.set(app, made);
+  return made;
+};
+
+const readStatuses = async (work: Work, refs: readonly StreamRef[]): Promise<Status[]> => {
+  const keyOf = ({ projectId, playerId }: StreamRef): string => `${projectId}:${playerId}`;
+  const byKey = new Map((await readStreamHeads(work, refs)).map((head) => [keyOf(head), head.status]));
+  return refs.map((ref) => byKey.get(keyOf(ref)));
+};
+
 /**
  * For rooms that do not read the player: a token outlives what happens to its player.
  * @throws DomainError FORBIDDEN for a banned player, NOT_FOUND for one who is gone
  */
-export const requirePlayer = (app: App, principal: Principal): Promise<void> =>
-  app.transact((work) => checkPlayer(work, principal));
+export const requirePlayer = async (app: App, { projectId, playerId }: Principal): Promise<void> => {
+  if (playerId === null) return;
+  const refused = refusalOf(await statusReaderOf(app)({ projectId, playerId }));
+  if (refused) throw refused;
+};
 
 /** As `requirePlayer`, in a transaction in progress. */
 export const checkPlayer = async (work: Work, { projectId, playerId }: Principal): Promise<void> => {
   if (playerId === null) return;
-  const [head] = await readStreamHeads(work, [{ projectId, playerId }]);
-  const refused = refusalOf(head?.status);
+  const [status] = await readStatuses(work, [{ projectId, playerId }]);
+  const refused = refusalOf(status);
   if (refused) throw refused;
+};
+
+const countJoin = async ({ peers }: App, key: string): Promise<number> => {
+  if (peers) return peers.countJoin(key, JOINS_WINDOW_SECONDS);
+  const joins = await matchMaker.presence.incr(key);
+  if (joins === 1) await matchMaker.presence.expire(key, JOINS_WINDOW_SECONDS);
+  return joins;
 };
 
 const throttle = async (app: App, { projectId, subject }: Principal): Promise<void> => {
   const windowMs = JOINS_WINDOW_SECONDS * 1_000;
   const nowMs = app.clock().getTime();
-  const key = `joins:${projectId}:${subject}:${Math.floor(nowMs / windowMs)}`;
-  const joins = await matchMaker.presence.incr(key);
-  if (joins === 1) await matchMaker.presence.expire(key, JOINS_WINDOW_SECONDS);
+  const joins = await countJoin(app, `joins:${projectId}:${subject}:${Math.floor(nowMs / windowMs)}`);
   if (joins <= JOINS_MAX) return;
   const retryAfterSeconds = Math.ceil((windowMs - (nowMs % windowMs)) / 1_000);
   throw new DomainError("RATE_LIMITED", `more than ${JOINS_MAX} joins in ${JOINS_WINDOW_SECONDS} s`, {

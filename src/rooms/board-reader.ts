@@ -4,7 +4,7 @@ import { boardOf, type Leaderboard } from "../domain/leaderboards/leaderboard.ts
 import { getLeaderboard } from "../domain/leaderboards/leaderboards.ts";
 import { type Name, readNames } from "../domain/leaderboards/names.ts";
 import { type ListSource, readAround, readAt, readPlace } from "../domain/leaderboards/places.ts";
-import type { RankPage, Standing } from "../domain/leaderboards/ranks.ts";
+import type { Standing } from "../domain/leaderboards/ranks.ts";
 import { fromRankScore } from "../domain/leaderboards/scoring.ts";
 import { transactIn } from "./sight.ts";
 
@@ -22,7 +22,9 @@ export type BoardLine = {
 };
 
 /** One player's place: `rank` is 0 without an entry, `rows` the places around. */
-export type Place = { rank: number; score: number; rows: BoardLine[] };
+export type Place = { rank: number; score: number; rows: readonly BoardLine[] };
+
+const NOWHERE: Place = { rank: 0, score: 0, rows: [] };
 
 export type BoardView = {
   leaderboard: Leaderboard;
@@ -30,13 +32,16 @@ export type BoardView = {
   list: BoardList;
   size: number;
   top: BoardLine[];
-  places: Map<string, Place>;
+  /** Of every watcher that was asked for. */
+  places: ReadonlyMap<string, Place>;
 };
 
 export type BoardQuery = {
   top: number;
   /** The players who watch, and how many places around them they want to see. */
   watchers: ReadonlyMap<string, number>;
+  /** Definition and window may be those of the last read, while that window runs. */
+  mayKeep?: boolean;
 };
 
 export type BoardReader = (query: BoardQuery) => Promise<BoardView>;
@@ -45,79 +50,100 @@ type Kept = { name: Name | undefined; untilMs: number };
 
 export type BoardName = { projectId: string; leaderboardKey: string; board: string };
 
-/** Reads one board for a room that reads it again and again: names are asked for once in a while only. */
-export const createBoardReader = (app: App, { projectId, leaderboardKey, board }: BoardName): BoardReader => {
-  const kept = new Map<string, Kept>();
-  const transact = transactIn(app, projectId);
+type Found = Pick<BoardView, "leaderboard" | "list">;
 
-  const learnNames = async (standings: readonly Standing[]): Promise<void> => {
-    const nowMs = app.clock().getTime();
-    const unknown = standings.filter(({ playerId }) => (kept.get(playerId)?.untilMs ?? 0) <= nowMs);
-    if (unknown.length === 0) return;
-    const names = await transact((work) => readNames(work, projectId, unknown));
-    if (kept.size > NAMES_KEPT_MAX) kept.clear();
-    for (const { playerId } of unknown)
-      kept.set(playerId, { name: names.get(playerId), untilMs: nowMs + NAME_KEPT_MS });
+/** Reads one board for a room that reads it again and again: names are asked for once in a while only. */
+export const createBoardReader = (app: App, name: BoardName): BoardReader => {
+  const { projectId, leaderboardKey, board } = name;
+  const transact = transactIn(app, projectId);
+  const names = createNames(app, projectId);
+  let last: Found | undefined;
+
+  const find = async (mayKeep: boolean): Promise<Found> => {
+    if (mayKeep && last && runsAt(last.list, app.clock())) return last;
+    last = await transact(async (work) => {
+      const leaderboard = await getLeaderboard(work, projectId, leaderboardKey);
+      return { leaderboard, list: await findList(work, leaderboard, { board }) };
+    });
+    return last;
   };
 
-  return async ({ top, watchers }) => {
-    const { leaderboard, list } = await transact(async (work) => {
-      const found = await getLeaderboard(work, projectId, leaderboardKey);
-      return { leaderboard: found, list: await findList(work, found, { board }) };
-    });
+  return async ({ top, watchers, mayKeep = false }) => {
+    const { leaderboard, list } = await find(mayKeep);
     const source = { transact, ranks: app.ranks, list };
-    const page = await readAt(source, 0, Math.min(top, leaderboard.definition.displayLimit ?? top));
-    const windows = await readWindows(source, watchers);
-    await learnNames([...page.standings, ...[...windows.values()].flatMap(({ standings }) => standings)]);
+    const [page, { alone, around }] = await Promise.all([
+      readAt(source, 0, Math.min(top, leaderboard.definition.displayLimit ?? top)),
+      readOwn(source, watchers),
+    ]);
+    // A watcher is a player whom the board may show: their own place needs no name.
+    await names.learn([page.standings, ...around.values()]);
     const scoring = boardOf(leaderboard);
     const line = ({ playerId, rank, rankScore }: Standing): BoardLine[] => {
-      const name = kept.get(playerId)?.name;
-      if (!name) return [];
-      const { externalUserId, displayName } = name;
-      return [
-        {
-          rank,
-          playerId,
-          externalUserId,
-          displayName: displayName ?? "",
-          score: fromRankScore(scoring, rankScore),
-        },
-      ];
+      const known = names.of(playerId);
+      if (!known) return [];
+      const { externalUserId, displayName } = known;
+      const score = fromRankScore(scoring, rankScore);
+      return [{ rank, playerId, externalUserId, displayName: displayName ?? "", score }];
     };
-    const place = (playerId: string, window: RankPage | undefined): Place => {
-      const lines = window?.standings.flatMap(line) ?? [];
-      const me = lines.find((own) => own.playerId === playerId);
-      return {
-        rank: me?.rank ?? 0,
-        score: me?.score ?? 0,
-        rows: (watchers.get(playerId) ?? 0) > 0 ? lines : [],
-      };
-    };
-    const places = new Map(
-      [...watchers.keys()].map((playerId) => [playerId, place(playerId, windows.get(playerId))]),
-    );
+    const places = new Map<string, Place>();
+    for (const playerId of watchers.keys()) places.set(playerId, NOWHERE);
+    for (const { playerId, rank, rankScore } of alone)
+      places.set(playerId, { rank, score: fromRankScore(scoring, rankScore), rows: NOWHERE.rows });
+    for (const [playerId, standings] of around) {
+      const rows = standings.flatMap(line);
+      const { rank, score } = rows.find((own) => own.playerId === playerId) ?? NOWHERE;
+      places.set(playerId, { rank, score, rows });
+    }
     return { leaderboard, list, size: page.total, top: page.standings.flatMap(line), places };
   };
 };
 
-/** By player; who has no entry has no window. The places of those who see no others are read in one go. */
-const readWindows = async (
-  source: ListSource,
-  watchers: BoardQuery["watchers"],
-): Promise<Map<string, RankPage>> => {
-  const alone = [...watchers].flatMap(([playerId, around]) => (around > 0 ? [] : [playerId]));
-  const found = new Map<string, RankPage>();
-  for (const standing of await readStandings(source, alone))
-    found.set(standing.playerId, { standings: [standing], total: 0 });
-  const readOne = async ([playerId, around]: [string, number]): Promise<void> => {
-    const window = around > 0 ? await readAround(source, playerId, around) : undefined;
-    if (window) found.set(playerId, window);
+const runsAt = ({ status, endsAt }: BoardList, now: Date): boolean =>
+  status === "OPEN" && (endsAt === null || endsAt > now);
+
+/** The names of those who are shown, each kept for a while. */
+const createNames = (app: App, projectId: string) => {
+  const kept = new Map<string, Kept>();
+  const transact = transactIn(app, projectId);
+  return {
+    learn: async (lists: readonly (readonly Standing[])[]): Promise<void> => {
+      const nowMs = app.clock().getTime();
+      const isUnknown = ({ playerId }: Standing): boolean => (kept.get(playerId)?.untilMs ?? 0) <= nowMs;
+      const unknown = lists.flatMap((standings) => standings.filter(isUnknown));
+      if (unknown.length === 0) return;
+      const names = await transact((work) => readNames(work, projectId, unknown));
+      if (kept.size > NAMES_KEPT_MAX) kept.clear();
+      for (const { playerId } of unknown)
+        kept.set(playerId, { name: names.get(playerId), untilMs: nowMs + NAME_KEPT_MS });
+    },
+    /** Undefined for who is not shown. */
+    of: (playerId: string): Name | undefined => kept.get(playerId)?.name,
   };
-  await Promise.all([...watchers].map(readOne));
-  return found;
 };
 
-const readStandings = async (source: ListSource, playerIds: readonly string[]): Promise<Standing[]> => {
+/** `around` by player: the places there. Who has no entry is in neither. */
+type Own = { alone: readonly Standing[]; around: ReadonlyMap<string, readonly Standing[]> };
+
+/** The places of those who see no others are read in one go. */
+const readOwn = async (source: ListSource, watchers: BoardQuery["watchers"]): Promise<Own> => {
+  const lone: string[] = [];
+  const windows: Promise<void>[] = [];
+  const around = new Map<string, readonly Standing[]>();
+  const readOne = async (playerId: string, limit: number): Promise<void> => {
+    const window = await readAround(source, playerId, limit);
+    if (window) around.set(playerId, window.standings);
+  };
+  for (const [playerId, limit] of watchers)
+    if (limit > 0) windows.push(readOne(playerId, limit));
+    else lone.push(playerId);
+  const [alone] = await Promise.all([readStandings(source, lone), ...windows]);
+  return { alone, around };
+};
+
+const readStandings = async (
+  source: ListSource,
+  playerIds: readonly string[],
+): Promise<readonly Standing[]> => {
   if (playerIds.length === 0) return [];
   if (!isOver(source.list)) return source.ranks.standings(source.list.ref, playerIds);
   const results = await Promise.all(playerIds.map((playerId) => readPlace(source, playerId)));

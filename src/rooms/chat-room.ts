@@ -1,16 +1,15 @@
 import type { AuthContext } from "@colyseus/core";
 import type { App } from "../app.ts";
 import { SendBody } from "../domain/chat/bodies.ts";
-import { type ChannelRef, getChannelId, readChannel } from "../domain/chat/channels.ts";
-import { readLastSeqs } from "../domain/chat/messages.ts";
-import { findReaders } from "../domain/chat/readers.ts";
+import { type ChannelRef, readChannel } from "../domain/chat/channels.ts";
 import type { ChannelSettings, ChatLine } from "../domain/chat/views.ts";
 import { DomainError } from "../domain/errors.ts";
 import { chatTopic, chatVolatileTopic } from "../domain/topics.ts";
 import type { Work } from "../domain/work.ts";
-import { authenticate, pinOptions, checkPlayer } from "./authenticate.ts";
+import { authenticate, pinOptions } from "./authenticate.ts";
 import { CHAT_REQUESTS } from "./chat-commands.ts";
-import { readItems, readShown } from "./chat-reader.ts";
+import { createChatDoor, createChatShow } from "./chat-joins.ts";
+import { readItems } from "./chat-reader.ts";
 import {
   ChatState,
   type Item,
@@ -21,12 +20,14 @@ import {
   stateOf,
 } from "./chat-state.ts";
 import { readerOf, speakerOf } from "./chat-actors.ts";
+import { type OpenRoom, rereadRooms } from "./chat-reread.ts";
 import { ChatSender } from "./chat-sender.ts";
 import { ChatVolatiles, type ChatWord } from "./chat-volatiles.ts";
 import { parse } from "./errors.ts";
+import { FanOut } from "./fan-out.ts";
 import { freeRoomId } from "./free-room-id.ts";
 import { type LiveClient, LiveRoom } from "./live-room.ts";
-import { CLOSE } from "./messages.ts";
+import { CLOSE, live } from "./messages.ts";
 import { OrderedStream, type StreamPage } from "./ordered-stream.ts";
 import { CHAT_SHARDS, chatRoomId } from "./room-ids.ts";
 import { transactIn } from "./sight.ts";
@@ -42,7 +43,6 @@ const RESYNC_EVERY_MS = 1_000;
 type Page = StreamPage<Item>;
 /** A client that is not in step with the room: it is being caught up, or knows more than was told. */
 type Cursor = { seq: number; isLive: boolean };
-type OpenRoom = { ref: ChannelRef; look(lastSeq: number | undefined): Promise<void> };
 
 /**
  * Room `chat`: what is said in one channel, in the order of `seq` and without gaps. It is the actor that
@@ -55,8 +55,13 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   ref: ChannelRef = { projectId: "", channelId: "" };
   #settings!: ChannelSettings;
   #volatiles!: ChatVolatiles;
+  readonly #show = createChatShow(
+    () => this.app,
+    () => this.ref,
+  );
   readonly #resyncedAtMs = new WeakMap<LiveClient, number>();
   readonly #behind = new Map<string, Cursor>();
+  readonly #fanOut = new FanOut();
   readonly #sender = new ChatSender({
     app: () => this.app,
     ref: () => this.ref,
@@ -66,6 +71,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   readonly #stream = new OrderedStream<Item, Page>({
     read: (afterSeq) => readItems(this.app, this.ref, afterSeq),
     deliver: (item) => this.#deliver(item),
+    delivered: () => this.#fanOut.flush(this.clients),
     jump: (page) => this.#jump(page),
     later: (delayMs, run) => this.later(delayMs, run),
     onError: (error) => this.report(error, "stream"),
@@ -94,18 +100,15 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     this.onceDisposed(() => this.open.remove(this));
   }
 
-  /** What the re-read found: the channel's newest seq, or that there is no such channel any more. */
-  async look(lastSeq: number | undefined): Promise<void> {
+  /** Who is here; the re-read asks which of them may stay. */
+  present(): readonly LiveClient[] {
+    return [...this.clients];
+  }
+
+  look(lastSeq: number | undefined, present: readonly LiveClient[], readers: ReadonlySet<string>): void {
     this.#volatiles.tellOnline();
     if (lastSeq !== undefined) this.#stream.expect(lastSeq);
-    // Who comes while the database is asked has been let in by the join itself.
-    const asked = new Set(this.clients);
-    const present = this.clients.flatMap(({ auth }) => auth?.playerId ?? []);
-    const readers =
-      lastSeq === undefined || present.length === 0
-        ? new Set<string>()
-        : await this.#transact((work) => findReaders(work, this.ref, [...new Set(present)]));
-    for (const client of this.clients.filter((one) => asked.has(one))) {
+    for (const client of present) {
       const playerId = client.auth?.playerId ?? null;
       const mayStay = playerId === null ? lastSeq !== undefined : readers.has(playerId);
       if (!mayStay) this.end(client, CLOSE.FORBIDDEN, "REMOVED");
@@ -142,6 +145,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
       clients: () => this.clients,
       nowMs: () => this.app.clock().getTime(),
       publish: (word) => this.app.topics.publish(topic, word),
+      later: (delayMs, run) => this.later(delayMs, run),
       tellAll: (name, data, except) => this.tellAll(name, data, except),
       showOnline: (online) => assignChanged(this.state, { online }),
     });
@@ -200,6 +204,10 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
 
   #deliver({ seq, message, own }: Item): void {
     const except = this.#notInStep(seq);
+    this.state.lastSeq = seq;
+    if (message && !own && except.length === 0)
+      return this.#fanOut.add("chat.message", live(this.app.clock(), message));
+    this.#fanOut.flush(this.clients);
     if (own) {
       for (const client of this.clients) {
         if (client.auth?.playerId !== own.playerId || except.includes(client)) continue;
@@ -208,7 +216,6 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
       }
     }
     if (message) this.tellAll("chat.message", message, except);
-    this.state.lastSeq = seq;
   }
 
   /** Who is not to be told of `seq`: those who are being caught up, or know it already. */
@@ -240,7 +247,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     const actor = readerOf(client.auth!);
     let from = lastSeq;
     do {
-      const shown = await readShown(this.app, this.ref, actor, from);
+      const shown = await this.#show({ actor, lastSeq: from });
       if (from !== undefined && from !== lastSeq && shown.resumed) {
         for (const message of shown.messages) this.tell(client, "chat.message", message);
       } else this.tell(client, "chat.history", shown);
@@ -254,17 +261,6 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   }
 }
 
-/** One query for all open rooms of this process. */
-const rereadRooms = async (app: App, rooms: readonly OpenRoom[]): Promise<void> => {
-  const lastSeqs = await app.transact((work) =>
-    readLastSeqs(
-      work,
-      rooms.map(({ ref }) => ref),
-    ),
-  );
-  for (const room of rooms) await room.look(lastSeqs.get(room.ref.channelId));
-};
-
 /** The class of room `chat` for an application. */
 export const chatRoom = (app: App) => {
   const open: Ticker<OpenRoom> = createTicker({
@@ -272,6 +268,7 @@ export const chatRoom = (app: App) => {
     run: (rooms) => rereadRooms(app, rooms),
     onError: (error) => app.log.error({ err: error }, "open chat rooms could not be read again"),
   });
+  const enter = createChatDoor(app);
   return class extends ChatRoom {
     protected readonly app = app;
     protected readonly open = open;
@@ -280,15 +277,8 @@ export const chatRoom = (app: App) => {
       const principal = await authenticate(app, token, context);
       const { projectId } = principal;
       const { channelId } = parse(JoinOptions, options);
-      const channel = await transactIn(
-        app,
-        projectId,
-      )(async (work) => {
-        await checkPlayer(work, principal);
-        const id = await getChannelId(work, projectId, channelId);
-        return readChannel(work, { projectId, channelId: id }, readerOf(principal));
-      });
-      pinOptions(options, JoinOptions, { projectId, channelId: channel.id });
+      const id = await enter({ principal, channel: channelId });
+      pinOptions(options, JoinOptions, { projectId, channelId: id });
       return principal;
     }
   };

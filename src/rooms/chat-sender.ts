@@ -3,6 +3,7 @@ import type { App } from "../app.ts";
 import { admitSend } from "../domain/chat/admit-send.ts";
 import type { SendBody } from "../domain/chat/bodies.ts";
 import type { ChannelRef } from "../domain/chat/channels.ts";
+import { prepareText } from "../domain/chat/judging.ts";
 import { type Sending, sendMessages, type Sent } from "../domain/chat/messages.ts";
 import type { ChannelSettings, ChatActor, ChatLine, ChatMessage } from "../domain/chat/views.ts";
 import { noteRefused } from "./chat-commands.ts";
@@ -22,7 +23,14 @@ export type ChatSenderParts = {
 /** Takes the sends of a room's clients: counts them against their limits, and commits them in groups. */
 export class ChatSender {
   readonly #parts: ChatSenderParts;
-  readonly #group = new GroupSender<Sending, Sent>((group) => this.#commit(group));
+  readonly #group = new GroupSender<Sending, Sent>(
+    (group) => this.#commit(group),
+    ({ actor, send }) => {
+      // Texts of others are not judged by their words.
+      if (actor.kind === "PLAYER")
+        prepareText(this.#parts.ref().projectId, this.#parts.settings(), send.content);
+    },
+  );
   /** By sender and `clientMsgId`: what is sent twice at once is sent once. */
   readonly #pending = new Map<string, Promise<ChatMessage>>();
 

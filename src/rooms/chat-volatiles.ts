@@ -3,6 +3,8 @@ import type { LiveClient } from "./live-room.ts";
 const TYPING_EVERY_MS = 3_000;
 const TYPING_SHOWN_MS = 5_000;
 const READ_EVERY_MS = 1_000;
+/** The number of a crowd is told at most so often. */
+const ONLINE_EVERY_MS = 250;
 /** A room that has not been heard of for this long has gone; rooms tell their number every 5 s. */
 const HEARD_MAX_MS = 15_000;
 
@@ -21,6 +23,7 @@ export type ChatVolatilesParts = {
   clients(): readonly LiveClient[];
   nowMs(): number;
   publish(word: ChatWord): void;
+  later(delayMs: number, run: () => unknown): void;
   tellAll(name: string, data: unknown, except?: LiveClient[]): void;
   showOnline(online: number): void;
 };
@@ -30,6 +33,7 @@ export class ChatVolatiles {
   readonly #parts: ChatVolatilesParts;
   readonly #typedAtMs = new WeakMap<LiveClient, number>();
   readonly #readAtMs = new WeakMap<LiveClient, number>();
+  #isOnlineDue = false;
   readonly #rooms = new Map<string, { online: number; heardAtMs: number }>();
 
   constructor(parts: ChatVolatilesParts) {
@@ -54,11 +58,23 @@ export class ChatVolatiles {
   }
 
   come(client: LiveClient): void {
-    this.tellOnline(this.#isOnly(client) ? { joined: client.auth!.playerId } : {});
+    if (this.#parts.isCrowd) this.#tellOnlineSoon();
+    else this.tellOnline(this.#isOnly(client) ? { joined: client.auth!.playerId } : {});
   }
 
   go(client: LiveClient): void {
-    this.tellOnline(this.#isOnly(client) ? { left: client.auth!.playerId } : {});
+    // The last one's going is told while the room is still there to tell it.
+    if (this.#parts.isCrowd && this.#parts.clients().length > 0) this.#tellOnlineSoon();
+    else this.tellOnline(this.#isOnly(client) ? { left: client.auth!.playerId } : {});
+  }
+
+  #tellOnlineSoon(): void {
+    if (this.#isOnlineDue) return;
+    this.#isOnlineDue = true;
+    this.#parts.later(ONLINE_EVERY_MS, () => {
+      this.#isOnlineDue = false;
+      this.tellOnline();
+    });
   }
 
   /** To all rooms of the channel, this one included. */

@@ -7,6 +7,8 @@ type Writer = { _state: number; sendFrame(list: readonly Buffer[], done?: Done):
 
 /** A final frame of binary data. */
 const FIN_BINARY = 0x82;
+/** A ping without data. */
+const PING = Buffer.from([0x89, 0]);
 /** Lengths from here on take 2 more bytes, and 8 more. */
 const LENGTH_16_BITS = 126;
 const LENGTH_64_BITS = 65_536;
@@ -42,16 +44,40 @@ const frameOf = (data: Uint8Array): Buffer => {
 };
 
 /**
- * A server's socket that frames a message once when it goes to many, and writes it in one piece. ws itself
- * makes a header for each send and writes header and message apart, which is much of what a broadcast costs.
+ * A server's socket that frames a message once when it goes to many, and writes it in one piece; ws itself
+ * makes a header for each send and writes header and message apart. In a bare loop over 1,000 sockets a
+ * send took 9.4 us of CPU instead of 11.4 with 83 bytes, and 7.2 instead of 10.4 with 630; most of what is
+ * left is the kernel's.
  */
 export class FramedSocket extends WebSocket {
+  /** Known when the socket is open, and then for good; ws makes a text of it each time. */
+  #isCompressed: boolean | undefined;
+
   override send(data: unknown, options?: unknown, done?: unknown): void {
-    const writer = (this as unknown as { _sender?: Writer })._sender;
-    const isPlain = data instanceof Uint8Array && typeof options === "object" && this.extensions === "";
-    // Not open, compressed, or something waits in the sender: ws knows what to do.
-    if (isPlain && this.readyState === WebSocket.OPEN && writer?._state === 0)
-      writer.sendFrame([frameOf(data)], done as Done | undefined);
+    const writer = data instanceof Uint8Array && typeof options === "object" ? this.#writer() : undefined;
+    if (writer) writer.sendFrame([frameOf(data as Uint8Array)], done as Done | undefined);
     else super.send(data as Uint8Array, options as SendOptions, done as Done);
+  }
+
+  /** Writes finished frames, or answers false where each message is to be sent by itself. */
+  sendFrames(frames: Buffer): boolean {
+    const writer = this.#writer();
+    writer?.sendFrame([frames]);
+    return writer !== undefined;
+  }
+
+  override ping(...args: unknown[]): void {
+    const [done] = args;
+    const writer = args.length === 1 && typeof done === "function" ? this.#writer() : undefined;
+    if (writer) writer.sendFrame([PING], done as Done);
+    else super.ping(...(args as Parameters<WebSocket["ping"]>));
+  }
+
+  /** Undefined where the socket is not open, compresses, or something waits: ws knows what to do then. */
+  #writer(): Writer | undefined {
+    if (this.readyState !== WebSocket.OPEN) return undefined;
+    this.#isCompressed ??= this.extensions !== "";
+    const writer = (this as unknown as { _sender?: Writer })._sender;
+    return !this.#isCompressed && writer?._state === 0 ? writer : undefined;
   }
 }

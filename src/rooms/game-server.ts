@@ -4,7 +4,8 @@ import { matchMaker, type Presence, registerRoomDefinitions } from "@colyseus/co
 import { setLogger } from "@colyseus/core/Logger";
 import { Encoder } from "@colyseus/schema";
 import type { App } from "../app.ts";
-import { admitRoom } from "./admission.ts";
+import { admitRoom, maySpread } from "./admission.ts";
+import { answerPeers } from "./asks.ts";
 import { Care } from "./care.ts";
 import { Gate } from "./gate.ts";
 import { watchOrphans } from "./lobby-orphans.ts";
@@ -52,6 +53,8 @@ export type GameServerOptions = {
   express: RequestListener;
   presence: Presence;
   driver: Listing;
+  /** Of this program, for operators. */
+  version: string;
   /** Where other processes ask for the rooms of this one. Absent: there are none. */
   door?: Door;
   /** `host:port` by which clients reach this process and no other. Absent: the address they came by. */
@@ -82,12 +85,13 @@ type Parts = { sockets: Sockets; pipes: Pipes; gate: Gate; care: Care };
  * malformed Host, and its matchmaking route answers 200 for errors with a text code.
  */
 export const createGameServer = async (app: App, options: GameServerOptions): Promise<GameServer> => {
-  const { server, express, presence, driver, door, publicAddress } = options;
+  const { server, express, presence, driver, door, version, publicAddress } = options;
   Encoder.BUFFER_SIZE = STATE_BYTES;
   setLogger(coreLog(app));
   matchMaker.controller.exposedMethods = [...METHODS];
   presence.setMaxListeners(0);
   const care = new Care(app, driver);
+  driver.maySpread = maySpread;
   // The load balancer has chosen this process already; asking another one would cost a round trip that may
   // time out.
   await matchMaker.setup(presence, driver, publicAddress, async (_name, joined) => {
@@ -100,6 +104,7 @@ export const createGameServer = async (app: App, options: GameServerOptions): Pr
   await matchMaker.accept();
   care.start();
   const endWatch = watchOrphans(app);
+  const endAnswers = await answerPeers(app, version);
   watch(app, parts);
   server.on("upgrade", (request, socket, head) => void route(app, parts, { request, socket, head }));
   server.on("request", (request, response) => serve(app, { express, ...parts }, request, response));
@@ -108,6 +113,7 @@ export const createGameServer = async (app: App, options: GameServerOptions): Pr
       care.stop();
       parts.gate.close();
       endWatch();
+      endAnswers();
       // From now on nobody pipes to this process.
       await app.peers?.leave();
       await matchMaker.gracefullyShutdown();

@@ -12,12 +12,20 @@ type Waiting<I, O> = { item: I; resolve(outcome: O): void; reject(error: unknown
  */
 export class GroupSender<I, O> {
   readonly #commit: (items: readonly I[]) => Promise<readonly O[]>;
+  readonly #prepare: (item: I) => void;
   #waiting: Waiting<I, O>[] = [];
   #isRunning = false;
 
-  /** @param commit outcomes in the order of the items; a throw is the outcome of all */
-  constructor(commit: (items: readonly I[]) => Promise<readonly O[]>) {
+  /**
+   * @param commit outcomes in the order of the items; a throw is the outcome of all
+   * @param prepare called with an item that comes while another group is on its way; must not throw
+   */
+  constructor(
+    commit: (items: readonly I[]) => Promise<readonly O[]>,
+    prepare: (item: I) => void = () => undefined,
+  ) {
     this.#commit = commit;
+    this.#prepare = prepare;
   }
 
   /** @throws DomainError SERVICE_UNAVAILABLE when too many wait, and what the commit throws */
@@ -29,7 +37,8 @@ export class GroupSender<I, O> {
     }
     return new Promise<O>((resolve, reject) => {
       this.#waiting.push({ item, resolve, reject });
-      if (!this.#isRunning) void this.#run();
+      if (this.#isRunning) this.#prepare(item);
+      else void this.#run();
     });
   }
 

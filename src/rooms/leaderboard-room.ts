@@ -6,7 +6,13 @@ import type { BoardList } from "../domain/leaderboards/board-list.ts";
 import type { LeaderboardEvents } from "../domain/realtime-events.ts";
 import { boardTopic, periodTopic } from "../domain/topics.ts";
 import { authenticate, pinOptions, requirePlayer } from "./authenticate.ts";
-import { type BoardLine, type BoardReader, type BoardView, createBoardReader } from "./board-reader.ts";
+import {
+  type BoardLine,
+  type BoardReader,
+  type BoardView,
+  createBoardReader,
+  type Place,
+} from "./board-reader.ts";
 import { parse } from "./errors.ts";
 import { freeRoomId } from "./free-room-id.ts";
 import { type LiveClient, LiveRoom } from "./live-room.ts";
@@ -81,18 +87,20 @@ const RoomOptions = z.object({
   top: z.int(),
 });
 
-type OpenRoom = { refreshSoon(): void };
+type OpenRoom = { rereadSoon(): void };
 type Watcher = { playerId: string; around: number; place: BoardPlace; view: StateView };
 
 /** Overwrites rows in place, so that only what changed travels. @returns whether anything did */
 export const syncRows = (rows: ArraySchema<BoardRow>, lines: readonly BoardLine[]): boolean => {
-  let isChanged = rows.length !== lines.length;
+  // Each read of a row by its index would pass a proxy.
+  const held = [...rows];
+  let isChanged = held.length !== lines.length;
   for (const [i, line] of lines.entries()) {
-    const row = rows[i];
+    const row = held[i];
     if (!row) rows.push(new BoardRow().assign(line));
     else if (assignChanged(row, line)) isChanged = true;
   }
-  while (rows.length > lines.length) rows.pop();
+  for (let n = held.length; n > lines.length; n--) rows.pop();
   return isChanged;
 };
 
@@ -114,6 +122,8 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
   #stopListening: (() => void) | undefined;
   /** The end of a window that the room has set a timer for. */
   #turnsAtMs = 0;
+  /** Whether the next read may be without that of the definition. */
+  #mayKeep = false;
   readonly #refresher = new Refresher({
     everyMs: REFRESH_EVERY_MS,
     run: () => this.#refresh(),
@@ -134,8 +144,9 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     this.onceDisposed(() => this.open.remove(this));
   }
 
-  /** Reads the board again, at once or when the last time is REFRESH_EVERY_MS ago. */
-  refreshSoon(): void {
+  /** Reads the board again with its definition, at once or when the last time is REFRESH_EVERY_MS ago. */
+  rereadSoon(): void {
+    this.#mayKeep = false;
     this.#refresher.soon();
   }
 
@@ -150,9 +161,8 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     this.state.me.set(client.sessionId, place);
     view.add(place);
     // A place of its own is worth a read of its own: the state that the join sends has it.
-    this.#set(await this.#read({ top: this.#top, watchers: new Map([[playerId, around]]) }), [
-      client.sessionId,
-    ]);
+    const watchers = new Map([[playerId, around]]);
+    this.#set(await this.#read({ top: this.#top, watchers, mayKeep: true }), [client.sessionId]);
     // The others see nothing of it: a patch for each join would be as many as there are watchers, squared.
     // With nobody else there, what has changed so far is what the join sends.
     if (this.clients.length === 1) this.broadcastPatch();
@@ -169,17 +179,19 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     for (const { playerId, around } of this.#watchers.values()) {
       watchers.set(playerId, Math.max(around, watchers.get(playerId) ?? 0));
     }
-    const view = await this.#read({ top: this.#top, watchers });
-    this.#show(view, [...this.#watchers.keys()]);
+    const mayKeep = this.#mayKeep;
+    this.#mayKeep = true;
+    const view = await this.#read({ top: this.#top, watchers, mayKeep });
+    this.#show(view, this.#watchers.keys());
     await this.#follow(view);
   }
 
-  #show(view: BoardView, sessionIds: readonly string[]): void {
+  #show(view: BoardView, sessionIds: Iterable<string>): void {
     this.#set(view, sessionIds);
     if (this.clients.length > 0) this.broadcastPatch();
   }
 
-  #set({ leaderboard, list, size, top, places }: BoardView, sessionIds: readonly string[]): void {
+  #set({ leaderboard, list, size, top, places }: BoardView, sessionIds: Iterable<string>): void {
     const { key: leaderboardKey, name, status } = leaderboard;
     const [periodKey, endsAt] = [list.key, list.endsAt?.toISOString() ?? ""];
     assignChanged(this.state, { leaderboardKey, name, status, periodKey, endsAt, size });
@@ -187,11 +199,15 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     for (const sessionId of sessionIds) {
       const watcher = this.#watchers.get(sessionId);
       const found = watcher && places.get(watcher.playerId);
-      if (!found) continue;
-      const isMoved = assignChanged(watcher.place, { rank: found.rank, score: found.score });
-      const isOther = syncRows(watcher.place.rows, watcher.around > 0 ? found.rows : []);
-      if (isMoved || isOther) this.touchView(watcher.view);
+      if (found) this.#setPlace(watcher, found);
     }
+  }
+
+  #setPlace({ place, view, around }: Watcher, { rank, score, rows }: Place): void {
+    const isMoved = place.rank !== rank || place.score !== score;
+    if (isMoved) assignChanged(place, { rank, score });
+    const isOther = around > 0 && syncRows(place.rows, rows);
+    if (isMoved || isOther) this.touchView(view);
   }
 
   /** Listens to the list that is shown, which is another one when the window turns or is filled anew. */
@@ -202,11 +218,11 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     const isFirst = this.#periodId === "";
     this.#stopListening?.();
     this.#periodId = periodId;
-    this.#stopListening = await this.listen(periodTopic(projectId, periodId), () => this.refreshSoon());
+    this.#stopListening = await this.listen(periodTopic(projectId, periodId), () => this.#refresher.soon());
     if (isFirst)
       await this.listen<Closed>(boardTopic(projectId, leaderboard.id), (closed) => this.#tellClosed(closed));
     // Between the read and the subscription the board may have changed.
-    this.refreshSoon();
+    this.rereadSoon();
   }
 
   #turnAtEnd({ endsAt }: BoardList): void {
@@ -215,14 +231,14 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     // Until then the board is read again anyway.
     if (endsAtMs === this.#turnsAtMs || leftMs < 0 || leftMs > 2 * REREAD_EVERY_MS) return;
     this.#turnsAtMs = endsAtMs;
-    this.later(leftMs, () => this.refreshSoon());
+    this.later(leftMs, () => this.rereadSoon());
   }
 
   #tellClosed(closed: Closed): void {
     if (closed.board !== this.state.board) return;
     const message = live(this.app.clock(), closed);
     for (const client of this.clients) this.push(client, "leaderboard.closed", message);
-    this.refreshSoon();
+    this.rereadSoon();
   }
 }
 
@@ -231,7 +247,7 @@ export const leaderboardRoom = (app: App) => {
   const open: Ticker<OpenRoom> = createTicker({
     everyMs: REREAD_EVERY_MS,
     run: async (rooms) => {
-      for (const room of rooms) room.refreshSoon();
+      for (const room of rooms) room.rereadSoon();
     },
     onError: (error) => app.log.error({ err: error }, "open leaderboard rooms could not be read again"),
   });

@@ -22,6 +22,7 @@ import * as limits from "./messages.ts";
 import { CLOSE, type ClosedReason, live } from "./messages.ts";
 import { noteRoom } from "./open-rooms.ts";
 import { SafeSerializer } from "./safe-serializer.ts";
+import { Subjects } from "./subjects.ts";
 
 /** What the base room knows of one socket. */
 export type Session = { sinceMs: number; isWarned: boolean; isClosing: boolean };
@@ -57,6 +58,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
 
   #serializer: SafeSerializer | undefined;
   readonly #timers = new Set<NodeJS.Timeout>();
+  readonly #subjects = new Subjects();
   readonly #cleanups: (() => void)[] = [];
 
   /** Shows the room to a client that may see it. Also runs again for a client that came back. */
@@ -214,7 +216,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
   }
 
   /** Ends a session from this side. */
-  protected end(client: LiveClient, code: number, reason: ClosedReason | "SLOW" | "NOT_JOINED"): void {
+  end(client: LiveClient, code: number, reason: ClosedReason | "SLOW" | "NOT_JOINED"): void {
     const session = client.userData;
     if (!session || session.isClosing) return;
     if (code !== CLOSE.SLOW && code !== CLOSE.ERROR) this.tell(client, "session.closed", { reason });
@@ -246,11 +248,10 @@ export abstract class LiveRoom<S extends object> extends Room<{
   }
 
   /** Counts the player's socket for as long as it is open. */
-  async #count({ auth, ref }: LiveClient): Promise<void> {
-    const countOut = await admitSocket(this.app, `${auth!.projectId}:${auth!.subject}`);
-    const socket = ref as WebSocket;
-    socket.once("close", countOut);
-    if (socket.readyState === socket.CLOSED) countOut();
+  async #count(client: LiveClient): Promise<void> {
+    const { projectId, subject } = client.auth!;
+    const countOut = await admitSocket(this.app, `${projectId}:${subject}`);
+    this.#subjects.keep(subject, client, countOut);
   }
 
   #nowMs(): number {
@@ -269,9 +270,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
   }
 
   #replaceOldest(subject: string): void {
-    const own = this.clients.filter(
-      (client) => client.auth?.subject === subject && client.userData?.isClosing === false,
-    );
+    const own = this.#subjects.of(subject).filter(({ userData }) => userData?.isClosing === false);
     for (const client of own.slice(0, -limits.SESSIONS_MAX)) this.end(client, CLOSE.CONSENTED, "REPLACED");
   }
 

@@ -20,20 +20,29 @@ const ReconnectBody = z.object({ reconnectionToken: z.string().min(1).max(64) })
 
 const isMethod = (name: string | undefined): name is Method => METHODS.some((method) => method === name);
 
+/** By events: an async iterator costs a join several percent more. */
+const readBytes = (request: IncomingMessage): Promise<Buffer> =>
+  new Promise((resolve, reject) => {
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    request.on("data", (chunk: Buffer) => {
+      bytes += chunk.byteLength;
+      if (bytes <= MATCHMAKE_BODY_LIMIT) return void chunks.push(chunk);
+      request.pause();
+      reject(new DomainError("PAYLOAD_TOO_LARGE", "join options of at most 16 KiB"));
+    });
+    request.once("end", () => resolve(chunks.length === 1 ? chunks[0]! : Buffer.concat(chunks)));
+    request.once("error", reject);
+    request.once("close", () => reject(new Error("the request was cut off")));
+  });
+
 /** The JSON object of a request's body, read to the end but no further than the limit. */
 const readBody = async (request: IncomingMessage): Promise<object> => {
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    bytes += chunk.byteLength;
-    if (bytes > MATCHMAKE_BODY_LIMIT)
-      throw new DomainError("PAYLOAD_TOO_LARGE", "join options of at most 16 KiB");
-    chunks.push(chunk);
-  }
-  if (bytes === 0) return {};
+  const bytes = await readBytes(request);
+  if (bytes.byteLength === 0) return {};
   let body: unknown;
   try {
-    body = JSON.parse(Buffer.concat(chunks).toString("utf8"));
+    body = JSON.parse(bytes.toString("utf8"));
   } catch {
     throw invalid("body", "must be JSON");
   }

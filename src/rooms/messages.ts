@@ -12,6 +12,7 @@ export const live = <T>(at: Date, data: T): Live<T> => ({ v: 1, id: newId(), at:
 export const CLOSE = {
   /** The client left, or was REPLACED by a newer session of the same player. */
   CONSENTED: 4000,
+  /** The server stops, or an operator has ended the session. */
   SHUTDOWN: 4001,
   /** Malformed or too many messages, or a refused join. */
   ERROR: 4002,
@@ -31,6 +32,7 @@ export type ClosedReason =
   | "ERASED"
   | "SHUTDOWN"
   | "REMOVED"
+  | "DISCONNECTED"
   | LobbyClosedReason;
 
 /** The player was kicked, is no longer in the lobby, or the lobby is over. */

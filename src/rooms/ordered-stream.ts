@@ -20,6 +20,8 @@ export type OrderedStreamParts<M extends Line, P extends StreamPage<M>> = {
   read(afterSeq: number): Promise<P>;
   /** The next line; called in seq order without gaps or repeats. */
   deliver(message: M): void;
+  /** Nothing more is delivered in this turn. */
+  delivered?(): void;
   /** The stream goes on at `page.seq`: what lies between can no longer be told line by line. */
   jump(page: P): void;
   later(delayMs: number, run: () => unknown): void;
@@ -83,12 +85,17 @@ export class OrderedStream<M extends Line, P extends StreamPage<M>> {
   }
 
   #advance(): void {
-    for (;;) {
-      const next = this.#waiting.get(this.#head + 1);
-      if (!next) return;
-      this.#waiting.delete(next.seq);
-      this.#head = next.seq;
-      this.#parts.deliver(next);
+    const before = this.#head;
+    try {
+      for (;;) {
+        const next = this.#waiting.get(this.#head + 1);
+        if (!next) return;
+        this.#waiting.delete(next.seq);
+        this.#head = next.seq;
+        this.#parts.deliver(next);
+      }
+    } finally {
+      if (this.#head > before) this.#parts.delivered?.();
     }
   }
 

@@ -2,15 +2,8 @@ import type { AuthContext } from "@colyseus/core";
 import { schema, type SchemaType, t } from "@colyseus/schema";
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { DomainError, forbidden, notFound } from "../domain/errors.ts";
-import {
-  readPlayerStream,
-  readStreamHeads,
-  type StreamHead,
-  type StreamRef,
-} from "../domain/outbox/stream.ts";
-import { getPlayer } from "../domain/players/players.ts";
-import { type ShownPlayer, showPlayer } from "../domain/players/show.ts";
+import { DomainError, forbidden } from "../domain/errors.ts";
+import { readStreamHeads, type StreamHead, type StreamRef } from "../domain/outbox/stream.ts";
 import { changePlans } from "../domain/progression/change.ts";
 import { type ProjectPlan, readPlan } from "../domain/progression/plan.ts";
 import type { PlayerNotice } from "../domain/realtime-events.ts";
@@ -18,10 +11,10 @@ import { noticeTopic, type PlayerMessage, playerTopic } from "../domain/topics.t
 import { authenticate, pinOptions, refusalOf } from "./authenticate.ts";
 import { parse } from "./errors.ts";
 import { type LiveClient, LiveRoom } from "./live-room.ts";
-import { isBroken, OrderedStream, REPLAY_MAX, type StreamPage } from "./ordered-stream.ts";
+import { isBroken, OrderedStream } from "./ordered-stream.ts";
 import { CLOSE, HEARTBEAT_SECONDS, live, SESSIONS_MAX } from "./messages.ts";
 import { livePlayerMessage, stateOf } from "./player-messages.ts";
-
+import { createPageReader, type PlayerPage } from "./player-pages.ts";
 import { playerRoomId } from "./room-ids.ts";
 import { transactIn } from "./sight.ts";
 import { SteadyNotices } from "./steady-notices.ts";
@@ -30,6 +23,8 @@ import { createTicker, type Ticker } from "./ticker.ts";
 /** How often the players of open rooms are read again, so that a lost publish never leaves a room stale. */
 export const REREAD_EVERY_MS = 5_000;
 const RESYNC_EVERY_MS = 1_000;
+/** How long what a room was made from is as good as read anew. */
+const FIRST_PAGE_MAX_MS = 1_000;
 
 /** What every client of the room sees without asking; `displayName` is empty when the player has none. */
 export const PlayerState = schema(
@@ -55,25 +50,6 @@ const ResyncBody = z.object({ lastSeq: z.int().min(0) });
  */
 type Cursor = { seq: number; isLive: boolean };
 type Resume = { lastSeq: number | undefined; isJoin: boolean };
-type Page = StreamPage<PlayerMessage> & { player: ShownPlayer; plan: ProjectPlan };
-
-const readPage = (app: App, { projectId, playerId }: StreamRef, afterSeq?: number): Promise<Page> =>
-  transactIn(
-    app,
-    projectId,
-  )(async (work) => {
-    // The player first: lines committed in between are then extra, never missing.
-    const player = await getPlayer(work, projectId, playerId);
-    // Who has been merged into another has ended: the other's stream is another room's.
-    if (player.id !== playerId) throw notFound("player");
-    const plan = await readPlan(work, projectId, changePlans);
-    const isNear = afterSeq !== undefined && player.seq > afterSeq && player.seq - afterSeq <= REPLAY_MAX;
-    const messages = isNear
-      ? await readPlayerStream(work, { projectId, playerId }, afterSeq, REPLAY_MAX)
-      : [];
-    return { seq: player.seq, messages, player: await showPlayer(work, player), plan };
-  });
-
 type OpenRoom = { ref: StreamRef; look(head: StreamHead | undefined): void };
 
 const keyOf = ({ projectId, playerId }: StreamRef): string => `${projectId}:${playerId}`;
@@ -96,6 +72,7 @@ const rereadRooms = async (app: App, rooms: readonly OpenRoom[]): Promise<void> 
  */
 export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRoom {
   protected abstract readonly open: Ticker<OpenRoom>;
+  protected abstract readonly pages: ReturnType<typeof createPageReader>;
   override state = new PlayerState();
   /** Seats that are reserved but not taken count too; sessions beyond SESSIONS_MAX replace the oldest. */
   override maxClients = SESSIONS_MAX * 6;
@@ -103,10 +80,11 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
   #plan!: ProjectPlan;
   #configVersion: number | undefined;
   #isPatchDue = false;
+  #first: { page: PlayerPage; readAtMs: number } | undefined;
   readonly #cursors = new Map<string, Cursor>();
   readonly #resyncedAtMs = new WeakMap<object, number>();
-  readonly #stream = new OrderedStream<PlayerMessage, Page>({
-    read: (afterSeq) => readPage(this.app, this.ref, afterSeq),
+  readonly #stream = new OrderedStream<PlayerMessage, PlayerPage>({
+    read: (afterSeq) => this.#read(afterSeq),
     deliver: (message) => this.#deliver(message),
     jump: (page) => this.#jump(page),
     later: (delayMs, run) => this.later(delayMs, run),
@@ -132,10 +110,11 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
       this.#stream.receive(lines),
     );
     await this.listen<PlayerNotice>(noticeTopic(projectId, playerId), (notice) => this.#notices.pass(notice));
-    const page = await readPage(this.app, this.ref);
+    const page = await this.#read();
     const refused = refusalOf(page.player.status);
     if (refused) throw refused;
     this.#mirror(page);
+    this.#first = { page, readAtMs: performance.now() };
     this.#stream.start(page.seq);
     this.open.add(this);
     this.onceDisposed(() => this.open.remove(this));
@@ -180,7 +159,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
   async #resume(client: LiveClient, { lastSeq, isJoin }: Resume): Promise<{ seq: number; resumed: boolean }> {
     const cursor: Cursor = { seq: lastSeq ?? 0, isLive: false };
     this.#cursors.set(client.sessionId, cursor);
-    let page = await readPage(this.app, this.ref, lastSeq);
+    let page = await this.#readFor(lastSeq);
     const refused = refusalOf(page.player.status);
     if (refused) throw refused;
     const resumed = lastSeq !== undefined && !isBroken(page, lastSeq);
@@ -189,7 +168,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     else this.#snapshot(client, cursor, page, lastSeq === undefined ? "CONNECT" : "GAP");
     // The room has told the others more while this client's state was read.
     while (cursor.seq < this.#stream.head && this.#cursors.get(client.sessionId) === cursor) {
-      page = await readPage(this.app, this.ref, cursor.seq);
+      page = await this.#read(cursor.seq);
       if (isBroken(page, cursor.seq)) this.#snapshot(client, cursor, page, "GAP");
       else this.#replay(client, cursor, page);
     }
@@ -198,19 +177,41 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     return { seq: cursor.seq, resumed };
   }
 
-  #ready(client: LiveClient, { seq }: Page, resumed: boolean): void {
+  #read(afterSeq?: number): Promise<PlayerPage> {
+    return this.pages({ ref: this.ref, afterSeq });
+  }
+
+  /**
+   * The page for one who comes. What the room was made from is good for who made it and comes at once, while
+   * nothing has been told since and there is nothing that they have missed.
+   */
+  async #readFor(lastSeq: number | undefined): Promise<PlayerPage> {
+    const first = this.#first;
+    this.#first = undefined;
+    const isFresh = first && performance.now() - first.readAtMs <= FIRST_PAGE_MAX_MS;
+    if (!isFresh) return this.#read(lastSeq);
+    const { seq } = first.page;
+    return seq === this.#stream.head && (lastSeq ?? seq) === seq ? first.page : this.#read(lastSeq);
+  }
+
+  #ready(client: LiveClient, { seq }: PlayerPage, resumed: boolean): void {
     const expiresAt = new Date(client.auth!.expiresAtMs).toISOString();
     const { sessionId } = client;
     const data = { ...this.ref, sessionId, seq, resumed, expiresAt, heartbeatSeconds: HEARTBEAT_SECONDS };
     this.tell(client, "session.ready", data);
   }
 
-  #snapshot(client: LiveClient, cursor: Cursor, { seq, player }: Page, reason: "CONNECT" | "GAP"): void {
+  #snapshot(
+    client: LiveClient,
+    cursor: Cursor,
+    { seq, player }: PlayerPage,
+    reason: "CONNECT" | "GAP",
+  ): void {
     this.tell(client, "state.snapshot", { seq, player, reason });
     cursor.seq = seq;
   }
 
-  #replay(client: LiveClient, cursor: Cursor, { messages, plan }: Page): void {
+  #replay(client: LiveClient, cursor: Cursor, { messages, plan }: PlayerPage): void {
     for (const line of messages) {
       if (line.seq !== cursor.seq + 1) continue;
       const { name, message } = livePlayerMessage(line, plan);
@@ -237,7 +238,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
       if (this.#cursors.has(client.sessionId)) this.push(client, name, message);
   }
 
-  #jump(page: Page): void {
+  #jump(page: PlayerPage): void {
     for (const client of this.clients) {
       const cursor = this.#cursors.get(client.sessionId);
       if (cursor?.isLive && cursor.seq < page.seq) this.#snapshot(client, cursor, page, "GAP");
@@ -245,7 +246,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     this.#mirror(page);
   }
 
-  #mirror({ seq, player, plan }: Page): void {
+  #mirror({ seq, player, plan }: PlayerPage): void {
     this.#plan = plan;
     const { id: playerId, externalUserId, displayName, xp, level } = player;
     this.#set({ playerId, externalUserId, displayName: displayName ?? "", xp, level, seq });
@@ -278,9 +279,11 @@ export const playerRoom = (app: App) => {
     run: (rooms) => rereadRooms(app, rooms),
     onError: (error) => app.log.error({ err: error }, "open player rooms could not be read again"),
   });
+  const pages = createPageReader(app);
   return class extends PlayerRoom {
     protected readonly app = app;
     protected readonly open = open;
+    protected readonly pages = pages;
 
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticate(app, token, context);

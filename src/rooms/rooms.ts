@@ -1,5 +1,6 @@
 import { defineRoom, type RegisteredHandler } from "@colyseus/core";
 import type { App } from "../app.ts";
+import type { RoomKind } from "../domain/live-rooms.ts";
 import { chatRoom } from "./chat-room.ts";
 import { leaderboardRoom } from "./leaderboard-room.ts";
 import { lobbiesRoom } from "./lobbies-room.ts";
@@ -10,7 +11,7 @@ import { playerRoom } from "./player-room.ts";
  * Every room by the name it is joined with, and the pinned options that say which room of that name is
  * meant.
  */
-export const gameRooms = (app: App): Record<string, RegisteredHandler> => ({
+export const gameRooms = (app: App): Record<RoomKind, RegisteredHandler> => ({
   player: defineRoom(playerRoom(app)).filterBy(["projectId", "playerId"]),
   leaderboard: defineRoom(leaderboardRoom(app)).filterBy(["projectId", "leaderboardKey", "board", "top"]),
   chat: defineRoom(chatRoom(app)).filterBy(["projectId", "channelId"]),

@@ -2,7 +2,20 @@ import { SchemaSerializer } from "@colyseus/core";
 import { Encoder, type Schema, type StateView } from "@colyseus/schema";
 
 type Encode = Encoder["encode"];
-type EncodeView = Encoder["encodeView"];
+
+/** What core has encoded in the patch at hand for each view, where it looks before it encodes. */
+class EncodedViews extends Map<object, Uint8Array> {
+  readonly #sharedOf: (view: object) => Uint8Array | undefined;
+
+  constructor(sharedOf: (view: object) => Uint8Array | undefined) {
+    super();
+    this.#sharedOf = sharedOf;
+  }
+
+  override get(view: object): Uint8Array | undefined {
+    return this.#sharedOf(view) ?? super.get(view);
+  }
+}
 
 /**
  * Core hands every socket a view of one shared encode buffer and writes over it at the next patch, so a
@@ -15,7 +28,7 @@ export class SafeSerializer extends SchemaSerializer<Schema> {
    * The views of which something has changed since the last patch, kept by a room that knows; the others are
    * sent what all are, encoded once. Undefined: any may have changed.
    */
-  #touched: Set<StateView> | undefined;
+  #touched: Set<object> | undefined;
   /** What the patch at hand has for all. */
   #shared: Uint8Array | undefined;
 
@@ -43,9 +56,7 @@ export class SafeSerializer extends SchemaSerializer<Schema> {
       this.#shared = encode(...args).slice();
       return this.#shared;
     };
-    const encodeView: EncodeView = encoder.encodeView.bind(encoder);
-    encoder.encodeView = (...args: Parameters<EncodeView>) =>
-      this.#isTouched(args[0]) ? encodeView(...args) : this.#shared!;
+    this.encodedViews = new EncodedViews((view) => (this.#isTouched(view) ? undefined : this.#shared));
   }
 
   override applyPatches(...args: Parameters<SchemaSerializer<Schema>["applyPatches"]>): boolean {
@@ -53,6 +64,7 @@ export class SafeSerializer extends SchemaSerializer<Schema> {
       return super.applyPatches(...args);
     } finally {
       this.#touched?.clear();
+      this.#shared = undefined;
     }
   }
 
@@ -61,8 +73,8 @@ export class SafeSerializer extends SchemaSerializer<Schema> {
     this.#touched.add(view);
   }
 
-  #isTouched(view: StateView): boolean {
-    return !this.#touched || !this.#shared || this.#touched.has(view) || view.changes.size > 0;
+  #isTouched(view: object): boolean {
+    return !this.#touched || this.#touched.has(view) || (view as Partial<StateView>).changes?.size !== 0;
   }
 
   override getFullState(...args: Parameters<SchemaSerializer<Schema>["getFullState"]>): Uint8Array {

@@ -3,9 +3,10 @@ import type { MapSchema } from "@colyseus/schema";
 /** Sets the fields that differ and no others, so that only they travel. @returns whether there were any */
 export const assignChanged = <T extends object>(target: T, values: Partial<T>): boolean => {
   let isChanged = false;
-  for (const [name, value] of Object.entries(values) as [keyof T, T[keyof T]][]) {
+  for (const name of Object.keys(values) as (keyof T)[]) {
+    const value = values[name];
     if (target[name] === value) continue;
-    target[name] = value;
+    target[name] = value as T[keyof T];
     isChanged = true;
   }
   return isChanged;

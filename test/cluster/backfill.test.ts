@@ -1,10 +1,8 @@
 import assert from "node:assert/strict";
 import { backfill } from "../../src/domain/rules/insight/backfill.ts";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { countersIn, countersOfEvents, runJob } from "../support/backfill.ts";
-import { type Services, startServices } from "../support/cluster.ts";
-import { type Domain, openDomain, type TestEvent } from "../support/leaderboards.ts";
-import { temporaryDir } from "../support/process.ts";
+import { startDatabase } from "../support/cluster.ts";
+import type { Domain, TestEvent } from "../support/leaderboards.ts";
 import { publish } from "../support/rule-projects.ts";
 
 const USERS = 130;
@@ -15,22 +13,12 @@ const METRICS = [
 
 describe("a backfill on PostgreSQL", function () {
   this.timeout(120_000);
-  let directory: Awaited<ReturnType<typeof temporaryDir>>;
-  let services: Services;
-  let database: Database;
   let domain: Domain;
+  let remove: () => Promise<void>;
   before(async () => {
-    directory = await temporaryDir();
-    services = await startServices(directory.path);
-    database = await openPostgres(services.databaseUrl, 6);
-    await database.migrateUp();
-    domain = openDomain(database);
+    ({ domain, remove } = await startDatabase(6));
   });
-  after(async () => {
-    await database?.close();
-    await services?.remove();
-    await directory?.remove();
-  });
+  after(() => remove());
 
   const events = (from: number, n: number): TestEvent[] =>
     Array.from({ length: n }, (_, i) => ({

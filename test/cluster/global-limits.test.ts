@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { PARTITIONS } from "../../src/domain/ids.ts";
-import { FIRST_PROJECT, processPartition } from "../../src/domain/progression/batch.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { type Services, startServices } from "../support/cluster.ts";
@@ -9,6 +8,7 @@ import { assertInvariants } from "../support/invariants.ts";
 import { type Domain, openDomain, type TestEvent } from "../support/leaderboards.ts";
 import { temporaryDir } from "../support/process.ts";
 import { define, publish, rowsOf, xpOf } from "../support/rule-projects.ts";
+import { processParts } from "../support/process-parts.ts";
 
 const RACERS = 20;
 const ASKED = 1_400;
@@ -42,14 +42,9 @@ describe("what all players share, with batches that race", function () {
     const worker = async (first: number): Promise<void> => {
       const onError = (error: unknown): void => void failures.push(error);
       const options = { transact: domain.transact, plans: createPlanCache(), claimLimit: 10, onError };
-      for (let i = 0; i < PARTITIONS; i++) {
-        const part = (first + i) % PARTITIONS;
-        for (let after = FIRST_PROJECT; ;) {
-          const done = await processPartition(options, part, after);
-          if (done.isBusy || (done.events === 0 && after === FIRST_PROJECT)) break;
-          after = done.lastProject;
-        }
-      }
+      // Few together, so that the racers meet over partitions as over counters.
+      const inTurn = Array.from({ length: PARTITIONS }, (_, i) => (first + i) % PARTITIONS);
+      await processParts({ ...options, claimTogether: 15 }, inTurn);
     };
     for (let round = 0; round < 2; round++)
       await Promise.all(Array.from({ length: RACERS }, (_, i) => worker(i)));

@@ -5,7 +5,6 @@ import { shareConfig } from "../../src/domain/config-lock.ts";
 import { idFor, newId, PARTITIONS, partitionOf } from "../../src/domain/ids.ts";
 import { beginClosing } from "../../src/domain/leaderboards/periods/close.ts";
 import { resetLeaderboard } from "../../src/domain/leaderboards/periods/reset.ts";
-import { FIRST_PROJECT, processPartition } from "../../src/domain/progression/batch.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { storeEvents } from "../../src/domain/tracking/ingest.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
@@ -21,6 +20,7 @@ import { eventually } from "../support/eventually.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 import { temporaryDir } from "../support/process.ts";
 import { rowsOf } from "../support/rule-projects.ts";
+import { processParts } from "../support/process-parts.ts";
 
 const WORKERS = 6;
 const outside = AsyncLocalStorage.snapshot();
@@ -95,13 +95,8 @@ describe("periods of leaderboards, with workers that race", function () {
   const process = async (first: number): Promise<void> => {
     const onError = (error: unknown): void => void boards.errors.push(error);
     const options = { transact: boards.transact, plans: createPlanCache(), claimLimit: 5, onError };
-    for (let i = 0; i < PARTITIONS; i++) {
-      for (let after = FIRST_PROJECT; ;) {
-        const done = await processPartition(options, (first + i) % PARTITIONS, after);
-        if (done.isBusy || (done.events === 0 && after === FIRST_PROJECT)) break;
-        after = done.lastProject;
-      }
-    }
+    const inTurn = Array.from({ length: PARTITIONS }, (_, i) => (first + i) % PARTITIONS);
+    await processParts(options, inTurn);
   };
   const goals = {
     metric: { source: "EVENT", event: { eventTypes: ["goal"] }, aggregate: "count" },

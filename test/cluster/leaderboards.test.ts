@@ -4,29 +4,20 @@ import { sql } from "kysely";
 import { shareConfig } from "../../src/domain/config-lock.ts";
 import type { Leaderboard } from "../../src/domain/leaderboards/leaderboard.ts";
 import { pauseLeaderboard, resumeLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { startServices } from "../support/cluster.ts";
+import { startDatabase } from "../support/cluster.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import type { Domain } from "../support/leaderboards.ts";
 
 const USERS = 40;
 
 describe("leaderboards made while players change", () => {
-  let database: Database;
   let domain: Domain;
   let remove: () => Promise<void>;
 
   before(async () => {
-    const services = await startServices("");
-    remove = services.remove;
-    database = await openPostgres(services.databaseUrl, 12);
-    await database.migrateUp();
-    domain = openDomain(database);
+    ({ domain, remove } = await startDatabase(12));
   });
-  after(async () => {
-    await database.close();
-    await remove();
-  });
+  after(() => remove());
 
   const xpOf = (projectId: string) =>
     domain.transact(async ({ db }) => {

@@ -1,12 +1,11 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { EntryChange } from "../../src/domain/events.ts";
-import { relayPartition } from "../../src/domain/outbox/relay.ts";
+import { relayPartitions } from "../../src/domain/outbox/relay.ts";
 import type { Topics } from "../../src/domain/topics.ts";
 import { outboxPart } from "../../src/domain/work.ts";
-import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { startServices } from "../support/cluster.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { startDatabase } from "../support/cluster.ts";
+import type { Domain } from "../support/leaderboards.ts";
 import type { RankChanged } from "../support/rank-notices.ts";
 
 const SILENT: Topics = { publish: () => undefined, subscribe: async () => () => undefined };
@@ -19,21 +18,13 @@ const BOARD = {
 };
 
 describe("rank notices of several relays", () => {
-  let database: Database;
   let domain: Domain;
   let remove: () => Promise<void>;
 
   before(async () => {
-    const services = await startServices("");
-    remove = services.remove;
-    database = await openPostgres(services.databaseUrl, 12);
-    await database.migrateUp();
-    domain = openDomain(database);
+    ({ domain, remove } = await startDatabase(12));
   });
-  after(async () => {
-    await database.close();
-    await remove();
-  });
+  after(() => remove());
 
   it("tell each change once: what a player is told goes on where the last word ended", async function () {
     this.timeout(30_000);
@@ -57,7 +48,7 @@ describe("rank notices of several relays", () => {
       });
     const parts = { ...domain, topics: SILENT };
     const relays = Array.from({ length: 4 }, async () => {
-      while (!load.isOver) await relayPartition(parts, part);
+      while (!load.isOver) await relayPartitions(parts, [part]);
     });
     for (let i = 0; i < 120; i++) {
       const version = 1 + Math.floor(i / players.length);
@@ -65,7 +56,7 @@ describe("rank notices of several relays", () => {
     }
     load.isOver = true;
     await Promise.all(relays);
-    while ((await relayPartition(parts, part)).rows > 0);
+    while ((await relayPartitions(parts, [part])).rows > 0);
     const told = await domain.transact(({ db }) =>
       sql<{ data: RankChanged }>`
         select data from outbox where project_id = ${projectId} and type = 'leaderboard.rank_changed'

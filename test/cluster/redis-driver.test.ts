@@ -101,6 +101,38 @@ describe("the Redis driver of room listings", () => {
     assert.deepEqual(await ids({}), []);
   });
 
+  it("finds rooms of its own process first, and none where a crowd is to have one here", async () => {
+    const fields = { name: "chat", metadata: { projectId: "a", channelId: "c" } };
+    const theirs = ["p2", "p3"].map((processId) => aRoom({ ...fields, processId, clients: 30 }));
+    for (const room of [...theirs, aRoom({ ...fields, locked: true })]) await driver.insert(room);
+    const wanted = { name: "chat", locked: false, ...fields.metadata };
+    const findHere = () => driver.findOne(wanted);
+    assert.notEqual((await findHere()).processId, "p1");
+    const asked: number[] = [];
+    driver.maySpread = async (rooms) => asked.push(rooms.length) > 0;
+    assert.equal(await findHere(), undefined);
+    assert.deepEqual(asked, [3]);
+    await driver.insert(aRoom(fields));
+    assert.equal((await findHere()).processId, "p1");
+    driver.maySpread = async () => false;
+    await driver.clear();
+  });
+
+  it("answers many who look for one room or write it at once, each as if alone", async () => {
+    const [room, other] = [aRoom(), aRoom({ processId: "p2" })];
+    await driver.insert(room);
+    const find = ({ metadata }: IRoomCache) => driver.findOne({ name: "player", ...metadata });
+    const found = await Promise.all([room, other, room].map(find));
+    assert.deepEqual(
+      found.map((one) => one?.roomId),
+      [room.roomId, undefined, room.roomId],
+    );
+    const add = (one: IRoomCache) => driver.update(one, { $inc: { clients: 1 } });
+    assert.deepEqual(await Promise.all([room, other, room, room].map(add)), [true, false, true, true]);
+    assert.equal((await find(room)).clients, 3);
+    await driver.clear();
+  });
+
   it("sorts by fields of the listing and of its metadata", async () => {
     const rooms = [1, 3, 2].map((clients) =>
       aRoom({ name: "sorted", clients, metadata: { weight: -clients } }),

@@ -1,14 +1,16 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { newId, partitionOf } from "../../src/domain/ids.ts";
-import { FIRST_PROJECT, processPartition } from "../../src/domain/progression/batch.ts";
+import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
+import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { RuleDocument } from "../../src/domain/rules/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
 import { storeEvents } from "../../src/domain/tracking/ingest.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { ALL_PARTS } from "../support/process-parts.ts";
 import { define, publish, rowsOf } from "../support/rule-projects.ts";
 
 const PART = 7;
@@ -36,11 +38,11 @@ const listen = async ({ em }: Database): Promise<string[]> => {
 };
 
 /** External ids whose events fall into one partition. */
-const usersOf = (projectId: string, prefix: string, count: number): string[] => {
+const usersOf = (projectId: string, prefix: string, count: number, part = PART): string[] => {
   const users: string[] = [];
   for (let n = 0; users.length < count; n++) {
     const user = `${prefix}-${n}`;
-    if (partitionOf(projectId, user) === PART) users.push(user);
+    if (partitionOf(projectId, user) === part) users.push(user);
   }
   return users;
 };
@@ -144,10 +146,12 @@ describe("a batch of events", function () {
     return projectId;
   };
 
-  const claim = async (): Promise<number> => {
+  const claim = async (parts: readonly number[] = [PART]): Promise<number> => {
     const onError = (error: unknown) => assert.fail(String(error));
-    const options = { transact: domain.transact, plans, claimLimit: 1_000, onError };
-    return (await processPartition(options, PART, FIRST_PROJECT)).events;
+    const onLeft = () => assert.fail("the claim has room for all");
+    const options = { transact: domain.transact, plans, claimLimit: 1_000, onError, onLeft };
+    const places = parts.map((part) => ({ part, afterProject: FIRST_PROJECT }));
+    return (await processPartitions(options, places)).events;
   };
 
   const track = async (projectId: string, users: readonly string[]): Promise<number> => {
@@ -159,12 +163,9 @@ describe("a batch of events", function () {
   };
 
   /** Processes one claim and answers how many statements it took. */
-  const run = async (expected: number): Promise<number> => {
-    const onError = (error: unknown) => assert.fail(String(error));
-    const options = { transact: domain.transact, plans, claimLimit: 1_000, onError };
+  const run = async (expected: number, parts?: readonly number[]): Promise<number> => {
     const start = statements.length;
-    const { events } = await processPartition(options, PART, FIRST_PROJECT);
-    assert.equal(events, expected);
+    assert.equal(await claim(parts), expected);
     return statements.length - start;
   };
 
@@ -212,6 +213,18 @@ describe("a batch of events", function () {
         events += await track(projectId, usersOf(projectId, `share${share}`, 5));
       }
       counts.push(await run(events));
+    }
+    assertConstant(counts, 9);
+  });
+
+  it("takes the same statements for one partition and for several", async () => {
+    const [projectId] = projects as [string];
+    const counts: number[] = [];
+    for (const parts of [[1], [1, 2], ALL_PARTS]) {
+      let events = 0;
+      for (const part of parts)
+        events += await track(projectId, usersOf(projectId, `parts${parts.length}`, 3, part));
+      counts.push(await run(events, parts));
     }
     assertConstant(counts, 9);
   });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { judge } from "../../src/domain/chat/moderation/judge.ts";
 import { findLinks } from "../../src/domain/chat/moderation/links.ts";
-import { mask, screenWords } from "../../src/domain/chat/moderation/words.ts";
+import { mask, screenAhead, screenWords } from "../../src/domain/chat/moderation/words.ts";
 import { contextOf, filterOf } from "../support/chat-filter.ts";
 
 const SIGNS = Array.from("fuckshit.as@1!4$ \u200b\u0301ａ🍆\ud800ﷺhttp://co");
@@ -47,6 +47,15 @@ describe("the filter of chat, for any text", () => {
         assert.deepEqual(inside, []);
       },
     );
+    fc.assert(property, { numRuns: 200 });
+  });
+
+  it("finds the same in a text that was screened ahead, also when the lists have changed since", () => {
+    const property = fc.property(TEXT, fc.boolean(), (text, isChanged) => {
+      const { matches } = screenWords(filter, "MASK", text);
+      screenAhead(isChanged ? filterOf({ action: "MASK", words: ["a", "s", "f"] }) : filter, "MASK", text);
+      assert.deepEqual(screenWords(filter, "MASK", text).matches, matches);
+    });
     fc.assert(property, { numRuns: 200 });
   });
 

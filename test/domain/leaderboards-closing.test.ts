@@ -7,18 +7,19 @@ import { closingOf, writeResults } from "../../src/domain/leaderboards/periods/r
 import type { Finding } from "../../src/domain/reconcile/finding.ts";
 import { reconcile } from "../../src/domain/reconcile/reconcile.ts";
 import { TIES } from "../../src/domain/leaderboards/ranks.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import {
   addList,
   addPlayers,
   type BoardPeriods,
-  openBoardPeriods,
+  endBoards,
+  openPeriodsDatabase,
   periodsOf,
   resultsOf,
   scored,
   toldOf,
 } from "../support/board-periods.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import type { Domain } from "../support/leaderboards.ts";
 import { rowsOf } from "../support/rule-projects.ts";
 
 const DAY = { key: "2026-01-10", startsAt: "2026-01-10T00:00:00Z", endsAt: "2026-01-11T00:00:00Z" };
@@ -32,10 +33,7 @@ describe("closing periods of leaderboards", function () {
   let projectId: string;
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
-    domain = openDomain(database);
-    boards = openBoardPeriods(database);
+    ({ database, domain, boards } = await openPeriodsDatabase());
   });
   beforeEach(async () => {
     projectId = await domain.addProject();
@@ -43,11 +41,7 @@ describe("closing periods of leaderboards", function () {
   });
   afterEach(async () => {
     assert.deepEqual(boards.errors.splice(0), []);
-    await rowsOf(domain, sql`update leaderboards set status = 'ARCHIVED' returning 1`);
-    await rowsOf(
-      domain,
-      sql`delete from leaderboard_periods where status in ('OPEN', 'CLOSING') returning 1`,
-    );
+    await endBoards(domain);
   });
   after(() => database.close());
 

@@ -2,12 +2,13 @@ import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { newId } from "../../src/domain/ids.ts";
 import { beginClosing, stepClosing } from "../../src/domain/leaderboards/periods/close.ts";
-import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import type { Database } from "../../src/platform/database.ts";
 import {
   addList,
   addPlayers,
   type BoardPeriods,
-  openBoardPeriods,
+  endBoards,
+  openPeriodsDatabase,
   periodsOf,
   resultsOf,
   scored,
@@ -15,7 +16,7 @@ import {
   xpOfPlayers,
 } from "../support/board-periods.ts";
 import { type Crashing, makeCrashing } from "../support/crashing.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import type { Domain } from "../support/leaderboards.ts";
 import { rowsOf } from "../support/rule-projects.ts";
 
 const DAY = { key: "2026-01-10", startsAt: "2026-01-10T00:00:00Z", endsAt: "2026-01-11T00:00:00Z" };
@@ -30,10 +31,7 @@ describe("prizes of leaderboards", function () {
   let projectId: string;
 
   before(async () => {
-    database = await openEmbeddedDatabase("memory://");
-    await database.migrateUp();
-    domain = openDomain(database);
-    boards = openBoardPeriods(database);
+    ({ database, domain, boards } = await openPeriodsDatabase());
     crashing = await makeCrashing(database);
   });
   beforeEach(async () => {
@@ -42,11 +40,7 @@ describe("prizes of leaderboards", function () {
   });
   afterEach(async () => {
     assert.deepEqual(boards.errors.splice(0), []);
-    await rowsOf(domain, sql`update leaderboards set status = 'ARCHIVED' returning 1`);
-    await rowsOf(
-      domain,
-      sql`delete from leaderboard_periods where status in ('OPEN', 'CLOSING') returning 1`,
-    );
+    await endBoards(domain);
   });
   after(() => database.close());
 

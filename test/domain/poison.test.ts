@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { newId, partitionOf, PARTITIONS } from "../../src/domain/ids.ts";
-import { FIRST_PROJECT, processPartition } from "../../src/domain/progression/batch.ts";
+import { newId, partitionOf } from "../../src/domain/ids.ts";
 import { requeueDueEvents } from "../../src/domain/progression/queue.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { RuleDocument } from "../../src/domain/rules/language/document.ts";
@@ -12,6 +11,7 @@ import { getEvent } from "../../src/domain/tracking/events.ts";
 import { createTransact, NO_DOORBELL, type Transact } from "../../src/domain/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { ALL_PARTS, processParts } from "../support/process-parts.ts";
 
 const SECOND = 1_000;
 
@@ -77,13 +77,7 @@ describe("an event whose evaluation throws", function () {
   const processAll = async (): Promise<void> => {
     const onError = (error: unknown, { eventId }: { eventId: string }) => void told.push({ error, eventId });
     const options = { transact, plans: createPlanCache(), claimLimit: 100, onError };
-    for (let part = 0; part < PARTITIONS; part++) {
-      for (let after = FIRST_PROJECT; ;) {
-        const { events, lastProject } = await processPartition(options, part, after);
-        if (events === 0 && after === FIRST_PROJECT) break;
-        after = lastProject;
-      }
-    }
+    await processParts(options, ALL_PARTS);
   };
   const timesTold = (id: string): number => told.filter(({ eventId }) => eventId === id).length;
   /** What the sweep does, at a later time. */

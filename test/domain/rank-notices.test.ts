@@ -6,7 +6,7 @@ import { newId } from "../../src/domain/ids.ts";
 import { tellDueRanks } from "../../src/domain/leaderboards/notices/due.ts";
 import { significanceOf } from "../../src/domain/leaderboards/notices/significance.ts";
 import { DEFAULT_RANK_CHANGE } from "../../src/domain/leaderboards/definition-parts.ts";
-import { relayPartition } from "../../src/domain/outbox/relay.ts";
+import { relayPartitions } from "../../src/domain/outbox/relay.ts";
 import type { Topics } from "../../src/domain/topics.ts";
 import { outboxPart } from "../../src/domain/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
@@ -97,7 +97,7 @@ describe("rank notices", () => {
       leaders: () => news<LeaderTold>("leaderboard.new_leader"),
     };
   };
-  const relay = () => relayPartition(domain, outboxPart({ playerId: null, projectId }));
+  const relay = () => relayPartitions(domain, [outboxPart({ playerId: null, projectId })]);
 
   it("are significant by bands, by distance or by entering, and by nothing else", () => {
     const reason = (before: number | null, now: number) =>

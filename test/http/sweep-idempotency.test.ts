@@ -161,8 +161,18 @@ describe("X-Idempotency-Key on every POST operation", function () {
       });
 
     before(async () => {
-      const { ranks, limiter, topics, passwords, captcha, oauth, mailer, queue } = api.app;
-      const parts = { ranks, limiter, topics, passwords, captcha, oauth, mailer, queue };
+      const { ranks, limiter, topics, passwords, captcha, oauth, mailer, queue, liveRooms } = api.app;
+      const parts = {
+        ranks,
+        limiter,
+        topics,
+        passwords,
+        captcha,
+        oauth,
+        mailer,
+        queue,
+        liveRooms: liveRooms!,
+      };
       const guarded = Object.entries(parts).map(([name, part]) => [name, watched(name, part)]);
       watching = await anotherServer(api, {}, Object.fromEntries(guarded) as Partial<App>);
     });

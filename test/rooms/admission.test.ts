@@ -2,8 +2,25 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { App } from "../../src/app.ts";
 import { PLAYER_SOCKETS_MAX } from "../../src/domain/limits.ts";
-import { admitSocket } from "../../src/rooms/admission.ts";
+import { initializeRoomCache } from "@colyseus/core";
+import { admitSocket, maySpread } from "../../src/rooms/admission.ts";
 import { startApp } from "../support/app.ts";
+
+describe("a crowd whose rooms other processes hold", () => {
+  const rooms = (name: string, clients: number, count = 1) =>
+    Array.from({ length: count }, () => initializeRoomCache({ name, clients, metadata: {} }));
+
+  before(() => startApp());
+
+  it("gets a room here once it is one, unless it has many rooms or may have one only", async () => {
+    assert.equal(await maySpread(rooms("chat", 24)), false);
+    assert.equal(await maySpread(rooms("chat", 25)), true);
+    assert.equal(await maySpread(rooms("leaderboard", 13, 2)), true);
+    assert.equal(await maySpread(rooms("chat", 500, 16)), false);
+    assert.equal(await maySpread(rooms("lobby", 500)), false);
+    assert.equal(await maySpread([]), false);
+  });
+});
 
 describe("sockets of one player", () => {
   it("are counted over all rooms, let in up to the limit, and counted out once", async () => {

@@ -45,6 +45,16 @@ describe("sockets that frame a message once", () => {
     }
   });
 
+  it("ping in a way that is answered, and tell when the ping is written", async () => {
+    const [socket] = server.clients;
+    const answered = once(socket!, "pong");
+    await new Promise<void>((resolve) => socket!.ping(() => resolve()));
+    assert.equal(((await answered)[0] as Buffer).length, 0);
+    const withData = once(socket!, "pong");
+    socket!.ping("data");
+    assert.equal(String((await withData)[0]), "data");
+  });
+
   it("leave to ws what is no binary message, and what is sent to a socket that closes", async () => {
     const [socket] = server.clients;
     const [client] = heard.keys();

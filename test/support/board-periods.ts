@@ -7,8 +7,8 @@ import { createLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts
 import { periodIdOf } from "../../src/domain/leaderboards/period-ids.ts";
 import { createTransact, NO_DOORBELL, type Transact } from "../../src/domain/work.ts";
 import { leaderboardPeriods } from "../../src/jobs/leaderboard-periods.ts";
-import type { Database } from "../../src/platform/database.ts";
-import type { Domain } from "./leaderboards.ts";
+import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { type Domain, openDomain } from "./leaderboards.ts";
 import { rowsOf } from "./rule-projects.ts";
 
 /** Boards whose windows open and close when the test says so. */
@@ -28,6 +28,23 @@ const daily = {
   metric: { source: "CUSTOM" },
   operator: "BEST",
   period: { kind: "DAILY" },
+};
+
+/** A database of its own, what goes on in it, and its boards. */
+export const openPeriodsDatabase = async (): Promise<{
+  database: Database;
+  domain: Domain;
+  boards: BoardPeriods;
+}> => {
+  const database = await openEmbeddedDatabase("memory://");
+  await database.migrateUp();
+  return { database, domain: openDomain(database), boards: openBoardPeriods(database) };
+};
+
+/** Ends all boards and what is open of them, so that the sweeps of the next test find its own only. */
+export const endBoards = async (domain: Domain): Promise<void> => {
+  await rowsOf(domain, sql`update leaderboards set status = 'ARCHIVED' returning 1`);
+  await rowsOf(domain, sql`delete from leaderboard_periods where status in ('OPEN', 'CLOSING') returning 1`);
 };
 
 export const openBoardPeriods = ({ em }: Database): BoardPeriods => {

@@ -2,6 +2,7 @@ import { randomUUID } from "node:crypto";
 import { join } from "node:path";
 import { Redis } from "ioredis";
 import { openPostgres } from "../../src/platform/database.ts";
+import { type Domain, openDomain } from "./leaderboards.ts";
 
 const ADMIN_URL = process.env["DATABASE_URL"] ?? "postgres://postgres@127.0.0.1:5432/postgres";
 const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
@@ -60,4 +61,18 @@ export const startServices = async (dataDir: string): Promise<Services> => {
       await removeKeys(namespace);
     },
   };
+};
+
+/** A migrated database of a test's own, without processes, and what goes on in it. */
+export const startDatabase = async (
+  poolMax: number,
+): Promise<{ domain: Domain; remove: () => Promise<void> }> => {
+  const services = await startServices("");
+  const database = await openPostgres(services.databaseUrl, poolMax);
+  await database.migrateUp();
+  const remove = async (): Promise<void> => {
+    await database.close();
+    await services.remove();
+  };
+  return { domain: openDomain(database), remove };
 };

@@ -86,6 +86,17 @@ const belongsTo = ({ name, hasTenant, hasProject }: Table, tenantIds: readonly s
   return sql`true`;
 };
 
+/** How many rows of a table are theirs, and a hash of what is in them. */
+const rowsIn = (table: Table, tenantIds: readonly string[]) => {
+  const { name } = table;
+  const always = name === "email_logs" ? RESTLESS : RESTLESS.slice(0, 4);
+  const restless = [...always, ...(LEFT_BY_IT[name] ?? [])];
+  return sql`
+    select ${name}::text as name, count(*) as count, md5(coalesce(string_agg(r, '|' order by r), '')) as print
+    from (select (to_jsonb(t) - ${`{${restless.join(",")}}`}::text[])::text as r
+      from ${sql.ref(name)} t where ${belongsTo(table, tenantIds)}) as rows`;
+};
+
 /** What the tenants and the platform have in the database, once all is done that was asked for. */
 export const readEffects = async (api: TestApp, tenantIds: readonly string[]): Promise<Effects> => {
   await settle(api);
@@ -96,17 +107,16 @@ export const readEffects = async (api: TestApp, tenantIds: readonly string[]): P
         exists (select from pg_attribute where attrelid = c.oid and attname = 'project_id') as "hasProject"
       from pg_class c where relnamespace = 'public'::regnamespace
         and relkind in ('r', 'p') and not relispartition order by 1`.execute(db);
+    const asked = tables.rows
+      .filter(({ name }) => !SKIPPED.has(name))
+      .map((table) => rowsIn(table, tenantIds));
+    // One statement: as many as there are tables would be most of the time of a sweep.
+    const { rows } = await sql<{ name: string; count: string; print: string }>`
+      ${sql.join(asked, sql` union all `)}`.execute(db);
     const effects: Effects = { counts: {}, print: "" };
-    for (const table of tables.rows.filter(({ name }) => !SKIPPED.has(name))) {
-      const { name } = table;
-      const always = name === "email_logs" ? RESTLESS : RESTLESS.slice(0, 4);
-      const restless = [...always, ...(LEFT_BY_IT[name] ?? [])];
-      const { rows } = await sql<{ count: string; print: string }>`
-        select count(*) as count, md5(coalesce(string_agg(r, '|' order by r), '')) as print
-        from (select (to_jsonb(t) - ${`{${restless.join(",")}}`}::text[])::text as r
-          from ${sql.ref(name)} t where ${belongsTo(table, tenantIds)}) as rows`.execute(db);
-      effects.counts[name] = Number(rows[0]!.count);
-      effects.print += `${name} ${rows[0]!.print}\n`;
+    for (const { name, count, print } of rows) {
+      effects.counts[name] = Number(count);
+      effects.print += `${name} ${print}\n`;
     }
     // By type, so that a difference says what it is.
     const { rows: types } = await sql<{ type: string; count: string }>`

@@ -2,14 +2,13 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { Json } from "../../src/domain/events.ts";
-import { newId, PARTITIONS, partitionOf } from "../../src/domain/ids.ts";
+import { newId, partitionOf } from "../../src/domain/ids.ts";
 import { LeaderboardDefinition } from "../../src/domain/leaderboards/definition.ts";
 import type { Leaderboard } from "../../src/domain/leaderboards/leaderboard.ts";
 import { createLeaderboard, entrySource } from "../../src/domain/leaderboards/leaderboards.ts";
 import { createMemoryRanks } from "../../src/domain/leaderboards/memory-ranks.ts";
 import type { RankStore } from "../../src/domain/leaderboards/ranks.ts";
-import { relayPartition } from "../../src/domain/outbox/relay.ts";
-import { FIRST_PROJECT, processPartition } from "../../src/domain/progression/batch.ts";
+import { relayPartitions } from "../../src/domain/outbox/relay.ts";
 import { changePlayer } from "../../src/domain/progression/change.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { grantXp } from "../../src/domain/progression/xp.ts";
@@ -18,6 +17,7 @@ import type { Topics } from "../../src/domain/topics.ts";
 import { storeEvents } from "../../src/domain/tracking/ingest.ts";
 import { createTransact, NO_DOORBELL, type Transact } from "../../src/domain/work.ts";
 import type { Database } from "../../src/platform/database.ts";
+import { ALL_PARTS, processParts } from "./process-parts.ts";
 
 /** `type` defaults to "goal", `at` to now. */
 export type TestEvent = { user: string; type?: string; at?: Date; properties?: Json };
@@ -52,13 +52,6 @@ export const openDomain = ({ em }: Database, clock = () => new Date()): Domain =
   });
   const ranks = createMemoryRanks(entrySource(transact));
   const options = { transact, plans: createPlanCache(), claimLimit: 100, onError };
-  const processPart = async (part: number): Promise<void> => {
-    for (let after = FIRST_PROJECT; ;) {
-      const { events, lastProject } = await processPartition(options, part, after);
-      if (events === 0 && after === FIRST_PROJECT) return;
-      after = lastProject;
-    }
-  };
   return {
     transact,
     ranks,
@@ -78,12 +71,10 @@ export const openDomain = ({ em }: Database, clock = () => new Date()): Domain =
       return rows.map(({ id }) => id);
     },
     process: async () => {
-      for (let part = 0; part < PARTITIONS; part++) await processPart(part);
+      await processParts(options, ALL_PARTS);
     },
     relay: async () => {
-      for (let part = 0; part < PARTITIONS; part++) {
-        while ((await relayPartition({ transact, ranks, topics: silent }, part)).isMore);
-      }
+      while ((await relayPartitions({ transact, ranks, topics: silent }, ALL_PARTS)).again.length > 0);
     },
     entries: (board) => transact(({ db }) => readEntries(db, board)),
   };

@@ -30,6 +30,7 @@ import { adminOperations } from "./operations-admin.ts";
 import { playerOperations } from "./operations-players.ts";
 import { oauthOperations } from "./operations-oauth.ts";
 import { jobOperations } from "./operations-jobs.ts";
+import { liveRoomOperations } from "./operations-live-rooms.ts";
 import { lobbyOperations } from "./operations-lobbies.ts";
 import { streakOperations } from "./operations-streaks.ts";
 import { chatModerationOperations } from "./operations-chat-moderation.ts";
@@ -173,6 +174,7 @@ const KNOWN: Record<string, Known> = {
   ...scoreOperations,
   ...teamOperations,
   ...oauthOperations,
+  ...liveRoomOperations,
 };
 
 /** Every operation of the API. @throws Error for a route that nobody has described here */

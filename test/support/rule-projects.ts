@@ -3,14 +3,14 @@ import { type RawBuilder, sql } from "kysely";
 import { createDefinition } from "../../src/domain/definitions/definitions.ts";
 import { DEFINITION_KINDS } from "../../src/domain/definitions/kinds.ts";
 import type { Json } from "../../src/domain/events.ts";
-import { PARTITIONS } from "../../src/domain/ids.ts";
-import { FIRST_PROJECT, processPartition, type ProcessOptions } from "../../src/domain/progression/batch.ts";
+import type { ProcessOptions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import type { LoopHit } from "../../src/domain/progression/turn.ts";
 import { RuleDocument } from "../../src/domain/rules/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
 import type { Domain } from "./leaderboards.ts";
+import { ALL_PARTS, processParts } from "./process-parts.ts";
 
 /** Makes a definition of a project, as designers write it. */
 export const define = async (
@@ -53,20 +53,8 @@ export const processAll = async (
 ): Promise<void> => {
   const onError = (error: unknown): never => assert.fail(String(error));
   const all = { transact, plans: createPlanCache(), claimLimit: 100, onError, ...options };
-  const processPart = async (part: number): Promise<number> => {
-    let processed = 0;
-    for (let after = FIRST_PROJECT; ;) {
-      const { events, lastProject } = await processPartition(all, part, after);
-      if (events === 0 && after === FIRST_PROJECT) return processed;
-      processed += events;
-      after = lastProject;
-    }
-  };
   // One player's event may send another to a partition that was done before.
-  for (let processed = 1; processed > 0;) {
-    processed = 0;
-    for (let part = 0; part < PARTITIONS; part++) processed += await processPart(part);
-  }
+  while ((await processParts(all, ALL_PARTS)) > 0);
 };
 
 /** Rows of a query. */

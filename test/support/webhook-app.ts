@@ -3,7 +3,7 @@ import { sql } from "kysely";
 import { type App, createApp } from "../../src/app.ts";
 import { type Config, readConfig } from "../../src/config.ts";
 import { OUTBOX_PARTITIONS } from "../../src/domain/ids.ts";
-import { relayPartition } from "../../src/domain/outbox/relay.ts";
+import { relayPartitions } from "../../src/domain/outbox/relay.ts";
 import { createWebhook, type NewWebhook } from "../../src/domain/webhooks/registration.ts";
 import type { Attempt, DeliveryStatus } from "../../src/domain/webhooks/delivery.ts";
 import { Webhook } from "../../src/domain/webhooks/webhook.ts";
@@ -95,9 +95,9 @@ export const hookStore = (app: App): Omit<WebhookApp, "app" | "pass" | "close"> 
     await app.transact(async (work) => {
       for (const one of data) work.emit(projectId, "custom.thing" as never, one as never);
     });
-    for (let part = 0; part < OUTBOX_PARTITIONS; part++) {
-      while ((await relayPartition(app, part)).isMore);
-    }
+    const parts = Array.from({ length: OUTBOX_PARTITIONS }, (_, part) => part);
+    let left: readonly number[] = parts;
+    while (left.length > 0) left = (await relayPartitions(app, left)).again;
   },
   deliveries: (webhookId) => readDeliveries(app, webhookId),
   webhook: (id) => app.transact(({ em }) => em.findOneOrFail(Webhook, { id })),

@@ -1,5 +1,6 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import { forbidden, notFound } from "../errors.ts";
+import type { PlayerStatus } from "../players/player.ts";
 import type { Work } from "../work.ts";
 import { type Channel, channelOf, type ChannelRef, type ChannelRow, foundOrGlobal } from "./channel-row.ts";
 import type { ChannelKind, ChatActor, ChatRole, Notify } from "./views.ts";
@@ -35,8 +36,9 @@ export const isMember = ({ kind, closedMs, isListed, isInLobby }: Standing, nowM
 
 export const isModeratorRole = (role: ChatRole | null): boolean => role === "OWNER" || role === "MODERATOR";
 
-type Row = ChannelRow & {
-  player_status: string | null;
+/** A channel's row with what a player is in it. */
+export type Standings = ChannelRow & {
+  player_status: PlayerStatus | null;
   role: ChatRole | null;
   notify: Notify | null;
   last_read_seq: string | number | null;
@@ -45,35 +47,77 @@ type Row = ChannelRow & {
   is_banned: boolean;
 };
 
-/** The columns of one player's standing in the channel `c`. */
-const standingOf = (projectId: string, playerId: string | null, now: Date) => sql`
-  select c.id, c.kind, c.key, c.name, c.lobby_id, c.settings, c.status, c.last_seq, c.read_only_at,
+/** A player in a channel; null: nobody in particular. */
+export type Asked = { channelId: string; playerId: string | null };
+
+/** The standings that `rows` ask for: numbers, channels and players. `project` is that of a row `r`. */
+const standings = (project: RawBuilder<unknown>, rows: readonly object[], now: Date) => sql<
+  Standings & { n: number }
+>`
+  select r.n, c.id, c.kind, c.key, c.name, c.lobby_id, c.settings, c.status, c.last_seq, c.read_only_at,
     c.created_at, p.status as player_status, m.role, m.notify, m.last_read_seq,
     (m.player_id is not null and m.left_at is null) as is_listed,
     l.player_id is not null as is_in_lobby,
     exists (select 1 from chat_sanctions s where s.project_id = c.project_id
-      and s.player_id = ${playerId}::uuid and s.kind = 'BAN' and s.revoked_at is null
+      and s.player_id = r.p and s.kind = 'BAN' and s.revoked_at is null
       and (s.channel_id is null or s.channel_id = c.id)
       and (s.expires_at is null or s.expires_at > ${now.toISOString()}::timestamptz)) as is_banned
-  from chat_channels c
-  left join players p on p.project_id = ${projectId} and p.id = ${playerId}::uuid
-  left join chat_members m on m.project_id = ${projectId} and m.channel_id = c.id
-    and m.player_id = ${playerId}::uuid
-  left join lobby_members l on l.project_id = ${projectId} and l.lobby_id = c.lobby_id
-    and l.player_id = ${playerId}::uuid and l.is_active`;
+  from json_to_recordset(${JSON.stringify(rows)}::json) as r(n int, j uuid, c uuid, p uuid)
+  join chat_channels c on c.project_id = ${project} and c.id = r.c
+  left join players p on p.project_id = ${project} and p.id = r.p
+  left join chat_members m on m.project_id = ${project} and m.channel_id = c.id and m.player_id = r.p
+  left join lobby_members l on l.project_id = ${project} and l.lobby_id = c.lobby_id
+    and l.player_id = r.p and l.is_active`;
 
-const findStanding = (work: Work, ref: ChannelRef, playerId: string | null): Promise<Row> =>
+/** In the order asked, in one statement; undefined where there is no such channel. */
+const inOrder = async (
+  { db }: Pick<Work, "db">,
+  count: number,
+  statement: RawBuilder<Standings & { n: number }>,
+): Promise<(Standings | undefined)[]> => {
+  if (count === 0) return [];
+  const { rows } = await statement.execute(db);
+  const byNumber = new Map(rows.map((row) => [row.n, row]));
+  return Array.from({ length: count }, (_, n) => byNumber.get(n));
+};
+
+/**
+ * What each asked player is in their channel, in one statement and in the order asked; undefined where there
+ * is no such channel.
+ */
+export const findStandings = (
+  work: Work,
+  projectId: string,
+  asked: readonly Asked[],
+): Promise<(Standings | undefined)[]> => {
+  const rows = asked.map(({ channelId, playerId }, n) => ({ n, c: channelId, p: playerId }));
+  return inOrder(work, asked.length, standings(sql`${projectId}`, rows, work.now));
+};
+
+/** As `findStandings`, over several projects. */
+export const findStandingsAnywhere = (
+  work: Work,
+  asked: readonly (ChannelRef & Asked)[],
+): Promise<(Standings | undefined)[]> => {
+  const rows = asked.map(({ projectId, channelId, playerId }, n) => ({
+    n,
+    j: projectId,
+    c: channelId,
+    p: playerId,
+  }));
+  return inOrder(work, asked.length, standings(sql`r.j`, rows, work.now));
+};
+
+const findStanding = (work: Work, ref: ChannelRef, playerId: string | null): Promise<Standings> =>
   foundOrGlobal(work, ref, async () => {
     const { projectId, channelId } = ref;
-    const found = await sql<Row>`
-      ${standingOf(projectId, playerId, work.now)}
-      where c.project_id = ${projectId} and c.id = ${channelId}`.execute(work.db);
-    return found.rows[0];
+    const [row] = await findStandings(work, projectId, [{ channelId, playerId }]);
+    return row;
   });
 
 const GONE: ReadonlySet<string> = new Set(["MERGED", "ERASED"]);
 
-const checkPlayer = (row: Row, channel: Channel, nowMs: number): void => {
+const checkPlayer = (row: Standings, channel: Channel, nowMs: number): void => {
   if (row.player_status === null || GONE.has(row.player_status)) throw notFound("channel");
   const { kind, closedMs } = channel;
   const { is_listed: isListed, is_in_lobby: isInLobby } = row;
@@ -81,15 +125,26 @@ const checkPlayer = (row: Row, channel: Channel, nowMs: number): void => {
   if (row.is_banned) throw forbidden("PLAYER_BANNED", "the player is banned from this channel");
 };
 
+/** The player that reads, or null. */
+export const readerIdOf = (actor: ChatActor): string | null =>
+  actor.kind === "PLAYER" ? actor.playerId : null;
+
 /**
  * Lets `actor` read a channel, in one statement.
  * @throws DomainError NOT_FOUND when there is none or they may not; FORBIDDEN PLAYER_BANNED
  */
-export const admit = async (work: Work, ref: ChannelRef, actor: ChatActor): Promise<Admission> => {
-  const playerId = actor.kind === "PLAYER" ? actor.playerId : null;
-  const row = await findStanding(work, ref, playerId);
-  const channel = channelOf(ref.projectId, row);
-  if (playerId !== null) checkPlayer(row, channel, work.now.getTime());
+export const admit = async (work: Work, ref: ChannelRef, actor: ChatActor): Promise<Admission> =>
+  judge(ref.projectId, await findStanding(work, ref, readerIdOf(actor)), { actor, now: work.now });
+
+/** As `admit`, by what was found of the actor. */
+export const judge = (
+  projectId: string,
+  row: Standings,
+  { actor, now }: { actor: ChatActor; now: Date },
+): Admission => {
+  const playerId = readerIdOf(actor);
+  const channel = channelOf(projectId, row);
+  if (playerId !== null) checkPlayer(row, channel, now.getTime());
   const role = row.role ?? "MEMBER";
   return {
     channel,

@@ -78,7 +78,7 @@ export const editMessage = async (
     mentionedNames: mentionedIn(content),
   });
   const sender = playerId === null ? undefined : scene.senders.get(playerId);
-  const court = await openCourt(work, channel, playerId === null ? [] : [playerId]);
+  const court = await openCourt(work, channel, scene);
   checkSpeaker(court, { actor, sender });
   const verdict = passText(court, { actor, sender }, content);
   if (verdict.outcome === "HELD")

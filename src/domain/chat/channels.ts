@@ -61,12 +61,28 @@ export const closeLobbyChannel = async (
  * `readChannel` to say. @throws DomainError NOT_FOUND for a key that no channel has
  */
 export const getChannelId = async (work: Work, projectId: string, ref: string): Promise<string> => {
-  if (isId(ref)) return ref.toLowerCase();
-  if (ref === GLOBAL_KEY) return globalChannelId(projectId);
-  const found = await sql<{ id: string }>`
-    select id from chat_channels where project_id = ${projectId} and key = ${ref}`.execute(work.db);
-  if (!found.rows[0]) throw notFound("channel");
-  return found.rows[0].id;
+  const [id] = await findChannelIds(work, projectId, [ref]);
+  if (id === undefined) throw notFound("channel");
+  return id;
+};
+
+/** As `getChannelId` for many, in one statement or none; undefined for a key that no channel has. */
+export const findChannelIds = async (
+  { db }: Work,
+  projectId: string,
+  refs: readonly string[],
+): Promise<(string | undefined)[]> => {
+  const idOf = (ref: string): string | undefined => {
+    if (isId(ref)) return ref.toLowerCase();
+    return ref === GLOBAL_KEY ? globalChannelId(projectId) : undefined;
+  };
+  const keys = [...new Set(refs)].filter((ref) => idOf(ref) === undefined);
+  if (keys.length === 0) return refs.map(idOf);
+  const found = await sql<{ id: string; key: string }>`
+    select c.id, c.key from json_array_elements_text(${JSON.stringify(keys)}::json) as k(key)
+    join chat_channels c on c.project_id = ${projectId} and c.key = k.key`.execute(db);
+  const byKey = new Map(found.rows.map(({ id, key }) => [key, id]));
+  return refs.map((ref) => idOf(ref) ?? byKey.get(ref));
 };
 
 /**

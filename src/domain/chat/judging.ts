@@ -2,13 +2,13 @@ import { conflict, type DomainError, forbidden, notFound } from "../errors.ts";
 import type { Work } from "../work.ts";
 import { isMember } from "./access.ts";
 import type { Channel } from "./channel-row.ts";
-import { readFilter } from "./moderation/filters.ts";
+import { filterOf, guessFilter } from "./moderation/filters.ts";
 import { judge, type JudgeContext, type Verdict } from "./moderation/judge.ts";
-import { findSanctions } from "./moderation/sanctions.ts";
 import { CONTENT_MAX } from "./settings.ts";
-import type { SceneSender } from "./scene.ts";
+import type { Scene, SceneSender } from "./scene.ts";
 import { readContent } from "./text.ts";
-import type { ChatActor } from "./views.ts";
+import { screenAhead } from "./moderation/words.ts";
+import type { ChannelSettings, ChatActor } from "./views.ts";
 
 /** What every text of one channel is judged by, read once for a group. */
 export type Court = {
@@ -18,16 +18,16 @@ export type Court = {
   filter: JudgeContext["filter"];
 };
 
-/** In two statements. */
+/** By what was read for the scene; in no statement, or one after a change of the project's word lists. */
 export const openCourt = async (
   work: Work,
   channel: Channel,
-  playerIds: readonly string[],
+  { sanctions, listsVersion }: Pick<Scene, "sanctions" | "listsVersion">,
 ): Promise<Court> => ({
   now: work.now,
   channel,
-  sanctions: await findSanctions(work, channel.projectId, playerIds, channel.id),
-  filter: await readFilter(work, channel.projectId),
+  sanctions,
+  filter: await filterOf(work, channel.projectId, listsVersion),
 });
 
 /** Who speaks: `sender` for a player. */
@@ -79,4 +79,17 @@ export const passText = (court: Court, speaker: Speaker, text: string): Passed &
   const verdict = judge(contextOf(court, speaker), content);
   if ("error" in verdict) throw verdict.error;
   return { ...verdict, text: content };
+};
+
+/** Does what it can of `passText` before the transaction, for a text that waits for it; never throws. */
+export const prepareText = (
+  projectId: string,
+  { profanity, maxLength }: Pick<ChannelSettings, "profanity" | "maxLength">,
+  text: string,
+): void => {
+  try {
+    screenAhead(guessFilter(projectId), profanity, readContent(text, maxLength));
+  } catch {
+    // A text that cannot be sent at all is refused in its turn.
+  }
 };

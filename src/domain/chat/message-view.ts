@@ -25,37 +25,63 @@ export type MessageRow = {
   reactions: ChatMessage["reactions"] | null;
 };
 
+/** A row as it is read for several players at once: `by` tells which of them have reacted so. */
+export type SharedRow = Omit<MessageRow, "reactions"> & {
+  reactions: { emoji: string; count: number; by: string[] }[] | null;
+};
+
 /** Reactions of `m`, the oldest first. */
-const reactionsOf = (playerId: string | null) => sql`
-  (select json_agg(json_build_object('emoji', r.emoji, 'count', r.n, 'mine', r.mine)
+const reactionsOf = (playerIds: readonly string[]) => sql`
+  (select json_agg(json_build_object('emoji', r.emoji, 'count', r.n, 'by', r.by)
       order by r.first, r.emoji)
     from (select emoji, count(*)::int as n, min(created_at) as first,
-        coalesce(bool_or(player_id = ${playerId}::uuid), false) as mine
+        coalesce(json_agg(player_id) filter (where player_id = any(${`{${playerIds.join(",")}}`}::uuid[])),
+          '[]'::json) as by
       from chat_reactions x
       where x.project_id = m.project_id and x.channel_id = m.channel_id and x.seq = m.seq
       group by emoji) r)`;
 
-/** The columns of MessageRow, of `m` in a project. */
-const rowsOf = (projectId: string, playerId: string | null) => sql`
+/** The columns of SharedRow, of `m` in a project. */
+const rowsOf = (projectId: string, playerIds: readonly string[]) => sql`
     select m.seq, m.id, m.sender_id, m.type, m.content, to_jsonb(m.mentions) as mentions, m.reply_to,
       m.client_msg_id, m.moderation, m.is_shadowed, m.edited_at, m.deleted_at, m.created_at,
-      p.external_user_id, p.display_name, cm.role, ${reactionsOf(playerId)} as reactions
+      p.external_user_id, p.display_name, cm.role, ${reactionsOf(playerIds)} as reactions
     from chat_messages m
     left join players p on p.project_id = m.project_id and p.id = m.sender_id
     left join chat_members cm on cm.project_id = m.project_id and cm.channel_id = m.channel_id
       and cm.player_id = m.sender_id
     where m.project_id = ${projectId}`;
 
+/** Reads rows of a channel for several; `where` is about `m`, and ends with order and limit. */
+export const readSharedRows = async (
+  work: Work,
+  { projectId, id }: Pick<Channel, "projectId" | "id">,
+  playerIds: readonly string[],
+  where: RawBuilder<unknown>,
+): Promise<SharedRow[]> => {
+  const found = await sql<SharedRow>`
+    ${rowsOf(projectId, playerIds)} and m.channel_id = ${id} and ${where}`.execute(work.db);
+  return found.rows;
+};
+
+const listOf = ({ playerId }: Viewer): string[] => (playerId === null ? [] : [playerId]);
+
+/** A row as one of those sees it that it was read for. */
+export const rowFor = ({ reactions, ...row }: SharedRow, { playerId }: Viewer): MessageRow => {
+  const mine = (by: readonly string[]): boolean => playerId !== null && by.includes(playerId);
+  const own = reactions?.map(({ emoji, count, by }) => ({ emoji, count, mine: mine(by) })) ?? null;
+  return { ...row, reactions: own };
+};
+
 /** Reads rows of a channel; `where` is about `m`, and ends with order and limit. */
 export const readRows = async (
   work: Work,
-  { projectId, id }: Pick<Channel, "projectId" | "id">,
-  { playerId }: Viewer,
+  channel: Pick<Channel, "projectId" | "id">,
+  viewer: Viewer,
   where: RawBuilder<unknown>,
 ): Promise<MessageRow[]> => {
-  const found = await sql<MessageRow>`
-    ${rowsOf(projectId, playerId)} and m.channel_id = ${id} and ${where}`.execute(work.db);
-  return found.rows;
+  const rows = await readSharedRows(work, channel, listOf(viewer), where);
+  return rows.map((row) => rowFor(row, viewer));
 };
 
 /** The newest message of each channel, as `viewer` may see it, in one statement; by channel id. */
@@ -67,11 +93,13 @@ export const readNewest = async (
 ): Promise<Map<string, ChatMessage>> => {
   if (channels.length === 0) return new Map();
   const asked = JSON.stringify(channels.map(({ id, lastSeq }) => ({ c: id, s: lastSeq })));
-  const found = await sql<MessageRow & { channel_id: string }>`
+  const found = await sql<SharedRow & { channel_id: string }>`
     select x.*, r.c as channel_id from json_to_recordset(${asked}::json) as r(c uuid, s bigint)
-    join lateral (${rowsOf(projectId, viewer.playerId)} and m.channel_id = r.c and m.seq = r.s) x
+    join lateral (${rowsOf(projectId, listOf(viewer))} and m.channel_id = r.c and m.seq = r.s) x
       on true`.execute(work.db);
-  return new Map(found.rows.map((row) => [row.channel_id, showMessage(row.channel_id, row, viewer)]));
+  return new Map(
+    found.rows.map((row) => [row.channel_id, showMessage(row.channel_id, rowFor(row, viewer), viewer)]),
+  );
 };
 
 const timeOf = (value: Date | string | null): string | null =>

@@ -2,7 +2,14 @@ import { sql } from "kysely";
 import type { Work } from "../work.ts";
 import { admit, type Viewer } from "./access.ts";
 import type { Channel, ChannelRef } from "./channel-row.ts";
-import { type MessageRow, readRows, showMessage } from "./message-view.ts";
+import {
+  type MessageRow,
+  readRows,
+  readSharedRows,
+  rowFor,
+  type SharedRow,
+  showMessage,
+} from "./message-view.ts";
 import type { ChatActor, ChatMessage } from "./views.ts";
 
 export { sendMessages, type Sending, type Sent } from "./send.ts";
@@ -25,21 +32,50 @@ export const readMessages = async (
   return readHistory(work, channel, viewer, query);
 };
 
+const rangeOf = ({ before, after, limit }: HistoryQuery) => {
+  if (after === undefined)
+    return sql`${before === undefined ? sql`true` : sql`m.seq < ${before}::bigint`}
+      order by m.seq desc limit ${limit}`;
+  return sql`m.seq > ${after}::bigint ${before === undefined ? sql`` : sql`and m.seq < ${before}::bigint`}
+    order by m.seq limit ${limit}`;
+};
+
 /** As `readMessages`, for who has been admitted. */
 export const readHistory = async (
   work: Work,
   channel: Pick<Channel, "projectId" | "id">,
   viewer: Viewer,
-  { before, after, limit }: HistoryQuery,
+  query: HistoryQuery,
 ): Promise<ChatMessage[]> => {
-  const range =
-    after !== undefined
-      ? sql`m.seq > ${after}::bigint ${before === undefined ? sql`` : sql`and m.seq < ${before}::bigint`}
-          order by m.seq limit ${limit}`
-      : sql`${before === undefined ? sql`true` : sql`m.seq < ${before}::bigint`}
-          order by m.seq desc limit ${limit}`;
-  const rows: MessageRow[] = await readRows(work, channel, viewer, range);
+  const rows: MessageRow[] = await readRows(work, channel, viewer, rangeOf(query));
   return rows.map((row) => showMessage(channel.id, row, viewer));
+};
+
+/** Nobody in particular sees of each message what all may see. */
+export const ANYBODY: Viewer = { playerId: null, isModerator: false };
+
+/** As `readHistory` for many in one statement; in the order of `viewers`. */
+export const readHistories = async (
+  work: Work,
+  channel: Pick<Channel, "projectId" | "id">,
+  viewers: readonly Viewer[],
+  query: HistoryQuery,
+): Promise<ChatMessage[][]> => {
+  const playerIds = new Set(viewers.flatMap(({ playerId }) => playerId ?? []));
+  const rows = await readSharedRows(work, channel, [...playerIds], rangeOf(query));
+  const show = (row: SharedRow, viewer: Viewer) => showMessage(channel.id, rowFor(row, viewer), viewer);
+  // Most see what everybody does: that is shown once.
+  const common = rows.map((row) => show(row, ANYBODY));
+  const own = rows.map(
+    ({ sender_id: senderId, reactions }) =>
+      new Set([...(senderId === null ? [] : [senderId]), ...(reactions ?? []).flatMap(({ by }) => by)]),
+  );
+  return viewers.map((viewer) =>
+    rows.map((row, n) => {
+      const isSpecial = viewer.isModerator || (viewer.playerId !== null && own[n]!.has(viewer.playerId));
+      return isSpecial ? show(row, viewer) : common[n]!;
+    }),
+  );
 };
 
 /** The newest seq of many channels in one statement, by channel id; those that are gone are absent. */

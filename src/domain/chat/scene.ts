@@ -1,6 +1,9 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Work } from "../work.ts";
 import type { Channel } from "./channel-row.ts";
+import { listsVersion } from "./moderation/filters.ts";
+import type { ActiveSanction } from "./moderation/judge.ts";
+import { sanctionsByPlayer, sanctionsOf, type SanctionRow } from "./moderation/sanctions.ts";
 import type { ChatRole, Notify } from "./views.ts";
 
 /** A player who speaks. */
@@ -29,6 +32,10 @@ export type Scene = {
   people: readonly ScenePerson[];
   /** The project lets players write to one another. */
   isDirectAllowed: boolean;
+  /** Of the senders. */
+  sanctions: ReadonlyMap<string, ActiveSanction[]>;
+  /** Of the project's word lists, for `filterOf`. */
+  listsVersion: string | null;
 };
 
 /** What the scene is asked for. */
@@ -49,6 +56,8 @@ type Row = {
   replies: number[];
   people: ScenePerson[];
   direct_policy: string | null;
+  sanctions: SanctionRow[];
+  lists_version: string | null;
 };
 
 const NOTHING = sql`'[]'::json`;
@@ -118,6 +127,11 @@ const policyArm = ({ projectId, kind }: Channel) =>
     ? sql`(select settings->'chat'->>'directPolicy' from projects where id = ${projectId})`
     : sql`null::text`;
 
+const sanctionsArm = ({ projectId, id: channelId }: Channel, now: Date) => {
+  const senders = sql`array(select distinct p from s where p is not null)`;
+  return all(sql`row_to_json(x)`, sql`(${sanctionsOf(senders, { projectId, channelId, now })}) x`);
+};
+
 /** Reads all of it in one statement, however many they are. */
 export const readScene = async (work: Work, channel: Channel, question: SceneQuestion): Promise<Scene> => {
   const asked = question.senders.map(({ playerId, clientMsgId }) => ({
@@ -129,7 +143,9 @@ export const readScene = async (work: Work, channel: Channel, question: SceneQue
       select distinct s.p, s.k from json_to_recordset(${JSON.stringify(asked)}::json) as s(p uuid, k text))
     select ${sendersArm(channel)} as senders, ${knownArm(channel)} as known,
       ${repliesArm(channel, question.replies)} as replies,
-      ${peopleArm(channel, question)} as people, ${policyArm(channel)} as direct_policy`.execute(work.db);
+      ${peopleArm(channel, question)} as people, ${policyArm(channel)} as direct_policy,
+      ${sanctionsArm(channel, work.now)} as sanctions,
+      ${listsVersion(channel.projectId)} as lists_version`.execute(work.db);
   const row = found.rows[0]!;
   return {
     senders: new Map(row.senders.map((sender) => [sender.id, sender])),
@@ -137,5 +153,7 @@ export const readScene = async (work: Work, channel: Channel, question: SceneQue
     replies: new Set(row.replies),
     people: row.people,
     isDirectAllowed: row.direct_policy !== "OFF",
+    sanctions: sanctionsByPlayer(row.sanctions),
+    listsVersion: row.lists_version,
   };
 };

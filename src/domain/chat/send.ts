@@ -233,7 +233,7 @@ export const sendMessages = async (
   const locked = await lockMentioned(work, ref.projectId, question);
   const channel = await lockChannel(work, ref);
   const scene = await readScene(work, channel, question);
-  const court = await openCourt(work, channel, [...scene.senders.keys()]);
+  const court = await openCourt(work, channel, scene);
   const decisions = decide(court, scene, sendings);
   const known = await readKnown(work, channel, decisions);
   const accepted = decisions.flatMap((one) => ("accepted" in one && !one.isDuplicate ? [one.accepted] : []));

@@ -1,138 +1,154 @@
 import { sql } from "kysely";
-import type { EntryChange, EventType, Events, Json } from "../events.ts";
+import type { EntryChange, Events } from "../events.ts";
 import { readNoticeLists } from "../leaderboards/notices/notice-lists.ts";
 import type { RankStore } from "../leaderboards/ranks.ts";
+import { finishRelay, type OutboxRow, projectsOfWebhooks, type QueueRow } from "./finish-relay.ts";
 import { publishToRooms } from "./publish-to-rooms.ts";
 import { type Changed, tellChanged } from "./tell-changed.ts";
 import { periodTopic, type PlayerMessage, playerTopic, type Topics } from "../topics.ts";
-import type { Happened } from "../webhooks/body.ts";
-import { isWebhookType } from "../webhooks/event-types.ts";
-import { planWebhooks } from "../webhooks/plan.ts";
 import { readSubscribers, type Subscribers } from "../webhooks/subscribers.ts";
-import type { Transact, Work } from "../work.ts";
+import { KEPT, type Transact, type Work } from "../work.ts";
 
-/** Commits relayed in one round. */
+/** Commits of a partition, and outbox rows of all partitions, that are relayed in one round. */
 const RELAY_COMMITS = 50;
+const RELAY_ROWS = 4_000;
 
-export type RelayParts = { transact: Transact; ranks: RankStore; topics: Topics };
-
-type QueueRow = { project_id: string; seq: string | number; outbox_ids: string[] };
-type OutboxRow = {
-  id: string;
-  project_id: string;
-  type: EventType;
-  player_id: string | null;
-  player_seq: string | number | null;
-  data: Json;
-  created_at: Date | string;
+export type RelayParts = {
+  transact: Transact;
+  ranks: RankStore;
+  topics: Topics;
+  /** Hears of partitions that are done with before the others, and of those in which `more` may wait. */
+  onRelayed?: (parts: readonly number[], more: readonly number[]) => void;
 };
 
+/** What a round has sent, and the partitions in which more may wait. */
+export type Relayed = { rows: number; again: readonly number[] };
+
 /**
- * Sends the next committed rows of a partition: entries into the rank index, then lines to the players'
- * topics, then what changed in ranks is told and the queue rows go, in one commit. A crash in between sends
- * them again: the index keeps versions and players' rooms keep sequence numbers, so twice is once.
- * @returns how many outbox rows went out, and whether more commits may wait
+ * Sends the next committed rows of some partitions: entries into the rank index, then lines to the players'
+ * topics, then what changed in ranks is told and the queue rows go, in one commit. Partitions that have
+ * nothing to tell that way do not wait for it. What a round costs hardly depends on the number of
+ * partitions. A crash in between sends the rows again: the index keeps versions and players' rooms keep
+ * sequence numbers, so twice is once.
  */
-export const relayPartition = async (
-  { transact, ranks, topics }: RelayParts,
-  part: number,
-): Promise<{ rows: number; isMore: boolean }> => {
-  const { queued, rows, periods, round, subscribers } = await transact((work) => readRound(work, part));
-  if (queued.length === 0) return { rows: 0, isMore: false };
+export const relayPartitions = async (
+  { transact, ranks, topics, onRelayed = () => undefined }: RelayParts,
+  parts: readonly number[],
+): Promise<Relayed> => {
+  const { again, rows, periods, round, subscribers, ...read } = await transact((work) =>
+    readRound(work, parts),
+  );
+  if (read.queued.length === 0) return { rows: 0, again };
   await applyRanks({ ranks, topics }, periods);
   publishToPlayers(topics, rows);
   for (const row of rows) publishToRooms(topics, row);
-  await tellChanged({ transact, ranks, topics }, round, async (work) => {
-    await deleteRelayed(work, part, { queued, rows });
-    await planWebhooks(work, subscribers, rows.map(happened));
-  });
-  return { rows: rows.length, isMore: queued.length === RELAY_COMMITS };
+  const finish = (work: Work, queued: readonly QueueRow[]): Promise<void> =>
+    finishRelay(work, queued, { rows, subscribers });
+  const [ranking, others] = splitByPeriods(read.queued, periods);
+  if (ranking.length === 0 || others.length === 0) {
+    await tellChanged({ transact, ranks, topics }, round, (work) => finish(work, read.queued));
+    return { rows: rows.length, again };
+  }
+  await transact((work) => finish(work, others));
+  const free = new Set(others.map(({ part }) => part));
+  onRelayed(
+    [...free],
+    again.filter((part) => free.has(part)),
+  );
+  await tellChanged({ transact, ranks, topics }, round, (work) => finish(work, ranking));
+  return { rows: rows.length, again: again.filter((part) => !free.has(part)) };
 };
 
-type Round = {
-  queued: QueueRow[];
-  rows: OutboxRow[];
-  periods: Period[];
-  round: Changed;
-  subscribers: Subscribers[];
+/** The commits of partitions that have changes of boards among theirs, and those of the others. */
+const splitByPeriods = (
+  queued: readonly QueueRow[],
+  periods: readonly Period[],
+): [ranking: QueueRow[], others: QueueRow[]] => {
+  const ids = new Set(periods.flatMap(({ rowIds }) => rowIds));
+  const parts = new Set(
+    queued.filter(({ outbox_ids: of }) => of.some((id) => ids.has(id))).map(({ part }) => part),
+  );
+  return [queued.filter(({ part }) => parts.has(part)), queued.filter(({ part }) => !parts.has(part))];
 };
 
-const readRound = async (work: Work, part: number): Promise<Round> => {
-  const next = await readNext(work, part);
-  const periods = periodsOf(next.rows);
+/** The commits of a round, and the partitions of which it has not taken all. */
+type Taken = { queued: QueueRow[]; again: number[] };
+type Round = Taken & { rows: OutboxRow[]; periods: Period[]; round: Changed; subscribers: Subscribers[] };
+
+const readRound = async (work: Work, parts: readonly number[]): Promise<Round> => {
+  const taken = takeTurns(await readQueue(work, parts));
+  const rows = await readRows(work, taken.queued);
+  const periods = periodsOf(rows);
   const changed = periods.map(({ projectId, periodId, entries }) => ({
     projectId,
     periodId,
     playerIds: new Set(entries.keys()),
   }));
   const lists = await readNoticeLists(work, changed);
-  const subscribers = await readSubscribers(work, wanted(next.rows));
-  return { ...next, periods, round: { changed, lists }, subscribers };
+  const subscribers = await readSubscribers(work, projectsOfWebhooks(rows));
+  return { ...taken, rows, periods, round: { changed, lists }, subscribers };
 };
 
-/** Projects with events that webhooks may want. */
-const wanted = (rows: readonly OutboxRow[]): Set<string> =>
-  new Set(rows.filter(({ type }) => isWebhookType(type)).map(({ project_id }) => project_id));
-
-const happened = (row: OutboxRow): Happened => ({
-  id: row.id,
-  projectId: row.project_id,
-  type: row.type,
-  playerId: row.player_id,
-  data: row.data,
-  createdAt: new Date(row.created_at),
-});
-
-const readNext = async ({ db }: Work, part: number): Promise<{ queued: QueueRow[]; rows: OutboxRow[] }> => {
-  const queue = await sql<QueueRow>`
-    select project_id, seq, outbox_ids from outbox_q where part = ${part}
-    order by seq limit ${RELAY_COMMITS}`.execute(db);
-  const ids = queue.rows.flatMap((row) => row.outbox_ids.map((id) => ({ p: row.project_id, i: id })));
-  if (ids.length === 0) return { queued: queue.rows, rows: [] };
-  const found = await sql<OutboxRow>`
-    select o.id, o.project_id, o.type, o.player_id, o.player_seq, o.data, o.created_at
-    from json_to_recordset(${JSON.stringify(ids)}::json) as r(p uuid, i uuid)
-    join outbox o on o.project_id = r.p and o.id = r.i`.execute(db);
-  const byId = new Map(found.rows.map((row) => [row.id, row]));
-  return { queued: queue.rows, rows: ids.flatMap(({ i }) => byId.get(i) ?? []) };
+/** The oldest commits of each partition, in order. */
+const readQueue = async ({ db }: Work, parts: readonly number[]): Promise<QueueRow[]> => {
+  const found = await sql<QueueRow>`
+    ${sql.raw(KEPT)} select q.project_id, q.part, q.seq, q.outbox_ids
+    from unnest(${`{${parts.join(",")}}`}::smallint[]) as u(p) cross join lateral (
+      select project_id, part, seq, outbox_ids from outbox_q where part = u.p
+      order by seq limit ${RELAY_COMMITS}) q
+    order by q.part, q.seq`.execute(db);
+  return found.rows;
 };
 
 /**
- * Types whose rows nobody asks for again once they are relayed. Texts of chat are kept in its own tables, and
- * go from there.
+ * Takes commits until there are enough rows: the first of each partition, the second of each, and so on, so
+ * that each partition keeps its order and none stands before the others.
  */
-const TOLD_ONCE: ReadonlySet<string> = new Set<EventType>([
-  "leaderboard.entries_changed",
-  "chat.changed",
-  "player.notice",
-]);
-
-/** Lets the queue rows go, and with them what has been of use: one statement. */
-const deleteRelayed = async (
-  { db }: Work,
-  part: number,
-  { queued, rows }: { queued: readonly QueueRow[]; rows: readonly OutboxRow[] },
-): Promise<void> => {
-  const keys = queued.map(({ project_id, seq }) => ({ p: project_id, s: Number(seq) }));
-  const told = rows
-    .filter(({ type }) => TOLD_ONCE.has(type))
-    .map(({ project_id, id }) => ({ p: project_id, i: id }));
-  await sql`
-    with told as (
-      delete from outbox o using json_to_recordset(${JSON.stringify(told)}::json) as x(p uuid, i uuid)
-      where o.project_id = x.p and o.id = x.i)
-    delete from outbox_q t using json_to_recordset(${JSON.stringify(keys)}::json) as x(p uuid, s bigint)
-    where t.project_id = x.p and t.part = ${part} and t.seq = x.s`.execute(db);
+const takeTurns = (queue: readonly QueueRow[]): Taken => {
+  const byPart = Map.groupBy(queue, ({ part }) => part);
+  const queued: QueueRow[] = [];
+  let rows = 0;
+  for (let turn = 0; turn < RELAY_COMMITS && rows < RELAY_ROWS; turn++) {
+    for (const commits of byPart.values()) {
+      const commit = commits[turn];
+      if (!commit || rows >= RELAY_ROWS) continue;
+      queued.push(commit);
+      rows += commit.outbox_ids.length;
+    }
+  }
+  const taken = Map.groupBy(queued, ({ part }) => part);
+  const isMore = ([part, { length }]: [number, QueueRow[]]) =>
+    length === RELAY_COMMITS || length > (taken.get(part)?.length ?? 0);
+  return { queued, again: [...byPart].filter(isMore).map(([part]) => part) };
 };
 
-type Period = { projectId: string; periodId: string; entries: Map<string, EntryChange> };
+const readRows = async ({ db }: Work, queued: readonly QueueRow[]): Promise<OutboxRow[]> => {
+  const ids = queued.flatMap((row) => row.outbox_ids.map((id) => ({ p: row.project_id, i: id })));
+  if (ids.length === 0) return [];
+  const found = await sql<OutboxRow>`
+    ${sql.raw(KEPT)} select o.id, o.project_id, o.type, o.player_id, o.player_seq, o.data, o.created_at
+    from json_to_recordset(${JSON.stringify(ids)}::json) as r(p uuid, i uuid)
+    join outbox o on o.project_id = r.p and o.id = r.i`.execute(db);
+  const byId = new Map(found.rows.map((row) => [row.id, row]));
+  return ids.flatMap(({ i }) => byId.get(i) ?? []);
+};
+
+type Period = { projectId: string; periodId: string; entries: Map<string, EntryChange>; rowIds: string[] };
+
+const newPeriod = (projectId: string, periodId: string): Period => ({
+  projectId,
+  periodId,
+  entries: new Map(),
+  rowIds: [],
+});
 
 const periodsOf = (rows: readonly OutboxRow[]): Period[] => {
   const periods = new Map<string, Period>();
   for (const row of rows) {
     if (row.type !== "leaderboard.entries_changed") continue;
     const { periodId, entries } = row.data as Events["leaderboard.entries_changed"];
-    const period = periods.get(periodId) ?? { projectId: row.project_id, periodId, entries: new Map() };
+    const period = periods.get(periodId) ?? newPeriod(row.project_id, periodId);
+    period.rowIds.push(row.id);
     // Several commits may have changed one player: the newest version is enough.
     for (const entry of entries) {
       const other = period.entries.get(entry[0]);
@@ -147,10 +163,11 @@ const applyRanks = async (
   { ranks, topics }: Pick<RelayParts, "ranks" | "topics">,
   periods: readonly Period[],
 ): Promise<void> => {
-  for (const { projectId, periodId, entries } of periods) {
+  const applying = periods.map(async ({ projectId, periodId, entries }) => {
     await ranks.apply(projectId, periodId, [...entries.values()]);
     topics.publish(periodTopic(projectId, periodId), periodId);
-  }
+  });
+  await Promise.all(applying);
 };
 
 const publishToPlayers = (topics: Topics, rows: readonly OutboxRow[]): void => {

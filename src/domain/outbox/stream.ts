@@ -28,29 +28,50 @@ type LineRow = {
   created_at: Date | string;
 };
 
+/** A player's lines after `afterSeq`. */
+export type StreamTail = { playerId: string; afterSeq: number };
+
 /**
  * The lines of a player's stream after `afterSeq`, in order, at most `limit`. Lines removed by retention are
  * missing, so the first one may be later than `afterSeq + 1`.
  */
 export const readPlayerStream = async (
-  { db }: Work,
+  work: Work,
   { projectId, playerId }: StreamRef,
   afterSeq: number,
   limit: number,
 ): Promise<PlayerMessage[]> => {
-  const lines = await sql<LineRow>`
-    select player_seq as seq, id, type, data, created_at from outbox
-    where project_id = ${projectId}::uuid and player_id = ${playerId}::uuid
-      and player_seq > ${afterSeq}::bigint
-    order by player_seq limit ${limit}`.execute(db);
-  return lines.rows.map((row) => ({
-    seq: Number(row.seq),
-    id: row.id,
-    type: row.type,
-    data: row.data,
-    at: new Date(row.created_at).toISOString(),
-  }));
+  const [lines] = await readPlayerStreams(work, projectId, { tails: [{ playerId, afterSeq }], limit });
+  return lines!;
 };
+
+/** As `readPlayerStream` for many in one statement or none; in the order asked. */
+export const readPlayerStreams = async (
+  { db }: Work,
+  projectId: string,
+  { tails, limit }: { tails: readonly StreamTail[]; limit: number },
+): Promise<PlayerMessage[][]> => {
+  const found: PlayerMessage[][] = tails.map(() => []);
+  if (tails.length === 0) return found;
+  const asked = JSON.stringify(tails.map(({ playerId, afterSeq }, n) => ({ n, p: playerId, a: afterSeq })));
+  const lines = await sql<LineRow & { n: number }>`
+    select r.n, o.* from json_to_recordset(${asked}::json) as r(n int, p uuid, a bigint)
+    cross join lateral (
+      select player_seq as seq, id, type, data, created_at from outbox
+      where project_id = ${projectId}::uuid and player_id = r.p and player_seq > r.a
+      order by player_seq limit ${limit}) o
+    order by r.n, o.seq`.execute(db);
+  for (const row of lines.rows) found[row.n]!.push(messageOf(row));
+  return found;
+};
+
+const messageOf = (row: LineRow): PlayerMessage => ({
+  seq: Number(row.seq),
+  id: row.id,
+  type: row.type,
+  data: row.data,
+  at: new Date(row.created_at).toISOString(),
+});
 
 type HeadRow = {
   project_id: string;

@@ -12,6 +12,7 @@ import { takePlayers } from "../progression/several.ts";
 import type { PlayerState } from "../progression/turn.ts";
 import { jobKind, type JobInHand, type Step } from "../project-jobs/job-kind.ts";
 import { type ProjectJob, queueJob } from "../project-jobs/project-jobs.ts";
+import { eraseWebhookEvents } from "../webhooks/personal.ts";
 import type { Work } from "../work.ts";
 import {
   add,
@@ -40,7 +41,7 @@ const State = z.object({
   names: z.array(z.string()),
   /** The newest event of before; later ones are of another player who has the name by now. */
   newestEvent: z.string().nullable(),
-  phase: z.enum(["EVENTS", "CHAT", "MENTIONS", "LEDGER", "OUTBOX", "SHARED"]),
+  phase: z.enum(["EVENTS", "CHAT", "MENTIONS", "LEDGER", "OUTBOX", "SHARED", "WEBHOOKS"]),
   /** Where the phase goes on. */
   after: z.array(z.union([z.string(), z.number()])),
   rows: z.record(z.string(), z.number()),
@@ -182,6 +183,15 @@ const PHASES: Readonly<Record<State["phase"], Phase>> = {
     const name = erasedName(person.playerId);
     const { count, after } = await eraseShared(work, person, { after: state.after[0]?.toString(), name });
     add(rows, "outbox", count);
+    return after === undefined ? undefined : [after];
+  },
+  // Last: what the phases before have not reached in time was relayed by now, and is in the feed.
+  WEBHOOKS: async (work, person, { state, rows }) => {
+    const from = Number(state.after[0] ?? 0);
+    const { erasedAt } = state;
+    const { events, deliveries, after } = await eraseWebhookEvents(work, { ...person, erasedAt }, from);
+    add(rows, "webhook_events", events);
+    add(rows, "webhook_deliveries", deliveries);
     return after === undefined ? undefined : [after];
   },
 };

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
 import { allLists } from "../leaderboards/periods/lists-of-project.ts";
+import { ERASURE_TYPE } from "../webhooks/persons.ts";
 import { type Person, texts, uuids } from "./person.ts";
 
 /** Where rows of a person are kept, and what becomes of them when the person is erased. */
@@ -121,6 +122,29 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
   },
   { table: "tracked_events", orderBy: "id", onErase: "KEPT", isOf: byName },
   ofPlayer("outbox", "player_seq", "KEPT"),
+  // What webhooks were sent is what the stream says. No index leads from a player to it: it is walked.
+  {
+    table: "webhook_events",
+    orderBy: "seq",
+    onErase: "KEPT",
+    isOf: ({ projectId, ids }) => sql`
+      t.project_id = ${projectId} and t.players && ${uuids(ids)} and t.body is not null
+      and t.type <> ${ERASURE_TYPE}`,
+    isNotExported: true,
+  },
+  {
+    table: "webhook_deliveries",
+    orderBy: "id",
+    onErase: "KEPT",
+    isOf: ({ projectId, ids }) => sql`
+      t.webhook_id in (
+        select w.id from webhooks w join projects p on p.tenant_id = w.tenant_id where p.id = ${projectId})
+      and t.project_id = ${projectId} and t.event_seq in (
+        select e.seq from webhook_events e
+        where e.project_id = ${projectId} and e.players && ${uuids(ids)} and e.body is not null
+          and e.type <> ${ERASURE_TYPE})`,
+    isNotExported: true,
+  },
   ofEvent("event_results", "KEPT"),
   ofEvent("event_traces", "DELETED"),
   ofEvent("event_q", "NOTHING"),

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Json } from "../events.ts";
 import { touchLists } from "../leaderboards/lists.ts";
-import type { Work } from "../work.ts";
+import { KEPT, type Work } from "../work.ts";
 import type { LoadedRow } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
 import type { ProjectPlan } from "./plan.ts";
@@ -66,7 +66,7 @@ export const lockPlayers = async (
 ): Promise<Map<string, PlayerState>> => {
   const wanted = refs.map(({ projectId, externalUserId }) => ({ p: projectId, u: externalUserId }));
   const result = await sql<FoundRow>`
-    with r as materialized (
+    ${sql.raw(KEPT)} with r as materialized (
       select * from json_to_recordset(${JSON.stringify(wanted)}::json) as r(p uuid, u text)),
     m as materialized (
       select r.p, r.u, x.external_user_id as name from r
@@ -179,7 +179,7 @@ export const insertPlayers = async (work: Work, players: readonly NewPlayer[]): 
     u: externalUserId,
   }));
   const result = await sql<{ id: string }>`
-    insert into players (project_id, id, external_user_id, created_at, updated_at)
+    ${sql.raw(KEPT)} insert into players (project_id, id, external_user_id, created_at, updated_at)
     select p, i, u, ${work.now.toISOString()}::timestamptz, ${work.now.toISOString()}::timestamptz
     from json_to_recordset(${JSON.stringify(rows)}::json) as r(i uuid, p uuid, u text) order by p, u
     on conflict do nothing returning id`.execute(work.db);
@@ -254,7 +254,8 @@ export const loadStates = async (
   const byId = new Map(players.map((player) => [`${player.projectId}${player.id}`, player]));
   const rows = JSON.stringify(players.map(({ id, projectId }) => ({ i: id, p: projectId })));
   const result = await sql<LoadedRow>`
-    with r as materialized (select * from json_to_recordset(${rows}::json) as r(i uuid, p uuid)),
+    ${sql.raw(KEPT)} with r as materialized (
+      select * from json_to_recordset(${rows}::json) as r(i uuid, p uuid)),
     s(k, project_id, player_id, ref, r) as (${sql.join(
       parts.map((part) => part.load(plans, players)),
       sql` union all `,

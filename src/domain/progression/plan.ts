@@ -15,7 +15,7 @@ import { loadRuleSet, type RuleSet } from "../rules/rules.ts";
 import type { SegmentIndex } from "../segments/segment-index.ts";
 import type { CompiledSegment } from "../segments/segment.ts";
 import type { CompiledStreak } from "../streaks/streak.ts";
-import type { Work } from "../work.ts";
+import { KEPT, type Work } from "../work.ts";
 import { compileEconomy } from "./economy.ts";
 import type { Level } from "./level-rewards.ts";
 import { getCurve } from "./level-curves.ts";
@@ -86,7 +86,7 @@ export const loadPlans = async (
 ): Promise<Map<string, ProjectPlan>> => {
   await shareConfig(work, projectIds);
   const rows = await sql<ProjectRow>`
-    select ${COLUMNS} from projects
+    ${sql.raw(KEPT)} select ${COLUMNS} from projects
     where id = any(${`{${projectIds.join(",")}}`}::uuid[])`.execute(work.db);
   const plans = new Map<string, ProjectPlan>();
   for (const row of rows.rows) {

@@ -1,15 +1,16 @@
 import { sql } from "kysely";
 import type { Json } from "../events.ts";
 import { PARTITIONS } from "../ids.ts";
-import type { Work } from "../work.ts";
+import { KEPT, type Work } from "../work.ts";
 
 /** First key of the advisory locks that give one worker one partition. */
 const LOCK_SPACE = 77;
-/** Projects served by one claim; the next claim goes on with the next ones. */
+/** Projects of a partition served by one claim; the next claim goes on with the next ones. */
 export const CLAIM_PROJECTS = 4;
 
 /** A tracked event as claimed from the queue. */
 export type QueuedEvent = {
+  part: number;
   seq: number;
   projectId: string;
   eventId: string;
@@ -20,15 +21,50 @@ export type QueuedEvent = {
   occurredAt: Date;
 };
 
+/** A partition, and the project after which its next claim goes on: FIRST_PROJECT when it begins anew. */
+export type Place = { part: number; afterProject: string };
+
+export const FIRST_PROJECT = "00000000-0000-0000-0000-000000000000";
+
+/** `together`: partitions are taken until so many events wait in them; `each`: counted in one at most. */
+export type ClaimSizes = { together: number; each: number };
+
+/** What became of a place: MINE is locked until commit, and `waiting` events were seen in it before. */
+export type Looked = Place & { waiting: number; state: "MINE" | "EMPTY" | "BUSY" | "LEFT" };
+
 /**
- * Takes the partition for this transaction. In a statement of its own on purpose: a statement that also read
- * the queue would read it as it was before the lock was granted, and apply events twice.
+ * Takes partitions for this transaction, in the order given, until enough events wait in them for a batch:
+ * many where few events come, one where many wait. In a statement of its own on purpose: a statement that
+ * also read the queue would read it as it was before the lock was granted, and apply events twice; what is
+ * counted here says only how much to take. Nobody is waited for, so takers cannot wait in a ring.
  */
-export const lockPartition = async ({ db }: Work, part: number): Promise<boolean> => {
-  const result = await sql<{
-    ok: boolean;
-  }>`select pg_try_advisory_xact_lock(${LOCK_SPACE}::int, ${part}::int) as ok`.execute(db);
-  return result.rows[0]!.ok;
+export const lockPartitions = async (
+  { db }: Work,
+  places: readonly Place[],
+  { together, each }: ClaimSizes,
+): Promise<Looked[]> => {
+  const asked = places.map(({ part, afterProject }, o) => ({ o, p: part, a: afterProject }));
+  // One row after the other: the lock of a partition is asked for only when those before were not enough.
+  const result = await sql<{ o: number; n: string | number; ok: boolean | null }>`
+    ${sql.raw(KEPT)} with recursive x as materialized (
+      select * from json_to_recordset(${JSON.stringify(asked)}::json) as x(o int, p smallint, a uuid)),
+    w(o, n, ok, upto) as (
+      select -1, 0::bigint, null::boolean, 0::bigint
+      union all
+      select x.o, c.n, l.ok, w.upto + case when l.ok then c.n else 0 end
+      from w join x on x.o = w.o + 1
+      cross join lateral (select case when w.upto < ${together}::bigint then (
+        select count(*) from (
+          select 1 from event_q q where q.part = x.p and q.project_id > x.a limit ${each}) q)
+        else -1 end as n) c
+      cross join lateral (
+        select case when c.n > 0 then pg_try_advisory_xact_lock(${LOCK_SPACE}::int, x.p::int) end as ok) l)
+    select o, n, ok from w where o >= 0 order by o`.execute(db);
+  return result.rows.map(({ o, n, ok }) => {
+    const waiting = Number(n);
+    if (ok !== null) return { ...places[o]!, waiting, state: ok ? "MINE" : "BUSY" };
+    return { ...places[o]!, waiting: 0, state: waiting < 0 ? "LEFT" : "EMPTY" };
+  });
 };
 
 /**
@@ -43,6 +79,7 @@ export const holdPartitions = async ({ db }: Work, parts: Iterable<number>): Pro
 };
 
 type ClaimRow = {
+  part: number;
   seq: string | number;
   project_id: string;
   event_id: string;
@@ -54,34 +91,33 @@ type ClaimRow = {
 };
 
 /**
- * Reads the next events of a partition: for each of the next few projects after `afterProject`, its oldest
- * `limit`. So a project with a million waiting events delays the others by a batch, not by the million.
- * The limit of 1 keeps the planner to one index look-up for each event: as a join it read every event there
- * is.
+ * Reads the next events of locked partitions: for each of the next few projects after `afterProject`, its
+ * oldest, as many as were seen waiting in the partition at most. So a project with a million waiting events
+ * delays the others by a batch, not by the million. The limit of 1 keeps the planner to one index look-up for
+ * each event: as a join it read every event there is.
  */
-export const claimEvents = async (
-  { db }: Work,
-  part: number,
-  options: { afterProject: string; limit: number },
-): Promise<QueuedEvent[]> => {
+export const claimEvents = async ({ db }: Work, places: readonly Looked[]): Promise<QueuedEvent[]> => {
+  const asked = places.map(({ part, afterProject, waiting }) => ({ p: part, a: afterProject, m: waiting }));
   const result = await sql<ClaimRow>`
-    with recursive w(project_id, n) as (
-      (select project_id, 1 from event_q where part = ${part} and project_id > ${options.afterProject}::uuid
-        order by project_id limit 1)
+    ${sql.raw(KEPT)} with recursive w(part, project_id, n, m) as (
+      select x.p, (select q.project_id from event_q q where q.part = x.p and q.project_id > x.a
+        order by q.project_id limit 1), 1, x.m
+      from json_to_recordset(${JSON.stringify(asked)}::json) as x(p smallint, a uuid, m int)
       union all
-      (select (select q.project_id from event_q q where q.part = ${part} and q.project_id > w.project_id
-        order by q.project_id limit 1), w.n + 1
-      from w where w.project_id is not null and w.n < ${CLAIM_PROJECTS})),
+      select w.part, (select q.project_id from event_q q where q.part = w.part
+        and q.project_id > w.project_id order by q.project_id limit 1), w.n + 1, w.m
+      from w where w.project_id is not null and w.n < ${CLAIM_PROJECTS}),
     c as materialized (
       select q.* from w cross join lateral (
-        select project_id, seq, event_id, attempts from event_q
-        where part = ${part} and project_id = w.project_id order by seq limit ${options.limit}) q)
-    select c.seq, c.project_id, c.event_id, c.attempts,
+        select part, project_id, seq, event_id, attempts from event_q
+        where part = w.part and project_id = w.project_id order by seq limit w.m) q)
+    select c.part, c.seq, c.project_id, c.event_id, c.attempts,
       e.external_user_id, e.event_type, e.properties, e.occurred_at
     from c cross join lateral (
       select * from tracked_events e where e.project_id = c.project_id and e.id = c.event_id limit 1) e
     order by c.project_id, c.seq`.execute(db);
   return result.rows.map((row) => ({
+    part: row.part,
     seq: Number(row.seq),
     projectId: row.project_id,
     eventId: row.event_id,
@@ -100,11 +136,12 @@ export const claimEvents = async (
 export const RETRY_DELAYS_MS = [1_000, 10_000, 60_000];
 
 /** Puts a failed event aside until it is due, so that it blocks nobody. */
-export const postponeEvent = async ({ db, now }: Work, part: number, event: QueuedEvent): Promise<void> => {
+export const postponeEvent = async ({ db, now }: Work, event: QueuedEvent): Promise<void> => {
   const dueAt = new Date(now.getTime() + RETRY_DELAYS_MS[event.attempts]!).toISOString();
   await sql`
     with q as (
-      delete from event_q where project_id = ${event.projectId} and part = ${part} and seq = ${event.seq}
+      delete from event_q
+      where project_id = ${event.projectId} and part = ${event.part} and seq = ${event.seq}
       returning project_id, event_id, part)
     insert into event_due (project_id, event_id, part, attempts, due_at)
     select project_id, event_id, part, ${event.attempts + 1}::smallint, ${dueAt}::timestamptz from q`.execute(

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import { outboxPart, outboxRow, type OutboxRow, type Work } from "../work.ts";
+import { KEPT, outboxPart, outboxRow, type OutboxRow, type Work } from "../work.ts";
 import { partitionOf } from "../ids.ts";
 import type { EntryChange } from "../events.ts";
 import { effectArms } from "./effect-arms.ts";
@@ -52,7 +52,7 @@ export const saveBatch = async (work: Work, batch: Batch): Promise<void> => {
   });
   const deleted = done.length === 0 ? sql`0` : sql`(select count(*) from arm_q)`;
   const result = await sql<{ deleted: string | number }>`
-    with ${sql.join(members)} select ${deleted} as deleted`.execute(work.db);
+    ${sql.raw(KEPT)} with ${sql.join(members)} select ${deleted} as deleted`.execute(work.db);
   if (Number(result.rows[0]!.deleted) !== done.length)
     throw new Error(`queue rows went missing: ${result.rows[0]!.deleted} of ${done.length}`);
   work.ring(outbox.map(outboxPart));

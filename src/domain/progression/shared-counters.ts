@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { Work } from "../work.ts";
+import { KEPT, type Work } from "../work.ts";
 
 /**
  * Counters that all players of a project share: firings of a rule with a global limit, what a budget has
@@ -102,7 +102,7 @@ export const lockSharedCounters = async (
   const unique = [...new Map(keys.map((key) => [idOf(key), key])).values()];
   // An update of nothing else waits for the row, and sees it as it is when the lock is granted.
   const result = await sql<Row>`
-    insert into shared_counters as c (project_id, scope, window_no, touched_at)
+    ${sql.raw(KEPT)} insert into shared_counters as c (project_id, scope, window_no, touched_at)
     select p, s, w, ${now.toISOString()}::timestamptz
     from json_to_recordset(${rowsOf(unique)}::json) as x(p uuid, s text, w bigint)
     order by p, s, w

@@ -130,12 +130,13 @@ export const claimDeliveries = async (
       returning d.webhook_id, d.id, d.event_id, d.event_type, d.is_test, d.attempts, d.log, d.body,
         d.project_id, d.event_seq, d.created_at)
     select d.webhook_id, d.id, d.event_id, d.event_type, d.is_test, d.attempts, d.log = '[]' as is_new,
-      case when not ${IS_ERASED} then coalesce(d.body, e.body) end as body, ${IS_ERASED} as is_erased,
+      case when not x.is_erased then coalesce(d.body, e.body) end as body, x.is_erased,
        coalesce(e.created_at, d.created_at) as happened_at,
       w.tenant_id, w.url, w.status, w.secret, w.previous_secret, w.previous_secret_expires_at,
       w.last_success_at, w.failing_since
     from taken d join served w on w.id = d.webhook_id
-    left join webhook_events e on e.project_id = d.project_id and e.seq = d.event_seq`.execute(db);
+    left join webhook_events e on e.project_id = d.project_id and e.seq = d.event_seq
+    cross join lateral (select ${IS_ERASED} as is_erased offset 0) x`.execute(db);
   return rows.map((row) => claimed(row, leasedUntil));
 };
 

@@ -60,7 +60,8 @@ const pageOf = (rows: readonly Row[], after: number, { limit, types }: FeedQuery
   let last = after;
   for (const { seq, type, body } of rows) {
     if (data.length === limit) return { data, nextCursor: PREFIX + last, hasMore: true };
-    if (types === undefined || isSubscribed(types, type)) data.push(JSON.parse(body) as Json);
+    const isAsked = body !== null && (types === undefined || isSubscribed(types, type));
+    if (isAsked) data.push(JSON.parse(body) as Json);
     last = Number(seq);
   }
   return { data, nextCursor: PREFIX + last, hasMore: rows.length === SEEN_AT_ONCE };

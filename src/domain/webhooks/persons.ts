@@ -27,8 +27,7 @@ const collect = (value: unknown, at: { isPlayer: boolean; ids: Set<string> }): v
   } else if (Array.isArray(value)) {
     for (const one of value) collect(one, at);
   } else if (typeof value === "object" && value !== null) {
-    for (const [key, one] of Object.entries(value))
-      collect(one, { isPlayer: PLAYER_FIELD.test(key), ids });
+    for (const [key, one] of Object.entries(value)) collect(one, { isPlayer: PLAYER_FIELD.test(key), ids });
   }
 };
 

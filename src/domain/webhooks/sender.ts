@@ -32,7 +32,7 @@ export type WebhookOutcome = {
 /** Speaks to addresses of strangers: guarded against reaching what is not public, and bounded. */
 export type WebhookSender = {
   /**
-   * Whether an address may be given at all: its text, and the addresses of its name, as far as they can be found
+   * Whether an address may be given at all: its text, and the addresses of its name as far as they are found
    * within 3 s. They are looked up and judged at each attempt too.
    * @returns what is wrong with it, as "must start with https://", or undefined
    */

@@ -24,7 +24,15 @@ const forget = (projectId: string): void => {
   kept.delete(projectId);
 };
 
+/** The lists of a project as this process last knew them: a guess at what `readFilter` will find. */
+export const guessFilter = (projectId: string): WordFilter => kept.get(projectId) ?? NO_LISTS;
+
 type ListRow = { key: string; action: ListAction; match: ListMatch; words: string[] };
+
+/** What a project's lists are like, in one value: null for a project without any. */
+export const listsVersion = (projectId: string) => sql<string | null>`
+  (select string_agg(key || ':' || version, ' ' order by key)
+    from chat_word_lists where project_id = ${projectId})`;
 
 /**
  * The compiled word lists of a project, by one small statement in this transaction, and a second one after a
@@ -32,20 +40,25 @@ type ListRow = { key: string; action: ListAction; match: ListMatch; words: strin
  */
 export const readFilter = async ({ db }: Work, projectId: string): Promise<WordFilter> => {
   const found = await sql<{ version: string | null }>`
-    select string_agg(key || ':' || version, ' ' order by key) as version
-    from chat_word_lists where project_id = ${projectId}`.execute(db);
-  const version = found.rows[0]!.version;
+    select ${listsVersion(projectId)} as version`.execute(db);
+  return filterOf({ db }, projectId, found.rows[0]!.version);
+};
+
+/** As `readFilter`, by the `listsVersion` that this transaction has read. */
+export const filterOf = async (
+  work: Pick<Work, "db">,
+  projectId: string,
+  version: string | null,
+): Promise<WordFilter> => {
   if (version === null) {
     forget(projectId);
     return NO_LISTS;
   }
   const known = kept.get(projectId);
-  if (known?.version === version) {
-    kept.delete(projectId);
-    kept.set(projectId, known);
-    return known;
-  }
-  return compileLists({ db }, projectId);
+  if (known?.version !== version) return compileLists(work, projectId);
+  kept.delete(projectId);
+  kept.set(projectId, known);
+  return known;
 };
 
 const compileLists = async ({ db }: Pick<Work, "db">, projectId: string): Promise<WordFilter> => {

@@ -73,17 +73,20 @@ const fold = (character: string): Sign[] => {
   return signs;
 };
 
+type Folded = { signs: readonly Sign[]; isWordy: boolean };
+
 const KEPT = 10_000;
-const folded = new Map<string, readonly Sign[]>();
+const folded = new Map<string, Folded>();
 
 /** As `fold`, remembered: texts are made of few characters. */
-const foldOnce = (character: string): readonly Sign[] => {
-  let signs = folded.get(character);
-  if (!signs) {
+const foldOnce = (character: string): Folded => {
+  let known = folded.get(character);
+  if (!known) {
     if (folded.size >= KEPT) folded.clear();
-    folded.set(character, (signs = fold(character)));
+    const isWordy = WORDY.test(character) && !UNSPACED.test(character);
+    folded.set(character, (known = { signs: fold(character), isWordy }));
   }
-  return signs;
+  return known;
 };
 
 /**
@@ -95,11 +98,9 @@ export const lettersOf = (text: string): Letter[] => {
   let start = 0;
   for (const character of text) {
     const end = start + character.length;
-    const isWordy = WORDY.test(character) && !UNSPACED.test(character);
-    const signs = foldOnce(character);
-    const last = letters.at(-1);
+    const { signs, isWordy } = foldOnce(character);
     // An accent, or what nobody sees, goes with the letter before it.
-    if (signs.length === 0 && last) last.end = end;
+    if (signs.length === 0 && letters.length > 0) letters.at(-1)!.end = end;
     for (const { plain, leet, other } of signs) letters.push({ plain, leet, other, isWordy, start, end });
     start = end;
   }
@@ -110,9 +111,10 @@ export const lettersOf = (text: string): Letter[] => {
 export const essenceOf = (text: string): string => {
   let essence = "";
   let last = "";
-  for (const { leet } of lettersOf(text)) {
-    if (leet !== GAP && leet !== last) essence += leet;
-    last = leet;
-  }
+  for (const character of text)
+    for (const { leet } of foldOnce(character).signs) {
+      if (leet !== GAP && leet !== last) essence += leet;
+      last = leet;
+    }
   return essence;
 };

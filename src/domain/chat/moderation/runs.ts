@@ -11,10 +11,13 @@ export const REPEATS_SEEN = 2;
 
 const runsOf = (letters: readonly Letter[], reading: Reading): Run[] => {
   const runs: Run[] = [];
-  for (const { [reading]: letter, isWordy, start, end } of letters) {
-    const last = runs.at(-1);
+  let last: Run | undefined;
+  for (const one of letters) {
+    const letter = one[reading];
+    const { isWordy, start, end } = one;
     if (last?.letter !== letter) {
-      runs.push({ letter, count: 1, isWordy, start, end });
+      last = { letter, count: 1, isWordy, start, end };
+      runs.push(last);
       continue;
     }
     last.count += 1;

@@ -1,9 +1,10 @@
-import { sql } from "kysely";
+import { type RawBuilder, sql } from "kysely";
 import type { Work } from "../../work.ts";
 import type { SanctionKind } from "../views.ts";
 import type { ActiveSanction } from "./judge.ts";
 
-type Row = {
+/** A sanction as `sanctionsOf` reads it. */
+export type SanctionRow = {
   playerId: string;
   id: string;
   kind: SanctionKind;
@@ -12,25 +13,27 @@ type Row = {
   expiresAt: Date | string | null;
 };
 
+type Where = { projectId: string; channelId: string; now: Date };
+
 /**
- * The sanctions that hold now for players in a channel, those of the whole chat included, in one statement.
- * @returns by player; players without any are absent
+ * Selects the sanctions that hold now for `players` (an array of ids) in a channel, those of the whole chat
+ * included.
  */
-export const findSanctions = async (
-  { db, now }: Work,
-  projectId: string,
-  playerIds: readonly string[],
-  channelId: string,
-): Promise<Map<string, ActiveSanction[]>> => {
-  const { rows } = await sql<Row>`
-    select player_id as "playerId", id, kind, channel_id as "channelId", reason, expires_at as "expiresAt"
-    from chat_sanctions
-    where project_id = ${projectId} and player_id = any(${`{${playerIds.join(",")}}`}::uuid[])
-      and (channel_id is null or channel_id = ${channelId})
-      and revoked_at is null
-      and (expires_at is null or expires_at > ${now.toISOString()}::timestamptz)
-    order by id`.execute(db);
-  return Map.groupBy(
+export const sanctionsOf = (
+  players: RawBuilder<unknown>,
+  { projectId, channelId, now }: Where,
+) => sql<SanctionRow>`
+  select player_id as "playerId", id, kind, channel_id as "channelId", reason, expires_at as "expiresAt"
+  from chat_sanctions
+  where project_id = ${projectId} and player_id = any(${players})
+    and (channel_id is null or channel_id = ${channelId})
+    and revoked_at is null
+    and (expires_at is null or expires_at > ${now.toISOString()}::timestamptz)
+  order by id`;
+
+/** By player; players without any are absent. */
+export const sanctionsByPlayer = (rows: readonly SanctionRow[]): Map<string, ActiveSanction[]> =>
+  Map.groupBy(
     rows.map(({ playerId, expiresAt, ...rest }) => ({
       playerId,
       ...rest,
@@ -38,4 +41,15 @@ export const findSanctions = async (
     })),
     ({ playerId }) => playerId,
   );
+
+/** The sanctions that hold now for players in a channel, by player, in one statement. */
+export const findSanctions = async (
+  { db, now }: Work,
+  projectId: string,
+  playerIds: readonly string[],
+  channelId: string,
+): Promise<Map<string, ActiveSanction[]>> => {
+  const players = sql`${`{${playerIds.join(",")}}`}::uuid[]`;
+  const { rows } = await sanctionsOf(players, { projectId, channelId, now }).execute(db);
+  return sanctionsByPlayer(rows);
 };

@@ -30,9 +30,14 @@ export type WordFilter = {
   version: string;
   words: number;
   rules: ReadonlyMap<string, readonly Rule[]>;
-  /** By the first two letters: how many runs rules that begin so have, ascending. */
+  /** By the first letters, BEGIN_MAX of those that have as many: how many runs such rules have, ascending. */
   lengths: ReadonlyMap<string, readonly number[]>;
+  /** Bits of the beginnings, so that most places of a text are passed over without a string being made. */
+  begins: Uint8Array;
 };
+
+/** Letters that rules are found by: of two, ordinary texts are full. */
+const BEGIN_MAX = 3;
 
 /** A word that was found; positions are UTF-16 units of the text, `end` is exclusive. */
 export type Hit = { rule: Rule; start: number; end: number };
@@ -47,12 +52,32 @@ const squeeze = (spelling: string): string => spelling.replace(REPEATED, "$1");
  */
 const TWINS_MAX = 32;
 
-const beginOf = (letters: readonly string[], at = 0): string => letters[at]! + (letters[at + 1] ?? "");
-
 /** Whether a word can be compared at all, and is no longer than words may be. */
 export const isComparable = (word: string): boolean => {
   const spellings = spellingsOf(word);
   return spellings.length > 0 && spellings.every((spelling) => spelling.length <= WORD_LENGTH_MAX);
+};
+
+/** Bits for each beginning: one in sixteen is set, so as many letters of a text are looked up in vain. */
+const BITS_EACH = 16;
+const BYTES_MIN = 32;
+
+const bitsOf = (begins: Iterable<string>): Uint8Array => {
+  const all = [...begins];
+  const bytes = Math.max(BYTES_MIN, 2 ** Math.ceil(Math.log2((all.length * BITS_EACH) / 8)));
+  const bits = new Uint8Array(bytes);
+  for (const begin of all) {
+    const [first = 0, second = 0, third = 0] = Array.from(begin, (letter) => letter.codePointAt(0)!);
+    const hash = hashOf(first, second, third);
+    bits[(hash >>> 3) & (bytes - 1)]! |= 1 << (hash & 7);
+  }
+  return bits;
+};
+
+/** Of one to three letters, 0 for none. */
+const hashOf = (first: number, second: number, third: number): number => {
+  const mixed = Math.imul(first, 0x9e3779b1) ^ Math.imul(second, 0x85ebca6b) ^ Math.imul(third, 0xc2b2ae35);
+  return (mixed ^ (mixed >>> 15)) >>> 0;
 };
 
 /** Compiles lists; words that cannot be compared are left out. */
@@ -71,13 +96,13 @@ export const compileWords = (
         const key = squeeze(spelling);
         const letters = [...key];
         addTwin(rules, key, { ...common, word, spelling });
-        const begin = beginOf(letters);
+        const begin = letters.slice(0, BEGIN_MAX).join("");
         const known = lengths.get(begin);
         if (known) known.add(letters.length);
         else lengths.set(begin, new Set([letters.length]));
       }
     }
-  return { version, words, rules, lengths: new Map(sortEach(lengths)) };
+  return { version, words, rules, lengths: new Map(sortEach(lengths)), begins: bitsOf(lengths.keys()) };
 };
 
 const addTwin = (rules: Map<string, Rule[]>, key: string, rule: Rule): void => {
@@ -102,32 +127,63 @@ export const NO_LISTS: WordFilter = compileWords("", []);
 export type Found = { hits: Hit[]; steps: number };
 
 /** Every word of a filter in a text, in any reading of it. */
-export const findWords = (filter: WordFilter, readings: readonly Run[][]): Found => {
+export const findWords = (filter: WordFilter, lines: readonly Line[]): Found => {
   const found: Found = { hits: [], steps: 0 };
-  if (filter.words > 0) for (const runs of readings) findIn(filter, runs, found);
+  if (filter.words > 0) for (const line of lines) findIn(filter, line, found);
   return found;
 };
 
-/** A reading as one text, and where each run begins in it. */
-type Line = { runs: readonly Run[]; letters: string[]; text: string; offsets: number[] };
+/** A reading as one text, the code points of its runs, and where each of them begins in it. */
+export type Line = { runs: readonly Run[]; text: string; codes: Int32Array; offsets: Int32Array };
 
-const lineOf = (runs: readonly Run[]): Line => {
-  const letters = runs.map(({ letter }) => letter);
-  const offsets = [0];
-  for (const letter of letters) offsets.push(offsets.at(-1)! + letter.length);
-  return { runs, letters, text: letters.join(""), offsets };
+/** For `findWords`, which several filters are asked with. */
+export const lineOf = (runs: readonly Run[]): Line => {
+  // Zeros after the last run, so that two beyond each can be read.
+  const codes = new Int32Array(runs.length + BEGIN_MAX);
+  const offsets = new Int32Array(runs.length + 1);
+  let text = "";
+  for (let at = 0; at < runs.length; at += 1) {
+    const { letter } = runs[at]!;
+    codes[at] = letter.codePointAt(0)!;
+    text += letter;
+    offsets[at + 1] = text.length;
+  }
+  return { runs, text, codes, offsets };
 };
 
-const findIn = (filter: WordFilter, runs: readonly Run[], found: Found): void => {
-  const line = lineOf(runs);
-  for (let from = 0; from < runs.length; from += 1) {
+/** Whether a rule may begin so; a few that none does pass too. */
+const mayBegin = ({ begins }: WordFilter, first: number, second: number, third: number): boolean => {
+  const hash = hashOf(first, second, third);
+  return (begins[(hash >>> 3) & (begins.length - 1)]! & (1 << (hash & 7))) !== 0;
+};
+
+const findIn = (filter: WordFilter, line: Line, found: Found): void => {
+  const { codes } = line;
+  const count = line.runs.length;
+  for (let from = 0; from < count; from += 1) {
     found.steps += 1;
-    for (const begin of new Set([beginOf(line.letters, from), line.letters[from]!]))
-      for (const length of filter.lengths.get(begin) ?? []) {
-        found.steps += 1;
-        if (from + length > runs.length) break;
-        findAt(filter, line, { from, upTo: from + length }, found);
-      }
+    const first = codes[from]!;
+    const second = codes[from + 1]!;
+    const third = codes[from + 2]!;
+    // Rules of two letters, of more, and of one.
+    if (second !== 0 && mayBegin(filter, first, second, 0)) tryFrom(filter, line, [from, 2], found);
+    if (third !== 0 && mayBegin(filter, first, second, third)) tryFrom(filter, line, [from, 3], found);
+    if (mayBegin(filter, first, 0, 0)) tryFrom(filter, line, [from, 1], found);
+  }
+};
+
+/** Tries all lengths of rules that begin as the text does here. */
+const tryFrom = (
+  filter: WordFilter,
+  line: Line,
+  [from, letters]: readonly [from: number, letters: number],
+  found: Found,
+): void => {
+  const { runs, text, offsets } = line;
+  for (const length of filter.lengths.get(text.slice(offsets[from], offsets[from + letters])) ?? []) {
+    found.steps += 1;
+    if (from + length > runs.length) break;
+    findAt(filter, line, { from, upTo: from + length }, found);
   }
 };
 

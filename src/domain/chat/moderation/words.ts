@@ -1,7 +1,7 @@
 import type { ChannelSettings } from "../views.ts";
 import { BUILT_IN_WORDS } from "./built-in-words.ts";
 import { readingsOf } from "./runs.ts";
-import { findWords, type Hit, type ListAction, type WordFilter } from "./word-filter.ts";
+import { findWords, type Hit, lineOf, type ListAction, type WordFilter } from "./word-filter.ts";
 
 /** What a word brings about, the strongest first. */
 export type WordAction = Exclude<ListAction, "ALLOW">;
@@ -10,6 +10,28 @@ export type WordAction = Exclude<ListAction, "ALLOW">;
 export type WordMatch = { list: string; word: string; action: WordAction; start: number; end: number };
 
 type Screened = { matches: WordMatch[]; steps: number };
+
+/** Screenings that were made ahead and not yet asked for, of all channels. */
+const AHEAD_MAX = 1_000;
+const ahead = new Map<string, { filter: WordFilter; screened: Screened }>();
+
+const aheadKey = (profanity: string, text: string): string => `${profanity}:${text}`;
+
+/**
+ * Screens a text that will be judged soon, so that it need not be done while its channel is locked. What the
+ * filter is by then decides: with any other one the text is screened anew.
+ */
+export const screenAhead = (
+  filter: WordFilter,
+  profanity: ChannelSettings["profanity"],
+  text: string,
+): void => {
+  for (const oldest of ahead.keys()) {
+    if (ahead.size < AHEAD_MAX) break;
+    ahead.delete(oldest);
+  }
+  ahead.set(aheadKey(profanity, text), { filter, screened: screen(filter, profanity, text) });
+};
 
 /**
  * The words of a project's lists and of the built-in one in a text, without those that are inside of an
@@ -20,18 +42,27 @@ export const screenWords = (
   profanity: ChannelSettings["profanity"],
   text: string,
 ): Screened => {
-  const readings = readingsOf(text);
-  const own = findWords(filter, readings);
-  const builtIn = profanity === "OFF" ? { hits: [], steps: 0 } : findWords(BUILT_IN_WORDS, readings);
+  const key = aheadKey(profanity, text);
+  const known = ahead.get(key);
+  if (known) ahead.delete(key);
+  return known?.filter === filter ? known.screened : screen(filter, profanity, text);
+};
+
+const screen = (filter: WordFilter, profanity: ChannelSettings["profanity"], text: string): Screened => {
+  const lines = readingsOf(text).map(lineOf);
+  const own = findWords(filter, lines);
+  const builtIn = profanity === "OFF" ? { hits: [], steps: 0 } : findWords(BUILT_IN_WORDS, lines);
   const hits = [...own.hits, ...builtIn.hits];
-  const reach = allowedReach(hits, text.length);
   const matches: WordMatch[] = [];
+  const steps = own.steps + builtIn.steps;
+  if (hits.length === 0) return { matches, steps };
+  const reach = allowedReach(hits, text.length);
   for (const { rule, start, end } of hits) {
     const action = rule.action ?? (profanity as WordAction);
     if (action === "ALLOW" || reach[start]! >= end) continue;
     matches.push({ list: rule.list, word: rule.word, action, start, end });
   }
-  return { matches, steps: own.steps + builtIn.steps };
+  return { matches, steps };
 };
 
 /** For each place of a text, how far the allowed words reach that begin there or before. */
@@ -45,6 +76,7 @@ const allowedReach = (hits: readonly Hit[], length: number): Uint32Array => {
 
 /** A text with a star for each character of the matches: as long as before, and nothing moves. */
 export const mask = (text: string, matches: readonly Pick<WordMatch, "start" | "end">[]): string => {
+  if (matches.length === 0) return text;
   const covered = new Int32Array(text.length + 1);
   for (const { start, end } of matches) {
     covered[start]! += 1;

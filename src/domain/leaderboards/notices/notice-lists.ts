@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { Work } from "../../work.ts";
+import { KEPT, type Work } from "../../work.ts";
 import { DEFAULT_RANK_CHANGE, type RankChange } from "../definition-parts.ts";
 import type { PeriodRef, Ties } from "../ranks.ts";
 import type { Board } from "../scoring.ts";
@@ -65,8 +65,8 @@ export const readNoticeLists = async (
   if (lists.length === 0) return [];
   const keys = lists.map(({ projectId, periodId }) => ({ p: projectId, w: periodId }));
   const found = await sql<Row>`
-    select r.p as project_id, r.w as id, b.id as leaderboard_id, b.key, w.period_key, w.board, b.resets,
-      w.notice_round, w.leader_id, w.leader_score, b.definition->>'ties' as ties,
+    ${sql.raw(KEPT)} select r.p as project_id, r.w as id, b.id as leaderboard_id, b.key, w.period_key,
+      w.board, b.resets, w.notice_round, w.leader_id, w.leader_score, b.definition->>'ties' as ties,
       b.definition->>'sort' as sort,
       b.definition->>'scoreDecimals' as decimals, b.definition->'rankChange' as rank_change
     from json_to_recordset(${JSON.stringify(keys)}::json) as r(p uuid, w uuid)
@@ -111,7 +111,7 @@ export const lockNoticeLists = async (
   await makeRows(work, lists);
   const keys = lists.map(({ ref }) => ({ p: ref.projectId, w: ref.periodId }));
   const found = await sql<{ id: string; notice_round: string | number }>`
-    select w.id, w.notice_round from leaderboard_periods w
+    ${sql.raw(KEPT)} select w.id, w.notice_round from leaderboard_periods w
     join json_to_recordset(${JSON.stringify(keys)}::json) as r(p uuid, w uuid)
       on w.project_id = r.p and w.id = r.w
     where w.status = 'OPEN' order by w.project_id, w.id for update of w`.execute(work.db);

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { newId } from "../../ids.ts";
-import type { Work } from "../../work.ts";
+import { KEPT, type Work } from "../../work.ts";
 import { decide, type Decision, type Known } from "./decide.ts";
 import { FEED_MAX, type FeedRow } from "./feed.ts";
 import { lockNoticeLists } from "./notice-lists.ts";
@@ -40,7 +40,7 @@ const readKnown = async (
     return [...ids].map((playerId) => ({ p: ref.projectId, w: ref.periodId, i: playerId }));
   });
   const found = await sql<KnownRow>`
-    select r.w as period_id, p.id as player_id, p.external_user_id, p.display_name,
+    ${sql.raw(KEPT)} select r.w as period_id, p.id as player_id, p.external_user_id, p.display_name,
       n.rank, n.previous_rank, n.told_at, n.due_at
     from json_to_recordset(${JSON.stringify(asked)}::json) as r(p uuid, w uuid, i uuid)
     join players p on p.project_id = r.p and p.id = r.i
@@ -122,6 +122,10 @@ const emit = (work: Work, { list: { ref, leaderboardId }, changes, newLeader }: 
 const newestOfEach = (lines: readonly FeedRow[]): FeedRow[] =>
   [...Map.groupBy(lines, ({ l }) => l).values()].flatMap((ofBoard) => ofBoard.slice(-FEED_MAX));
 
+/**
+ * Writes what is told and remembered in one statement. Lines of a feed that are too old are found before any
+ * is locked: locking on the way would lock all that are kept as well, once for each.
+ */
 const write = async (work: Work, decisions: readonly Decision[]): Promise<void> => {
   const notices = decisions.flatMap(noticeRowsOf);
   const lines = newestOfEach(decisions.flatMap((decision) => emit(work, decision)));
@@ -141,7 +145,7 @@ const write = async (work: Work, decisions: readonly Decision[]): Promise<void> 
   }));
   const now = sql`${work.now.toISOString()}::timestamptz`;
   await sql`
-    with w as (
+    ${sql.raw(KEPT)} with w as (
       update leaderboard_periods t set notice_round = t.notice_round + 1,
         leader_id = coalesce(x.i, t.leader_id), leader_score = coalesce(x.s, t.leader_score)
       from json_to_recordset(${JSON.stringify(lists)}::json) as x(p uuid, w uuid, i uuid, s bigint)
@@ -151,14 +155,19 @@ const write = async (work: Work, decisions: readonly Decision[]): Promise<void> 
       select x.p, x.l, x.i, x.type, x.data, ${now}
       from json_to_recordset(${JSON.stringify(lines)}::json)
         as x(p uuid, l uuid, i uuid, type text, data jsonb)),
+    o as materialized (
+      select x.p, x.l, k.id
+      from json_to_recordset(${JSON.stringify(counts)}::json) as x(p uuid, l uuid, n int)
+      cross join lateral (
+        select k.id from leaderboard_feed k where k.project_id = x.p and k.leaderboard_id = x.l
+        order by k.id desc offset x.n) k),
+    u as materialized (
+      select k.project_id, k.leaderboard_id, k.id from o join leaderboard_feed k
+        on k.project_id = o.p and k.leaderboard_id = o.l and k.id = o.id
+      for update of k skip locked),
     g as (
-      delete from leaderboard_feed t using (
-        select x.p, x.l, o.id
-        from json_to_recordset(${JSON.stringify(counts)}::json) as x(p uuid, l uuid, n int)
-        cross join lateral (
-          select k.id from leaderboard_feed k where k.project_id = x.p and k.leaderboard_id = x.l
-          order by k.id desc offset x.n for update skip locked) o) x
-      where t.project_id = x.p and t.leaderboard_id = x.l and t.id = x.id)
+      delete from leaderboard_feed t using u
+      where t.project_id = u.project_id and t.leaderboard_id = u.leaderboard_id and t.id = u.id)
     insert into leaderboard_notices
       (project_id, period_id, player_id, rank, previous_rank, told_at, due_at)
     select x.p, x.w, x.i, x.r, x.b, x.t, x.d from json_to_recordset(${JSON.stringify(notices)}::json)

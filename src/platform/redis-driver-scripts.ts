@@ -1,0 +1,74 @@
+import type { Redis } from "ioredis";
+
+/** KEYS: listings, then the indexes of the room. ARGV: room id, listing. */
+const INSERT = `
+if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
+for i = 2, #KEYS do redis.call('SADD', KEYS[i], ARGV[1]) end
+return 1`;
+/**
+ * KEYS: listings. ARGV: room id, listing and process of each. Which were held by that process: an update
+ * never brings a removed listing back, and what another process lists under the id stays as it is.
+ */
+const UPDATE = `
+local done = {}
+for i = 1, #ARGV, 3 do
+  local held = redis.call('HGET', KEYS[1], ARGV[i])
+  if held and cjson.decode(held).processId == ARGV[i + 2] then
+    redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 1])
+    done[#done + 1] = 1
+  else
+    done[#done + 1] = 0
+  end
+end
+return done`;
+/** KEYS: listings, then the indexes of the room. ARGV: room id, process whose listing is meant. */
+const REMOVE = `
+local held = redis.call('HGET', KEYS[1], ARGV[1])
+if not held or cjson.decode(held).processId ~= ARGV[2] then return 0 end
+for i = 2, #KEYS do redis.call('SREM', KEYS[i], ARGV[1]) end
+return redis.call('HDEL', KEYS[1], ARGV[1])`;
+/** KEYS: listings, an index of few rooms. Their listings. */
+const LISTED = `
+local ids = redis.call('SMEMBERS', KEYS[2])
+if #ids == 0 then return {} end
+local found = {}
+for _, listing in ipairs(redis.call('HMGET', KEYS[1], unpack(ids))) do
+  if listing then found[#found + 1] = listing end
+end
+return found`;
+
+type Script<T> = (keys: number, ...args: string[]) => Promise<T>;
+type Scripted = Redis & {
+  laurelInsertRoom: Script<number>;
+  laurelUpdateRooms: Script<number[]>;
+  laurelRemoveRoom: Script<number>;
+  laurelListedRooms: Script<string[]>;
+};
+
+/** A listing as it is written; `indexes` are the sets that it is found by. */
+export type Entry = { roomId: string; processId: string; listing: string; indexes: readonly string[] };
+
+/** What changes listings in Redis, each in one step. @param key of the hash of all listings */
+export const roomScripts = (redis: Redis, key: string) => {
+  for (const [name, lua] of Object.entries({
+    laurelInsertRoom: INSERT,
+    laurelUpdateRooms: UPDATE,
+    laurelRemoveRoom: REMOVE,
+    laurelListedRooms: LISTED,
+  }))
+    redis.defineCommand(name, { lua });
+  const scripted = redis as Scripted;
+  return {
+    /** Whether the id was free. */
+    insert: async ({ roomId, listing, indexes }: Entry): Promise<boolean> =>
+      (await scripted.laurelInsertRoom(1 + indexes.length, key, ...indexes, roomId, listing)) === 1,
+    update: async (entries: readonly Entry[]): Promise<boolean[]> => {
+      const values = entries.flatMap(({ roomId, listing, processId }) => [roomId, listing, processId]);
+      return (await scripted.laurelUpdateRooms(1, key, ...values)).map((done) => done === 1);
+    },
+    remove: async ({ roomId, processId, indexes }: Entry): Promise<boolean> =>
+      (await scripted.laurelRemoveRoom(1 + indexes.length, key, ...indexes, roomId, processId)) === 1,
+    /** The listings of an index, which must be one of few rooms. */
+    listed: (index: string): Promise<string[]> => scripted.laurelListedRooms(2, key, index),
+  };
+};

@@ -1,0 +1,45 @@
+import type { App } from "../app.ts";
+import type { ChannelRef } from "../domain/chat/channels.ts";
+import { readLastSeqs } from "../domain/chat/messages.ts";
+import { findReaders, readerKey } from "../domain/chat/readers.ts";
+import type { LiveClient } from "./live-room.ts";
+
+/** A chat room that is compared with the database from time to time. */
+export type OpenRoom = {
+  ref: ChannelRef;
+  /** Who is in the room now. */
+  present(): readonly LiveClient[];
+  /**
+   * What was found: the channel's newest seq, undefined when there is no such channel any more, and who of
+   * the players of `present` may read it.
+   */
+  look(lastSeq: number | undefined, present: readonly LiveClient[], readers: ReadonlySet<string>): void;
+};
+
+const playersOf = (clients: readonly LiveClient[]): string[] => [
+  ...new Set(clients.flatMap(({ auth }) => auth?.playerId ?? [])),
+];
+
+/** Two statements for all open rooms of this process. */
+export const rereadRooms = async (app: App, rooms: readonly OpenRoom[]): Promise<void> => {
+  // Who comes while the database is asked has been let in by the join itself.
+  const asked = rooms.map((room) => {
+    const present = room.present();
+    return { room, present, players: playersOf(present) };
+  });
+  const { lastSeqs, readers } = await app.transact(async (work) => ({
+    lastSeqs: await readLastSeqs(
+      work,
+      rooms.map(({ ref }) => ref),
+    ),
+    readers: await findReaders(
+      work,
+      asked.flatMap(({ room: { ref }, players }) => players.map((playerId) => ({ ...ref, playerId }))),
+    ),
+  }));
+  for (const { room, present, players } of asked) {
+    const { channelId } = room.ref;
+    const mayRead = new Set(players.filter((playerId) => readers.has(readerKey(channelId, playerId))));
+    room.look(lastSeqs.get(channelId), present, mayRead);
+  }
+};

@@ -1,0 +1,70 @@
+import type { App } from "../app.ts";
+import { DomainError, notFound } from "../domain/errors.ts";
+import { type Grouped, grouped } from "../domain/grouped.ts";
+import { readPlayerStreams, type StreamRef } from "../domain/outbox/stream.ts";
+import { Player } from "../domain/players/player.ts";
+import { type ShownPlayer, showPlayers } from "../domain/players/show.ts";
+import { changePlans } from "../domain/progression/change.ts";
+import { type ProjectPlan, readPlan } from "../domain/progression/plan.ts";
+import type { PlayerMessage } from "../domain/topics.ts";
+import type { Work } from "../domain/work.ts";
+import { REPLAY_MAX, type StreamPage } from "./ordered-stream.ts";
+import { transactIn } from "./sight.ts";
+
+/** Players of one read: each may have REPLAY_MAX lines to be told. */
+const READ_MAX = 32;
+
+/** A player as they are, and the lines after the one that was asked from. */
+export type PlayerPage = StreamPage<PlayerMessage> & { player: ShownPlayer; plan: ProjectPlan };
+
+/** `afterSeq`: the newest line that is known; absent: no lines are wanted. */
+type Ask = { ref: StreamRef; afterSeq?: number | undefined };
+
+/**
+ * Reads players for their rooms; what rooms of one project ask for together is read together.
+ * @throws DomainError NOT_FOUND
+ */
+export const createPageReader = (app: App): Grouped<Ask, PlayerPage> => {
+  const read = grouped<Ask, PlayerPage | DomainError>({
+    keyOf: ({ ref }) => ref.projectId,
+    run: (asked) => transactIn(app, asked[0]!.ref.projectId)((work) => readPages(work, asked)),
+    runMax: READ_MAX,
+  });
+  return async (ask) => {
+    const page = await read(ask);
+    if (page instanceof DomainError) throw page;
+    return page;
+  };
+};
+
+/** Pages of players of one project. */
+const readPages = async (work: Work, asked: readonly Ask[]): Promise<(PlayerPage | DomainError)[]> => {
+  const { projectId } = asked[0]!.ref;
+  const ids = [...new Set(asked.map(({ ref }) => ref.playerId))];
+  // The players first: lines committed in between are then extra, never missing.
+  const players = await work.em.find(Player, { projectId, id: { $in: ids }, mergedInto: null });
+  const plan = await readPlan(work, projectId, changePlans);
+  const shown = new Map((await showPlayers(work, projectId, players)).map((player) => [player.id, player]));
+  const lines = await readLines(work, projectId, asked, shown);
+  return asked.map((ask) => {
+    // Who has been merged into another has ended: the other's stream is another room's.
+    const player = shown.get(ask.ref.playerId);
+    return player ? { seq: player.seq, messages: lines.get(ask) ?? [], player, plan } : notFound("player");
+  });
+};
+
+/** What can be told line by line to those who are not too far behind. */
+const readLines = async (
+  work: Work,
+  projectId: string,
+  asked: readonly Ask[],
+  shown: ReadonlyMap<string, ShownPlayer>,
+): Promise<Map<Ask, PlayerMessage[]>> => {
+  const behind = asked.filter(({ ref, afterSeq }) => {
+    const { seq } = shown.get(ref.playerId) ?? { seq: 0 };
+    return afterSeq !== undefined && seq > afterSeq && seq - afterSeq <= REPLAY_MAX;
+  });
+  const tails = behind.map(({ ref, afterSeq }) => ({ playerId: ref.playerId, afterSeq: afterSeq! }));
+  const lines = await readPlayerStreams(work, projectId, { tails, limit: REPLAY_MAX });
+  return new Map(behind.map((ask, n) => [ask, lines[n]!]));
+};

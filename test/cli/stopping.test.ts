@@ -1,0 +1,29 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect } from "node:net";
+import { freePort, startProcess, temporaryDir } from "../support/process.ts";
+
+/** A process that takes longer to stop ends with code 1: less than Node waits for late headers. */
+const SHUTDOWN_TIMEOUT_MS = "8000";
+
+describe("a server that is told to stop", function () {
+  this.timeout(60_000);
+  let dir: Awaited<ReturnType<typeof temporaryDir>>;
+  before(async () => {
+    dir = await temporaryDir();
+  });
+  after(() => dir.remove());
+
+  it("does not wait for connections that were opened ahead and never asked for anything", async () => {
+    const port = await freePort();
+    const env = { DATA_DIR: dir.path, PORT: String(port), DEMO: "off", LOG_LEVEL: "error" };
+    const server = await startProcess(["serve"], { ...env, SHUTDOWN_TIMEOUT_MS });
+    const silent = connect(port, "127.0.0.1");
+    silent.on("error", () => undefined);
+    await once(silent, "connect");
+    // Connections are accepted in their order.
+    assert.equal((await fetch(`http://127.0.0.1:${port}/health/live`)).status, 200);
+    server.child.kill("SIGTERM");
+    assert.equal(await server.ended, 0, server.output());
+  });
+});

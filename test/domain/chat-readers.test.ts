@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { addSanction } from "../../src/domain/chat/moderation/sanction-changes.ts";
+import { findReaders, type Reader, readerKey } from "../../src/domain/chat/readers.ts";
+import { newId } from "../../src/domain/ids.ts";
+import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { aTalk, noteStatements, type Talk } from "../support/chat.ts";
+import { type Domain, openDomain } from "../support/leaderboards.ts";
+
+describe("who may go on reading", () => {
+  let database: Database;
+  let domain: Domain;
+  before(async () => {
+    database = await openEmbeddedDatabase("memory://");
+    await database.migrateUp();
+    domain = openDomain(database);
+  });
+  after(() => database.close());
+
+  const readersOf = ({ ref, players }: Talk): Reader[] =>
+    players.map(({ playerId }) => ({ ...ref, playerId }));
+
+  it("is found for several projects in one statement, without the banned and the gone", async () => {
+    const [one, other] = [await aTalk(domain, 4), await aTalk(domain, 2)];
+    for (const talk of [one, other]) await talk.say(talk.players[0]!, "hello");
+    const [stays, banned, suspended, erased] = readersOf(one);
+    const ban = {
+      playerId: banned!.playerId,
+      kind: "BAN",
+      reason: "Spam",
+      channelId: one.ref.channelId,
+    } as const;
+    await domain.transact((work) => addSanction(work, one.projectId, ban));
+    const become = (player: Reader | undefined, status: string) =>
+      domain.transact(({ db }) =>
+        sql`update players set status = ${status} where id = ${player!.playerId}`.execute(db),
+      );
+    await become(suspended, "SUSPENDED");
+    await become(erased, "ERASED");
+    const astray: Reader[] = [
+      // A player of another project, and a channel that is not there.
+      { ...one.ref, playerId: other.players[0]!.playerId },
+      { projectId: one.projectId, channelId: newId(), playerId: stays!.playerId },
+    ];
+    const present = [...readersOf(one), ...readersOf(other), ...astray];
+    const noted = await noteStatements(database);
+    const found = await domain.transact((work) => findReaders(work, present));
+    const keyOf = ({ channelId, playerId }: Reader) => readerKey(channelId, playerId);
+    assert.deepEqual([...found].toSorted(), [stays!, suspended!, ...readersOf(other)].map(keyOf).toSorted());
+    assert.equal(noted.filter((text) => text.startsWith("select")).length, 1);
+    assert.deepEqual(await domain.transact((work) => findReaders(work, [])), new Set());
+  });
+});

@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { sql } from "kysely";
+import { PARTITIONS, partitionOf } from "../../src/domain/ids.ts";
+import { processPartitions } from "../../src/domain/progression/claim.ts";
+import { createPlanCache } from "../../src/domain/progression/plan.ts";
+import { FIRST_PROJECT, type Place } from "../../src/domain/progression/queue.ts";
+import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { ALL_PARTS, processParts } from "../support/process-parts.ts";
+import { publish, rowsOf } from "../support/rule-projects.ts";
+
+/** An external id in each partition. */
+const userOf = (projectId: string, part: number): string => {
+  for (let n = 0; ; n++) if (partitionOf(projectId, `u${n}`) === part) return `u${n}`;
+};
+
+describe("a claim of several partitions", function () {
+  this.timeout(60_000);
+  let database: Database;
+  let domain: Domain;
+  let projectId: string;
+  const onError = (error: unknown): never => assert.fail(String(error));
+
+  before(async () => {
+    database = await openEmbeddedDatabase("memory://");
+    await database.migrateUp();
+    domain = openDomain(database);
+  });
+  after(() => database.close());
+  beforeEach(async () => {
+    projectId = await domain.addProject();
+    await publish(domain, projectId, {
+      key: "append",
+      actions: [
+        { type: "grant_xp", amount: 1 },
+        { type: "update_player", set: { last: { $ref: "event.properties.n" } } },
+      ],
+    });
+  });
+
+  /** `sizes` says how many events wait in each partition, from 0 on, numbered in their order. */
+  const queue = async (sizes: readonly number[], project = projectId): Promise<void> => {
+    const events = sizes.flatMap((size, part) =>
+      Array.from({ length: size }, (_, n) => ({ user: userOf(project, part), properties: { n: n + 1 } })),
+    );
+    if (events.length > 0) await domain.track(project, events);
+  };
+  const options = () => ({ transact: domain.transact, plans: createPlanCache(), claimLimit: 10, onError });
+  const claim = async (claimTogether: number) => {
+    const left: Place[] = [];
+    const onLeft = (places: readonly Place[]): void => void left.push(...places);
+    const places = ALL_PARTS.map((part) => ({ part, afterProject: FIRST_PROJECT }));
+    const done = await processPartitions({ ...options(), claimTogether, onLeft }, places);
+    return { ...done, left: left.map(({ part }) => part) };
+  };
+  const waiting = async (): Promise<number> => {
+    const [row] = await rowsOf(domain, sql<{ n: string }>`select count(*) as n from event_q`);
+    return Number(row!.n);
+  };
+
+  it("takes partitions in which little waits together, and leaves the others", async () => {
+    await queue([2, 0, 3, 1, 4, 5]);
+    const done = await claim(6);
+    assert.deepEqual(done.parts.toSorted(), [0, 2, 3]);
+    assert.equal(done.events, 6);
+    assert.deepEqual(done.again, []);
+    assert.deepEqual(done.left, ALL_PARTS.slice(4));
+    await processParts(options(), ALL_PARTS);
+    assert.equal(await waiting(), 0);
+  });
+
+  it("takes one partition in which much waits alone, as much as one claim may, and comes again", async () => {
+    await queue([25, 2]);
+    const done = await claim(6);
+    assert.deepEqual(done.parts, [0]);
+    assert.equal(done.events, 10);
+    assert.deepEqual(done.again, [{ part: 0, afterProject: FIRST_PROJECT }]);
+    assert.deepEqual(done.left, ALL_PARTS.slice(1));
+    await processParts(options(), ALL_PARTS);
+    assert.equal(await waiting(), 0);
+  });
+
+  it("takes an event of each of five projects within two claims, whatever waits before it", async () => {
+    const others = await Promise.all(Array.from({ length: 4 }, () => domain.addProject()));
+    const first = [projectId, ...others].toSorted()[0]!;
+    for (const project of [projectId, ...others]) await queue([project === first ? 35 : 1], project);
+    const one = await claim(6);
+    assert.equal(one.events, 10 + 3);
+    const places = one.again;
+    const two = await processPartitions({ ...options(), onLeft: () => assert.fail("left") }, places);
+    assert.equal(two.events, 1);
+    await processParts(options(), ALL_PARTS);
+    assert.equal(await waiting(), 0);
+  });
+
+  it("applies every event once, each player's in their order, however they lie and are claimed", async () => {
+    const sizes = fc.array(fc.oneof(fc.nat(3), fc.nat(30)), { maxLength: PARTITIONS });
+    await fc.assert(
+      fc.asyncProperty(sizes, fc.integer({ min: 1, max: 40 }), async (waits, claimTogether) => {
+        const project = await domain.addProject();
+        const rule = { type: "update_player", set: { last: { $ref: "event.properties.n" } } };
+        await publish(domain, project, { key: "k", actions: [{ type: "grant_xp", amount: 1 }, rule] });
+        await queue(waits, project);
+        const events = await processParts({ ...options(), claimTogether }, ALL_PARTS);
+        assert.equal(
+          events,
+          waits.reduce((sum, size) => sum + size, 0),
+        );
+        const players = await rowsOf(
+          domain,
+          sql<{ user: string; xp: string | number; last: number }>`
+            select external_user_id as user, xp, (attributes->>'last')::int as last from players
+            where project_id = ${project}`,
+        );
+        const found = new Map(players.map(({ user, xp, last }) => [user, [Number(xp), last]]));
+        const expected = waits.flatMap((size, part) =>
+          size === 0 ? [] : [[userOf(project, part), [size, size]] as const],
+        );
+        assert.deepEqual(found, new Map(expected));
+      }),
+      { numRuns: 15 },
+    );
+  });
+});
