@@ -58,7 +58,7 @@ const BODY = JSON.stringify({
 });
 
 type Sample = { rate: number; perCpu: number; worker: number; postgres: number; foreign: number };
-type Stage = { box: Box; site: HookSite; worker: Child; receiver: Child; port: number };
+type Stage = { box: Box; site: HookSite; worker: Child; port: number };
 
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -207,6 +207,33 @@ const relayBacklog = async (box: Box, site: HookSite, start: () => Promise<Child
   return { rows: BACKLOG, seconds, sizes };
 };
 
+type Rounds = Map<string, Sample[]>;
+
+const measureRound = async (stage: Stage, rounds: Rounds, round: number): Promise<void> => {
+  for (const [name, measure] of Object.entries(CONTESTANTS)) {
+    if (options.only !== undefined && !new RegExp(options.only).test(name)) continue;
+    const sample = await measure(stage);
+    rounds.set(name, [...(rounds.get(name) ?? []), sample]);
+    const { rate, perCpu, foreign } = sample;
+    const figures = `${rounded(rate)}/s, ${rounded(perCpu)}/CPU s`;
+    console.error(`round ${round} ${name}: ${figures}, other load ${rounded(foreign)} cores`);
+  }
+};
+
+const measureRounds = async (box: Box, site: HookSite, start: () => Promise<Child>): Promise<Rounds> => {
+  const rounds: Rounds = new Map();
+  if (ROUNDS === 0) return rounds;
+  const receiver = await startChild(supportFile("hook-receiver.ts"));
+  const worker = await start();
+  const stage: Stage = { box, site, worker, port: Number(receiver.first) };
+  // The first ones compile the code.
+  await deliver(stage, { healthy: 16 });
+  for (let round = 1; round <= ROUNDS; round++) await measureRound(stage, rounds, round);
+  await worker.stop();
+  await receiver.stop();
+  return rounds;
+};
+
 const main = async (): Promise<void> => {
   const dir = await mkdtemp(join(tmpdir(), "laurel-bench-"));
   const box = await openBox(join(dir, "data"));
@@ -216,36 +243,12 @@ const main = async (): Promise<void> => {
     const execArgv = options.profile === undefined ? [] : ["--cpu-prof", `--cpu-prof-dir=${options.profile}`];
     const start = () => startChild(MAIN, { args: ["worker"], env, outputFile, execArgv });
     const site = await addHookSite(box.pool);
-    const rounds = new Map<string, Sample[]>();
-    if (ROUNDS > 0) {
-      const receiver = await startChild(supportFile("hook-receiver.ts"));
-      const worker = await start();
-      const stage: Stage = { box, site, worker, receiver, port: Number(receiver.first) };
-      await deliver(stage, { healthy: 16 });
-      for (let round = 1; round <= ROUNDS; round++) {
-        for (const [name, measure] of Object.entries(CONTESTANTS)) {
-          if (options.only !== undefined && !new RegExp(options.only).test(name)) continue;
-          const sample = await measure(stage);
-          rounds.set(name, [...(rounds.get(name) ?? []), sample]);
-          const load = `other load ${rounded(sample.foreign)} cores`;
-          console.error(
-            `round ${round} ${name}: ${rounded(sample.rate)}/s, ${rounded(sample.perCpu)}/CPU s, ${load}`,
-          );
-        }
-      }
-      await worker.stop();
-      await receiver.stop();
-    }
+    const rounds = await measureRounds(box, site, start);
     const ratios = rounds.size > 0 ? report(rounds) : [];
     const backlog = BACKLOG > 0 ? await relayBacklog(box, site, start) : undefined;
     const machine = await describeMachine(box.pool);
-    const text = JSON.stringify({
-      bench: "webhooks",
-      machine,
-      rounds: Object.fromEntries(rounds),
-      ratios,
-      backlog,
-    });
+    const found = { bench: "webhooks", machine, rounds: Object.fromEntries(rounds), ratios, backlog };
+    const text = JSON.stringify(found);
     console.log(`\n${text}`);
     if (options.json !== undefined) await writeFile(options.json, text);
   } finally {

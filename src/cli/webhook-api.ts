@@ -60,27 +60,34 @@ const ask = async ({ url, key, stop }: Api, path: string, body: unknown): Promis
  * @throws ApiFailure for a refusal, and when it is stopped
  */
 export const askApi = async <T>(api: Api, path: string, shape: z.ZodType<T>, body?: unknown): Promise<T> => {
-  const { stop, onWaiting } = api;
   for (let isAway = false; ; isAway = true) {
-    const outcome = await ask(api, path, body).catch((error: unknown) => ({ error }));
-    if (stop.aborted) throw new ApiFailure("stopped");
-    if ("error" in outcome && outcome.error instanceof ApiFailure) throw outcome.error;
-    const problem = passingProblem(api, outcome);
-    if (problem === undefined) {
-      if (isAway) onWaiting?.("the server is back");
-      return answerOf(outcome as Answered, shape);
+    const outcome = await tryOnce(api, path, body);
+    if (!("passing" in outcome)) {
+      if (isAway) api.onWaiting?.("the server is back");
+      return answerOf(outcome, shape);
     }
-    if (!onWaiting) throw new ApiFailure(problem);
-    if (!isAway) onWaiting(`waiting: ${problem}`);
-    await delay(AGAIN_MS, undefined, { signal: stop }).catch(() => undefined);
-    if (stop.aborted) throw new ApiFailure("stopped");
+    if (!api.onWaiting) throw new ApiFailure(outcome.passing);
+    if (!isAway) api.onWaiting(`waiting: ${outcome.passing}`);
+    await delay(AGAIN_MS, undefined, { signal: api.stop }).catch(() => undefined);
+    throwIfStopped(api);
   }
 };
 
-/** What may be over after a while; undefined for an answer that is one. */
-const passingProblem = ({ url }: Api, outcome: Answered | { error: unknown }): string | undefined => {
-  if ("error" in outcome) return `no answer from ${url}: is the server running?`;
-  return isPassing(outcome.status) ? explain(outcome.status, outcome.answer) : undefined;
+const throwIfStopped = ({ stop }: Api): void => {
+  if (stop.aborted) throw new ApiFailure("stopped");
+};
+
+/** An answer, or what stands in its way and may be over after a while. */
+const tryOnce = async (api: Api, path: string, body: unknown): Promise<Answered | { passing: string }> => {
+  try {
+    const answered = await ask(api, path, body);
+    const { status, answer } = answered;
+    return isPassing(status) ? { passing: explain(status, answer) } : answered;
+  } catch (error) {
+    throwIfStopped(api);
+    if (error instanceof ApiFailure) throw error;
+    return { passing: `no answer from ${api.url}: is the server running?` };
+  }
 };
 
 const answerOf = <T>({ status, answer }: Answered, shape: z.ZodType<T>): T => {

@@ -1,3 +1,4 @@
+import type { MergeSummary } from "./players/merge-plan.ts";
 import type { ChatEvents, LeaderboardEvents, LobbyEvents, NoticeEvents } from "./realtime-events.ts";
 
 /** Why something happened. Carried by ledger entries, domain events and live messages. */
@@ -159,7 +160,7 @@ export type Events = {
     drawProof: null;
     cause: Cause;
   };
-  "player.merged": { target: PlayerRef; source: PlayerRef; mergeId: string; summary: Json };
+  "player.merged": { target: PlayerRef; source: PlayerRef; mergeId: string; summary: MergeSummary };
   "player.erased": { playerId: string; requestedAt: string; erasedAt: string };
   /** Live only: a message in the player's inbox. */
   "inbox.message": PlayerRef & {

@@ -41,6 +41,11 @@ export class Reply<T> {
    * `app` is the operation's own again.
    */
   finish: ((app: App) => Promise<T>) | undefined;
+  /**
+   * The body says nothing before `finish` has: whoever sends the request again meanwhile, under the same
+   * idempotency key, is told to wait.
+   */
+  isProvisional = false;
   constructor(
     status: number,
     body: T,
@@ -51,6 +56,11 @@ export class Reply<T> {
     this.body = body;
     this.headers = headers;
     this.finish = finish;
+  }
+
+  /** @param body what a repeated request is answered when the process died before `finish` had ended */
+  static provisional<T>(body: T, finish: (app: App) => Promise<T>): Reply<T> {
+    return Object.assign(new Reply(200, body, {}, finish), { isProvisional: true });
   }
 }
 

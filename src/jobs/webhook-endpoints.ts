@@ -1,4 +1,10 @@
-import { type Circuit, inFlightMax, isSuspect, NEW_CIRCUIT } from "../domain/webhooks/circuit.ts";
+import {
+  afterAttempt,
+  type Circuit,
+  inFlightMax,
+  isSuspect,
+  NEW_CIRCUIT,
+} from "../domain/webhooks/circuit.ts";
 import { Turns } from "../domain/webhooks/turns.ts";
 
 /** Endpoints that are remembered while nothing is to be done for them. */
@@ -9,7 +15,7 @@ export type Endpoint = {
   id: string;
   /** The webhook's own id until it is known. */
   tenantId: string;
-  /** Attempts whose result is not recorded yet. */
+  /** Attempts on their way. */
   inFlight: number;
   /** Something may be due. */
   mayHaveMore: boolean;
@@ -72,10 +78,11 @@ export class Endpoints {
     this.line(endpoint);
   }
 
-  /** The result of an attempt was recorded. */
-  recorded(id: string): void {
+  /** An attempt has ended. */
+  ended(id: string, outcome: Parameters<typeof afterAttempt>[1]): void {
     const endpoint = this.#of(id);
     endpoint.inFlight--;
+    endpoint.circuit = afterAttempt(endpoint.circuit, outcome);
     this.line(endpoint);
   }
 

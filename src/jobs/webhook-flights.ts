@@ -10,7 +10,7 @@ const SLOW_MAX = 160;
 /** How often attempts are looked at whether they have become slow, in ms. */
 const LOOK_EVERY_MS = 100;
 
-/** An attempt on its way, until its result is recorded. */
+/** An attempt on its way. */
 export type Flight = {
   delivery: ClaimedDelivery;
   startMs: number;

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { App } from "../app.ts";
-import { afterAttempt, isSuspect } from "../domain/webhooks/circuit.ts";
+import { isSuspect } from "../domain/webhooks/circuit.ts";
 import {
   claimDeliveries,
   type ClaimedDelivery,
@@ -13,9 +13,8 @@ import {
 } from "../domain/webhooks/claim.ts";
 import { noteResults, type Result } from "../domain/webhooks/note.ts";
 import { rememberOpened } from "../domain/webhooks/opened-secrets.ts";
-import { ERASED_ERROR } from "../domain/webhooks/persons.ts";
 import { liveSecrets } from "../domain/webhooks/secrets.ts";
-import { SEND_TIMEOUT_MS, type WebhookOutcome } from "../domain/webhooks/sender.ts";
+import { notSent, SEND_TIMEOUT_MS, type WebhookOutcome } from "../domain/webhooks/sender.ts";
 import { signedRequest } from "../domain/webhooks/signing.ts";
 import { Endpoints } from "./webhook-endpoints.ts";
 import { type Flight, Flights } from "./webhook-flights.ts";
@@ -34,30 +33,18 @@ export type PumpParts = Pick<
   "transact" | "webhookSender" | "clock" | "secretBox" | "mail" | "metrics" | "log" | "config" | "limits"
 >;
 
-type Done = { flight: Flight; result: Result };
-
-/** An outcome without any attempt: what stands in the way is ours, and told to the owner all the same. */
-const notSent = (error: string): WebhookOutcome => ({
-  isSuccess: false,
-  responseCode: null,
-  responseBody: null,
-  durationMs: 0,
-  error,
-  isRefused: false,
-  retryAfterSeconds: null,
-});
-
 /**
  * Delivers in one process. In turns: one transaction records what attempts have come to and claims the next
- * deliveries, as many as can be sent at once; then those are sent, outside of any transaction. A result holds
- * its place until it is recorded, so memory is bounded whatever waits, and when the database is away.
+ * deliveries, as many as can be sent at once; then those are sent, outside of any transaction. Nothing is
+ * claimed but with what has come before recorded, so memory is bounded whatever waits, and when the database
+ * is away.
  */
 export class WebhookPump {
   readonly #parts: PumpParts;
   readonly #endpoints = new Endpoints();
   readonly #flights = new Flights(() => this.#turnSoon());
   readonly #openedSecrets: PumpParts["secretBox"];
-  #done: Done[] = [];
+  #done: Result[] = [];
   #lost: LostClaim[] = [];
   #sweptTo = FIRST_WEBHOOK;
   #turning: Promise<void> | undefined;
@@ -90,7 +77,7 @@ export class WebhookPump {
   /** Claims nothing more, waits a few seconds for what is on its way, and gives the rest back. */
   async stop(): Promise<void> {
     this.#isStopping = true;
-    if (this.#flights.count > this.#done.length) {
+    if (this.#flights.count > 0) {
       const landed = new Promise<void>((resolve) => {
         this.#onLanded = resolve;
       });
@@ -99,8 +86,7 @@ export class WebhookPump {
     clearTimeout(this.#timer);
     await this.#turning;
     clearTimeout(this.#timer);
-    const done = new Set(this.#done.map(({ flight }) => flight));
-    const left = [...this.#flights].filter((flight) => !done.has(flight));
+    const left = [...this.#flights];
     for (const { abort } of left) abort.abort();
     await this.#parts.transact(async (work) => {
       await this.#record(work, this.#done);
@@ -146,7 +132,6 @@ export class WebhookPump {
     if (done.length === 0 && wanted.size === 0) return;
     this.#done = [];
     const claimed = await this.#exchange(done, wanted);
-    for (const one of done) this.#land(one);
     this.#begin(claimed, wanted);
     if (!this.#endpoints.isIdle && this.#flights.room.slots > 0) this.#isAnotherWanted = true;
   }
@@ -159,7 +144,7 @@ export class WebhookPump {
 
   /** Records and claims in one transaction; when that fails, all is as it was before. */
   async #exchange(
-    done: readonly Done[],
+    done: readonly Result[],
     wanted: ReadonlyMap<string, number>,
   ): Promise<readonly ClaimedDelivery[]> {
     const lost = this.#lost;
@@ -184,19 +169,10 @@ export class WebhookPump {
     }
   }
 
-  async #record(work: Parameters<typeof noteResults>[0], done: readonly Done[]): Promise<void> {
+  async #record(work: Parameters<typeof noteResults>[0], results: readonly Result[]): Promise<void> {
     const { mail, metrics } = this.#parts;
-    const results = done.map(({ result }) => result);
     const givenUp = await noteResults(work, mail, results);
     if (givenUp > 0) work.afterCommit(() => metrics.webhooks.givenUp.inc(givenUp));
-  }
-
-  #land({ flight }: Done): void {
-    const { webhook } = flight.delivery;
-    this.#flights.end(flight);
-    this.#endpoints.recorded(webhook.id);
-    this.#parts.metrics.webhooks.inFlight.set(this.#flights.count);
-    this.#tellLanded();
   }
 
   #send(delivery: ClaimedDelivery): void {
@@ -217,7 +193,7 @@ export class WebhookPump {
   async #attempt({ delivery, abort }: Flight, startedAt: Date): Promise<WebhookOutcome> {
     const { webhookSender, config, log } = this.#parts;
     const { id: deliveryId, eventId, eventType, body, webhook, attempts } = delivery;
-    if (body === null) return notSent(delivery.isErased ? ERASED_ERROR : "The event is no longer kept");
+    if (body === null) return notSent(delivery.missing ?? "");
     let secrets: string[];
     try {
       secrets = liveSecrets(this.#openedSecrets, webhook, startedAt);
@@ -245,19 +221,15 @@ export class WebhookPump {
   #finished(flight: Flight, startedAt: Date, outcome: WebhookOutcome): void {
     const { delivery, abort } = flight;
     if (abort.signal.aborted) return;
-    const { attempts, attemptDuration } = this.#parts.metrics.webhooks;
+    const { attempts, attemptDuration, inFlight } = this.#parts.metrics.webhooks;
     attempts.inc({ outcome: labelOf(outcome) });
     attemptDuration.observe(outcome.durationMs / 1_000);
-    const endpoint = this.#endpoints.get(delivery.webhook.id);
-    if (endpoint) endpoint.circuit = afterAttempt(endpoint.circuit, outcome);
-    const result = { delivery, outcome, startedAt, endedAt: this.#parts.clock(), random: Math.random() };
-    this.#done.push({ flight, result });
-    this.#tellLanded();
+    this.#flights.end(flight);
+    inFlight.set(this.#flights.count);
+    this.#endpoints.ended(delivery.webhook.id, outcome);
+    this.#done.push({ delivery, outcome, startedAt, endedAt: this.#parts.clock(), random: Math.random() });
+    if (this.#flights.count === 0) this.#onLanded?.();
     this.#turnSoon();
-  }
-
-  #tellLanded(): void {
-    if (this.#flights.count === this.#done.length) this.#onLanded?.();
   }
 }
 

@@ -25,9 +25,9 @@ describe("laurel listen", function () {
 
   before(async () => {
     api = await startApp();
-    tenant = await aTenant(api);
   });
   beforeEach(async () => {
+    tenant = await aTenant(api);
     let status = 200;
     answer = (next) => void (status = next);
     receiver = await startReceiver((response) => {
@@ -64,7 +64,10 @@ describe("laurel listen", function () {
     eventually(() => pattern.test(one.output()), { ...WITHIN, label: `it says ${pattern}` });
 
   it("posts what happens from then on in its order, signed as webhooks are", async () => {
+    const feed = async () => must(await api.get("/api/v1/webhook-events", { key: tenant.key }), 200).data;
+    await feed();
     await aPlayer();
+    await eventually(async () => (await feed()).length === 1, WITHIN);
     const one = await listen("--forward", `${receiver.url}/hook`, "--secret", SECRET);
     const user = await aPlayer();
     const grant = { amount: 5 };

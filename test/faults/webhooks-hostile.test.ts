@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
+import { tell } from "../support/tell.ts";
 import type { HookSite } from "../support/webhook-app.ts";
 import { openWebhookCluster, type WebhookCluster } from "../support/webhook-cluster.ts";
 import { type HostileKind, type Hostiles, startHostiles } from "../support/webhook-hostiles.ts";
@@ -64,7 +65,7 @@ describe("54 bad endpoints beside a good one", function () {
       })
       .toSorted((a, b) => a - b);
 
-  it("do not hold it up, whatever they do", async () => {
+  it("do not hold it up, whatever they do", async function () {
     // The first one warms up.
     await burst();
     const alone = await burst();
@@ -80,8 +81,9 @@ describe("54 bad endpoints beside a good one", function () {
     await eventually(() => good.received.length >= from + PACED, { timeoutMs: 30_000 });
     const seen = lags(from);
     const [p50, p99] = [seen[Math.floor(seen.length * 0.5)]!, seen[Math.floor(seen.length * 0.99)]!];
-    console.log(
-      `      ${Math.round(alone)}/s alone, ${Math.round(beside)}/s beside them (${(beside / alone).toFixed(2)}); ` +
+    tell(
+      this,
+      `${Math.round(alone)}/s alone, ${Math.round(beside)}/s beside them (${(beside / alone).toFixed(2)}); ` +
         `lag p50 ${Math.round(p50)} ms, p99 ${Math.round(p99)} ms`,
     );
     assert.ok(beside / alone > RATE_RATIO_MIN, `${beside} beside them, ${alone} alone`);

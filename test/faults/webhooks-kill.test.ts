@@ -3,6 +3,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
 import { eventually } from "../support/eventually.ts";
 import { kill } from "../support/process.ts";
+import { tell } from "../support/tell.ts";
 import type { HookSite } from "../support/webhook-app.ts";
 import { openWebhookCluster, type WebhookCluster } from "../support/webhook-cluster.ts";
 import { isSigned, type Received, type Receiver, startReceiver } from "../support/webhook-receiver.ts";
@@ -52,7 +53,7 @@ describe("kill -9 of the worker that delivers, every two seconds", function () {
     return Number(rows[0]!.n);
   };
 
-  it("delivers every event at least once, each attempt with the same id and bytes, signed over them", async () => {
+  it("delivers every event at least once, each attempt with the same id and bytes, signed over them", async function () {
     const webhooks = [];
     for (let i = 0; i < WEBHOOKS; i++)
       webhooks.push(await cluster.aWebhook(site, { url: `${receiver.url}/${i}` }));
@@ -95,7 +96,7 @@ describe("kill -9 of the worker that delivers, every two seconds", function () {
         plain,
       );
     assert.ok(again > 0, "no attempt was ever made again");
-    console.log(`      ${KILLS} kills, ${cut} attempts cut, ${again} deliveries came more than once`);
+    tell(this, `${KILLS} kills, ${cut} attempts cut, ${again} deliveries came more than once`);
   });
 
   /** @returns how many deliveries came more than once */

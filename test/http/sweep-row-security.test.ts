@@ -28,6 +28,8 @@ const BLIND = new Set([
   "getRuleGraph",
   "getRuleCatalogue",
 ]);
+/** Lists of what is the same for everybody. */
+const CATALOGUES = new Set(["listWebhookEventTypes"]);
 
 describe("every operation of a tenant whose application forgets whom it serves", function () {
   this.timeout(120_000);
@@ -70,7 +72,7 @@ describe("every operation of a tenant whose application forgets whom it serves",
         const text = JSON.stringify(answer.body);
         for (const theirs of [tenantId, userId, projectId, email]) assert.ok(!text.includes(theirs), text);
         const listed: unknown = answer.body.data ?? answer.body.identities ?? [];
-        assert.deepEqual(listed, [], "a list shows something");
+        if (!CATALOGUES.has(id)) assert.deepEqual(listed, [], "a list shows something");
         if (answer.status < 400) assert.ok(BLIND.has(id) || id.startsWith("list"), text);
         if (!UNWALLED.has(id)) assert.equal((await readEffects(api, tenants())).print, untouched.print);
       });

@@ -8,6 +8,12 @@ export type Owner = { tenantId: string; projectId: string };
 /** The migrator's own, and what holds no tenant's rows. */
 const WITHOUT_OWNER = new Set(["mikro_orm_migrations"]);
 
+/**
+ * Rows of a tenant whose project says what they are about, and not who may see them: requests about webhooks
+ * are of no project, and a webhook may be told of all of them.
+ */
+const BY_TENANT_ALONE = new Set(["webhooks", "webhook_feeds", "webhook_events", "webhook_deliveries"]);
+
 type Column = { table: string; column: string };
 
 /** Every table with a column that says whose its rows are. */
@@ -18,7 +24,7 @@ const owned = async (transact: Transact): Promise<Column[]> =>
       join pg_attribute a on a.attrelid = c.oid and a.attname in ('tenant_id', 'project_id')
       where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and not c.relispartition
       order by 1, 2`.execute(db);
-    return rows;
+    return rows.filter(({ table, column }) => column === "tenant_id" || !BY_TENANT_ALONE.has(table));
   });
 
 const scopeOf = ({ tenantId, projectId }: Owner): Sight => ({

@@ -54,7 +54,7 @@ const timesIn = (event: WebhookEvent): number[] => {
   return [...new Set(times)].toSorted((a, b) => b - a);
 };
 
-/** In minutes; beyond an hour in whole hours, since how far a day's end is off depends on when a test runs. */
+/** In minutes; beyond an hour in whole hours: how far the end of a day is off depends on when a test runs. */
 const distanceOf = (ms: number): number => {
   const minutes = Math.round(ms / 60_000);
   return (Math.abs(minutes) > 60 ? Math.ceil(minutes / 60) * 60 : minutes) * 60_000;

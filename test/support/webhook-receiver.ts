@@ -53,7 +53,8 @@ const hmac = (key: Buffer | string, body: Buffer | string, encoding: "hex" | "ba
 export const isSigned = ({ headers, body }: Received, secret: string): boolean => {
   if (headers["x-service-signature"] !== `sha256=${hmac(secret, body, "hex")}`) return false;
   const key = secret.startsWith("whsec_") ? Buffer.from(secret.slice(6), "base64") : secret;
-  const signed = `${String(headers["webhook-id"])}.${String(headers["webhook-timestamp"])}.${body.toString()}`;
+  const { "webhook-id": id, "webhook-timestamp": at } = headers;
+  const signed = `${String(id)}.${String(at)}.${body.toString()}`;
   const signature = `v1,${hmac(key, signed, "base64")}`;
   return String(headers["webhook-signature"]).split(" ").includes(signature);
 };

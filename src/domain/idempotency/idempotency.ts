@@ -7,6 +7,8 @@ import type { Work } from "../work.ts";
 /** How long a key answers with what was stored. */
 export const IDEMPOTENCY_HOURS = 24;
 export const IDEMPOTENCY_KEY_MAX = 255;
+/** How long an answer may be provisional; then the process that was to finish it is gone. */
+const PROVISIONAL_MS = 60_000;
 
 /** A key and what it stands for. */
 export type KeyedRequest = {
@@ -18,7 +20,12 @@ export type KeyedRequest = {
   fingerprint: string;
 };
 
-export type StoredAnswer = { status: number; body: unknown };
+export type StoredAnswer = {
+  status: number;
+  body: unknown;
+  /** To be completed: until then it is not given to anybody. It is stored with a status below 0. */
+  isProvisional?: boolean;
+};
 
 const contextOf = ({ scope, key }: KeyedRequest): string => `idempotency_keys:${scope}:${key}`;
 
@@ -52,15 +59,21 @@ const inProgress = (): DomainError =>
     retryAfterSeconds: 1,
   });
 
-/** What is stored under the key, without taking it. @throws UNPROCESSABLE_ENTITY IDEMPOTENCY_KEY_REUSED */
+/**
+ * What is stored under the key, without taking it.
+ * @throws UNPROCESSABLE_ENTITY IDEMPOTENCY_KEY_REUSED, CONFLICT IDEMPOTENCY_IN_PROGRESS
+ */
 export const findAnswer = async (
   { db, now }: Work,
   secretBox: SecretBox,
   request: KeyedRequest,
 ): Promise<StoredAnswer | undefined> => {
   const since = new Date(now.getTime() - IDEMPOTENCY_HOURS * 3_600_000).toISOString();
-  const { rows } = await sql<{ fingerprint: string; status: number; body: string }>`
-    select fingerprint, status, body from idempotency_keys
+  const unfinished = new Date(now.getTime() - PROVISIONAL_MS).toISOString();
+  type Row = { fingerprint: string; status: number; body: string; is_unfinished: boolean };
+  const { rows } = await sql<Row>`
+    select fingerprint, abs(status) as status, body,
+      status < 0 and created_at > ${unfinished}::timestamptz as is_unfinished from idempotency_keys
     where scope = ${request.scope} and key = ${request.key}
       and created_at > ${since}::timestamptz`.execute(db);
   const [row] = rows;
@@ -72,6 +85,7 @@ export const findAnswer = async (
       { reason: "IDEMPOTENCY_KEY_REUSED" },
     );
   }
+  if (row.is_unfinished) throw inProgress();
   const body: unknown = JSON.parse(secretBox.open(row.body, contextOf(request)));
   return { status: row.status, body };
 };
@@ -86,14 +100,14 @@ export const storeAnswer = async (
   { db, now }: Work,
   secretBox: SecretBox,
   request: KeyedRequest,
-  { status, body }: StoredAnswer,
+  { status, body, isProvisional = false }: StoredAnswer,
 ): Promise<void> => {
   const sealed = secretBox.seal(JSON.stringify(body), contextOf(request));
   const since = new Date(now.getTime() - IDEMPOTENCY_HOURS * 3_600_000).toISOString();
   const { rows } = await sql<{ scope: string }>`
     insert into idempotency_keys as k (scope, key, tenant_id, fingerprint, status, body, created_at)
     values (${request.scope}, ${request.key}, ${request.tenantId}::uuid, ${request.fingerprint},
-      ${status}, ${sealed}, ${now.toISOString()}::timestamptz)
+      ${isProvisional ? -status : status}, ${sealed}, ${now.toISOString()}::timestamptz)
     on conflict (scope, key) do update set fingerprint = excluded.fingerprint, status = excluded.status,
       body = excluded.body, created_at = excluded.created_at
     where k.created_at <= ${since}::timestamptz
@@ -110,6 +124,6 @@ export const completeAnswer = async (
 ): Promise<void> => {
   const sealed = secretBox.seal(JSON.stringify(body), contextOf(request));
   await sql`
-    update idempotency_keys set body = ${sealed}
+    update idempotency_keys set body = ${sealed}, status = abs(status)
     where scope = ${request.scope} and key = ${request.key}`.execute(db);
 };

@@ -137,6 +137,6 @@ const announce = ({ settle }: Several, { target, source, mergeId, cause, summary
   // What came along had its effects when the source got it.
   target.root.derived.length = 0;
   const parties = { target: refOf(target.player), source: refOf(source.player) };
-  target.emit("player.merged", { ...parties, mergeId, summary: { ...summary } });
+  target.emit("player.merged", { ...parties, mergeId, summary });
   settle(target);
 };

@@ -9,6 +9,7 @@ import { offsetOf, type PageQuery } from "../paging.ts";
 import { lockTenant } from "../tenants/lock-tenant.ts";
 import { limitsOf, planLimitExceeded } from "../tenants/plans.ts";
 import { containing } from "../search.ts";
+import { endWebhooks } from "../webhooks/end.ts";
 import type { Work } from "../work.ts";
 import { Project, type ProjectSettings, settingsOf } from "./project.ts";
 import { forgetProjects } from "./resolve.ts";
@@ -160,7 +161,8 @@ export const updateProject = async (
 };
 
 /**
- * Deletes a project with its sandbox: its keys stop working and its ids answer 404, within 5 s everywhere.
+ * Deletes a project with its sandbox and the webhooks of either: its keys stop working and its ids answer 404,
+ * within 5 s everywhere.
  * The rows stay.
  *
  * @throws NOT_FOUND, CONFLICT INVALID_STATE for a sandbox by itself
@@ -171,8 +173,9 @@ export const deleteProject = async (work: Work, tenantId: string, projectId: str
   if (project.sandboxOf != null)
     throw conflict("INVALID_STATE", "A sandbox is deleted together with its project");
   const sandbox = await em.findOne(Project, { sandboxOf: project.id });
-  for (const one of sandbox ? [project, sandbox] : [project])
-    Object.assign(one, { deletedAt: now, updatedAt: now });
+  const both = sandbox ? [project, sandbox] : [project];
+  for (const one of both) Object.assign(one, { deletedAt: now, updatedAt: now });
+  await endWebhooks(work, { tenantId, projectIds: both.map(({ id }) => id) });
   await auditProject(work, project, "project.deleted");
   work.afterCommit(forgetProjects);
   work.afterCommit(forgetKeys);

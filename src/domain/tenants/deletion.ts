@@ -6,6 +6,7 @@ import { User } from "../auth/user.ts";
 import type { Mail } from "../email/mail.ts";
 import { conflict } from "../errors.ts";
 import { forgetProjects } from "../projects/resolve.ts";
+import { endWebhooks } from "../webhooks/end.ts";
 import type { Work } from "../work.ts";
 import { lockTenant } from "./lock-tenant.ts";
 import { tellOwners } from "./tell-owners.ts";
@@ -67,6 +68,7 @@ export const deleteDueTenants = async (work: Work): Promise<number> => {
     await sql`
       update invitations set status = 'REVOKED', updated_at = ${at}::timestamptz
       where tenant_id = ${tenantId}::uuid and status = 'PENDING'`.execute(db);
+    await endWebhooks(work, { tenantId });
     await audit(work, { ...about(tenantId), action: "tenant.deleted" });
   }
   work.afterCommit(forgetSessions);

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { hasFeature } from "../tenants/plans.ts";
 import { PLANS } from "../tenants/tenant.ts";
 import type { Work } from "../work.ts";
-import { tellsOfErased } from "./persons.ts";
+import { ERASED_ERROR, tellsOfErased } from "./persons.ts";
 import { SEND_TIMEOUT_MS } from "./sender.ts";
 import type { Webhook } from "./webhook.ts";
 
@@ -47,9 +47,10 @@ export type ClaimedDelivery = {
   id: string;
   eventId: string;
   eventType: string;
-  /** The exact text; null when the event is no longer kept, or told of somebody who was erased. */
+  /** The exact text; null when it is no longer to be sent. */
   body: string | null;
-  isErased: boolean;
+  /** Why there is none. */
+  missing: string | null;
   isTest: boolean;
   /** Recorded in this cycle. */
   attempts: number;
@@ -77,6 +78,7 @@ type Row = {
   event_type: string;
   body: string | null;
   is_erased: boolean;
+  is_project_gone: boolean;
   is_test: boolean;
   attempts: number;
   is_new: boolean;
@@ -130,14 +132,22 @@ export const claimDeliveries = async (
       returning d.webhook_id, d.id, d.event_id, d.event_type, d.is_test, d.attempts, d.log, d.body,
         d.project_id, d.event_seq, d.created_at)
     select d.webhook_id, d.id, d.event_id, d.event_type, d.is_test, d.attempts, d.log = '[]' as is_new,
-      case when not x.is_erased then coalesce(d.body, e.body) end as body, x.is_erased,
+      case when not x.is_erased and not x.is_project_gone then coalesce(d.body, e.body) end as body, x.is_erased,
+      x.is_project_gone,
        coalesce(e.created_at, d.created_at) as happened_at,
       w.tenant_id, w.url, w.status, w.secret, w.previous_secret, w.previous_secret_expires_at,
       w.last_success_at, w.failing_since
     from taken d join served w on w.id = d.webhook_id
     left join webhook_events e on e.project_id = d.project_id and e.seq = d.event_seq
-    cross join lateral (select ${IS_ERASED} as is_erased offset 0) x`.execute(db);
+    left join projects p on p.id = d.project_id
+    cross join lateral (
+      select ${IS_ERASED} as is_erased, p.deleted_at is not null as is_project_gone offset 0) x`.execute(db);
   return rows.map((row) => claimed(row, leasedUntil));
+};
+
+const missing = (row: Row): string => {
+  if (row.is_project_gone) return "Its project was deleted";
+  return row.is_erased ? ERASED_ERROR : "The event is no longer kept";
 };
 
 const claimed = (row: Row, leasedUntil: Date): ClaimedDelivery => ({
@@ -145,7 +155,7 @@ const claimed = (row: Row, leasedUntil: Date): ClaimedDelivery => ({
   eventId: row.event_id,
   eventType: row.event_type,
   body: row.body,
-  isErased: row.is_erased,
+  missing: row.body === null ? missing(row) : null,
   isTest: row.is_test,
   attempts: row.attempts,
   isNew: row.is_new,

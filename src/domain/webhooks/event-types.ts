@@ -23,6 +23,11 @@ export const NOISY_TYPES: ReadonlySet<string> = new Set([
 
 const CUSTOM = "custom.";
 const CUSTOM_PATTERN = /^custom\.(\*|[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}(\.\*)?)$/;
+/** As rules may name events that they emit. */
+const CUSTOM_TYPE = /^custom\.[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$/;
+
+/** Whether rules can emit events of the type. */
+export const isCustomType = (type: string): boolean => CUSTOM_TYPE.test(type);
 
 /** Every type of the service's own that webhooks can be sent. */
 export const WEBHOOK_TYPES: readonly string[] = [...RESERVED_EVENT_TYPES].filter(

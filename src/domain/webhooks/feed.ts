@@ -28,10 +28,13 @@ const PREFIX = "e";
 /** The cursor behind all that is in the feed. */
 const LATEST = "latest";
 
+const wrongCursor = (): DomainError =>
+  invalid("cursor", "is none of this feed: use nextCursor of the page before");
+
 const seqOf = (cursor: string | undefined): number | undefined => {
   if (cursor === undefined) return undefined;
   const seq = Number(/^e(\d{1,15})$/.exec(cursor)?.[1] ?? Number.NaN);
-  if (Number.isNaN(seq)) throw invalid("cursor", "is none of this feed: use nextCursor of the page before");
+  if (Number.isNaN(seq)) throw wrongCursor();
   return seq;
 };
 
@@ -46,12 +49,16 @@ export const readFeed = async (work: Work, owner: FeedOwner, query: FeedQuery): 
   const lastSeq = await noteRead(work, owner);
   if (cursor === LATEST) return { data: [], nextCursor: PREFIX + lastSeq, hasMore: false };
   const after = seqOf(cursor);
+  // Read on from there, it would miss all that comes until then: it is of another project, or the database was
+  // set back to an older state.
+  if (after !== undefined && after > lastSeq) throw wrongCursor();
   const { rows, oldest } = await readEvents(work, owner, after ?? 0);
-  if (after !== undefined && oldest !== null && oldest > after + 1)
+  if (after !== undefined && after < lastSeq && (oldest === null || oldest > after + 1))
     throw new DomainError("GONE", "Events behind this cursor are no longer kept; begin without one", {
       reason: "CURSOR_EXPIRED",
     });
-  return pageOf(rows, after ?? 0, query);
+  // Where nothing is kept, who begins goes on behind it.
+  return pageOf(rows, after ?? (oldest === null ? lastSeq : 0), query);
 };
 
 /** What of the rows is asked for, and up to where they were looked at. */

@@ -88,7 +88,8 @@ const readEvents = async (
 ): Promise<Missed[]> => {
   const projects =
     projectId == null
-      ? sql`select id from projects where tenant_id = ${tenantId}::uuid and sandbox_of is null`
+      ? sql`select id from projects where tenant_id = ${tenantId}::uuid and sandbox_of is null
+          and deleted_at is null`
       : sql`select ${projectId}::uuid`;
   const found = await sql<Missed>`
     select e.project_id as project, e.seq, e.id, e.type, e.created_at as at from webhook_events e

@@ -1,6 +1,7 @@
 import type { Json } from "../events.ts";
 import { CUSTOM_TYPE } from "./catalogue/catalogue.ts";
 import { EXAMPLES } from "./catalogue/examples.ts";
+import { isCustomType } from "./event-types.ts";
 
 /** What a test is called where its caller names no type. */
 export const TEST_TYPE = "webhook.test";
@@ -8,10 +9,6 @@ export const TEST_TYPE = "webhook.test";
 /** Data of an event for a try: the example of its type; undefined for a type without any. */
 export const sampleOf = (type: string): Json | undefined => {
   if (type === TEST_TYPE) return { message: "This is a test. Nothing has happened." };
-  const example =
-    EXAMPLES[type.startsWith("custom.") && type.length > CUSTOM_TYPE.length ? CUSTOM_TYPE : type];
-  if (!example || type === CUSTOM_TYPE) return undefined;
-  return type.startsWith("custom.")
-    ? { ...example.data, eventType: type.slice("custom.".length) }
-    : example.data;
+  if (isCustomType(type)) return { ...EXAMPLES[CUSTOM_TYPE]!.data, eventType: type.slice("custom.".length) };
+  return type === CUSTOM_TYPE ? undefined : EXAMPLES[type]?.data;
 };

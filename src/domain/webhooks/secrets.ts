@@ -15,6 +15,17 @@ export const ROTATION_GRACE_SECONDS_MAX = 7 * 86_400;
 /** `whsec_` and 32 random bytes in base64, which receivers of Standard Webhooks take as it is. */
 export const newWebhookSecret = (): string => SECRET_PREFIX + randomBytes(SECRET_BYTES).toString("base64");
 
+/**
+ * Whether a secret can sign by Standard Webhooks: behind the prefix stands base64 of a key that is no shorter
+ * than other secrets are. Else the key would be what a decoder makes of it, which may be nothing at all.
+ */
+export const isSigningSecret = (secret: string): boolean => {
+  if (!secret.startsWith(SECRET_PREFIX)) return true;
+  const text = secret.slice(SECRET_PREFIX.length);
+  const key = Buffer.from(text, "base64");
+  return key.length >= SECRET_MIN && key.toString("base64").replace(/=+$/, "") === text.replace(/=+$/, "");
+};
+
 export const hintOf = (secret: string): string => secret.slice(-HINT_CHARACTERS);
 
 type Sealed = Pick<Webhook, "id" | "secret" | "previousSecret" | "previousSecretExpiresAt">;

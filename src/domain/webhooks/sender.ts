@@ -41,3 +41,14 @@ export type WebhookSender = {
   /** Ends idle connections. */
   close(): Promise<void>;
 };
+
+/** An outcome without any attempt: what stands in the way is ours, and told to the owner all the same. */
+export const notSent = (error: string): WebhookOutcome => ({
+  isSuccess: false,
+  responseCode: null,
+  responseBody: null,
+  durationMs: 0,
+  error,
+  isRefused: false,
+  retryAfterSeconds: null,
+});

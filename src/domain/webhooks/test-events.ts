@@ -1,8 +1,9 @@
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
-import { conflict, invalid } from "../errors.ts";
+import { conflict, invalid, notFound } from "../errors.ts";
 import type { Json } from "../events.ts";
 import { newId } from "../ids.ts";
+import { Project } from "../projects/project.ts";
 import type { SecretBox } from "../secret-box.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../work.ts";
@@ -37,8 +38,12 @@ const projectOf = async ({ db }: Work, { tenantId, projectId }: Webhook): Promis
 /** A test that is to be sent by its caller, who then records what came of it. */
 export type PlannedTest = { webhook: Webhook; deliveryId: string; event: Happened; body: string };
 
+/** What a test ends with whose process died before it was over. */
+export const INTERRUPTED = "Laurel was interrupted while it sent the test: send another one";
+
 /**
  * Writes the delivery of a test, which no worker takes: its caller sends it, whatever the webhook's status.
+ * Until it is recorded it counts as interrupted, since nobody else would end it.
  * @throws NOT_FOUND, VALIDATION_ERROR for an unknown type, CONFLICT INVALID_STATE without any project
  */
 export const planTest = async (
@@ -54,9 +59,9 @@ export const planTest = async (
   const expires = new Date(work.now.getTime() + keptMsOf(tenant)).toISOString();
   await sql`
     insert into webhook_deliveries (webhook_id, id, tenant_id, project_id, event_id, event_type, body,
-      is_test, status, created_at, updated_at, expires_at)
+      is_test, status, error, created_at, updated_at, expires_at)
     values (${webhook.id}::uuid, ${id}::uuid, ${tenantId}::uuid, ${event.projectId}::uuid, ${event.id}::uuid,
-      ${eventType}, ${body}, true, 'pending', ${now}::timestamptz, ${now}::timestamptz,
+      ${eventType}, ${body}, true, 'failed', ${INTERRUPTED}, ${now}::timestamptz, ${now}::timestamptz,
       ${expires}::timestamptz)`.execute(work.db);
   await audit(work, {
     action: "webhook.tested",
@@ -74,12 +79,15 @@ export type TestEvent = { event: Json; deliveries: number };
 /**
  * Puts an example of a type into the feed of a project, and sends it to the webhooks that want the type, as
  * if it had happened; its data have `test: true`.
- * @throws VALIDATION_ERROR for an unknown type
+ * @throws VALIDATION_ERROR for an unknown type, NOT_FOUND for the project
  */
 export const makeTestEvent = async (
   work: Work,
   { projectId, eventType }: { projectId: string; eventType: string },
 ): Promise<TestEvent> => {
+  if (eventType === TEST_TYPE)
+    throw invalid("eventType", `${TEST_TYPE} is for one webhook: POST /webhooks/{webhookId}/test`);
+  if ((await work.em.count(Project, { id: projectId })) === 0) throw notFound("Project");
   const event = sampleEvent(work, projectId, eventType);
   const subscribers = await readSubscribers(work, [projectId]);
   const deliveries = await planWebhooks(work, subscribers, [event]);

@@ -4,6 +4,7 @@ import { DEFAULT_STRATEGY } from "../../domain/players/merge-plan.ts";
 import { mergePlayers } from "../../domain/players/merge.ts";
 import { getPlayer, refreshPlayer } from "../../domain/players/players.ts";
 import { showPlayer } from "../../domain/players/show.ts";
+import { MergeSummaryShape } from "../../domain/webhooks/catalogue/shapes.ts";
 import { route } from "../route.ts";
 import { PlayerBody, writesPlayers } from "./player-bodies.ts";
 import { PlayerParams } from "./player-params.ts";
@@ -21,29 +22,6 @@ const Strategy = z.object({
     description: "Where both have a value: of names, attributes and metadata. Tags are those of both",
   }),
 });
-
-const Joined = z.object({ target: z.int(), source: z.int(), result: z.int() });
-
-const Summary = z
-  .object({
-    xp: Joined,
-    level: z.object({ target: z.int(), result: z.int() }),
-    currencies: z.record(z.string(), Joined),
-    clamped: z
-      .record(z.string(), z.int())
-      .meta({ description: "What was lost, because it was beyond a currency's maximum" }),
-    lives: Joined.nullable(),
-    badges: z.array(z.object({ badgeKey: z.string(), tier: z.int() })),
-    streaks: z.array(
-      z.object({ streakKey: z.string(), current: z.int(), longest: z.int(), freezes: z.int() }),
-    ),
-    segments: z.array(z.string()),
-    boosts: z.int(),
-    leaderboards: z.array(z.object({ leaderboardKey: z.string(), score: z.number() })),
-    dropped: z.array(z.string()).meta({ description: "Left out, because the sum would be beyond a limit" }),
-    holdsReleased: z.int(),
-  })
-  .meta({ id: "MergeSummary" });
 
 export const playerMergeRoutes = [
   route({
@@ -65,7 +43,11 @@ export const playerMergeRoutes = [
       strategy: Strategy.default(DEFAULT_STRATEGY),
       dryRun: z.boolean().default(false),
     }),
-    response: z.object({ player: PlayerBody, mergeId: z.uuid().nullable(), summary: Summary }),
+    response: z.object({
+      player: PlayerBody,
+      mergeId: z.uuid().nullable(),
+      summary: MergeSummaryShape.meta({ id: "MergeSummary" }),
+    }),
     run: (app, { projectId, params, body, caller }) =>
       app.transact(async (work) => {
         const target = await getPlayer(work, projectId, params.playerId);

@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { PATTERNS_MAX, URL_MAX } from "../../domain/webhooks/registration.ts";
-import { SECRET_MAX, SECRET_MIN } from "../../domain/webhooks/secrets.ts";
+import { isSigningSecret, SECRET_MAX, SECRET_MIN } from "../../domain/webhooks/secrets.ts";
 import { WEBHOOK_STATUSES } from "../../domain/webhooks/webhook.ts";
 
 const DESCRIPTION_MAX = 255;
@@ -35,6 +35,7 @@ export const Secret = z
   .min(SECRET_MIN)
   .max(SECRET_MAX)
   .regex(/^[\x21-\x7e]+$/, "must be printable ASCII without blanks")
+  .refine(isSigningSecret, `must have base64 of ${SECRET_MIN} bytes or more behind whsec_`)
   .meta({ description: "Signs what is sent. Default: a new one, `whsec_` and 32 random bytes in base64" });
 export const Description = z.string().trim().max(DESCRIPTION_MAX).nullish();
 export const ProjectOf = z

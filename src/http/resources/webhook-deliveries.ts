@@ -12,7 +12,9 @@ import {
 } from "../../domain/webhooks/delivery-list.ts";
 import { getWebhook } from "../../domain/webhooks/registration.ts";
 import { RECOVERED_AT_ONCE, recoverWebhook, retryDelivery } from "../../domain/webhooks/resend.ts";
+import { notSent, type WebhookOutcome } from "../../domain/webhooks/sender.ts";
 import {
+  INTERRUPTED,
   noteTest,
   type PlannedTest,
   planTest,
@@ -119,12 +121,30 @@ const readRoutes = [
   }),
 ];
 
+/** Tests of a tenant on their way from a process at once: more would take the room of deliveries. */
+const TESTS_AT_ONCE = 4;
+const testsOnTheirWay = new Map<string, number>();
+
+/** Sends nothing where too many are on their way: its owner is told. */
+const tryTest = async (app: App, planned: PlannedTest, at: Date): Promise<WebhookOutcome> => {
+  const { tenantId } = planned.webhook;
+  const count = testsOnTheirWay.get(tenantId) ?? 0;
+  if (count >= TESTS_AT_ONCE)
+    return notSent(`${TESTS_AT_ONCE} tests of yours are on their way: wait until they have ended`);
+  testsOnTheirWay.set(tenantId, count + 1);
+  try {
+    const { secretBox, webhookSender, config } = app;
+    return await webhookSender.send(testRequest({ secretBox, version: config.version }, planned, at));
+  } finally {
+    const left = (testsOnTheirWay.get(tenantId) ?? 1) - 1;
+    if (left > 0) testsOnTheirWay.set(tenantId, left);
+    else testsOnTheirWay.delete(tenantId);
+  }
+};
+
 const sendTest = async (app: App, planned: PlannedTest): Promise<TestResult> => {
   const at = app.clock();
-  const { secretBox, webhookSender } = app;
-  const outcome = await webhookSender.send(
-    testRequest({ secretBox, version: app.config.version }, planned, at),
-  );
+  const outcome = await tryTest(app, planned, at);
   return app.transact((work) => noteTest(work, planned, { outcome, at }));
 };
 
@@ -139,7 +159,8 @@ const sendingRoutes = [
     summary: "Send a test event to a webhook",
     description:
       "One attempt of at most 10 seconds, signed as any other; `data.test` is true. It works whatever the " +
-      "status, changes no health, and is in the list of deliveries.",
+      "status, changes no health, and is in the list of deliveries. " +
+      `At most ${TESTS_AT_ONCE} of a tenant are on their way at once.`,
     params: WebhookParams,
     body: z.strictObject({
       eventType: z
@@ -154,12 +175,10 @@ const sendingRoutes = [
       app.transact(async (work) => {
         const { tenantId } = userOf(caller);
         const planned = await planTest(work, { tenantId, ...params, ...body });
-        const nothingYet = { responseCode: null, responseBody: null, durationMs: null, error: null };
-        return new Reply(
-          200,
-          { success: false, deliveryId: planned.deliveryId, ...nothingYet },
-          {},
-          (whole) => sendTest(whole, planned),
+        const nothingYet = { responseCode: null, responseBody: null, durationMs: null, error: INTERRUPTED };
+        const { deliveryId } = planned;
+        return Reply.provisional({ success: false, deliveryId, ...nothingYet }, (whole) =>
+          sendTest(whole, planned),
         );
       }),
   }),

@@ -59,8 +59,8 @@ export const shapeOf = (type: string): z.ZodType | undefined => {
 };
 
 /**
- * Open: tests add `test`, and what was cut `truncated`; receivers are to bear what comes later. Where a format
- * says it, its pattern only makes the document long.
+ * Open: tests add `test`, and what was cut `truncated`; receivers are to bear what comes later. Where a
+ * format says it, its pattern only makes the document long.
  */
 const publishedSchema = (shape: z.ZodType): Json =>
   z.toJSONSchema(shape, {

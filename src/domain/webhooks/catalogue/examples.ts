@@ -2,7 +2,7 @@ import type { WebhookEvent } from "./catalogue.ts";
 import examples from "./examples.json" with { type: "json" };
 
 /**
- * A payload of each type, as a test has seen it arrive. `UPDATE_EXAMPLES=1` has test/http/webhook-examples.test.ts
- * write them.
+ * A payload of each type, as a test has seen it arrive. With `UPDATE_EXAMPLES=1`
+ * test/http/webhook-examples.test.ts writes them anew.
  */
 export const EXAMPLES: Readonly<Record<string, WebhookEvent>> = examples;

@@ -1,7 +1,18 @@
 import { z } from "zod";
 import type { EventType } from "../../events.ts";
 import type { EntriesOf } from "./entry.ts";
-import { Boost, CauseShape, Data, Id, Lives, Player, PLAYER, Text, Time } from "./shapes.ts";
+import {
+  Boost,
+  CauseShape,
+  Data,
+  Id,
+  Lives,
+  MergeSummaryShape,
+  Player,
+  PLAYER,
+  Text,
+  Time,
+} from "./shapes.ts";
 
 type PlayerType = Exclude<Extract<EventType, `player.${string}`>, "player.notice">;
 
@@ -27,7 +38,7 @@ const profile = {
   },
   "player.merged": {
     occurs: "one player was merged into another",
-    data: z.object({ target: Player, source: Player, mergeId: Id, summary: Data }),
+    data: z.object({ target: Player, source: Player, mergeId: Id, summary: MergeSummaryShape }),
   },
   "player.erased": {
     occurs: "the data of a person were erased",

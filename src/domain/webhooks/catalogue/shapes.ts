@@ -1,5 +1,6 @@
 import { z } from "zod";
 import type { BoostView, Cause, LivesView } from "../../events.ts";
+import type { MergeSummary } from "../../players/merge-plan.ts";
 
 /** Shapes that events of several types share. */
 export const Id = z.uuid();
@@ -55,4 +56,23 @@ export const Boost: z.ZodType<BoostView> = z.object({
   expiresAt: Time,
   usesLeft: z.int().nullable(),
   scope: z.enum(["PLAYER", "SEGMENT", "PROJECT"]),
+});
+
+const Joined = z.object({ target: z.int(), source: z.int(), result: z.int() });
+
+export const MergeSummaryShape: z.ZodType<MergeSummary> = z.object({
+  xp: Joined,
+  level: z.object({ target: z.int(), result: z.int() }),
+  currencies: z.record(z.string(), Joined),
+  clamped: z
+    .record(z.string(), z.int())
+    .meta({ description: "What was lost, because it was beyond a currency's maximum" }),
+  lives: Joined.nullable(),
+  badges: z.array(z.object({ badgeKey: z.string(), tier: z.int() })),
+  streaks: z.array(z.object({ streakKey: z.string(), current: z.int(), longest: z.int(), freezes: z.int() })),
+  segments: z.array(z.string()),
+  boosts: z.int(),
+  leaderboards: z.array(z.object({ leaderboardKey: z.string(), score: z.number() })),
+  dropped: z.array(z.string()).meta({ description: "Left out, because the sum would be beyond a limit" }),
+  holdsReleased: z.int(),
 });

@@ -1,0 +1,227 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { planTest } from "../../src/domain/webhooks/test-events.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { must } from "../support/client.ts";
+import { eventually, eventuallyHolds } from "../support/eventually.ts";
+import { aMember } from "../support/member.ts";
+import { putOnPlan } from "../support/plans.ts";
+import { type Receiver, startReceiver } from "../support/webhook-receiver.ts";
+
+// oxlint-disable-next-line typescript/no-explicit-any -- bodies are held against the API's description
+type Body = any;
+
+const WITHIN = { timeoutMs: 15_000 };
+
+describe("webhooks in hostile hands", () => {
+  let api: TestApp;
+  let tenant: Tenant;
+  let owner: { token: string };
+  let receiver: Receiver;
+
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+    owner = { token: tenant.token };
+    receiver = await startReceiver((response, { path: at }) => {
+      if (!at.startsWith("/hangs")) response.end("ok");
+    });
+  });
+  after(() => receiver?.close());
+
+  const path = (id: string, rest = ""): string => `/api/v1/webhooks/${id}${rest}`;
+  const create = (body: object = {}, by = owner) =>
+    api.post("/api/v1/webhooks", { url: `${receiver.url}/x`, events: ["*"], ...body }, by);
+  const aWebhook = async (body: object = {}): Promise<Body> =>
+    must(await create({ url: `${receiver.url}/${crypto.randomUUID()}`, ...body }), 201);
+  const list = async (id: string): Promise<Body[]> =>
+    must(await api.get(path(id, "/deliveries"), owner), 200).data;
+  const feed = (query: string, key: string) => api.get(`/api/v1/webhook-events${query}`, { key });
+
+  it("send no type that rules could not emit: none that would never pass as a header", async () => {
+    const hook = await aWebhook({ events: ["custom.*"] });
+    const made = (eventType: string) =>
+      api.post("/api/v1/webhook-events/test", { eventType }, { key: tenant.key });
+    const test = (eventType: string) => api.post(path(hook.id, "/test"), { eventType }, owner);
+    for (const type of ["a\r\nX-Evil: 1", "é😀", "a b", "x.*", ".a", "y".repeat(101)]) {
+      assertError(await test(`custom.${type}`), 400);
+      assertError(await made(`custom.${type}`), 400);
+    }
+    assert.deepEqual(await list(hook.id), []);
+    for (const type of ["a", "order.paid", "y".repeat(100)]) {
+      assert.equal(must(await test(`custom.${type}`), 200).success, true);
+      assert.equal(must(await made(`custom.${type}`), 201).deliveries, 1);
+    }
+  });
+
+  it("have no test of one webhook made into an event of the project", async () => {
+    const made = await api.post(
+      "/api/v1/webhook-events/test",
+      { eventType: "webhook.test" },
+      { key: tenant.key },
+    );
+    assertError(made, 400);
+  });
+
+  it("take no secret that a verifier of Standard Webhooks decodes to another key, or to none", async () => {
+    const hook = await aWebhook();
+    const good = Buffer.from("0123456789abcdef").toString("base64");
+    for (const text of ["!!!!!!!!!!!!!!!!", "AAAAAAAAAA", `${good}!`, good.slice(0, -4)]) {
+      const secret = `whsec_${text}`;
+      assertError(await create({ secret }), 400);
+      assertError(await api.post(path(hook.id, "/rotate-secret"), { secret }, owner), 400);
+    }
+    const rotated = await api.post(path(hook.id, "/rotate-secret"), { secret: `whsec_${good}` }, owner);
+    assert.equal(must(rotated, 200).secret, `whsec_${good}`);
+  });
+
+  it("have no more tests on their way than leave room for what is delivered", async () => {
+    const hook = await aWebhook({ url: `${receiver.url}/hangs` });
+    const tests = Array.from({ length: 12 }, async () =>
+      must(await api.post(path(hook.id, "/test"), {}, owner), 200),
+    );
+    const answers: Body[] = await Promise.all(tests);
+    const refused = answers.filter(({ error }) => error.includes("on their way"));
+    assert.equal(refused.length, 8);
+    assert.equal(receiver.received.filter(({ path: at }) => at === "/hangs").length, 4);
+    must(await api.patch(path(hook.id), { url: `${receiver.url}/again` }, owner), 200);
+    assert.equal(must(await api.post(path(hook.id, "/test"), {}, owner), 200).success, true);
+  }).timeout(30_000);
+
+  it("show a test whose process died as failed, and not as pending for ever", async () => {
+    const hook = await aWebhook();
+    await api.app.transact((work) => planTest(work, { tenantId: tenant.tenantId, webhookId: hook.id }));
+    const [delivery] = await list(hook.id);
+    assert.equal(delivery.status, "failed");
+    assert.match(delivery.error, /interrupted/);
+  });
+
+  it("are as many as the plan says, however many are made at once", async () => {
+    const own = await aTenant(api);
+    await putOnPlan(api, own.tenantId, "PRO");
+    await eventuallyHolds(
+      async () => assert.equal(must(await api.get("/api/v1/tenant", { token: own.token }), 200).plan, "PRO"),
+      WITHIN,
+    );
+    const answers = await Promise.all(Array.from({ length: 11 }, () => create({}, { token: own.token })));
+    const statuses = answers.map(({ status }) => status).toSorted();
+    assert.deepEqual(statuses, [...Array.from({ length: 10 }, () => 201), 402]);
+  });
+
+  it("are sent again once, however often that is asked for at once", async () => {
+    const hook = await aWebhook({ events: ["player.created"] });
+    must(
+      await api.post("/api/v1/players", { externalUserId: crypto.randomUUID() }, { key: tenant.key }),
+      201,
+    );
+    const success = () => eventually(async () => (await list(hook.id))[0]?.status === "success", WITHIN);
+    await success();
+    // Held, so that none of them finds the delivery over already.
+    must(await api.patch(path(hook.id), { status: "PAUSED" }, owner), 200);
+    const [{ id }] = (await list(hook.id)) as [Body];
+    const retry = () => api.post(path(hook.id, `/deliveries/${id}/retry`), {}, owner);
+    const answers = await Promise.all([retry(), retry(), retry()]);
+    assert.deepEqual(answers.map(({ status }) => status).toSorted(), [200, 409, 409]);
+    const since = new Date(Date.now() - 3_600_000).toISOString();
+    must(await api.post(path(hook.id, "/recover"), { since }, owner), 200);
+    must(await api.patch(path(hook.id), { status: "ACTIVE" }, owner), 200);
+    await success();
+    const arrived = receiver.received.filter(({ headers }) => headers["x-service-delivery"] === id);
+    assert.equal(arrived.length, 2);
+  });
+
+  it("know no id of another tenant, webhook or project", async () => {
+    const [mine, other] = [await aWebhook(), await aTenant(api)];
+    const theirs = { token: other.token };
+    for (const answer of [
+      await api.post(path(mine.id, "/rotate-secret"), {}, theirs),
+      await api.post(path(mine.id, "/recover"), { since: "2026-01-01T00:00:00Z" }, theirs),
+      await api.post(path(mine.id, "/test"), {}, theirs),
+      await api.patch(path(mine.id), { status: "PAUSED" }, theirs),
+      await api.get(path(mine.id, "/deliveries"), theirs),
+      await create({ projectId: tenant.projectId }, theirs),
+      await api.patch(path(mine.id), { projectId: other.projectId }, owner),
+    ])
+      assertError(answer, 404);
+    const listed = await api.get(`/api/v1/webhooks?projectId=${tenant.projectId}`, theirs);
+    assert.deepEqual(must(listed, 200).data, []);
+  });
+
+  it("are rotated and recovered by OWNERs and ADMINs, and tried by DEVELOPERs", async () => {
+    const hook = await aWebhook();
+    const since = new Date(Date.now() - 1_000).toISOString();
+    for (const [role, tries, changes] of [
+      ["ADMIN", 200, 200],
+      ["DEVELOPER", 200, 403],
+      ["DESIGNER", 403, 403],
+      ["VIEWER", 403, 403],
+    ] as const) {
+      const by = { token: (await aMember(api, tenant.tenantId, role)).token };
+      assert.equal((await api.post(path(hook.id, "/test"), {}, by)).status, tries, role);
+      assert.equal((await api.post(path(hook.id, "/recover"), { since }, by)).status, changes, role);
+      assert.equal((await api.post(path(hook.id, "/rotate-secret"), {}, by)).status, changes, role);
+    }
+  });
+
+  describe("and their feed", () => {
+    const aPlayer = async (key: string): Promise<void> =>
+      void must(await api.post("/api/v1/players", { externalUserId: crypto.randomUUID() }, { key }), 201);
+    /** A tenant with a feed of so many events. */
+    const aFeed = async (count: number): Promise<Tenant & { cursor: string }> => {
+      const own = await aTenant(api);
+      const { nextCursor: cursor } = must(await feed("", own.key), 200).pagination;
+      for (let i = 0; i < count; i++) await aPlayer(own.key);
+      await eventually(async () => must(await feed("", own.key), 200).data.length === count, WITHIN);
+      return { ...own, cursor };
+    };
+
+    it("refuse a cursor from ahead of it, which would miss what comes", async () => {
+      const { key } = await aFeed(2);
+      const { nextCursor } = must(await feed("", key), 200).pagination;
+      must(await feed(`?cursor=${nextCursor}`, key), 200);
+      const ahead = await feed("?cursor=e999", key);
+      assertError(ahead, 400);
+    });
+
+    it("tell a reader of what it has missed though nothing is kept, and let it begin anew", async () => {
+      const own = await aFeed(3);
+      await api.app.transact(({ db }) =>
+        sql`delete from webhook_events where project_id = ${own.projectId}`.execute(db),
+      );
+      assertError(await feed(`?cursor=${own.cursor}`, own.key), 410, "CURSOR_EXPIRED");
+      const { nextCursor } = must(await feed("", own.key), 200).pagination;
+      await aPlayer(own.key);
+      await eventually(
+        async () => must(await feed(`?cursor=${nextCursor}`, own.key), 200).data.length === 1,
+        WITHIN,
+      );
+    });
+
+    it("give each of two readers every event, in one order, whatever the size of their pages", async () => {
+      const { key, cursor } = await aFeed(7);
+      const readAll = async (limit: number): Promise<string[]> => {
+        const ids: string[] = [];
+        for (let at = cursor, hasMore = true; hasMore;) {
+          const page: Body = must(await feed(`?cursor=${at}&limit=${limit}&types=player.created`, key), 200);
+          ids.push(...page.data.map(({ id }: Body) => id));
+          ({ nextCursor: at, hasMore } = page.pagination);
+        }
+        return ids;
+      };
+      const [one, other] = await Promise.all([readAll(1), readAll(3)]);
+      assert.equal(new Set(one).size, 7);
+      assert.deepEqual(one, other);
+    });
+
+    it("are of the key's project, and a sandbox's of the sandbox", async () => {
+      const own = await aFeed(1);
+      const { token, projectId } = own;
+      const sandboxKey = await aKey(api, { token, projectId, environment: "test" });
+      must(await feed("", sandboxKey), 200);
+      await aPlayer(sandboxKey);
+      await eventually(async () => must(await feed("", sandboxKey), 200).data.length === 1, WITHIN);
+      assert.equal(must(await feed("", own.key), 200).data.length, 1);
+    });
+  });
+});

@@ -1,0 +1,177 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { sql } from "kysely";
+import { deleteTenants } from "../../src/jobs/delete-tenants.ts";
+import { failWaitingWebhooks } from "../../src/jobs/fail-waiting-webhooks.ts";
+import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { assertError } from "../support/assert-error.ts";
+import { must } from "../support/client.ts";
+import { eventually } from "../support/eventually.ts";
+import { type Receiver, startReceiver } from "../support/webhook-receiver.ts";
+import { hooksOf, payloadsOf, relayed } from "../support/webhook-tenant.ts";
+
+const WITHIN = { timeoutMs: 20_000 };
+
+describe("whose events a webhook is sent", function () {
+  this.timeout(120_000);
+  let api: TestApp;
+  let receiver: Receiver;
+  before(async () => {
+    api = await startApp();
+    receiver = await startReceiver();
+  });
+  after(() => receiver.close());
+
+  const aPlayer = async (key: string): Promise<string> =>
+    must(await api.post("/api/v1/players", { externalUserId: `canary-${randomUUID()}` }, { key }), 201)
+      .externalUserId as string;
+  const setTenant = (tenantId: string, set: ReturnType<typeof sql>) =>
+    api.app.transact(({ db }) => sql`update tenants set ${set} where id = ${tenantId}`.execute(db));
+  /** External ids of the players that were told of at a path. */
+  const toldAt = (path: string): unknown[] =>
+    payloadsOf(receiver.received.filter((one) => one.path === path)).map(
+      ({ data }) => data["externalUserId"],
+    );
+  const arrives = (path: string, name: string): Promise<true> =>
+    eventually(() => Promise.resolve(toldAt(path).includes(name)), WITHIN);
+  const pendingOf = async (tenant: Tenant, id: string): Promise<number> =>
+    (await hooksOf(api, tenant).stored(id)).filter(({ status }) => status === "pending").length;
+
+  it("are its tenant's and its project's, and no sandbox's that it does not name", async () => {
+    const [own, other] = [await aTenant(api), await aTenant(api)];
+    const second = must(await api.post("/api/v1/projects", { name: "Second" }, { token: own.token }), 201);
+    const secondKey = await aKey(api, { token: own.token, projectId: second.id });
+    const testKey = await aKey(api, { ...own, scopes: ["*"], environment: "test" });
+    const shown = must(await api.get(`/api/v1/projects/${own.projectId}`, { token: own.token }), 200);
+    const sandboxId: string = shown.sandboxProjectId;
+    const at = (name: string) => `/${name}-${own.projectId}`;
+    const add = (tenant: Tenant, name: string, projectId?: string) =>
+      hooksOf(api, tenant).add(receiver.url + at(name), projectId === undefined ? {} : { projectId });
+    await add(own, "all");
+    await add(own, "first", own.projectId);
+    await add(own, "second", second.id);
+    await add(own, "sandbox", sandboxId);
+    await add(other, "other");
+
+    const names = {
+      first: await aPlayer(own.key),
+      second: await aPlayer(secondKey),
+      sandbox: await aPlayer(testKey),
+      other: await aPlayer(other.key),
+    };
+    for (const [hook, name] of Object.entries(names)) await arrives(at(hook), name);
+    await arrives(at("all"), names.first);
+    await arrives(at("all"), names.second);
+    await relayed(api);
+    assert.deepEqual(toldAt(at("all")).toSorted(), [names.first, names.second].toSorted());
+    for (const [hook, name] of Object.entries(names)) assert.deepEqual(toldAt(at(hook)), [name], hook);
+  });
+
+  it("cannot be read, changed or taken over by another tenant", async () => {
+    const [own, other] = [await aTenant(api), await aTenant(api)];
+    const id = await hooksOf(api, own).add(`${receiver.url}/canary-${own.projectId}`);
+    const name = await aPlayer(own.key);
+    await arrives(`/canary-${own.projectId}`, name);
+    const { token } = other;
+    const path = `/api/v1/webhooks/${id}`;
+    assertError(await api.get(path, { token }), 404);
+    assertError(await api.get(`${path}/deliveries`, { token }), 404);
+    assertError(await api.patch(path, { url: `${receiver.url}/theirs` }, { token }), 404);
+    assertError(await api.post(`${path}/rotate-secret`, {}, { token }), 404);
+    assertError(await api.post(`${path}/recover`, { since: "2026-01-01T00:00:00Z" }, { token }), 404);
+    assertError(await api.delete(path, { token }), 404);
+    const taken = { url: `${receiver.url}/theirs`, events: ["*"], projectId: own.projectId };
+    assertError(await api.post("/api/v1/webhooks", taken, { token }), 404);
+    const theirs = await hooksOf(api, other).add(`${receiver.url}/theirs`);
+    assertError(await api.patch(`/api/v1/webhooks/${theirs}`, { projectId: own.projectId }, { token }), 404);
+    const [delivery] = must(await api.get(`${path}/deliveries`, { token: own.token }), 200).data;
+    assertError(await api.get(`/api/v1/webhooks/${theirs}/deliveries/${delivery.id}`, { token }), 404);
+    const since = new Date(Date.now() - 3_600_000).toISOString();
+    const recovered = await api.post(`/api/v1/webhooks/${theirs}/recover`, { since }, { token });
+    assert.equal(must(recovered, 200).queued, 0);
+    assert.deepEqual(must(await api.get("/api/v1/webhooks", { token }), 200).pagination.total, 1);
+    const feed = must(await api.get("/api/v1/webhook-events", { key: other.key }), 200);
+    assert.ok(!JSON.stringify(feed).includes(name));
+    assert.deepEqual(toldAt("/theirs"), []);
+  });
+
+  it("wait while the tenant is suspended, and come when it is not", async () => {
+    const own = await aTenant(api);
+    const path = `/suspended-${own.projectId}`;
+    const hooks = hooksOf(api, own);
+    const id = await hooks.add(receiver.url + path);
+    await hooks.change(id, { status: "PAUSED" });
+    const name = await aPlayer(own.key);
+    await relayed(api);
+    await setTenant(own.tenantId, sql`approval_status = 'SUSPENDED'`);
+    await api.app.transact(({ db }) =>
+      sql`update webhooks set status = 'ACTIVE' where id = ${id}`.execute(db),
+    );
+    // Whatever is sent to another of the same server passes it by.
+    const other = await aTenant(api);
+    await hooksOf(api, other).add(`${receiver.url}/beside-${own.projectId}`);
+    await arrives(`/beside-${own.projectId}`, await aPlayer(other.key));
+    assert.deepEqual([toldAt(path), await pendingOf(own, id)], [[], 1]);
+    await setTenant(own.tenantId, sql`approval_status = 'APPROVED'`);
+    await arrives(path, name);
+  });
+
+  it("end with the project, its own webhooks and what waits for those of all projects", async () => {
+    const own = await aTenant(api);
+    const { token } = own;
+    const path = `/gone-${own.projectId}`;
+    const hooks = hooksOf(api, own);
+    const [all, only] = [
+      await hooks.add(receiver.url + path),
+      await hooks.add(receiver.url + path, { projectId: own.projectId }),
+    ];
+    for (const id of [all, only]) await hooks.change(id, { status: "PAUSED" });
+    await aPlayer(own.key);
+    await relayed(api);
+    assert.equal(await pendingOf(own, all), 1);
+    must(await api.delete(`/api/v1/projects/${own.projectId}`, { token }), 200);
+    assertError(await api.get(`/api/v1/webhooks/${only}`, { token }), 404);
+    await hooks.change(all, { status: "ACTIVE" });
+    await eventually(async () => (await pendingOf(own, all)) === 0, WITHIN);
+    await failWaitingWebhooks.run(api.app, "*");
+    const [of] = [await hooks.stored(all), await hooks.stored(only)];
+    assert.deepEqual(
+      of.map(({ status, error }) => [status, error]),
+      [["failed", "Its project was deleted"]],
+    );
+    assert.deepEqual(
+      (await hooks.stored(only)).map(({ status, error }) => [status, error]),
+      [["failed", "The webhook was deleted"]],
+    );
+    assert.deepEqual(toldAt(path), []);
+  });
+
+  it("end with the tenant", async () => {
+    const own = await aTenant(api);
+    const path = `/ended-${own.projectId}`;
+    const hooks = hooksOf(api, own);
+    const id = await hooks.add(receiver.url + path);
+    await hooks.change(id, { status: "PAUSED" });
+    await aPlayer(own.key);
+    await relayed(api);
+    await setTenant(own.tenantId, sql`delete_after = now() - interval '1 day'`);
+    await deleteTenants.run(api.app, "*");
+    await api.app.transact(({ db }) =>
+      sql`update webhooks set status = 'ACTIVE' where id = ${id}`.execute(db),
+    );
+    await api.app.transact((work) => {
+      work.ringWebhooks([id]);
+      return Promise.resolve();
+    });
+    await failWaitingWebhooks.run(api.app, "*");
+    assert.equal(await pendingOf(own, id), 0);
+    assert.deepEqual(toldAt(path), []);
+    const { rows } = await api.app.transact(({ db }) =>
+      sql<{ n: string }>`
+        select count(*) as n from webhooks where tenant_id = ${own.tenantId} and deleted_at is null`.execute(
+        db,
+      ),
+    );
+    assert.equal(Number(rows[0]!.n), 0);
+  });
+});
