@@ -108,7 +108,7 @@ const webhookMetrics = (registry: Registry): Pick<Metrics, "webhooks" | "watchLa
   const registers = [registry];
   let readLags: (() => Promise<Lags>) | undefined;
   let reading: Promise<Lags | undefined> | undefined;
-  /** One reading for both gauges of a scrape; a database that does not answer leaves the others as they are. */
+  /** One reading for both gauges of a scrape; where the database does not answer, there are none. */
   const lags = (): Promise<Lags | undefined> => {
     reading ??= (readLags?.() ?? Promise.resolve(undefined))
       .catch(() => undefined)

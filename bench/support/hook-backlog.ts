@@ -17,7 +17,8 @@ export const addHookSite = async (pool: Pool): Promise<HookSite> => {
     [site.tenantId],
   );
   await pool.query(
-    `insert into projects (id, tenant_id, name, created_at, updated_at) values ($2, $1, 'Bench', now(), now())`,
+    `insert into projects (id, tenant_id, name, created_at, updated_at)
+    values ($2, $1, 'Bench', now(), now())`,
     [site.tenantId, site.projectId],
   );
   return site;
@@ -93,7 +94,8 @@ export const addOutbox = async (
     await pool.query(
       `with o as (
         insert into outbox (project_id, id, type, data, created_at)
-        select $1, gen_random_uuid(), 'custom.backlog', json_build_object('n', n, 'text', repeat('x', 200)), now()
+        select $1, gen_random_uuid(), 'custom.backlog', json_build_object('n', n, 'text', repeat('x', 200)),
+          now()
         from generate_series(1, $2::int) n
         returning id),
       numbered as (select id, row_number() over () as n from o)

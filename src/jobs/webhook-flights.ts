@@ -2,8 +2,8 @@ import { SLOW_MS } from "../domain/webhooks/circuit.ts";
 import type { ClaimedDelivery } from "../domain/webhooks/claim.ts";
 
 /**
- * Attempts of a process at the same time, and besides those, ones that have taken longer than SLOW_MS. Together
- * fewer than the sender takes at once, so that none waits there behind hanging ones.
+ * Attempts of a process at the same time, and besides those, ones that have taken longer than SLOW_MS.
+ * Together fewer than the sender takes at once, so that none waits there behind hanging ones.
  */
 const IN_FLIGHT_MAX = 64;
 const SLOW_MAX = 160;

@@ -13,7 +13,7 @@ import {
 } from "../domain/webhooks/claim.ts";
 import { noteResults, type Result } from "../domain/webhooks/note.ts";
 import { rememberOpened } from "../domain/webhooks/opened-secrets.ts";
-import { liveSecrets } from "../domain/webhooks/secrets.ts";
+import { liveSecrets, SECRET_LOST, SECRET_UNREADABLE } from "../domain/webhooks/secrets.ts";
 import { notSent, SEND_TIMEOUT_MS, type WebhookOutcome } from "../domain/webhooks/sender.ts";
 import { signedRequest } from "../domain/webhooks/signing.ts";
 import { Endpoints } from "./webhook-endpoints.ts";
@@ -198,11 +198,8 @@ export class WebhookPump {
     try {
       secrets = liveSecrets(this.#openedSecrets, webhook, startedAt);
     } catch (err) {
-      log.error(
-        { err, webhookId: webhook.id },
-        "a webhook's secret cannot be read: is its key in ENCRYPTION_KEYS?",
-      );
-      return notSent("The secret of the webhook can no longer be read; rotate it");
+      log.error({ err, webhookId: webhook.id }, SECRET_LOST);
+      return notSent(SECRET_UNREADABLE);
     }
     const signable = { deliveryId, eventId, eventType, body, attempt: attempts + 1 };
     const request = signedRequest(

@@ -66,7 +66,7 @@ describe("the signature of a delivery", () => {
     }
   });
 
-  it("is by both secrets while one takes over from the other, and by the present one alone after that", () => {
+  it("is by both secrets while one takes over, and by the present one alone after that", () => {
     const box = createSecretBox(["encryption-key-of-the-tests-and-of-nothing-else"]);
     const id = "0190a5b4-0000-7000-8000-000000000002";
     const [fresh, old] = [newWebhookSecret(), newWebhookSecret()];

@@ -36,7 +36,7 @@ const forgetful = route({
 });
 
 describe("row-level security", function () {
-  this.timeout(30_000);
+  this.timeout(60_000);
   let api: TestApp;
   let own: Tenant;
   let other: Tenant;

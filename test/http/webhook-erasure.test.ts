@@ -85,7 +85,7 @@ describe("what webhooks were sent, or were to be, of a person who is erased", fu
     }
   });
 
-  it("goes from the log with what endpoints have answered, and from the feed, whose numbers have no gap", async () => {
+  it("goes from the log with what was answered, and from the feed, whose numbers have no gap", async () => {
     const mark = randomUUID();
     const receiver = await startReceiver((response, { body }) => response.end(`took ${body.toString()}`));
     try {

@@ -146,7 +146,7 @@ describe("webhooks", () => {
       em.nativeUpdate(TenantRow, { id: own.tenantId }, { approvalStatus: "PENDING" }),
     );
     await refused(403, "APPROVAL_REQUIRED");
-  });
+  }).timeout(40_000);
 
   it("that are paused come back, and only those that rest can be enabled", async () => {
     const { token } = tenant;

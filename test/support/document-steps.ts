@@ -4,6 +4,7 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
+import { anAddress } from "./client.ts";
 import { root, textOf } from "./documents.ts";
 import { eventuallyHolds } from "./eventually.ts";
 import { aMailTo, tokenIn } from "./mailbox.ts";
@@ -44,9 +45,15 @@ const assertShown = (actual: unknown, shown: unknown, path = "answer"): void => 
 
 type Environment = Record<string, string | undefined>;
 
-/** curl as readers have it, but a status that is no success ends the script. */
-const PREAMBLE = 'curl() { command curl --show-error --fail-with-body --max-time 10 "$@"; }\nset -a\n';
-const PREAMBLE_OF_REFUSED = 'curl() { command curl --show-error --max-time 10 "$@"; }\nset -a\n';
+/**
+ * curl as readers have it, but a status that is no success ends the script, and readers have an address each:
+ * one may not register as often as all of them.
+ */
+const curlWith = (options: string): string =>
+  `curl() { command curl --show-error ${options} --max-time 10 -H "X-Forwarded-For: $ADDRESS" "$@"; }\n` +
+  "set -a\n";
+const PREAMBLE = curlWith("--fail-with-body");
+const PREAMBLE_OF_REFUSED = curlWith("");
 
 /** The environment with the token that the step's reader would paste out of a mail. */
 const withMailed = async (env: Environment, [name, subject = ""]: string[]): Promise<Environment> => {
@@ -81,7 +88,7 @@ const READ_TIMEOUT_MS = 20_000;
 
 export const runSteps = async (path: string, env: Environment): Promise<Environment> => {
   const folder = await mkdtemp(join(tmpdir(), "laurel-docs-"));
-  let now = env;
+  let now: Environment = { ADDRESS: anAddress(), ...env };
   try {
     for (const { script, answer, isRefused, mailed } of stepsOf(path)) {
       const given = await withMailed(now, mailed);

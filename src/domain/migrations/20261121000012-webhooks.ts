@@ -46,8 +46,8 @@ export class Migration20261121000012 extends Migration {
   /**
    * The numbers of a project's feed have no gaps and are in the order of commits: its row is locked from the
    * numbering to the commit. What is looked for by time is found by block ranges, which cost writers nothing.
-   * There is no index by player: erasures are rare, and walk the feed. Where they have emptied a body, its line
-   * stays, so that the numbers have no gap.
+   * There is no index by player: erasures are rare, and walk the feed. Where they have emptied a body, its
+   * line stays, so that the numbers have no gap.
    */
   private feed(): string[] {
     return [

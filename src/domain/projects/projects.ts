@@ -161,8 +161,8 @@ export const updateProject = async (
 };
 
 /**
- * Deletes a project with its sandbox and the webhooks of either: its keys stop working and its ids answer 404,
- * within 5 s everywhere.
+ * Deletes a project with its sandbox and their webhooks: its keys stop working and its ids answer 404, within
+ * 5 s everywhere.
  * The rows stay.
  *
  * @throws NOT_FOUND, CONFLICT INVALID_STATE for a sandbox by itself

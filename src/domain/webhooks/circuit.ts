@@ -7,8 +7,8 @@ export const SLOW_MS = 500;
 
 /**
  * What a process knows of an endpoint. One that is not trusted gets one attempt at a time: a new one until it
- * has answered once, and one that keeps attempts hanging until it answers again. Failing fast holds up nobody,
- * so it costs no trust.
+ * has answered once, and one that keeps attempts hanging until it answers again. Failing fast holds nobody
+ * up, so it costs no trust.
  */
 export type Circuit = { isTrusted: boolean; slowFailures: number };
 

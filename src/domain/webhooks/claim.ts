@@ -16,8 +16,9 @@ export const FIRST_WEBHOOK = "00000000-0000-0000-0000-000000000000";
 
 const PLANS_WITH = PLANS.filter((plan) => hasFeature({ plan }, "webhooks"));
 /** A webhook `w` of tenant `t` that is sent to. */
-export const IS_SERVED = sql`w.deleted_at is null and w.status in ('ACTIVE', 'FAILED') and t.deleted_at is null
-  and t.approval_status = 'APPROVED' and t.plan = any(${sql.lit(`{${PLANS_WITH.join(",")}}`)}::text[])`;
+export const IS_SERVED = sql`w.deleted_at is null and w.status in ('ACTIVE', 'FAILED')
+  and t.deleted_at is null and t.approval_status = 'APPROVED'
+  and t.plan = any(${sql.lit(`{${PLANS_WITH.join(",")}}`)}::text[])`;
 
 export type Due = { id: string; tenantId: string };
 
@@ -36,7 +37,8 @@ export const findDue = async ({ db, now }: Work, after: string): Promise<{ due: 
         from page w join tenants t on t.id = w.tenant_id
         where ${IS_SERVED} and exists (
           select from webhook_deliveries d
-          where d.webhook_id = w.id and d.status = 'pending' and d.due_at <= ${now.toISOString()}::timestamptz)
+          where d.webhook_id = w.id and d.status = 'pending'
+            and d.due_at <= ${now.toISOString()}::timestamptz)
       ), '[]') as due`.execute(db);
   const { due, seen, last } = rows[0]!;
   return { due, next: Number(seen) === SWEPT_AT_ONCE ? last! : FIRST_WEBHOOK };
@@ -127,13 +129,14 @@ export const claimDeliveries = async (
       where d.ctid = any(array(
         select one.ctid from served cross join lateral (
           select q.ctid from webhook_deliveries q
-          where q.webhook_id = served.id and q.status = 'pending' and q.due_at <= ${now.toISOString()}::timestamptz
+          where q.webhook_id = served.id and q.status = 'pending'
+            and q.due_at <= ${now.toISOString()}::timestamptz
           order by q.due_at, q.id limit served.n for update skip locked) one))
       returning d.webhook_id, d.id, d.event_id, d.event_type, d.is_test, d.attempts, d.log, d.body,
         d.project_id, d.event_seq, d.created_at)
     select d.webhook_id, d.id, d.event_id, d.event_type, d.is_test, d.attempts, d.log = '[]' as is_new,
-      case when not x.is_erased and not x.is_project_gone then coalesce(d.body, e.body) end as body, x.is_erased,
-      x.is_project_gone,
+      case when not x.is_erased and not x.is_project_gone then coalesce(d.body, e.body) end as body,
+      x.is_erased, x.is_project_gone,
        coalesce(e.created_at, d.created_at) as happened_at,
       w.tenant_id, w.url, w.status, w.secret, w.previous_secret, w.previous_secret_expires_at,
       w.last_success_at, w.failing_since

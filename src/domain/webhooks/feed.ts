@@ -49,16 +49,22 @@ export const readFeed = async (work: Work, owner: FeedOwner, query: FeedQuery): 
   const lastSeq = await noteRead(work, owner);
   if (cursor === LATEST) return { data: [], nextCursor: PREFIX + lastSeq, hasMore: false };
   const after = seqOf(cursor);
-  // Read on from there, it would miss all that comes until then: it is of another project, or the database was
-  // set back to an older state.
-  if (after !== undefined && after > lastSeq) throw wrongCursor();
   const { rows, oldest } = await readEvents(work, owner, after ?? 0);
-  if (after !== undefined && after < lastSeq && (oldest === null || oldest > after + 1))
+  if (after !== undefined) checkPlace(after, { oldest, lastSeq });
+  // Where nothing is kept, who begins goes on behind it.
+  return pageOf(rows, after ?? (oldest === null ? lastSeq : 0), query);
+};
+
+/** @throws VALIDATION_ERROR, GONE, by the number of the oldest event that is kept behind it */
+const checkPlace = (after: number, at: { oldest: number | null; lastSeq: number }): void => {
+  const { oldest, lastSeq } = at;
+  // Read on from ahead, all that comes until then would be missed: the cursor is of another project, or the
+  // database was set back to an older state.
+  if (after > lastSeq) throw wrongCursor();
+  if (after < lastSeq && (oldest === null || oldest > after + 1))
     throw new DomainError("GONE", "Events behind this cursor are no longer kept; begin without one", {
       reason: "CURSOR_EXPIRED",
     });
-  // Where nothing is kept, who begins goes on behind it.
-  return pageOf(rows, after ?? (oldest === null ? lastSeq : 0), query);
 };
 
 /** What of the rows is asked for, and up to where they were looked at. */

@@ -96,7 +96,8 @@ const noteDeliveries = async (
   const found = await sql<{ webhook_id: string; id: string }>`
     update webhook_deliveries d set status = x.s, attempts = d.attempts + 1, error = x.r, due_at = x.d,
       next_attempt_at = x.d, updated_at = ${now.toISOString()}::timestamptz,
-      log = case when jsonb_array_length(d.log) < ${sql.lit(ATTEMPTS_KEPT)} then d.log else d.log - 0 end || x.e
+      log = case when jsonb_array_length(d.log) < ${sql.lit(ATTEMPTS_KEPT)} then d.log else d.log - 0 end
+        || x.e
     from json_to_recordset(${JSON.stringify(rows)}::json)
       as x(w uuid, i uuid, l timestamptz, s text, d timestamptz, r text, e jsonb)
     where d.webhook_id = x.w and d.id = x.i and d.status = 'pending' and (x.s = 'success' or d.due_at = x.l)
@@ -104,7 +105,7 @@ const noteDeliveries = async (
   return new Set(found.rows.map(({ webhook_id, id }) => keyOf(webhook_id, id)));
 };
 
-/** Successes of webhooks without a failure among the results: written down now and then, while all is well. */
+/** Successes of webhooks without a failure among the results: written down now and then while all is well. */
 const noteSuccesses = async ({ db, now }: Work, results: readonly Result[]): Promise<void> => {
   const latest = new Map<string, Date>();
   for (const { delivery, endedAt } of results) {

@@ -18,8 +18,8 @@ export type Erased = Person & { erasedAt: string };
 
 /**
  * Empties the events of a page of the project's feed that tell of a person, by id or name: what webhooks were
- * sent, or were to be. Deliveries of them that wait are given up, and of the others it is no longer known what
- * endpoints have answered. The lines of the feed stay, so that its numbers have no gap. `player.erased` stays.
+ * sent, or were to be. Deliveries of them that wait are given up, and what endpoints have answered goes. The
+ * lines of the feed stay, so that its numbers have no gap, and so does `player.erased`.
  */
 export const eraseWebhookEvents = async (work: Work, person: Erased, after: number): Promise<ErasedPage> => {
   const page = await erasePage(work, person, after);
@@ -38,7 +38,7 @@ type Found = {
   seq: string | number;
   id: string;
   at: Date | string;
-  /** What a message of a chat says that may mention the person; null where the event is theirs in any case. */
+  /** A message of a chat that may mention the person; null where the event is theirs in any case. */
   content: string | null;
 };
 type Page = { events: number; deliveries: number; last: number; isMore: boolean };
@@ -65,7 +65,8 @@ const readPage = async (
     looked as (
       select p.seq, p.id, p.created_at as at, p.type, p.body, p.players && ${uuids(ids)} or (
           p.created_at <= ${erasedAt}::timestamptz and exists (
-            select from unnest(${texts(quoted)}) as n(name) where position(n.name in p.body) > 0)) as is_theirs,
+            select from unnest(${texts(quoted)}) as n(name)
+            where position(n.name in p.body) > 0)) as is_theirs,
         case when p.type = 'chat.message_sent' and p.created_at <= ${erasedAt}::timestamptz
           then p.body::json #>> '{data,content}' end as content
       from page p where p.body is not null and p.type <> ${ERASURE_TYPE}),

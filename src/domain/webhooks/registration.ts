@@ -199,6 +199,14 @@ const setStatus = ({ now }: Work, webhook: Webhook, status: "ACTIVE" | "PAUSED")
   Object.assign(webhook, { status, disabledReason: null, pausedAt: null, failingSince: null, exhausted: 0 });
 };
 
+const isReadable = (secretBox: SecretBox, { secret, id }: Webhook): boolean => {
+  try {
+    return secretBox.open(secret, id) !== "";
+  } catch {
+    return false;
+  }
+};
+
 /** Gives it a new secret; the old one signs too for `graceSeconds`. @throws NOT_FOUND */
 export const rotateSecret = async (
   work: Work,
@@ -206,7 +214,8 @@ export const rotateSecret = async (
   { tenantId, id, graceSeconds, secret = newWebhookSecret() }: Rotation,
 ): Promise<{ webhook: Webhook; secret: string }> => {
   const webhook = await lockWebhook(work, tenantId, id);
-  const isGraced = graceSeconds > 0;
+  // One that cannot be read signs nothing, and would keep the new one from signing.
+  const isGraced = graceSeconds > 0 && isReadable(secretBox, webhook);
   Object.assign(webhook, {
     previousSecret: isGraced ? webhook.secret : null,
     previousSecretExpiresAt: isGraced ? new Date(work.now.getTime() + graceSeconds * 1_000) : null,

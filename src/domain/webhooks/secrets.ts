@@ -8,6 +8,9 @@ export const SECRET_MAX = 256;
 /** The prefix that Standard Webhooks gives secrets; what follows is base64 of the key. */
 export const SECRET_PREFIX = "whsec_";
 const SECRET_BYTES = 32;
+/** Told to the owner of a webhook that cannot be signed for, and to the operator. */
+export const SECRET_UNREADABLE = "The secret of the webhook can no longer be read; rotate it";
+export const SECRET_LOST = "a webhook's secret cannot be read: is its key in ENCRYPTION_KEYS?";
 const HINT_CHARACTERS = 4;
 /** How long the old secret may go on signing beside the new one, in seconds. */
 export const ROTATION_GRACE_SECONDS_MAX = 7 * 86_400;

@@ -58,9 +58,8 @@ export const readSubscribers = async (
       where w.tenant_id = p.tenant_id and w.deleted_at is null and w.status <> 'DISABLED'
         and (w.project_id = p.id or (w.project_id is null and p.sandbox_of is null))) w on true
     where p.id = any(${`{${ids.join(",")}}`}::uuid[]) and (w.list is not null or f.read_at is not null)
-      and p.deleted_at is null and t.deleted_at is null and t.approval_status in ('APPROVED', 'SUSPENDED')`.execute(
-    db,
-  );
+      and p.deleted_at is null and t.deleted_at is null
+      and t.approval_status in ('APPROVED', 'SUSPENDED')`.execute(db);
   return rows
     .filter((row) => hasFeature(row, "webhooks") && (row.isFeedRead || row.webhooks.length > 0))
     .map(({ plan, planOverrides, ...row }) => ({ ...row, keptMs: keptMsOf({ plan, planOverrides }) }));

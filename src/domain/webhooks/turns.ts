@@ -1,6 +1,6 @@
 /**
- * Whose turn it is: tenants in turn, and each tenant's webhooks in turn, so that no tenant gains by having many
- * and none waits for another's.
+ * Whose turn it is: tenants in turn, and each tenant's webhooks in turn, so that no tenant gains by having
+ * many, and none waits for another's.
  */
 export class Turns {
   /** Webhooks by tenant. Maps and sets keep the order of insertion: whoever had a turn is put at the end. */

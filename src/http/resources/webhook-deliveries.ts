@@ -12,7 +12,8 @@ import {
 } from "../../domain/webhooks/delivery-list.ts";
 import { getWebhook } from "../../domain/webhooks/registration.ts";
 import { RECOVERED_AT_ONCE, recoverWebhook, retryDelivery } from "../../domain/webhooks/resend.ts";
-import { notSent, type WebhookOutcome } from "../../domain/webhooks/sender.ts";
+import { SECRET_LOST, SECRET_UNREADABLE } from "../../domain/webhooks/secrets.ts";
+import { notSent, type WebhookOutcome, type WebhookRequest } from "../../domain/webhooks/sender.ts";
 import {
   INTERRUPTED,
   noteTest,
@@ -125,6 +126,16 @@ const readRoutes = [
 const TESTS_AT_ONCE = 4;
 const testsOnTheirWay = new Map<string, number>();
 
+const requestOf = (app: App, planned: PlannedTest, at: Date): WebhookRequest | undefined => {
+  const { secretBox, config, log } = app;
+  try {
+    return testRequest({ secretBox, version: config.version }, planned, at);
+  } catch (err) {
+    log.error({ err, webhookId: planned.webhook.id }, SECRET_LOST);
+    return undefined;
+  }
+};
+
 /** Sends nothing where too many are on their way: its owner is told. */
 const tryTest = async (app: App, planned: PlannedTest, at: Date): Promise<WebhookOutcome> => {
   const { tenantId } = planned.webhook;
@@ -133,8 +144,8 @@ const tryTest = async (app: App, planned: PlannedTest, at: Date): Promise<Webhoo
     return notSent(`${TESTS_AT_ONCE} tests of yours are on their way: wait until they have ended`);
   testsOnTheirWay.set(tenantId, count + 1);
   try {
-    const { secretBox, webhookSender, config } = app;
-    return await webhookSender.send(testRequest({ secretBox, version: config.version }, planned, at));
+    const request = requestOf(app, planned, at);
+    return request === undefined ? notSent(SECRET_UNREADABLE) : await app.webhookSender.send(request);
   } finally {
     const left = (testsOnTheirWay.get(tenantId) ?? 1) - 1;
     if (left > 0) testsOnTheirWay.set(tenantId, left);

@@ -53,7 +53,7 @@ describe("kill -9 of the worker that delivers, every two seconds", function () {
     return Number(rows[0]!.n);
   };
 
-  it("delivers every event at least once, each attempt with the same id and bytes, signed over them", async function () {
+  it("delivers every event at least once, with the same id and bytes each time, signed", async function () {
     const webhooks = [];
     for (let i = 0; i < WEBHOOKS; i++)
       webhooks.push(await cluster.aWebhook(site, { url: `${receiver.url}/${i}` }));
