@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { App } from "../app.ts";
-import { isSuspect } from "../domain/webhooks/circuit.ts";
+import { isSuspect } from "../domain/webhooks/delivering/circuit.ts";
 import {
   claimDeliveries,
   type ClaimedDelivery,
@@ -10,12 +10,12 @@ import {
   type LostClaim,
   releaseDeliveries,
   releaseLost,
-} from "../domain/webhooks/claim.ts";
-import { noteResults, type Result } from "../domain/webhooks/note.ts";
-import { rememberOpened } from "../domain/webhooks/opened-secrets.ts";
+} from "../domain/webhooks/delivering/claim.ts";
+import { noteResults, type Result } from "../domain/webhooks/delivering/note.ts";
+import { rememberOpened } from "../domain/webhooks/delivering/opened-secrets.ts";
 import { liveSecrets, SECRET_LOST, SECRET_UNREADABLE } from "../domain/webhooks/secrets.ts";
-import { notSent, SEND_TIMEOUT_MS, type WebhookOutcome } from "../domain/webhooks/sender.ts";
-import { signedRequest } from "../domain/webhooks/signing.ts";
+import { notSent, SEND_TIMEOUT_MS, type WebhookOutcome } from "../domain/webhooks/delivering/sender.ts";
+import { signedRequest } from "../domain/webhooks/delivering/signing.ts";
 import { Endpoints } from "./webhook-endpoints.ts";
 import { type Flight, Flights } from "./webhook-flights.ts";
 

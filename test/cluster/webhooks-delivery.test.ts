@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
-import { claimDeliveries } from "../../src/domain/webhooks/claim.ts";
+import { claimDeliveries } from "../../src/domain/webhooks/delivering/claim.ts";
 import { deleteWebhook, rotateSecret, updateWebhook } from "../../src/domain/webhooks/registration.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import type { HookSite } from "../support/webhook-app.ts";

@@ -1,10 +1,18 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { claimDeliveries, type ClaimedDelivery, LEASE_MS } from "../../src/domain/webhooks/claim.ts";
-import { ATTEMPTS_KEPT, ATTEMPT_DELAYS_MS, ATTEMPTS_MAX } from "../../src/domain/webhooks/delivery.ts";
-import { noteResults } from "../../src/domain/webhooks/note.ts";
-import { waitAfter } from "../../src/domain/webhooks/schedule.ts";
-import type { WebhookOutcome } from "../../src/domain/webhooks/sender.ts";
+import {
+  claimDeliveries,
+  type ClaimedDelivery,
+  LEASE_MS,
+} from "../../src/domain/webhooks/delivering/claim.ts";
+import {
+  ATTEMPTS_KEPT,
+  ATTEMPT_DELAYS_MS,
+  ATTEMPTS_MAX,
+} from "../../src/domain/webhooks/delivering/delivery.ts";
+import { noteResults } from "../../src/domain/webhooks/delivering/note.ts";
+import { waitAfter } from "../../src/domain/webhooks/delivering/schedule.ts";
+import type { WebhookOutcome } from "../../src/domain/webhooks/delivering/sender.ts";
 import { Webhook } from "../../src/domain/webhooks/webhook.ts";
 import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhook-app.ts";
 

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { afterAttempt, inFlightMax, isSuspect, NEW_CIRCUIT } from "../../src/domain/webhooks/circuit.ts";
-import { Turns } from "../../src/domain/webhooks/turns.ts";
+import {
+  afterAttempt,
+  inFlightMax,
+  isSuspect,
+  NEW_CIRCUIT,
+} from "../../src/domain/webhooks/delivering/circuit.ts";
+import { Turns } from "../../src/domain/webhooks/delivering/turns.ts";
 
 const FOUR = (): number => 4;
 

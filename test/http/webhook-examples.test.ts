@@ -8,7 +8,7 @@ import {
   shapeOf,
   type WebhookEvent,
 } from "../../src/domain/webhooks/catalogue/catalogue.ts";
-import { NOISY_TYPES } from "../../src/domain/webhooks/event-types.ts";
+import { NOISY_TYPES } from "../../src/domain/webhooks/catalogue/event-types.ts";
 import { startApp, type TestApp } from "../support/app.ts";
 import { must } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";

@@ -5,7 +5,7 @@ import { type Config, readConfig } from "../../src/config.ts";
 import { OUTBOX_PARTITIONS } from "../../src/domain/ids.ts";
 import { relayPartitions } from "../../src/domain/outbox/relay.ts";
 import { createWebhook, type NewWebhook } from "../../src/domain/webhooks/registration.ts";
-import type { Attempt, DeliveryStatus } from "../../src/domain/webhooks/delivery.ts";
+import type { Attempt, DeliveryStatus } from "../../src/domain/webhooks/delivering/delivery.ts";
 import { Webhook } from "../../src/domain/webhooks/webhook.ts";
 import { createLog } from "../../src/log.ts";
 import { createMetrics } from "../../src/metrics.ts";

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { EventType, Json } from "../events.ts";
 import type { Happened } from "../webhooks/body.ts";
-import { isWebhookType } from "../webhooks/event-types.ts";
+import { isWebhookType } from "../webhooks/catalogue/event-types.ts";
 import { planWebhooks } from "../webhooks/plan.ts";
 import type { Subscribers } from "../webhooks/subscribers.ts";
 import { KEPT, type Work } from "../work.ts";

@@ -5,7 +5,7 @@ import type { Json } from "../events.ts";
 import { idFloor, isId } from "../ids.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
 import type { Work } from "../work.ts";
-import type { Attempt, DeliveryStatus } from "./delivery.ts";
+import type { Attempt, DeliveryStatus } from "./delivering/delivery.ts";
 import type { Webhook } from "./webhook.ts";
 
 /** Characters of an answer that a list shows. */

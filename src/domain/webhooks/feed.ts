@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { DomainError, invalid } from "../errors.ts";
 import type { Json } from "../events.ts";
 import type { Work } from "../work.ts";
-import { isPattern, isSubscribed } from "./event-types.ts";
+import { isPattern, isSubscribed } from "./catalogue/event-types.ts";
 
 /** Events that one call looks at, whatever of them it gives. */
 const SEEN_AT_ONCE = 1_000;

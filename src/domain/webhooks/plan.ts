@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { idFor } from "../ids.ts";
 import type { Work } from "../work.ts";
 import { type Happened, webhookBody } from "./body.ts";
-import { isSubscribed, isWebhookType } from "./event-types.ts";
+import { isSubscribed, isWebhookType } from "./catalogue/event-types.ts";
 import { playersOf, tellsOfErased } from "./persons.ts";
 import type { Subscribers } from "./subscribers.ts";
 

@@ -10,9 +10,9 @@ import type { SecretBox } from "../secret-box.ts";
 import { lockTenant } from "../tenants/lock-tenant.ts";
 import { limitsOf, planLimitExceeded } from "../tenants/plans.ts";
 import type { Work } from "../work.ts";
-import { isPattern } from "./event-types.ts";
+import { isPattern } from "./catalogue/event-types.ts";
 import { hintOf, newWebhookSecret } from "./secrets.ts";
-import type { WebhookSender } from "./sender.ts";
+import type { WebhookSender } from "./delivering/sender.ts";
 import { Webhook, type WebhookStatus } from "./webhook.ts";
 
 export const URL_MAX = 2_048;

@@ -3,7 +3,7 @@ import { audit } from "../audit/audit.ts";
 import { conflict, invalid } from "../errors.ts";
 import type { Work } from "../work.ts";
 import { type DeliveryDetail, getDelivery } from "./delivery-list.ts";
-import { isSubscribed } from "./event-types.ts";
+import { isSubscribed } from "./catalogue/event-types.ts";
 import { deliveryId } from "./plan.ts";
 import { lockWebhook } from "./registration.ts";
 import type { Webhook } from "./webhook.ts";

@@ -8,13 +8,13 @@ import type { SecretBox } from "../secret-box.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../work.ts";
 import { type Happened, webhookBody } from "./body.ts";
-import { sampleOf, TEST_TYPE } from "./samples.ts";
+import { sampleOf, TEST_TYPE } from "./catalogue/samples.ts";
 import { deliveryId, planWebhooks } from "./plan.ts";
-import { attemptOf } from "./note.ts";
+import { attemptOf } from "./delivering/note.ts";
 import { lockWebhook } from "./registration.ts";
 import { liveSecrets } from "./secrets.ts";
-import type { WebhookOutcome, WebhookRequest } from "./sender.ts";
-import { signedRequest } from "./signing.ts";
+import type { WebhookOutcome, WebhookRequest } from "./delivering/sender.ts";
+import { signedRequest } from "./delivering/signing.ts";
 import { keptMsOf, readSubscribers } from "./subscribers.ts";
 import type { Webhook } from "./webhook.ts";
 

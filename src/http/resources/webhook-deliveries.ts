@@ -3,7 +3,7 @@ import type { App } from "../../app.ts";
 import { ADMINS, BUILDERS, DEVELOPERS } from "../../domain/access.ts";
 import { type Caller, userOf } from "../../domain/caller.ts";
 import { pageBody, PageQuery } from "../../domain/paging.ts";
-import { DELIVERY_STATUSES } from "../../domain/webhooks/delivery.ts";
+import { DELIVERY_STATUSES } from "../../domain/webhooks/delivering/delivery.ts";
 import {
   type DeliveryDetail,
   getDelivery,
@@ -13,7 +13,11 @@ import {
 import { getWebhook } from "../../domain/webhooks/registration.ts";
 import { RECOVERED_AT_ONCE, recoverWebhook, retryDelivery } from "../../domain/webhooks/resend.ts";
 import { SECRET_LOST, SECRET_UNREADABLE } from "../../domain/webhooks/secrets.ts";
-import { notSent, type WebhookOutcome, type WebhookRequest } from "../../domain/webhooks/sender.ts";
+import {
+  notSent,
+  type WebhookOutcome,
+  type WebhookRequest,
+} from "../../domain/webhooks/delivering/sender.ts";
 import {
   INTERRUPTED,
   noteTest,

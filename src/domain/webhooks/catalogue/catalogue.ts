@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { CustomData, Json } from "../../events.ts";
-import { NOISY_TYPES, WEBHOOK_TYPES } from "../event-types.ts";
+import { NOISY_TYPES, WEBHOOK_TYPES } from "./event-types.ts";
 import type { Entry } from "./entry.ts";
 import { EXAMPLES } from "./examples.ts";
 import { leaderboardTypes } from "./leaderboard.ts";

@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import { SECRET_PREFIX } from "./secrets.ts";
+import { SECRET_PREFIX } from "../secrets.ts";
 import type { WebhookRequest } from "./sender.ts";
 
 /** What is sent to one webhook of one event. */

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import type { Mail } from "../email/mail.ts";
-import type { Work } from "../work.ts";
+import type { Mail } from "../../email/mail.ts";
+import type { Work } from "../../work.ts";
 import type { ClaimedDelivery } from "./claim.ts";
 import { type Attempt, ATTEMPTS_KEPT, type DeliveryStatus } from "./delivery.ts";
 import { healthAfter, isNews, type LockedWebhook, lockWebhooks, saveHealth, type Sign } from "./health.ts";

@@ -1,8 +1,8 @@
 import { sql } from "kysely";
-import type { Mail } from "../email/mail.ts";
-import { tellAdmins } from "../tenants/tell-owners.ts";
-import type { Work } from "../work.ts";
-import type { Webhook, WebhookStatus } from "./webhook.ts";
+import type { Mail } from "../../email/mail.ts";
+import { tellAdmins } from "../../tenants/tell-owners.ts";
+import type { Work } from "../../work.ts";
+import type { Webhook, WebhookStatus } from "../webhook.ts";
 
 const DAY_MS = 86_400_000;
 /** A webhook without a success for so long, with so many deliveries given up, is DISABLED. */

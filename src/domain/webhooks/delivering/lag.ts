@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import { OUTBOX_PARTITIONS } from "../ids.ts";
-import type { Work } from "../work.ts";
+import { OUTBOX_PARTITIONS } from "../../ids.ts";
+import type { Work } from "../../work.ts";
 import { IS_SERVED } from "./claim.ts";
 
 /** How old, in seconds, the oldest is of what should have gone out; 0 when there is nothing. */

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { Work } from "../work.ts";
+import type { Work } from "../../work.ts";
 import { IS_SERVED } from "./claim.ts";
 
 /** How long what is due may wait for a webhook that is not sent to. */

@@ -1,6 +1,6 @@
-import type { Json } from "../events.ts";
-import { CUSTOM_TYPE } from "./catalogue/catalogue.ts";
-import { EXAMPLES } from "./catalogue/examples.ts";
+import type { Json } from "../../events.ts";
+import { CUSTOM_TYPE } from "./catalogue.ts";
+import { EXAMPLES } from "./examples.ts";
 import { isCustomType } from "./event-types.ts";
 
 /** What a test is called where its caller names no type. */

@@ -1,4 +1,4 @@
-import type { SecretBox } from "../secret-box.ts";
+import type { SecretBox } from "../../secret-box.ts";
 
 /** Opened texts that are kept. */
 const KEPT_MAX = 2_000;

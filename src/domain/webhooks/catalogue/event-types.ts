@@ -1,4 +1,4 @@
-import { RESERVED_EVENT_TYPES } from "../events.ts";
+import { RESERVED_EVENT_TYPES } from "../../events.ts";
 
 /**
  * Types of the outbox that are nobody's but the server's own: they wake rooms and indexes, or are for one

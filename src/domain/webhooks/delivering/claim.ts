@@ -1,10 +1,10 @@
 import { sql } from "kysely";
-import { hasFeature } from "../tenants/plans.ts";
-import { PLANS } from "../tenants/tenant.ts";
-import type { Work } from "../work.ts";
-import { ERASED_ERROR, tellsOfErased } from "./persons.ts";
+import { hasFeature } from "../../tenants/plans.ts";
+import { PLANS } from "../../tenants/tenant.ts";
+import type { Work } from "../../work.ts";
+import { ERASED_ERROR, tellsOfErased } from "../persons.ts";
 import { SEND_TIMEOUT_MS } from "./sender.ts";
-import type { Webhook } from "./webhook.ts";
+import type { Webhook } from "../webhook.ts";
 
 /** Longer than an attempt may take, so that another process takes over only from one that is gone. */
 export const LEASE_MS = SEND_TIMEOUT_MS + 15_000;
