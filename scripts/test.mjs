@@ -1,15 +1,17 @@
 // Runs the suites, each in a mocha process of its own, and ends with one line of counts over all of them.
-// They run side by side, since each has servers and databases of its own; only faults whose tests watch the
+// A few run side by side, since each has servers and databases of its own; only faults whose tests watch the
 // clock are by themselves.
 // Arguments: test files or folders (default: everything) and mocha's own options.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join, relative, resolve, sep } from "node:path";
 import { findServices } from "./services.mjs";
 
-const SUITE_TIMEOUT_MS = 20 * 60_000;
+const SUITE_TIMEOUT_MS = 25 * 60_000;
+/** A suite keeps about one core busy; many more of them than cores would only wait for one another. */
+const SUITES_AT_ONCE = Math.max(2, availableParallelism() + 1);
 
 const root = join(import.meta.dirname, "..");
 const mocha = join(root, "node_modules/mocha/bin/mocha.js");
@@ -19,12 +21,13 @@ const isCi = Boolean(process.env.CI);
 const allTests = globSync("test/**/*.test.ts", { cwd: root }).toSorted();
 const withServices = ["cluster", "kills", "faults"];
 const folders = ["http", "cli", "domain", "cluster", "faults"];
-/** Sweeps over every operation take as long as all other tests of the API, so they have processes too. */
+/** Sweeps over every operation take as long as all other tests of the API, of which there are two suites. */
 const suiteOf = (file) => {
-  const [, alone] = /sweep-(hostile|idempotency)\.test\.ts$/.exec(file) ?? [];
+  const [, alone] = /sweep-(access|hostile|idempotency)\.test\.ts$/.exec(file) ?? [];
   if (alone !== undefined) return alone;
   if (file.startsWith(join("test", "faults", "kill-"))) return "kills";
-  return file.startsWith(join("test", "http", "sweep-")) ? "sweeps" : folderOf(file);
+  if (file.startsWith(join("test", "http", "sweep-"))) return "sweeps";
+  return /^test.http.[m-z]/.test(file) ? "http-2" : folderOf(file);
 };
 const folderOf = (file) => folders.find((name) => file.startsWith(join("test", name) + sep)) ?? "embedded";
 
@@ -110,22 +113,30 @@ const speed = (name) => {
   return process.env.NODE_V8_COVERAGE ? {} : compiled;
 };
 const run = async (group) => {
-  const done = await Promise.all(group.map((suite) => runSuite(suite, options)));
+  const done = [];
+  const waiting = group.entries();
+  const takeTurns = async () => {
+    for (const [index, suite] of waiting) done[index] = await runSuite(suite, options);
+  };
+  await Promise.all(Array.from({ length: SUITES_AT_ONCE }, takeTurns));
   for (const { show, ...result } of done) {
     show();
     results.push(result);
   }
 };
+/** The longest first. */
 const together = [
+  "access",
   "http",
   "hostile",
-  "idempotency",
-  "sweeps",
-  "cli",
+  "http-2",
   "domain",
-  "embedded",
   "cluster",
+  "idempotency",
   "kills",
+  "cli",
+  "sweeps",
+  "embedded",
 ];
 await run(planned(together));
 // Stopped processes and clients that count their seconds are given the machine to themselves.

@@ -17,7 +17,7 @@ import {
   worldcupTruth,
 } from "../support/worldcup.ts";
 
-const KILLS = 20;
+const KILLS = 10;
 
 describe("kill -9 of the embedded server at random moments of an import", function () {
   this.timeout(600_000);

@@ -75,7 +75,7 @@ const guarded = all.filter((operation) => !open.includes(operation) && !platform
 const NAMED: ReadonlySet<string> = new Set(["putEventType", "putChatWordList"]);
 
 describe("access to every operation", function () {
-  this.timeout(120_000);
+  this.timeout(400_000);
   let api: TestApp;
   let own: Side;
   let second: Side;

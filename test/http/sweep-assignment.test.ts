@@ -46,7 +46,7 @@ const OWNED: Record<string, unknown> = {
 const snake = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 describe("fields that the server owns", function () {
-  this.timeout(60_000);
+  this.timeout(180_000);
   let api: TestApp;
   let side: Side;
   let earlier = new Set<string>();

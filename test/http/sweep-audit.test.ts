@@ -117,7 +117,7 @@ const secretsIn = (value: unknown, name = ""): string[] => {
 const changing = operations().filter(({ route }) => route.method !== "get");
 
 describe("the audit log, for every operation that changes something", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let api: TestApp;
   let side: Side;
   let admin: Admin;

@@ -50,7 +50,7 @@ const keyed = posts.filter(({ route }) => !WITHOUT_KEY.includes(route.id));
 const isReplay = ({ headers }: Answer) => headers.get("x-idempotent-replayed") === "true";
 
 describe("X-Idempotency-Key on every POST operation", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let api: TestApp;
   let side: Side;
   let admin: Admin;

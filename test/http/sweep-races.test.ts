@@ -4,7 +4,7 @@ import { economyRaces } from "../support/races-economy.ts";
 import { rewardRaces } from "../support/races-rewards.ts";
 
 describe("several at once", function () {
-  this.timeout(30_000);
+  this.timeout(120_000);
   let api: TestApp;
   before(async () => {
     api = await startApp();

@@ -10,7 +10,7 @@ const ofUsers = operations().filter(({ route: { access } }) => access !== "publi
 
 /** Sessions are read anew every 5 s: until then, a process serves who was removed by another. */
 describe("a user who was removed a moment ago, unknown to this process", function () {
-  this.timeout(60_000);
+  this.timeout(180_000);
   let api: TestApp;
   let side: Side;
   before(async () => {

@@ -32,7 +32,7 @@ const BLIND = new Set([
 const CATALOGUES = new Set(["listWebhookEventTypes"]);
 
 describe("every operation of a tenant whose application forgets whom it serves", function () {
-  this.timeout(120_000);
+  this.timeout(300_000);
   let api: TestApp;
   /** Whose rows the database shows, whoever the application thinks is asking. */
   let own: Side;
