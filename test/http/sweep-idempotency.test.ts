@@ -6,7 +6,7 @@ import { type Admin, anAdmin } from "../support/admin.ts";
 import { type Answer, startApp, type TestApp } from "../support/app.ts";
 import { anotherServer } from "../support/another-server.ts";
 import type { Client } from "../support/client.ts";
-import { grownFrom, readEffects } from "../support/effects.ts";
+import { type Effects, grownFrom, readEffects } from "../support/effects.ts";
 import {
   type As,
   type Call,
@@ -44,6 +44,10 @@ const WITHOUT_KEY = [
 const ACCESS_LOST: Readonly<Record<string, number>> = { leaveTeam: 401, transferOwnership: 403 };
 /** A mail a minute to an address is counted before the work. */
 const MAILING = new Set(["createInvitation", "addMember", "resendInvitation"]);
+
+/** Lobbies that earlier operations have made go on by themselves: they count where lobbies are asked for. */
+const printFor = ({ route }: Operation, { print }: Effects): string[] =>
+  print.split("\n").filter((line) => route.tag === "Lobbies" || !/^(lobbies|lobby_members) /.test(line));
 
 const posts = operations().filter(({ route }) => route.method === "post");
 const keyed = posts.filter(({ route }) => !WITHOUT_KEY.includes(route.id));
@@ -120,7 +124,7 @@ describe("X-Idempotency-Key on every POST operation", function () {
       if (lost === undefined) assert.deepEqual([again.status, again.body], [first.status, first.body]);
       else assert.equal(again.status, lost);
       assert.deepEqual([isReplay(first), isReplay(again)], [false, lost === undefined]);
-      assert.equal((await effects()).print, once.print);
+      assert.deepEqual(printFor(operation, await effects()), printFor(operation, once));
     });
 
     it(`has one effect and one answer among ${RIVALS} at once: ${id}`, async () => {
