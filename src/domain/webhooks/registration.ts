@@ -101,7 +101,13 @@ export const listWebhooks = async (
   return { webhooks, ...(await countUpTo(work, Webhook, where)) };
 };
 
-const auditWebhook = (work: Work, action: string, { id, tenantId }: Webhook, data = {}): Promise<void> =>
+/** Writes who did what to a webhook. @param action such as `created` */
+export const auditWebhook = (
+  work: Work,
+  action: string,
+  { id, tenantId }: Webhook,
+  data = {},
+): Promise<void> =>
   audit(work, { action: `webhook.${action}`, target: { type: "webhook", id }, tenantId, data });
 
 /** Parts of an address that may be logged: it may carry a token in its path or query. */

@@ -1,11 +1,10 @@
 import { sql } from "kysely";
-import { audit } from "../audit/audit.ts";
 import { conflict, invalid } from "../errors.ts";
 import type { Work } from "../work.ts";
 import { type DeliveryDetail, getDelivery } from "./delivery-list.ts";
 import { isSubscribed } from "./catalogue/event-types.ts";
 import { deliveryId } from "./plan.ts";
-import { lockWebhook } from "./registration.ts";
+import { auditWebhook, lockWebhook } from "./registration.ts";
 import type { Webhook } from "./webhook.ts";
 
 /** Events that one call of recover looks at. */
@@ -43,14 +42,6 @@ export const retryDelivery = async (
   work.ringWebhooks([webhook.id]);
   return getDelivery(work, webhook, id);
 };
-
-const auditWebhook = (work: Work, action: string, { id, tenantId }: Webhook, data: object): Promise<void> =>
-  audit(work, {
-    action: `webhook.${action}`,
-    target: { type: "webhook", id },
-    tenantId,
-    data: { ...data },
-  });
 
 /** `nextSince` continues where the call has stopped; null when it has seen all. */
 export type Recovered = { queued: number; nextSince: string | null };

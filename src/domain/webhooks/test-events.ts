@@ -1,5 +1,4 @@
 import { sql } from "kysely";
-import { audit } from "../audit/audit.ts";
 import { conflict, invalid, notFound } from "../errors.ts";
 import type { Json } from "../events.ts";
 import { newId } from "../ids.ts";
@@ -11,7 +10,7 @@ import { type Happened, webhookBody } from "./body.ts";
 import { sampleOf, TEST_TYPE } from "./catalogue/samples.ts";
 import { deliveryId, planWebhooks } from "./plan.ts";
 import { attemptOf } from "./delivering/note.ts";
-import { lockWebhook } from "./registration.ts";
+import { auditWebhook, lockWebhook } from "./registration.ts";
 import { liveSecrets } from "./secrets.ts";
 import type { WebhookOutcome, WebhookRequest } from "./delivering/sender.ts";
 import { signedRequest } from "./delivering/signing.ts";
@@ -63,12 +62,7 @@ export const planTest = async (
     values (${webhook.id}::uuid, ${id}::uuid, ${tenantId}::uuid, ${event.projectId}::uuid, ${event.id}::uuid,
       ${eventType}, ${body}, true, 'failed', ${INTERRUPTED}, ${now}::timestamptz, ${now}::timestamptz,
       ${expires}::timestamptz)`.execute(work.db);
-  await audit(work, {
-    action: "webhook.tested",
-    target: { type: "webhook", id: webhook.id },
-    tenantId,
-    data: { eventType, deliveryId: id },
-  });
+  await auditWebhook(work, "tested", webhook, { eventType, deliveryId: id });
   return { webhook, deliveryId: id, event, body };
 };
 export type TestRequest = { tenantId: string; webhookId: string; eventType?: string | undefined };

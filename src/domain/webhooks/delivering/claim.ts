@@ -96,7 +96,8 @@ type Row = {
   failing_since: Date | string | null;
 };
 
-const dateOf = (at: Date | string | null): Date | null => (at === null ? null : new Date(at));
+/** A time as it comes from the database, whichever engine that is. */
+export const dateOf = (at: Date | string | null): Date | null => (at === null ? null : new Date(at));
 
 /** Of a delivery with its event `e`, if that is kept. */
 const IS_ERASED = sql`(e.seq is not null and (e.body is null or ${tellsOfErased({

@@ -3,6 +3,7 @@ import type { Mail } from "../../email/mail.ts";
 import { tellAdmins } from "../../tenants/tell-owners.ts";
 import type { Work } from "../../work.ts";
 import type { Webhook, WebhookStatus } from "../webhook.ts";
+import { dateOf } from "./claim.ts";
 
 const DAY_MS = 86_400_000;
 /** A webhook without a success for so long, with so many deliveries given up, is DISABLED. */
@@ -81,8 +82,6 @@ type Row = {
 };
 /** A webhook whose row is locked. */
 export type LockedWebhook = { id: string; tenantId: string; url: string; health: Health };
-
-const dateOf = (at: Date | string | null): Date | null => (at === null ? null : new Date(at));
 
 /**
  * Locks webhooks until the commit; deleted ones are left out. Called before their deliveries are touched, as
