@@ -50,6 +50,7 @@ const FLOOD = Number(options.flood ?? (options.quick ? 6_000 : 30_000));
 const RATE = Number(options.rate ?? GOAL / 2);
 const PACE_S = options.quick ? 5 : 20;
 const P99_MAX_MS = 150;
+const ATTEMPTS = 3;
 const NAMES = ["laurel", "inserts"] as const;
 const TEXT = "Who wants to trade a blue sword for two red shields?";
 
@@ -169,17 +170,32 @@ const summariseRoom = (floods: readonly Flooded[], paces: readonly Paced[]): voi
   console.log(`\n${table(["room", "median (min..max)", "goal"], rows)}\n`);
 };
 
+/** When the machine stands still for a moment, what clients say afterwards may end their sessions. */
+const again = async <T>(run: () => Promise<T>): Promise<T> => {
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await run();
+    } catch (error) {
+      if (attempt === ATTEMPTS) throw error;
+      console.error(`attempt ${attempt} is void: ${String(error)}`);
+    }
+  }
+};
+
 const measureRoom = async (dir: string) => {
   const box = await openBox(join(dir, "room"));
   try {
     const stage = await openStage(box, dir, { count: FLOOD_MEMBERS, profile: options.profile });
     const [floods, paces]: [Flooded[], Paced[]] = [[], []];
-    for (let round = 1; round <= ROUNDS; round++) {
-      floods.push(await runFlood(stage, FLOOD));
-      paces.push(await runPace(stage, RATE, PACE_S));
-      console.error(`room, round ${round} of ${ROUNDS}`);
+    try {
+      for (let round = 1; round <= ROUNDS; round++) {
+        floods.push(await again(() => runFlood(stage, FLOOD)));
+        paces.push(await again(() => runPace(stage, RATE, PACE_S)));
+        console.error(`room, round ${round} of ${ROUNDS}`);
+      }
+    } finally {
+      await stage.close();
     }
-    await stage.close();
     summariseRoom(floods, paces);
     return { floods, paces };
   } finally {

@@ -7,7 +7,7 @@ import { chat } from "./scenarios/chat.ts";
 import { herd } from "./scenarios/herd.ts";
 import { leaderboard } from "./scenarios/leaderboard.ts";
 import { lobby } from "./scenarios/lobby.ts";
-import { startOwnServer } from "./support/own-server.ts";
+import { startOwnCluster, startOwnServer } from "./support/own-server.ts";
 import { startProgress, summaryText } from "./support/report.ts";
 import { type Summary, Tally } from "./support/tally.ts";
 
@@ -21,6 +21,7 @@ type Options = {
   seconds?: string;
   rate?: string;
   json?: string;
+  cluster?: boolean;
 };
 
 const numberOf = (name: string, text: string | undefined, otherwise: number): number => {
@@ -45,12 +46,12 @@ const runScenario = async (scenario: Scenario, site: Site, options: Options): Pr
   return tally.summary({ scenario: scenario.name, clients, seconds });
 };
 
-const openSite = async ({ url, key }: Options): Promise<{ site: Site; stop(): Promise<void> }> => {
+const openSite = async ({ url, key, cluster }: Options): Promise<{ site: Site; stop(): Promise<void> }> => {
   if (url !== undefined) {
     const site = key === undefined ? await createSite(url) : { url, key, projectId: "" };
     return { site, stop: async () => undefined };
   }
-  const server = await startOwnServer();
+  const server = await (cluster === true ? startOwnCluster() : startOwnServer());
   return { site: await createSite(server.url), stop: server.stop };
 };
 
@@ -79,6 +80,7 @@ const run = async (name: string, options: Options): Promise<void> => {
 await new Command("loadtest")
   .description("Load with real clients. Without --url against an embedded server of its own.")
   .argument("<scenario>", `all, ${SCENARIOS.map(({ name, about }) => `${name} (${about})`).join("; ")}`)
+  .option("--cluster", "a server of its own in cluster mode (DATABASE_URL, REDIS_URL) instead of embedded")
   .option("--url <url>", "address of a server")
   .option("--key <key>", "API key with every scope; default: a tenant is registered")
   .option("--clients <n>", "players")

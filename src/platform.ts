@@ -13,6 +13,7 @@ import { createBullQueue, createLocalQueue } from "./jobs/queue.ts";
 import { lockDataDir } from "./platform/data-lock.ts";
 import { createLimiter } from "./platform/limiter.ts";
 import { type Database, openEmbeddedDatabase, openPostgres } from "./platform/database.ts";
+import { type Heard, heardOverRedis, topicsOver } from "./platform/topics.ts";
 
 /** How much one transaction takes on, by engine. */
 export type Limits = {
@@ -66,13 +67,15 @@ const openEmbedded = async (
   const unlock = inMemory ? async () => undefined : await lockDataDir(config.dataDir);
   const database = await openEmbeddedDatabase(inMemory ? "memory://" : join(config.dataDir, "pglite"));
   const presence = new LocalPresence();
+  const heard: Heard = async (topics) =>
+    topics.map((topic) => presence.subscriptions.listenerCount(topic) > 0);
   // Two macrotasks: one for the sockets to be read, one for their requests to join the next transaction.
   const pause = () => new Promise<void>((resolve) => void setImmediate(() => setImmediate(resolve)));
   return {
     database,
     presence,
     driver: new LocalDriver(),
-    topics: topicsOver(presence, "", log),
+    topics: topicsOver(presence, { prefix: "", heard, log }),
     queue: createLocalQueue(),
     ranks: createMemoryRanks,
     limiter: createLimiter(),
@@ -129,7 +132,7 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
     presence,
     driver: new IndexedRedisDriver(connect(), { namespace, isAlive: (id) => peers.isAlive(id) }),
     peers,
-    topics: topicsOver(presence, `${namespace}:`, log),
+    topics: topicsOver(presence, { prefix: `${namespace}:`, heard: heardOverRedis(redis), log }),
     queue,
     ranks: (source) => createRedisRanks(redis, namespace, source),
     limiter: createLimiter(redis, namespace, log),
@@ -185,31 +188,3 @@ const reach = async (
     }
   }
 };
-
-/** Topics over a presence: a listener that throws is logged, a publish that fails is lost. */
-const topicsOver = (presence: Presence, prefix: string, log: Logger): Topics => ({
-  publish: (topic, message) => {
-    const failed = (err: unknown) =>
-      log.warn({ err, topic }, "publish failed; readers will ask the database");
-    try {
-      Promise.resolve(presence.publish(prefix + topic, message)).catch(failed);
-    } catch (err) {
-      failed(err);
-    }
-  },
-  subscribe: async (topic, listener) => {
-    const guarded = (message: unknown) => {
-      try {
-        listener(message as never);
-      } catch (err) {
-        log.error({ err, topic }, "a listener threw");
-      }
-    };
-    await presence.subscribe(prefix + topic, guarded);
-    return () => {
-      Promise.resolve(presence.unsubscribe(prefix + topic, guarded)).catch((err: unknown) =>
-        log.warn({ err, topic }, "unsubscribe failed"),
-      );
-    };
-  },
-});

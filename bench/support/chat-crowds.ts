@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { type Box, type Costs, startCosts } from "./box.ts";
 import { ask, type Child, startChild, supportFile } from "./children.ts";
 import type { ChatFailed, ChatHeard, ChatOrder } from "./chat-clients.ts";
@@ -8,11 +9,12 @@ export const FLOOD_MEMBERS = 240;
 /** Their processes. */
 const FLOOD_CROWDS = 2;
 /** Messages on their way. */
-const WINDOW = 400;
+const WINDOW = 800;
 /** Who hears at half the rate that is the goal. */
 export const PACE_MEMBERS = 100;
 /** Compile the code. */
-const WARM = { messages: 1_000, window: 50 } as const;
+const WARM = { messages: 5_000, window: 100 } as const;
+const REST_MS = 1_500;
 
 export type Flooded = { rate: number; serverUs: number; postgresUs: number; foreign: number };
 export type Paced = ChatHeard & { serverCores: number; postgresCores: number; foreign: number };
@@ -60,6 +62,8 @@ const inRoom = async (stage: Stage, [members, crowds]: [number, number], talk: T
       tokens: server.tokens.slice(n * share, (n + 1) * share),
     }));
     await say(crowd, "warm", { kind: "flood", ...WARM });
+    // What was said to warm up counts for the limit of each client's messages in a second.
+    await delay(REST_MS);
     const { pid } = server.children[0]!;
     const stop = await startCosts(stage.box.pool, [pid, stage.worker.pid, ...children.map((one) => one.pid)]);
     const before = await countRows(stage.box, channelId);

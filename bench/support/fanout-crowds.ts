@@ -14,8 +14,9 @@ const WEIGH_MAX_MS = 20_000;
 export const CROWDS = 2;
 const JOINS_AT_ONCE = 16;
 /** Of each crowd: messages on their way, and who says them in turn. */
-const WINDOW = 10;
-const SPEAKERS = 40;
+const TALK = { window: 10, speakers: 40 };
+/** Enough to keep two processes busy. */
+const SCALED_TALK = { window: 150, speakers: 200 };
 
 export type Setup = { stage: Stage; redis: number | undefined; messages: number };
 
@@ -46,13 +47,12 @@ export const joinAll = async (crowd: Crowd, server: Server, count: number): Prom
 };
 
 /** Says so many messages and waits for all deliveries. @throws Error unless each has reached everybody */
-export const publishAll = async (crowd: Crowd, messages: number) => {
+export const publishAll = async (crowd: Crowd, messages: number, talk = TALK) => {
   const share = messages / CROWDS;
   const order = {
     kind: "publish",
     messages: share,
-    window: WINDOW,
-    speakers: SPEAKERS,
+    ...talk,
     expected: messages,
   } as const;
   const heard = await crowd.tell<Heard>((n) => ({ ...order, tag: `crowd${"ab"[n]!}` }));
@@ -136,7 +136,9 @@ export const runScaled = async ({ stage, redis, messages }: Setup, processes: nu
     for (const { pid } of crowd.children) pin(pid, "2,3");
     await joinAll(crowd, server, CLIENTS);
     await publishAll(crowd, WARM_MESSAGES);
-    const { result, spent } = await spend(stage, { server, crowd, redis }, () => publishAll(crowd, messages));
+    const { result, spent } = await spend(stage, { server, crowd, redis }, () =>
+      publishAll(crowd, messages, SCALED_TALK),
+    );
     await crowd.tell(() => ({ kind: "leave" }));
     const { deliveries, seconds } = result;
     return { processes, perCpuSecond: deliveries / spent.server, rate: deliveries / seconds, spent };

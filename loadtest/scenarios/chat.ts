@@ -50,7 +50,7 @@ const run = async (context: LoadContext): Promise<void> => {
     settings: UNLIMITED,
   });
   say("players");
-  const players = await makePlayers(site, clients, { prefix: key });
+  const players = await makePlayers(site, clients, { tally, prefix: key });
   say("joins");
   const readers: (Reader | undefined)[] = [];
   await forEachAtOnce(players, async (player, n) => {

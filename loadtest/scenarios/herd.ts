@@ -14,7 +14,6 @@ import {
 
 /** How long the herd may take to be back, in ms. */
 const BACK_MAX_MS = 60_000;
-const TRIES_MAX = 30;
 /** Without jitter on purpose. */
 const RETRY_MS = 500;
 
@@ -25,12 +24,16 @@ const join = async (player: LoadPlayer): Promise<AnyRoom> => {
   return room;
 };
 
-const joinAgain = async ({ tally }: LoadContext, player: LoadPlayer): Promise<AnyRoom> => {
-  for (let tries = 1; ; tries++) {
+const joinAgain = async (
+  { tally }: LoadContext,
+  player: LoadPlayer,
+  deadlineMs: number,
+): Promise<AnyRoom> => {
+  for (;;) {
     try {
       return await join(player);
     } catch (error) {
-      if (tries === TRIES_MAX) throw error;
+      if (performance.now() > deadlineMs) throw error;
       tally.time("refused or failed tries", 0);
       await delay(RETRY_MS);
     }
@@ -44,7 +47,11 @@ const run = async (context: LoadContext): Promise<void> => {
   try {
     say("players");
     const url = `http://127.0.0.1:${proxy.port}`;
-    const players = await makePlayers(site, clients, { prefix: `herd-${randomUUID().slice(0, 8)}`, url });
+    const players = await makePlayers(site, clients, {
+      tally,
+      prefix: `herd-${randomUUID().slice(0, 8)}`,
+      url,
+    });
     say("joins");
     const rooms: (AnyRoom | undefined)[] = [];
     await forEachAtOnce(players, async (player, n) => {
@@ -60,7 +67,7 @@ const run = async (context: LoadContext): Promise<void> => {
     const startMs = performance.now();
     const back = await Promise.all(
       players.map((player) =>
-        joinAgain(context, player).then(
+        joinAgain(context, player, startMs + BACK_MAX_MS).then(
           (room) => {
             tally.time("cut to back", performance.now() - startMs);
             return room;

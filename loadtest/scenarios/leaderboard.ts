@@ -25,7 +25,7 @@ const run = async ({ site, tally, clients, seconds, rate, say }: LoadContext): P
   const definition = { metric: { source: "CUSTOM" }, operator: "SUM", sort: "DESC" };
   await post(site, "/leaderboards", { key, name: "Load test", ...definition });
   say("players");
-  const players = await makePlayers(site, clients, { prefix: key });
+  const players = await makePlayers(site, clients, { tally, prefix: key });
   const rooms: (AnyRoom | undefined)[] = [];
   say("joins");
   await forEachAtOnce(players, async (player, n) => {

@@ -58,7 +58,7 @@ const run = async (context: LoadContext): Promise<void> => {
   const { site, tally, clients, seconds, say } = context;
   const mode = `load-${randomUUID().slice(0, 8)}`;
   say("players");
-  const players = await makePlayers(site, Math.ceil(clients / SEATS) * SEATS, { prefix: mode });
+  const players = await makePlayers(site, Math.ceil(clients / SEATS) * SEATS, { tally, prefix: mode });
   const groups = Array.from({ length: players.length / SEATS }, (_, n) =>
     players.slice(n * SEATS, (n + 1) * SEATS),
   );

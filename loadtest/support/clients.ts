@@ -1,5 +1,6 @@
 import { Client, type Room } from "@colyseus/sdk";
 import { post, type Site } from "../../bench/support/setup.ts";
+import type { Tally } from "./tally.ts";
 
 // oxlint-disable-next-line typescript/no-explicit-any -- the state is learnt from the handshake
 export type AnyRoom = Room<any, any>;
@@ -36,11 +37,13 @@ export const forEachAtOnce = async <T>(
 export const makePlayers = async (
   site: Site,
   count: number,
-  { prefix, url = site.url }: { prefix: string; url?: string },
+  { prefix, tally, url = site.url }: { prefix: string; tally: Tally; url?: string },
 ): Promise<LoadPlayer[]> => {
   const players: LoadPlayer[] = [];
   await forEachAtOnce(Array.from({ length: count }), async (_, n) => {
+    const startMs = performance.now();
     const answer = await post(site, "/auth/ws-token", { externalUserId: `${prefix}-${n}` });
+    tally.time("player and token", performance.now() - startMs);
     const client = new Client(url);
     client.auth.token = String(answer["token"]);
     players[n] = { playerId: String(answer["playerId"]), token: client.auth.token, client };

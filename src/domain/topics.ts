@@ -7,14 +7,22 @@ import type { Occurrence } from "./lobbies/views.ts";
  */
 export type Topics = {
   publish(topic: string, message: unknown): void;
+  /**
+   * Publishes to the topics that somebody listens to now; no other message is made. Whoever begins to listen
+   * while this runs may miss them, so a listener asks the database once its subscription is live.
+   */
+  publishHeard(messages: readonly MessageFor[]): Promise<void>;
   /** Resolves when the subscription is live; call the answer to end it. */
   subscribe(topic: string, listener: (message: never) => void): Promise<() => void>;
 };
 
+/** A topic, and what makes the message for it. */
+export type MessageFor = readonly [topic: string, make: () => unknown];
+
 /** Batches of the player's outbox rows: `PlayerMessage[]` in seq order. */
 export const playerTopic = (projectId: string, playerId: string): string => `player:${projectId}:${playerId}`;
 
-/** A period's entries changed (message: the period id). */
+/** A period's entries have changed in the index (message: `Moved`). */
 export const periodTopic = (projectId: string, periodId: string): string => `period:${projectId}:${periodId}`;
 
 /** A list of the board was closed (message: the data of `leaderboard.period_closed`). */

@@ -193,11 +193,13 @@ export class IndexedRedisDriver extends RedisDriver {
   override async findOne(conditions: Conditions, sort?: SortOptions): Promise<IRoomCache> {
     const listed = await this.#find({ key: JSON.stringify(conditions), conditions });
     const own = this.#ownProcess();
+    // Who asks for one room by its id wants that one.
+    const mayMakeOne = conditions.roomId === undefined ? this.maySpread : async () => false;
     const isElsewhere = ({ processId }: IRoomCache): number => (processId === own ? 0 : 1);
     const byProcess = (a: IRoomCache, b: IRoomCache): number => isElsewhere(a) - isElsewhere(b);
     for (const room of listed.filter(meets(conditions)).toSorted(sort ? compareBy(sort) : byProcess)) {
       if (room.processId === own) return room;
-      if (await this.#isAlive(room.processId)) return (await this.maySpread(listed)) ? NONE : room;
+      if (await this.#isAlive(room.processId)) return (await mayMakeOne(listed)) ? NONE : room;
       await this.#scripts.remove(this.#entry(room));
     }
     return NONE;

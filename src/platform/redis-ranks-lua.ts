@@ -19,7 +19,7 @@ end`;
 
 /**
  * Sets entries from ARGV[first] on, four each: player, score (empty: hidden), tie, version. An older or equal
- * version is ignored.
+ * version is ignored. Answers between which scores ranks have changed, when any have (moved.ts).
  */
 const SET = `
 local function leave(gen, score)
@@ -37,37 +37,53 @@ local function setEntry(gen, player, score, tie, version)
   local hidden = redis.call('HGET', t, player)
   if hidden and tonumber(hidden) >= tonumber(version) then return end
   local isDense = string.sub(gen, 1, 1) == 'd'
+  local was
   local old = redis.call('HGET', h, player)
   if old then
     local colon = string.find(old, ':', 1, true)
     if tonumber(string.sub(old, 1, colon - 1)) >= tonumber(version) then return end
     local member = string.sub(old, colon + 1) .. ':' .. player
-    if isDense then leave(gen, redis.call('ZSCORE', z, member)) end
+    was = redis.call('ZSCORE', z, member)
+    if isDense then leave(gen, was) end
     redis.call('ZREM', z, member)
   end
   if score == '' then
     redis.call('HDEL', h, player)
     redis.call('HSET', t, player, version)
+    if was then return tonumber(was), math.huge end
     return
   end
   if hidden then redis.call('HDEL', t, player) end
   redis.call('ZADD', z, score, tie .. ':' .. player)
   redis.call('HSET', h, player, version .. ':' .. tie)
   if isDense then enter(gen, score) end
+  local now = tonumber(score)
+  if not was then return old and -math.huge or now, math.huge end
+  return math.min(tonumber(was), now), isDense and math.huge or math.max(tonumber(was), now)
 end
 local function setEntries(gen, first)
-  for i = first, #ARGV, 4 do setEntry(gen, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]) end
+  local from, to
+  for i = first, #ARGV, 4 do
+    local low, high = setEntry(gen, ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
+    if low then from, to = math.min(from or low, low), math.max(to or high, high) end
+  end
+  return from, to
 end`;
 
-/** ARGV: entries. Writes to what is read and to what is being built; to nothing when there is neither. */
+/**
+ * ARGV: entries. Writes to what is read and to what is being built; to nothing when there is neither. Answers
+ * the two scores between which ranks have changed as text, nothing when none have.
+ */
 export const APPLY = `${NAMES}${SET}
 local cur = redis.call('GET', KEYS[1])
-if cur then setEntries(cur, 1) end
+local from, to = -math.huge, math.huge
+if cur then from, to = setEntries(cur, 1) end
 local nxt = redis.call('GET', nextKey)
 if nxt then
   setEntries(nxt, 1)
   endLater(nxt)
-end`;
+end
+if from then return { string.format('%.17g', from), string.format('%.17g', to) } end`;
 
 /** ARGV: generation, lease ms. Opens a build; 0 when another one is open. A client may send it twice. */
 export const BEGIN = `${NAMES}

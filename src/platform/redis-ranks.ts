@@ -15,6 +15,7 @@ import {
 import { numberStandings } from "../domain/leaderboards/standings.ts";
 import { hexOf, rankedOf, tieOf } from "./redis-members.ts";
 import { frozenReads, type Run, type ScriptName } from "./redis-frozen.ts";
+import { joinMoved, type Moved } from "../domain/leaderboards/moved.ts";
 import * as SCRIPTS from "./redis-ranks-lua.ts";
 
 /** Entries in one script call: under 2 ms, so that nobody waits for it. */
@@ -72,8 +73,12 @@ export const createRedisRanks = (redis: Redis, namespace: string, source: EntryS
 
   return {
     apply: async (projectId, periodId, entries) => {
-      for (const chunk of chunksOf(entries))
-        await run("APPLY", keyOf({ projectId, periodId }), ...argsOf(chunk));
+      let moved: Moved | undefined;
+      for (const chunk of chunksOf(entries)) {
+        const found = await run("APPLY", keyOf({ projectId, periodId }), ...argsOf(chunk));
+        moved = joinMoved(moved, readMoved(found as [string, string] | null));
+      }
+      return moved;
     },
     page: async (ref, offset, limit) => (await read(ref, { offset, limit, playerId: "" }))!,
     around: (ref, playerId, limit) => read(ref, { offset: 0, limit, playerId }),
@@ -118,6 +123,15 @@ const scriptRunner = (redis: Redis): Run => {
       throw new DomainError("SERVICE_UNAVAILABLE", "rankings are not available", { retryAfterSeconds: 1 });
     }
   };
+};
+
+const readMoved = (found: readonly [string, string] | null): Moved | undefined => {
+  if (!found) return undefined;
+  const [from, to] = found.map((text) => (text.endsWith("inf") ? null : Number(text))) as [
+    Moved["from"],
+    Moved["to"],
+  ];
+  return { from, to };
 };
 
 const argsOf = (entries: readonly EntryChange[]): (string | number)[] =>

@@ -1,42 +1,78 @@
 import type { Redis } from "ioredis";
-import type { Windows } from "../domain/rate-limits/memory-windows.ts";
+import type { Usage, Windows } from "../domain/rate-limits/memory-windows.ts";
 
-/** ARGV: for each key the points to add, the limit, the seconds of a window. Answers used, ms, used, ms. */
+/**
+ * ARGV: for each key the points to add, the limit, the seconds of a window and the number of its question.
+ * The rest of a question is not counted once one of its limits is passed. Answers used and ms for each key;
+ * ms are -1 for one that was not counted.
+ */
 const CONSUME = `
 local out = {}
+local passed
 for i, key in ipairs(KEYS) do
-  local points, limit, seconds = tonumber(ARGV[3 * i - 2]), tonumber(ARGV[3 * i - 1]), ARGV[3 * i]
-  local used = redis.call('incrby', key, points)
-  local left = redis.call('pttl', key)
-  if left < 0 then
-    redis.call('expire', key, seconds)
-    left = tonumber(seconds) * 1000
+  local points, limit, seconds, question = unpack(ARGV, 4 * i - 3, 4 * i)
+  local used, left = 0, -1
+  if question ~= passed then
+    used = redis.call('incrby', key, points)
+    left = redis.call('pttl', key)
+    if left < 0 then
+      redis.call('expire', key, seconds)
+      left = tonumber(seconds) * 1000
+    end
+    if used > tonumber(limit) then passed = question end
   end
-  out[#out + 1] = used
-  out[#out + 1] = left
-  if used > limit then break end
+  out[2 * i - 1] = used
+  out[2 * i] = left
 end
 return out`;
 
-/**
- * Holds writes back until all that came in the same turn of the event loop has been seen: counts of many
- * clients then cost one write and not one each.
- */
-const holdWrites = (redis: Redis): (() => void) => {
-  let isHeld = false;
-  return () => {
-    const { stream } = redis;
-    if (isHeld || !stream) return;
-    isHeld = true;
-    stream.cork();
-    setImmediate(() => {
-      isHeld = false;
-      stream.uncork();
-    });
-  };
-};
+/** Questions of one call, so that none holds Redis up. */
+const QUESTIONS_MAX = 100;
 
 type Scripted = Redis & { laurelConsume(keys: number, ...args: (string | number)[]): Promise<number[]> };
+
+type Question = {
+  keys: readonly string[];
+  values: readonly (readonly [points: number, limit: number, seconds: number])[];
+};
+type Asked = Question & { resolve(usages: Usage[]): void; reject(error: unknown): void };
+
+/**
+ * Asks for all that came in one turn of the event loop at once: what many clients do at one moment then costs
+ * one command and not one each.
+ */
+const gather = (redis: Scripted): ((question: Question) => Promise<Usage[]>) => {
+  let waiting: Asked[] = [];
+
+  const ask = async (asked: readonly Asked[]): Promise<void> => {
+    const keys = asked.flatMap((one) => one.keys);
+    const values = asked.flatMap((one, n) => one.values.flatMap((value) => [...value, n]));
+    try {
+      const flat = await redis.laurelConsume(keys.length, ...keys, ...values);
+      let at = 0;
+      for (const one of asked) {
+        const own = one.keys.map((_, i) => ({ used: flat[at + 2 * i]!, closesInMs: flat[at + 2 * i + 1]! }));
+        one.resolve(own.filter(({ closesInMs }) => closesInMs >= 0));
+        at += 2 * own.length;
+      }
+    } catch (error) {
+      for (const { reject } of asked) reject(error);
+    }
+  };
+
+  const flush = (): void => {
+    const all = waiting;
+    waiting = [];
+    for (let from = 0; from < all.length; from += QUESTIONS_MAX)
+      void ask(all.slice(from, from + QUESTIONS_MAX));
+  };
+
+  return (question) =>
+    new Promise((resolve, reject) => {
+      if (waiting.length === 0) setImmediate(flush);
+      waiting.push({ ...question, resolve, reject });
+    });
+};
 
 /** Windows in Redis, one for all processes of a namespace: a counter each, which ends with its window. */
 export const createRedisWindows = (
@@ -47,20 +83,15 @@ export const createRedisWindows = (
   isReady(): boolean;
 } => {
   redis.defineCommand("laurelConsume", { lua: CONSUME });
-  const hold = holdWrites(redis);
+  const ask = gather(redis as Scripted);
   const keyOf = (name: string, key: string): string => `${namespace}:limit:${name}:${key}`;
   return {
     isReady: () => redis.status === "ready",
-    consume: async (counts) => {
-      const keys = counts.map(({ bucket, key }) => keyOf(bucket.name, key));
-      const values = counts.flatMap(({ bucket, points = 1 }) => [points, bucket.points, bucket.seconds]);
-      hold();
-      const flat = await (redis as Scripted).laurelConsume(keys.length, ...keys, ...values);
-      return Array.from({ length: flat.length / 2 }, (_, index) => ({
-        used: flat[2 * index] ?? 0,
-        closesInMs: flat[2 * index + 1] ?? 0,
-      }));
-    },
+    consume: (counts) =>
+      ask({
+        keys: counts.map(({ bucket, key }) => keyOf(bucket.name, key)),
+        values: counts.map(({ bucket, points = 1 }) => [points, bucket.points, bucket.seconds]),
+      }),
     read: async ({ name }, key) => {
       const [used, closesInMs] = await Promise.all([
         redis.get(keyOf(name, key)),

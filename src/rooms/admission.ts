@@ -33,6 +33,22 @@ const CROWDS: ReadonlySet<string> = new Set(["chat", "leaderboard", "lobbies"]);
  */
 const CROWD_MIN = 25;
 const CROWD_ROOMS_MAX = 16;
+/** How long those who come together leave it to the first of them to make the room here, in ms. */
+const SPREAD_EVERY_MS = 2_000;
+/** Crowds that got a room here a moment ago, and until when they get no other; the oldest first. */
+const spreading = new Map<string, number>();
+
+/** Answers true once in SPREAD_EVERY_MS for each crowd. */
+const isFirst = ({ name, metadata }: IRoomCache): boolean => {
+  const [crowd, nowMs] = [JSON.stringify([name, metadata]), performance.now()];
+  for (const [old, untilMs] of spreading) {
+    if (untilMs > nowMs) break;
+    spreading.delete(old);
+  }
+  if (spreading.has(crowd)) return false;
+  spreading.set(crowd, nowMs + SPREAD_EVERY_MS);
+  return true;
+};
 
 /**
  * Whether a crowd whose rooms are all in other processes gets one here: a socket that is piped costs more
@@ -42,7 +58,7 @@ export const maySpread = async (rooms: readonly IRoomCache[]): Promise<boolean> 
   const [first] = rooms;
   if (!first || !CROWDS.has(first.name) || rooms.length >= CROWD_ROOMS_MAX) return false;
   const clients = rooms.reduce((sum, room) => sum + room.clients, 0);
-  if (clients < CROWD_MIN) return false;
+  if (clients < CROWD_MIN || !isFirst(first)) return false;
   try {
     await admitRoom(first.metadata);
     return true;

@@ -21,10 +21,17 @@ export type BoardLine = {
   score: number;
 };
 
-/** One player's place: `rank` is 0 without an entry, `rows` the places around. */
-export type Place = { rank: number; score: number; rows: readonly BoardLine[] };
+/**
+ * One player's place: `rank` is 0 and `rankScore` undefined without an entry, `rows` the places around.
+ */
+export type Place = {
+  rank: number;
+  score: number;
+  rankScore: number | undefined;
+  rows: readonly BoardLine[];
+};
 
-const NOWHERE: Place = { rank: 0, score: 0, rows: [] };
+const NOWHERE: Place = { rank: 0, score: 0, rankScore: undefined, rows: [] };
 
 export type BoardView = {
   leaderboard: Leaderboard;
@@ -88,11 +95,12 @@ export const createBoardReader = (app: App, name: BoardName): BoardReader => {
     const places = new Map<string, Place>();
     for (const playerId of watchers.keys()) places.set(playerId, NOWHERE);
     for (const { playerId, rank, rankScore } of alone)
-      places.set(playerId, { rank, score: fromRankScore(scoring, rankScore), rows: NOWHERE.rows });
+      places.set(playerId, { ...NOWHERE, rank, score: fromRankScore(scoring, rankScore), rankScore });
     for (const [playerId, standings] of around) {
       const rows = standings.flatMap(line);
       const { rank, score } = rows.find((own) => own.playerId === playerId) ?? NOWHERE;
-      places.set(playerId, { rank, score, rows });
+      const rankScore = standings.find((own) => own.playerId === playerId)?.rankScore;
+      places.set(playerId, { rank, score, rankScore, rows });
     }
     return { leaderboard, list, size: page.total, top: page.standings.flatMap(line), places };
   };

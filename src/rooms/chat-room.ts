@@ -61,17 +61,21 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   );
   readonly #resyncedAtMs = new WeakMap<LiveClient, number>();
   readonly #behind = new Map<string, Cursor>();
-  readonly #fanOut = new FanOut();
+  readonly #fanOut = new FanOut({
+    clients: () => this.clients.filter(({ sessionId }) => !this.#behind.has(sessionId)),
+    later: (delayMs, run) => this.later(delayMs, run),
+  });
   readonly #sender = new ChatSender({
     app: () => this.app,
     ref: () => this.ref,
     settings: () => this.#settings,
     onCommitted: (lines) => this.#tellCommitted(lines),
+    onError: (error) => this.report(error, "told"),
   });
   readonly #stream = new OrderedStream<Item, Page>({
     read: (afterSeq) => readItems(this.app, this.ref, afterSeq),
     deliver: (item) => this.#deliver(item),
-    delivered: () => this.#fanOut.flush(this.clients),
+    delivered: () => this.#fanOut.soon(),
     jump: (page) => this.#jump(page),
     later: (delayMs, run) => this.later(delayMs, run),
     onError: (error) => this.report(error, "stream"),
@@ -123,7 +127,14 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   }
 
   protected override hold(client: LiveClient): void {
-    this.#behind.set(client.sessionId, { seq: 0, isLive: false });
+    this.#setBehind(client, { seq: 0, isLive: false });
+  }
+
+  /** What waits to be told was for those who were in step until now. */
+  #setBehind(client: LiveClient, cursor: Cursor): void {
+    if (client.userData) this.#fanOut.flush();
+    this.#behind.set(client.sessionId, cursor);
+    this.#fanOut.flush();
   }
 
   protected override farewell(client: LiveClient): void {
@@ -193,6 +204,8 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     this.#stream.receive(itemsOf(lines));
     for (const { name, data } of lines) {
       if (name === "chat.message") continue;
+      // Nobody hears of an edit before the message.
+      this.#fanOut.flush();
       if (name === "chat.channel") {
         this.#settings = data.settings;
         const { readOnly, slowModeSeconds, maxLength } = data.settings;
@@ -207,7 +220,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     this.state.lastSeq = seq;
     if (message && !own && except.length === 0)
       return this.#fanOut.add("chat.message", live(this.app.clock(), message));
-    this.#fanOut.flush(this.clients);
+    this.#fanOut.flush();
     if (own) {
       for (const client of this.clients) {
         if (client.auth?.playerId !== own.playerId || except.includes(client)) continue;
@@ -243,7 +256,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   async #catchUp(client: LiveClient, lastSeq: number | undefined): Promise<number> {
     const { sessionId } = client;
     const cursor: Cursor = { seq: lastSeq ?? 0, isLive: false };
-    this.#behind.set(sessionId, cursor);
+    this.#setBehind(client, cursor);
     const actor = readerOf(client.auth!);
     let from = lastSeq;
     do {

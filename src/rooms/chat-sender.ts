@@ -16,8 +16,9 @@ export type ChatSenderParts = {
   app(): App;
   ref(): ChannelRef;
   settings(): ChannelSettings;
-  /** What a commit has to tell, as soon as it is durable. */
+  /** What a commit has to tell, in the turn of the event loop after it is durable. */
   onCommitted(lines: readonly ChatLine[]): void;
+  onError(error: unknown): void;
 };
 
 /** Takes the sends of a room's clients: counts them against their limits, and commits them in groups. */
@@ -63,10 +64,20 @@ export class ChatSender {
   }
 
   async #commit(group: readonly Sending[]): Promise<readonly Sent[]> {
-    const { app, ref, onCommitted } = this.#parts;
+    const { app, ref } = this.#parts;
     const transact = transactIn(app(), ref().projectId);
     const { sent, lines } = await transact((work) => sendMessages(work, ref(), group));
-    onCommitted(lines);
+    // The next group's commit is on its way before a crowd is told of this one.
+    setImmediate(() => this.#tell(lines));
     return sent;
+  }
+
+  #tell(lines: readonly ChatLine[]): void {
+    const { onCommitted, onError } = this.#parts;
+    try {
+      onCommitted(lines);
+    } catch (error) {
+      onError(error);
+    }
   }
 }

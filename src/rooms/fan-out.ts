@@ -1,24 +1,60 @@
 import { type Client, ClientState, getMessageBytes, Protocol } from "@colyseus/core";
 import { binaryFrame, FramedSocket } from "./framed-socket.ts";
 
+/** Between two writes to a crowd that is told one thing after another, in ms. */
+export const FLUSH_EVERY_MS = 15;
+/** What waits for the next write at most. */
+export const FLUSH_BYTES = 64 * 1_024;
+
+export type FanOutParts = {
+  /** Who is told. */
+  clients(): Iterable<Client>;
+  later(delayMs: number, run: () => void): void;
+};
+
 /**
- * What all clients of a room are told at one moment: each message is encoded and framed once, and each socket
- * gets them all in one write. Writes are most of what telling a crowd costs.
+ * What all clients of a room are told: each message is encoded and framed once, and each socket gets all
+ * that has come in one write. Writes are most of what telling a crowd costs, so when one thing follows
+ * another what came last waits a moment for the next.
  */
 export class FanOut {
-  readonly #messages: Buffer[] = [];
+  readonly #parts: FanOutParts;
+  #messages: Buffer[] = [];
+  #bytes = 0;
+  #flushedAtMs = -Infinity;
+  #isWaiting = false;
+
+  constructor(parts: FanOutParts) {
+    this.#parts = parts;
+  }
 
   /** Keeps a message until the next `flush`. */
   add(name: string, message: unknown): void {
-    this.#messages.push(getMessageBytes.raw(Protocol.ROOM_DATA, name, message));
+    const bytes = getMessageBytes.raw(Protocol.ROOM_DATA, name, message);
+    this.#messages.push(bytes);
+    this.#bytes += bytes.length;
   }
 
-  /** Sends what was added, in that order, to clients as a broadcast would. */
-  flush(clients: Iterable<Client>): void {
+  /** Sends what was added at once, or when the last time is FLUSH_EVERY_MS ago. */
+  soon(): void {
     if (this.#messages.length === 0) return;
-    const messages = this.#messages.splice(0);
+    const leftMs = this.#flushedAtMs + FLUSH_EVERY_MS - performance.now();
+    if (leftMs <= 0 || this.#bytes > FLUSH_BYTES) return this.flush();
+    if (this.#isWaiting) return;
+    this.#isWaiting = true;
+    this.#parts.later(leftMs, () => {
+      this.#isWaiting = false;
+      this.flush();
+    });
+  }
+
+  /** Sends what was added, in that order, as a broadcast would. */
+  flush(): void {
+    if (this.#messages.length === 0) return;
+    const messages = this.#messages;
+    [this.#messages, this.#bytes, this.#flushedAtMs] = [[], 0, performance.now()];
     const frames = Buffer.concat(messages.map(binaryFrame));
-    for (const client of clients) {
+    for (const client of this.#parts.clients()) {
       const { ref, state } = client as Client & { ref: unknown };
       const isSent = state === ClientState.JOINED && ref instanceof FramedSocket && ref.sendFrames(frames);
       // Who has not joined yet, or has gone, is core's business.

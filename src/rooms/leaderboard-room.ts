@@ -1,20 +1,16 @@
 import type { AuthContext } from "@colyseus/core";
-import { type ArraySchema, schema, type SchemaType, StateView, t } from "@colyseus/schema";
+import { StateView } from "@colyseus/schema";
 import { z } from "zod";
 import type { App } from "../app.ts";
 import type { BoardList } from "../domain/leaderboards/board-list.ts";
+import { ALL_MOVED, joinMoved, mayHaveMoved, type Moved } from "../domain/leaderboards/moved.ts";
 import type { LeaderboardEvents } from "../domain/realtime-events.ts";
 import { boardTopic, periodTopic } from "../domain/topics.ts";
 import { authenticate, pinOptions, requirePlayer } from "./authenticate.ts";
-import {
-  type BoardLine,
-  type BoardReader,
-  type BoardView,
-  createBoardReader,
-  type Place,
-} from "./board-reader.ts";
+import { type BoardReader, type BoardView, createBoardReader, type Place } from "./board-reader.ts";
 import { parse } from "./errors.ts";
 import { freeRoomId } from "./free-room-id.ts";
+import { BoardPlace, LeaderboardState, syncRows } from "./leaderboard-state.ts";
 import { type LiveClient, LiveRoom } from "./live-room.ts";
 import { live } from "./messages.ts";
 import { Refresher } from "./refresher.ts";
@@ -31,45 +27,6 @@ export const WATCHERS_MAX = 500;
 export const REFRESH_EVERY_MS = 250;
 /** A board that nobody says has changed is read again this often, in case the word was lost. */
 export const REREAD_EVERY_MS = 5_000;
-
-export const BoardRow = schema(
-  {
-    rank: t.uint32(),
-    playerId: t.string(),
-    externalUserId: t.string(),
-    displayName: t.string(),
-    score: t.number(),
-  },
-  "BoardRow",
-);
-export type BoardRow = SchemaType<typeof BoardRow>;
-
-/** One watcher's own place; `rank` is 0 without an entry. */
-export const BoardPlace = schema(
-  { rank: t.uint32().default(0), score: t.number().default(0), rows: t.array(BoardRow) },
-  "BoardPlace",
-);
-export type BoardPlace = SchemaType<typeof BoardPlace>;
-
-export const LeaderboardState = schema(
-  {
-    leaderboardKey: t.string().default(""),
-    name: t.string().default(""),
-    status: t.string().default(""),
-    /** The value of the breakdown; "" without one. */
-    board: t.string().default(""),
-    /** The window that is shown: that which runs now. */
-    periodKey: t.string().default(""),
-    /** When it ends, as ISO 8601; "" for never. */
-    endsAt: t.string().default(""),
-    size: t.number().default(0),
-    top: t.array(BoardRow),
-    /** By session id; each client sees its own only. */
-    me: t.map(BoardPlace).view(),
-  },
-  "LeaderboardState",
-);
-export type LeaderboardState = SchemaType<typeof LeaderboardState>;
 
 /** Length of a value of a breakdown. */
 const BOARD_VALUE_MAX = 64;
@@ -88,20 +45,13 @@ const RoomOptions = z.object({
 });
 
 type OpenRoom = { rereadSoon(): void };
-type Watcher = { playerId: string; around: number; place: BoardPlace; view: StateView };
-
-/** Overwrites rows in place, so that only what changed travels. @returns whether anything did */
-export const syncRows = (rows: ArraySchema<BoardRow>, lines: readonly BoardLine[]): boolean => {
-  // Each read of a row by its index would pass a proxy.
-  const held = [...rows];
-  let isChanged = held.length !== lines.length;
-  for (const [i, line] of lines.entries()) {
-    const row = held[i];
-    if (!row) rows.push(new BoardRow().assign(line));
-    else if (assignChanged(row, line)) isChanged = true;
-  }
-  for (let n = held.length; n > lines.length; n--) rows.pop();
-  return isChanged;
+type Watcher = {
+  playerId: string;
+  around: number;
+  place: BoardPlace;
+  /** Of the place that is shown; undefined while there is none. */
+  rankScore: number | undefined;
+  view: StateView;
 };
 
 type Closed = LeaderboardEvents["leaderboard.period_closed"];
@@ -124,6 +74,8 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
   #turnsAtMs = 0;
   /** Whether the next read may be without that of the definition. */
   #mayKeep = false;
+  /** Who may have moved since the last read. */
+  #moved: Moved | undefined = ALL_MOVED;
   readonly #refresher = new Refresher({
     everyMs: REFRESH_EVERY_MS,
     run: () => this.#refresh(),
@@ -147,6 +99,11 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
   /** Reads the board again with its definition, at once or when the last time is REFRESH_EVERY_MS ago. */
   rereadSoon(): void {
     this.#mayKeep = false;
+    this.#rereadAfter(ALL_MOVED);
+  }
+
+  #rereadAfter(moved: Moved): void {
+    this.#moved = joinMoved(this.#moved, moved);
     this.#refresher.soon();
   }
 
@@ -157,7 +114,7 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     const place = new BoardPlace();
     const view = new StateView();
     client.view = view;
-    this.#watchers.set(client.sessionId, { playerId, around, place, view });
+    this.#watchers.set(client.sessionId, { playerId, around, place, rankScore: undefined, view });
     this.state.me.set(client.sessionId, place);
     view.add(place);
     // A place of its own is worth a read of its own: the state that the join sends has it.
@@ -175,15 +132,29 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
   }
 
   async #refresh(): Promise<void> {
-    const watchers = new Map<string, number>();
-    for (const { playerId, around } of this.#watchers.values()) {
-      watchers.set(playerId, Math.max(around, watchers.get(playerId) ?? 0));
+    const [mayKeep, moved] = [this.#mayKeep, this.#moved];
+    [this.#mayKeep, this.#moved] = [true, undefined];
+    try {
+      let view = await this.#read({ top: this.#top, watchers: this.#whoMoved(moved), mayKeep });
+      // In another list everybody stands elsewhere.
+      if (this.#watchers.size > 0 && view.list.ref.periodId !== this.#periodId)
+        view = await this.#read({ top: this.#top, watchers: this.#whoMoved(ALL_MOVED), mayKeep: true });
+      this.#show(view, this.#watchers.keys());
+      await this.#follow(view);
+    } catch (error) {
+      this.#moved = ALL_MOVED;
+      throw error;
     }
-    const mayKeep = this.#mayKeep;
-    this.#mayKeep = true;
-    const view = await this.#read({ top: this.#top, watchers, mayKeep });
-    this.#show(view, this.#watchers.keys());
-    await this.#follow(view);
+  }
+
+  /** The players whose places are read again. Whoever has none, or sees others, may always have moved. */
+  #whoMoved(moved: Moved | undefined): Map<string, number> {
+    const players = new Map<string, number>();
+    for (const { playerId, around, rankScore } of this.#watchers.values()) {
+      const isOutside = moved && rankScore !== undefined && !mayHaveMoved(moved, rankScore);
+      if (around > 0 || !isOutside) players.set(playerId, Math.max(around, players.get(playerId) ?? 0));
+    }
+    return players;
   }
 
   #show(view: BoardView, sessionIds: Iterable<string>): void {
@@ -203,7 +174,9 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     }
   }
 
-  #setPlace({ place, view, around }: Watcher, { rank, score, rows }: Place): void {
+  #setPlace(watcher: Watcher, { rank, score, rankScore, rows }: Place): void {
+    const { place, view, around } = watcher;
+    watcher.rankScore = rankScore;
     const isMoved = place.rank !== rank || place.score !== score;
     if (isMoved) assignChanged(place, { rank, score });
     const isOther = around > 0 && syncRows(place.rows, rows);
@@ -218,7 +191,9 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     const isFirst = this.#periodId === "";
     this.#stopListening?.();
     this.#periodId = periodId;
-    this.#stopListening = await this.listen(periodTopic(projectId, periodId), () => this.#refresher.soon());
+    this.#stopListening = await this.listen<Moved>(periodTopic(projectId, periodId), (moved) =>
+      this.#rereadAfter(moved),
+    );
     if (isFirst)
       await this.listen<Closed>(boardTopic(projectId, leaderboard.id), (closed) => this.#tellClosed(closed));
     // Between the read and the subscription the board may have changed.

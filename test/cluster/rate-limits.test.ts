@@ -167,6 +167,26 @@ describe("rate limits over processes", function () {
       assert.equal((await limiter.read(bucket(1_000), key)).used, 0);
     });
 
+    it("are counted each by itself when hundreds are asked for at one moment", async () => {
+      const [few, many] = [bucket(3), { ...bucket(1_000), name: "many" }];
+      const keys = Array.from({ length: 120 }, () => randomUUID());
+      // Four for each key: the last passes the first limit, and is not counted against the second.
+      const asked = Array.from({ length: 4 }, () => keys).flat();
+      const answers = await Promise.all(
+        asked.map((key) =>
+          limiter.consumeInTurn([
+            { bucket: few, key },
+            { bucket: many, key },
+          ]),
+        ),
+      );
+      assert.deepEqual(
+        answers.map((states) => states.map(({ used }) => used)),
+        [1, 2, 3, 4].flatMap((used) => keys.map(() => (used > 3 ? [used] : [used, used]))),
+      );
+      for (const key of keys) assert.equal((await limiter.read(many, key)).used, 3);
+    });
+
     it("keep every key under the namespace, each with an end", async () => {
       await limiter.consume(bucket(5), "named");
       const keys = await redis.keys(`${services.namespace}:limit:*`);

@@ -112,6 +112,10 @@ describe("the Redis driver of room listings", () => {
     driver.maySpread = async (rooms) => asked.push(rooms.length) > 0;
     assert.equal(await findHere(), undefined);
     assert.deepEqual(asked, [3]);
+    // Who was told which room to join joins that one.
+    const { roomId } = theirs[0]!;
+    assert.equal((await driver.findOne({ roomId })).roomId, roomId);
+    assert.deepEqual(asked, [3]);
     await driver.insert(aRoom(fields));
     assert.equal((await findHere()).processId, "p1");
     driver.maySpread = async () => false;

@@ -4,52 +4,18 @@ import { Redis } from "ioredis";
 import type { EntryChange } from "../../src/domain/events.ts";
 import { DomainError } from "../../src/domain/errors.ts";
 import { RankIndex } from "../../src/domain/leaderboards/rank-index.ts";
-import { type EntrySource, type PeriodRef, TIES, type Ties } from "../../src/domain/leaderboards/ranks.ts";
+import { type PeriodRef, TIES, type Ties } from "../../src/domain/leaderboards/ranks.ts";
 import { createRedisRanks } from "../../src/platform/redis-ranks.ts";
 import { eventually } from "../support/eventually.ts";
+import { aPlayerId, aTruth, commit } from "../support/rank-truth.ts";
 
 const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
-
-/** The rows that `leaderboard_entries` would hold; a read is a snapshot of each page when it is read. */
-const aTruth = () => {
-  const rows = new Map<string, EntryChange>();
-  const truth = { rows, reads: 0, beforePage: async (): Promise<void> => undefined };
-  const source: EntrySource = async function* () {
-    truth.reads++;
-    let after = "";
-    for (;;) {
-      await truth.beforePage();
-      const page = [...rows.values()]
-        .filter(([id]) => id > after)
-        .toSorted(([a], [b]) => (a < b ? -1 : 1))
-        .slice(0, 150);
-      yield page;
-      if (page.length < 150) return;
-      after = page.at(-1)![0];
-    }
-  };
-  return { truth, source };
-};
-
-/** Commits an entry with the next version and answers what the relay would apply. */
-const commit = (
-  rows: Map<string, EntryChange>,
-  playerId: string,
-  rankScore: number,
-  rankTie = 0,
-): EntryChange => {
-  const entry: EntryChange = [playerId, rankScore, rankTie, (rows.get(playerId)?.[3] ?? 0) + 1];
-  rows.set(playerId, entry);
-  return entry;
-};
 
 const expectedOf = (rows: Map<string, EntryChange>, ties: Ties) => {
   const index = new RankIndex();
   for (const entry of rows.values()) index.set(entry);
   return index.page(0, 100_000, ties);
 };
-
-const aPlayerId = (n: number): string => `00000000-0000-7000-8000-${n.toString(16).padStart(12, "0")}`;
 
 describe("ranks in Redis", () => {
   const namespace = `test-${randomUUID()}`;

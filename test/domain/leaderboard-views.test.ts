@@ -267,7 +267,7 @@ describe("views of leaderboards", () => {
       [next.list.key, next.list.endsAt?.toISOString(), next.size, next.top],
       ["2026-01-11", "2026-01-12T00:00:00.000Z", 0, []],
     );
-    assert.deepEqual(next.places.get(players[3]!), { rank: 0, score: 0, rows: [] });
+    assert.deepEqual(next.places.get(players[3]!), { rank: 0, score: 0, rankScore: undefined, rows: [] });
     assert.notEqual(next.list.ref.periodId, today.list.ref.periodId);
   });
 });

@@ -1,10 +1,12 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { EntryChange } from "../../src/domain/events.ts";
+import { joinMoved, type Moved } from "../../src/domain/leaderboards/moved.ts";
 import { createMemoryRanks } from "../../src/domain/leaderboards/memory-ranks.ts";
 import { RankIndex } from "../../src/domain/leaderboards/rank-index.ts";
 import { type EntrySource, type Standing, TIES, type Ties } from "../../src/domain/leaderboards/ranks.ts";
 import { OrderedList } from "../../src/domain/leaderboards/ordered-list.ts";
+import { checkMoved } from "../support/moved.ts";
 
 /** What every entry ought to be, by sorting and counting. */
 const naive = (changes: readonly EntryChange[], ties: Ties): Standing[] => {
@@ -69,6 +71,33 @@ describe("rank index", () => {
       );
     });
   }
+
+  for (const ties of TIES) {
+    it(`moves nobody outside of what it says has moved, with ties ${ties}`, () => {
+      fc.assert(
+        fc.property(fc.array(fc.array(change, { maxLength: 4 }), { maxLength: 40 }), (batches) => {
+          const index = new RankIndex();
+          let before: readonly Standing[] = index.page(0, 1_000, ties).standings;
+          for (const batch of batches) {
+            let moved: Moved | undefined;
+            for (const entry of batch) moved = joinMoved(moved, index.set(entry));
+            const after = index.page(0, 1_000, ties).standings;
+            checkMoved([before, after], moved);
+            before = after;
+          }
+        }),
+        { numRuns: 200 },
+      );
+    });
+  }
+
+  it("says that little has moved when one score passes another", () => {
+    const index = new RankIndex();
+    for (let n = 0; n < 100; n++) index.set([`p${n}`, 10 * n, 0, 1]);
+    assert.deepEqual(index.set(["p50", 485, 0, 2]), { from: 485, to: 500 });
+    assert.equal(index.set(["p50", 0, 0, 2]), undefined);
+    assert.deepEqual(index.set(["p50", 0, 0, 3, true]), { from: 485, to: null });
+  });
 
   it("stays exact over many chunks", () => {
     const index = new RankIndex();

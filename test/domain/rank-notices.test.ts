@@ -7,7 +7,6 @@ import { tellDueRanks } from "../../src/domain/leaderboards/notices/due.ts";
 import { significanceOf } from "../../src/domain/leaderboards/notices/significance.ts";
 import { DEFAULT_RANK_CHANGE } from "../../src/domain/leaderboards/definition-parts.ts";
 import { relayPartitions } from "../../src/domain/outbox/relay.ts";
-import type { Topics } from "../../src/domain/topics.ts";
 import { outboxPart } from "../../src/domain/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { makeCrashing } from "../support/crashing.ts";
@@ -15,12 +14,11 @@ import { type Domain, openDomain } from "../support/leaderboards.ts";
 import { NoticeModel, type RankChanged, type ToldChange } from "../support/rank-notices.ts";
 
 const CUSTOM = { metric: { source: "CUSTOM" }, operator: "LATEST" };
-const SILENT: Topics = { publish: () => undefined, subscribe: async () => () => undefined };
 const DEBOUNCE_MS = DEFAULT_RANK_CHANGE.debounceSeconds * 1_000;
 
 describe("rank notices", () => {
   let database: Database;
-  let domain: Domain & { topics: Topics };
+  let domain: Domain;
   let projectId: string;
   const players = new Map<string, string>();
   const users = (n: number): string[] => Array.from({ length: n }, (_, i) => `u${i}`);
@@ -30,7 +28,7 @@ describe("rank notices", () => {
     this.timeout(60_000);
     database = await openEmbeddedDatabase("memory://");
     await database.migrateUp();
-    domain = { ...openDomain(database, () => new Date(nowMs)), topics: SILENT };
+    domain = openDomain(database, () => new Date(nowMs));
     projectId = await domain.addProject();
     // Ids rise with the order of creation.
     for (const user of [...users(16), "ann", "bob", "cid"])

@@ -16,6 +16,8 @@ describe("a crowd whose rooms other processes hold", () => {
     assert.equal(await maySpread(rooms("chat", 24)), false);
     assert.equal(await maySpread(rooms("chat", 25)), true);
     assert.equal(await maySpread(rooms("leaderboard", 13, 2)), true);
+    // Those who come with the first leave it to the first.
+    assert.equal(await maySpread(rooms("leaderboard", 13, 2)), false);
     assert.equal(await maySpread(rooms("chat", 500, 16)), false);
     assert.equal(await maySpread(rooms("lobby", 500)), false);
     assert.equal(await maySpread([]), false);

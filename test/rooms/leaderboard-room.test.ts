@@ -108,6 +108,56 @@ describe("room leaderboard", () => {
     for (const { room } of [one, two, none]) await room.leave();
   });
 
+  it("keeps the places of all watchers right, whoever passes them, comes or goes", async () => {
+    const board = await aBoard();
+    await seed(board, 12);
+    const watching = await Promise.all(
+      players.slice(0, 12).map(async ({ playerId, token }) => {
+        const listener = await join(api, token, "leaderboard", { leaderboardKey: board });
+        return { playerId, listener };
+      }),
+    );
+    const scores = new Map(players.slice(0, 12).map(({ playerId }, i) => [playerId, 1_000 - i * 10]));
+    const path = `/api/v1/leaderboards/${board}`;
+    const holds = () =>
+      eventuallyHolds(() => {
+        const order = [...scores].toSorted(([, a], [, b]) => b - a).map(([playerId]) => playerId);
+        for (const { playerId, listener } of watching) {
+          const [place] = placesOf(listener);
+          assert.equal(place?.rank, order.indexOf(playerId) + 1);
+          assert.equal(place?.score, scores.get(playerId) ?? 0);
+        }
+      });
+    await holds();
+    const set = async (changes: readonly [n: number, score: number][]): Promise<void> => {
+      const rows = changes.map(([n, score]) => ({ playerId: players[n]!.playerId, score }));
+      for (const { playerId, score } of rows) scores.set(playerId, score);
+      if (rows.length === 1) return submit(board, rows[0]!.playerId, rows[0]!.score);
+      const answer = await api.post(`${path}/scores/batch`, { scores: rows }, { key: tenant.key });
+      assert.equal(answer.status, 200);
+    };
+    // One passes some, the first falls, several at once, newcomers above and below.
+    for (const changes of [
+      [[9, 955]],
+      [[0, 901]],
+      [
+        [3, 1_500],
+        [5, 3],
+      ],
+      [[12, 944]],
+      [[13, 1]],
+    ] as [number, number][][]) {
+      await set(changes);
+      await holds();
+    }
+    const gone = players[2]!.playerId;
+    const removed = await api.delete(`${path}/players/${gone}`, { key: tenant.key });
+    assert.equal(removed.status, 200);
+    scores.delete(gone);
+    await holds();
+    for (const { listener } of watching) await listener.room.leave();
+  });
+
   it("sends only the cells that changed", async () => {
     const board = await aBoard();
     await seed(board, 10);

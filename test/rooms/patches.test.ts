@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { LeaderboardState } from "../../src/rooms/leaderboard-room.ts";
+import type { LeaderboardState } from "../../src/rooms/leaderboard-state.ts";
 import { aTenant, startApp } from "../support/app.ts";
 import { must } from "../support/client.ts";
 import { colyseusOf } from "../support/colyseus-testing.ts";

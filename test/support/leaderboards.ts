@@ -26,6 +26,8 @@ export type TestEvent = { user: string; type?: string; at?: Date; properties?: J
 export type Domain = {
   transact: Transact;
   ranks: RankStore;
+  /** Of which nobody hears. */
+  topics: Topics;
   addProject(): Promise<string>;
   addPlayer(projectId: string, externalUserId: string): Promise<string>;
   addBoard(projectId: string, definition: object): Promise<Leaderboard>;
@@ -40,7 +42,11 @@ export type Domain = {
   entries(board: Leaderboard): Promise<[externalUserId: string, rankScore: number, rankTie: number][]>;
 };
 
-const silent: Topics = { publish: () => undefined, subscribe: async () => () => undefined };
+const silent: Topics = {
+  publish: () => undefined,
+  publishHeard: async () => undefined,
+  subscribe: async () => () => undefined,
+};
 
 export const openDomain = ({ em }: Database, clock = () => new Date()): Domain => {
   const onError = (error: unknown): never => assert.fail(String(error));
@@ -55,6 +61,7 @@ export const openDomain = ({ em }: Database, clock = () => new Date()): Domain =
   return {
     transact,
     ranks,
+    topics: silent,
     addProject: () => transact(({ db }) => insertProject(db)),
     addPlayer: async (projectId, externalUserId) =>
       (await transact((work) => identifyPlayer(work, projectId, { externalUserId }))).player.id,

@@ -1,4 +1,5 @@
 import { createFrozenCopies } from "./frozen-copies.ts";
+import { ALL_MOVED, joinMoved } from "./moved.ts";
 import { RankIndex } from "./rank-index.ts";
 import type { EntrySource, PeriodRef, RankStore } from "./ranks.ts";
 
@@ -63,9 +64,10 @@ export const createMemoryRanks = (source: EntrySource): RankStore => {
 
   return {
     apply: async (projectId, periodId, entries) => {
-      const period = periods.get(keyOf({ projectId, periodId }));
-      for (const index of [period?.current, period?.next?.index])
-        for (const entry of entries) index?.set(entry);
+      const { current, next } = periods.get(keyOf({ projectId, periodId })) ?? {};
+      for (const entry of entries) next?.index.set(entry);
+      if (!current) return ALL_MOVED;
+      return entries.map((entry) => current.set(entry)).reduce(joinMoved, undefined);
     },
     ...readsOf(read),
     ...createFrozenCopies(async (ref, limit) => (await read(ref)).page(0, limit, ref.ties)),

@@ -1,4 +1,5 @@
 import type { EntryChange } from "../events.ts";
+import { type Moved, movedBetween } from "./moved.ts";
 import { OrderedList } from "./ordered-list.ts";
 import type { Ranked, RankPage, Standing, Ties } from "./ranks.ts";
 import { numberStandings, windowStart } from "./standings.ts";
@@ -27,26 +28,38 @@ export class RankIndex {
   }
 
   /**
-   * Sets a player's values. @returns false, and changes nothing, when this version or a newer one is known
+   * Sets a player's values. @returns between which scores ranks have changed; undefined, having changed
+   * nothing, when this version or a newer one is known
    */
-  set([playerId, rankScore, rankTie, version, isHidden = false]: EntryChange): boolean {
-    const old = this.#byPlayer.get(playerId);
-    if ((old?.version ?? this.#hidden.get(playerId) ?? -1) >= version) return false;
-    const member = { playerId, rankScore, rankTie, version };
-    if (old) {
-      this.#members.remove(old);
-      this.#distinct?.remove(old.rankScore);
-    }
-    if (isHidden) {
-      this.#byPlayer.delete(playerId);
-      this.#hidden.set(playerId, version);
-      return true;
-    }
-    this.#hidden.delete(playerId);
-    this.#byPlayer.set(playerId, member);
+  set([playerId, rankScore, rankTie, version, isHidden = false]: EntryChange): Moved | undefined {
+    if (this.#versionOf(playerId) >= version) return undefined;
+    const before = this.#leave(playerId);
+    if (isHidden) this.#hidden.set(playerId, version);
+    else this.#enter({ playerId, rankScore, rankTie, version });
+    const moved = movedBetween(before, isHidden ? undefined : rankScore);
+    // A score more or less moves the DENSE ranks of all after it.
+    return this.#distinct && moved ? { ...moved, to: null } : moved;
+  }
+
+  #versionOf(playerId: string): number {
+    return this.#byPlayer.get(playerId)?.version ?? this.#hidden.get(playerId) ?? -1;
+  }
+
+  /** @returns the score that the player had */
+  #leave(playerId: string): number | undefined {
+    const member = this.#byPlayer.get(playerId);
+    if (!member) return undefined;
+    this.#members.remove(member);
+    this.#distinct?.remove(member.rankScore);
+    this.#byPlayer.delete(playerId);
+    return member.rankScore;
+  }
+
+  #enter(member: Member): void {
+    this.#hidden.delete(member.playerId);
+    this.#byPlayer.set(member.playerId, member);
     this.#members.insert(member);
-    this.#distinct?.add(rankScore);
-    return true;
+    this.#distinct?.add(member.rankScore);
   }
 
   standing(playerId: string, ties: Ties): Standing | undefined {

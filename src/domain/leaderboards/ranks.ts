@@ -1,4 +1,5 @@
 import type { EntryChange } from "../events.ts";
+import type { Moved } from "./moved.ts";
 
 /** How equal scores are ranked: by storage order (EARLIEST, LATEST), 1-2-2-4 (SHARED) or 1-2-2-3 (DENSE). */
 export const TIES = ["EARLIEST", "LATEST", "SHARED", "DENSE"] as const;
@@ -19,7 +20,8 @@ export type RankPage = { standings: Standing[]; total: number };
  * build it when nobody is.
  */
 export type RankStore = {
-  apply(projectId: string, periodId: string, entries: readonly EntryChange[]): Promise<void>;
+  /** @returns between which scores ranks have changed; undefined when all versions were old */
+  apply(projectId: string, periodId: string, entries: readonly EntryChange[]): Promise<Moved | undefined>;
   page(period: PeriodRef, offset: number, limit: number): Promise<RankPage>;
   /**
    * Up to `limit` standings around the player (the player in the middle), or undefined when the player has

@@ -1,6 +1,7 @@
 import { conflict, DomainError, invalid, notFound } from "../errors.ts";
 import type { EntryChange } from "../events.ts";
 import { getPlayer } from "../players/players.ts";
+import { periodTopic, type Topics } from "../topics.ts";
 import type { Transact, Work } from "../work.ts";
 import { boardOf, type Leaderboard } from "./leaderboard.ts";
 import { getLeaderboard } from "./leaderboards.ts";
@@ -17,7 +18,7 @@ import {
 } from "./record-scores.ts";
 import { refusalOf } from "./submit.ts";
 
-export type ScoreParts = { transact: Transact; ranks: RankStore };
+export type ScoreParts = { transact: Transact; ranks: RankStore; topics: Topics };
 
 /** What a score came to. `held`: it waits for a review, and nothing has changed. */
 export type ScoreChange = {
@@ -107,7 +108,7 @@ export const problemOf = (outcome: ScoreOutcome): ScoreProblem | undefined => {
  * SCORE_OUT_OF_BOUNDS, INSUFFICIENT_FUNDS
  */
 export const submitPlayerScore = async (
-  { transact, ranks }: ScoreParts,
+  { transact, ranks, topics }: ScoreParts,
   { leaderboard, submission, previousRank }: PreparedScore,
 ): Promise<{ result: ScoreResult; finish: () => Promise<ScoreResult> }> => {
   const { projectId, key: leaderboardKey } = leaderboard;
@@ -122,7 +123,10 @@ export const submitPlayerScore = async (
   const period = { projectId, periodId: scored.listId, ties: leaderboard.definition.ties };
   return {
     result,
-    finish: async () => ({ ...result, rank: await rankAfter(ranks, period, { playerId, change }) }),
+    finish: async () => ({
+      ...result,
+      rank: await rankAfter({ ranks, topics }, period, { playerId, change }),
+    }),
   };
 };
 
@@ -183,10 +187,13 @@ type Applied = { playerId: string; change: EntryChange | undefined };
 
 /** The rank once the entry is in the index. The relay applies it as well; versions make that harmless. */
 const rankAfter = async (
-  ranks: RankStore,
+  { ranks, topics }: Pick<ScoreParts, "ranks" | "topics">,
   period: PeriodRef,
   { playerId, change }: Applied,
 ): Promise<number | null> => {
-  if (change) await unlessAway(() => ranks.apply(period.projectId, period.periodId, [change]));
+  const { projectId, periodId } = period;
+  const moved = change && (await unlessAway(() => ranks.apply(projectId, periodId, [change])));
+  // To the relay it is nothing new, so those who watch hear of it here.
+  if (moved) topics.publish(periodTopic(projectId, periodId), moved);
   return rankIn(ranks, period, playerId);
 };

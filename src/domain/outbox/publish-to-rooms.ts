@@ -1,3 +1,4 @@
+import type { ChatLine } from "../chat/views.ts";
 import type { EventType, Events, Json } from "../events.ts";
 import { boardTopic, chatTopic, lobbiesTopic, lobbyTopic, noticeTopic, type Topics } from "../topics.ts";
 
@@ -11,14 +12,6 @@ const PUBLISH: Partial<Record<EventType, Publish>> = {
     topics.publish(lobbyTopic(projectId, lobbyId), { version, occurrences });
     if (isListed) topics.publish(lobbiesTopic(projectId), lobbyId);
   },
-  "chat.message_sent": (topics, projectId, data) => {
-    const message = data as Events["chat.message_sent"];
-    topics.publish(chatTopic(projectId, message.channelId), [{ name: "chat.message", data: message }]);
-  },
-  "chat.changed": (topics, projectId, data) => {
-    const { channelId, lines } = data as Events["chat.changed"];
-    topics.publish(chatTopic(projectId, channelId), lines);
-  },
   "leaderboard.period_closed": (topics, projectId, data) => {
     const { leaderboardId } = data as Events["leaderboard.period_closed"];
     topics.publish(boardTopic(projectId, leaderboardId), data);
@@ -29,6 +22,32 @@ const PUBLISH: Partial<Record<EventType, Publish>> = {
   },
 };
 
-/** Wakes the rooms that show what this row tells; rows of other types are nothing to them. */
-export const publishToRooms = (topics: Topics, { project_id, type, data }: Row): void =>
-  PUBLISH[type]?.(topics, project_id, data);
+type Said = { channelId: string; lines: readonly ChatLine[] };
+
+/** What a row tells the readers of a channel. */
+const saidIn = ({ type, data }: Row): Said | undefined => {
+  if (type === "chat.changed") return data as Events["chat.changed"];
+  if (type !== "chat.message_sent") return undefined;
+  const message = data as Events["chat.message_sent"];
+  return { channelId: message.channelId, lines: [{ name: "chat.message", data: message }] };
+};
+
+/**
+ * Wakes the rooms that show what these rows tell; rows of other types are nothing to them. A channel is told
+ * all its lines at once: there may be many, and each word costs every process that listens.
+ */
+export const publishToRooms = (topics: Topics, rows: readonly Row[]): void => {
+  const channels = new Map<string, ChatLine[]>();
+  for (const row of rows) {
+    const said = saidIn(row);
+    if (!said) {
+      PUBLISH[row.type]?.(topics, row.project_id, row.data);
+      continue;
+    }
+    const topic = chatTopic(row.project_id, said.channelId);
+    const lines = channels.get(topic);
+    if (lines) lines.push(...said.lines);
+    else channels.set(topic, [...said.lines]);
+  }
+  for (const [topic, lines] of channels) topics.publish(topic, lines);
+};

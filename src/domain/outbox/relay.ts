@@ -4,8 +4,9 @@ import { readNoticeLists } from "../leaderboards/notices/notice-lists.ts";
 import type { RankStore } from "../leaderboards/ranks.ts";
 import { finishRelay, type OutboxRow, projectsOfWebhooks, type QueueRow } from "./finish-relay.ts";
 import { publishToRooms } from "./publish-to-rooms.ts";
+import { messageOf } from "./stream.ts";
 import { type Changed, tellChanged } from "./tell-changed.ts";
-import { periodTopic, type PlayerMessage, playerTopic, type Topics } from "../topics.ts";
+import { periodTopic, playerTopic, type Topics } from "../topics.ts";
 import { readSubscribers, type Subscribers } from "../webhooks/subscribers.ts";
 import { KEPT, type Transact, type Work } from "../work.ts";
 
@@ -40,8 +41,8 @@ export const relayPartitions = async (
   );
   if (read.queued.length === 0) return { rows: 0, again };
   await applyRanks({ ranks, topics }, periods);
-  publishToPlayers(topics, rows);
-  for (const row of rows) publishToRooms(topics, row);
+  await publishToPlayers(topics, rows);
+  publishToRooms(topics, rows);
   const finish = (work: Work, queued: readonly QueueRow[]): Promise<void> =>
     finishRelay(work, queued, { rows, subscribers });
   const [ranking, others] = splitByPeriods(read.queued, periods);
@@ -164,27 +165,22 @@ const applyRanks = async (
   periods: readonly Period[],
 ): Promise<void> => {
   const applying = periods.map(async ({ projectId, periodId, entries }) => {
-    await ranks.apply(projectId, periodId, [...entries.values()]);
-    topics.publish(periodTopic(projectId, periodId), periodId);
+    const moved = await ranks.apply(projectId, periodId, [...entries.values()]);
+    // A repeat moves nothing: where the first try died before this, rooms find out when they read again.
+    if (moved) topics.publish(periodTopic(projectId, periodId), moved);
   });
   await Promise.all(applying);
 };
 
-const publishToPlayers = (topics: Topics, rows: readonly OutboxRow[]): void => {
-  const lines = new Map<string, PlayerMessage[]>();
-  for (const row of rows) {
-    if (row.player_id === null || row.player_seq === null) continue;
-    const topic = playerTopic(row.project_id, row.player_id);
-    const line = {
-      seq: Number(row.player_seq),
-      id: row.id,
-      type: row.type,
-      data: row.data,
-      at: new Date(row.created_at).toISOString(),
-    };
-    const list = lines.get(topic);
-    if (list) list.push(line);
-    else lines.set(topic, [line]);
-  }
-  for (const [topic, list] of lines) topics.publish(topic, list);
+const publishToPlayers = async (topics: Topics, rows: readonly OutboxRow[]): Promise<void> => {
+  const rowsOf = Map.groupBy(
+    rows.filter(({ player_id: playerId, player_seq: seq }) => playerId !== null && seq !== null),
+    (row) => playerTopic(row.project_id, row.player_id!),
+  );
+  await topics.publishHeard(
+    [...rowsOf].map(([topic, own]) => [
+      topic,
+      () => own.map((row) => messageOf({ ...row, seq: row.player_seq! })),
+    ]),
+  );
 };

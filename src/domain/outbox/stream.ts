@@ -65,7 +65,8 @@ export const readPlayerStreams = async (
   return found;
 };
 
-const messageOf = (row: LineRow): PlayerMessage => ({
+/** The line that an outbox row is on its player's stream. */
+export const messageOf = (row: LineRow): PlayerMessage => ({
   seq: Number(row.seq),
   id: row.id,
   type: row.type,

@@ -2,12 +2,13 @@ import { setTimeout as delay } from "node:timers/promises";
 import { DomainError } from "../errors.ts";
 import { tellLater } from "../leaderboards/notices/due.ts";
 import { type ChangedList, type NoticeList, readNoticeLists } from "../leaderboards/notices/notice-lists.ts";
+import type { Known } from "../leaderboards/notices/decide.ts";
 import { type SeenRanks, seeRanks } from "../leaderboards/notices/seen-ranks.ts";
 import { type Told, tellRanks } from "../leaderboards/notices/tell.ts";
-import type { RankStore } from "../leaderboards/ranks.ts";
+import type { RankStore, Standing } from "../leaderboards/ranks.ts";
 import { fromRankScore } from "../leaderboards/scoring.ts";
 import type { PlayerNotice } from "../realtime-events.ts";
-import { noticeTopic, type Topics } from "../topics.ts";
+import { type MessageFor, noticeTopic, type Topics } from "../topics.ts";
 import type { Transact, Work } from "../work.ts";
 
 /** How long a relay waits for ranks, in ms: a large index that is being built takes longer. */
@@ -59,7 +60,7 @@ export const tellChanged = async (
       if (done) await finish(work);
       return done;
     });
-    if (told && told !== "LATER") publishPlaces(topics, seen!, told);
+    if (told && told !== "LATER") await publishPlaces(topics, seen!, told);
     if (told) return;
     lists = await transact((work) => readNoticeLists(work, changed));
   }
@@ -68,29 +69,39 @@ export const tellChanged = async (
 type PlaceNotice = Extract<PlayerNotice, { name: "leaderboard.me" }>;
 
 /** Tells players on their own streams where they are now. Nothing is lost when this is. */
-const publishPlaces = (topics: Topics, seen: readonly SeenRanks[], { known, decisions }: Told): void => {
+const publishPlaces = async (
+  topics: Topics,
+  seen: readonly SeenRanks[],
+  { known, decisions }: Told,
+): Promise<void> => {
   const toldOf = new Map(
     decisions.map(({ list, changes }) => [list.ref.periodId, changes.map(({ playerId }) => playerId)]),
   );
-  for (const { list, changed, standings, participants } of seen) {
-    const { projectId, periodId } = list.ref;
-    for (const playerId of new Set([...changed, ...(toldOf.get(periodId) ?? [])])) {
-      const standing = standings.get(playerId);
-      if (!standing) continue;
-      const { leaderboardKey, periodKey, board } = list;
-      const data: PlaceNotice["data"] = {
-        leaderboardKey,
-        periodKey,
-        board,
-        rank: standing.rank,
-        previousRank: known.get(periodId)?.get(playerId)?.rank ?? null,
-        score: fromRankScore(list.scoring, standing.rankScore),
-        participants,
-      };
-      topics.publish(noticeTopic(projectId, playerId), {
-        name: "leaderboard.me",
-        data,
-      } satisfies PlaceNotice);
-    }
-  }
+  const notices = seen.flatMap((one) => {
+    const { projectId, periodId } = one.list.ref;
+    const playerIds = new Set([...one.changed, ...(toldOf.get(periodId) ?? [])]);
+    return [...playerIds].flatMap((playerId): MessageFor[] => {
+      const standing = one.standings.get(playerId);
+      const before = known.get(periodId)?.get(playerId);
+      return standing ? [[noticeTopic(projectId, playerId), () => placeOf(one, standing, before)]] : [];
+    });
+  });
+  await topics.publishHeard(notices);
 };
+
+const placeOf = (
+  { list, participants }: SeenRanks,
+  { rank, rankScore }: Standing,
+  before: Known | undefined,
+): PlaceNotice => ({
+  name: "leaderboard.me",
+  data: {
+    leaderboardKey: list.leaderboardKey,
+    periodKey: list.periodKey,
+    board: list.board,
+    rank,
+    previousRank: before?.rank ?? null,
+    score: fromRankScore(list.scoring, rankScore),
+    participants,
+  },
+});

@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
+import { RedisPresence } from "@colyseus/redis-presence";
+import { Redis } from "ioredis";
+import type { MessageFor, Topics } from "../../src/domain/topics.ts";
+import { createLog } from "../../src/log.ts";
+import { type Heard, heardOverRedis, topicsOver } from "../../src/platform/topics.ts";
+import { eventuallyHolds } from "../support/eventually.ts";
+
+const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
+const COUNT = 2_500;
+
+describe("topics over Redis", () => {
+  const prefix = `test-${randomUUID()}:`;
+  const log = createLog({ logLevel: "silent" });
+  const [here, there] = [new RedisPresence(REDIS_URL), new RedisPresence(REDIS_URL)];
+  const redis = new Redis(REDIS_URL);
+  const listener = topicsOver(there, { prefix, heard: heardOverRedis(redis), log });
+  const publisherWith = (heard: Heard): Topics => topicsOver(here, { prefix, heard, log });
+  after(() => {
+    here.shutdown();
+    there.shutdown();
+    redis.disconnect();
+  });
+
+  /** Messages for so many topics, and which of them were made. */
+  const messages = (count: number): { made: number[]; all: MessageFor[] } => {
+    const made: number[] = [];
+    const make = (n: number) => {
+      made.push(n);
+      return { n };
+    };
+    return { made, all: Array.from({ length: count }, (_, n) => [`topic-${n}`, () => make(n)]) };
+  };
+
+  it("make and publish, of messages for many topics, those that a process listens to", async () => {
+    const heard: number[] = [];
+    const ends = await Promise.all(
+      [3, 1_700, 2_499, COUNT].map((n) =>
+        listener.subscribe(`topic-${n}`, (message: { n: number }) => void heard.push(message.n)),
+      ),
+    );
+    const { made, all } = messages(COUNT);
+    await publisherWith(heardOverRedis(redis)).publishHeard(all);
+    assert.deepEqual(made, [3, 1_700, 2_499]);
+    await eventuallyHolds(() => assert.deepEqual(heard, [3, 1_700, 2_499]));
+    for (const end of ends) end();
+    await eventuallyHolds(async () => assert.equal((await redis.pubsub("CHANNELS", `${prefix}*`)).length, 0));
+    const later = messages(COUNT);
+    await publisherWith(heardOverRedis(redis)).publishHeard(later.all);
+    assert.deepEqual(later.made, []);
+  });
+
+  it("publish all when nobody can say who listens, and a few without asking", async () => {
+    const asked: number[] = [];
+    const publisher = publisherWith(async (topics) => {
+      asked.push(topics.length);
+      throw new Error("Redis is away");
+    });
+    const [few, many] = [messages(5), messages(50)];
+    await publisher.publishHeard(few.all);
+    assert.deepEqual([few.made.length, asked], [5, []]);
+    await publisher.publishHeard(many.all);
+    assert.deepEqual([many.made.length, asked], [50, [50]]);
+  });
+});
