@@ -55,6 +55,7 @@ const readCounts = (file) => (existsSync(file) ? JSON.parse(readFileSync(file, "
  * ends without a report, or badly after a good one, is one failure.
  */
 const runSuite = async ({ name, files, variables, isHeld }, options) => {
+  const startedAt = Date.now();
   const folder = mkdtempSync(join(tmpdir(), "laurel-counts-"));
   const countsFile = join(folder, "counts.json");
   const held = [];
@@ -73,9 +74,24 @@ const runSuite = async ({ name, files, variables, isHeld }, options) => {
   const counts = readCounts(countsFile);
   rmSync(folder, { recursive: true });
   if (!counts) say(`The ${name} suite ended without a report (${signal ?? `exit code ${status}`}).\n`);
-  const { passed, failed, skipped } = counts ?? { passed: 0, failed: 1, skipped: 0 };
+  say(`== ${name} took ${Math.round((Date.now() - startedAt) / 1000)} s\n`);
+  const { passed, failed, skipped, failedTests } = counts ?? {
+    passed: 0,
+    failed: 1,
+    skipped: 0,
+    failedTests: [],
+  };
   const show = () => held.forEach((text) => process.stdout.write(text));
-  return { passed, skipped, failed: status === 0 ? failed : Math.max(failed, 1), show };
+  return { name, passed, skipped, failed: status === 0 ? failed : Math.max(failed, 1), failedTests, show };
+};
+
+/** What failed, again and last, where it is seen however long the output was. */
+const showFailures = (results) => {
+  for (const { name, failed, failedTests } of results.filter((result) => result.failed > 0)) {
+    console.log(`\n== failed in ${name}: ${failed}`);
+    for (const { title, file, error } of failedTests)
+      console.log(`\n  ${title}\n    ${file}\n    ${error.replaceAll("\n", "\n    ")}`);
+  }
 };
 
 const sum = (results) => {
@@ -159,5 +175,6 @@ const total = {
 };
 const { TEST_TOTAL_FILE: totalFile } = process.env;
 if (totalFile) writeFileSync(totalFile, JSON.stringify({ ...total, left }));
+showFailures(results);
 console.log(`\n${summary(total)}`);
 process.exit(total.failed > 0 ? 1 : 0);
