@@ -143,17 +143,17 @@ const run = async (group) => {
 };
 /** The longest first. */
 const together = [
-  "access",
-  "http",
-  "hostile",
-  "http-2",
-  "domain",
   "cluster",
-  "idempotency",
-  "kills",
   "cli",
-  "sweeps",
+  "kills",
+  "http-2",
   "embedded",
+  "hostile",
+  "sweeps",
+  "domain",
+  "http",
+  "access",
+  "idempotency",
 ];
 await run(planned(together));
 // Stopped processes and clients that count their seconds are given the machine to themselves.

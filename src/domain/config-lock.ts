@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { fnv1a } from "./ids.ts";
-import { KEPT, type Work } from "./work.ts";
+import { KEPT, UNANSWERED, type Work } from "./work.ts";
 
 /**
  * First key of the advisory locks that keep evaluation and changes of definitions apart; the second is the
@@ -20,7 +20,7 @@ export const shareConfig = async ({ db }: Work, projectIds: readonly string[]): 
   // All in one order, so that two batches and two changes cannot wait for one another in a ring.
   const keys = [...new Set(projectIds)].toSorted().map(keyOf);
   await sql`
-    ${sql.raw(KEPT)} select pg_advisory_xact_lock_shared(${LOCK_SPACE}::int, k)
+    ${sql.raw(UNANSWERED + KEPT)} select pg_advisory_xact_lock_shared(${LOCK_SPACE}::int, k)
     from unnest(${`{${keys.join(",")}}`}::int[]) as u(k)`.execute(db);
 };
 
@@ -30,6 +30,8 @@ export const shareConfig = async ({ db }: Work, projectIds: readonly string[]): 
  * therefore has everything of the former and nothing of the latter.
  */
 export const changeConfig = async ({ db }: Work, projectId: string): Promise<void> => {
-  await sql`select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${keyOf(projectId)}::int)`.execute(db);
+  const key = keyOf(projectId);
+  await sql`
+    ${sql.raw(UNANSWERED)} select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${key}::int)`.execute(db);
   await sql`update projects set config_version = config_version + 1 where id = ${projectId}`.execute(db);
 };

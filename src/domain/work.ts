@@ -103,7 +103,7 @@ export const isTransacting = (): boolean => open.getStore() !== undefined;
 
 /**
  * Marks statements without parameters and answers, which are sent as one message: with `begin` where they are
- * the first of a transaction.
+ * the first of a transaction. Nobody waits for them, as with UNANSWERED.
  */
 export const ONE_MESSAGE = "/* one message */";
 
@@ -112,6 +112,12 @@ export const ONE_MESSAGE = "/* one message */";
  * some seconds. Planning the large ones takes longer than running them for a few rows.
  */
 export const KEPT = "/* kept */";
+
+/**
+ * Marks, at its beginning, a statement whose answer nobody needs: the next one is sent without waiting for it.
+ * What it throws is thrown by that one, at the latest by the commit. KEPT may follow.
+ */
+export const UNANSWERED = "/* unanswered */";
 
 const enter = async (db: Db, sight: Sight): Promise<void> => {
   const [role, tenantId, projectIds] =
@@ -232,7 +238,7 @@ export const joining =
 const writeOutbox = async ({ db, now }: Work, rows: readonly OutboxRow[]): Promise<void> => {
   const queue = outboxQueueRows(rows).map((row) => ({ ...row, ids: `{${row.ids.join(",")}}` }));
   await sql`
-    with o as (
+    ${sql.raw(UNANSWERED + KEPT)} with o as (
       insert into outbox (project_id, id, type, player_id, player_seq, event_id, data, created_at)
       select r."projectId", r.id, r.type, r."playerId", r."playerSeq",
         r."eventId", r.data, ${now.toISOString()}::timestamptz
@@ -250,7 +256,7 @@ const writeOutbox = async ({ db, now }: Work, rows: readonly OutboxRow[]): Promi
  * the identity map; this one is plain SQL for the batch path.
  */
 export const savepoint = async <T>({ db }: Work, run: () => Promise<T>): Promise<T> => {
-  await sql`savepoint laurel`.execute(db);
+  await sql`${sql.raw(UNANSWERED)} savepoint laurel`.execute(db);
   try {
     const value = await run();
     await sql`release savepoint laurel`.execute(db);

@@ -6,7 +6,7 @@ import { Migrator } from "@mikro-orm/migrations";
 import { sql } from "kysely";
 import { entities } from "../domain/entities.ts";
 import { migrations } from "../domain/migrations/list.ts";
-import { type ClientPool, joinBegin, sendAsOneMessage } from "./joined-begin.ts";
+import { type ClientPool, pipelineStatements, sendAsOneMessage } from "./statements.ts";
 
 export type MigrationState = { name: string; isApplied: boolean };
 
@@ -109,9 +109,10 @@ export const openPostgres = async (url: string, poolMax: number): Promise<Databa
       statement_timeout: STATEMENT_TIMEOUT_MS,
       idle_in_transaction_session_timeout: IDLE_TRANSACTION_TIMEOUT_MS,
       options: CONNECTION_OPTIONS,
+      pipeline: true,
       onPoolCreated: (pool: Pool & ClientPool) => {
         freeDeadClients(pool);
-        joinBegin(pool);
+        pipelineStatements(pool);
       },
     },
   });

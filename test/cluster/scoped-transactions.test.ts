@@ -3,9 +3,12 @@ import { sql } from "kysely";
 import {
   createTransact,
   type Db,
+  KEPT,
   NO_DOORBELL,
   ONE_MESSAGE,
+  savepoint,
   type TransactParts,
+  UNANSWERED,
 } from "../../src/domain/work.ts";
 import { newId } from "../../src/domain/ids.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
@@ -61,12 +64,70 @@ describe("a transaction on PostgreSQL, with a scope or without", function () {
 
   it("does nothing at all where its scope cannot be entered", async () => {
     const lost = createTransact(parts)(async ({ db }) => {
-      const bad = sql`${sql.raw(ONE_MESSAGE)} set local role laurel_nobody`.execute(db);
-      await assert.rejects(bad, /laurel_nobody/);
-      await assert.rejects(mark(db), /current transaction is aborted/);
+      await sql`${sql.raw(ONE_MESSAGE)} set local role laurel_nobody`.execute(db);
+      // The statement behind it is told of what failed first.
+      await assert.rejects(mark(db), /laurel_nobody/);
     });
-    await lost;
+    await assert.rejects(lost, /laurel_nobody/);
     assert.deepEqual(await marks(), []);
+  });
+
+  const markTwice = (db: Db) =>
+    sql`
+      ${sql.raw(UNANSWERED)} insert into marks values (${2}::int), (${1 / 2}::text::int)`.execute(db);
+
+  it("fails as a whole, at the next statement or at its commit, when one that nobody waits for does", async () => {
+    const [early, late] = [
+      createTransact(parts)(async ({ db }) => {
+        await markTwice(db);
+        await mark(db);
+      }),
+      createTransact(parts)(async ({ db }) => {
+        await mark(db);
+        await markTwice(db);
+      }),
+    ];
+    await assert.rejects(early, /invalid input syntax for type integer/);
+    await assert.rejects(late, /invalid input syntax for type integer/);
+    assert.deepEqual(await marks(), []);
+  });
+
+  it("goes on behind a savepoint when one that nobody waits for fails in it", async () => {
+    await createTransact(parts)(async (work) => {
+      await assert.rejects(
+        savepoint(work, () => markTwice(work.db)),
+        /invalid input syntax/,
+      );
+      await mark(work.db);
+    });
+    assert.equal((await marks()).length, 1);
+    await database.em.getConnection().execute("truncate marks");
+  });
+
+  it("does not pass for committed when a failure in it was caught", async () => {
+    const caught = createTransact(parts)(async ({ db }) => {
+      await mark(db);
+      await sql`select ${"x"}::int`.execute(db).catch(() => undefined);
+    });
+    await assert.rejects(caught, /failed transaction/);
+    assert.deepEqual(await marks(), []);
+    // The connections are as good as new.
+    await Promise.all([1, 2, 3].map(() => createTransact(parts)(({ db }) => mark(db))));
+    assert.equal((await marks()).length, 3);
+    await database.em.getConnection().execute("truncate marks");
+  });
+
+  it("keeps the plan of a statement that is marked, and of no other", async () => {
+    const kept = await createTransact(parts)(async ({ db }) => {
+      await sql`
+        ${sql.raw(KEPT)} select ${1}::int as kept`.execute(db);
+      await sql`
+        ${sql.raw(UNANSWERED + KEPT)} select ${1}::int as unanswered`.execute(db);
+      await sql`select ${1}::int as other`.execute(db);
+      return sql<{ statement: string }>`select statement from pg_prepared_statements`.execute(db);
+    });
+    const texts = kept.rows.map(({ statement }) => /as (\w+)$/.exec(statement)?.[1]);
+    assert.deepEqual(texts.toSorted(), ["kept", "unanswered"]);
   });
 
   it("finds one player of many by the primary key, scoped too", async () => {

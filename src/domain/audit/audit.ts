@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { actorOf } from "../caller.ts";
 import { newId } from "../ids.ts";
-import type { Work } from "../work.ts";
+import { UNANSWERED, type Work } from "../work.ts";
 
 export type AuditTarget = { type: string; id: string };
 export type AuditEntry = {
@@ -18,7 +18,7 @@ export type AuditEntry = {
 export const audit = async ({ db, by, now }: Work, entry: AuditEntry): Promise<void> => {
   const actor = by ? actorOf(by.caller) : "system";
   await sql`
-    insert into audit_log
+    ${sql.raw(UNANSWERED)} insert into audit_log
       (id, tenant_id, actor, action, target_type, target_id, ip, request_id, data, created_at)
     values (${newId()}::uuid, ${entry.tenantId}::uuid, ${actor}, ${entry.action},
       ${entry.target.type}, ${entry.target.id}, ${by?.ip ?? ""}, ${by?.requestId ?? ""},

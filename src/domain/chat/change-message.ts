@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { conflict, forbidden, invalid, notFound } from "../errors.ts";
-import type { Work } from "../work.ts";
+import { UNANSWERED, type Work } from "../work.ts";
 import { admit, type Admission, type Viewer } from "./access.ts";
 import { auditChat } from "./audit-chat.ts";
 import type { Channel, ChannelRef } from "./channel-row.ts";
@@ -24,7 +24,7 @@ export const lockMessage = async (
   seq: number,
 ): Promise<MessageRow> => {
   await sql`
-    select 1 from chat_messages
+    ${sql.raw(UNANSWERED)} select 1 from chat_messages
     where project_id = ${channel.projectId} and channel_id = ${channel.id} and seq = ${seq}::bigint
     for update`.execute(work.db);
   const [row] = await readRows(work, channel, viewer, sql`m.seq = ${seq}::bigint`);
@@ -71,14 +71,15 @@ export const editMessage = async (
   const row = await lockMessage(work, channel, viewer, seq);
   checkEditable(work, admission, row, actor);
   const { playerId } = viewer;
-  const scene = await readScene(work, channel, {
+  const scene = await readScene(work, ref, {
     senders: [{ playerId, clientMsgId: undefined }],
     replies: [],
     mentionedIds: [],
     mentionedNames: mentionedIn(content),
   });
+  if (!scene) throw notFound("channel");
   const sender = playerId === null ? undefined : scene.senders.get(playerId);
-  const court = await openCourt(work, channel, scene);
+  const court = await openCourt(work, scene);
   checkSpeaker(court, { actor, sender });
   const verdict = passText(court, { actor, sender }, content);
   if (verdict.outcome === "HELD")

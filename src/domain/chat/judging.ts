@@ -21,8 +21,7 @@ export type Court = {
 /** By what was read for the scene; in no statement, or one after a change of the project's word lists. */
 export const openCourt = async (
   work: Work,
-  channel: Channel,
-  { sanctions, listsVersion }: Pick<Scene, "sanctions" | "listsVersion">,
+  { channel, sanctions, listsVersion }: Pick<Scene, "channel" | "sanctions" | "listsVersion">,
 ): Promise<Court> => ({
   now: work.now,
   channel,

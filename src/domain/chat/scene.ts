@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
-import type { Work } from "../work.ts";
-import type { Channel } from "./channel-row.ts";
+import { KEPT, UNANSWERED, type Work } from "../work.ts";
+import { type Channel, channelOf, type ChannelRef, type ChannelRow, foundOrGlobal } from "./channel-row.ts";
 import { listsVersion } from "./moderation/filters.ts";
 import type { ActiveSanction } from "./moderation/judge.ts";
 import { sanctionsByPlayer, sanctionsOf, type SanctionRow } from "./moderation/sanctions.ts";
@@ -22,8 +22,9 @@ export type SceneSender = {
 /** A player of the channel who may be mentioned. */
 export type ScenePerson = { id: string; externalUserId: string; notify: Notify | null };
 
-/** What a group of sends is decided by, as it stands under the lock of the channel. */
+/** What a group of sends is decided by. */
 export type Scene = {
+  channel: Channel;
   senders: ReadonlyMap<string, SceneSender>;
   /** `clientKey` to the seq of the message that has it. */
   known: ReadonlyMap<string, number>;
@@ -48,9 +49,10 @@ export type SceneQuestion = {
 
 /** What is unique about a send, as the column of that name has it. */
 export const clientKey = (channelId: string, playerId: string | null, clientMsgId: string): string =>
-  `${channelId}${playerId ?? ""}${clientMsgId}`;
+  `${channelId.toLowerCase()}${playerId ?? ""}${clientMsgId}`;
 
 type Row = {
+  channel: ChannelRow | null;
   senders: SceneSender[];
   known: { k: string; seq: number }[];
   replies: number[];
@@ -67,22 +69,23 @@ const all = (value: RawBuilder<unknown>, from: RawBuilder<unknown>) =>
   sql`(select coalesce(json_agg(${value}), '[]') from ${from})`;
 
 /** Where the player `p` stands in the channel. */
-const standing = ({ projectId, id, lobbyId }: Channel) => sql`
-  left join chat_members m on m.project_id = ${projectId} and m.channel_id = ${id} and m.player_id = p.id
-  left join lobby_members l on l.project_id = ${projectId} and l.lobby_id = ${lobbyId}::uuid
+const standing = ({ projectId, channelId }: ChannelRef) => sql`
+  left join chat_members m on m.project_id = ${projectId} and m.channel_id = ${channelId}
+    and m.player_id = p.id
+  left join lobby_members l on l.project_id = ${projectId} and l.lobby_id = (select lobby_id from c)
     and l.player_id = p.id and l.is_active`;
 
-const sendersArm = (channel: Channel) =>
+const sendersArm = (ref: ChannelRef) =>
   all(
     sql`json_build_object('id', p.id, 'externalUserId', p.external_user_id, 'displayName', p.display_name,
       'status', p.status, 'level', p.level, 'createdAt', p.created_at, 'role', m.role,
       'isListed', m.player_id is not null and m.left_at is null, 'isInLobby', l.player_id is not null)`,
     sql`(select distinct p as id from s where p is not null) i
-      join players p on p.project_id = ${channel.projectId} and p.id = i.id ${standing(channel)}`,
+      join players p on p.project_id = ${ref.projectId} and p.id = i.id ${standing(ref)}`,
   );
 
 /** One look-up in the index of client keys for each send: `limit` keeps the planner from anything else. */
-const knownArm = ({ projectId }: Channel) =>
+const knownArm = ({ projectId }: ChannelRef) =>
   all(
     sql`json_build_object('k', s.k, 'seq', x.seq)`,
     sql`s cross join lateral (
@@ -90,25 +93,21 @@ const knownArm = ({ projectId }: Channel) =>
       where x.project_id = ${projectId} and x.client_key = s.k limit 1) x where s.k is not null`,
   );
 
-const repliesArm = ({ projectId, id }: Channel, seqs: readonly number[]) =>
+const repliesArm = ({ projectId, channelId }: ChannelRef, seqs: readonly number[]) =>
   seqs.length === 0
     ? NOTHING
     : all(
         sql`x.seq`,
-        sql`chat_messages x where x.project_id = ${projectId} and x.channel_id = ${id}
+        sql`chat_messages x where x.project_id = ${projectId} and x.channel_id = ${channelId}
           and x.seq = any(${`{${seqs.join(",")}}`}::bigint[])`,
       );
 
 /** Players of the channel by id or external id, by the index of each. */
-const peopleArm = (channel: Channel, { mentionedIds, mentionedNames }: SceneQuestion) => {
+const peopleArm = (ref: ChannelRef, { mentionedIds, mentionedNames }: SceneQuestion) => {
   if (mentionedIds.length + mentionedNames.length === 0) return NOTHING;
-  const { projectId, kind } = channel;
-  const member =
-    kind === "PROJECT"
-      ? sql`true`
-      : kind === "LOBBY"
-        ? sql`l.player_id is not null`
-        : sql`(m.player_id is not null and m.left_at is null)`;
+  const { projectId } = ref;
+  const member = sql`case (select kind from c) when 'PROJECT' then true when 'LOBBY' then l.player_id is not null
+    else m.player_id is not null and m.left_at is null end`;
   return all(
     sql`json_build_object('id', p.id, 'externalUserId', p.external_user_id, 'notify', m.notify)`,
     sql`(select id, external_user_id from players
@@ -118,36 +117,43 @@ const peopleArm = (channel: Channel, { mentionedIds, mentionedNames }: SceneQues
       select id, external_user_id from players
         where project_id = ${projectId} and status = 'ACTIVE' and external_user_id = any(array(
           select json_array_elements_text(${JSON.stringify(mentionedNames)}::json)))) p
-      ${standing(channel)} where ${member}`,
+      ${standing(ref)} where ${member}`,
   );
 };
 
-const policyArm = ({ projectId, kind }: Channel) =>
-  kind === "DIRECT"
-    ? sql`(select settings->'chat'->>'directPolicy' from projects where id = ${projectId})`
-    : sql`null::text`;
+const policyArm = ({ projectId }: ChannelRef) => sql`
+  (select settings->'chat'->>'directPolicy' from projects
+    where id = ${projectId} and (select kind from c) = 'DIRECT')`;
 
-const sanctionsArm = ({ projectId, id: channelId }: Channel, now: Date) => {
+const sanctionsArm = ({ projectId, channelId }: ChannelRef, now: Date) => {
   const senders = sql`array(select distinct p from s where p is not null)`;
   return all(sql`row_to_json(x)`, sql`(${sanctionsOf(senders, { projectId, channelId, now })}) x`);
 };
 
-/** Reads all of it in one statement, however many they are. */
-export const readScene = async (work: Work, channel: Channel, question: SceneQuestion): Promise<Scene> => {
+/** Reads all of it in one statement, however many they are; undefined without such a channel. */
+export const readScene = async (
+  { db, now }: Work,
+  ref: ChannelRef,
+  question: SceneQuestion,
+): Promise<Scene | undefined> => {
   const asked = question.senders.map(({ playerId, clientMsgId }) => ({
     p: playerId,
-    k: clientMsgId === undefined ? null : clientKey(channel.id, playerId, clientMsgId),
+    k: clientMsgId === undefined ? null : clientKey(ref.channelId, playerId, clientMsgId),
   }));
   const found = await sql<Row>`
-    with s as materialized (
+    ${sql.raw(KEPT)} with c as materialized (
+      select id, kind, key, name, lobby_id, settings, status, last_seq, read_only_at, created_at
+      from chat_channels where project_id = ${ref.projectId} and id = ${ref.channelId}),
+    s as materialized (
       select distinct s.p, s.k from json_to_recordset(${JSON.stringify(asked)}::json) as s(p uuid, k text))
-    select ${sendersArm(channel)} as senders, ${knownArm(channel)} as known,
-      ${repliesArm(channel, question.replies)} as replies,
-      ${peopleArm(channel, question)} as people, ${policyArm(channel)} as direct_policy,
-      ${sanctionsArm(channel, work.now)} as sanctions,
-      ${listsVersion(channel.projectId)} as lists_version`.execute(work.db);
+    select (select row_to_json(c) from c) as channel, ${sendersArm(ref)} as senders,
+      ${knownArm(ref)} as known, ${repliesArm(ref, question.replies)} as replies,
+      ${peopleArm(ref, question)} as people, ${policyArm(ref)} as direct_policy,
+      ${sanctionsArm(ref, now)} as sanctions, ${listsVersion(ref.projectId)} as lists_version`.execute(db);
   const row = found.rows[0]!;
+  if (row.channel === null) return undefined;
   return {
+    channel: channelOf(ref.projectId, row.channel),
     senders: new Map(row.senders.map((sender) => [sender.id, sender])),
     known: new Map(row.known.map(({ k, seq }) => [k, seq])),
     replies: new Set(row.replies),
@@ -157,3 +163,15 @@ export const readScene = async (work: Work, channel: Channel, question: SceneQue
     listsVersion: row.lists_version,
   };
 };
+
+/**
+ * Locks the channel's row until commit, then reads the scene as it stands under that lock: both are sent at
+ * once. @throws DomainError NOT_FOUND
+ */
+export const lockScene = (work: Work, ref: ChannelRef, question: SceneQuestion): Promise<Scene> =>
+  foundOrGlobal(work, ref, async () => {
+    await sql`
+      ${sql.raw(UNANSWERED + KEPT)} select 1 from chat_channels
+      where project_id = ${ref.projectId} and id = ${ref.channelId} for update`.execute(work.db);
+    return readScene(work, ref, question);
+  });

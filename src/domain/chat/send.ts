@@ -1,15 +1,15 @@
 import { sql } from "kysely";
 import { DomainError, forbidden, invalid } from "../errors.ts";
 import { isId, newId } from "../ids.ts";
-import type { Work } from "../work.ts";
+import { KEPT, UNANSWERED, type Work } from "../work.ts";
 import { isModeratorRole, type Viewer } from "./access.ts";
-import { type Channel, type ChannelRef, lockChannel } from "./channel-row.ts";
+import type { Channel, ChannelRef } from "./channel-row.ts";
 import { checkSpeaker, type Court, openCourt, passText, type Passed, type Speaker } from "./judging.ts";
 import { lockMentioned, MENTIONS_MAX, mentionedIn, resolveMentions, tellMentioned } from "./mentions.ts";
 import { readRows, showMessage, tombstoneOf } from "./message-view.ts";
 import {
   clientKey,
-  readScene,
+  lockScene,
   type Scene,
   type ScenePerson,
   type SceneQuestion,
@@ -161,7 +161,7 @@ const write = async ({ db, now }: Work, channel: Channel, accepted: readonly Acc
     h: verdict.isShadowed,
   }));
   await sql`
-    with c as (
+    ${sql.raw(UNANSWERED + KEPT)} with c as (
       update chat_channels set last_seq = ${channel.lastSeq + rows.length}::bigint, updated_at = ${at}
       where project_id = ${projectId} and id = ${id})
     insert into chat_messages (project_id, channel_id, seq, id, sender_id, type, content, original, mentions,
@@ -231,9 +231,9 @@ export const sendMessages = async (
 ): Promise<{ sent: Sent[]; lines: ChatLine[] }> => {
   const question = questionOf(sendings);
   const locked = await lockMentioned(work, ref.projectId, question);
-  const channel = await lockChannel(work, ref);
-  const scene = await readScene(work, channel, question);
-  const court = await openCourt(work, channel, scene);
+  const scene = await lockScene(work, ref, question);
+  const { channel } = scene;
+  const court = await openCourt(work, scene);
   const decisions = decide(court, scene, sendings);
   const known = await readKnown(work, channel, decisions);
   const accepted = decisions.flatMap((one) => ("accepted" in one && !one.isDuplicate ? [one.accepted] : []));

@@ -2,7 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { z } from "zod";
 import { invalid, notFound } from "../errors.ts";
 import { fnv1a } from "../ids.ts";
-import { savepoint, type Work } from "../work.ts";
+import { savepoint, UNANSWERED, type Work } from "../work.ts";
 import { createLobby, Mode } from "./create.ts";
 import { Data, PlayersMax } from "./fields.ts";
 import { seatPlayer } from "./join.ts";
@@ -88,7 +88,9 @@ const findWaiting = async (work: Work, search: Search): Promise<string | undefin
 
 const lockMode = async ({ db }: Work, { projectId, mode }: Search): Promise<void> => {
   await sql`
-    select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${fnv1a(`${projectId}\0${mode}`) | 0}::int)`.execute(db);
+    ${sql.raw(UNANSWERED)} select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${fnv1a(`${projectId}\0${mode}`) | 0}::int)`.execute(
+    db,
+  );
 };
 
 const findLobby = async (work: Work, search: Search): Promise<string | undefined> => {

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { fnv1a } from "../ids.ts";
-import type { Work } from "../work.ts";
+import { UNANSWERED, type Work } from "../work.ts";
 
 /** First key of the advisory locks of merges; the second is the project. */
 const LOCK_SPACE = 83;
@@ -14,5 +14,7 @@ const LOCK_SPACE = 83;
  * nothing is lost: the batch is done again, and the caller is answered 503 and asks again.
  */
 export const lockMerges = async ({ db }: Work, projectId: string): Promise<void> => {
-  await sql`select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${fnv1a(projectId) | 0}::int)`.execute(db);
+  const key = fnv1a(projectId) | 0;
+  await sql`
+    ${sql.raw(UNANSWERED)} select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${key}::int)`.execute(db);
 };

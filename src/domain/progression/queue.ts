@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { Json } from "../events.ts";
 import { PARTITIONS } from "../ids.ts";
-import { KEPT, type Work } from "../work.ts";
+import { KEPT, UNANSWERED, type Work } from "../work.ts";
 
 /** First key of the advisory locks that give one worker one partition. */
 const LOCK_SPACE = 77;
@@ -74,7 +74,7 @@ export const lockPartitions = async (
 export const holdPartitions = async ({ db }: Work, parts: Iterable<number>): Promise<void> => {
   const sorted = [...new Set(parts)].toSorted((a, b) => a - b);
   await sql`
-    select pg_advisory_xact_lock(${LOCK_SPACE}::int, p)
+    ${sql.raw(UNANSWERED)} select pg_advisory_xact_lock(${LOCK_SPACE}::int, p)
     from unnest(${`{${sorted.join(",")}}`}::int[]) as u(p)`.execute(db);
 };
 

@@ -1,0 +1,144 @@
+import { KEPT, ONE_MESSAGE, UNANSWERED } from "../domain/work.ts";
+
+/** The part of pg's client that is used, and its pool. */
+type Client = { query(text: unknown, values?: unknown, callback?: unknown): unknown };
+type ClientClass = new (...options: never[]) => Client;
+export type ClientPool = { Client: ClientClass };
+
+/** Marks stand at the beginning of a statement, after white space as it is in the source. */
+const MARKS_WITHIN = 64;
+
+const isMarked = (text: string, mark: string): boolean => text.slice(0, MARKS_WITHIN).includes(mark);
+
+const isUnanswered = (text: string): boolean => isMarked(text, UNANSWERED) || isMarked(text, ONE_MESSAGE);
+
+/** Statements whose plans are kept; others that are marked are planned each time. */
+const KEPT_MAX = 200;
+/**
+ * How long plans are kept, in ms. Tables grow, and the plan for a small one may read all of it: the server
+ * itself looks again only when statistics were gathered.
+ */
+const PLANS_KEPT_MS = 5_000;
+
+const names = new Map<string, string>();
+
+/** The name of a prepared statement of this text; undefined for one that is not to be kept. */
+const keptName = (text: string): string | undefined => {
+  if (!isMarked(text, KEPT)) return undefined;
+  const known = names.get(text);
+  if (known !== undefined || names.size >= KEPT_MAX) return known;
+  const name = `kept_${names.size}`;
+  names.set(text, name);
+  return name;
+};
+
+type Answer = { command: string; rowCount: number | null; rows: unknown[] };
+
+const NO_ROWS: Answer = { command: "", rowCount: null, rows: [] };
+
+/** What a transaction's statements are answered with. */
+class Answers {
+  /** Settles with the last statement that nobody waits for. */
+  #sent: Promise<void> = Promise.resolve();
+  /** What failed first of those. */
+  #failure: Error | undefined;
+
+  /** A transaction begins. */
+  reset(): void {
+    this.#failure = undefined;
+  }
+
+  unanswered(answer: unknown): Promise<Answer> {
+    this.#sent = (answer as Promise<unknown>).then(
+      () => undefined,
+      (error: Error) => {
+        this.#failure ??= error;
+      },
+    );
+    return Promise.resolve(NO_ROWS);
+  }
+
+  async answered(text: string, answer: unknown): Promise<Answer> {
+    try {
+      return await (answer as Promise<Answer>);
+    } catch (error) {
+      await this.#sent;
+      throw this.#failure ?? error;
+    } finally {
+      // Also back to a savepoint: what failed is undone.
+      if (text.startsWith("rollback")) this.#failure = undefined;
+    }
+  }
+
+  /** After a statement that failed, `commit` is answered, but with "ROLLBACK". */
+  async committed(answer: unknown): Promise<Answer> {
+    const committed = await this.answered("commit", answer);
+    await this.#sent;
+    const failure = this.#failure;
+    this.#failure = undefined;
+    if (failure) throw failure;
+    if (committed.command === "ROLLBACK") throw new Error("A failed transaction was to be committed.");
+    return committed;
+  }
+}
+
+/**
+ * Makes the pool's clients, which must be ones that pipeline, wait for as few answers as a transaction needs.
+ * `begin` goes out with the first statement; marked ones are said to be done as soon as they are sent, so the
+ * next one, or `commit`, is on its way at once. PostgreSQL runs them in order and, after one that failed,
+ * none until `rollback`: the failure is told by the next statement that is waited for, `commit` at the
+ * latest. Those that are marked as kept are prepared.
+ */
+export const pipelineStatements = (pool: ClientPool): void => {
+  pool.Client = class extends pool.Client {
+    private isHeldBack = false;
+    private plannedMs = 0;
+    private readonly answers = new Answers();
+
+    override query(text: unknown, values?: unknown, callback?: unknown): unknown {
+      if (text === "begin") {
+        this.isHeldBack = true;
+        this.answers.reset();
+        return Promise.resolve(NO_ROWS);
+      }
+      if (this.isHeldBack) {
+        this.isHeldBack = false;
+        if (typeof text === "string" && isMarked(text, ONE_MESSAGE))
+          return this.answers.unanswered(super.query(`begin; ${text}`));
+        void this.answers.unanswered(super.query(this.#begin()));
+      }
+      if (callback !== undefined || typeof text !== "string") return super.query(text, values, callback);
+      const name = keptName(text);
+      const answer = name === undefined ? super.query(text, values) : super.query({ name, text, values });
+      if (isUnanswered(text)) return this.answers.unanswered(answer);
+      return text === "commit" ? this.answers.committed(answer) : this.answers.answered(text, answer);
+    }
+
+    #begin(): string {
+      if (performance.now() - this.plannedMs < PLANS_KEPT_MS) return "begin";
+      this.plannedMs = performance.now();
+      return "begin; discard plans";
+    }
+  };
+};
+
+type Result = { rows: unknown[] };
+type Transaction = {
+  query(text: string, values?: unknown[], options?: object): Promise<Result>;
+  exec(text: string): Promise<Result[]>;
+};
+export type Embedded = { transaction<T>(run: (tx: Transaction) => Promise<T>): Promise<T> };
+
+/** Makes PGlite take marked statements in one message; any other takes five. */
+export const sendAsOneMessage = (pglite: Embedded): void => {
+  const transaction = pglite.transaction.bind(pglite);
+  pglite.transaction = (run) =>
+    transaction((tx) => {
+      const query: Transaction["query"] = async (text, values, options) => {
+        if (!isMarked(text, ONE_MESSAGE)) return tx.query(text, values, options);
+        const [result = { rows: [] }] = await tx.exec(text);
+        return result;
+      };
+      return run({ ...tx, query });
+    });
+};
