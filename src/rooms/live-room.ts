@@ -249,9 +249,10 @@ export abstract class LiveRoom<S extends object> extends Room<{
 
   /** Counts the player's socket for as long as it is open. */
   async #count(client: LiveClient): Promise<void> {
+    // Core counts the messages of a second by the room's clock, which else stands still from patch to patch.
+    (client.ref as WebSocket).prependListener("message", () => this.clock.tick());
     const { projectId, subject } = client.auth!;
-    const countOut = await admitSocket(this.app, `${projectId}:${subject}`);
-    this.#subjects.keep(subject, client, countOut);
+    this.#subjects.keep(subject, client, await admitSocket(this.app, `${projectId}:${subject}`));
   }
 
   #nowMs(): number {

@@ -17,7 +17,7 @@ import {
 } from "./sdk.ts";
 
 /** First bytes of the frames a client may send. */
-const FRAME = { join: 10, data: 13 } as const;
+const FRAME = { join: 10, data: 13, ping: 18 } as const;
 
 describe("sessions of rooms", () => {
   let api: TestApp;
@@ -125,12 +125,29 @@ describe("sessions of rooms", () => {
       const player = await aPlayer(api, tenant.key);
       const me = await join(api, player.token, "player");
       const { socket, closed } = await aSocket(player);
-      const ping = Buffer.of(18);
-      for (let i = 0; i < 200; i++) socket.send(ping);
+      for (let i = 0; i < 200; i++) socket.send(Buffer.of(FRAME.ping));
       assert.equal(await closed, 4002);
       await grantXp(api, tenant.key, player.playerId);
       await heardUpTo(me, 2);
       await me.room.leave();
+    });
+
+    it("is not closed for 15 in each second, however seldom the room's clock ticks", async () => {
+      const player = await aPlayer(api, tenant.key);
+      const { socket, closed } = await aSocket(player);
+      const room = await eventually(() => serverRoom(tenant.projectId, player.playerId));
+      room.patchRate = 60_000;
+      const pinged = new Promise((resolve) => {
+        let answers = 0;
+        socket.on("message", (frame: Buffer) => frame[0] === FRAME.ping && ++answers === 45 && resolve(true));
+      });
+      for (let second = 0; second < 3; second++) {
+        const startMs = performance.now();
+        for (let i = 0; i < 15; i++) socket.send(Buffer.of(FRAME.ping));
+        await eventually(() => performance.now() - startMs > 1_000);
+      }
+      assert.equal(await Promise.race([pinged, closed]), true);
+      socket.close();
     });
 
     it("is closed when it does not read what it is sent", async () => {
