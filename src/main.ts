@@ -1,5 +1,6 @@
 import { enableCompileCache, flushCompileCache } from "node:module";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import { Command } from "commander";
 import { VERSION } from "./version.ts";
 
@@ -8,6 +9,11 @@ import { VERSION } from "./version.ts";
 enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/laurel-compile"));
 
 const USAGE_EXIT_CODE = 2;
+/**
+ * What V8 optimises in the background has come to an end by then, in ms: a process that exits while that waits
+ * for memory may hang for ever (nodejs/node#54918).
+ */
+const LAST_REST_MS = 100;
 
 const program = new Command("laurel")
   .description("Multi-tenant gamification backend and realtime game server")
@@ -67,6 +73,7 @@ async function run(allowed: ("web" | "worker")[]): Promise<void> {
     log.info({ signal }, "stopping");
     setTimeout(() => process.exit(1), config.shutdownTimeoutMs).unref();
     await running.stop().catch((err: unknown) => log.error({ err }, "stopping failed"));
+    await delay(LAST_REST_MS);
     process.exit(0);
   };
   for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop(signal));

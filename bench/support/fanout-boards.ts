@@ -11,7 +11,7 @@ import { post } from "./setup.ts";
 
 const TOP = 100;
 const CHANGED = 10;
-/** Between two changes; a room shows a board four times a second at most. */
+/** Between two changes; a room of so many watchers shows a board four times a second at most. */
 const TICK_MS = 400;
 /** Changes that compile the code, before what is measured; the loop has as many. */
 const WARM_TICKS = 15;

@@ -48,6 +48,8 @@ export type LeaderboardEvents = {
     };
   /** Internal: feeds the rank index. */
   "leaderboard.entries_changed": { periodId: string; entries: EntryChange[] };
+  /** Internal: the definition or status of a board is another one. */
+  "leaderboard.changed": { leaderboardId: string };
 };
 
 export type LobbyEvents = {

@@ -25,7 +25,10 @@ export const playerTopic = (projectId: string, playerId: string): string => `pla
 /** A period's entries have changed in the index (message: `Moved`). */
 export const periodTopic = (projectId: string, periodId: string): string => `period:${projectId}:${periodId}`;
 
-/** A list of the board was closed (message: the data of `leaderboard.period_closed`). */
+/**
+ * A list of the board was closed (message: the data of `leaderboard.period_closed`), or its definition or status
+ * is another one (null).
+ */
 export const boardTopic = (projectId: string, leaderboardId: string): string =>
   `board:${projectId}:${leaderboardId}`;
 

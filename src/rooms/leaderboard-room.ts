@@ -23,8 +23,11 @@ export const TOP_MAX = 100;
 export const AROUND_MAX = 25;
 /** Watchers of one room; the next ones get another room of the same board. */
 export const WATCHERS_MAX = 500;
-/** A board that changes all the time is read this often. */
+/** A board that changes all the time is read this often at least, and at most. */
 export const REFRESH_EVERY_MS = 250;
+const REFRESH_MIN_MS = 50;
+/** What a read of a busy board keeps the process from, in ms, for each watcher and for each room beside it. */
+const REST_FOR = { watcher: 0.5, room: 2.5 } as const;
 /** A board that nobody says has changed is read again this often, in case the word was lost. */
 export const REREAD_EVERY_MS = 5_000;
 
@@ -54,6 +57,10 @@ type Watcher = {
   view: StateView;
 };
 
+/** Between two reads of a board: the more there is to do for one, the longer. */
+export const refreshPauseMs = (watchers: number, rooms: number): number =>
+  Math.min(REFRESH_EVERY_MS, Math.max(REFRESH_MIN_MS, REST_FOR.watcher * watchers + REST_FOR.room * rooms));
+
 type Closed = LeaderboardEvents["leaderboard.period_closed"];
 
 /**
@@ -77,7 +84,7 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
   /** Who may have moved since the last read. */
   #moved: Moved | undefined = ALL_MOVED;
   readonly #refresher = new Refresher({
-    everyMs: REFRESH_EVERY_MS,
+    everyMs: () => refreshPauseMs(this.clients.length, this.open.count()),
     run: () => this.#refresh(),
     later: (delayMs, run) => this.later(delayMs, run),
     onError: (error) => this.report(error, "refresh"),
@@ -96,7 +103,7 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     this.onceDisposed(() => this.open.remove(this));
   }
 
-  /** Reads the board again with its definition, at once or when the last time is REFRESH_EVERY_MS ago. */
+  /** Reads the board again with its definition, at once or when the last time is long enough ago. */
   rereadSoon(): void {
     this.#mayKeep = false;
     this.#rereadAfter(ALL_MOVED);
@@ -195,7 +202,9 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
       this.#rereadAfter(moved),
     );
     if (isFirst)
-      await this.listen<Closed>(boardTopic(projectId, leaderboard.id), (closed) => this.#tellClosed(closed));
+      await this.listen<Closed | null>(boardTopic(projectId, leaderboard.id), (closed) =>
+        closed ? this.#tellClosed(closed) : this.rereadSoon(),
+      );
     // Between the read and the subscription the board may have changed.
     this.rereadSoon();
   }

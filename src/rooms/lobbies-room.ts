@@ -75,7 +75,7 @@ abstract class LobbiesRoom extends LiveRoom<LobbiesState> implements OpenRoom {
   override maxClients = LOBBIES_WATCHERS_MAX;
   #query: { projectId: string; mode: string; metadata?: Json | undefined } = { projectId: "", mode: "" };
   readonly #refresher = new Refresher({
-    everyMs: REFRESH_EVERY_MS,
+    everyMs: () => REFRESH_EVERY_MS,
     run: () => this.#refresh(),
     later: (delayMs, run) => this.later(delayMs, run),
     onError: (error) => this.report(error, "refresh"),

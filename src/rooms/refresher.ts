@@ -2,8 +2,8 @@
 const RETRY_MS = 1_000;
 
 export type RefresherParts = {
-  /** Refreshes are at least this far apart. */
-  everyMs: number;
+  /** Refreshes are at least this far apart, in ms; asked for each time. */
+  everyMs(): number;
   run(): Promise<void>;
   later(delayMs: number, run: () => unknown): void;
   onError(error: unknown): void;
@@ -25,7 +25,7 @@ export class Refresher {
   soon(): void {
     this.#isDirty = true;
     if (this.#isRunning || this.#isScheduled) return;
-    this.#schedule(this.#ranAtMs + this.#parts.everyMs - performance.now());
+    this.#schedule(this.#ranAtMs + this.#parts.everyMs() - performance.now());
   }
 
   /** Runs now; what asks meanwhile is served afterwards. */

@@ -1,5 +1,5 @@
 /** Things of this process that are looked at together, at an interval, while there are any. */
-export type Ticker<T> = { add(item: T): void; remove(item: T): void };
+export type Ticker<T> = { add(item: T): void; remove(item: T): void; count(): number };
 
 export type TickerParts<T> = {
   everyMs: number;
@@ -44,5 +44,6 @@ export const createTicker = <T>({ everyMs, run, onError }: TickerParts<T>): Tick
       timer = undefined;
       all.delete(tickNow);
     },
+    count: () => items.size,
   };
 };

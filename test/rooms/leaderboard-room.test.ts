@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { REREAD_EVERY_MS } from "../../src/rooms/leaderboard-room.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { aPlayer, join, type Listener, matchmake, type Player, range } from "./sdk.ts";
 
@@ -202,6 +203,22 @@ describe("room leaderboard", () => {
     assert.equal(await ask({ leaderboardKey: board, around: 26 }), 400);
   });
 
+  it("is told that the board is paused, goes on or has another name", async () => {
+    const board = await aBoard();
+    const watcher = await join(api, players[0]!.token, "leaderboard", { leaderboardKey: board });
+    const { state } = watcher.room;
+    const path = `/api/v1/leaderboards/${board}`;
+    // Of three changes in a row the reads of every five seconds would show one in time at most.
+    const timeoutMs = REREAD_EVERY_MS / 2;
+    await api.post(`${path}/pause`, {}, { key: tenant.key });
+    await eventually(() => state.status === "PAUSED", { timeoutMs });
+    await api.post(`${path}/resume`, {}, { key: tenant.key });
+    await eventually(() => state.status === "ACTIVE", { timeoutMs });
+    await api.patch(path, { name: "Another" }, { key: tenant.key });
+    await eventually(() => state.name === "Another", { timeoutMs });
+    await watcher.room.leave();
+  });
+
   it("follows the board into a new period", async () => {
     const board = `xp-${randomUUID().slice(0, 8)}`;
     await api.post(
@@ -212,7 +229,7 @@ describe("room leaderboard", () => {
     const watcher = await join(api, players[0]!.token, "leaderboard", { leaderboardKey: board });
     await api.post(`/api/v1/leaderboards/${board}/pause`, {}, { key: tenant.key });
     await api.post(`/api/v1/leaderboards/${board}/resume`, {}, { key: tenant.key });
-    await eventually(() => watcher.room.state.status === "ACTIVE", { timeoutMs: 7_000 });
+    await eventually(() => watcher.room.state.status === "ACTIVE");
     await api.post(`/api/v1/players/${players[0]!.playerId}/xp`, { amount: 77 }, { key: tenant.key });
     await eventually(
       () => topOf(watcher).some(([, playerId, score]) => playerId === players[0]!.playerId && score === 77),

@@ -107,6 +107,7 @@ type Step = "updated" | "paused" | "resumed" | "archived";
 const touch = async (work: Work, leaderboard: Leaderboard, step: Step): Promise<Leaderboard> => {
   leaderboard.version++;
   leaderboard.updatedAt = work.now;
+  work.emit(leaderboard.projectId, "leaderboard.changed", { leaderboardId: leaderboard.id });
   await auditDefinition(work, `leaderboard.${step}`, leaderboard);
   return leaderboard;
 };

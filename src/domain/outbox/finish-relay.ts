@@ -52,6 +52,7 @@ export const finishRelay = async (
  */
 const TOLD_ONCE: ReadonlySet<string> = new Set<EventType>([
   "leaderboard.entries_changed",
+  "leaderboard.changed",
   "chat.changed",
   "player.notice",
 ]);

@@ -16,6 +16,10 @@ const PUBLISH: Partial<Record<EventType, Publish>> = {
     const { leaderboardId } = data as Events["leaderboard.period_closed"];
     topics.publish(boardTopic(projectId, leaderboardId), data);
   },
+  "leaderboard.changed": (topics, projectId, data) => {
+    const { leaderboardId } = data as Events["leaderboard.changed"];
+    topics.publish(boardTopic(projectId, leaderboardId), null);
+  },
   "player.notice": (topics, projectId, data) => {
     const { playerId, notice } = data as Events["player.notice"];
     topics.publish(noticeTopic(projectId, playerId), notice);

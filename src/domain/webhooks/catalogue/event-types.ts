@@ -6,6 +6,7 @@ import { RESERVED_EVENT_TYPES } from "../../events.ts";
  */
 const INTERNAL: ReadonlySet<string> = new Set([
   "leaderboard.entries_changed",
+  "leaderboard.changed",
   "lobby.changed",
   "chat.changed",
   "player.notice",

@@ -3,7 +3,10 @@ import type { EventType } from "../../events.ts";
 import type { EntriesOf } from "./entry.ts";
 import { Id, PLAYER, Text, Time } from "./shapes.ts";
 
-type BoardType = Exclude<Extract<EventType, `leaderboard.${string}`>, "leaderboard.entries_changed">;
+type BoardType = Exclude<
+  Extract<EventType, `leaderboard.${string}`>,
+  "leaderboard.entries_changed" | "leaderboard.changed"
+>;
 
 const LIST = {
   leaderboardKey: Text,
