@@ -185,8 +185,12 @@ const ratiosOfScale = (scale: Results["scale"]): Ratio[] => {
   const perCpu = over(({ perCpuSecond }) => perCpuSecond);
   const twice = { median: 2 * perCpu.median, min: 2 * perCpu.min, max: 2 * perCpu.max };
   return [
-    { name: "deliveries/s, 2 processes on 2 cores / 1 on 1", value: over(({ rate }) => rate), goal: 1.8 },
-    { name: "twice the deliveries/CPU s of 2 processes / 1", value: twice, goal: 1.8 },
+    {
+      name: "deliveries/s as fast as it goes, 2 processes on 2 cores / 1 on 1",
+      value: over(({ rate }) => rate),
+      goal: 1.8,
+    },
+    { name: "twice the deliveries/CPU s of 2 processes / 1, at 400 messages/s", value: twice, goal: 1.8 },
   ];
 };
 

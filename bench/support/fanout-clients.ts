@@ -24,10 +24,12 @@ export type Target = {
 export type ClientOrder =
   | { kind: "join"; target: Target; tokens: readonly string[]; count: number; atOnce: number }
   /** Says so many messages and waits until each client has heard `expected`. */
-  | { kind: "publish"; tag: string; messages: number; window: number; speakers: number; expected: number }
+  | ({ kind: "publish"; tag: string; messages: number; expected: number } & Manner)
   /** What each client has got since it was last asked. */
   | { kind: "count" }
   | { kind: "leave" };
+/** How many speak, and with how many messages on their way, or how often in a second whatever is heard. */
+export type Manner = { speakers: number } & ({ window: number } | { rate: number });
 /** Times in ms. */
 export type Joined = { count: number; p50Ms: number; p99Ms: number };
 export type Heard = { heard: number; bytes: number; seconds: number };
@@ -39,6 +41,7 @@ type Subscriber = { wire: Wire; heard: number; heardBytes: number; patches: numb
 
 const JOIN_MAX_MS = 30_000;
 const HEAR_MAX_MS = 30_000;
+const PACE_EVERY_MS = 5;
 /** Bytes of what is said. */
 const CONTENT_BYTES = 200;
 const WORDS = "amber birch cedar delta ember fjord grove harbour island juniper kestrel lagoon meadow".split(
@@ -198,7 +201,7 @@ const packed = ({ dialect, say }: Target, content: string): Buffer | string => {
 
 /** So many of our messages are on their way at a time, as the first subscriber sees it. */
 const publish = async (order: ClientOrder & { kind: "publish" }): Promise<Heard> => {
-  const { tag, messages, window, speakers, expected } = order;
+  const { tag, messages, speakers, expected } = order;
   // Another crowd may have begun before this one: what counts is what was heard since the last round.
   const before = told;
   told = { heard: before.heard + expected, bytes: 0 };
@@ -210,14 +213,21 @@ const publish = async (order: ClientOrder & { kind: "publish" }): Promise<Heard>
   };
   onHeard = (at, payload) => {
     const own = subscribers[at]!;
-    if (at === 0 && payload.includes(tag)) speak();
+    if ("window" in order && at === 0 && payload.includes(tag)) speak();
     if (own.heard === told.heard && ++complete === subscribers.length) resolve();
   };
   const startMs = performance.now();
-  for (let n = 0; n < window; n++) speak();
+  const speakUntil = (due: number): void => {
+    while (said < Math.min(due, messages)) speak();
+  };
+  const pace = (rate: number) =>
+    setInterval(() => speakUntil(((performance.now() - startMs) * rate) / 1_000), PACE_EVERY_MS);
+  const timer = "rate" in order ? pace(order.rate) : undefined;
+  if ("window" in order) speakUntil(order.window);
   try {
     await within(HEAR_MAX_MS, "the last delivery", done);
   } finally {
+    clearInterval(timer);
     onHeard = undefined;
   }
   if (broken !== undefined) throw new Error(broken);

@@ -1,7 +1,8 @@
 import { spawnSync } from "node:child_process";
 import { on } from "node:events";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Child } from "./children.ts";
-import type { Heard, Joined } from "./fanout-clients.ts";
+import type { Heard, Joined, Manner } from "./fanout-clients.ts";
 import { spend, type Spent } from "./fanout-costs.ts";
 import type { Memory, ProbeOrder } from "./fanout-probe.ts";
 import { type Contestant, type Crowd, type Server, type Stage, startCrowd } from "./fanout-stage.ts";
@@ -10,13 +11,18 @@ export const CLIENTS = 1_000;
 /** Join before anything is measured, so that code is compiled. */
 const WARM_CLIENTS = 200;
 const WARM_MESSAGES = 20;
+const REST_MS = 1_500;
 const WEIGH_MAX_MS = 20_000;
 export const CROWDS = 2;
 const JOINS_AT_ONCE = 16;
 /** Of each crowd: messages on their way, and who says them in turn. */
-const TALK = { window: 10, speakers: 40 };
-/** Enough to keep two processes busy. */
-const SCALED_TALK = { window: 150, speakers: 200 };
+const TALK: Manner = { window: 10, speakers: 40 };
+/** As fast as two processes can. */
+const FLOOD: Manner = { window: 150, speakers: 200 };
+const FLOOD_TIMES = 10;
+/** A steady rate that one process can keep, and for how many seconds. */
+const PACE = { rate: 200, speakers: 200 } satisfies Manner;
+const PACE_SECONDS = 5;
 
 export type Setup = { stage: Stage; redis: number | undefined; messages: number };
 
@@ -47,7 +53,7 @@ export const joinAll = async (crowd: Crowd, server: Server, count: number): Prom
 };
 
 /** Says so many messages and waits for all deliveries. @throws Error unless each has reached everybody */
-export const publishAll = async (crowd: Crowd, messages: number, talk = TALK) => {
+export const publishAll = async (crowd: Crowd, messages: number, talk: Manner = TALK) => {
   const share = messages / CROWDS;
   const order = {
     kind: "publish",
@@ -125,6 +131,7 @@ const pin = (pid: number, cores: string): void => {
   if (status !== 0) throw new Error("taskset does not pin");
 };
 
+/** `rate` in deliveries a second as fast as it goes, `perCpuSecond` of deliveries at a steady rate. */
 export type Scaled = { processes: number; perCpuSecond: number; rate: number; spent: Spent };
 
 /** One channel in so many web processes, a core for each; the crowds have two others. */
@@ -136,12 +143,16 @@ export const runScaled = async ({ stage, redis, messages }: Setup, processes: nu
     for (const { pid } of crowd.children) pin(pid, "2,3");
     await joinAll(crowd, server, CLIENTS);
     await publishAll(crowd, WARM_MESSAGES);
+    const flood = await publishAll(crowd, messages * FLOOD_TIMES, FLOOD);
+    // What was said counts for the limit of each client's messages in a second.
+    await delay(REST_MS);
+    const paced = PACE.rate * crowd.children.length * PACE_SECONDS;
     const { result, spent } = await spend(stage, { server, crowd, redis }, () =>
-      publishAll(crowd, messages, SCALED_TALK),
+      publishAll(crowd, paced, PACE),
     );
     await crowd.tell(() => ({ kind: "leave" }));
-    const { deliveries, seconds } = result;
-    return { processes, perCpuSecond: deliveries / spent.server, rate: deliveries / seconds, spent };
+    const rate = flood.deliveries / flood.seconds;
+    return { processes, perCpuSecond: result.deliveries / spent.server, rate, spent };
   } finally {
     await crowd.stop();
     await server.stop();

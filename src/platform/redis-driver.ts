@@ -197,7 +197,9 @@ export class IndexedRedisDriver extends RedisDriver {
     const mayMakeOne = conditions.roomId === undefined ? this.maySpread : async () => false;
     const isElsewhere = ({ processId }: IRoomCache): number => (processId === own ? 0 : 1);
     const byProcess = (a: IRoomCache, b: IRoomCache): number => isElsewhere(a) - isElsewhere(b);
-    for (const room of listed.filter(meets(conditions)).toSorted(sort ? compareBy(sort) : byProcess)) {
+    // Core gives an order of no fields where a kind of room asks for none.
+    const order = sort && Object.keys(sort).length > 0 ? compareBy(sort) : byProcess;
+    for (const room of listed.filter(meets(conditions)).toSorted(order)) {
       if (room.processId === own) return room;
       if (await this.#isAlive(room.processId)) return (await mayMakeOne(listed)) ? NONE : room;
       await this.#scripts.remove(this.#entry(room));

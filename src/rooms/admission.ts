@@ -1,3 +1,4 @@
+import { AsyncLocalStorage } from "node:async_hooks";
 import { type IRoomCache, matchMaker } from "@colyseus/core";
 import type { App } from "../app.ts";
 import { conflict, type DomainError } from "../domain/errors.ts";
@@ -38,8 +39,16 @@ const SPREAD_EVERY_MS = 2_000;
 /** Crowds that got a room here a moment ago, and until when they get no other; the oldest first. */
 const spreading = new Map<string, number>();
 
-/** Answers true once in SPREAD_EVERY_MS for each crowd. */
+/** A join, and whether it is the one that makes its crowd's room here. */
+const joins = new AsyncLocalStorage<{ isFirst: boolean }>();
+
+/** Runs one join: core looks for a room more than once in it, and is to get the same answer. */
+export const asOneJoin = <T>(run: () => Promise<T>): Promise<T> => joins.run({ isFirst: false }, run);
+
+/** Answers true to one join in SPREAD_EVERY_MS for each crowd, however often that one asks. */
 const isFirst = ({ name, metadata }: IRoomCache): boolean => {
+  const join = joins.getStore();
+  if (join?.isFirst) return true;
   const [crowd, nowMs] = [JSON.stringify([name, metadata]), performance.now()];
   for (const [old, untilMs] of spreading) {
     if (untilMs > nowMs) break;
@@ -47,6 +56,7 @@ const isFirst = ({ name, metadata }: IRoomCache): boolean => {
   }
   if (spreading.has(crowd)) return false;
   spreading.set(crowd, nowMs + SPREAD_EVERY_MS);
+  if (join) join.isFirst = true;
   return true;
 };
 

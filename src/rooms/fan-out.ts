@@ -1,8 +1,11 @@
 import { type Client, ClientState, getMessageBytes, Protocol } from "@colyseus/core";
 import { binaryFrame, FramedSocket } from "./framed-socket.ts";
 
-/** Between two writes to a crowd that is told one thing after another, in ms. */
+/** Between two writes to a crowd that is told one thing after another, in ms: so long at least, and at most. */
 export const FLUSH_EVERY_MS = 15;
+const FLUSH_PAUSE_MAX_MS = 100;
+/** The pause after a write, in times of what the write took: a fifth of a process at most goes into those of a room. */
+const PAUSE_FOR_WRITE = 4;
 /** What waits for the next write at most. */
 export const FLUSH_BYTES = 64 * 1_024;
 
@@ -21,7 +24,7 @@ export class FanOut {
   readonly #parts: FanOutParts;
   #messages: Buffer[] = [];
   #bytes = 0;
-  #flushedAtMs = -Infinity;
+  #flushNextAtMs = -Infinity;
   #isWaiting = false;
 
   constructor(parts: FanOutParts) {
@@ -35,10 +38,10 @@ export class FanOut {
     this.#bytes += bytes.length;
   }
 
-  /** Sends what was added at once, or when the last time is FLUSH_EVERY_MS ago. */
+  /** Sends what was added at once, or when the last time is long enough ago. */
   soon(): void {
     if (this.#messages.length === 0) return;
-    const leftMs = this.#flushedAtMs + FLUSH_EVERY_MS - performance.now();
+    const leftMs = this.#flushNextAtMs - performance.now();
     if (leftMs <= 0 || this.#bytes > FLUSH_BYTES) return this.flush();
     if (this.#isWaiting) return;
     this.#isWaiting = true;
@@ -52,7 +55,8 @@ export class FanOut {
   flush(): void {
     if (this.#messages.length === 0) return;
     const messages = this.#messages;
-    [this.#messages, this.#bytes, this.#flushedAtMs] = [[], 0, performance.now()];
+    const startMs = performance.now();
+    [this.#messages, this.#bytes] = [[], 0];
     const frames = Buffer.concat(messages.map(binaryFrame));
     for (const client of this.#parts.clients()) {
       const { ref, state } = client as Client & { ref: unknown };
@@ -60,5 +64,8 @@ export class FanOut {
       // Who has not joined yet, or has gone, is core's business.
       if (!isSent) for (const message of messages) client.enqueueRaw(message);
     }
+    const endMs = performance.now();
+    const pauseMs = Math.min(FLUSH_PAUSE_MAX_MS, PAUSE_FOR_WRITE * (endMs - startMs));
+    this.#flushNextAtMs = Math.max(startMs + FLUSH_EVERY_MS, endMs + pauseMs);
   }
 }

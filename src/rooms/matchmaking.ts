@@ -7,6 +7,7 @@ import { newId } from "../domain/ids.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/limits.ts";
 import { clientAddress } from "../domain/rate-limits/ip-address.ts";
 import { refuseBlockedAddress } from "../domain/rate-limits/ip-blocks.ts";
+import { asOneJoin } from "./admission.ts";
 import type { Care } from "./care.ts";
 import { errorObject, INTERNAL_ERROR, parse } from "./errors.ts";
 import { comeBackLater, type Gate } from "./gate.ts";
@@ -84,7 +85,8 @@ const readJoin = async (request: IncomingMessage): Promise<() => Promise<Seat>> 
   const { origin } = request.headers;
   const headers = new Headers(origin === undefined ? {} : { origin });
   const context: AuthContext = { ip: undefined, headers, ...(token ? { token } : {}) };
-  return async () => ownSeat(await matchMaker.joinOrCreate(target, withPrototype(body), context));
+  return async () =>
+    ownSeat(await asOneJoin(() => matchMaker.joinOrCreate(target, withPrototype(body), context)));
 };
 
 /** The errors of a Redis that is away, which have no codes. */

@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { must } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";
-import { startWebCluster, type WebCluster } from "../support/web-cluster.ts";
+import { startWebCluster, type Web, type WebCluster } from "../support/web-cluster.ts";
 import { aPlayer, grantXp, heardUpTo, join, type Listener, range, seqs } from "../rooms/sdk.ts";
 
 const JOINS = 60;
 const PLAYERS = 30;
+const CROWD = 30;
 
 describe("three web processes behind one port, without stickiness", function () {
   this.timeout(90_000);
@@ -55,5 +56,24 @@ describe("three web processes behind one port, without stickiness", function () 
       const left = await Promise.all(webs.map((web) => cluster.metric(web, "laurel_ws_piped")));
       return left.every((n) => n === 0);
     });
+  });
+
+  it("have one room each of a channel for the crowds that come to them, whose sockets need no pipe", async () => {
+    const { tenant } = cluster;
+    const [one, other] = cluster.webs as [Web, Web];
+    const players = await Promise.all(range(1, CROWD).map(() => aPlayer(cluster.api, tenant.key)));
+    const come = (web: Web) =>
+      Promise.all(players.map(({ token }) => join(web.client, token, "chat", { channelId: "global" })));
+    const here = await come(one);
+    // Who comes while the room is made may still go elsewhere.
+    const there = [...(await come(other)), ...(await come(other))];
+    const roomsOf = (web: Web) => cluster.metric(web, 'laurel_rooms{room="chat"}');
+    assert.deepEqual(await Promise.all([one, other].map(roomsOf)), [1, 1]);
+    const [first] = here;
+    const elsewhere = there.filter(({ room }) => room.roomId === first!.room.roomId);
+    assert.ok(elsewhere.length < CROWD, `${elsewhere.length} of ${there.length} elsewhere`);
+    await first!.room.request("chat.send", { content: "hello" });
+    await eventually(() => [...here, ...there].every((who) => who.named("chat.message").length === 1));
+    for (const { room } of [...here, ...there]) await room.leave();
   });
 });

@@ -106,7 +106,7 @@ describe("the Redis driver of room listings", () => {
     const theirs = ["p2", "p3"].map((processId) => aRoom({ ...fields, processId, clients: 30 }));
     for (const room of [...theirs, aRoom({ ...fields, locked: true })]) await driver.insert(room);
     const wanted = { name: "chat", locked: false, ...fields.metadata };
-    const findHere = () => driver.findOne(wanted);
+    const findHere = () => driver.findOne(wanted, {});
     assert.notEqual((await findHere()).processId, "p1");
     const asked: number[] = [];
     driver.maySpread = async (rooms) => asked.push(rooms.length) > 0;

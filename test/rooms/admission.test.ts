@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto";
 import type { App } from "../../src/app.ts";
 import { PLAYER_SOCKETS_MAX } from "../../src/domain/limits.ts";
 import { initializeRoomCache } from "@colyseus/core";
-import { admitSocket, maySpread } from "../../src/rooms/admission.ts";
+import { admitSocket, asOneJoin, maySpread } from "../../src/rooms/admission.ts";
 import { startApp } from "../support/app.ts";
 
 describe("a crowd whose rooms other processes hold", () => {
@@ -18,6 +18,15 @@ describe("a crowd whose rooms other processes hold", () => {
     assert.equal(await maySpread(rooms("leaderboard", 13, 2)), true);
     // Those who come with the first leave it to the first.
     assert.equal(await maySpread(rooms("leaderboard", 13, 2)), false);
+    const ask = () => maySpread(rooms("lobbies", 25));
+    const [first, second] = [1, 2].map(() => asOneJoin(async () => [await ask(), await ask()]));
+    assert.deepEqual(
+      [await first, await second],
+      [
+        [true, true],
+        [false, false],
+      ],
+    );
     assert.equal(await maySpread(rooms("chat", 500, 16)), false);
     assert.equal(await maySpread(rooms("lobby", 500)), false);
     assert.equal(await maySpread([]), false);
