@@ -1,20 +1,25 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { DomainError } from "../domain/errors.ts";
 
 /** Sends that may wait in one room before more are refused, and sends of one commit. */
 export const WAITING_MAX = 1_000;
 export const GROUP_MAX = 200;
+/** Commits begin at least so far apart, in ms: readers are not told more often either. */
+const COMMIT_EVERY_MS = 15;
 
 type Waiting<I, O> = { item: I; resolve(outcome: O): void; reject(error: unknown): void };
 
 /**
- * Commits in groups: what comes in while a commit is on its way shares the next one, in the order it came.
- * So a channel's sends cost a transaction for each round trip to the database and not one each.
+ * Commits in groups: what comes in while a commit is on its way, or soon after the last one, shares the next
+ * one, in the order it came. So a channel's sends cost a transaction for each round trip to the database and
+ * not one each.
  */
 export class GroupSender<I, O> {
   readonly #commit: (items: readonly I[]) => Promise<readonly O[]>;
   readonly #prepare: (item: I) => void;
   #waiting: Waiting<I, O>[] = [];
   #isRunning = false;
+  #beganAtMs = -Infinity;
 
   /**
    * @param commit outcomes in the order of the items; a throw is the outcome of all
@@ -46,7 +51,12 @@ export class GroupSender<I, O> {
     this.#isRunning = true;
     // Frames that came in the same turn of the event loop join the first group.
     await new Promise(setImmediate);
-    while (this.#waiting.length > 0) await this.#next(this.#waiting.splice(0, GROUP_MAX));
+    while (this.#waiting.length > 0) {
+      const pauseMs = this.#beganAtMs + COMMIT_EVERY_MS - performance.now();
+      if (pauseMs > 0 && this.#waiting.length < GROUP_MAX) await delay(pauseMs);
+      this.#beganAtMs = performance.now();
+      await this.#next(this.#waiting.splice(0, GROUP_MAX));
+    }
     this.#isRunning = false;
   }
 
