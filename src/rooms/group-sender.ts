@@ -5,7 +5,7 @@ import { DomainError } from "../domain/errors.ts";
 export const WAITING_MAX = 1_000;
 export const GROUP_MAX = 200;
 /** Commits begin at least so far apart, in ms: readers are not told more often either. */
-const COMMIT_EVERY_MS = 15;
+export const COMMIT_EVERY_MS = 15;
 
 type Waiting<I, O> = { item: I; resolve(outcome: O): void; reject(error: unknown): void };
 

@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { setImmediate as turn } from "node:timers/promises";
+import { COMMIT_EVERY_MS, GROUP_MAX, GroupSender, WAITING_MAX } from "../../src/rooms/group-sender.ts";
+import { range } from "./sdk.ts";
+
+/** Timers may fire this much early, in ms. */
+const EARLY_MS = 2;
+
+describe("sends of one room that are committed in groups", () => {
+  type Commit = { group: readonly number[]; atMs: number };
+
+  const aSender = (): { sender: GroupSender<number, number>; commits: Commit[] } => {
+    const commits: Commit[] = [];
+    const sender = new GroupSender<number, number>(async (group) => {
+      commits.push({ group, atMs: performance.now() });
+      await turn();
+      if (group.includes(-1)) throw new Error("refused");
+      return group.map((n) => 2 * n);
+    });
+    return { sender, commits };
+  };
+
+  it("keep their order, and their commits begin apart", async () => {
+    const { sender, commits } = aSender();
+    const sends: Promise<number>[] = [];
+    for (const n of range(1, 300)) {
+      sends.push(sender.send(n));
+      if (n % 10 === 0) await turn();
+    }
+    assert.deepEqual(
+      await Promise.all(sends),
+      range(1, 300).map((n) => 2 * n),
+    );
+    assert.deepEqual(
+      commits.flatMap(({ group }) => group),
+      range(1, 300),
+    );
+    for (const [i, { atMs }] of commits.slice(1).entries())
+      assert.ok(atMs - commits[i]!.atMs > COMMIT_EVERY_MS - EARLY_MS, `commit ${i + 1}`);
+  });
+
+  it("do not wait when a group is full, and are refused when too many wait", async () => {
+    const { sender, commits } = aSender();
+    const sends = range(1, WAITING_MAX).map((n) => sender.send(n));
+    assert.throws(() => sender.send(0), { code: "SERVICE_UNAVAILABLE", retryAfterSeconds: 1 });
+    await Promise.all(sends);
+    assert.deepEqual(
+      commits.map(({ group }) => group.length),
+      range(1, WAITING_MAX / GROUP_MAX).map(() => GROUP_MAX),
+    );
+  });
+
+  it("share what their commit throws, and the next ones do not", async () => {
+    const { sender } = aSender();
+    const bad = [-1, 1].map((n) => sender.send(n));
+    for (const { status } of await Promise.allSettled(bad)) assert.equal(status, "rejected");
+    assert.equal(await sender.send(2), 4);
+  });
+});
