@@ -104,7 +104,7 @@ export const pipelineStatements = (pool: ClientPool): void => {
       if (this.isHeldBack) {
         this.isHeldBack = false;
         if (typeof text === "string" && isMarked(text, ONE_MESSAGE))
-          return this.answers.unanswered(super.query(`begin; ${text}`));
+          return this.answers.unanswered(super.query(`${this.#begin()}; ${text}`));
         void this.answers.unanswered(super.query(this.#begin()));
       }
       if (callback !== undefined || typeof text !== "string") return super.query(text, values, callback);
