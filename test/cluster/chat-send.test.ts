@@ -1,6 +1,11 @@
-import { aTalk, raceSends, upTo } from "../support/chat.ts";
+import assert from "node:assert/strict";
+
+import { aTalk, type PlayerActor, raceSends, upTo } from "../support/chat.ts";
 import { startDatabase } from "../support/cluster.ts";
 import type { Domain } from "../support/leaderboards.ts";
+
+const TALKS = 30;
+const CALLERS = 10;
 
 describe("sends to one channel over several connections", function () {
   this.timeout(60_000);
@@ -17,5 +22,15 @@ describe("sends to one channel over several connections", function () {
     // Who mentions locks players and channel, who grants the players alone: neither may wait in a ring.
     const busy = upTo(20).map((i) => domain.grant(talk.projectId, talk.players[i % 4]!.playerId, 1));
     await Promise.all([raceSends(talk), ...busy]);
+  });
+
+  it("are numbered one after another also while the channel is made", async () => {
+    const talks = await Promise.all(upTo(TALKS).map(() => aTalk(domain, 1)));
+    for (const { players, send, read } of talks) {
+      const [actor] = players as [PlayerActor];
+      await Promise.all(upTo(CALLERS).map((n) => send({ actor, send: { content: `text ${n}` } })));
+      const seqs = (await read(actor)).map(({ seq }) => seq);
+      assert.deepEqual(seqs, upTo(CALLERS));
+    }
   });
 });

@@ -77,7 +77,6 @@ export const editMessage = async (
     mentionedIds: [],
     mentionedNames: mentionedIn(content),
   });
-  if (!scene) throw notFound("channel");
   const sender = playerId === null ? undefined : scene.senders.get(playerId);
   const court = await openCourt(work, scene);
   checkSpeaker(court, { actor, sender });

@@ -1,4 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
+import { notFound } from "../errors.ts";
 import { KEPT, UNANSWERED, type Work } from "../work.ts";
 import { type Channel, channelOf, type ChannelRef, type ChannelRow, foundOrGlobal } from "./channel-row.ts";
 import { listsVersion } from "./moderation/filters.ts";
@@ -53,6 +54,7 @@ export const clientKey = (channelId: string, playerId: string | null, clientMsgI
 
 type Row = {
   channel: ChannelRow | null;
+  is_locked: boolean | null;
   senders: SceneSender[];
   known: { k: string; seq: number }[];
   replies: number[];
@@ -106,8 +108,8 @@ const repliesArm = ({ projectId, channelId }: ChannelRef, seqs: readonly number[
 const peopleArm = (ref: ChannelRef, { mentionedIds, mentionedNames }: SceneQuestion) => {
   if (mentionedIds.length + mentionedNames.length === 0) return NOTHING;
   const { projectId } = ref;
-  const member = sql`case (select kind from c) when 'PROJECT' then true when 'LOBBY' then l.player_id is not null
-    else m.player_id is not null and m.left_at is null end`;
+  const member = sql`case (select kind from c) when 'PROJECT' then true
+    when 'LOBBY' then l.player_id is not null else m.player_id is not null and m.left_at is null end`;
   return all(
     sql`json_build_object('id', p.id, 'externalUserId', p.external_user_id, 'notify', m.notify)`,
     sql`(select id, external_user_id from players
@@ -130,12 +132,15 @@ const sanctionsArm = ({ projectId, channelId }: ChannelRef, now: Date) => {
   return all(sql`row_to_json(x)`, sql`(${sanctionsOf(senders, { projectId, channelId, now })}) x`);
 };
 
+/** The channel whose row this transaction has locked. */
+const LOCKED = sql.lit("laurel.locked_channel");
+
 /** Reads all of it in one statement, however many they are; undefined without such a channel. */
-export const readScene = async (
+const readRow = async (
   { db, now }: Work,
   ref: ChannelRef,
   question: SceneQuestion,
-): Promise<Scene | undefined> => {
+): Promise<Row | undefined> => {
   const asked = question.senders.map(({ playerId, clientMsgId }) => ({
     p: playerId,
     k: clientMsgId === undefined ? null : clientKey(ref.channelId, playerId, clientMsgId),
@@ -146,32 +151,51 @@ export const readScene = async (
       from chat_channels where project_id = ${ref.projectId} and id = ${ref.channelId}),
     s as materialized (
       select distinct s.p, s.k from json_to_recordset(${JSON.stringify(asked)}::json) as s(p uuid, k text))
-    select (select row_to_json(c) from c) as channel, ${sendersArm(ref)} as senders,
-      ${knownArm(ref)} as known, ${repliesArm(ref, question.replies)} as replies,
-      ${peopleArm(ref, question)} as people, ${policyArm(ref)} as direct_policy,
-      ${sanctionsArm(ref, now)} as sanctions, ${listsVersion(ref.projectId)} as lists_version`.execute(db);
+    select (select row_to_json(c) from c) as channel,
+      current_setting(${LOCKED}, true) = (select id::text from c) as is_locked,
+      ${sendersArm(ref)} as senders, ${knownArm(ref)} as known,
+      ${repliesArm(ref, question.replies)} as replies, ${peopleArm(ref, question)} as people,
+      ${policyArm(ref)} as direct_policy, ${sanctionsArm(ref, now)} as sanctions,
+      ${listsVersion(ref.projectId)} as lists_version`.execute(db);
   const row = found.rows[0]!;
-  if (row.channel === null) return undefined;
-  return {
-    channel: channelOf(ref.projectId, row.channel),
-    senders: new Map(row.senders.map((sender) => [sender.id, sender])),
-    known: new Map(row.known.map(({ k, seq }) => [k, seq])),
-    replies: new Set(row.replies),
-    people: row.people,
-    isDirectAllowed: row.direct_policy !== "OFF",
-    sanctions: sanctionsByPlayer(row.sanctions),
-    listsVersion: row.lists_version,
-  };
+  return row.channel === null ? undefined : row;
+};
+
+const sceneOf = (projectId: string, row: Row): Scene => ({
+  channel: channelOf(projectId, row.channel!),
+  senders: new Map(row.senders.map((sender) => [sender.id, sender])),
+  known: new Map(row.known.map(({ k, seq }) => [k, seq])),
+  replies: new Set(row.replies),
+  people: row.people,
+  isDirectAllowed: row.direct_policy !== "OFF",
+  sanctions: sanctionsByPlayer(row.sanctions),
+  listsVersion: row.lists_version,
+});
+
+/** The scene as it is now, without a lock. @throws DomainError NOT_FOUND */
+export const readScene = async (work: Work, ref: ChannelRef, question: SceneQuestion): Promise<Scene> => {
+  const row = await readRow(work, ref, question);
+  if (!row) throw notFound("channel");
+  return sceneOf(ref.projectId, row);
+};
+
+/** Both statements are sent at once; the second sees what was committed before the first had the lock. */
+const lockRow = async (work: Work, ref: ChannelRef, question: SceneQuestion): Promise<Row | undefined> => {
+  await sql`
+    ${sql.raw(UNANSWERED + KEPT)} select set_config(${LOCKED}, id::text, true) from chat_channels
+    where project_id = ${ref.projectId} and id = ${ref.channelId} for update`.execute(work.db);
+  return readRow(work, ref, question);
 };
 
 /**
- * Locks the channel's row until commit, then reads the scene as it stands under that lock: both are sent at
- * once. @throws DomainError NOT_FOUND
+ * Locks the channel's row until commit, and reads the scene as it stands under that lock.
+ * @throws DomainError NOT_FOUND
  */
-export const lockScene = (work: Work, ref: ChannelRef, question: SceneQuestion): Promise<Scene> =>
-  foundOrGlobal(work, ref, async () => {
-    await sql`
-      ${sql.raw(UNANSWERED + KEPT)} select 1 from chat_channels
-      where project_id = ${ref.projectId} and id = ${ref.channelId} for update`.execute(work.db);
-    return readScene(work, ref, question);
+export const lockScene = async (work: Work, ref: ChannelRef, question: SceneQuestion): Promise<Scene> => {
+  const row = await foundOrGlobal(work, ref, async () => {
+    const found = await lockRow(work, ref, question);
+    // One that was made between the two statements was not there to be locked.
+    return found && found.is_locked !== true ? lockRow(work, ref, question) : found;
   });
+  return sceneOf(ref.projectId, row);
+};
