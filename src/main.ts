@@ -10,8 +10,8 @@ enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/laurel-comp
 
 const USAGE_EXIT_CODE = 2;
 /**
- * What V8 optimises in the background has come to an end by then, in ms: a process that exits while that waits
- * for memory may hang for ever (nodejs/node#54918).
+ * What V8 optimises in the background has come to an end by then, in ms: a process that exits while that
+ * waits for memory may hang for ever (nodejs/node#54918).
  */
 const LAST_REST_MS = 100;
 

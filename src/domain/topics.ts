@@ -26,8 +26,8 @@ export const playerTopic = (projectId: string, playerId: string): string => `pla
 export const periodTopic = (projectId: string, periodId: string): string => `period:${projectId}:${periodId}`;
 
 /**
- * A list of the board was closed (message: the data of `leaderboard.period_closed`), or its definition or status
- * is another one (null).
+ * A list of the board was closed (message: the data of `leaderboard.period_closed`), or its definition or
+ * status is another one (null).
  */
 export const boardTopic = (projectId: string, leaderboardId: string): string =>
   `board:${projectId}:${leaderboardId}`;

@@ -114,8 +114,8 @@ export const ONE_MESSAGE = "/* one message */";
 export const KEPT = "/* kept */";
 
 /**
- * Marks, at its beginning, a statement whose answer nobody needs: the next one is sent without waiting for it.
- * What it throws is thrown by that one, at the latest by the commit. KEPT may follow.
+ * Marks, at its beginning, a statement whose answer nobody needs: the next one is sent without waiting for
+ * it. What it throws is thrown by that one, at the latest by the commit. KEPT may follow.
  */
 export const UNANSWERED = "/* unanswered */";
 

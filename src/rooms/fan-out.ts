@@ -1,10 +1,10 @@
 import { type Client, ClientState, getMessageBytes, Protocol } from "@colyseus/core";
 import { binaryFrame, FramedSocket } from "./framed-socket.ts";
 
-/** Between two writes to a crowd that is told one thing after another, in ms: so long at least, and at most. */
+/** Between two writes to a crowd that is told one thing after another, in ms: at least, and at most. */
 export const FLUSH_EVERY_MS = 15;
 const FLUSH_PAUSE_MAX_MS = 100;
-/** The pause after a write, in times of what the write took: a fifth of a process at most goes into those of a room. */
+/** The pause after a write, in times of what it took: a fifth of a process goes into those of one room. */
 const PAUSE_FOR_WRITE = 4;
 /** What waits for the next write at most. */
 export const FLUSH_BYTES = 64 * 1_024;

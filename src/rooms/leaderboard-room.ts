@@ -26,7 +26,7 @@ export const WATCHERS_MAX = 500;
 /** A board that changes all the time is read this often at least, and at most. */
 export const REFRESH_EVERY_MS = 250;
 const REFRESH_MIN_MS = 50;
-/** What a read of a busy board keeps the process from, in ms, for each watcher and for each room beside it. */
+/** The pause between two reads, in ms, for each watcher and for each room of boards in the process. */
 const REST_FOR = { watcher: 0.5, room: 2.5 } as const;
 /** A board that nobody says has changed is read again this often, in case the word was lost. */
 export const REREAD_EVERY_MS = 5_000;

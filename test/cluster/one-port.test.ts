@@ -58,7 +58,7 @@ describe("three web processes behind one port, without stickiness", function () 
     });
   });
 
-  it("have one room each of a channel for the crowds that come to them, whose sockets need no pipe", async () => {
+  it("have one room each of a channel for the crowds that come to them", async () => {
     const { tenant } = cluster;
     const [one, other] = cluster.webs as [Web, Web];
     const players = await Promise.all(range(1, CROWD).map(() => aPlayer(cluster.api, tenant.key)));

@@ -76,7 +76,7 @@ describe("a transaction on PostgreSQL, with a scope or without", function () {
     sql`
       ${sql.raw(UNANSWERED)} insert into marks values (${2}::int), (${1 / 2}::text::int)`.execute(db);
 
-  it("fails as a whole, at the next statement or at its commit, when one that nobody waits for does", async () => {
+  it("fails as a whole, by its commit at the latest, when a statement nobody waits for does", async () => {
     const [early, late] = [
       createTransact(parts)(async ({ db }) => {
         await markTwice(db);

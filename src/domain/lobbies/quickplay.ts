@@ -87,10 +87,9 @@ const findWaiting = async (work: Work, search: Search): Promise<string | undefin
 };
 
 const lockMode = async ({ db }: Work, { projectId, mode }: Search): Promise<void> => {
+  const key = fnv1a(`${projectId}\0${mode}`) | 0;
   await sql`
-    ${sql.raw(UNANSWERED)} select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${fnv1a(`${projectId}\0${mode}`) | 0}::int)`.execute(
-    db,
-  );
+    ${sql.raw(UNANSWERED)} select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${key}::int)`.execute(db);
 };
 
 const findLobby = async (work: Work, search: Search): Promise<string | undefined> => {
