@@ -72,19 +72,20 @@ describe("a transaction on PostgreSQL, with a scope or without", function () {
     assert.deepEqual(await marks(), []);
   });
 
-  const markTwice = (db: Db) =>
+  /** Fails, and nobody waits for it. */
+  const markWrong = (db: Db) =>
     sql`
-      ${sql.raw(UNANSWERED)} insert into marks values (${2}::int), (${1 / 2}::text::int)`.execute(db);
+      ${sql.raw(UNANSWERED)} insert into marks values (${"x"}::text::int)`.execute(db);
 
   it("fails as a whole, by its commit at the latest, when a statement nobody waits for does", async () => {
     const [early, late] = [
       createTransact(parts)(async ({ db }) => {
-        await markTwice(db);
+        await markWrong(db);
         await mark(db);
       }),
       createTransact(parts)(async ({ db }) => {
         await mark(db);
-        await markTwice(db);
+        await markWrong(db);
       }),
     ];
     await assert.rejects(early, /invalid input syntax for type integer/);
@@ -95,7 +96,7 @@ describe("a transaction on PostgreSQL, with a scope or without", function () {
   it("goes on behind a savepoint when one that nobody waits for fails in it", async () => {
     await createTransact(parts)(async (work) => {
       await assert.rejects(
-        savepoint(work, () => markTwice(work.db)),
+        savepoint(work, () => markWrong(work.db)),
         /invalid input syntax/,
       );
       await mark(work.db);
