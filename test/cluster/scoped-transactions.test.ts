@@ -129,6 +129,21 @@ describe("a transaction on PostgreSQL, with a scope or without", function () {
     assert.deepEqual(texts.toSorted(), ["kept", "unanswered"]);
   });
 
+  it("can keep the plan of a statement that was first sent behind one that failed", async () => {
+    const kept = (db: Db) =>
+      sql<{ n: number }>`
+        ${sql.raw(KEPT)} select ${7}::int as n`.execute(db);
+    const failed = createTransact(parts)(async ({ db }) => {
+      await markWrong(db);
+      await kept(db);
+    });
+    await assert.rejects(failed, /invalid input syntax/);
+    for (const _ of [1, 2, 3]) {
+      const { rows } = await createTransact(parts)(({ db }) => kept(db));
+      assert.deepEqual(rows, [{ n: 7 }]);
+    }
+  });
+
   it("finds one player of many by the primary key, scoped too", async () => {
     const [tenantId, projectId] = [newId(), newId()];
     await createTransact(parts)(async ({ db }) => {
