@@ -50,7 +50,6 @@ const FLOOD = Number(options.flood ?? (options.quick ? 6_000 : 30_000));
 const RATE = Number(options.rate ?? GOAL / 2);
 const PACE_S = options.quick ? 5 : 20;
 const P99_MAX_MS = 150;
-const ATTEMPTS = 3;
 const NAMES = ["laurel", "inserts"] as const;
 const TEXT = "Who wants to trade a blue sword for two red shields?";
 
@@ -170,18 +169,6 @@ const summariseRoom = (floods: readonly Flooded[], paces: readonly Paced[]): voi
   console.log(`\n${table(["room", "median (min..max)", "goal"], rows)}\n`);
 };
 
-/** When the machine stands still for a moment, what clients say afterwards may end their sessions. */
-const again = async <T>(run: () => Promise<T>): Promise<T> => {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await run();
-    } catch (error) {
-      if (attempt === ATTEMPTS) throw error;
-      console.error(`attempt ${attempt} is void: ${String(error)}`);
-    }
-  }
-};
-
 const measureRoom = async (dir: string) => {
   const box = await openBox(join(dir, "room"));
   try {
@@ -189,8 +176,8 @@ const measureRoom = async (dir: string) => {
     const [floods, paces]: [Flooded[], Paced[]] = [[], []];
     try {
       for (let round = 1; round <= ROUNDS; round++) {
-        floods.push(await again(() => runFlood(stage, FLOOD)));
-        paces.push(await again(() => runPace(stage, RATE, PACE_S)));
+        floods.push(await runFlood(stage, FLOOD));
+        paces.push(await runPace(stage, RATE, PACE_S));
         console.error(`room, round ${round} of ${ROUNDS}`);
       }
     } finally {

@@ -23,11 +23,10 @@ export const TOP_MAX = 100;
 export const AROUND_MAX = 25;
 /** Watchers of one room; the next ones get another room of the same board. */
 export const WATCHERS_MAX = 500;
-/** A board that changes all the time is read this often at least, and at most. */
-export const REFRESH_EVERY_MS = 250;
-const REFRESH_MIN_MS = 50;
-/** The pause between two reads, in ms, for each watcher and for each room of boards in the process. */
-const REST_FOR = { watcher: 0.5, room: 2.5 } as const;
+/** The pause between two reads of a board that changes all the time, in ms. */
+const REFRESH_PAUSE_MS = { min: 50, max: 250 } as const;
+/** What each watcher, and each room of boards in the process, makes that pause longer by, in ms. */
+const PAUSE_FOR = { watcher: 0.5, room: 2.5 } as const;
 /** A board that nobody says has changed is read again this often, in case the word was lost. */
 export const REREAD_EVERY_MS = 5_000;
 
@@ -58,8 +57,11 @@ type Watcher = {
 };
 
 /** Between two reads of a board: the more there is to do for one, the longer. */
-export const refreshPauseMs = (watchers: number, rooms: number): number =>
-  Math.min(REFRESH_EVERY_MS, Math.max(REFRESH_MIN_MS, REST_FOR.watcher * watchers + REST_FOR.room * rooms));
+const refreshPauseMs = (watchers: number, rooms: number): number =>
+  Math.min(
+    REFRESH_PAUSE_MS.max,
+    Math.max(REFRESH_PAUSE_MS.min, PAUSE_FOR.watcher * watchers + PAUSE_FOR.room * rooms),
+  );
 
 type Closed = LeaderboardEvents["leaderboard.period_closed"];
 
