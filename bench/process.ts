@@ -6,6 +6,7 @@ import { parseArgs } from "node:util";
 import { freePort } from "../test/support/process.ts";
 import { PARTITIONS } from "../src/domain/ids.ts";
 import { createBullQueue } from "../src/jobs/queue.ts";
+import { redisConnections } from "../src/platform/redis-connection.ts";
 import { createLog } from "../src/log.ts";
 import { type Box, type Costs, describeMachine, openBox, startCosts } from "./support/box.ts";
 import { type Child, MAIN, startChild } from "./support/children.ts";
@@ -71,7 +72,8 @@ const openStage = async (box: Box, dir: string): Promise<Stage> => {
   await GAME.prepare(site);
   const { REDIS_NAMESPACE: namespace = "", REDIS_URL: redisUrl = "" } = box.env;
   const prefix = `${namespace}:bull`;
-  const queue = createBullQueue({ redisUrl, prefix, log: createLog({ logLevel: "silent" }) });
+  const log = createLog({ logLevel: "silent" });
+  const queue = createBullQueue({ connections: redisConnections(redisUrl, log), prefix, log });
   const wake = (part: number) => queue.wake("process-events", String(part));
   return { box, site, web, env, outputFile, wake };
 };

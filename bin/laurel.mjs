@@ -15,7 +15,8 @@ const setup = spawnSync(process.execPath, [join(root, "scripts/setup.mjs"), "--r
 });
 if (setup.status !== 0) process.exit(setup.status ?? 1);
 
-const child = spawn(node, [join(root, "src/main.ts"), ...process.argv.slice(2)], { stdio: "inherit" });
+const args = [join(root, "src/main.ts"), "--stop-with-parent", ...process.argv.slice(2)];
+const child = spawn(node, args, { stdio: "inherit" });
 for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
   // The terminal itself sends Ctrl-C to the child as well.
   process.on(signal, () => (signal === "SIGINT" && process.stdin.isTTY ? undefined : child.kill(signal)));

@@ -39,7 +39,7 @@ const runScenario = async (scenario: Scenario, site: Site, options: Options): Pr
   const tally = new Tally();
   const progress = startProgress(tally, process.stderr);
   try {
-    await scenario.run({ site, tally, clients, seconds, rate, say: progress.say });
+    await scenario.run({ site, tally, clients, seconds, rate, say: progress.say, count: progress.count });
   } finally {
     progress.stop();
   }

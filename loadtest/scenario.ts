@@ -11,6 +11,8 @@ export type LoadContext = {
   rate: number;
   /** What is being done now, for the progress line. */
   say(phase: string): void;
+  /** How far that has come. */
+  count(done: number, of: number): void;
 };
 
 export type Scenario = {

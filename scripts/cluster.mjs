@@ -5,8 +5,11 @@ import { spawn } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { delimiter, join } from "node:path";
 
+/** How often this looks whether npm, which has started it, is still there, in ms. */
+const LOOK_EVERY_MS = 500;
+
 const root = join(import.meta.dirname, "..");
-const home = join(root, ".laurel/pm2");
+const home = process.env.PM2_HOME || join(root, ".laurel/pm2");
 mkdirSync(home, { recursive: true });
 
 const args = process.argv.slice(2);
@@ -28,6 +31,13 @@ for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) {
   // The terminal itself sends Ctrl-C to the child as well.
   process.on(signal, () => (signal === "SIGINT" && process.stdin.isTTY ? undefined : child.kill(signal)));
 }
+const parent = process.ppid;
+const watch = setInterval(() => {
+  if (process.ppid === parent) return;
+  clearInterval(watch);
+  child.kill("SIGTERM");
+}, LOOK_EVERY_MS);
+watch.unref();
 child.on("error", (error) => {
   console.error(String(error));
   process.exitCode = 1;

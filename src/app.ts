@@ -85,7 +85,7 @@ export type AppParts = {
 };
 
 /** Puts the functions together; opens nothing and starts nothing. */
-export const createApp = ({ config, log, metrics, platform, clock = () => new Date() }: AppParts): App => {
+export const createApp = ({ config, log, metrics, platform, clock = clockOf(platform) }: AppParts): App => {
   const { queue, limits, topics } = platform;
   const transacting = {
     em: platform.database.em,
@@ -146,6 +146,8 @@ export const createApp = ({ config, log, metrics, platform, clock = () => new Da
   };
 };
 
+const clockOf = ({ clock }: Platform): (() => Date) => clock ?? (() => new Date());
+
 const doorbellOf = (queue: Queue): Doorbell => ({
   outbox: (parts) => ring(queue, "relay-outbox", parts),
   events: (parts) => ring(queue, "process-events", parts),
@@ -160,7 +162,7 @@ const ring = (queue: Queue, job: string, parts: Iterable<number>): void => {
 };
 
 /** A dependency that has not answered by then counts as down, in ms. */
-const HEALTH_TIMEOUT_MS = 2_000;
+const HEALTH_TIMEOUT_MS = 1_500;
 
 const checkDependency = async ({ name, check }: Platform["dependencies"][number]): Promise<Health> => {
   try {

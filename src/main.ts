@@ -1,8 +1,11 @@
 import { enableCompileCache, flushCompileCache } from "node:module";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { Command } from "commander";
+import { Command, Option } from "commander";
 import { VERSION } from "./version.ts";
+
+/** The process that has started this one, while it is there. */
+const parent = process.ppid;
 
 // Half of a start is types being stripped and modules compiled, which need be done once only. Where the
 // folder cannot be written nothing is kept. Not in the system's temporary one, where others could plant code.
@@ -18,6 +21,8 @@ const LAST_REST_MS = 100;
 const program = new Command("laurel")
   .description("Multi-tenant gamification backend and realtime game server")
   .version(VERSION)
+  // For npm and bin/laurel.mjs: killed by SIGKILL they could not stop a server, which would hold its data.
+  .addOption(new Option("--stop-with-parent").hideHelp())
   .showHelpAfterError()
   // Before the commands are added: they inherit it. Help and version are no mistakes.
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : USAGE_EXIT_CODE));
@@ -76,13 +81,21 @@ async function run(allowed: ("web" | "worker")[]): Promise<void> {
     await delay(LAST_REST_MS);
     process.exit(0);
   };
-  for (const signal of ["SIGTERM", "SIGINT"] as const) process.on(signal, () => void stop(signal));
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, () => void stop(signal));
+  // The channel of a supervisor such as pm2 closes when that one is gone.
+  process.once("disconnect", () => void stop("disconnect"));
+  if (program.opts()["stopWithParent"]) await stopWithParent(() => void stop("parent"));
   await announce(running, config, stopping.signal).catch((err: unknown) =>
     log.error({ err }, "the state of the demo could not be written"),
   );
   process.send?.("ready");
   // Else it is written when the process ends, if it ends in order.
   flushCompileCache();
+}
+
+async function stopWithParent(stop: () => void): Promise<void> {
+  const { watchParent } = await import("./cli/parent.ts");
+  watchParent(parent, stop);
 }
 
 function fail(error: unknown): never {

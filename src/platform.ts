@@ -5,6 +5,7 @@ import type { Logger } from "pino";
 import type { Config } from "./config.ts";
 import { createMemoryRanks } from "./domain/leaderboards/memory-ranks.ts";
 import type { EntrySource, RankStore } from "./domain/leaderboards/ranks.ts";
+import { stampIdsBy } from "./domain/ids.ts";
 import type { Limiter } from "./domain/rate-limits/limiter.ts";
 import type { Topics } from "./domain/topics.ts";
 import type { Queue } from "./jobs/job.ts";
@@ -34,6 +35,8 @@ export type Dependency = { name: string; check: () => Promise<void> };
 /** What the two modes differ in; nothing else asks for the mode. */
 export type Platform = {
   database: Database;
+  /** The time that all processes share; absent where there is but one process. */
+  clock?: () => Date;
   presence: Presence;
   driver: MatchMakerDriver;
   /** The other processes that hold rooms, where there may be any. */
@@ -97,40 +100,25 @@ const openEmbedded = async (
 };
 
 const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
-  const { Redis } = await import("ioredis");
-  const { RedisPresence } = await import("@colyseus/redis-presence");
+  const { redisConnections } = await import("./platform/redis-connection.ts");
+  const { openPresence } = await import("./platform/redis-presence.ts");
   const { IndexedRedisDriver } = await import("./platform/redis-driver.ts");
   const { createRedisPeers } = await import("./platform/redis-peers.ts");
   const { createRedisRanks } = await import("./platform/redis-ranks.ts");
   const { databaseUrl = "", redisUrl = "", redisNamespace: namespace } = config;
-  const connect = () => {
-    // Answers fail fast while Redis is away instead of piling up; the connection itself comes back by itself.
-    const redis = new Redis(redisUrl, {
-      maxRetriesPerRequest: 2,
-      commandTimeout: 1_500,
-      retryStrategy: (attempt) => Math.min(attempt * 50, RECONNECT_MAX_MS),
-    });
-    redis.on("error", (err) => log.warn({ err }, "Redis does not answer"));
-    return redis;
-  };
-  const database = await openPostgres(databaseUrl, config.databasePoolMax);
-  const redis = connect();
-  // Core's own, with its way to subscribe anew opened.
-  class OpenPresence extends RedisPresence {
-    listenAgain(): void {
-      this.resubscribeAll();
-    }
-  }
-  const presence = new OpenPresence(connect());
+  const connections = redisConnections(redisUrl, log);
+  const database = await openPostgres(databaseUrl, config.databasePoolMax, { isWatched: true, log });
+  const redis = connections.open();
+  const presence = openPresence(connections);
   await reach("PostgreSQL", "DATABASE_URL", () => database.ping(), log);
   await reach("Redis", "REDIS_URL", () => redis.ping(), log);
-  const listenAgain = () => presence.listenAgain();
-  const peers = createRedisPeers(connect(), { namespace, log, listenAgain });
-  const queue = createBullQueue({ redisUrl, prefix: `${namespace}:bull`, log });
+  const peers = createRedisPeers(connections.open(), { namespace, log, hearing: presence });
+  const queue = createBullQueue({ connections, prefix: `${namespace}:bull`, log });
   return {
     database,
+    clock: await sharedClock(database),
     presence,
-    driver: new IndexedRedisDriver(connect(), { namespace, isAlive: (id) => peers.isAlive(id) }),
+    driver: new IndexedRedisDriver(connections.open(), { namespace, isAlive: (id) => peers.isAlive(id) }),
     peers,
     topics: topicsOver(presence, { prefix: `${namespace}:`, heard: heardOverRedis(redis), log }),
     queue,
@@ -145,7 +133,13 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
     },
     dependencies: [
       { name: "database", check: () => database.ping() },
-      { name: "redis", check: async () => void (await redis.ping()) },
+      // A Redis that answers and takes no writes is of no use, nor is one whose messages are not heard.
+      {
+        name: "redis",
+        check: async () => {
+          await Promise.all([redis.set(`${namespace}:ready`, 1, "PX", READY_KEPT_MS), presence.hears()]);
+        },
+      },
     ],
     close: async () => {
       await database.close();
@@ -156,9 +150,19 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   };
 };
 
-/** All processes are back within this time once Redis is, in ms. */
-const RECONNECT_MAX_MS = 500;
+/** How long the mark of a check is kept, in ms. */
+const READY_KEPT_MS = 60_000;
+/** The database's clock, which stamps ids too; that of this process where nobody watches the database. */
+const sharedClock = async ({ watch }: Database): Promise<() => Date> => {
+  if (!watch) return () => new Date();
+  // A server that has no connection left for the watch answers it later.
+  await Promise.race([watch.begun, delay(CLOCK_WAIT_MS, undefined, { ref: false })]);
+  stampIdsBy(() => watch.clock().getTime());
+  return watch.clock;
+};
 
+/** How long a starting process waits for the database's time, in ms. */
+const CLOCK_WAIT_MS = 5_000;
 /** How long a starting process waits for what it depends on, and between two tries, in ms. */
 const REACH_MAX_MS = 60_000;
 const REACH_EVERY_MS = 1_000;

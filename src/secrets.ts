@@ -9,6 +9,7 @@ import {
 import { chmod, link, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
+import { dataDirError } from "./domain/data-dir.ts";
 
 /** Values shown in `.env.example`. They are public, so production refuses them. */
 export const SAMPLE_JWT_PRIVATE_KEY =
@@ -85,13 +86,7 @@ const readText = async (path: string): Promise<string | undefined> => {
   }
 };
 
-/**
- * The secrets kept in `<dataDir>/secrets.json`, made on the first call. Only the owner may read the file.
- * @throws Error when the file is there but damaged: new secrets would void every API key, so nothing is
- * replaced.
- */
-export const readSecrets = async (dataDir: string): Promise<z.output<typeof SecretsFile>> => {
-  const path = join(dataDir, "secrets.json");
+const readOrCreate = async (dataDir: string, path: string): Promise<string> => {
   let text = await readText(path);
   if (text === undefined) {
     await mkdir(dataDir, { recursive: true, mode: 0o700 });
@@ -99,6 +94,19 @@ export const readSecrets = async (dataDir: string): Promise<z.output<typeof Secr
     text = await readFile(path, "utf8");
   }
   await chmod(path, 0o600);
+  return text;
+};
+
+/**
+ * The secrets kept in `<dataDir>/secrets.json`, made on the first call. Only the owner may read the file.
+ * @throws Error when the file is there but damaged: new secrets would void every API key, so nothing is
+ * replaced; or the directory cannot be used, which says why and what to do.
+ */
+export const readSecrets = async (dataDir: string): Promise<z.output<typeof SecretsFile>> => {
+  const path = join(dataDir, "secrets.json");
+  const text = await readOrCreate(dataDir, path).catch((error: unknown) => {
+    throw dataDirError(dataDir, error);
+  });
   try {
     return SecretsFile.parse(JSON.parse(text));
   } catch {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { DEFAULT_SCOPES, EVERY_ROLE, type Needs, SCOPES } from "../src/domain/access.ts";
+import { DEFAULT_SCOPES, EVERY_ROLE, type Needs, SCOPES, scopesOf } from "../src/domain/access.ts";
 import { checkCeiling } from "../src/domain/api-keys/scopes.ts";
 import { MAIL_TEMPLATES } from "../src/domain/email/mail.ts";
 import { ERROR_STATUS } from "../src/domain/errors.ts";
@@ -31,11 +31,12 @@ const remarksOf = ({ verifiedEmail, approval, feature, pending, suspended }: Nee
 const permissionRow = ({ method, path, access }: AnyRoute): string[] => {
   const name = `\`${method.toUpperCase()} ${path}\``;
   if (access === "public") return [name, "everyone", "", ""];
-  const { roles, scope, admin, needs = {} } = access;
+  const { roles, admin, needs = {} } = access;
   if (admin !== undefined)
     return [name, admin === "*" ? "super-admins" : `super-admins, platform tokens with \`${admin}\``, "", ""];
   const who = roles === undefined ? "" : roles.length === EVERY_ROLE.length ? "every role" : roles.join(", ");
-  return [name, who, scope === undefined ? "" : `\`${scope}\``, remarksOf(needs)];
+  const scopes = scopesOf(access).map((scope) => `\`${scope}\``);
+  return [name, who, scopes.join(" or "), remarksOf(needs)];
 };
 
 const lines = (rows: readonly (readonly string[])[]): string =>

@@ -27,6 +27,7 @@ const BOARDS = "docs/guides/leaderboards.md";
 const ACCOUNTS = "docs/guides/accounts.md";
 const KEYS = "docs/guides/keys-and-limits.md";
 const WEBHOOKS = "docs/guides/webhooks.md";
+const LOBBIES = "docs/guides/lobbies.md";
 const OPERATE = "docs/guides/operate.md";
 
 const documents = readSourceFiles().filter(({ path }) => path.endsWith(".md"));
@@ -120,6 +121,65 @@ describe("the receiver of webhooks", () => {
   it("is shown as it is", () => {
     const shown = blocksOf(textOf(WEBHOOKS)).find(({ info }) => info === "js")!.text;
     assert.equal(shown, textOf("docs/examples/webhook-receiver.mjs").split("\n").slice(1).join("\n"));
+  });
+});
+
+/** Blocks of commands that no test runs as they stand, by words of theirs, and why not. */
+const NOT_RUN: readonly [path: string, words: string, reason: string][] = [
+  [README, "export KEY=svc_test_", "a test of this file sets these variables"],
+  [ACCOUNTS, "MAILED=...   # the token in the link of the mail\n", "a placeholder for what a mail brought"],
+  [ACCOUNTS, "link of the mail to her", "a placeholder for what a mail brought"],
+  [WEBHOOKS, "npx laurel listen", "test/cli/listen.test.ts runs both programs against a server"],
+  ["docs/guides/game-client.md", "game-server.mjs", "test/browser/game.test.ts runs it with a browser"],
+  [LOBBIES, "by-code/K7QXM2", "ids are placeholders; test/http/lobbies.test.ts makes the same requests"],
+  [LOBBIES, "quickplay", "test/http/lobbies.test.ts makes the same request"],
+  [LOBBIES, '"matchId": "', "ids are placeholders; test/http/lobby-games.test.ts makes the same request"],
+  [OPERATE, "admin processes", "test/http/superadmin-rooms.test.ts makes the same requests"],
+  [OPERATE, "config/export", "needs two installations; test/http/configuration.test.ts has both requests"],
+  ["loadtest/README.md", "npm run loadtest", "test/cli/loadtest.test.ts runs its scenarios, shortened"],
+];
+/** Blocks that tests run line by line, and where. */
+const RUN_BY: readonly [path: string, words: string, test: string][] = [
+  [README, "npm run cluster", "test/cluster/npm-cluster.test.ts"],
+  [OPERATE, "npm run cluster", "test/cluster/npm-cluster.test.ts"],
+  [OPERATE, "npm run migrate", "test/cli/printed-commands.test.ts"],
+  [OPERATE, "admin create", "test/cli/printed-commands.test.ts"],
+  [ACCOUNTS, "admin create", "test/cli/printed-commands.test.ts"],
+  [OPERATE, "reconcile", "test/cli/printed-commands.test.ts"],
+  [README, "import history.ndjson.gz", "test/cli/printed-commands.test.ts"],
+];
+
+describe("blocks of commands", () => {
+  const plain = documents.flatMap(({ path, text }) =>
+    blocksOf(text)
+      .filter(({ info }) => /^(sh|bash|shell|console)$/.test(info))
+      .map((block) => ({ path, text: block.text })),
+  );
+  const table = [...NOT_RUN, ...RUN_BY];
+
+  it("are marked `sh run`, run by a test that is named, or excepted with a reason", () => {
+    const isListed = (block: { path: string; text: string }): boolean =>
+      table.some(([path, words]) => block.path === path && block.text.includes(words));
+    assert.deepEqual(
+      plain.filter((block) => !isListed(block)),
+      [],
+    );
+  });
+
+  it("are there for each entry, one each, and so are the tests that run them", () => {
+    for (const [path, words] of table) {
+      const found = plain.filter((block) => block.path === path && block.text.includes(words));
+      assert.equal(found.length, 1, `${path}: ${words}`);
+    }
+    for (const [, words, test] of RUN_BY) assert.ok(textOf(test).includes(words), `${test}: ${words}`);
+    for (const [, , reason] of NOT_RUN)
+      for (const [test] of reason.matchAll(/test\/\S+\.ts/g)) assert.ok(existsSync(join(root, test)), test);
+  });
+
+  it("belong to documents whose marked blocks are run", () => {
+    const marked = documents.filter(({ text }) => /^```sh run/m.test(text)).map(({ path }) => path);
+    const run = [README, START, RULES, ECONOMY, CHAT, PLAYERS, BOARDS, ACCOUNTS, KEYS, WEBHOOKS];
+    assert.deepEqual(marked.toSorted(), run.toSorted());
   });
 });
 

@@ -41,7 +41,7 @@ const joinAgain = async (
 };
 
 const run = async (context: LoadContext): Promise<void> => {
-  const { site, tally, clients, say } = context;
+  const { site, tally, clients, say, count } = context;
   const { hostname, port } = new URL(site.url);
   const proxy = await startTcpProxy(hostname, Number(port));
   try {
@@ -51,11 +51,14 @@ const run = async (context: LoadContext): Promise<void> => {
       tally,
       prefix: `herd-${randomUUID().slice(0, 8)}`,
       url,
+      count,
     });
     say("joins");
     const rooms: (AnyRoom | undefined)[] = [];
+    let joined = 0;
     await forEachAtOnce(players, async (player, n) => {
       rooms[n] = await tally.measure("join unloaded", () => join(player));
+      count(++joined, clients);
     });
     let lost = 0;
     for (const room of rooms) room?.onLeave(() => void lost++);

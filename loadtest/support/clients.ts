@@ -33,13 +33,38 @@ export const forEachAtOnce = async <T>(
   await Promise.all(Array.from({ length: Math.min(atOnce, items.length) }, lane));
 };
 
+type MakeOptions = {
+  prefix: string;
+  tally: Tally;
+  url?: string;
+  /** Is told how many there are, of how many. */
+  count?(done: number, of: number): void;
+};
+
+/** Events of one request. */
+const BATCH = 100;
+
+/** Players are made a hundred at a time by events of theirs; one by one each would cost a transaction. */
+const makeByEvents = async (site: Site, count: number, prefix: string): Promise<void> => {
+  const starts = Array.from({ length: Math.ceil(count / BATCH) }, (_, n) => n * BATCH);
+  for (const start of starts) {
+    const events = Array.from({ length: Math.min(BATCH, count - start) }, (_, n) => ({
+      externalUserId: `${prefix}-${start + n}`,
+      eventType: "loadtest_begun",
+    }));
+    await post(site, "/events/batch?wait=true", { events });
+  }
+};
+
 /** A player of the run, with a token; the address may be that of a proxy in front of the site. */
 export const makePlayers = async (
   site: Site,
   count: number,
-  { prefix, tally, url = site.url }: { prefix: string; tally: Tally; url?: string },
+  { prefix, tally, url = site.url, count: onMade }: MakeOptions,
 ): Promise<LoadPlayer[]> => {
   const players: LoadPlayer[] = [];
+  let made = 0;
+  await makeByEvents(site, count, prefix);
   await forEachAtOnce(Array.from({ length: count }), async (_, n) => {
     const startMs = performance.now();
     const answer = await post(site, "/auth/ws-token", { externalUserId: `${prefix}-${n}` });
@@ -47,6 +72,7 @@ export const makePlayers = async (
     const client = new Client(url);
     client.auth.token = String(answer["token"]);
     players[n] = { playerId: String(answer["playerId"]), token: client.auth.token, client };
+    onMade?.(++made, count);
   });
   return players;
 };

@@ -7,16 +7,21 @@ const EVERY_MS = 1_000;
 export const startProgress = (tally: Tally, out: NodeJS.WriteStream) => {
   const startMs = performance.now();
   let phase = "";
+  let counted = "";
   const show = (): void => {
     const seconds = Math.round((performance.now() - startMs) / 1_000);
-    const text = `${seconds} s  ${phase}  ${tally.operations} operations, ${tally.errors} errors`;
+    const text = `${seconds} s  ${phase}${counted}  ${tally.operations} operations, ${tally.errors} errors`;
     out.write(out.isTTY ? `\r\u001b[2K${text}` : `${text}\n`);
   };
   const timer = setInterval(show, EVERY_MS);
   return {
     say: (now: string): void => {
       phase = now;
+      counted = "";
       show();
+    },
+    count: (done: number, of: number): void => {
+      counted = ` ${done} of ${of}`;
     },
     stop: (): void => {
       clearInterval(timer);

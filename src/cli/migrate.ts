@@ -21,8 +21,9 @@ const migrate = async (direction: Direction): Promise<void> => {
   const { withDatabase } = await import("./with-database.ts");
   await withDatabase(await loadConfig(), async (database) => {
     if (direction === "status") {
-      for (const { name, isApplied } of await database.migrationStates()) {
-        console.log(`${isApplied ? "applied" : "pending"}  ${name}`);
+      for (const { name, isApplied, isNewer } of await database.migrationStates()) {
+        const state = isApplied ? "applied" : "pending";
+        console.log(`${(isNewer ? "newer" : state).padEnd(7)}  ${name}`);
       }
       return;
     }

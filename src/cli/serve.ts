@@ -2,7 +2,7 @@ import cluster from "node:cluster";
 import { once } from "node:events";
 import type { RequestListener, Server as HttpServer } from "node:http";
 import { type AddressInfo, Server as TcpServer, type Socket } from "node:net";
-import { setTimeout as delay } from "node:timers/promises";
+import { setImmediate as turn, setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { type App, createApp } from "../app.ts";
 import type { Config } from "../config.ts";
@@ -45,6 +45,9 @@ export const startServer = async (
 const startOn = async (platform: Platform, config: Config, log: Logger): Promise<Running> => {
   const applied = await platform.database.migrateUp();
   if (applied.length > 0) log.info({ migrations: applied }, "migrations applied");
+  const newer = (await platform.database.migrationStates()).filter(({ isNewer }) => isNewer);
+  if (newer.length > 0)
+    log.warn({ migrations: newer.map(({ name }) => name) }, "the database is of a newer version of Laurel");
   const state = { isStopping: false };
   const made = createApp({ config, log, metrics: createMetrics(), platform });
   const liveRooms = config.roles.has("web") ? createLiveRooms(made, platform.driver, VERSION) : undefined;
@@ -97,8 +100,14 @@ const connectionsOf = (server: HttpServer): ReadonlySet<Socket> => {
   return open;
 };
 
+/** A connection that ends by a bug is one line in the log. */
+const guardedServer = ({ log }: App): HttpServer =>
+  guardedHttpServer((err, event) =>
+    log.error({ err, event }, "a connection was ended by what was thrown on it"),
+  );
+
 const openWeb = async (app: App, { presence, driver, peers }: Platform): Promise<Web> => {
-  const server = guardedHttpServer();
+  const server = guardedServer(app);
   const sockets = connectionsOf(server);
   const express = createHttp(app, routes);
   const door = peers && (await openDoor(app, express));
@@ -113,7 +122,7 @@ const OWN_PAGES = new Set(["/metrics", "/health/live", "/health/ready"]);
 
 /** The door by which other processes reach the rooms of this one. */
 const openDoor = async (app: App, express: RequestListener): Promise<Door> => {
-  const server = guardedHttpServer();
+  const server = guardedServer(app);
   server.on("request", (request, response) => {
     if (OWN_PAGES.has(request.url?.split("?", 1)[0] ?? "")) express(request, response);
     else response.writeHead(404, { Connection: "close" }).end();
@@ -148,8 +157,16 @@ const listen = async (server: HttpServer, place: Place): Promise<void> => {
   }
 };
 
-/** As `close` of HTTP servers, which would also close idle connections at once. */
-const stopListening = (server: HttpServer): void => void TcpServer.prototype.close.call(server);
+/**
+ * As `close` of HTTP servers, which would also close idle connections at once. Connections that wait to be
+ * accepted are taken first: the kernel would cut them.
+ */
+const stopListening = async (server: HttpServer): Promise<void> => {
+  await turn();
+  // The event loop has just accepted what was there.
+  await turn();
+  if (server.listening) TcpServer.prototype.close.call(server);
+};
 
 /**
  * Rooms first, so that clients go elsewhere; then no new connections, and requests in hand are finished. Of
@@ -157,10 +174,10 @@ const stopListening = (server: HttpServer): void => void TcpServer.prototype.clo
  */
 const closeWeb = async ({ server, sockets, game }: Web): Promise<void> => {
   const closed = server.listening ? once(server, "close") : undefined;
-  if (cluster.isWorker) stopListening(server);
+  if (cluster.isWorker) await stopListening(server);
   await game.shutdown();
   if (!closed) return;
-  if (server.listening) stopListening(server);
+  await stopListening(server);
   await Promise.race([closed, delay(IDLE_GRACE_MS)]);
   // Opened ahead, as browsers and load balancers do: Node takes it to be busy until its headers are late.
   for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();

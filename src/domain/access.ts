@@ -53,10 +53,18 @@ export type Needs = {
 };
 
 /**
- * Who may call an operation. An absent `scope` shuts API keys out, absent `roles` shuts console users out;
- * `admin` is for super-admins, and for platform tokens that have that scope.
+ * Who may call an operation. An absent `scope` shuts API keys out, of several any one opens it; absent
+ * `roles` shuts console users out; `admin` is for super-admins, and for platform tokens that have that scope.
  */
-export type Access = "public" | { scope?: Scope; roles?: readonly Role[]; needs?: Needs; admin?: AdminScope };
+export type Access =
+  | "public"
+  | { scope?: Scope | readonly Scope[]; roles?: readonly Role[]; needs?: Needs; admin?: AdminScope };
+
+/** The scopes of which a key needs one; empty where keys are shut out. */
+export const scopesOf = (access: Access): readonly Scope[] => {
+  if (access === "public" || access.scope === undefined) return [];
+  return typeof access.scope === "string" ? [access.scope] : access.scope;
+};
 
 /** What every member may do to their own account, in whatever state it and its tenant are. */
 export const OWN_ACCOUNT = { roles: EVERY_ROLE, needs: { suspended: true, pending: true } } as const;

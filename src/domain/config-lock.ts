@@ -25,6 +25,22 @@ export const shareConfig = async ({ db }: Work, projectIds: readonly string[]): 
 };
 
 /**
+ * As `shareConfig`, without waiting for whoever changes definitions, or waits to.
+ * @returns the projects whose definitions are kept as they are now
+ */
+export const tryShareConfig = async (
+  { db }: Work,
+  projectIds: readonly string[],
+): Promise<ReadonlySet<string>> => {
+  const ids = [...new Set(projectIds)].toSorted();
+  const result = await sql<{ k: number; ok: boolean }>`
+    ${sql.raw(KEPT)} select k, pg_try_advisory_xact_lock_shared(${LOCK_SPACE}::int, k) as ok
+    from unnest(${`{${ids.map(keyOf).join(",")}}`}::int[]) as u(k)`.execute(db);
+  const granted = new Set(result.rows.filter(({ ok }) => ok).map(({ k }) => k));
+  return new Set(ids.filter((id) => granted.has(keyOf(id))));
+};
+
+/**
  * Bumps a project's config version, alone: this waits for every batch that evaluates with the definitions of
  * before, and batches that come later wait for this commit and see the new ones. What is read after this call
  * therefore has everything of the former and nothing of the latter.

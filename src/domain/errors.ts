@@ -20,9 +20,38 @@ export const ERROR_STATUS = {
 export type ErrorCode = keyof typeof ERROR_STATUS;
 export type FieldProblem = { field: string; message: string };
 
+/** Characters of a message; what clients have sent is quoted in it. */
+export const MESSAGE_MAX = 300;
+/** Characters of a field's name. */
+const FIELD_MAX = 150;
+/** Bytes of all details of one error as JSON: however long the request was, its refusal is short. */
+const DETAILS_BYTES_MAX = 2_560;
+
+/** A text of at most `max` characters, cut where none is halved. */
+export const clipped = (text: string, max = MESSAGE_MAX): string => {
+  if (text.length <= max) return text;
+  return `${text.slice(0, max - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
+};
+
+/** The first problems, cut short, as far as there is room; the first one always. */
+const bounded = (details: readonly FieldProblem[]): FieldProblem[] => {
+  const kept: FieldProblem[] = [];
+  let bytes = 0;
+  for (const { field, message } of details) {
+    const problem = { field: clipped(field, FIELD_MAX), message: clipped(message) };
+    bytes += Buffer.byteLength(JSON.stringify(problem)) + 1;
+    if (bytes > DETAILS_BYTES_MAX && kept.length > 0) break;
+    kept.push(problem);
+  }
+  return kept;
+};
+
 type DomainErrorParts = { details?: FieldProblem[]; reason?: string; retryAfterSeconds?: number };
 
-/** The one error a caller is meant to see. Anything else that is thrown is a bug and answers 500. */
+/**
+ * The one error a caller is meant to see. Anything else that is thrown is a bug and answers 500. Message and
+ * details are cut short here, so that no refusal is larger than a request of 4 KiB, whatever it quotes.
+ */
 export class DomainError extends Error {
   readonly code: ErrorCode;
   readonly details: FieldProblem[];
@@ -30,10 +59,10 @@ export class DomainError extends Error {
   readonly retryAfterSeconds: number | undefined;
 
   constructor(code: ErrorCode, message: string, parts: DomainErrorParts = {}) {
-    super(message);
+    super(clipped(message));
     this.name = "DomainError";
     this.code = code;
-    this.details = parts.details ?? [];
+    this.details = bounded(parts.details ?? []);
     this.reason = parts.reason;
     this.retryAfterSeconds = parts.retryAfterSeconds;
   }

@@ -186,6 +186,14 @@ export type Events = {
     error: string;
     attempts: number;
   };
+  /** A definition that took the most of the steps of an event, which did not suffice. */
+  "event.steps_exhausted": {
+    kind: "rule" | "badge" | "streak" | "segment" | "leaderboard";
+    id: string;
+    key: string;
+    rootEventId: string;
+    paused: boolean;
+  };
   "event.reverted": {
     eventId: string;
     externalUserId: string;
@@ -244,7 +252,7 @@ export const RESERVED_EVENT_TYPES: ReadonlySet<string> = new Set([
   ...catalogue("chat", "message_sent message_reported message_moderated player_sanctioned changed"),
   ...catalogue("raffle", "drawn"),
   ...catalogue("rule", "loop_detected budget_exhausted"),
-  ...catalogue("event", "failed reverted"),
+  ...catalogue("event", "failed reverted steps_exhausted"),
   ...catalogue("inbox", "message"),
   ...catalogue("player", "notice"),
 ]);

@@ -20,11 +20,17 @@ const takeRandom = (): Buffer => {
 
 let lastMs = 0;
 let sequence = 0;
+let clockMs = (): number => Date.now();
+
+/** Ids are stamped with the time of this clock, in ms: one that all processes share. */
+export const stampIdsBy = (clock: () => number): void => {
+  clockMs = clock;
+};
 
 /** A new UUIDv7: sortable by creation time, monotonic within this process. */
 export const newId = (): string => {
   const random = takeRandom();
-  const now = Date.now();
+  const now = Math.floor(clockMs());
   if (now > lastMs) {
     lastMs = now;
     // Starts in the lower half of its 32 bits, so that a millisecond cannot run out of numbers.

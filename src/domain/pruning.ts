@@ -53,6 +53,7 @@ const oldCounters = (unit: CalendarUnit): Prune => ({
 export const PRUNES: readonly Prune[] = [
   expired("ip_blocks"),
   expired("consumed_ids"),
+  expired("known_origins"),
   expired("oauth_flows"),
   expired("oauth_codes"),
   expired("email_suppressions"),

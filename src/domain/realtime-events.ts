@@ -139,8 +139,11 @@ export type ChatEvents = {
   "chat.player_sanctioned": PlayerRef & {
     sanctionId: string;
     kind: SanctionKind;
+    /** null: in all channels, or in a private one. */
     channelId: string | null;
-    reason: string;
+    isInPrivateChannel: boolean;
+    /** null for a private channel. */
+    reason: string | null;
     expiresAt: string | null;
   };
   /** Internal: what a channel's readers are told and webhooks are not. */

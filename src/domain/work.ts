@@ -6,6 +6,7 @@ import type { Caller } from "./caller.ts";
 import type { EventData, EventType } from "./events.ts";
 import { fnv1a, isId, newId, OUTBOX_PARTITIONS } from "./ids.ts";
 import { ACCOUNTS_ROLE, WEB_ROLE } from "./migrations/row-security.ts";
+import { Unprepared } from "./unprepared.ts";
 
 /** The tables are spoken to in SQL text, so their rows are typed where they are read. */
 export type Db = Kysely<Record<string, never>>;
@@ -132,9 +133,24 @@ const enter = async (db: Db, sight: Sight): Promise<void> => {
 /**
  * Makes the one way to change the database: forks the EntityManager, begins, runs, flushes, writes the
  * outbox, commits, then rings. A transact inside a transact is a bug (with one connection it would wait for
- * itself) and asserts.
+ * itself) and asserts. What throws `Unprepared` is undone and run again when that is prepared.
  */
-export const createTransact =
+export const createTransact = (parts: TransactParts, sight?: Sight): Transact => {
+  const once = transactOnce(parts, sight);
+  const transact: Transact = async (run) => {
+    for (;;) {
+      try {
+        return await once(run);
+      } catch (error) {
+        if (!(error instanceof Unprepared)) throw error;
+        await error.prepare(transact);
+      }
+    }
+  };
+  return transact;
+};
+
+const transactOnce =
   ({ em, clock, doorbell, onError }: TransactParts, sight?: Sight): Transact =>
   async (run) => {
     assert(!isTransacting(), "transact() inside transact()");

@@ -1,4 +1,4 @@
-import type { Access, Needs } from "../domain/access.ts";
+import { type Access, type Needs, scopesOf } from "../domain/access.ts";
 import type { AdminCaller, Caller, KeyCaller, UserCaller } from "../domain/caller.ts";
 import { DomainError, forbidden, unauthorized } from "../domain/errors.ts";
 import { hasFeature } from "../domain/tenants/plans.ts";
@@ -50,10 +50,11 @@ const requireTenantState = (needs: Needs | undefined, caller: KeyCaller | UserCa
   throw forbidden("MEMBERSHIP_SUSPENDED", "An OWNER or ADMIN of the tenant has suspended your membership");
 };
 
-const requireScope = ({ scope }: Guarded, caller: KeyCaller): void => {
-  if (scope === undefined) throw forbidden("INSUFFICIENT_SCOPE", "This operation is not open to API keys");
-  if (!caller.scopes.includes(scope))
-    throw forbidden("INSUFFICIENT_SCOPE", `The API key lacks the scope ${scope}`);
+const requireScope = (access: Guarded, caller: KeyCaller): void => {
+  const scopes = scopesOf(access);
+  if (scopes.length === 0) throw forbidden("INSUFFICIENT_SCOPE", "This operation is not open to API keys");
+  if (!scopes.some((scope) => caller.scopes.includes(scope)))
+    throw forbidden("INSUFFICIENT_SCOPE", `The API key lacks the scope ${scopes.join(" or ")}`);
 };
 
 const requireRole = ({ roles }: Guarded, caller: UserCaller): void => {

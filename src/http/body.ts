@@ -1,6 +1,8 @@
 import express, { type Request, type RequestHandler, type Response } from "express";
 import { DomainError } from "../domain/errors.ts";
-import { BODY_LIMIT } from "../domain/limits.ts";
+import { BODY_LIMIT, BODY_PARTS_MAX, LARGE_BODY_PARTS_MAX } from "../domain/limits.ts";
+import { nextTurn } from "../domain/slices.ts";
+import { countParts } from "./json-size.ts";
 
 const tooLarge = (limit: number): DomainError =>
   new DomainError("PAYLOAD_TOO_LARGE", `The body may have at most ${limit} bytes`);
@@ -37,12 +39,24 @@ const readBytes = (request: Request, response: Response, limit: number): Promise
     });
   });
 
+/** Names and values beyond which others are served between parsing a body and checking it. */
+const PARTS_AT_ONCE = 20_000;
+
+/** @returns how many names and values the JSON holds @throws DomainError PAYLOAD_TOO_LARGE */
+const checkParts = (bytes: Uint8Array, limit: number): number => {
+  const max = limit > BODY_LIMIT ? LARGE_BODY_PARTS_MAX : BODY_PARTS_MAX;
+  const parts = countParts(bytes, max);
+  if (parts > max)
+    throw new DomainError("PAYLOAD_TOO_LARGE", `The body may hold at most ${max} names and values`);
+  return parts;
+};
+
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
  * The JSON of a request's body; `{}` when there is none.
- * @throws DomainError PAYLOAD_TOO_LARGE past `limit` bytes (chunked ones included), VALIDATION_ERROR
- * MALFORMED_JSON
+ * @throws DomainError PAYLOAD_TOO_LARGE past `limit` bytes (chunked ones included) or with too many names and
+ * values, VALIDATION_ERROR MALFORMED_JSON
  */
 export const readJson = async (
   request: Request,
@@ -53,6 +67,13 @@ export const readJson = async (
   await readBytes(request, response, limit);
   const bytes: unknown = request.body;
   if (!Buffer.isBuffer(bytes) || bytes.length === 0) return {};
+  const parts = checkParts(bytes, limit);
+  const value = parse(bytes);
+  if (parts > PARTS_AT_ONCE) await nextTurn();
+  return value;
+};
+
+const parse = (bytes: Buffer): unknown => {
   try {
     return JSON.parse(utf8.decode(bytes));
   } catch {

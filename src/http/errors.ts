@@ -1,12 +1,15 @@
 import { DriverException, UniqueConstraintViolationException } from "@mikro-orm/core";
 import type { Response } from "express";
 import { z } from "zod";
-import { conflict, DomainError, type FieldProblem } from "../domain/errors.ts";
+import { clipped, conflict, DomainError, type FieldProblem, MESSAGE_MAX } from "../domain/errors.ts";
+import { outageError } from "../domain/outages.ts";
 import { RateLimited } from "../domain/rate-limits/limiter.ts";
 import { limitHeaders } from "./limits.ts";
 
-/** Field problems in one answer; a body of a million bad items names the first ones. */
+/** Field problems that are looked at for one answer; a body of a million bad items names the first ones. */
 const DETAILS_MAX = 100;
+/** Characters of a message that say how many problems more there are. */
+const MORE_MAX = 30;
 
 /** The body of every answer that is not 200 or 201. */
 export type ErrorBody = {
@@ -41,18 +44,13 @@ export const validationError = (error: z.ZodError, root: string): DomainError =>
   }));
   const first = details[0] ?? { field: root, message: "is not valid" };
   const more = error.issues.length > 1 ? ` (and ${error.issues.length - 1} more)` : "";
-  return new DomainError("VALIDATION_ERROR", `${first.field}: ${first.message}${more}`, { details });
+  const what = clipped(`${first.field}: ${first.message}`, MESSAGE_MAX - MORE_MAX);
+  return new DomainError("VALIDATION_ERROR", what + more, { details });
 };
 
 const UNIQUE_VIOLATION = "23505";
 /** NUL or text that the database's encoding lacks. */
 const BAD_TEXT = new Set(["22021", "22P05"]);
-/** Deadlock, serialization failure, no connection to be had: another try may succeed. */
-const TRANSIENT =
-  /^(40P01|40001|53300|57P0[123]|08\d{3}|ECONNREFUSED|ECONNRESET|EPIPE|ETIMEDOUT|EAI_AGAIN|ENOTFOUND)$/;
-/** What the PostgreSQL driver says without a code. */
-const NO_CONNECTION = /^(Connection terminated|timeout exceeded when trying to connect)/;
-
 const codeOf = (error: Error): string =>
   "code" in error && typeof error.code === "string" ? error.code : "";
 
@@ -63,10 +61,6 @@ const fromDatabase = (error: Error): DomainError | undefined => {
   }
   if (BAD_TEXT.has(code))
     return new DomainError("VALIDATION_ERROR", "A text holds a character that cannot be stored");
-  if (TRANSIENT.test(code) || NO_CONNECTION.test(error.message)) {
-    const parts = { reason: "DATABASE_UNAVAILABLE", retryAfterSeconds: 1 };
-    return new DomainError("SERVICE_UNAVAILABLE", "The database does not answer right now, try again", parts);
-  }
   return error instanceof DriverException && error.cause instanceof Error
     ? fromDatabase(error.cause)
     : undefined;
@@ -89,7 +83,7 @@ export const asDomainError = (error: unknown): DomainError | undefined => {
   if (error instanceof DomainError) return error;
   if (error instanceof z.ZodError) return validationError(error, "body");
   if (!(error instanceof Error)) return undefined;
-  return fromDatabase(error) ?? fromExpress(error);
+  return fromDatabase(error) ?? outageError(error) ?? fromExpress(error);
 };
 
 export const internalError = (): DomainError => new DomainError("INTERNAL_ERROR", "Internal error");

@@ -84,19 +84,29 @@ const refuseRequest = (error: DomainError, request: IncomingMessage, response: S
   response.writeHead(status, headers).end(text);
 };
 
-/** Every listener, Colyseus's own included, sees only requests that passed. */
+/** Is told of what a listener has thrown on a connection, which is gone by then. */
+export type OnThrow = (error: unknown, event: string) => void;
+
+/**
+ * Every listener, Colyseus's own included, sees only requests that passed; what one throws all the same ends
+ * the connection, and not the process.
+ */
 class GuardedServer extends Server {
+  onThrow: OnThrow = () => undefined;
+
   override emit(event: string, ...values: unknown[]): boolean {
-    if (event === "request" || event === "upgrade") {
-      const [request, other] = values as [IncomingMessage, ServerResponse | Socket];
+    if (event !== "request" && event !== "upgrade") return super.emit(event, ...values);
+    const [request, other] = values as [IncomingMessage, ServerResponse | Socket];
+    try {
       const error = refusalOf(request);
-      if (error !== undefined) {
-        if (event === "request") refuseRequest(error, request, other as ServerResponse);
-        else writeRaw(other as Socket, answerOf(error, error.status, request.headers["x-request-id"]));
-        return true;
-      }
+      if (error === undefined) return super.emit(event, ...values);
+      if (event === "request") refuseRequest(error, request, other as ServerResponse);
+      else writeRaw(other as Socket, answerOf(error, error.status, request.headers["x-request-id"]));
+    } catch (error) {
+      request.socket.destroy();
+      this.onThrow(error, event);
     }
-    return super.emit(event, ...values);
+    return true;
   }
 }
 
@@ -123,13 +133,14 @@ const answerBroken = (error: NodeJS.ErrnoException, socket: Socket): void => {
  * not survive (a malformed Host or X-Forwarded-Proto ends a stock process) or do not limit (matchmaking
  * bodies), in the form of every other error, and gives slow requests up.
  */
-export const guardedHttpServer = (): Server => {
+export const guardedHttpServer = (onThrow: OnThrow = () => undefined): Server => {
   const server = new GuardedServer({
     headersTimeout: HEADERS_TIMEOUT_MS,
     requestTimeout: REQUEST_TIMEOUT_MS,
     keepAliveTimeout: KEEP_ALIVE_TIMEOUT_MS,
     connectionsCheckingInterval: TIMEOUT_CHECK_MS,
   });
+  server.onThrow = onThrow;
   server.on("clientError", answerBroken);
   return server;
 };

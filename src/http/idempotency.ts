@@ -12,9 +12,10 @@ import {
   storeAnswer,
   type StoredAnswer,
 } from "../domain/idempotency/idempotency.ts";
-import { JSON_MAX_DEPTH } from "../domain/tracking/event-input.ts";
+import { outageOf } from "../domain/outages.ts";
 import { joining, type Sight } from "../domain/work.ts";
 import { errorBody } from "./errors.ts";
+import { fingerprintOf } from "./fingerprint.ts";
 import { type AnyRoute, Reply, type RouteContext } from "./route.ts";
 
 const KEY = new RegExp(`^[\\x21-\\x7e]{1,${IDEMPOTENCY_KEY_MAX}}$`);
@@ -30,23 +31,21 @@ const KEPT_ERRORS: ReadonlySet<DomainError["code"]> = new Set([
 export const takesIdempotencyKey = (route: AnyRoute): boolean =>
   route.method === "post" && route.takesNoIdempotencyKey !== true && route.access !== "public";
 
-/** Operations that judge items themselves are handed any depth; what is deeper is refused by each. */
-const DEPTH_MAX = JSON_MAX_DEPTH + 8;
-
-/** Sorts the names in objects, so that the same JSON in another order is the same request. */
-const canonical = (value: unknown, depth = 0): unknown => {
-  if (typeof value !== "object" || value === null) return value;
-  if (depth > DEPTH_MAX) return "…";
-  if (Array.isArray(value)) return value.map((item) => canonical(item, depth + 1));
-  const entries = Object.entries(value).map(([name, item]) => [name, canonical(item, depth + 1)] as const);
-  return Object.fromEntries(entries.toSorted(([a], [b]) => (a < b ? -1 : Number(a > b))));
-};
-
+/**
+ * Whose idempotency keys the caller uses. API keys share them where their scopes are the same, as those of a
+ * key and of its rotation are: what one may see or do is not what another may, so neither is answered with
+ * what the other was.
+ */
 const ownerOf = (caller: Caller, projectId: string): string => {
-  if (caller.kind === "key") return `project:${caller.projectId}`;
+  if (caller.kind === "key") return `project:${caller.projectId}:${scopesHash(caller.scopes)}`;
   if (caller.kind === "user") return `user:${caller.userId}`;
   return caller.kind === "admin" ? `admin:${caller.adminId}` : `project:${projectId}`;
 };
+
+const scopesHash = (scopes: readonly string[]): string =>
+  createHash("sha256")
+    .update([...new Set(scopes)].toSorted().join(" "))
+    .digest("base64url");
 
 type Execution = {
   route: AnyRoute;
@@ -59,11 +58,11 @@ type Execution = {
  * The request as its key knows it; undefined without the header. `body` is the JSON as it came.
  * @throws DomainError VALIDATION_ERROR IDEMPOTENCY_KEY_INVALID
  */
-export const keyedRequest = (
+export const keyedRequest = async (
   request: Request,
   { route, context }: Execution,
   body: unknown,
-): KeyedRequest | undefined => {
+): Promise<KeyedRequest | undefined> => {
   const key = request.get("x-idempotency-key");
   if (key === undefined || !takesIdempotencyKey(route)) return undefined;
   if (!KEY.test(key)) {
@@ -79,9 +78,7 @@ export const keyedRequest = (
     scope: ownerOf(caller, projectId),
     key,
     tenantId: caller.kind === "user" || caller.kind === "key" ? caller.tenantId : null,
-    fingerprint: createHash("sha256")
-      .update(JSON.stringify(canonical(parts)))
-      .digest("hex"),
+    fingerprint: await fingerprintOf(parts),
   };
 };
 
@@ -148,8 +145,21 @@ export const runKeyed = async (
   }
   if (!reply.finish) return reply;
   const body = await reply.finish(app);
-  await transact((work) => completeAnswer(work, secretBox, request, body));
+  await complete(app, request, body);
   return new Reply(reply.status, body, reply.headers);
+};
+
+/** The work is done, and `body` is its answer: where it cannot be stored now, what is stored stays. */
+const complete = async (
+  { transact, secretBox }: App,
+  request: KeyedRequest,
+  body: unknown,
+): Promise<void> => {
+  try {
+    await transact((work) => completeAnswer(work, secretBox, request, body));
+  } catch (error) {
+    if (outageOf(error) === undefined) throw error;
+  }
 };
 
 /** A user's events may be of several projects, which the request as a whole does not name. */

@@ -1,6 +1,6 @@
 import { createDocument, type CreateDocumentOptions, type ZodOpenApiOperationObject } from "zod-openapi";
 import type { z } from "zod";
-import type { Access, Needs } from "../domain/access.ts";
+import { type Access, type Needs, scopesOf } from "../domain/access.ts";
 import { ERROR_STATUS, type ErrorCode } from "../domain/errors.ts";
 import { takesIdempotencyKey } from "./idempotency.ts";
 import {
@@ -49,7 +49,7 @@ const whoMay = (access: Access): string => {
   if (access === "public") return "Open to everyone.";
   const { scope, roles, admin, needs } = access;
   const parts = [
-    ...(scope === undefined ? [] : [`API keys with the scope \`${scope}\``]),
+    ...(scope === undefined ? [] : [`API keys with the scope \`${scopesOf(access).join("` or `")}\``]),
     ...(roles === undefined ? [] : [`users with the role ${roles.join(", ")}`]),
     ...(admin === undefined ? [] : ["super-admins"]),
     ...(admin === undefined || admin === "*" ? [] : [`platform tokens with the scope \`${admin}\``]),

@@ -10,6 +10,7 @@ import { checkBodyHeaders, readJson } from "./body.ts";
 import { clientIp, identify } from "./caller.ts";
 import { keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
 import { consumeLimits, countAnonymous, countBadKey, refuseBlocked } from "./limits.ts";
+import { isLong, sendLong } from "./long-json.ts";
 import { projectOf } from "./project.ts";
 import { type AnyRoute, type Reply, takesBody } from "./route.ts";
 import { parseBody, parseParams, queryChecker } from "./validate.ts";
@@ -61,9 +62,10 @@ const sightOf = (actor: Actor, projectId: string): Sight => {
   return { role: "web", tenantId: caller.tenantId, projectIds, by: actor };
 };
 
-const send = (response: Response, reply: Reply<unknown>): void => {
+const send = async (response: Response, reply: Reply<unknown>): Promise<void> => {
   response.status(reply.status).set(reply.headers);
   if (reply.status === 302) response.end();
+  else if (isLong(reply.body)) await sendLong(response, reply.body);
   else response.json(reply.body);
 };
 
@@ -97,12 +99,14 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
     const { raw, body } = await bodyOf(route, request, response);
     const sight = sightOf(actor, projectId);
     const cookie = request.get("cookie") ?? "";
-    const execution = { route, sight, context: { caller, projectId, params, query, body, cookie, actor } };
+    const deviceToken = request.get("x-device-token") ?? "";
+    const given = { params, query, body, cookie, deviceToken };
+    const execution = { route, sight, context: { caller, projectId, actor, ...given } };
     const scoped: App = { ...app, transact: app.transactAs(sight) };
-    const keyed = keyedRequest(request, execution, raw);
+    const keyed = await keyedRequest(request, execution, raw);
     try {
       const reply = keyed ? await runKeyed(scoped, execution, keyed) : await runOnce(scoped, execution);
-      send(response, reply);
+      await send(response, reply);
     } catch (error) {
       await route.onRefused?.(scoped, execution.context, error);
       throw error;

@@ -1,5 +1,7 @@
 import { DomainError } from "../domain/errors.ts";
+import { parseSized } from "../domain/oversize.ts";
 import type { PlayerInput } from "../domain/players/upsert.ts";
+import { mapInSlices } from "../domain/slices.ts";
 import { refuseHostile } from "../domain/tracking/event-input.ts";
 import { NewPlayer } from "./resources/player-bodies.ts";
 
@@ -9,12 +11,13 @@ export type ReadItem =
   | { externalUserId: string | null; problem: string };
 
 /** Reads the players of a batch one by one, so that a bad one is refused in its place. */
-export const readPlayerItems = (items: readonly unknown[]): ReadItem[] => items.map(readItem);
+export const readPlayerItems = (items: readonly unknown[]): Promise<ReadItem[]> =>
+  mapInSlices(items, readItem);
 
 const readItem = (item: unknown): ReadItem => {
   const hostile = hostileProblem(item);
   if (hostile !== undefined) return { externalUserId: null, problem: hostile };
-  const read = NewPlayer.safeParse(item);
+  const read = parseSized(NewPlayer, item);
   if (read.success) {
     const { tags, ...profile } = read.data;
     const player = { ...profile, ...(tags ? { addTags: tags } : {}) };

@@ -26,6 +26,8 @@ export type RouteContext<P, Q, B> = {
   body: B;
   /** The header Cookie as it came. */
   cookie: string;
+  /** The header X-Device-Token as it came. */
+  deviceToken: string;
   /** Who asks, from where: `transact` of the App that `run` is given has it as `work.by`. */
   actor: Actor;
 };
@@ -91,6 +93,11 @@ export type Route<
    * whole body.
    */
   itemised?: boolean;
+  /**
+   * Reads the body in the place of `body`, which then only describes it: what is too large to be parsed at
+   * once. Throws ZodError.
+   */
+  readBody?(raw: unknown): Promise<Out<B>>;
   /** The status when `run` answers with a plain value; default 200. 302: it redirects, by Reply's headers. */
   status?: 200 | 201 | 302;
   /** Also answers with this status through Reply (an upsert answers both). */

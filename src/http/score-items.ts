@@ -1,6 +1,7 @@
 import { DomainError } from "../domain/errors.ts";
 import type { ScoreSubmission } from "../domain/leaderboards/record-scores.ts";
 import { type BatchScore, unreadable } from "../domain/leaderboards/scores.ts";
+import { mapInSlices } from "../domain/slices.ts";
 import { refuseHostile } from "../domain/tracking/event-input.ts";
 import { SubmittedScore } from "./resources/score-bodies.ts";
 
@@ -8,7 +9,8 @@ import { SubmittedScore } from "./resources/score-bodies.ts";
 export type ScoreItem = { submission: ScoreSubmission } | { problem: string };
 
 /** Reads the scores of a batch one by one, so that a bad one is refused in its place. */
-export const readScoreItems = (items: readonly unknown[]): ScoreItem[] => items.map(readItem);
+export const readScoreItems = (items: readonly unknown[]): Promise<ScoreItem[]> =>
+  mapInSlices(items, readItem);
 
 const readItem = (item: unknown): ScoreItem => {
   try {

@@ -1,5 +1,6 @@
-import type { z } from "zod";
+import { z } from "zod";
 import { DomainError } from "../domain/errors.ts";
+import { findOversize } from "../domain/oversize.ts";
 import { validationError } from "./errors.ts";
 import type { AnyRoute } from "./route.ts";
 
@@ -16,6 +17,8 @@ export const fieldsOf = (schema: z.ZodType | undefined): string[] => {
 
 const parse = async (schema: z.ZodType | undefined, value: unknown, root: string): Promise<unknown> => {
   if (schema === undefined) return undefined;
+  const oversize = findOversize(schema, value);
+  if (oversize) throw validationError(new z.ZodError([oversize]), root);
   const result = await schema.safeParseAsync(value);
   if (!result.success) throw validationError(result.error, root);
   return result.data;
@@ -49,5 +52,12 @@ export const queryChecker = (route: AnyRoute) => {
 export const parseParams = (route: AnyRoute, params: unknown): Promise<unknown> =>
   parse(route.params, params, "path");
 
-export const parseBody = (route: AnyRoute, body: unknown): Promise<unknown> =>
-  parse(route.body, body, "body");
+export const parseBody = async (route: AnyRoute, body: unknown): Promise<unknown> => {
+  if (!route.readBody) return parse(route.body, body, "body");
+  try {
+    return await route.readBody(body);
+  } catch (error) {
+    if (error instanceof z.ZodError) throw validationError(error, "body");
+    throw error;
+  }
+};

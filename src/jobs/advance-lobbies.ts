@@ -1,4 +1,5 @@
 import { advanceLobby, DUE_AT_ONCE, findDueLobbies } from "../domain/lobbies/timers.ts";
+import { throwOutage } from "../domain/outages.ts";
 import type { Job } from "./job.ts";
 
 /** Starts games, ends graces, and closes lobbies, when it is time. */
@@ -16,6 +17,7 @@ export const advanceLobbies: Job = {
         try {
           if (await app.transact((work) => advanceLobby(work, ref, "skip"))) done++;
         } catch (err) {
+          throwOutage(err);
           // The others must not wait for one that fails.
           app.log.error({ err, ...ref }, "a lobby cannot be advanced");
         }

@@ -1,9 +1,11 @@
 import { deleteDueTenants } from "../domain/tenants/deletion.ts";
+import { STEP } from "../domain/patience.ts";
 import type { Job } from "./job.ts";
 
 /** Ends tenants whose time to take their deletion back is over. */
 export const deleteTenants: Job = {
   name: "delete-tenants",
+  patience: STEP,
   concurrency: 1,
   everyMs: 3_600_000,
   run: async (app) => {

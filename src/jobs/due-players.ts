@@ -1,4 +1,5 @@
 import type { App } from "../app.ts";
+import { throwOutage } from "../domain/outages.ts";
 import type { PlayersOf } from "../domain/progression/change-free-players.ts";
 import { byProject, DUE_PAGE, type Due, findDue } from "../domain/progression/due-players.ts";
 import type { Work } from "../domain/work.ts";
@@ -32,6 +33,7 @@ const settleTogether = async (app: App, sweep: Sweep, players: PlayersOf): Promi
   try {
     await app.transact((work) => sweep.settle(work, players));
   } catch (err) {
+    throwOutage(err);
     if (playerIds.length === 1) {
       const what = { err, projectId, playerId: playerIds[0], table: sweep.due.table };
       app.log.error(what, "what is due could not be settled");

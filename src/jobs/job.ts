@@ -1,4 +1,5 @@
 import type { App } from "../app.ts";
+import type { Patience } from "../domain/patience.ts";
 
 /**
  * A job is a hint to look at `key`; the work itself is rows. Losing every hint costs only latency, because
@@ -8,6 +9,8 @@ export type Job = JobParts & { run(app: App, key: string): Promise<void> };
 
 type JobParts = {
   name: string;
+  /** How long its statements and transactions may take; absent: as BATCH says. */
+  patience?: Patience;
   /** Runs at the same time in one process; runs for one key never overlap in one process. */
   concurrency: number;
   /**

@@ -8,6 +8,8 @@ import {
 } from "../domain/leaderboards/periods/close.ts";
 import { openWindows, projectsToOpen } from "../domain/leaderboards/periods/open.ts";
 import type { PeriodOf } from "../domain/leaderboards/periods/period-row.ts";
+import { STEP } from "../domain/patience.ts";
+import { throwOutage } from "../domain/outages.ts";
 import type { Job } from "./job.ts";
 
 /** Does one thing after another; what fails keeps nothing else back and is tried again in the next sweep. */
@@ -20,6 +22,7 @@ const each = async <T>(
     try {
       await run(thing);
     } catch (err) {
+      throwOutage(err);
       app.log.error({ err, thing }, "a leaderboard period could not go on");
     }
     await app.limits.pause?.();
@@ -58,6 +61,7 @@ const stepList = async (app: App, list: PeriodOf): Promise<boolean> => {
  */
 export const leaderboardPeriods: Job = {
   name: "leaderboard-periods",
+  patience: STEP,
   concurrency: 1,
   everyMs: 1_000,
   run: async (app) => {

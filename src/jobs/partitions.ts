@@ -1,9 +1,11 @@
 import { ensurePartitions } from "../domain/tracking/partitions.ts";
+import { STEP } from "../domain/patience.ts";
 import type { Job } from "./job.ts";
 
 /** Keeps the partitions of tracked events ahead of time. */
 export const partitions: Job = {
   name: "partitions",
+  patience: STEP,
   concurrency: 1,
   everyMs: 3_600_000,
   run: (app) => app.transact(ensurePartitions),

@@ -1,8 +1,17 @@
-import { processPartitions } from "../domain/progression/claim.ts";
+import { outageOf } from "../domain/outages.ts";
+import { type Processed, processPartitions } from "../domain/progression/claim.ts";
 import { FIRST_PROJECT } from "../domain/progression/queue.ts";
 import { createPlanCache, type PlanCache } from "../domain/progression/plan.ts";
+import type { StepsHit } from "../domain/progression/event-steps.ts";
 import type { LoopHit } from "../domain/progression/turn.ts";
-import { createLoopWatch, type LoopWatch, pauseLoopingRule } from "../domain/rules/running/loop-watch.ts";
+import {
+  createRuleWatch,
+  LOOPS_MAX,
+  pauseDearRule,
+  pauseLoopingRule,
+  type RuleWatch,
+  STEPS_HITS_MAX,
+} from "../domain/rules/running/loop-watch.ts";
 import { processedTopic } from "../domain/topics.ts";
 import type { App } from "../app.ts";
 import { eventTypesOf } from "./flush-event-types.ts";
@@ -22,13 +31,20 @@ const plansOf = (app: App): PlanCache => {
   return known;
 };
 
-const watches = new WeakMap<App, LoopWatch>();
+/** What the process has seen of rules that the engine had to hold. */
+type Watches = { loops: RuleWatch; steps: RuleWatch };
 
-const watchOf = (app: App): LoopWatch => {
-  const known = watches.get(app) ?? createLoopWatch();
+const watches = new WeakMap<App, Watches>();
+
+const watchesOf = (app: App): Watches => {
+  const made = { loops: createRuleWatch(LOOPS_MAX), steps: createRuleWatch(STEPS_HITS_MAX) };
+  const known = watches.get(app) ?? made;
   watches.set(app, known);
   return known;
 };
+
+/** What a claim had to hold. */
+type Held = { loops: LoopHit[]; hits: StepsHit[] };
 
 /** Where the next claim of a partition goes on, of those that do not begin anew. */
 const cursors = new WeakMap<App, Map<string, string>>();
@@ -39,7 +55,33 @@ const cursorsOf = (app: App): Map<string, string> => {
   return known;
 };
 
-const optionsOf = (app: App, loops: LoopHit[]) => ({
+/** How often in a row claims of a partition were undone because the database was busy. */
+const busyInRow = new WeakMap<App, Map<string, number>>();
+
+const busyOf = (app: App): Map<string, number> => {
+  const known = busyInRow.get(app) ?? new Map<string, number>();
+  busyInRow.set(app, known);
+  return known;
+};
+
+/** Claims, and counts for each partition how often in a row the database was too busy for it. */
+const claimOf = async (
+  app: App,
+  keys: readonly string[],
+  claim: (busy: number) => Promise<Processed>,
+): Promise<Processed> => {
+  const counts = busyOf(app);
+  try {
+    const done = await claim(Math.max(...keys.map((key) => counts.get(key) ?? 0)));
+    for (const key of keys) counts.delete(key);
+    return done;
+  } catch (error) {
+    if (outageOf(error) === "busy") for (const key of keys) counts.set(key, (counts.get(key) ?? 0) + 1);
+    throw error;
+  }
+};
+
+const optionsOf = (app: App, { loops, hits }: Held) => ({
   transact: app.transact,
   plans: plansOf(app),
   claimLimit: app.limits.claimEvents,
@@ -49,6 +91,7 @@ const optionsOf = (app: App, loops: LoopHit[]) => ({
   onError: (error: unknown, event: object) =>
     app.log.error({ err: error, event }, "an event could not be processed"),
   onLoop: (hit: LoopHit) => void loops.push(hit),
+  onSteps: (hit: StepsHit) => void hits.push(hit),
 });
 
 /** Key: a partition. Processes a claim of those that wait, until none is left. */
@@ -56,13 +99,18 @@ export const processEvents: JobTogether = {
   name: "process-events",
   concurrency: PROCESS_CONCURRENCY,
   runTogether: async (app, keys, { leave }) => {
-    const loops: LoopHit[] = [];
+    const held: Held = { loops: [], hits: [] };
     const places = cursorsOf(app);
     const taken = keys.map((key) => ({ part: Number(key), afterProject: places.get(key) ?? FIRST_PROJECT }));
     const onLeft = (left: readonly { part: number }[]): void => leave(left.map(({ part }) => String(part)));
-    const done = await processPartitions({ ...optionsOf(app, loops), onLeft }, taken);
-    await pauseLooping(app, loops);
+    const done = await claimOf(app, keys, (busy) =>
+      processPartitions({ ...optionsOf(app, held), busyInRow: busy, onLeft }, taken),
+    );
+    await pauseHeld(app, held);
     for (const part of done.busy) comeAgain(app, String(part));
+    void done.preparing?.then((parts) => {
+      for (const part of parts) app.queue.wakeHere(processEvents.name, String(part));
+    });
     for (const part of done.parts) {
       places.delete(String(part));
       app.topics.publish(processedTopic(part), part);
@@ -85,10 +133,16 @@ const comeAgain = (app: App, key: string): void => {
   setTimeout(() => app.queue.wakeHere(processEvents.name, key), BUSY_RETRY_MS).unref();
 };
 
-const pauseLooping = async (app: App, loops: readonly LoopHit[]): Promise<void> => {
+const pauseHeld = async (app: App, { loops, hits }: Held): Promise<void> => {
+  const nowMs = app.clock().getTime();
   for (const hit of loops) {
-    if (!watchOf(app).hit(hit, app.clock().getTime())) continue;
+    if (!watchesOf(app).loops.hit(hit.chain.at(-1)!.ruleId, nowMs)) continue;
     app.log.warn({ hit }, "a rule that loops is paused");
     await app.transact((work) => pauseLoopingRule(work, hit));
+  }
+  for (const hit of hits) {
+    if (hit.spender.kind !== "rule" || !watchesOf(app).steps.hit(hit.spender.id, nowMs)) continue;
+    app.log.warn({ hit }, "a rule that takes the steps of event after event is paused");
+    await app.transact((work) => pauseDearRule(work, hit));
   }
 };

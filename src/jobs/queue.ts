@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import Bull from "bull";
 import type { Logger } from "pino";
 import type { Queue } from "./job.ts";
@@ -23,34 +24,41 @@ export const createLocalQueue = (): Queue => {
   };
 };
 
-export type BullOptions = { redisUrl: string; prefix: string; log: Logger };
+type BullClient = ReturnType<NonNullable<Bull.QueueOptions["createClient"]>>;
+
+export type BullOptions = {
+  /** Makes connections to Redis; those whose commands block do so for `blockSeconds` at most. */
+  connections: {
+    open(): BullClient;
+    openBlocking(): BullClient;
+    blockSeconds: number;
+    warn(err: unknown, message: string): void;
+  };
+  prefix: string;
+  log: Logger;
+};
+
+/** After an error a queue asks Redis again, in ms. */
+const ASK_AGAIN_MS = 1_000;
+/** A queue is closed by then, whether or not Redis answers, in ms. */
+const CLOSE_MAX_MS = 2_000;
 
 /**
  * The queue over processes. A Bull job is acknowledged as soon as its key has reached a runner: the rows are
  * the work, and the sweep finds them again when the process dies.
  */
-export const createBullQueue = ({ redisUrl, prefix, log }: BullOptions): Queue => {
-  const queues = new Map<string, Bull.Queue>();
+export const createBullQueue = (options: BullOptions): Queue => {
+  const { connections, log } = options;
+  const { queueOf, closeQueues } = bullQueues(options);
   let runners: Runners | undefined;
   const local = new Set<string>();
   let isClosed = false;
 
-  const queueOf = (name: string): Bull.Queue => {
-    const known = queues.get(name);
-    if (known) return known;
-    const defaultJobOptions = { removeOnComplete: true, removeOnFail: true };
-    const queue = new Bull(name, redisUrl, { prefix, defaultJobOptions });
-    queue.on("error", (err) => log.warn({ err, queue: name }, "queue: Redis does not answer"));
-    queues.set(name, queue);
-    return queue;
-  };
   const send = (job: string, keys: readonly string[]): void => {
     if (isClosed) return;
     queueOf(job)
       .add({ keys })
-      .catch((err: unknown) =>
-        log.warn({ err, job, jobKeys: keys }, "wake lost; the sweep will find the rows"),
-      );
+      .catch((err: unknown) => connections.warn(err, "wake lost; the sweep will find the rows"));
   };
   const sendGathered = gathered(send);
   return {
@@ -72,10 +80,46 @@ export const createBullQueue = ({ redisUrl, prefix, log }: BullOptions): Queue =
     },
     close: async () => {
       isClosed = true;
-      await Promise.all([...queues.values()].map((queue) => queue.close(true)));
+      await closeQueues();
       await runners?.close();
     },
   };
+};
+
+/** Bull's queues by name, each made when it is first asked for. */
+const bullQueues = ({ connections, prefix }: BullOptions) => {
+  const queues = new Map<string, Bull.Queue>();
+  const clients: BullClient[] = [];
+  let shared: BullClient | undefined;
+
+  /** All queues ask over one connection, and each waits on one of its own. */
+  const createClient = (type: string): BullClient => {
+    if (type === "client" && shared) return shared;
+    const client = type === "client" ? connections.open() : connections.openBlocking();
+    client.setMaxListeners(0);
+    clients.push(client);
+    if (type === "client") shared = client;
+    return client;
+  };
+  const queueOf = (name: string): Bull.Queue => {
+    const known = queues.get(name);
+    if (known) return known;
+    const queue = new Bull(name, {
+      prefix,
+      createClient,
+      defaultJobOptions: { removeOnComplete: true, removeOnFail: true },
+      settings: { drainDelay: connections.blockSeconds, retryProcessDelay: ASK_AGAIN_MS },
+    });
+    queue.on("error", (err) => connections.warn(err, "queue: Redis does not answer"));
+    queues.set(name, queue);
+    return queue;
+  };
+  const closeQueues = async (): Promise<void> => {
+    const closed = Promise.allSettled([...queues.values()].map((queue) => queue.close(true)));
+    await Promise.race([closed, delay(CLOSE_MAX_MS, undefined, { ref: false })]);
+    for (const client of clients) client.disconnect();
+  };
+  return { queueOf, closeQueues };
 };
 
 type Wake = (job: string, key: string) => void;

@@ -1,12 +1,16 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { App } from "../app.ts";
+import { outageOf } from "../domain/outages.ts";
+import { BATCH, withPatience } from "../domain/patience.ts";
 import type { AnyJob, HeldKeys } from "./job.ts";
+import { Pauses } from "./pauses.ts";
 
 /** The key of interval runs. */
 export const EVERY_KEY = "*";
 
-/** @returns the keys to run again */
-type Run = (keys: readonly string[], held: HeldKeys) => Promise<readonly string[]>;
+/** `again`: the keys to run again, after so long in ms. */
+type Ran = { again: readonly string[]; pauseMs: number };
+type Run = (keys: readonly string[], held: HeldKeys) => Promise<Ran>;
 
 /**
  * Runs one job's keys: a key is in one run at once, and wakes that come during its run become one more run,
@@ -23,6 +27,7 @@ class Runner {
   readonly #again = new Set<string>();
   readonly #waiting = new Set<string>();
   #runs = 0;
+  #pause: NodeJS.Timeout | undefined;
   #isPumping = false;
   #isClosed = false;
   #idle: (() => void)[] = [];
@@ -56,7 +61,7 @@ class Runner {
   }
 
   #pump(): void {
-    while (this.#runs < this.#concurrency && this.#waiting.size > 0) {
+    while (this.#pause === undefined && this.#runs < this.#concurrency && this.#waiting.size > 0) {
       const keys = [...this.#waiting].slice(0, this.#atOnce);
       for (const key of keys) {
         this.#waiting.delete(key);
@@ -78,13 +83,22 @@ class Runner {
       }
       this.#pumpSoon();
     };
-    const again = await this.#run([...held], {
+    const { again, pauseMs } = await this.#run([...held], {
       leave: (keys) => giveBack(keys, true),
       done: (keys) => giveBack(keys, false),
     });
     this.#runs--;
+    if (pauseMs > 0) this.#pauseFor(pauseMs);
     giveBack(again, true);
     giveBack([...held], false);
+  }
+
+  #pauseFor(ms: number): void {
+    clearTimeout(this.#pause);
+    this.#pause = setTimeout(() => {
+      this.#pause = undefined;
+      this.#pumpSoon();
+    }, ms).unref();
   }
 
   #tellIdle(): void {
@@ -94,6 +108,7 @@ class Runner {
   async close(): Promise<void> {
     this.#isClosed = true;
     this.#waiting.clear();
+    clearTimeout(this.#pause);
     if (this.#runs > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
   }
 }
@@ -110,7 +125,8 @@ export const startRunners = (app: App, jobs: readonly AnyJob[]): Runners => {
   const runners = new Map(
     jobs.map((job) => {
       const atOnce = "runTogether" in job ? Infinity : 1;
-      return [job.name, new Runner(job.concurrency, atOnce, (...of) => runJob(app, job, ...of))];
+      const pauses = new Pauses(app.log, job.name);
+      return [job.name, new Runner(job.concurrency, atOnce, (...of) => runJob(app, job, pauses, ...of))];
     }),
   );
   const push = (job: string, key: string) => runners.get(job)?.push(key);
@@ -137,17 +153,25 @@ const stopJob = async (app: App, job: AnyJob): Promise<void> => {
   }
 };
 
-const runJob = async (
+const runJob = (app: App, job: AnyJob, pauses: Pauses, ...of: Parameters<Run>): Promise<Ran> =>
+  withPatience(job.patience ?? BATCH, async () => {
+    try {
+      const again = await runKeys(app, job, ...of);
+      pauses.over();
+      return { again, pauseMs: 0 };
+    } catch (err) {
+      if (outageOf(err) !== undefined) return { again: of[0], pauseMs: pauses.next(err) };
+      app.log.error({ err, job: job.name, jobKeys: of[0] }, "job failed; its rows wait for the next sweep");
+      return { again: [], pauseMs: 0 };
+    }
+  });
+
+const runKeys = async (
   app: App,
   job: AnyJob,
-  keys: readonly string[],
-  held: HeldKeys,
+  ...[keys, held]: Parameters<Run>
 ): Promise<readonly string[]> => {
-  try {
-    if ("runTogether" in job) return await job.runTogether(app, keys, held);
-    for (const key of keys) await job.run(app, key);
-  } catch (err) {
-    app.log.error({ err, job: job.name, jobKeys: keys }, "job failed; its rows wait for the next sweep");
-  }
+  if ("runTogether" in job) return job.runTogether(app, keys, held);
+  for (const key of keys) await job.run(app, key);
   return [];
 };

@@ -16,13 +16,12 @@ import { rememberOpened } from "../domain/webhooks/delivering/opened-secrets.ts"
 import { liveSecrets, SECRET_LOST, SECRET_UNREADABLE } from "../domain/webhooks/secrets.ts";
 import { notSent, SEND_TIMEOUT_MS, type WebhookOutcome } from "../domain/webhooks/delivering/sender.ts";
 import { signedRequest } from "../domain/webhooks/delivering/signing.ts";
+import { Pauses } from "./pauses.ts";
 import { Endpoints } from "./webhook-endpoints.ts";
 import { type Flight, Flights } from "./webhook-flights.ts";
 
 /** Results that come within this are recorded together, in ms. */
 const GATHER_MS = 2;
-/** The pause after a transaction that failed, in ms. */
-const RETRY_MS = 500;
 /** How long attempts may take to end when the process stops, in ms. */
 const STOP_MS = 4_000;
 /** Claims of unknown fate that are remembered, the newest. */
@@ -44,6 +43,7 @@ export class WebhookPump {
   readonly #endpoints = new Endpoints();
   readonly #flights = new Flights(() => this.#turnSoon());
   readonly #openedSecrets: PumpParts["secretBox"];
+  readonly #pauses: Pauses;
   #done: Result[] = [];
   #lost: LostClaim[] = [];
   #sweptTo = FIRST_WEBHOOK;
@@ -55,6 +55,7 @@ export class WebhookPump {
 
   constructor(parts: PumpParts) {
     this.#parts = parts;
+    this.#pauses = new Pauses(parts.log, "deliver-webhooks: recording");
     this.#openedSecrets = rememberOpened(parts.secretBox);
   }
 
@@ -114,11 +115,11 @@ export class WebhookPump {
       this.#isAnotherWanted = false;
       try {
         await this.#turn();
+        this.#pauses.over();
         await this.#parts.limits.pause?.();
       } catch (err) {
-        this.#parts.log.warn({ err }, "webhooks: the database does not take results; tried again");
         if (this.#isStopping) break;
-        await delay(RETRY_MS, undefined, { ref: false });
+        await delay(this.#pauses.next(err), undefined, { ref: false });
         this.#isAnotherWanted = true;
       }
     }

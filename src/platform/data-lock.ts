@@ -1,62 +1,87 @@
 import cluster from "node:cluster";
-import { randomUUID } from "node:crypto";
-import { readFileSync } from "node:fs";
-import { link, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
+import { dataDirError } from "../domain/data-dir.ts";
+import { identityOf, takeName } from "./kernel-name.ts";
+import { create, holderOf, isAlive, overwrite, ownText, readText, removeStale } from "./lock-file.ts";
 
 const LOCK_FILE = "laurel.lock";
 /** Stale locks met in a row before giving up: each means that another process was just as quick. */
 const ATTEMPTS_MAX = 3;
 /** How long a new lock must stand before it counts, in ms: longer than another takes to put it back. */
 const SETTLE_MS = 100;
+/** How often a holder looks whether the lock file is still its own, in ms. */
+const LOOK_EVERY_MS = 500;
+/** As SETTLE_MS, where the lock file is all there is: longer than a holder takes to see that it is gone. */
+const SETTLE_BY_FILE_MS = 3 * LOOK_EVERY_MS;
 
-type Holder = { pid: number; startedAt: string };
-
-/**
- * When a process started, as the kernel counts it; tells a living holder from a later process with the same
- * pid. Empty for one that is gone, or dead and only not yet reaped.
- */
-const startOf = (pid: number): string => {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, "utf8");
-    // After the command's name in brackets: the state first, the start time as the 20th.
-    const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-    return fields[0] === "Z" ? "" : (fields[19] ?? "");
-  } catch {
-    return "";
-  }
+export type LockOptions = {
+  /** Told what happened when the directory is no longer this process's; it must not be used any more. */
+  onLost?: (reason: string) => void;
+  /** Whether the lock file alone is to do, as on systems other than Linux. */
+  byFile?: boolean;
 };
 
-const isAlive = ({ pid, startedAt }: Holder): boolean => {
-  try {
-    process.kill(pid, 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "EPERM";
-  }
-  return startedAt === startOf(pid);
+/** By default a process whose directory was taken from it stops in order, as after a SIGTERM. */
+const stopItself = (reason: string): void => {
+  process.stderr.write(`${reason}: stopping\n`);
+  process.kill(process.pid, "SIGTERM");
 };
 
 /**
  * Takes the data directory for this process. The embedded engine has no lock of its own, and a second process
- * on one directory destroys data.
+ * on one directory destroys data. The lock is a name in the kernel, and a file that says who has it: one
+ * that is deleted or damaged is put back while the process runs.
  * @returns what gives the directory back
- * @throws Error naming the process that holds it
+ * @throws Error naming the process that holds it, or saying why the directory cannot be used
  */
-export const lockDataDir = async (dataDir: string): Promise<() => Promise<void>> => {
+export const lockDataDir = async (
+  dataDir: string,
+  options: LockOptions = {},
+): Promise<() => Promise<void>> => {
   if (cluster.isWorker) {
     throw new Error("MODE=embedded is one process: it cannot run under pm2 cluster mode. Use MODE=cluster");
   }
-  await mkdir(dataDir, { recursive: true, mode: 0o700 });
+  try {
+    await mkdir(dataDir, { recursive: true, mode: 0o700 });
+    return await lock(dataDir, options);
+  } catch (error) {
+    throw dataDirError(dataDir, error);
+  }
+};
+
+const lock = async (dataDir: string, { onLost = stopItself, byFile = false }: LockOptions) => {
+  const identity = await identityOf(dataDir);
+  const release = byFile ? undefined : await takeName(identity);
+  if (release === "taken") throw inUse(dataDir, await holderName(dataDir));
+  try {
+    const own = await lockFile(dataDir, release ? SETTLE_MS : SETTLE_BY_FILE_MS);
+    const held: Held = { dataDir, identity, own, isNamed: release !== undefined };
+    const endWatch = watch(held, onLost);
+    return async () => {
+      await endWatch();
+      const path = join(dataDir, LOCK_FILE);
+      if ((await readText(path)) === own) await rm(path, { force: true });
+      await release?.();
+    };
+  } catch (error) {
+    await release?.();
+    throw error;
+  }
+};
+
+/** Makes the lock file this process's. @returns its text */
+const lockFile = async (dataDir: string, settleMs: number): Promise<string> => {
   const path = join(dataDir, LOCK_FILE);
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
-    const own = await create(path);
-    if (own !== undefined) {
+    const own = ownText();
+    if (await create(path, own)) {
       // One who judged the lock before this one stale may have moved this one aside, and a third may
       // have come before it could put it back: whose text stands there after a moment has the directory.
-      await delay(SETTLE_MS);
+      await delay(settleMs);
       if ((await readText(path)) !== own) throw inUse(dataDir, "another process");
-      return () => rm(path, { force: true });
+      return own;
     }
     const text = await readText(path);
     const holder = text === undefined ? undefined : holderOf(text);
@@ -69,37 +94,48 @@ export const lockDataDir = async (dataDir: string): Promise<() => Promise<void>>
 const inUse = (dataDir: string, by: string): Error =>
   new Error(`the data directory ${dataDir} is in use by ${by}; stop it or set DATA_DIR`);
 
-/** Whole or not at all: the file gets its name by a link, which one of several starting processes wins. */
-const create = async (path: string): Promise<string | undefined> => {
-  const id = randomUUID();
-  const draft = `${path}.${id}`;
-  const text = JSON.stringify({ pid: process.pid, startedAt: startOf(process.pid), id });
-  await writeFile(draft, text, { mode: 0o600 });
-  try {
-    await link(draft, path);
-    return text;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "EEXIST") return undefined;
-    throw error;
-  } finally {
-    await rm(draft, { force: true });
-  }
+type Held = { dataDir: string; identity: string; own: string; isNamed: boolean };
+
+/** Looks after the lock file now and then. @returns what ends that */
+const watch = (held: Held, onLost: (reason: string) => void): (() => Promise<void>) => {
+  let looking: Promise<void> | undefined;
+  const look = async (): Promise<void> => {
+    const reason = await keep(held).catch(() => undefined);
+    if (reason === undefined) return;
+    clearInterval(timer);
+    onLost(reason);
+  };
+  const timer = setInterval(() => {
+    looking ??= look().finally(() => (looking = undefined));
+  }, LOOK_EVERY_MS);
+  timer.unref();
+  return async () => {
+    clearInterval(timer);
+    await looking;
+  };
 };
 
-/** Takes a dead process's lock away; false when what was there by then was another's, which is put back. */
-const removeStale = async (path: string, text: string): Promise<boolean> => {
-  const aside = `${path}.${randomUUID()}`;
-  try {
-    await rename(path, aside);
-    if ((await readFile(aside, "utf8")) === text) return true;
-    await link(aside, path);
-    return false;
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === "ENOENT") return true;
+/** Puts the lock file back when it was deleted or damaged. @returns why the directory is lost, if it is */
+const keep = async ({ dataDir, identity, own, isNamed }: Held): Promise<string | undefined> => {
+  const path = join(dataDir, LOCK_FILE);
+  const found = await identityOf(dataDir).catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT") return undefined;
     throw error;
-  } finally {
-    await rm(aside, { force: true });
-  }
+  });
+  if (found !== identity) return `the data directory ${dataDir} was deleted or moved`;
+  const text = await readText(path);
+  if (text === own) return undefined;
+  const other = text === undefined ? undefined : holderOf(text);
+  if (other && isAlive(other) && (isNamed || (await hasSettled(path))))
+    return `the data directory ${dataDir} was taken by process ${other.pid}`;
+  await overwrite(path, own);
+  return undefined;
+};
+
+/** Whether who made a lock file may use the directory already: before that it looks at the file again. */
+const hasSettled = async (path: string): Promise<boolean> => {
+  const { mtimeMs } = await stat(path);
+  return Date.now() - mtimeMs > SETTLE_BY_FILE_MS - LOOK_EVERY_MS;
 };
 
 /** The pid of the living process that holds the data directory, undefined when it is free. */
@@ -109,20 +145,7 @@ export const findDataDirHolder = async (dataDir: string): Promise<number | undef
   return holder && isAlive(holder) ? holder.pid : undefined;
 };
 
-const readText = async (path: string): Promise<string | undefined> => {
-  try {
-    return await readFile(path, "utf8");
-  } catch (error) {
-    // Also when what should be the directory is a file: then nobody holds it, and using it says why not.
-    if (["ENOENT", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "")) return undefined;
-    throw error;
-  }
-};
-
-const holderOf = (text: string): Holder | undefined => {
-  try {
-    return JSON.parse(text) as Holder;
-  } catch {
-    return undefined;
-  }
+const holderName = async (dataDir: string): Promise<string> => {
+  const pid = await findDataDirHolder(dataDir);
+  return pid === undefined ? "another process" : `process ${pid}`;
 };

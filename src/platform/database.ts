@@ -4,17 +4,25 @@ import { join } from "node:path";
 import { createPostgreSqlTypeParsers, type SqlEntityManager } from "@mikro-orm/sql";
 import { Migrator } from "@mikro-orm/migrations";
 import { sql } from "kysely";
+import type { Logger } from "pino";
 import { entities } from "../domain/entities.ts";
 import { migrations } from "../domain/migrations/list.ts";
+import { LONG, WEB, withPatience } from "../domain/patience.ts";
+import { DatabaseWatch, type WatchedPool } from "./database-watch.ts";
 import { type ClientPool, pipelineStatements, sendAsOneMessage } from "./statements.ts";
 
-export type MigrationState = { name: string; isApplied: boolean };
+export type MigrationState = {
+  name: string;
+  isApplied: boolean;
+  /** Applied by a newer version, and not known to this one. */
+  isNewer: boolean;
+};
 
 export type Database = {
   em: SqlEntityManager;
   /** Applies what is pending; starts at the same time wait for one another. */
   migrateUp(): Promise<string[]>;
-  /** Takes the newest migration back. */
+  /** Takes the newest migration back. @throws Error when that one is of a newer version */
   migrateDown(): Promise<string[]>;
   migrationStates(): Promise<MigrationState[]>;
   /**
@@ -24,25 +32,33 @@ export type Database = {
   vacuum(): Promise<void>;
   /** Throws when the database does not answer. */
   ping(): Promise<void>;
+  /** Watches over its connections, where a server was opened with one. */
+  watch?: DatabaseWatch;
   close(): Promise<void>;
 };
 
 /** Advisory lock held while migrations run. */
 const MIGRATION_LOCK = 7_740;
-/** A statement that takes longer is a mistake, in ms. */
-const STATEMENT_TIMEOUT_MS = 30_000;
-/**
- * How long a transaction may stand still, in ms. A process that hangs with a partition locked loses it then,
- * and can commit nothing when it wakes.
- */
-const IDLE_TRANSACTION_TIMEOUT_MS = 10_000;
+/** How long a new connection, or a place in the pool, is waited for, in ms. */
+const CONNECT_MAX_MS = 3_000;
+/** A connection without traffic asks whether the other side is still there after this, in ms. */
+const KEEPALIVE_AFTER_MS = 5_000;
 
 /**
  * Times are read as text, and old ones have offsets that a Date cannot read in any other zone. Compiling a
  * plan of many arms takes longer than any statement here. What is asked for is found by keys, a few rows of
- * many: where a page by index is said to be dear, small tables are read as a whole for each batch.
+ * many: where a page by index is said to be dear, small tables are read as a whole for each batch. A server
+ * that is no longer heard lets go of what its session holds after 5 s of silence, or about 20 s of rest.
  */
-const CONNECTION_OPTIONS = "-c TimeZone=UTC -c jit=off -c random_page_cost=1.1";
+const CONNECTION_OPTIONS =
+  "-c TimeZone=UTC -c jit=off -c random_page_cost=1.1 -c tcp_user_timeout=5000 " +
+  "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=3 -c tcp_keepalives_count=3";
+
+/**
+ * While it runs a statement, PostgreSQL looks whether its client has closed the connection. A setting of its
+ * own, since a server on a system that cannot look refuses it, and then goes on as if nothing had been asked.
+ */
+const LOOK_FOR_CLIENT = "set client_connection_check_interval = 1000";
 
 const common = {
   entities,
@@ -98,38 +114,78 @@ const makeDataDir = async (dataDir: string): Promise<void> => {
   await rename(draft, dataDir);
 };
 
-export const openPostgres = async (url: string, poolMax: number): Promise<Database> => {
+export type PostgresOptions = {
+  /** For servers: watches over the connections, and has the patience of requests unless another is chosen. */
+  isWatched?: boolean;
+  log?: Logger;
+};
+
+export const openPostgres = async (
+  url: string,
+  poolMax: number,
+  { isWatched = false, log }: PostgresOptions = {},
+): Promise<Database> => {
   const { MikroORM } = await import("@mikro-orm/postgresql");
+  const patience = isWatched ? WEB : LONG;
+  let watch: DatabaseWatch | undefined;
   const orm = await MikroORM.init({
     ...common,
     clientUrl: url,
     pool: { min: 0, max: poolMax },
     driverOptions: {
-      connectionTimeoutMillis: 5_000,
-      statement_timeout: STATEMENT_TIMEOUT_MS,
-      idle_in_transaction_session_timeout: IDLE_TRANSACTION_TIMEOUT_MS,
+      connectionTimeoutMillis: CONNECT_MAX_MS,
+      keepAlive: true,
+      keepAliveInitialDelayMillis: KEEPALIVE_AFTER_MS,
+      statement_timeout: patience.statementMs,
+      lock_timeout: patience.lockMs,
+      idle_in_transaction_session_timeout: patience.idleMs,
       options: CONNECTION_OPTIONS,
       pipeline: true,
-      onPoolCreated: (pool: Pool & ClientPool) => {
+      onPoolCreated: (pool: Pool & ClientPool & WatchedPool) => {
         freeDeadClients(pool);
-        pipelineStatements(pool);
+        pipelineStatements(pool, patience);
+        pool.on("connect", (client) => void client.query(LOOK_FOR_CLIENT).catch(() => undefined));
+        if (isWatched) watch = new DatabaseWatch(pool, log);
       },
     },
   });
   const em = orm.em as unknown as SqlEntityManager;
+  // Makes the pool, which is else made with the first statement.
+  em.getConnection().getClient();
   // The lock lives on a connection of its own: the migrator opens its own transactions.
-  return databaseOf(orm, (run) =>
-    em.fork().transactional(async (tx) => {
-      await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`.execute(tx.getKysely());
-      return run();
-    }),
-  );
+  const alone = <T>(run: () => Promise<T>): Promise<T> =>
+    withPatience(LONG, () =>
+      em.fork().transactional(async (tx) => {
+        await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`.execute(tx.getKysely());
+        return run();
+      }),
+    );
+  const database = databaseOf(orm, alone);
+  if (!watch) return database;
+  return withWatch(database, watch);
 };
+
+const withWatch = (database: Database, watch: DatabaseWatch): Database => ({
+  ...database,
+  watch,
+  ping: async () => {
+    watch.check();
+    await database.ping();
+  },
+  close: async () => {
+    await watch.stop();
+    await database.close();
+  },
+});
 
 /** After this a holder of a dead client has been told by its next query, in ms. */
 const DEAD_CLIENT_GRACE_MS = 1_000;
 
-type PoolClient = { on(event: "error", listener: () => void): void; release?: (destroy: boolean) => void };
+type PoolClient = {
+  on(event: "error", listener: () => void): void;
+  query(text: string): Promise<unknown>;
+  release?: (destroy: boolean) => void;
+};
 type Pool = { on(event: "connect", listener: (client: PoolClient) => void): void };
 
 /**
@@ -158,14 +214,22 @@ type Orm = {
   close(): Promise<void>;
 };
 
+const statesOf = async ({ migrator }: Orm): Promise<MigrationState[]> => {
+  const executed = new Set((await migrator.getExecuted()).map(({ name }) => name));
+  const known = migrations.map(({ name }) => ({ name, isApplied: executed.delete(name), isNewer: false }));
+  return [...known, ...[...executed].toSorted().map((name) => ({ name, isApplied: true, isNewer: true }))];
+};
+
 const databaseOf = (orm: Orm, alone: <T>(run: () => Promise<T>) => Promise<T>): Database => ({
   em: orm.em,
   migrateUp: () => alone(async () => (await orm.migrator.up()).map(({ name }) => name)),
-  migrateDown: () => alone(async () => (await orm.migrator.down()).map(({ name }) => name)),
-  migrationStates: async () => {
-    const executed = new Set((await orm.migrator.getExecuted()).map(({ name }) => name));
-    return migrations.map(({ name }) => ({ name, isApplied: executed.has(name) }));
-  },
+  migrateDown: () =>
+    alone(async () => {
+      const newer = (await statesOf(orm)).findLast(({ isNewer }) => isNewer);
+      if (newer) throw new Error(`${newer.name} is of a newer version of Laurel: take it back with that one`);
+      return (await orm.migrator.down()).map(({ name }) => name);
+    }),
+  migrationStates: () => statesOf(orm),
   vacuum: async () => void (await sql`vacuum analyze`.execute(orm.em.fork().getKysely())),
   ping: async () => void (await sql`select 1`.execute(orm.em.fork().getKysely())),
   close: () => orm.close(),

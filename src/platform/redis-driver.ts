@@ -12,6 +12,7 @@ import type { Redis } from "ioredis";
 import type { ListingFilter } from "../domain/live-rooms.ts";
 import { scanNames } from "./redis-scan.ts";
 import { type Grouped, grouped } from "../domain/grouped.ts";
+import { outageOf } from "../domain/outages.ts";
 import { type Entry, roomScripts } from "./redis-driver-scripts.ts";
 
 type Search = { key: string; conditions: Conditions };
@@ -144,8 +145,20 @@ export class IndexedRedisDriver extends RedisDriver {
     return this.#write(room);
   }
 
-  /** Takes away the listing of a room of this process. */
+  /**
+   * Takes away the listing of a room of this process. In an outage it stays, until the listings are held
+   * against the rooms again: core forgets this promise at one place and gives a room's end up at another.
+   */
   override async remove(roomId: string): Promise<boolean> {
+    try {
+      return await this.#removeOwn(roomId);
+    } catch (error) {
+      if (outageOf(error) === undefined) throw error;
+      return false;
+    }
+  }
+
+  async #removeOwn(roomId: string): Promise<boolean> {
     const room = roomId ? (await this.findByIds([roomId])).get(roomId) : undefined;
     if (room?.processId !== this.#ownProcess()) return false;
     return this.#scripts.remove(this.#entry(room));

@@ -76,8 +76,13 @@ type Scripted = Redis & {
 export type RedisPeersOptions = {
   namespace: string;
   log: Logger;
-  /** Subscribes anew to all topics. */
-  listenAgain: () => void;
+  /** What this process hears of the others. */
+  hearing: {
+    /** Subscribes anew to all topics. */
+    listenAgain(): void;
+    /** Runs each time messages may have been missed and are heard again. */
+    onReplaced(run: () => void): void;
+  };
 };
 
 /** Leases by the clock of Redis, so that the clocks of machines do not matter. */
@@ -132,8 +137,11 @@ export class RedisPeers implements Peers {
     this.#self = self;
     await this.#beat(self);
     this.#timer = setInterval(() => void this.#beatSafely(), BEAT_EVERY_MS).unref();
-    // Messages of the time without Redis are lost, whether or not the lease was.
-    this.#redis.on("ready", () => void this.#beatSafely().then(() => this.#self?.onLost()));
+    // Messages of the time without Redis are lost, whether or not the lease was. Connections come back one by
+    // one.
+    const onBack = (): void => void this.#beatSafely().then(() => this.#self?.onLost());
+    this.#redis.on("ready", onBack);
+    this.#options.hearing.onReplaced(onBack);
   }
 
   /** Whether a process is to be reckoned with: its lease holds, and it listens to what it is asked. */
@@ -168,7 +176,7 @@ export class RedisPeers implements Peers {
   }
 
   listenAgain(): void {
-    this.#options.listenAgain();
+    this.#options.hearing.listenAgain();
   }
 
   async leave(): Promise<void> {

@@ -2,6 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { v7 } from "uuid";
 import { DomainError } from "../domain/errors.ts";
+import { outageOf } from "../domain/outages.ts";
 import type { EntryChange } from "../domain/events.ts";
 import {
   type EntrySource,
@@ -118,8 +119,8 @@ const scriptRunner = (redis: Redis): Run => {
     try {
       return await commands[script](key, ...args);
     } catch (error) {
-      // A reply is a bug in a script; everything else is Redis being away.
-      if (error instanceof Error && error.name === "ReplyError") throw error;
+      // Another reply is a bug in a script.
+      if (error instanceof Error && error.name === "ReplyError" && outageOf(error) === undefined) throw error;
       throw new DomainError("SERVICE_UNAVAILABLE", "rankings are not available", { retryAfterSeconds: 1 });
     }
   };

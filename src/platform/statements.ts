@@ -1,8 +1,11 @@
+import { chosenPatience, type Patience } from "../domain/patience.ts";
 import { KEPT, ONE_MESSAGE, UNANSWERED } from "../domain/work.ts";
+import { type Socketed, Waiting } from "./waiting.ts";
 
 /** The part of pg's client that is used, and its pool. */
-type Client = { query(text: unknown, values?: unknown, callback?: unknown): unknown };
-type ClientClass = new (...options: never[]) => Client;
+type Client = Socketed & { query(text: unknown, values?: unknown, callback?: unknown): unknown };
+// What a class that extends another one takes must be `any` to TypeScript; this is as good.
+type ClientClass = new (options: never) => Client;
 export type ClientPool = { Client: ClientClass };
 
 /** Marks stand at the beginning of a statement, after white space as it is in the source. */
@@ -82,15 +85,22 @@ class Answers {
   }
 }
 
+/** Settings of one transaction, so that a pooler hands none of them on. */
+const limitsOf = ({ statementMs, lockMs, idleMs }: Patience): string =>
+  `set local statement_timeout = ${statementMs}; set local lock_timeout = ${lockMs}; ` +
+  `set local idle_in_transaction_session_timeout = ${idleMs}`;
+
 /**
  * Makes the pool's clients, which must be ones that pipeline, wait for as few answers as a transaction needs.
  * `begin` goes out with the first statement; marked ones are said to be done as soon as they are sent, so the
  * next one, or `commit`, is on its way at once. PostgreSQL runs them in order and, after one that failed,
  * none until `rollback`: the failure is told by the next statement that is waited for, `commit` at the
- * latest. Those that are marked as kept are prepared.
+ * latest. Those that are marked as kept are prepared. Transactions of another patience than `usual`, which
+ * the sessions have, set theirs; every statement is waited for within that of where it was sent.
  */
-export const pipelineStatements = (pool: ClientPool): void => {
+export const pipelineStatements = (pool: ClientPool, usual: Patience): void => {
   pool.Client = class extends pool.Client {
+    readonly waiting = new Waiting(this);
     private isHeldBack = false;
     private plannedMs = 0;
     private readonly answers = new Answers();
@@ -104,20 +114,28 @@ export const pipelineStatements = (pool: ClientPool): void => {
       if (this.isHeldBack) {
         this.isHeldBack = false;
         if (typeof text === "string" && isMarked(text, ONE_MESSAGE))
-          return this.answers.unanswered(super.query(`${this.#begin()}; ${text}`));
-        void this.answers.unanswered(super.query(this.#begin()));
+          return this.answers.unanswered(this.#send(`${this.#begin()}; ${text}`));
+        void this.answers.unanswered(this.#send(this.#begin()));
       }
       if (callback !== undefined || typeof text !== "string") return super.query(text, values, callback);
       const name = keptName(text);
-      const answer = name === undefined ? super.query(text, values) : super.query({ name, text, values });
+      const answer = name === undefined ? this.#send(text, values) : this.#send({ name, text, values });
       if (isUnanswered(text)) return this.answers.unanswered(answer);
       return text === "commit" ? this.answers.committed(answer) : this.answers.answered(text, answer);
     }
 
+    #send(query: unknown, values?: unknown): unknown {
+      const answer = super.query(query, values) as Promise<unknown>;
+      this.waiting.expect(answer, chosenPatience() ?? usual);
+      return answer;
+    }
+
     #begin(): string {
-      if (performance.now() - this.plannedMs < PLANS_KEPT_MS) return "begin";
+      const patience = chosenPatience() ?? usual;
+      const begin = patience === usual ? "begin" : `begin; ${limitsOf(patience)}`;
+      if (performance.now() - this.plannedMs < PLANS_KEPT_MS) return begin;
       this.plannedMs = performance.now();
-      return "begin; discard plans";
+      return `${begin}; discard plans`;
     }
   };
 };

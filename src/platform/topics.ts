@@ -1,6 +1,7 @@
 import type { Presence } from "@colyseus/core";
 import type { Logger } from "pino";
 import type { Topics } from "../domain/topics.ts";
+import { calmWarnings } from "../domain/calm-log.ts";
 
 /** Which of these topics has a listener in any process, by position. */
 export type Heard = (topics: readonly string[]) => Promise<readonly boolean[]>;
@@ -15,13 +16,13 @@ export const topicsOver = (
   presence: Presence,
   { prefix, heard, log }: { prefix: string; heard: Heard; log: Logger },
 ): Topics => {
-  const failed = (topic: string) => (err: unknown) =>
-    log.warn({ err, topic }, "publish failed; readers will ask the database");
+  const warn = calmWarnings(log);
+  const failed = (err: unknown): void => warn(err, "publish failed; readers will ask the database");
   const publish: Topics["publish"] = (topic, message) => {
     try {
-      Promise.resolve(presence.publish(prefix + topic, message)).catch(failed(topic));
+      Promise.resolve(presence.publish(prefix + topic, message)).catch(failed);
     } catch (err) {
-      failed(topic)(err);
+      failed(err);
     }
   };
   /** When nobody can say who listens, everybody may. */

@@ -6,6 +6,8 @@ import { tickAll } from "./ticker.ts";
 
 /** How often the listings of this process are held against its rooms. */
 const CHECK_EVERY_MS = 5_000;
+/** A check that failed, as while Redis is away, is made again after this. */
+const RETRY_MS = 1_000;
 /** After a loss, joins wait until all processes have listed their rooms again. */
 const SETTLE_MS = 1_500;
 
@@ -14,6 +16,7 @@ export class Care {
   readonly #app: App;
   readonly #listing: Listing;
   #timer: NodeJS.Timeout | undefined;
+  #retry: NodeJS.Timeout | undefined;
   #settledAtMs = 0;
   #isChecking = false;
   #isAgain = false;
@@ -29,6 +32,7 @@ export class Care {
 
   stop(): void {
     clearInterval(this.#timer);
+    clearTimeout(this.#retry);
   }
 
   /** Whether a room that is not listed can be taken to be nowhere. */
@@ -59,16 +63,24 @@ export class Care {
       } while (this.#isAgain);
     } catch (err) {
       this.#app.log.warn({ err }, "the listing of rooms could not be checked");
+      clearTimeout(this.#retry);
+      this.#retry = setTimeout(() => void this.#check(), RETRY_MS).unref();
     } finally {
       this.#isChecking = false;
     }
   }
 
-  /** Lists what is not listed; a room whose id another process has by now gives way to that one. */
+  /**
+   * Lists what is not listed, and takes away what is listed and not here any more; a room whose id another
+   * process has by now gives way to that one.
+   */
   async #repair(): Promise<void> {
     const { log, metrics } = this.#app;
     const own = await this.#listing.ownIds!();
-    const unlisted = openRooms().filter(({ roomId }) => !own.has(roomId));
+    const open = openRooms();
+    const here = new Set(open.map(({ roomId }) => roomId));
+    for (const roomId of own) if (!here.has(roomId)) await this.#listing.remove(roomId);
+    const unlisted = open.filter(({ roomId }) => !own.has(roomId));
     if (unlisted.length === 0 || matchMaker.state !== matchMaker.MatchMakerState.READY) return;
     await matchMaker.restoreMissingRoomCaches();
     const listed = await this.#listing.findByIds(unlisted.map(({ roomId }) => roomId));

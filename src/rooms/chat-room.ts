@@ -81,8 +81,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     onError: (error) => this.report(error, "stream"),
   });
 
-  override async onCreate(options: object): Promise<void> {
-    await super.onCreate(options);
+  protected override async begin(options: object): Promise<void> {
     this.ref = parse(RoomOptions, options);
     const { projectId, channelId } = this.ref;
     // Subscribed before the channel is read: what is told in between waits for start().

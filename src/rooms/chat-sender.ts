@@ -1,6 +1,6 @@
 import type { z } from "zod";
 import type { App } from "../app.ts";
-import { admitSend } from "../domain/chat/admit-send.ts";
+import { admitSend, type GiveBack } from "../domain/chat/admit-send.ts";
 import type { SendBody } from "../domain/chat/bodies.ts";
 import type { ChannelRef } from "../domain/chat/channels.ts";
 import { prepareText } from "../domain/chat/judging.ts";
@@ -56,11 +56,20 @@ export class ChatSender {
 
   async #sendNew(actor: ChatActor, send: Send): Promise<ChatMessage> {
     const { app, ref, settings } = this.#parts;
-    await admitSend(app(), ref(), { actor, send, settings: settings() });
-    const sent = await this.#group.send({ actor, send });
+    const giveBack = await admitSend(app(), ref(), { actor, send, settings: settings() });
+    const sent = await this.#sendInGroup({ actor, send }, giveBack);
     if ("message" in sent) return sent.message;
     await noteRefused(app(), ref(), actor, sent.error);
     throw sent.error;
+  }
+
+  async #sendInGroup(sending: Sending, giveBack: GiveBack): Promise<Sent> {
+    try {
+      return await this.#group.send(sending);
+    } catch (error) {
+      await giveBack(error);
+      throw error;
+    }
   }
 
   async #commit(group: readonly Sending[]): Promise<readonly Sent[]> {

@@ -2,6 +2,7 @@ import { CloseCode, ErrorCode as CoreCode, ServerError } from "@colyseus/core";
 import { SeatReservationError } from "@colyseus/core/errors/SeatReservationError";
 import type { z } from "zod";
 import { DomainError, ERROR_STATUS, type ErrorCode, type FieldProblem } from "../domain/errors.ts";
+import { outageError } from "../domain/outages.ts";
 import { refuseHostile } from "../domain/tracking/event-input.ts";
 
 /** The error object of a rejected request or a refused join. */
@@ -62,7 +63,7 @@ export const errorObject = (error: unknown): ErrorObject | undefined => {
     return { code: "SERVICE_UNAVAILABLE", message: "no seat in this room just now, try again", details: [] };
   }
   const code = coreErrorCode(error);
-  if (!code) return undefined;
+  if (!code) return errorObject(outageError(error));
   const isOwn = typeof (error as ServerError).code === "number";
   return { code, message: (isOwn && MESSAGES[code]) || error.message, details: [] };
 };
@@ -79,4 +80,13 @@ export const socketError = (error: unknown): ServerError => {
   return told
     ? new ServerError(ERROR_STATUS[told.code], told.message, { cause: error })
     : new ServerError(CloseCode.WITH_ERROR, INTERNAL_ERROR.message, { cause: error });
+};
+
+/**
+ * Throws an error of a room's creation as core takes it for a refusal: any but a ServerError is logged with
+ * its stack, and players could write to the log at will. Core keeps code and message alone.
+ */
+export const refuseCreation = (error: unknown): never => {
+  if (!(error instanceof DomainError)) throw error;
+  throw new ServerError(error.code as unknown as number, error.message, { cause: error });
 };

@@ -1,4 +1,5 @@
 import { WebSocket } from "ws";
+import { CLOSE } from "./messages.ts";
 
 type SendOptions = Parameters<WebSocket["send"]>[1];
 type Done = (error?: Error) => void;
@@ -31,6 +32,33 @@ export const binaryFrame = (data: Uint8Array): Buffer => {
   return frame;
 };
 
+/** What a close frame may carry beside its code (RFC 6455, 5.5). */
+const REASON_MAX_BYTES = 123;
+
+/** As much of a reason as a close frame can carry; a character is never cut in two. */
+const closeReason = (reason: string): string => {
+  const bytes = Buffer.from(reason.slice(0, REASON_MAX_BYTES));
+  if (bytes.length <= REASON_MAX_BYTES) return bytes.toString();
+  return new TextDecoder().decode(bytes.subarray(0, REASON_MAX_BYTES), { stream: true });
+};
+
+/** Codes that say how a connection was lost; nobody may send them. */
+const UNSENDABLE: ReadonlySet<number> = new Set([1004, 1005, 1006]);
+
+const isSendable = (code: number): boolean =>
+  (code >= 1000 && code <= 1014 && !UNSENDABLE.has(code)) || (code >= 3000 && code <= 4999);
+
+/** Control frames of a client in a second; what is closed for more of them has a client that floods. */
+const CONTROLS_PER_SECOND_MAX = 20;
+
+/** What the owner of a socket decides, and is told. */
+export type SocketWatch = {
+  /** Whether a message is one that listeners can take; the socket is closed for any other. */
+  isReadable(message: Buffer, isBinary: boolean): boolean;
+  /** A listener of `event` has thrown, and the socket is gone. */
+  threw(error: unknown, event: string): void;
+};
+
 /** The message that is being sent to one socket after another, with its frame. */
 let shared: { data: Uint8Array; frame: Buffer } | undefined;
 
@@ -52,6 +80,29 @@ const frameOf = (data: Uint8Array): Buffer => {
 export class FramedSocket extends WebSocket {
   /** Known when the socket is open, and then for good; ws makes a text of it each time. */
   #isCompressed: boolean | undefined;
+  watch: SocketWatch | undefined;
+  #controls = 0;
+  #controlsSinceMs = 0;
+
+  /**
+   * The last net under all that a frame sets off: what a listener throws ends this socket, and not the
+   * process. A socket that is being closed hears no more messages, however many are already here.
+   */
+  override emit(event: string | symbol, ...values: unknown[]): boolean {
+    try {
+      return this.#isWelcome(event, values) ? super.emit(event, ...values) : true;
+    } catch (error) {
+      this.terminate();
+      this.watch?.threw(error, String(event));
+      return true;
+    }
+  }
+
+  /** Closes with a code and a reason that fit into a frame, whatever is given: ws would throw. */
+  override close(code?: number, reason?: string | Buffer): void {
+    if (code === undefined) return super.close();
+    super.close(isSendable(code) ? code : CLOSE.ERROR, closeReason(String(reason ?? "")));
+  }
 
   override send(data: unknown, options?: unknown, done?: unknown): void {
     const writer = data instanceof Uint8Array && typeof options === "object" ? this.#writer() : undefined;
@@ -71,6 +122,28 @@ export class FramedSocket extends WebSocket {
     const writer = args.length === 1 && typeof done === "function" ? this.#writer() : undefined;
     if (writer) writer.sendFrame([PING], done as Done);
     else super.ping(...(args as Parameters<WebSocket["ping"]>));
+  }
+
+  #isWelcome(event: string | symbol, values: unknown[]): boolean {
+    if (event === "ping" || event === "pong") return this.#isSeldom();
+    if (event !== "message" || !this.watch) return true;
+    if (this.readyState !== WebSocket.OPEN) return false;
+    const [message, isBinary] = values as [Buffer, boolean];
+    const isWelcome = this.watch.isReadable(message, isBinary);
+    if (!isWelcome) this.close(CLOSE.ERROR, "invalid message");
+    return isWelcome;
+  }
+
+  /** Core counts messages; control frames, which cost as much, reach nobody who counts. */
+  #isSeldom(): boolean {
+    const nowMs = performance.now();
+    if (nowMs - this.#controlsSinceMs >= 1_000) {
+      this.#controlsSinceMs = nowMs;
+      this.#controls = 0;
+    }
+    if (++this.#controls <= CONTROLS_PER_SECOND_MAX) return true;
+    this.close(CLOSE.ERROR, "too many control frames");
+    return false;
   }
 
   /** Undefined where the socket is not open, compresses, or something waits: ws knows what to do then. */

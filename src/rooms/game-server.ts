@@ -27,11 +27,11 @@ const STATE_BYTES = 2_048;
 /** What a browser may send beyond what it always may. */
 const REQUEST_HEADERS =
   "Origin, X-Requested-With, Content-Type, Accept, Authorization, X-API-Key, X-Idempotency-Key, " +
-  "X-Project-ID, X-Request-Id";
+  "X-Project-ID, X-Request-Id, X-Device-Token";
 /** What a page may read of an answer. */
 const RESPONSE_HEADERS =
   "X-Request-Id, Retry-After, X-Total-Estimated, X-RateLimit-Limit, X-RateLimit-Remaining, " +
-  "X-RateLimit-Reset, X-Idempotent-Replayed, X-Deprecated, Sunset";
+  "X-RateLimit-Reset, X-Idempotent-Replayed, X-Deprecated, Sunset, X-Device-Token";
 
 /**
  * Any origin may call: nothing here is authenticated by what a browser adds by itself. Credentials are
@@ -106,7 +106,12 @@ export const createGameServer = async (app: App, options: GameServerOptions): Pr
   const endWatch = watchOrphans(app);
   const endAnswers = await answerPeers(app, version);
   watch(app, parts);
-  server.on("upgrade", (request, socket, head) => void route(app, parts, { request, socket, head }));
+  server.on("upgrade", (request, socket, head) => {
+    route(app, parts, { request, socket, head }).catch((err: unknown) => {
+      socket.destroy();
+      app.log.error({ err }, "an upgrade failed");
+    });
+  });
   server.on("request", (request, response) => serve(app, { express, ...parts }, request, response));
   return {
     shutdown: async () => {

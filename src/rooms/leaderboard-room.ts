@@ -93,8 +93,7 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
   });
   readonly #watchers = new Map<string, Watcher>();
 
-  override async onCreate(options: object): Promise<void> {
-    await super.onCreate(options);
+  protected override async begin(options: object): Promise<void> {
     const key = parse(RoomOptions, options);
     this.#read = createBoardReader(this.app, key);
     this.#top = key.top;

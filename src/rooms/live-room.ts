@@ -8,20 +8,23 @@ import {
   type RoomMethodName,
   SchemaSerializer,
   type Serializer,
-  ServerError,
 } from "@colyseus/core";
 import type { StateView } from "@colyseus/schema";
 import type { WebSocket } from "ws";
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { DomainError, forbidden, unauthorized } from "../domain/errors.ts";
+import { forbidden, unauthorized } from "../domain/errors.ts";
 import { admitSocket } from "./admission.ts";
 import { type Principal, verifyToken } from "./authenticate.ts";
-import { errorObject, INTERNAL_ERROR, parse, socketError } from "./errors.ts";
+import { refuseCreation, socketError } from "./errors.ts";
 import * as limits from "./messages.ts";
 import { CLOSE, type ClosedReason, live } from "./messages.ts";
+import { logFailure } from "./failure-log.ts";
 import { noteRoom } from "./open-rooms.ts";
+import { refuseMessage, requestHandler } from "./requests.ts";
 import { SafeSerializer } from "./safe-serializer.ts";
+import { claimSeat, type SeatHolder } from "./seat-holder.ts";
+import { withdrawSeats } from "./seats.ts";
 import { Subjects } from "./subjects.ts";
 
 /** What the base room knows of one socket. */
@@ -50,7 +53,6 @@ export abstract class LiveRoom<S extends object> extends Room<{
   protected abstract readonly app: App;
   /** First size of the encode buffers, in bytes. */
   protected readonly stateBytes: number = 2_048;
-
   override maxMessagesPerSecond = limits.MESSAGES_PER_SECOND_MAX;
   override seatReservationTimeout = 10;
   /** Changes are sent at once by broadcastPatch(); the rate is only the cost of an idle room. */
@@ -61,6 +63,8 @@ export abstract class LiveRoom<S extends object> extends Room<{
   readonly #subjects = new Subjects();
   readonly #cleanups: (() => void)[] = [];
 
+  /** Finds what the room is about. @throws DomainError which who joins is told, and the log is not */
+  protected abstract begin(options: object): Promise<void>;
   /** Shows the room to a client that may see it. Also runs again for a client that came back. */
   protected abstract welcome(client: LiveClient, options: object, isBack: boolean): void | Promise<void>;
   /** From here until it is welcomed a client is in the room, and need not hear what others do. */
@@ -75,13 +79,13 @@ export abstract class LiveRoom<S extends object> extends Room<{
     } else super.setSerializer(serializer);
   }
 
-  override async onCreate(_options: object): Promise<void> {
+  override async onCreate(options: object): Promise<void> {
     this.onceDisposed(noteRoom(this));
-    this.onMessage(
-      "session.renew",
-      this.handle(RenewBody, (client, body) => this.#renew(client, body)),
-    );
+    const renew = this.handle(RenewBody, (client, body) => this.#renew(client, body));
+    this.onMessage("session.renew", renew);
+    this.onMessage("*", refuseMessage);
     this.clock.setInterval(() => this.#tend(), TEND_EVERY_MS);
+    await this.begin(options).catch(refuseCreation);
   }
 
   override async onJoin(client: LiveClient, options: object): Promise<void> {
@@ -102,7 +106,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
 
   override async onReconnect(client: LiveClient): Promise<void> {
     try {
-      // A reconnection brings no token: what the old one allowed is looked at again.
+      // A socket that comes back by itself need bring no token: what the old one allowed is looked at again.
       if (client.auth!.expiresAtMs <= this.#nowMs())
         throw unauthorized("TOKEN_EXPIRED", "the token has ended");
       await this.#count(client);
@@ -137,6 +141,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
     // Who does not answer the close must not hold the process up.
     this.later(CLOSE_GRACE_MS, () => sockets.map((socket) => socket.terminate()));
     this.disconnect(CLOSE.SHUTDOWN).catch((error: unknown) => this.report(error, "onBeforeShutdown"));
+    withdrawSeats(this);
   }
 
   // A method of the prototype on purpose: core looks for it before fields are set, and without it any throw
@@ -155,8 +160,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
 
   /** Logs what is not an answer to the client. */
   protected report(error: unknown, method: string): void {
-    if (error instanceof DomainError || error instanceof ServerError || errorObject(error)) return;
-    this.app.log.error({ err: error, room: this.roomName, roomId: this.roomId, method }, "room failed");
+    logFailure(this.app.log, error, { room: this.roomName, roomId: this.roomId, method });
   }
 
   /** Runs when the room is gone, or at once when it is going. */
@@ -164,9 +168,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
     this.#cleanups.push(cleanup);
   }
 
-  /**
-   * A timer of the room's own: core's clock has the grain of `patchRate`, and a bare setTimeout may throw.
-   */
+  /** A timer of the room's own: core's clock has the grain of `patchRate`; a bare setTimeout may throw. */
   protected later(delayMs: number, run: () => unknown): void {
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
@@ -236,15 +238,12 @@ export abstract class LiveRoom<S extends object> extends Room<{
     schema: B,
     run: (client: LiveClient, body: z.output<B>) => unknown,
   ): (client: LiveClient, raw: unknown, context: MessageContext) => unknown {
-    return async (client: LiveClient, raw: unknown, context: MessageContext): Promise<unknown> => {
-      try {
-        return await run(client, parse(schema, raw));
-      } catch (error) {
-        this.report(error, "request");
-        if (context.id === undefined) client.leave(CLOSE.ERROR, "invalid message");
-        return context.reject(errorObject(error) ?? INTERNAL_ERROR);
-      }
-    };
+    return requestHandler(schema, run, (error) => this.report(error, "request"));
+  }
+
+  /** Takes up a session that was lost; see `claimSeat`. Other processes call it, by its name. */
+  claimSeat(reconnectionToken: string, holder: SeatHolder): string | undefined {
+    return claimSeat(this, reconnectionToken, holder);
   }
 
   /** Counts the player's socket for as long as it is open. */

@@ -81,8 +81,7 @@ abstract class LobbiesRoom extends LiveRoom<LobbiesState> implements OpenRoom {
     onError: (error) => this.report(error, "refresh"),
   });
 
-  override async onCreate(options: object): Promise<void> {
-    await super.onCreate(options);
+  protected override async begin(options: object): Promise<void> {
     const key = parse(RoomOptions, options);
     this.#query = key;
     await this.listen(lobbiesTopic(key.projectId), () => this.refreshSoon());

@@ -1,3 +1,4 @@
+import { setTimeout as delay } from "node:timers/promises";
 import { matchMaker } from "@colyseus/core";
 import type { App } from "../app.ts";
 import { disconnectMember } from "../domain/lobbies/commands.ts";
@@ -14,13 +15,31 @@ const FIRST_AFTER_MS = 15_000;
 const EVERY_MS = 60_000;
 /** Look-ups of rooms on their way at a time. */
 const LOOK_UPS_MAX = 100;
+/** Listings that were lost with Redis are there again by then, in ms. */
+const RELISTED_MS = 6_000;
 const NO_ID = "00000000-0000-0000-0000-000000000000";
 
+/** Whether there is a room of a lobby: here, where no listing is needed to know, or in another process. */
+const hasRoom = async ({ projectId, lobbyId }: SocketMembers): Promise<boolean> => {
+  const roomId = lobbyRoomId(projectId, lobbyId);
+  return matchMaker.getLocalRoomById(roomId) !== undefined || matchMaker.driver.has(roomId);
+};
+
 const withoutRoom = async (found: readonly SocketMembers[]): Promise<SocketMembers[]> => {
-  const hasRoom = await Promise.all(
-    found.map(async ({ projectId, lobbyId }) => matchMaker.driver.has(lobbyRoomId(projectId, lobbyId))),
-  );
-  return found.filter((_, i) => !hasRoom[i]);
+  const orphans: SocketMembers[] = [];
+  for (let i = 0; i < found.length; i += LOOK_UPS_MAX) {
+    const some = found.slice(i, i + LOOK_UPS_MAX);
+    const areThere = await Promise.all(some.map(hasRoom));
+    orphans.push(...some.filter((_, n) => !areThere[n]));
+  }
+  return orphans;
+};
+
+/** A room of another process may only have lost its listing: it is listed again within RELISTED_MS. */
+const stillWithoutRoom = async (app: App, orphans: readonly SocketMembers[]): Promise<SocketMembers[]> => {
+  if (!app.peers || orphans.length === 0) return [...orphans];
+  await delay(RELISTED_MS, undefined, { ref: false });
+  return withoutRoom(orphans);
 };
 
 const disconnectAll = async (app: App, { projectId, lobbyId, playerIds }: SocketMembers): Promise<void> => {
@@ -36,9 +55,8 @@ export const settleOrphans = async (app: App): Promise<void> => {
   let after = NO_ID;
   for (;;) {
     const found = await app.transact((work) => findSocketMembers(work, after));
-    for (let i = 0; i < found.length; i += LOOK_UPS_MAX)
-      for (const orphan of await withoutRoom(found.slice(i, i + LOOK_UPS_MAX)))
-        await disconnectAll(app, orphan);
+    const orphans = await stillWithoutRoom(app, await withoutRoom(found));
+    for (const orphan of orphans) await disconnectAll(app, orphan);
     if (found.length < SOCKET_LOBBIES_MAX) return;
     after = found.at(-1)!.lobbyId;
   }

@@ -72,8 +72,7 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     onError: (error) => this.report(error, "mirror"),
   });
 
-  override async onCreate(options: object): Promise<void> {
-    await super.onCreate(options);
+  protected override async begin(options: object): Promise<void> {
     const { projectId, lobbyId } = parse(RoomOptions, options);
     this.ref = { projectId, lobbyId };
     this.roomId = lobbyRoomId(projectId, lobbyId);
@@ -101,6 +100,7 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     if (version === undefined) return this.#endAll();
     this.#mirror.expect(version);
     this.later(0, () => this.#presence.retry());
+    this.#remindOfAll();
   }
 
   protected override async welcome(client: LiveClient): Promise<void> {
@@ -212,14 +212,17 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     showLobby(this.state, lobby);
     if (this.clients.length > 0) this.broadcastPatch();
     this.#countDown(lobby);
-    for (const { playerId, status } of lobby.members) {
-      this.#kicked.delete(playerId);
-      // Said by another room of this lobby, which has seen the player go: here they still are.
-      if (status === "DISCONNECTED" && this.#presence.isHere(playerId))
-        this.later(0, () => this.#presence.remind(playerId));
-    }
+    for (const { playerId } of lobby.members) this.#kicked.delete(playerId);
+    this.#remindOfAll();
     this.later(0, () => this.#endStrangers());
     if (lobby.status === "CLOSED") this.later(CLOSED_KEPT_MS, () => this.#endAll());
+  }
+
+  /** Tells again of players who are here, and whom another room of the lobby or another process saw go. */
+  #remindOfAll(): void {
+    for (const { playerId, status } of this.state.members.values())
+      if (status === "DISCONNECTED" && this.#presence.isHere(playerId))
+        this.later(0, () => this.#presence.remind(playerId));
   }
 
   #tell({ name, data }: Occurrence): void {
@@ -238,9 +241,12 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     });
   }
 
-  /** Ends the sessions of players who are no longer in the lobby. Those of a lobby that is over may stay. */
+  /**
+   * Ends the sessions of players who are no longer in the lobby. Those who were in it when it ended may stay;
+   * in one that ended because it was empty that is nobody.
+   */
   #endStrangers(): void {
-    if (this.state.status === "CLOSED") return;
+    if (this.state.status === "CLOSED" && this.state.closeReason !== "EMPTY") return;
     for (const client of this.clients) {
       const playerId = this.#presence.playerOf(client.sessionId);
       if (playerId === undefined) continue;

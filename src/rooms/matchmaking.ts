@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { type AuthContext, getBearerToken, matchMaker } from "@colyseus/core";
+import { type AuthContext, getBearerToken, matchMaker, ServerError } from "@colyseus/core";
 import { z } from "zod";
 import type { App } from "../app.ts";
 import { DomainError, ERROR_STATUS, invalid, notFound } from "../domain/errors.ts";
@@ -8,9 +8,13 @@ import { MATCHMAKE_BODY_LIMIT } from "../domain/limits.ts";
 import { clientAddress } from "../domain/rate-limits/ip-address.ts";
 import { refuseBlockedAddress } from "../domain/rate-limits/ip-blocks.ts";
 import { asOneJoin } from "./admission.ts";
+import { authenticate } from "./authenticate.ts";
 import type { Care } from "./care.ts";
+import { outageOf } from "../domain/outages.ts";
 import { errorObject, INTERNAL_ERROR, parse } from "./errors.ts";
 import { comeBackLater, type Gate } from "./gate.ts";
+import type { LiveRoom } from "./live-room.ts";
+import type { SeatHolder } from "./seat-holder.ts";
 
 /** What the SDK may ask for: a room is never made or entered by its id. */
 export const METHODS = ["joinOrCreate", "reconnect"] as const;
@@ -72,29 +76,55 @@ type Seat = Awaited<ReturnType<typeof matchMaker.joinOrCreate>>;
 const ownSeat = (seat: Seat): Seat =>
   matchMaker.getLocalRoomById(seat.roomId) ? { ...seat, processId: matchMaker.processId } : seat;
 
+const seatGone = (): DomainError => new DomainError("GONE", "the seat has expired, join again");
+
+/**
+ * The seat of a client that was lost. Its reconnection token alone gives it to nobody: it takes a token of
+ * the same player (or console user) and project too. Core's own `reconnect` asks for none.
+ * @throws DomainError GONE for a seat that is not there or is another's; as `authenticate`
+ */
+const takeUp = async (
+  app: App,
+  roomId: string,
+  { reconnectionToken, context }: { reconnectionToken: string; context: AuthContext },
+): Promise<Seat> => {
+  const { projectId, subject } = await authenticate(app, context.token, context);
+  const room = await matchMaker.driver.findOne({ roomId });
+  if ((room?.metadata as { projectId?: string } | undefined)?.projectId !== projectId) throw seatGone();
+  const holder: SeatHolder = { projectId, subject };
+  const args = [reconnectionToken, holder];
+  const sessionId = await matchMaker
+    .remoteRoomCall<LiveRoom<object>>(roomId, "claimSeat", args)
+    .catch((error: unknown) => {
+      // The process of the room has died, or is busy.
+      throw error instanceof ServerError
+        ? comeBackLater("the room did not answer in time", "NOT_READY")
+        : error;
+    });
+  if (typeof sessionId !== "string") throw seatGone();
+  return matchMaker.buildSeatReservation(room, sessionId);
+};
+
 /** Reads a request to its end; what it returns reserves the seat, and is not held up by a slow client. */
-const readJoin = async (request: IncomingMessage): Promise<() => Promise<Seat>> => {
+const readJoin = async (app: App, request: IncomingMessage): Promise<() => Promise<Seat>> => {
   const { method, target } = readAddress(request);
   if (isStopping()) throw comeBackLater("the server is starting or stopping", "NOT_READY");
   const body = await readBody(request);
-  if (method === "reconnect") {
-    const { reconnectionToken } = parse(ReconnectBody, body);
-    return async () => ownSeat(await matchMaker.reconnect(target, { reconnectionToken }));
-  }
   const token = getBearerToken(request.headers.authorization ?? "");
   const { origin } = request.headers;
   const headers = new Headers(origin === undefined ? {} : { origin });
   const context: AuthContext = { ip: undefined, headers, ...(token ? { token } : {}) };
+  if (method === "reconnect") {
+    const { reconnectionToken } = parse(ReconnectBody, body);
+    return async () => ownSeat(await takeUp(app, target, { reconnectionToken, context }));
+  }
   return async () =>
     ownSeat(await asOneJoin(() => matchMaker.joinOrCreate(target, withPrototype(body), context)));
 };
 
-/** The errors of a Redis that is away, which have no codes. */
-const REDIS_AWAY = /Command timed out|max retries per request|Connection is closed|Stream isn't writeable/;
-
 /** Whether the same join may well do in a moment, at this process or at another. */
 const isPassing = (error: unknown): boolean =>
-  (error instanceof Error && REDIS_AWAY.test(error.message)) || (isStopping() && !errorObject(error));
+  outageOf(error) !== undefined || (isStopping() && !errorObject(error));
 
 /** The client's address, by X-Forwarded-For as far as TRUSTED_PROXIES vouch for it. */
 const addressOf = ({ socket, headers }: IncomingMessage, { config }: App): string => {
@@ -124,7 +154,7 @@ export const answerMatchmake = async (
   try {
     await refuseBlockedAddress(app, addressOf(request, app));
     if (!care.isSettled) throw comeBackLater("rooms are being listed again", "NOT_READY");
-    const reserve = await readJoin(request);
+    const reserve = await readJoin(app, request);
     const seat = await gate.pass(reserve);
     app.metrics.joins.inc({ room: seat.name });
     answer(response, 200, seat);

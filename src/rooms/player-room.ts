@@ -96,8 +96,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     later: (delayMs, run) => this.later(delayMs, run),
   });
 
-  override async onCreate(options: object): Promise<void> {
-    await super.onCreate(options);
+  protected override async begin(options: object): Promise<void> {
     const { projectId, playerId } = parse(RoomOptions, options);
     this.ref = { projectId, playerId };
     this.roomId = playerRoomId(projectId, playerId);

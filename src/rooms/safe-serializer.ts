@@ -3,6 +3,14 @@ import { Encoder, type Schema, type StateView } from "@colyseus/schema";
 
 type Encode = Encoder["encode"];
 
+/** A larger buffer with the same content, in the place of the encoder's shared one if it was that. */
+function grow(this: Encoder, buffer: Uint8Array, usedBytes: number): Uint8Array {
+  const larger = new Uint8Array(Math.max(usedBytes, 2 * buffer.byteLength));
+  larger.set(buffer);
+  if (buffer === this.sharedBuffer) this.sharedBuffer = larger;
+  return larger;
+}
+
 /** What core has encoded in the patch at hand for each view, where it looks before it encodes. */
 class EncodedViews extends Map<object, Uint8Array> {
   readonly #sharedOf: (view: object) => Uint8Array | undefined;
@@ -49,6 +57,8 @@ export class SafeSerializer extends SchemaSerializer<Schema> {
       Encoder.BUFFER_SIZE = usual;
     }
     const { encoder } = this;
+    // The encoder's own way to grow writes a page of advice on the console each time.
+    Object.assign(encoder, { _resizeBuffer: grow });
     const encode: Encode = encoder.encode.bind(encoder);
     // A pass for a view is copied by the encoder itself.
     encoder.encode = (...args: Parameters<Encode>) => {

@@ -1,10 +1,13 @@
 import { type IncomingMessage, STATUS_CODES } from "node:http";
 import type { Duplex } from "node:stream";
-import { type TransportOptions, WebSocketTransport } from "@colyseus/ws-transport";
+import { CloseCode, connectClientToRoom, matchMaker, Protocol, Room, ServerError } from "@colyseus/core";
+import { type TransportOptions, WebSocketClient, WebSocketTransport } from "@colyseus/ws-transport";
 import type { WebSocket } from "ws";
 import type { App } from "../app.ts";
+import { errorObject, socketError } from "./errors.ts";
 import { FramedSocket } from "./framed-socket.ts";
-import { HEARTBEAT_SECONDS } from "./messages.ts";
+import { isReadable } from "./frames.ts";
+import { HEARTBEAT_SECONDS, MESSAGES_PER_SECOND_MAX } from "./messages.ts";
 
 /** The largest message of a client. */
 export const MESSAGE_MAX_BYTES = 16 * 1024;
@@ -13,6 +16,8 @@ export const SOCKETS_MAX = 20_000;
 const PINGS_MISSED_MAX = 2;
 /** A client that does not answer a close is cut off after this. */
 const CLOSE_TIMEOUT_MS = 2_000;
+/** A socket that asks for no seat may measure its latency for so long. */
+const LATENCY_MS = 1_000;
 
 /** Close codes that are counted by themselves; clients may send any. */
 const COUNTED = new Set([1000, 1001, 1005, 1006, 1009, 4000, 4001, 4002, 4003, 4013, 4401, 4403]);
@@ -26,7 +31,72 @@ export const refuseUpgrade = (socket: Duplex, status: number): void => {
   socket.end(`${head}Connection: close\r\nContent-Length: 0\r\n\r\n`, () => socket.destroy());
 };
 
-/** Core's sockets, taken one by one from whichever server they came to. */
+/** The seat that an upgrade asks for. */
+type SeatAddress = { roomId: string; sessionId: string; reconnectionToken?: string; skipHandshake: boolean };
+
+const ROOM_PATH = /^\/[A-Za-z0-9_-]{1,32}\/([A-Za-z0-9_-]{1,64})$/;
+const ID = /^[A-Za-z0-9_-]{1,64}$/;
+
+const idIn = (query: URLSearchParams, name: string): string => {
+  const text = query.get(name) ?? "";
+  return ID.test(text) ? text : "";
+};
+
+/** Reads an address; ids that cannot be ids are "", which names no seat. Undefined when none is asked for. */
+const readSeat = (address = "/"): SeatAddress | undefined => {
+  const [path = "", query] = address.split("?", 2);
+  const values = new URLSearchParams(query);
+  const roomId = ROOM_PATH.exec(path)?.[1] ?? "";
+  if (roomId === "" && !values.has("sessionId")) return undefined;
+  const reconnectionToken = idIn(values, "reconnectionToken");
+  return {
+    roomId,
+    sessionId: idIn(values, "sessionId"),
+    ...(reconnectionToken === "" ? {} : { reconnectionToken }),
+    skipHandshake: values.has("skipHandshake"),
+  };
+};
+
+/** Core looks ids up in plain objects, where `__proto__` and `constructor` are something, but no room. */
+const localRoom = (roomId: string): Room | undefined => {
+  const room: unknown = matchMaker.getLocalRoomById(roomId);
+  return room instanceof Room ? room : undefined;
+};
+
+/** Of what core knows of a request a room needs nothing: who it is was settled when the seat was given. */
+const CONTEXT = { ip: undefined, headers: new Headers() };
+
+/** Answers a client that measures its latency, for a moment. */
+const echo = (socket: FramedSocket): void => {
+  const timer = setTimeout(() => socket.close(CloseCode.NORMAL_CLOSURE), LATENCY_MS);
+  let pings = 0;
+  socket.on("message", () => {
+    if (++pings <= MESSAGES_PER_SECOND_MAX) socket.send(Buffer.of(Protocol.PING));
+  });
+  socket.once("close", () => clearTimeout(timer));
+};
+
+/** What core counts up at each heartbeat. */
+type Counted = FramedSocket & { pingCount: number };
+
+/**
+ * Core's sockets, taken one by one from whichever server they came to. What a client sends comes to core's
+ * code at these places, and this is what stands before each:
+ *
+ * - the address of an upgrade (room, session, reconnection token): `readSeat` and `localRoom`. Core's own
+ *   handler takes any name for a room, and logs what it then stumbles over; it is not used;
+ * - a seat that is not there, was taken or was lost: core throws, `#seat` tells it by a frame and a close;
+ * - messages: `isReadable` before core decodes any; what has no handler comes to the rooms' own (LiveRoom),
+ *   as core would put its name into the close reason;
+ * - bodies of messages: `parse` and `asJson`; what a handler throws is answered, or logged as a bug;
+ * - input frames, byte messages, flags of the first byte: no room takes any, so `isReadable` refuses them;
+ * - how often: core counts messages, `FramedSocket` control frames; ws bounds a message and its fragments;
+ * - close codes and reasons that core or ws pass on: `FramedSocket.close` makes them fit;
+ * - broken frames of WebSocket: ws closes and says so as an error, which is no line in the log here;
+ * - what a listener throws all the same: `FramedSocket.emit` ends the socket, and it is one line in the log;
+ * - matchmaking (name of the room, body, token): `answerMatchmake`; core's route is not used;
+ * - the request itself, before all others: `guardedHttpServer`.
+ */
 export class Sockets extends WebSocketTransport {
   readonly #app: App;
 
@@ -49,10 +119,8 @@ export class Sockets extends WebSocketTransport {
   accept(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     if (this.size >= SOCKETS_MAX) return refuseUpgrade(socket, 503);
     this.wss.handleUpgrade(request, socket, head, (opened: WebSocket) => {
-      opened.on("close", (code: number) => {
-        this.#app.metrics.socketCloses.inc({ code: COUNTED.has(code) ? String(code) : "other" });
-      });
-      this.wss.emit("connection", opened, request);
+      this.#watch(opened as Counted);
+      void this.#seat(opened as FramedSocket, readSeat(request.url));
     });
   }
 
@@ -60,5 +128,39 @@ export class Sockets extends WebSocketTransport {
     clearInterval(this.pingInterval);
     for (const socket of this.wss.clients) socket.terminate();
     this.wss.close();
+  }
+
+  #watch(socket: Counted): void {
+    const { log, metrics } = this.#app;
+    socket.watch = {
+      isReadable,
+      threw: (err, event) => log.error({ err, event }, "a socket was ended by what its listener threw"),
+    };
+    socket.pingCount = 0;
+    socket.on("pong", () => {
+      socket.pingCount = 0;
+    });
+    // ws closes the socket by itself; an error that nobody listens to would end the process.
+    socket.on("error", (err) => log.debug({ err }, "a socket was broken by its client"));
+    socket.on("close", (code: number) => {
+      metrics.socketCloses.inc({ code: COUNTED.has(code) ? String(code) : "other" });
+    });
+  }
+
+  /** Gives a socket its seat, or tells over it why there is none. Never rejects. */
+  async #seat(socket: FramedSocket, address: SeatAddress | undefined): Promise<void> {
+    if (!address) return echo(socket);
+    const { roomId, sessionId, ...options } = address;
+    const client = new WebSocketClient(sessionId, socket);
+    try {
+      await connectClientToRoom(localRoom(roomId), client, CONTEXT, options);
+    } catch (thrown) {
+      const isLeft = socket.readyState !== socket.OPEN;
+      if (!isLeft && !(thrown instanceof ServerError) && !errorObject(thrown))
+        this.#app.log.error({ err: thrown, roomId }, "a socket was not seated");
+      const { code, message } = socketError(thrown);
+      const closeCode = options.reconnectionToken ? CloseCode.FAILED_TO_RECONNECT : CloseCode.WITH_ERROR;
+      client.error(code, message, () => socket.close(closeCode));
+    }
   }
 }

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
-import { writeFile } from "node:fs/promises";
+import { chmod, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { lockDataDir } from "../../src/platform/data-lock.ts";
+import { findDataDirHolder, lockDataDir } from "../../src/platform/data-lock.ts";
+import { readSecrets } from "../../src/secrets.ts";
+import { eventuallyHolds } from "../support/eventually.ts";
 import { freePort, kill, laurel, startProcess, temporaryDir } from "../support/process.ts";
 
 describe("the data directory of embedded mode", function () {
@@ -12,30 +14,114 @@ describe("the data directory of embedded mode", function () {
   });
   afterEach(() => dir.remove());
 
+  const settings = async () => ({
+    DATA_DIR: dir.path,
+    PORT: String(await freePort()),
+    DEMO: "off",
+    LOG_LEVEL: "error",
+  });
+  const lockFile = (): string => join(dir.path, "laurel.lock");
+
   it("belongs to one process: a second is refused with the first one's pid; a crash frees it", async () => {
-    const env = async () => ({
-      DATA_DIR: dir.path,
-      PORT: String(await freePort()),
-      DEMO: "off",
-      LOG_LEVEL: "error",
-    });
-    const first = await startProcess(["serve"], await env());
-    const second = laurel(["serve"], await env());
+    const first = await startProcess(["serve"], await settings());
+    const second = laurel(["serve"], await settings());
     assert.equal(await second.ended, 1);
     assert.match(second.output(), new RegExp(`in use by process ${first.child.pid}`));
     await kill(first);
-    const third = await startProcess(["serve"], await env());
+    const third = await startProcess(["serve"], await settings());
     third.child.kill("SIGTERM");
     assert.equal(await third.ended, 0, third.output());
   });
 
+  it("stays with the process whose lock file is deleted or damaged, which puts the file back", async () => {
+    const first = await startProcess(["serve"], await settings());
+    const damages = [
+      () => rm(lockFile()),
+      () => writeFile(lockFile(), ""),
+      () => writeFile(lockFile(), "{}"),
+    ];
+    for (const damage of damages) {
+      await damage();
+      const second = laurel(["serve"], await settings());
+      assert.equal(await second.ended, 1, second.output());
+      assert.match(second.output(), /is in use by/);
+      await eventuallyHolds(async () => assert.equal(await findDataDirHolder(dir.path), first.child.pid));
+    }
+    first.child.kill("SIGTERM");
+    assert.equal(await first.ended, 0, first.output());
+    await assert.rejects(readFile(lockFile()), { code: "ENOENT" });
+  });
+
+  it("stays with it where the system gives no names, too", async () => {
+    const unlock = await lockDataDir(dir.path, { byFile: true });
+    await rm(lockFile());
+    await assert.rejects(lockDataDir(dir.path, { byFile: true }), /is in use by/);
+    await eventuallyHolds(async () => assert.equal(await findDataDirHolder(dir.path), process.pid));
+    await unlock();
+    await (
+      await lockDataDir(dir.path)
+    )();
+  });
+
+  it("is given up by a process that finds the lock of another living one there", async () => {
+    const reasons: string[] = [];
+    const unlock = await lockDataDir(dir.path, { onLost: (reason) => reasons.push(reason) });
+    const other = laurel(["serve"], { ...(await settings()), DATA_DIR: join(dir.path, "other") });
+    await eventuallyHolds(async () => assert.ok(await findDataDirHolder(join(dir.path, "other"))), {
+      timeoutMs: 20_000,
+    });
+    const foreign = await readFile(join(dir.path, "other", "laurel.lock"), "utf8");
+    await writeFile(lockFile(), foreign);
+    await eventuallyHolds(() => assert.equal(reasons.length, 1));
+    assert.match(reasons[0]!, new RegExp(`taken by process ${other.child.pid}`));
+    await unlock();
+    assert.equal(await readFile(lockFile(), "utf8"), foreign);
+    await kill(other);
+  });
+
+  it("ends the server when it is deleted or moved", async () => {
+    const server = await startProcess(["serve"], await settings());
+    await rm(dir.path, { recursive: true });
+    await server.ended;
+    assert.match(server.output(), /was deleted or moved: stopping/);
+  });
+
+  it("is named with what is wrong when it cannot be written to", async function () {
+    const notADirectory = join(dir.path, "file");
+    await writeFile(notADirectory, "");
+    await assert.rejects(lockDataDir(notADirectory), /cannot be used \(EEXIST.*DATA_DIR/);
+    await assert.rejects(readSecrets(notADirectory), /cannot be used \(ENOTDIR.*DATA_DIR/);
+    const started = laurel(["serve"], { ...(await settings()), DATA_DIR: notADirectory });
+    assert.equal(await started.ended, 1);
+    assert.match(started.output(), /the data directory .* cannot be used \(ENOTDIR.*set DATA_DIR/);
+    // Root may write anywhere, so the rights are those of somebody else.
+    if (process.geteuid!() !== 0) this.skip();
+    await chmod(dir.path, 0o555);
+    process.seteuid!(65_534);
+    try {
+      const refusal = /the data directory .* cannot be used \(EACCES: permission denied.*DATA_DIR/;
+      await assert.rejects(lockDataDir(dir.path), refusal);
+      await assert.rejects(readSecrets(dir.path), refusal);
+      await assert.rejects(readSecrets(join(dir.path, "below")), refusal);
+    } finally {
+      process.seteuid!(0);
+    }
+  });
+
   it("is taken by exactly one of many that try at once, also over the lock of a dead process", async () => {
-    for (const stale of [undefined, '{"pid":999999,"startedAt":"1"}', "{"]) {
-      if (stale !== undefined) await writeFile(join(dir.path, "laurel.lock"), stale);
-      const tries = await Promise.allSettled(Array.from({ length: 8 }, () => lockDataDir(dir.path)));
-      const taken = tries.filter((result) => result.status === "fulfilled");
-      assert.equal(taken.length, 1, `over ${stale}`);
-      await taken[0]!.value();
+    // Our own pid, but of a process that began at another time.
+    const reused = JSON.stringify({ pid: process.pid, startedAt: "1" });
+    const damaged = ["{", "", "null", "[]", '{"pid":0,"startedAt":""}', '{"pid":"1"}'];
+    for (const stale of [undefined, '{"pid":999999,"startedAt":"1"}', reused, ...damaged]) {
+      for (const byFile of [false, true]) {
+        if (stale !== undefined) await writeFile(lockFile(), stale);
+        const tries = await Promise.allSettled(
+          Array.from({ length: 8 }, () => lockDataDir(dir.path, { byFile })),
+        );
+        const taken = tries.filter((result) => result.status === "fulfilled");
+        assert.equal(taken.length, 1, `over ${stale}, by file ${byFile}`);
+        await taken[0]!.value();
+      }
     }
   });
 });

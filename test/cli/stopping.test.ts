@@ -1,13 +1,16 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
+import { aPlayer, join, matchmake } from "../rooms/sdk.ts";
+import { aTenant } from "../support/app.ts";
+import { clientOf } from "../support/client.ts";
 import { freePort, startProcess, temporaryDir } from "../support/process.ts";
 
 /** A process that takes longer to stop ends with code 1: less than Node waits for late headers. */
 const SHUTDOWN_TIMEOUT_MS = "8000";
 
 describe("a server that is told to stop", function () {
-  this.timeout(60_000);
+  this.timeout(120_000);
   let dir: Awaited<ReturnType<typeof temporaryDir>>;
   before(async () => {
     dir = await temporaryDir();
@@ -25,5 +28,21 @@ describe("a server that is told to stop", function () {
     assert.equal((await fetch(`http://127.0.0.1:${port}/health/live`)).status, 200);
     server.child.kill("SIGTERM");
     assert.equal(await server.ended, 0, server.output());
+  });
+
+  it("does not wait for clients that were given a seat in a room and have not come", async () => {
+    const port = await freePort();
+    const env = { DATA_DIR: dir.path, PORT: String(port), DEMO: "off", LOG_LEVEL: "error" };
+    const server = await startProcess(["serve"], { ...env, SHUTDOWN_TIMEOUT_MS });
+    const api = clientOf(`http://127.0.0.1:${port}`);
+    const { key } = await aTenant(api);
+    const { token } = await aPlayer(api, key);
+    const { room } = await join(api, token, "player");
+    room.reconnection.enabled = false;
+    const left = new Promise<number>((resolve) => room.onLeave(resolve));
+    assert.equal((await matchmake(api, "joinOrCreate/player", { token })).status, 200);
+    server.child.kill("SIGTERM");
+    assert.equal(await server.ended, 0, server.output());
+    assert.equal(await left, 4001);
   });
 });

@@ -51,6 +51,13 @@ describe("the Redis driver of room listings", () => {
     assert.equal(await driver.has(room.roomId), false);
   });
 
+  it("leaves a listing that cannot be taken away in an outage, which ends nothing else", async () => {
+    const own = new Redis(REDIS_URL, { lazyConnect: true });
+    const away = new IndexedRedisDriver(own, { namespace, ownProcess: () => "p1" });
+    own.disconnect();
+    assert.equal(await away.remove(randomUUID()), false);
+  });
+
   it("leaves what another process lists under the same id alone", async () => {
     const theirs = aRoom({ processId: "p2", clients: 3 });
     const twin = { ...theirs, processId: "p1", clients: 1 };

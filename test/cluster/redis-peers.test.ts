@@ -18,7 +18,11 @@ describe("the registry of processes that hold rooms", function () {
 
   const start = async (processId: string): Promise<Member> => {
     const redis = new Redis(REDIS_URL);
-    const peers = createRedisPeers(redis, { namespace, log, listenAgain: () => undefined });
+    const peers = createRedisPeers(redis, {
+      namespace,
+      log,
+      hearing: { listenAgain: () => undefined, onReplaced: () => undefined },
+    });
     const dead: string[] = [];
     let lost = 0;
     await peers.join({

@@ -1,4 +1,7 @@
 import assert from "node:assert/strict";
+import { initializeRoomCache } from "@colyseus/core";
+import { Redis } from "ioredis";
+import { IndexedRedisDriver } from "../../src/platform/redis-driver.ts";
 import { aTenant, type Tenant } from "../support/app.ts";
 import { type Services, startServices } from "../support/cluster.ts";
 import { eventually } from "../support/eventually.ts";
@@ -40,6 +43,25 @@ describe("rooms in cluster mode", function () {
       timeoutMs: 20_000,
       label: "the client is back",
     });
+
+  it("that have gone while their listing could not be taken away are not listed for long", async () => {
+    const { token, playerId } = await aPlayer(api, tenant.key);
+    const { room } = await join(api, token, "player");
+    const redis = new Redis(services.env["REDIS_URL"]!);
+    const namespace = services.env["REDIS_NAMESPACE"]!;
+    const driver = new IndexedRedisDriver(redis, { namespace, ownProcess: () => "" });
+    try {
+      const [listed] = await driver.query({ name: "player" });
+      assert.equal((listed!.metadata as { playerId: string }).playerId, playerId);
+      const roomId = "gone";
+      await driver.insert(initializeRoomCache({ ...listed!, roomId }));
+      await eventually(async () => !(await driver.has(roomId)), { timeoutMs: 15_000 });
+      assert.equal(await driver.has(listed!.roomId), true);
+    } finally {
+      await driver.shutdown();
+      await room.leave();
+    }
+  });
 
   it("tell what another process relays, and resume over a restart and a crash without a gap", async () => {
     const { token, playerId } = await aPlayer(api, tenant.key);

@@ -30,6 +30,8 @@ const limiterAt = (nowMs: () => number): Limiter => {
   };
 };
 
+const HOUR = 3_600;
+
 describe("the wait after wrong passwords", () => {
   let nowMs = 0;
   let limiter: Limiter;
@@ -38,7 +40,10 @@ describe("the wait after wrong passwords", () => {
     limiter = limiterAt(() => nowMs);
   });
 
-  const here: Guess = { ip: "192.0.2.1", account: "ada@example.com" };
+  const stranger = async () => undefined;
+  const here: Guess = { ip: "192.0.2.1", account: "ada@example.com", known: stranger };
+  const anywhere = (n: number): Guess => ({ ...here, ip: `198.51.${Math.floor(n / 250)}.${n % 250}` });
+  const knownBy = (origin: string, guess = here): Guess => ({ ...guess, known: async () => origin });
   const attempt = (isRight: boolean, guess = here) =>
     throttled({ limiter, clock: () => new Date(nowMs) }, guess, async () => isRight);
   /** Seconds until the next try, 0 for none; the try itself is wrong. */
@@ -57,13 +62,14 @@ describe("the wait after wrong passwords", () => {
   };
 
   it("is none for five, then 1, 2, 4 seconds and so on up to 60", async () => {
-    await fail(5);
+    const device = knownBy("device");
+    await fail(5, device);
     const waits: number[] = [];
     for (let i = 0; i < 8; i++) {
-      const seconds = await waitOf();
+      const seconds = await waitOf(device);
       waits.push(seconds);
       nowMs += seconds * 1_000;
-      await fail(1);
+      await fail(1, device);
     }
     assert.deepEqual(waits, [1, 2, 4, 8, 16, 32, 60, 60]);
   });
@@ -95,11 +101,31 @@ describe("the wait after wrong passwords", () => {
     assert.equal(await waitOf({ ...here, ip: "2001:db8:1:3::1" }), 0);
   });
 
-  it("is there from the first failure on while an account is guessed at from everywhere", async () => {
-    for (let i = 0; i < 100; i++) await fail(1, { ...here, ip: `198.51.100.${i}` });
-    assert.equal(await attempt(true), true, "who makes no mistake is not concerned");
-    await fail(1);
-    assert.equal(await waitOf(), 60);
+  it("of strangers is up to the hour's end after ten for an account, from any addresses", async () => {
+    for (let i = 0; i < 10; i++) await fail(1, anywhere(i));
+    for (let i = 10; i < 500; i++) assert.equal(await waitOf(anywhere(i)), HOUR);
+    await assert.rejects(attempt(true, anywhere(501)), RateLimited, "the right password is not looked at");
+    assert.equal(await attempt(true, { ...anywhere(502), account: "grace@example.com" }), true);
+    nowMs += HOUR * 1_000;
+    for (let i = 0; i < 10; i++) await fail(1, anywhere(i));
+    assert.equal(await waitOf(anywhere(10)), HOUR);
+  });
+
+  it("of strangers is no shorter for many at once, and for those who know it is right", async () => {
+    const tries = await Promise.allSettled(Array.from({ length: 60 }, (_, i) => attempt(false, anywhere(i))));
+    assert.equal(tries.filter(({ status }) => status === "fulfilled").length, 10);
+    nowMs += HOUR * 1_000;
+    for (let i = 0; i < 30; i++) assert.equal(await attempt(true, anywhere(i)), true);
+    for (let i = 0; i < 10; i++) await fail(1, anywhere(100 + i));
+    assert.equal(await waitOf(anywhere(200)), HOUR);
+  });
+
+  it("of who is known to the account is their own, however it is guessed at from elsewhere", async () => {
+    for (let i = 0; i < 50; i++) await attempt(false, anywhere(i)).catch(() => undefined);
+    assert.equal(await attempt(true, knownBy("address")), true);
+    await fail(5, knownBy("device", anywhere(600)));
+    assert.equal(await waitOf(knownBy("device", anywhere(601))), 1, "from whatever address");
+    assert.equal(await waitOf(knownBy("another device")), 0);
   });
 
   it("counts neither what was right nor what could not be checked", async () => {

@@ -10,32 +10,12 @@ import { createRule } from "../../src/domain/rules/rules.ts";
 import { storeEvents } from "../../src/domain/tracking/ingest.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { listen } from "../support/listen.ts";
 import { ALL_PARTS } from "../support/process-parts.ts";
 import { define, publish, rowsOf } from "../support/rule-projects.ts";
 
 const PART = 7;
 const SIZES = [1, 10, 100, 500];
-
-type Queryable = { query: (text: string, ...rest: unknown[]) => Promise<unknown> };
-type Engine = { transaction: (run: (tx: Queryable) => Promise<unknown>) => Promise<unknown> };
-
-/** Notes every statement that a transaction sends to the engine. */
-const listen = async ({ em }: Database): Promise<string[]> => {
-  const connection = em.getConnection() as unknown as { getNativeClient(): Promise<Engine> };
-  const engine = await connection.getNativeClient();
-  const statements: string[] = [];
-  const transaction = engine.transaction.bind(engine);
-  engine.transaction = (run) =>
-    transaction((tx) => {
-      const query = tx.query.bind(tx);
-      tx.query = (text, ...rest) => {
-        statements.push(text.replaceAll(/\s+/g, " ").trim().slice(0, 60));
-        return query(text, ...rest);
-      };
-      return run(tx);
-    });
-  return statements;
-};
 
 /** External ids whose events fall into one partition. */
 const usersOf = (projectId: string, prefix: string, count: number, part = PART): string[] => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { z } from "zod";
+import { ADMINS } from "../../src/domain/access.ts";
 import { conflict } from "../../src/domain/errors.ts";
 import { newId } from "../../src/domain/ids.ts";
 import { type JobInHand, jobKind } from "../../src/domain/project-jobs/job-kind.ts";
@@ -34,6 +35,7 @@ describe("long work of a project", function () {
   /** Makes one player and tells of it for each page. */
   const counting = jobKind<Params>({
     kind: "COUNTING",
+    access: { scope: "players:write", roles: ADMINS },
     params: z.strictObject({ pages: z.int() }),
     step: async (work: Work, { projectId: project, params: { pages }, state }: JobInHand<Params>) => {
       const page = Number(state["page"] ?? 0) + 1;
@@ -76,7 +78,8 @@ describe("long work of a project", function () {
   const queue = (pages: number, project = projectId) =>
     transact((work) => queueJob(work, project, { kind: counting, params: { pages }, createdBy: "test" }));
   const step = () => stepJob(transact, (error) => void errors.push(error), [counting]);
-  const show = (id: string) => transact((work) => getJob(work, projectId, id));
+  const refOf = (id: string) => ({ projectId, id, kinds: [counting.kind, "GONE"] });
+  const show = (id: string) => transact((work) => getJob(work, refOf(id)));
   /** Pages that were done, as players and as what was told. */
   const done = () =>
     transact(async ({ db }) => {
@@ -97,7 +100,7 @@ describe("long work of a project", function () {
     const { id, status, progress } = await queue(3);
     assert.deepEqual([status, progress], ["QUEUED", 0]);
     await assert.rejects(
-      transact((work) => getJobResult(work, projectId, id)),
+      transact((work) => getJobResult(work, refOf(id))),
       { reason: "INVALID_STATE" },
     );
     const seen: unknown[] = [];
@@ -110,7 +113,7 @@ describe("long work of a project", function () {
       ["RUNNING", 66, false],
       ["SUCCEEDED", 100, true],
     ]);
-    assert.deepEqual(await transact((work) => getJobResult(work, projectId, id)), { pages: 3 });
+    assert.deepEqual(await transact((work) => getJobResult(work, refOf(id))), { pages: 3 });
     assert.deepEqual(await done(), [1, 2, 3]);
   });
 
@@ -155,6 +158,18 @@ describe("long work of a project", function () {
     assert.deepEqual(await done(), [1, 2]);
   });
 
+  it("is as it was after any number of outages: none of them counts as a try", async () => {
+    const { id } = await queue(2);
+    trouble = () => Object.assign(new Error("could not extend file"), { code: "53100" });
+    for (let n = 0; n < 10; n++) await assert.rejects(step, { code: "53100" });
+    assert.equal((await show(id)).status, "QUEUED");
+    trouble = () => undefined;
+    assert.ok(await step());
+    assert.ok(await step());
+    assert.equal((await show(id)).status, "SUCCEEDED");
+    assert.deepEqual([errors, await done()], [[], [1, 2]]);
+  });
+
   it("has failed after the fourth try, or at once when it was refused", async () => {
     const { id } = await queue(2);
     trouble = () => new Error("no luck");
@@ -189,13 +204,13 @@ describe("long work of a project", function () {
   it("stops when it is cancelled; what was done stays done", async () => {
     const { id } = await queue(3);
     await step();
-    const cancelled = await transact((work) => cancelJob(work, projectId, id));
+    const cancelled = await transact((work) => cancelJob(work, refOf(id)));
     assert.equal(cancelled.status, "CANCELLED");
     assert.ok(cancelled.finishedAt);
     assert.ok(!(await step()));
     assert.deepEqual(await done(), [1]);
     await assert.rejects(
-      transact((work) => cancelJob(work, projectId, id)),
+      transact((work) => cancelJob(work, refOf(id))),
       { reason: "INVALID_STATE" },
     );
   });
@@ -208,7 +223,7 @@ describe("long work of a project", function () {
       return new Error("no luck");
     };
     // Between the step and the note of its failure there is a moment; PGlite has one connection for both.
-    const cancelled = inStep.promise.then(() => transact((work) => cancelJob(work, projectId, id)));
+    const cancelled = inStep.promise.then(() => transact((work) => cancelJob(work, refOf(id))));
     await Promise.all([step(), cancelled]);
     const { status, error } = await show(id);
     assert.deepEqual([status, error, errors.length], ["CANCELLED", null, 1]);

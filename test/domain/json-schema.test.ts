@@ -1,6 +1,15 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { compileSchema, SCHEMA_MAX_PARTS } from "../../src/domain/tracking/json-schema/schema.ts";
+import { StepBudget } from "../../src/domain/step-budget.ts";
+import {
+  compileSchema,
+  SCHEMA_MAX_BYTES,
+  SCHEMA_MAX_PARTS,
+} from "../../src/domain/tracking/json-schema/schema.ts";
+import { leastCpuMs } from "../support/cpu.ts";
+
+/** CPU of one check, generous: what is not bounded takes seconds. */
+const CHECK_MAX_MS = 50;
 
 const problemsOf = (schema: unknown): string[] => {
   const compiled = compileSchema(schema);
@@ -133,7 +142,7 @@ describe("JSON Schema for events", () => {
       ],
       [
         { items: { uniqueItems: true } },
-        Array.from({ length: 30 }, () => Array.from({ length: 1_000 }, (_, i) => i)),
+        Array.from({ length: 60 }, () => Array.from({ length: 1_000 }, (_, i) => i)),
       ],
     ];
     for (const [schema, value] of hostile) {
@@ -142,6 +151,66 @@ describe("JSON Schema for events", () => {
       assert.match(failures.join(), /^: cannot be checked: the schema (takes|follows) more than/);
       assert.ok(performance.now() - startMs < 200, `${performance.now() - startMs} ms`);
     }
+  });
+
+  it("takes bounded CPU for whatever a keyword has to read, and says so", () => {
+    const wide = Object.fromEntries(Array.from({ length: 1_500 }, (_, i) => [`k${i.toString(36)}`, {}]));
+    const list = Array.from({ length: 4_000 }, (_, i) => i % 10);
+    const distinct = Array.from({ length: 3_000 }, (_, i) => `${i}`);
+    const values: unknown[] = [wide, list, distinct, "x".repeat(16_000), "👍".repeat(4_000)];
+    const keywords: unknown[] = [
+      { enum: [{ a: 1 }] },
+      { const: [1] },
+      { uniqueItems: true },
+      { minLength: 20_000 },
+      { maxProperties: 5 },
+      { items: true },
+      { propertyNames: true },
+      { additionalProperties: true },
+      { contains: true },
+      { dependentRequired: { k1: Array.from({ length: 20 }, () => "k2") } },
+      { required: Array.from({ length: 20 }, () => "k1") },
+    ];
+    let refused = 0;
+    for (const keyword of keywords) {
+      const compiled = compileSchema({ allOf: Array.from({ length: 240 }, () => keyword) });
+      if ("problems" in compiled) return assert.fail(JSON.stringify(compiled.problems));
+      for (const value of values) {
+        const failures = compiled.validate(value).map(({ message }) => message);
+        if (failures.some((message) => message.startsWith("cannot be checked: the schema takes more")))
+          refused++;
+        const tookMs = leastCpuMs(() => compiled.validate(value), CHECK_MAX_MS);
+        assert(tookMs < CHECK_MAX_MS, `${JSON.stringify(keyword)} took ${tookMs} ms`);
+      }
+    }
+    assert(refused > 10, `${refused} refused`);
+  });
+
+  it("is cheap to prepare, however often references name one long list", () => {
+    const spell = (i: number): string =>
+      "allOf"
+        .split("")
+        .map((letter, bit) => ((i >> bit) & 1 ? `%${letter.charCodeAt(0).toString(16)}` : letter))
+        .join("");
+    const references = Array.from({ length: 32 }, (_, i) => ({ $ref: `#/${spell(i)}/0` }));
+    const schema = { allOf: [{ enum: Array.from({ length: 6_500 }, (_, i) => i % 10) }, ...references] };
+    assert(JSON.stringify(schema).length <= SCHEMA_MAX_BYTES);
+    assert.deepEqual(problemsOf(schema), [": takes more than 50000 steps to prepare"]);
+    assert.deepEqual(problemsOf({ allOf: [schema.allOf[0], references[0]] }), []);
+  });
+
+  it("is charged to what all checks of a request share, and none is made beyond", () => {
+    const compiled = compileSchema({ enum: [[1]] });
+    if ("problems" in compiled) return assert.fail();
+    const shared = new StepBudget(1_000);
+    assert.match(compiled.validate([2], shared)[0]!.message, /^must be one of/);
+    const [once] = [shared.spent];
+    assert(once > 0 && once < 10, `${once} steps`);
+    const long = Array.from({ length: 2_000 }, () => 1);
+    const message = /^cannot be checked: the schemas take more than 5000000 steps for the events of this/;
+    assert.match(compiled.validate(long, shared)[0]!.message, message);
+    assert.match(compiled.validate([1], shared)[0]!.message, message);
+    assert.equal(shared.spent, shared.max);
   });
 
   it("never throws, whatever is given as a schema or as a value", () => {

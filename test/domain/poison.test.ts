@@ -64,8 +64,12 @@ describe("an event whose evaluation throws", function () {
     transact(async ({ db }) => {
       await sql`
         update rule_versions v
-        set definition = jsonb_set(definition, '{actions,0}', ${JSON.stringify(action)}::jsonb)
+        set definition = jsonb_set(definition, '{actions,0}', ${JSON.stringify(action)}::jsonb),
+          version = v.version + 1
         from rules r where r.id = v.rule_id and r.project_id = ${project} and r.key = 'bad'`.execute(db);
+      await sql`
+        update rules set published_version = published_version + 1
+        where project_id = ${project} and key = 'bad'`.execute(db);
       await sql`update projects set config_version = config_version + 1 where id = ${project}`.execute(db);
     });
   /** Compiles, and throws for every event. */

@@ -4,7 +4,7 @@ import type { Json } from "../../src/domain/events.ts";
 import type { Board } from "../../src/domain/leaderboards/scoring.ts";
 import { compileRules } from "../../src/domain/rules/running/compile.ts";
 import { considerRule, runRules } from "../../src/domain/rules/running/run.ts";
-import { traceRules } from "../../src/domain/rules/insight/trace.ts";
+import { traceRules } from "../../src/domain/rules/insight/trace-rules.ts";
 import {
   aPlayer,
   aRule,

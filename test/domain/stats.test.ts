@@ -14,7 +14,8 @@ import {
   percentile,
   writeStats,
 } from "../../src/domain/rules/insight/stats.ts";
-import { createTrace, type ExplainedNode, failingLeaf } from "../../src/domain/rules/insight/trace.ts";
+import { type ExplainedNode, failingLeaf } from "../../src/domain/rules/insight/trace-rules.ts";
+import { createTrace } from "../../src/domain/rules/insight/trace.ts";
 import { fit, isTraced, TRACE_MAX_CHARACTERS } from "../../src/domain/rules/insight/traces.ts";
 import type { App } from "../../src/app.ts";
 import type { Transact } from "../../src/domain/work.ts";

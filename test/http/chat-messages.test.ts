@@ -149,8 +149,8 @@ describe("chat by REST", function () {
     const inbox = async () => must(await game.get(`/players/${bob}/inbox`), 200).data;
     const [second, first] = await inbox();
     assert.deepEqual(
-      [first.type, first.body.slice(0, 8), second.body],
-      ["chat-mention", "Hi @bob ", "By id"],
+      [first.type, first.title.slice(0, 20), first.body, first.data.seq, second.data.seq],
+      ["chat-mention", "ada mentioned you in", null, 1, 2],
     );
     assert.deepEqual((await list()).data[1].mentions.toSorted(), [ada, bob].toSorted());
     assert.equal(must(await game.get(`/players/${ada}/inbox`), 200).data.length, 0);

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { LARGE_BODY_PARTS_MAX } from "../../src/domain/limits.ts";
 import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { anAdmin } from "../support/admin.ts";
 import { assertError } from "../support/assert-error.ts";
 import { must } from "../support/client.ts";
+import { aJob } from "../support/jobs.ts";
 import { aMember, type Member } from "../support/member.ts";
 import { unique } from "../support/operation-bodies.ts";
 
@@ -99,6 +101,42 @@ describe("an answer that is kept for an idempotency key", function () {
     assert.notEqual(must(await post("/players", body, key, { key: foreign.key }), 201).id, first.id);
   });
 
+  it("is not shown to a key of other scopes, whose requests have answers of their own", async () => {
+    const keyOf = (scopes: string[]) => aKey(api, { ...tenant, scopes });
+    const [players, rules] = [await keyOf(["players:write"]), await keyOf(["rules:manage"])];
+    for (const [first, second] of [
+      [players, rules],
+      [rules, players],
+    ] as const) {
+      const id = await aJob(api.app, tenant.projectId, "QUEUED");
+      const key = randomUUID();
+      for (const one of [first, second, first]) {
+        const answer = await post(`/jobs/${id}/cancel`, {}, key, { key: one });
+        if (one === players) assert.equal(must(answer, 200).status, "CANCELLED");
+        else assertError(answer, 404);
+      }
+    }
+  });
+
+  it("is shown to a key of the same scopes, whatever their order, and to a key's rotation", async () => {
+    const scopes = ["players:write", "players:read"];
+    const made = must(
+      await api.post(`/api/v1${keysPath()}`, { name: "Server", scopes }, { token: tenant.token }),
+      201,
+    );
+    const other = await aKey(api, { ...tenant, scopes: scopes.toReversed() });
+    const [key, body] = [randomUUID(), { externalUserId: unique("user") }];
+    const first = must(await post("/players", body, key, { key: made.key }), 201);
+    const rotation = await api.post(`/api/v1${keysPath()}/${made.id}/rotate`, {}, { token: tenant.token });
+    const rotated = must(rotation, 201).key as string;
+    assert.notEqual(rotated, made.key);
+    for (const one of [rotated, other]) {
+      const again = await post("/players", body, key, { key: one });
+      assert.deepEqual([again.status, again.body], [201, first]);
+      assert.equal(again.headers.get("x-idempotent-replayed"), "true");
+    }
+  });
+
   it("tells texts apart that only look alike, and not how a body is spelled", async () => {
     const [key, composed, decomposed] = [randomUUID(), "caf\u00e9", "cafe\u0301"];
     const user = unique("user");
@@ -125,7 +163,7 @@ describe("an answer that is kept for an idempotency key", function () {
     assert.deepEqual((await post("/events/batch", text, key, who)).body, first);
     const changed = text.replace(/x"\}\}\]\}$/, 'y"}}]}');
     assertError(await post("/events/batch", changed, key, who), 422, "IDEMPOTENCY_KEY_REUSED");
-    const depth = 1_000_000;
+    const depth = LARGE_BODY_PARTS_MAX - 10;
     const deep = `{"events":[${"[".repeat(depth)}${"]".repeat(depth)}]}`;
     for (const idempotencyKey of [randomUUID(), undefined]) {
       const headers = idempotencyKey === undefined ? {} : { "X-Idempotency-Key": idempotencyKey };

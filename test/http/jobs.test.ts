@@ -1,5 +1,11 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
+import { SCOPES } from "../../src/domain/access.ts";
+import type { Role } from "../../src/domain/caller.ts";
+import { ANY_JOB } from "../../src/domain/project-jobs/job-access.ts";
+import type { JobAccess } from "../../src/domain/project-jobs/job-kind.ts";
+import { JOB_KINDS } from "../../src/domain/project-jobs/kinds.ts";
+import { routes } from "../../src/http/routes.ts";
 import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { auditOf } from "../support/audit.ts";
@@ -86,12 +92,67 @@ describe("jobs of a project", () => {
     for (const path of [`/${randomUUID()}`, "/none"]) assertError(await get(path), 404);
     assertError(await cancel(await make(), other.key), 404);
     assert.equal((await get("", other.key)).body.pagination.total, 0);
-    const reader = await aKey(api, { ...tenant, scopes: ["config:read"] });
-    assert.equal((await get(`/${id}`, reader)).status, 200);
-    assertError(await get(`/${id}/result`, reader), 403, "INSUFFICIENT_SCOPE");
-    assertError(await cancel(id, reader), 403, "INSUFFICIENT_SCOPE");
-    const { token } = await aMember(api, tenant.tenantId, "DESIGNER");
-    assert.equal((await api.get(`/api/v1/jobs/${id}`, { token })).status, 200);
+  });
+
+  it("are seen, listed, read and cancelled by who may start their kind, and by nobody else", async () => {
+    const side = await aTenant(api);
+    const keyOf = (scopes: readonly string[]) => aKey(api, { ...side, scopes: [...scopes] });
+    const callers: { scope?: string; role?: Role; credentials: { key?: string; token?: string } }[] = [];
+    for (const scope of ANY_JOB.scope) callers.push({ scope, credentials: { key: await keyOf([scope]) } });
+    for (const role of ANY_JOB.roles) {
+      const { token } = await aMember(api, side.tenantId, role);
+      callers.push({ role, credentials: { token } });
+    }
+    const jobs: { id: string; open: string; access: JobAccess }[] = [];
+    for (const kind of JOB_KINDS) {
+      const id = await aJob(api.app, side.projectId, "SUCCEEDED", kind);
+      jobs.push({ id, open: await aJob(api.app, side.projectId, "QUEUED", kind), access: kind.access });
+    }
+    for (const { scope, role, credentials } of callers) {
+      const mine = jobs.filter(
+        ({ access }) => access.scope === scope || (role && access.roles.includes(role)),
+      );
+      for (const { id, open, access } of jobs) {
+        const status = mine.some((one) => one.id === id) ? 200 : 404;
+        const asked = `${scope ?? role} on ${access.scope}`;
+        for (const path of [`/${id}`, `/${id}/result`])
+          assert.equal((await api.get(`/api/v1/jobs${path}`, credentials)).status, status, `${asked}${path}`);
+        if (status === 404) assertError(await api.post(`/api/v1/jobs/${open}/cancel`, {}, credentials), 404);
+      }
+      const { data, pagination } = must(await api.get("/api/v1/jobs?limit=100", credentials), 200);
+      const ids = mine.flatMap(({ id, open }) => [id, open]);
+      assert.deepEqual(data.map(({ id }: { id: string }) => id).toSorted(), ids.toSorted());
+      assert.equal(pagination.total, ids.length);
+    }
+  });
+
+  it("are not for a key without the scope of any kind, nor for a role that starts none", async () => {
+    const id = await make("SUCCEEDED");
+    const others = SCOPES.filter((scope) => !ANY_JOB.scope.includes(scope));
+    const key = await aKey(api, { ...tenant, scopes: others });
+    for (const path of ["", `/${id}`, `/${id}/result`])
+      assertError(await get(path, key), 403, "INSUFFICIENT_SCOPE");
+    assertError(await cancel(id, key), 403, "INSUFFICIENT_SCOPE");
+    const { token } = await aMember(api, tenant.tenantId, "VIEWER");
     assertError(await api.get(`/api/v1/jobs/${id}/result`, { token }), 403, "INSUFFICIENT_ROLE");
+  });
+
+  it("have the access of the operation that starts them", () => {
+    const starts: Readonly<Record<string, string>> = {
+      PLAYER_EXPORT: "exportPlayer",
+      PLAYER_ERASE: "erasePlayer",
+      BACKFILL: "publishRule",
+      BACKTEST: "backtestRule",
+      SEGMENT_REFRESH: "createSegment",
+      EVENT_REVERT: "revertEvent",
+      BULK_GRANT: "startBulkGrant",
+      LEVEL_RECALC: "putLevelCurve",
+    };
+    for (const { kind, access } of JOB_KINDS) {
+      const route = routes.find(({ id }) => id === starts[kind]);
+      assert.ok(route && route.access !== "public", `no operation starts ${kind}`);
+      const { scope, roles } = route.access;
+      assert.deepEqual({ scope, roles }, access, kind);
+    }
   });
 });

@@ -2,12 +2,16 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { User } from "../../src/domain/auth/user.ts";
-import { issueUserToken, type UserTokenPurpose } from "../../src/domain/auth/user-tokens.ts";
+import {
+  issueUserToken,
+  RESET_PASSWORD_SECONDS,
+  type UserTokenPurpose,
+} from "../../src/domain/auth/user-tokens.ts";
 import { LIMITS } from "../../src/domain/rate-limits/limits.ts";
 import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { anotherServer } from "../support/another-server.ts";
 import { assertError } from "../support/assert-error.ts";
-import type { Client } from "../support/client.ts";
+import { anAddress, type Client } from "../support/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { aMailTo, mailsTo, tokenIn } from "../support/mailbox.ts";
 import { aMember } from "../support/member.ts";
@@ -180,14 +184,52 @@ describe("a forgotten password", () => {
       assert.deepEqual(await logged(email), ["reset-password"]);
     });
 
-    it("gets five mails a day; the sixth request is answered as the others", async () => {
-      const { email } = await aUser();
-      for (let count = 0; count < 6; count++) {
+    /** Asks as strangers until the mails of the day are used up, once more than there are. */
+    const useUp = async (email: string): Promise<void> => {
+      for (let count = 0; count <= LIMITS.mailDay.points; count++) {
         await api.app.limiter.reset(LIMITS.mailMinute, `reset-password:${email}`);
         const { status, body } = await forgot(email);
         assert.deepEqual([status, body], [200, { accepted: true }]);
       }
-      assert.deepEqual(await logged(email), Array(5).fill("reset-password"));
+    };
+
+    it("gets five mails a day, then one in half an hour; all requests are answered the same", async () => {
+      const { email } = await aUser();
+      await useUp(email);
+      const mails = LIMITS.mailDay.points;
+      assert.deepEqual(await logged(email), Array(mails).fill("reset-password"));
+      for (let more = 1; more <= 3; more++) {
+        await api.app.limiter.reset(LIMITS.mailHalfHour, `reset-password:${email}`);
+        await useUp(email);
+        assert.equal((await logged(email)).length, mails + more);
+      }
+    });
+
+    it("has a good link at any time, however often strangers ask for one", () => {
+      assert.ok(2 * LIMITS.mailHalfHour.seconds <= RESET_PASSWORD_SECONDS);
+      assert.ok(LIMITS.mailMinute.seconds < LIMITS.mailHalfHour.seconds);
+    });
+
+    it("gets a mail by its own device and address when strangers have used up theirs", async () => {
+      const own = await aTenant(api);
+      const [home, device] = [anAddress(), "X-Device-Token"];
+      const from = (ip: string, token = "") => ({ headers: { "X-Forwarded-For": ip, [device]: token } });
+      const signedIn = await api.post("/api/v1/auth/login", own, from(home));
+      const token = signedIn.headers.get(device)!;
+      await useUp(own.email);
+      const sent = async () => (await logged(own.email)).filter((one) => one === "reset-password").length;
+      assert.equal(await sent(), LIMITS.mailDay.points);
+      const ask = async (at: ReturnType<typeof from>) => {
+        const { status, body } = await api.post("/api/v1/auth/forgot-password", { email: own.email }, at);
+        assert.deepEqual([status, body], [200, { accepted: true }]);
+        return (await sent()) - LIMITS.mailDay.points;
+      };
+      assert.equal(await ask(from(anAddress())), 0);
+      assert.equal(await ask(from(anAddress(), "A".repeat(43))), 0);
+      assert.equal(await ask(from(home)), 1);
+      assert.equal(await ask(from(home)), 1);
+      assert.equal(await ask(from(anAddress(), token)), 2);
+      assert.equal(await ask(from(anAddress(), token)), 2);
     });
 
     it("that is none is refused", async () => {

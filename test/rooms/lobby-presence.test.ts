@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { matchMaker } from "@colyseus/core";
 import { sql } from "kysely";
 import { connectMember, disconnectMember } from "../../src/domain/lobbies/commands.ts";
+import { lobbyRoomId } from "../../src/rooms/room-ids.ts";
 import { settleOrphans } from "../../src/rooms/lobby-orphans.ts";
 import { LobbyPresence } from "../../src/rooms/lobby-presence.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
@@ -81,6 +83,28 @@ describe("who is in a lobby", () => {
     assert.deepEqual(await statuses(lobbyId), ["DISCONNECTED", "DISCONNECTED"]);
     assert.deepEqual(await statuses(present.lobbyId), ["JOINED"]);
     await present.room.leave();
+  });
+
+  it("is there in a room of this process, listed or not", async () => {
+    const host = await aLobby(api, tenant);
+    const { version } = host.room.state;
+    await api.app.transact(({ db }) =>
+      sql`update lobbies set updated_at = updated_at - interval '1 minute'
+        where project_id = ${tenant.projectId} and id = ${host.lobbyId}`.execute(db),
+    );
+    assert.ok(await matchMaker.driver.remove(lobbyRoomId(tenant.projectId, host.lobbyId)));
+    await settleOrphans(api.app);
+    assert.equal((await readByApi(api, tenant, host.lobbyId)).version, version);
+    await host.room.leave();
+  });
+
+  it("keeps no socket when the last player was taken out and the lobby has ended", async () => {
+    const host = await aLobby(api, tenant);
+    const path = `/api/v1/lobbies/${host.lobbyId}/leave`;
+    must(await api.post(path, { playerId: host.playerId }, { key: tenant.key }), 200);
+    await eventually(() => host.left);
+    assert.equal(host.left?.code, 4000);
+    assert.equal(host.named("session.closed")[0]?.data.reason, "LEFT");
   });
 
   it("watches, as a spectator, without a seat", async () => {

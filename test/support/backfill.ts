@@ -64,7 +64,7 @@ export const countersOfEvents = async (
   const counters: Record<string, unknown> = {};
   for (const { u, t, p, at } of rows) {
     const event = { type: t, at: new Date(at).getTime(), properties: p };
-    counters[u] = foldEvents(metric, whose, [event], counters[u] as never);
+    counters[u] = foldEvents(metric, whose, [event], { state: counters[u] as never });
   }
   return counters;
 };

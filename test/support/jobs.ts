@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
+import type { JobKind } from "../../src/domain/project-jobs/job-kind.ts";
 import { queueJob } from "../../src/domain/project-jobs/project-jobs.ts";
 import { bulkGrant } from "../../src/domain/rewards/bulk-grant.ts";
 
@@ -8,10 +9,11 @@ export const aJob = (
   app: App,
   projectId: string,
   status: "QUEUED" | "SUCCEEDED" = "QUEUED",
+  kind: JobKind = bulkGrant,
 ): Promise<string> =>
   app.transact(async (work) => {
     const params = { bundle: { xp: 1 }, reason: "test", playerIds: [] };
-    const { id } = await queueJob(work, projectId, { kind: bulkGrant, params, createdBy: "system" });
+    const { id } = await queueJob(work, projectId, { kind, params, createdBy: "system" });
     const isOver = status === "SUCCEEDED";
     await sql`
       update project_jobs set status = ${status}, due_at = '2126-01-01', progress = ${isOver ? 100 : 0},

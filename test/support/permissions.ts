@@ -3,8 +3,8 @@ import type { Role } from "../../src/domain/caller.ts";
 import { LIVE_PERMISSIONS } from "./permissions-live.ts";
 import { WEBHOOK_PERMISSIONS } from "./permissions-webhooks.ts";
 
-/** Who may call an operation: role letters, the scope of a key, the scope of a super-admin's token. */
-export type Cell = { roles?: string; scope?: string; admin?: string };
+/** Who may call an operation: role letters, the scope of a key (of several, any one), a super-admin's. */
+export type Cell = { roles?: string; scope?: string | readonly string[]; admin?: string };
 
 const LETTERS: Readonly<Record<string, Role>> = {
   O: "OWNER",
@@ -20,6 +20,7 @@ const own: Cell = { roles: EVERY };
 const byAdmins: Cell = { roles: "OA" };
 const byOwner: Cell = { roles: "O" };
 const keys: Cell = { roles: "OAD" };
+const anyJob: Cell = { roles: "OAG", scope: ["config:manage", "players:write", "rules:manage"] };
 const superadmin: Cell = { admin: "*" };
 
 /**
@@ -213,10 +214,10 @@ export const PERMISSIONS: Readonly<Record<string, Cell | "public">> = {
   createStreak: { roles: "OAG", scope: "config:manage" },
   updateStreak: { roles: "OAG", scope: "config:manage" },
   archiveStreak: { roles: "OAG", scope: "config:manage" },
-  listJobs: reads("config:read"),
-  getJob: reads("config:read"),
-  getJobResult: { roles: "OA", scope: "config:manage" },
-  cancelJob: { roles: "OA", scope: "config:manage" },
+  listJobs: anyJob,
+  getJob: anyJob,
+  getJobResult: anyJob,
+  cancelJob: anyJob,
   listBadges: reads("config:read"),
   getBadge: reads("config:read"),
   createBadge: { roles: "OAG", scope: "config:manage" },

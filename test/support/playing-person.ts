@@ -117,7 +117,7 @@ const leaveOpen = async (players: Players, { id, mark }: Playing, other: string)
   must(await players.post(`/lobbies/${lobby.id}/join`, joining), 200);
 };
 
-/** Mentions another, whose inbox has the text then, and is mentioned by name. */
+/** Mentions another, whose inbox has a note of it then, and is mentioned by name. */
 const beMentioned = async (
   players: Players,
   { id, ext, mark }: Playing,

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
 import { type Answer, aTenant, type Tenant } from "./app.ts";
+import { levelRecalculation } from "../../src/domain/progression/relevel.ts";
 import type { Client } from "./client.ts";
 import { failed } from "./failed-event.ts";
 import { aJob } from "./jobs.ts";
@@ -115,7 +116,7 @@ export const aSide = async (api: Api, given?: Tenant): Promise<Side> => {
     putEventType: async (name, body) =>
       void (await api.request("PUT", `/api/v1/event-types/${name}`, { key, body })),
     failedEvent: async () => failed(api.app!, projectId, await side.event()),
-    job: (status) => aJob(api.app!, projectId, status),
+    job: (status) => aJob(api.app!, projectId, status, levelRecalculation),
     apiKey: async () =>
       id(await api.post(`/api/v1/projects/${projectId}/api-keys`, { name: "A key" }, { token })),
     webhook: async () => {

@@ -1,3 +1,4 @@
+import { pastEvent } from "../../src/domain/progression/event-steps.ts";
 import type { Json } from "../../src/domain/events.ts";
 import { qualify } from "../../src/domain/streaks/qualify.ts";
 import { settle, type ZoneChange } from "../../src/domain/streaks/settle.ts";
@@ -38,7 +39,7 @@ export const aPlayedStreak = (streak: CompiledStreak, zone = "UTC", begin = unto
     hit: (at: number | string, { type = "done", properties = {} }: Played = {}): boolean => {
       const atMs = typeof at === "number" ? at : T(at);
       return take(
-        qualify(streak, state, { event: { id: "e", type, at: atMs, properties, depth: 0 }, zone: now }),
+        qualify(streak, state, { heard: pastEvent({ id: "e", type, at: atMs, properties }), zone: now }),
       );
     },
     settle: (at: number | string) => void take(settle(streak, state, typeof at === "number" ? at : T(at))),

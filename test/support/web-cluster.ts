@@ -15,8 +15,10 @@ export type WebCluster = {
   balancer: Balancer;
   tenant: Tenant;
   services: Services;
-  /** Starts one more web process behind the port. */
-  add(): Promise<Web>;
+  /** Starts one more web process behind the port, with settings of its own if need be. */
+  add(env?: Record<string, string>): Promise<Web>;
+  /** Starts one more worker. */
+  addWorker(): Promise<Laurel>;
   /** Ends one, and no longer sends clients to it. */
   kill(web: Web): Promise<void>;
   /** A number of one process, by the name and labels of its metric; 0 when it is not there. */
@@ -46,9 +48,9 @@ export const startWebCluster = async (
   const webs: Web[] = [];
   const balancer = await startBalancer([]);
   const aim = (): void => balancer.aim(webs.map(({ port }) => port));
-  const add = async (): Promise<Web> => {
+  const add = async (own: Record<string, string> = {}): Promise<Web> => {
     const port = await freePort();
-    const process = await startProcess(["serve"], { ...shared, ROLES: "web", PORT: String(port) });
+    const process = await startProcess(["serve"], { ...shared, ...own, ROLES: "web", PORT: String(port) });
     const web = { ...process, port, client: clientOf(`http://127.0.0.1:${port}`) };
     webs.push(web);
     aim();
@@ -61,10 +63,13 @@ export const startWebCluster = async (
   };
   // The first one makes the tables and the secrets.
   await add();
-  const [worker] = await Promise.all([
-    startProcess(["worker"], { ...shared, ROLES: "worker" }),
-    ...Array.from({ length: count - 1 }, add),
-  ]);
+  const workers: Laurel[] = [];
+  const addWorker = async (): Promise<Laurel> => {
+    const started = await startProcess(["worker"], { ...shared, ROLES: "worker" });
+    workers.push(started);
+    return started;
+  };
+  const [worker] = await Promise.all([addWorker(), ...Array.from({ length: count - 1 }, () => add())]);
   const api = clientOf(balancer.url);
   return {
     webs,
@@ -74,11 +79,12 @@ export const startWebCluster = async (
     tenant: await aTenant(api),
     services,
     add,
+    addWorker,
     kill: remove,
     metric: metricOf,
     stop: async () => {
       while (webs.length > 0) await remove(webs[0]!);
-      await kill(worker);
+      for (const one of workers) await kill(one);
       await balancer.close();
       await services.remove();
       await directory.remove();

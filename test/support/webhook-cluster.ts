@@ -10,7 +10,8 @@ import { hookConfig, hookStore, type HookSite, type WebhookApp } from "./webhook
 export type WebhookCluster = Omit<WebhookApp, "happen" | "pass"> & {
   app: App;
   services: Services;
-  startWorker(): Promise<Laurel>;
+  /** @param env settings of this one alone */
+  startWorker(env?: Record<string, string>): Promise<Laurel>;
   /** Commits events, so many at once; a worker relays them. */
   commit(site: HookSite, events: readonly object[]): Promise<void>;
 };
@@ -31,9 +32,9 @@ export const openWebhookCluster = async (env: Record<string, string> = {}): Prom
     app,
     services,
     ...store,
-    startWorker: async () => {
+    startWorker: async (own = {}) => {
       const secrets = { ENCRYPTION_KEYS: config.secrets.encryptionKeys.join(",") };
-      const worker = await startProcess(["worker"], { ...shared, ...secrets });
+      const worker = await startProcess(["worker"], { ...shared, ...secrets, ...own });
       workers.push(worker);
       return worker;
     },

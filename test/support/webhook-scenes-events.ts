@@ -20,6 +20,21 @@ const loop: Scene = {
   },
 };
 
+const steps: Scene = {
+  tells: ["event.steps_exhausted"],
+  play: async (stage) => {
+    const dear = (n: number) => ({
+      type: "event_property",
+      path: "text",
+      op: "glob",
+      value: `*${"a".repeat(180)}${n}`,
+    });
+    const conditions = { all: [{ none: Array.from({ length: 50 }, (_, n) => dear(n)) }] };
+    await ruleOn(stage, "dear", { conditions, actions: [{ type: "grant_xp", amount: 1 }] });
+    await stage.game.track("ada", "dear", { text: `${"a".repeat(1_000)}b` });
+  },
+};
+
 const budget: Scene = {
   tells: ["rule.budget_exhausted"],
   play: async (stage) => {
@@ -65,4 +80,4 @@ const failing: Scene = {
 };
 
 /** Scenes about rules and tracked events. */
-export const EVENT_SCENES: readonly Scene[] = [loop, budget, reverted, failing];
+export const EVENT_SCENES: readonly Scene[] = [loop, steps, budget, reverted, failing];

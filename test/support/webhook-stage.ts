@@ -19,7 +19,7 @@ export type Scene = { tells: readonly string[]; play(stage: Stage): Promise<void
 export const ruleOn = async (
   { game }: Stage,
   key: string,
-  rule: { actions: object[]; limits?: object },
+  rule: { actions: object[]; conditions?: object; limits?: object },
 ): Promise<void> => {
   const triggers = [{ kind: "EVENT", eventTypes: [key] }];
   await game.make("/rules", { key, name: `On ${key}`, triggers, ...rule });

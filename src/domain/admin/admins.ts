@@ -1,4 +1,5 @@
 import { audit } from "../audit/audit.ts";
+import { forgetOrigins } from "../auth/known-origins.ts";
 import { type Passwords, refuseWeakPassword } from "../auth/passwords.ts";
 import { normaliseEmail } from "../email/address.ts";
 import { conflict, notFound } from "../errors.ts";
@@ -113,6 +114,7 @@ export const resetAdminPassword = async (
   const admin = await findAdminByEmail(work, email);
   admin.passwordHash = passwordHash;
   endLogins(work, admin);
+  await forgetOrigins(work, admin.id);
   await auditAdmin(work, "platform_admin.password_reset", admin);
   return admin;
 };

@@ -1,4 +1,5 @@
 import { audit } from "../audit/audit.ts";
+import { findKnownOrigin, forgetOrigins, type Origin, rememberOrigin } from "../auth/known-origins.ts";
 import { type Guess, throttled } from "../auth/login-throttle.ts";
 import { NOBODYS_HASH, type Passwords, refuseWeakPassword } from "../auth/passwords.ts";
 import { normaliseEmail } from "../email/address.ts";
@@ -25,6 +26,9 @@ export type AdminSignedIn = {
   admin: { id: string; email: string; name: string };
 };
 
+/** `deviceToken`: by it the account knows the device at the next login. */
+export type AdminLoggedIn = { signedIn: AdminSignedIn; deviceToken: string };
+
 /**
  * Checks a super-admin's password. An unknown address and a wrong password are told apart neither by the
  * answer nor by the work. @throws UNAUTHORIZED INVALID_CREDENTIALS, RATE_LIMITED LOGIN_THROTTLED
@@ -32,19 +36,23 @@ export type AdminSignedIn = {
 export const adminLogin = async (
   parts: AdminLoginParts,
   body: { email: string; password: string },
-  ip: string,
-): Promise<AdminSignedIn> => {
+  origin: Origin,
+): Promise<AdminLoggedIn> => {
   const { transact, tokens } = parts;
   const email = normaliseEmail(body.email);
   const found = await transact(({ em }) => em.findOne(PlatformAdmin, { email, disabledAt: null }));
   const hash = found?.passwordHash ?? NOBODYS_HASH;
-  const isRight = await isPassword(parts, { ip, account: email }, hash, body.password);
-  const admin = isRight && found ? await transact((work) => noteLogin(work, found)) : undefined;
-  if (!admin) {
+  const asked = { ...origin, accounts: "platform_admins", email } as const;
+  const known = () => transact((work) => findKnownOrigin(work, tokens, asked));
+  const guess = { ip: origin.ip, account: email, known };
+  const isRight = await isPassword(parts, guess, hash, body.password);
+  const logged =
+    isRight && found ? await transact((work) => noteLogin(work, tokens, { seen: found, origin })) : undefined;
+  if (!logged) {
     await transact((work) => noteFailure(work, found));
     throw unauthorized("INVALID_CREDENTIALS", "Email or password is wrong");
   }
-  return signIn(tokens, admin);
+  return { signedIn: await signIn(tokens, logged.admin), deviceToken: logged.deviceToken };
 };
 
 const signIn = async (tokens: Tokens, admin: PlatformAdmin): Promise<AdminSignedIn> => {
@@ -56,23 +64,28 @@ const signIn = async (tokens: Tokens, admin: PlatformAdmin): Promise<AdminSigned
 /** @throws RateLimited LOGIN_THROTTLED without looking at the password */
 const isPassword = (
   { passwords, limiter, clock }: AdminLoginParts,
-  { ip, account }: Guess,
+  { account, ...from }: Guess,
   hash: string,
   password: string,
 ): Promise<boolean> => {
-  const guess = { ip, account: `superadmin:${account}` };
+  const guess = { ...from, account: `superadmin:${account}` };
   return throttled({ limiter, clock }, guess, () => passwords.verify(hash, password));
 };
 
 /** Undefined when the password or the person went while the password was checked. */
-const noteLogin = async (work: Work, seen: PlatformAdmin): Promise<PlatformAdmin | undefined> => {
+const noteLogin = async (
+  work: Work,
+  tokens: Tokens,
+  { seen, origin }: { seen: PlatformAdmin; origin: Origin },
+): Promise<{ admin: PlatformAdmin; deviceToken: string } | undefined> => {
   const { id, passwordHash } = seen;
   const admin = await work.em.findOne(PlatformAdmin, { id, passwordHash, disabledAt: null });
   if (!admin) return undefined;
   admin.lastLoginAt = work.now;
   const by = work.by && { ...work.by, caller: { kind: "admin", adminId: id, scopes: ["*"] } as const };
   await auditAdmin({ ...work, by }, "platform_admin.logged_in", admin);
-  return admin;
+  const owner = { id, tenantId: null };
+  return { admin, deviceToken: await rememberOrigin(work, tokens, owner, origin) };
 };
 
 /** The address as it was typed is not kept: people type passwords there. */
@@ -95,18 +108,19 @@ const wrongPassword = (): DomainError =>
   unauthorized("INVALID_CREDENTIALS", "currentPassword is not your password");
 
 /**
- * Replaces a super-admin's own password, ends every login of before and starts a new one.
+ * Replaces a super-admin's own password, ends every login of before and starts a new one. The device stays
+ * known, as the address does.
  * @throws UNAUTHORIZED INVALID_CREDENTIALS for a wrong current password, VALIDATION_ERROR PASSWORD_TOO_WEAK,
  *   RATE_LIMITED LOGIN_THROTTLED
  */
 export const changeAdminPassword = async (
   parts: AdminLoginParts,
-  { adminId, ip }: { adminId: string; ip: string },
+  { adminId, ...origin }: Origin & { adminId: string },
   { currentPassword, newPassword }: { currentPassword: string; newPassword: string },
-): Promise<AdminSignedIn> => {
+): Promise<AdminLoggedIn> => {
   const { transact, passwords, tokens } = parts;
   const seen = await transact((work) => getAdmin(work, adminId));
-  const guess = { ip, account: seen.email };
+  const guess = { ip: origin.ip, account: seen.email, known: async () => `admin:${adminId}` };
   if (!(await isPassword(parts, guess, seen.passwordHash, currentPassword))) throw wrongPassword();
   refuseWeakPassword(newPassword, seen, "newPassword");
   const passwordHash = await passwords.hash(newPassword);
@@ -115,8 +129,10 @@ export const changeAdminPassword = async (
     if (admin.passwordHash !== seen.passwordHash) throw wrongPassword();
     admin.passwordHash = passwordHash;
     endLogins(work, admin);
+    await forgetOrigins(work, adminId, origin.deviceToken);
+    const deviceToken = await rememberOrigin(work, tokens, { id: adminId, tenantId: null }, origin);
     await auditAdmin(work, "platform_admin.password_changed", admin);
-    return admin;
+    return { admin, deviceToken };
   });
-  return signIn(tokens, changed);
+  return { signedIn: await signIn(tokens, changed.admin), deviceToken: changed.deviceToken };
 };

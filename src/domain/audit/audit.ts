@@ -14,13 +14,28 @@ export type AuditEntry = {
   data?: Record<string, unknown>;
 };
 
+/** Rows of one statement. */
+const ROWS_MAX = 500;
+
 /** Writes who did what, in the commit that does it. Rows are never changed or deleted. */
-export const audit = async ({ db, by, now }: Work, entry: AuditEntry): Promise<void> => {
+export const audit = (work: Work, entry: AuditEntry): Promise<void> => auditAll(work, [entry]);
+
+/** As `audit`, of many things: one statement for every 500. */
+export const auditAll = async (work: Work, entries: readonly AuditEntry[]): Promise<void> => {
+  for (let i = 0; i < entries.length; i += ROWS_MAX)
+    await insertEntries(work, entries.slice(i, i + ROWS_MAX));
+};
+
+const insertEntries = async ({ db, by, now }: Work, entries: readonly AuditEntry[]): Promise<void> => {
   const actor = by ? actorOf(by.caller) : "system";
+  const rows = entries.map(({ action, target, tenantId, data = {} }) => {
+    return { id: newId(), tenant: tenantId, action, type: target.type, target: target.id, data };
+  });
   await sql`
     ${sql.raw(UNANSWERED)} insert into audit_log
       (id, tenant_id, actor, action, target_type, target_id, ip, request_id, data, created_at)
-    values (${newId()}::uuid, ${entry.tenantId}::uuid, ${actor}, ${entry.action},
-      ${entry.target.type}, ${entry.target.id}, ${by?.ip ?? ""}, ${by?.requestId ?? ""},
-      ${JSON.stringify(entry.data ?? {})}::jsonb, ${now.toISOString()}::timestamptz)`.execute(db);
+    select id, tenant, ${actor}, action, type, target, ${by?.ip ?? ""}, ${by?.requestId ?? ""},
+      data, ${now.toISOString()}::timestamptz
+    from json_to_recordset(${JSON.stringify(rows)}::json)
+      as r(id uuid, tenant uuid, action text, type text, target text, data jsonb)`.execute(db);
 };

@@ -11,15 +11,22 @@ export const requireMail = ({ mail }: Pick<Post, "mail">): void => {
 };
 
 /**
- * Counts a mail that anybody may ask for against the limits of its address: whether it may go out. Not to be
- * called in a transaction.
+ * Counts a mail that anybody may ask for against the limits of its address: whether it may go out. After the
+ * mails of a day there is one more each half hour, so whoever asks in a stranger's name keeps nobody from
+ * their link: one that is good has come, or comes. Not to be called in a transaction.
+ *
+ * @param origin what the account knows the asker by; each counts for itself, strangers together
  */
 export const isMailAllowed = async (
   limiter: Limiter,
   template: MailTemplate,
   email: string,
+  origin?: string,
 ): Promise<boolean> => {
-  const key = `${template}:${email}`;
+  const key = [template, email, ...(origin === undefined ? [] : [origin])].join(":");
   if (!(await limiter.consume(LIMITS.mailMinute, key)).isAllowed) return false;
-  return (await limiter.consume(LIMITS.mailDay, key)).isAllowed;
+  const day = await limiter.consume(LIMITS.mailDay, key);
+  // Opened by the mails of the day too: the next comes half an hour after one of them, not at once.
+  const halfHour = await limiter.consume(LIMITS.mailHalfHour, key);
+  return day.isAllowed || halfHour.isAllowed;
 };

@@ -9,11 +9,13 @@ import { LIMITS } from "../rate-limits/limits.ts";
 import { type ApprovalStatus, type Plan, Tenant } from "../tenants/tenant.ts";
 import type { Transact, Work } from "../work.ts";
 import { type DisposableLists, refuseDisposable } from "./disposable.ts";
+import { rememberOrigin } from "./known-origins.ts";
 import { refuseWeakPassword } from "./passwords.ts";
 import { type ProofParts, provePassword, wrongPassword } from "./prove-password.ts";
 import { isMailAllowed, type Post, requireMail } from "./account-mail.ts";
 import { normaliseEmail } from "../email/address.ts";
 import { setPassword } from "./set-password.ts";
+import type { Tokens } from "./tokens.ts";
 import { endUserTokens, issueUserToken } from "./user-tokens.ts";
 import { User } from "./user.ts";
 
@@ -137,19 +139,19 @@ export const updateAccount = async (parts: UpdateParts, self: Self, change: Acco
 
 const mayTakeAddress = async (
   parts: UpdateParts,
-  { ip }: Self,
+  { ip, sessionId }: Self,
   user: User,
   { email, currentPassword }: AccountChange & { email: string },
 ): Promise<void> => {
   requireMail(parts);
   refuseDisposable(email, parts.disposableEmail);
   if (currentPassword === undefined) throw invalid("currentPassword", "is needed for a new address");
-  await provePassword(parts, user, { currentPassword, ip }, noPassword);
+  await provePassword(parts, user, { currentPassword, ip, sessionId }, noPassword);
   await countAddressChange(parts, user.id);
   const taken = await parts.accounts(({ em }) => em.count(User, { email }));
   if (taken > 0) throw conflict("EMAIL_ALREADY_EXISTS", "An account with this email address exists already");
   if (await isMailAllowed(parts.limiter, "change-email", email)) return;
-  throw new DomainError("RATE_LIMITED", "This address was mailed a moment ago, or five times today", {
+  throw new DomainError("RATE_LIMITED", "This address was mailed a moment ago, or often today; try again", {
     reason: "EMAIL_RATE",
     retryAfterSeconds: 60,
   });
@@ -181,30 +183,36 @@ const mailNewAddress = async (work: Work, mail: Mail, user: User, email: string)
 export type PasswordChange = { currentPassword: string; newPassword: string };
 
 /**
- * Replaces the user's password, ends their other sessions and tells them by mail.
+ * Replaces the user's password, ends their other sessions and tells them by mail. The device stays known, as
+ * the address does.
  *
+ * @param deviceToken of an earlier sign-in, or ""
+ * @returns the token by which the account knows the device from now on
  * @throws VALIDATION_ERROR PASSWORD_TOO_WEAK, FORBIDDEN INVALID_CREDENTIALS, CONFLICT INVALID_STATE
  */
 export const changePassword = async (
-  parts: ProofParts & { mail: Mail },
-  self: Self,
+  parts: ProofParts & { tokens: Tokens; mail: Mail },
+  { deviceToken, ...self }: Self & { deviceToken: string },
   { currentPassword, newPassword }: PasswordChange,
-): Promise<void> => {
-  const { transact, passwords } = parts;
+): Promise<string> => {
+  const { transact, tokens, passwords } = parts;
+  const { ip, sessionId } = self;
   const seen = await transact((work) => getSelf(work, self.userId));
-  await provePassword(parts, seen, { currentPassword, ip: self.ip }, noPassword);
+  await provePassword(parts, seen, { currentPassword, ip, sessionId }, noPassword);
   refuseWeakPassword(newPassword, seen, "newPassword");
   if (newPassword.normalize("NFKC") === currentPassword.normalize("NFKC")) {
     throw invalid("newPassword", "must differ from the current one", "PASSWORD_TOO_WEAK");
   }
   const passwordHash = await passwords.hash(newPassword);
-  await transact(async (work) => {
+  return transact(async (work) => {
     const user = await getSelf(work, self.userId, true);
     if (user.passwordHash !== seen.passwordHash) throw wrongPassword();
-    await setPassword(work, self.userId, passwordHash, self.sessionId);
+    await setPassword(work, self.userId, passwordHash, { sessionId, deviceToken });
+    const device = await rememberOrigin(work, tokens, user, { ip, deviceToken });
     const { id, tenantId, email, name } = user;
     const mail = { to: email, values: { name }, tenantId, userId: id };
     await parts.mail.queue(work, { template: "password-changed", ...mail });
     await audit(work, { action: "user.password_changed", target: { type: "user", id }, tenantId });
+    return device;
   });
 };

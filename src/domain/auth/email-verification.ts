@@ -43,8 +43,10 @@ export const mailVerification = async (
 };
 
 /**
- * Mails the link again, at most once a minute and five times a day. Whether the address is known, verified
- * already or over its limit is not told. @throws SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED
+ * Mails the link again, at most once a minute and five times a day, then once in half an hour. Whether the
+ * address is known, verified already or over its limit is not told.
+ *
+ * @throws SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED
  */
 export const resendVerification = async (
   parts: Post & { transact: Transact },

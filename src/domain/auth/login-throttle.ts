@@ -10,13 +10,16 @@ export const LONGEST_WAIT_SECONDS = 60;
 const DAY = 86_400;
 /** Counted and never used up: the waits below do the limiting. */
 const PAIR: Bucket = { name: "login-pair", points: 1_000_000, seconds: DAY };
-/** Failures for one account from all addresses; beyond these an address waits from its first one on. */
-const ACCOUNT: Bucket = { name: "login-account", points: 100, seconds: 900 };
 
 export type ThrottleParts = { limiter: Limiter; clock: () => Date };
 
-/** `account`: what is guessed at, whether it exists or not; lower case. */
-export type Guess = { ip: string; account: string };
+export type Guess = {
+  ip: string;
+  /** What is guessed at, whether it exists or not; lower case. */
+  account: string;
+  /** What the account knows the guesser by, from an earlier sign-in; undefined for a stranger. */
+  known(): Promise<string | undefined>;
+};
 
 /** Seconds that the next try has to wait after so many failures: 1, 2, 4 .. 60. */
 const waitAfter = (failures: number): number =>
@@ -29,9 +32,11 @@ const digest = (...parts: string[]): string =>
 
 /**
  * Runs `check`, which tells whether a password is right, as often as its guesser may. Failures count for the
- * pair of address and account, so nobody is locked out from elsewhere, and for the address over all accounts.
- * A try is counted before `check` and taken back if it was right or was not made, so that many at once are no
- * way around.
+ * address over all accounts; for the account and its guesser, who then waits; and those of strangers for the
+ * account over all addresses. Once strangers have used that up, only who is known to the account passes: so
+ * it is guessed at from ever new addresses as seldom as from one, and its owner is not locked out. A try is
+ * counted before `check` and taken back if it was right or was not made, so that many at once are no way
+ * around.
  *
  * @throws RateLimited LOGIN_THROTTLED without running `check`
  */
@@ -42,44 +47,46 @@ export const throttled = async (
 ): Promise<boolean> => {
   const { limiter } = parts;
   const address = limitKeyOf(guess.ip);
-  const [pair, account] = [digest(address, guess.account), digest(guess.account)];
-  const byAddress = await limiter.consume(LIMITS.loginFailures, address);
-  if (!byAddress.isAllowed) throw refusal(parts, byAddress);
-  const takeBack = () => limiter.consume(LIMITS.loginFailures, address, -1);
-  await enter(parts, pair, account).catch(async (error: unknown) => {
-    await takeBack();
-    throw error;
-  });
-  let isRight: boolean;
+  const counted: [Bucket, string][] = [];
+  const count = async (bucket: Bucket, key: string): Promise<void> => {
+    const state = await limiter.consume(bucket, key);
+    // Not taken back: many at once, as the window closes, would put points into the next one.
+    if (!state.isAllowed) throw refusal(parts, state);
+    counted.push([bucket, key]);
+  };
+  let isRight = false;
+  let pair: string | undefined;
   try {
+    await count(LIMITS.loginFailures, address);
+    const known = await guess.known();
+    pair = digest(known ?? address, guess.account);
+    await enter(parts, pair);
+    counted.push([PAIR, pair]);
+    if (known === undefined) await count(LIMITS.loginAccount, digest(guess.account));
     isRight = await check();
-  } catch (error) {
-    await Promise.all([takeBack(), limiter.consume(PAIR, pair, -1)]);
-    throw error;
+    if (!isRight) counted.length = 0;
+  } finally {
+    await Promise.all(counted.map(([bucket, key]) => limiter.consume(bucket, key, -1)));
   }
-  if (isRight) await Promise.all([takeBack(), limiter.reset(PAIR, pair)]);
-  else await limiter.consume(ACCOUNT, account);
+  if (isRight && pair !== undefined) await limiter.reset(PAIR, pair);
   return isRight;
 };
 
 /** Counts a try and starts the wait of the one after it. @throws RateLimited while it has to wait itself */
-const enter = async (parts: ThrottleParts, pair: string, account: string): Promise<void> => {
+const enter = async (parts: ThrottleParts, pair: string): Promise<void> => {
   const { limiter } = parts;
-  const [before, onAccount] = await Promise.all([limiter.read(PAIR, pair), limiter.read(ACCOUNT, account)]);
-  const wait = (failures: number) =>
-    onAccount.remaining === 0 && failures > 0 ? LONGEST_WAIT_SECONDS : waitAfter(failures);
-  const known = before.used;
-  if (wait(known) > 0) {
-    const now = await limiter.consume(gate(wait(known)), pair);
+  const { used: known } = await limiter.read(PAIR, pair);
+  if (waitAfter(known) > 0) {
+    const now = await limiter.consume(gate(waitAfter(known)), pair);
     if (!now.isAllowed) throw refusal(parts, now);
   }
   // Closed before the try is counted: whoever reads the new count finds it closed.
-  if (wait(known + 1) > wait(known)) await limiter.consume(gate(wait(known + 1)), pair);
+  if (waitAfter(known + 1) > waitAfter(known)) await limiter.consume(gate(waitAfter(known + 1)), pair);
   const { used: failures } = await limiter.consume(PAIR, pair);
-  if (failures <= known + 1 || wait(failures - 1) === 0) return;
+  if (failures <= known + 1 || waitAfter(failures - 1) === 0) return;
   // Others went ahead since the count was read.
   await limiter.consume(PAIR, pair, -1);
-  throw refusal(parts, await limiter.consume(gate(wait(failures - 1)), pair));
+  throw refusal(parts, await limiter.consume(gate(waitAfter(failures - 1)), pair));
 };
 
 const refusal = ({ clock }: ThrottleParts, state: LimitState): RateLimited =>

@@ -6,6 +6,7 @@ import { type AbuseParts, blockAbuser } from "../rate-limits/abuse.ts";
 import { limitKeyOf } from "../rate-limits/ip-address.ts";
 import { LIMITS } from "../rate-limits/limits.ts";
 import type { Work } from "../work.ts";
+import { findKnownOrigin, type Origin, rememberDevice } from "./known-origins.ts";
 import { throttled, type ThrottleParts } from "./login-throttle.ts";
 import { NOBODYS_HASH, type Passwords } from "./passwords.ts";
 import { type SignedIn, startSession } from "./sessions.ts";
@@ -15,8 +16,10 @@ import { User } from "./user.ts";
 /** An App is one. `transact` must see the accounts of all tenants. */
 export type LoginParts = ThrottleParts & AbuseParts & { tokens: Tokens; passwords: Passwords };
 
-/** `ip`: the client's address, for the count of failures. */
-export type Login = { email: string; password: string; ip: string };
+/** From where is for the count of failures. */
+export type Login = Origin & { email: string; password: string };
+/** `deviceToken`: by it the account knows the device at the next sign-in. */
+export type LoggedIn = { signedIn: SignedIn; deviceToken: string };
 
 /**
  * Checks a password and starts a session. An unknown address, a disabled user, a deleted tenant and a wrong
@@ -24,17 +27,19 @@ export type Login = { email: string; password: string; ip: string };
  *
  * @throws UNAUTHORIZED INVALID_CREDENTIALS, RateLimited LOGIN_THROTTLED
  */
-export const login = async (parts: LoginParts, { email, password, ip }: Login): Promise<SignedIn> => {
+export const login = async (parts: LoginParts, { email, password, ...origin }: Login): Promise<LoggedIn> => {
   const { transact, tokens, passwords } = parts;
   const account = normaliseEmail(email);
+  const asked = { ...origin, accounts: "users", email: account } as const;
+  const known = () => transact((work) => findKnownOrigin(work, tokens, asked));
   let found: Found | undefined;
-  const isRight = await throttled(parts, { ip, account }, async () => {
+  const isRight = await throttled(parts, { ip: origin.ip, account, known }, async () => {
     found = await transact((work) => findByEmail(work, account));
     const fits = await passwords.verify(found?.hash ?? NOBODYS_HASH, password);
     return fits && found !== undefined;
   });
   if (!isRight || !found) {
-    await blockGuesser(parts, ip);
+    await blockGuesser(parts, origin.ip);
     throw wrong();
   }
   const { id, hash } = found;
@@ -42,7 +47,8 @@ export const login = async (parts: LoginParts, { email, password, ip }: Login): 
     // Locked, so that a new password ends this session or forbids it.
     const user = await work.em.findOne(User, { id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
     if (!user || user.disabledAt || user.passwordHash !== hash) throw wrong();
-    return startSession(work, tokens, user, { method: "PASSWORD" });
+    const signedIn = await startSession(work, tokens, user, { method: "PASSWORD" });
+    return { signedIn, deviceToken: await rememberDevice(work, user, origin.deviceToken) };
   });
 };
 

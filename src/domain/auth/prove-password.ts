@@ -7,11 +7,11 @@ import type { User } from "./user.ts";
 export type ProofParts = ThrottleParts & { transact: Transact; passwords: Passwords };
 
 /** What a user shows besides their session, and from where. */
-export type Proof = { currentPassword: string; ip: string };
+export type Proof = { currentPassword: string; ip: string; sessionId: string };
 
 /**
  * Makes sure that whoever has a user's session knows the password too: it is guessed no faster than at a
- * login. Not to be called in a transaction.
+ * login by a device that is known, from whatever addresses. Not to be called in a transaction.
  *
  * @throws FORBIDDEN INVALID_CREDENTIALS, RateLimited LOGIN_THROTTLED, or what `withoutPassword` makes for a
  *   user who has none
@@ -19,12 +19,13 @@ export type Proof = { currentPassword: string; ip: string };
 export const provePassword = async (
   parts: ProofParts,
   { email, passwordHash }: User,
-  { currentPassword, ip }: Proof,
+  { currentPassword, ip, sessionId }: Proof,
   withoutPassword: () => DomainError,
 ): Promise<void> => {
   if (passwordHash == null) throw withoutPassword();
   const check = () => parts.passwords.verify(passwordHash, currentPassword);
-  if (!(await throttled(parts, { ip, account: email }, check))) throw wrongPassword();
+  const known = async () => `session:${sessionId}`;
+  if (!(await throttled(parts, { ip, account: email, known }, check))) throw wrongPassword();
 };
 
 /** The error for a `currentPassword` that is another. */

@@ -4,6 +4,7 @@ import { unauthorized } from "../errors.ts";
 import { newId } from "../ids.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import type { Transact, Work } from "../work.ts";
+import { rememberAddress } from "./known-origins.ts";
 import { isUseDue, noteUse } from "./last-used.ts";
 import { issueRefreshToken } from "./refresh-tokens.ts";
 import { Session, type SignInMethod } from "./session.ts";
@@ -60,6 +61,7 @@ export const startSession = async (
   });
   user.lastLoginAt = now;
   await em.flush();
+  await rememberAddress(work, tokens, user, by?.ip);
   await sql`
     delete from sessions where user_id = ${user.id}::uuid and id not in (
       select id from sessions where user_id = ${user.id}::uuid

@@ -1,4 +1,11 @@
-import { createHash, createPublicKey, generateKeyPairSync, type KeyObject } from "node:crypto";
+import {
+  createHash,
+  createHmac,
+  createPublicKey,
+  generateKeyPairSync,
+  hkdfSync,
+  type KeyObject,
+} from "node:crypto";
 import { errors, jwtVerify, SignJWT } from "jose";
 import { z } from "zod";
 import { ROLES } from "../caller.ts";
@@ -57,6 +64,8 @@ export type Tokens = {
   verifyAdmin(token: string): Promise<AdminClaims>;
   /** Signs an access token that looks real and that nobody accepts. */
   signDecoy(claims: Omit<AccessClaims, "jti" | "exp">, expiresIn: number): Promise<SignedToken>;
+  /** What is kept of an address: without the server's key nobody finds it by trying all there are. */
+  hashAddress(address: string): string;
 };
 
 /** `typ` and audience keep the kinds apart: a token of one kind is never good as another. */
@@ -97,6 +106,8 @@ export type TokenParts = {
 export const createTokens = ({ privateKey, issuer, clock }: TokenParts): Tokens => {
   const publicKey = createPublicKey(privateKey);
   const kid = thumbprint(publicKey);
+  const der = privateKey.export({ format: "der", type: "pkcs8" });
+  const addressKey = Buffer.from(hkdfSync("sha256", der, "", "laurel known addresses", 32));
   const decoyKey = generateKeyPairSync("ed25519").privateKey;
 
   const sign = async <C>(
@@ -147,6 +158,7 @@ export const createTokens = ({ privateKey, issuer, clock }: TokenParts): Tokens 
     signAdmin: (claims) => sign(ADMIN, privateKey, claims, ADMIN_TOKEN_SECONDS),
     verifyAdmin: (token) => verify(ADMIN, token),
     signDecoy: (claims, expiresIn) => sign(ACCESS, decoyKey, claims, expiresIn),
+    hashAddress: (address) => createHmac("sha256", addressKey).update(address).digest("base64url"),
   };
 };
 

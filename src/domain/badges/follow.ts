@@ -1,4 +1,5 @@
-import { metricId, readMetric } from "../metrics/metric.ts";
+import { counterSteps, readMetric } from "../metrics/metric.ts";
+import { metricId } from "../metrics/metric-id.ts";
 import type { ProjectPlan } from "../progression/plan.ts";
 import type { Turn } from "../progression/turn.ts";
 import { badgeStateOf, setProgress } from "./award.ts";
@@ -40,13 +41,20 @@ const isDone = (turn: Turn, { definition: { key, tiers, repeatable } }: Compiled
   return revokedMs !== null || (!repeatable && tier >= tiers.length);
 };
 
+/** Steps of looking at a badge that follows a counter. */
+const FOLLOW_STEPS = 10;
+
 /** Step 5 of evaluation: badges that follow a metric of this event's type get its value as their progress. */
 export const followMetrics = (turn: Turn): void => {
-  const { project, player, event } = turn;
+  const { project, player, event, root } = turn;
   if (project.badges.size === 0 || player.status !== "ACTIVE") return;
+  const { upkeep } = root.accounts;
   for (const metric of project.metrics.forEvent(event.type)) {
+    if (upkeep.isSpent) return turn.warn("out of steps: badges do not follow their counters");
+    upkeep.spend(1);
     const followers = followersOf(project.badges, metric.id);
     if (followers.length === 0) continue;
+    upkeep.spend(counterSteps(metric.definition) + FOLLOW_STEPS * followers.length);
     const value = readMetric(turn, metric);
     if (value === undefined) continue;
     for (const badge of followers) follow(turn, badge, value);

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { Definition } from "../definitions/definition.ts";
 import { definitionKind } from "../definitions/kind.ts";
+import { isActiveKey } from "../definitions/references.ts";
 import { invalid } from "../errors.ts";
 import type { BoostView } from "../events.ts";
 import type { Live } from "../progression/plan.ts";
@@ -57,9 +57,6 @@ export const showCampaign = ({ id, startsMs, expiresMs, definition }: ActiveCamp
   scope: definition.segmentKey === undefined ? "PROJECT" : "SEGMENT",
 });
 
-const exists = async ({ em }: Work, projectId: string, kind: string, key: string): Promise<boolean> =>
-  (await em.count(Definition, { projectId, kind, key, status: "ACTIVE" })) > 0;
-
 /** A board may be made after the campaign for it; a currency or segment that is not there is a slip. */
 const check = async (
   work: Work,
@@ -67,9 +64,9 @@ const check = async (
   { applies, segmentKey }: CampaignBoost,
 ): Promise<void> => {
   const [target, currencyKey] = applies.split(":") as [string, string?];
-  if (target === "currency" && !(await exists(work, projectId, "currency", currencyKey!)))
+  if (target === "currency" && !(await isActiveKey(work, projectId, { kind: "currency", key: currencyKey! })))
     throw invalid("applies", `there is no currency ${currencyKey}`);
-  if (segmentKey !== undefined && !(await exists(work, projectId, "segment", segmentKey)))
+  if (segmentKey !== undefined && !(await isActiveKey(work, projectId, { kind: "segment", key: segmentKey })))
     throw invalid("segmentKey", `there is no segment ${segmentKey}`);
 };
 

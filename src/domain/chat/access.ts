@@ -3,7 +3,7 @@ import { forbidden, notFound } from "../errors.ts";
 import type { PlayerStatus } from "../players/player.ts";
 import type { Work } from "../work.ts";
 import { type Channel, channelOf, type ChannelRef, type ChannelRow, foundOrGlobal } from "./channel-row.ts";
-import type { ChannelKind, ChatActor, ChatRole, Notify } from "./views.ts";
+import { CHANNEL_PRIVACY, type ChannelKind, type ChatActor, type ChatRole, type Notify } from "./views.ts";
 
 /** How long members read the channel of a lobby that was closed, in ms: 10 minutes. */
 export const CLOSED_READABLE_MS = 600_000;
@@ -130,30 +130,46 @@ export const readerIdOf = (actor: ChatActor): string | null =>
   actor.kind === "PLAYER" ? actor.playerId : null;
 
 /**
- * Lets `actor` read a channel, in one statement.
- * @throws DomainError NOT_FOUND when there is none or they may not; FORBIDDEN PLAYER_BANNED
+ * Lets `actor` act in a channel, in one statement.
+ * @throws DomainError NOT_FOUND when there is none, and of a PRIVATE channel for anybody who is neither a
+ *   member nor a moderator; FORBIDDEN PLAYER_BANNED
  */
 export const admit = async (work: Work, ref: ChannelRef, actor: ChatActor): Promise<Admission> =>
   judge(ref.projectId, await findStanding(work, ref, readerIdOf(actor)), { actor, now: work.now });
 
+/**
+ * Lets `actor` send to a channel: as `admit`, but a server also sends to PRIVATE channels that it may not
+ * read. The answer is for the send alone, never for the caller.
+ * @throws DomainError as `admit`
+ */
+export const admitSending = async (work: Work, ref: ChannelRef, actor: ChatActor): Promise<Admission> =>
+  judgeAny(ref.projectId, await findStanding(work, ref, readerIdOf(actor)), { actor, now: work.now });
+
+export const isPrivate = ({ kind }: Pick<Channel, "kind">): boolean => CHANNEL_PRIVACY[kind] === "PRIVATE";
+
+type Judging = { actor: ChatActor; now: Date };
+
 /** As `admit`, by what was found of the actor. */
-export const judge = (
-  projectId: string,
-  row: Standings,
-  { actor, now }: { actor: ChatActor; now: Date },
-): Admission => {
+export const judge = (projectId: string, row: Standings, judging: Judging): Admission => {
+  const admission = judgeAny(projectId, row, judging);
+  const { playerId, isModerator } = admission.viewer;
+  if (playerId === null && !isModerator && isPrivate(admission.channel)) throw notFound("channel");
+  return admission;
+};
+
+const judgeAny = (projectId: string, row: Standings, { actor, now }: Judging): Admission => {
   const playerId = readerIdOf(actor);
   const channel = channelOf(projectId, row);
   if (playerId !== null) checkPlayer(row, channel, now.getTime());
   const role = row.role ?? "MEMBER";
   return {
     channel,
-    viewer: { playerId, isModerator: isModerator(actor, role) },
+    viewer: { playerId, isModerator: mayModerate(actor, role) },
     role,
     notify: row.notify ?? "ALL",
     lastReadSeq: Number(row.last_read_seq ?? 0),
   };
 };
 
-const isModerator = (actor: ChatActor, role: ChatRole): boolean =>
+const mayModerate = (actor: ChatActor, role: ChatRole): boolean =>
   actor.kind === "ADMIN" || (actor.kind === "SERVER" ? actor.isModerator : isModeratorRole(role));

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { outageOf } from "../outages.ts";
 import { type Count, type Limiter, RateLimited } from "../rate-limits/limiter.ts";
 import type { Transact } from "../work.ts";
 import type { ChannelRef } from "./channel-row.ts";
@@ -70,21 +71,43 @@ const isKnown = (
     return found.rows.length > 0;
   });
 
+/** Gives back what a send was counted, where `failure` says that an outage has refused it. */
+export type GiveBack = (failure: unknown) => Promise<void>;
+
+const giveBackOf =
+  ({ limiter }: FloodParts, counted: readonly Count[]): GiveBack =>
+  async (failure) => {
+    if (outageOf(failure) === undefined) return;
+    await Promise.all(counted.map(({ bucket, key }) => limiter.consume(bucket, key, -1)));
+  };
+
 /**
  * Counts a player's message against the limits of its channel: slow mode by channel, the others over all
  * channels of the project. Called before the transaction of the send. What was sent before under the same
  * `clientMsgId` passes, which is looked up only when a limit is used up.
+ * @returns what is called with the error of a send that fails: nothing was said, so nothing counts
  * @throws RateLimited SLOW_MODE, CHAT_RATE, SPAM
  */
-export const admitSend = async (parts: FloodParts, ref: ChannelRef, planned: PlannedSend): Promise<void> => {
+export const admitSend = async (
+  parts: FloodParts,
+  ref: ChannelRef,
+  planned: PlannedSend,
+): Promise<GiveBack> => {
   const { actor, send } = planned;
-  if (actor.kind !== "PLAYER") return;
+  if (actor.kind !== "PLAYER") return async () => undefined;
   const limits = limitsOf(ref, actor.playerId, planned);
   const states = await parts.limiter.consumeInTurn(limits);
+  const giveBack = giveBackOf(parts, limits.slice(0, states.length));
   const at = states.findIndex(({ isAllowed }) => !isAllowed);
-  if (at === -1) return;
+  if (at === -1) return giveBack;
   const { clientMsgId } = send;
-  if (clientMsgId !== undefined && (await isKnown(parts, ref, actor.playerId, clientMsgId))) return;
+  try {
+    if (clientMsgId !== undefined && (await isKnown(parts, ref, actor.playerId, clientMsgId)))
+      return giveBack;
+  } catch (error) {
+    await giveBack(error);
+    throw error;
+  }
   const { reason, message } = limits[at]!;
   throw new RateLimited(reason, message, states[at]!, parts.clock().getTime());
 };

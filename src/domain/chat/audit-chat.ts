@@ -1,7 +1,9 @@
 import { audit } from "../audit/audit.ts";
 import { tenantOf } from "../caller.ts";
 import type { Work } from "../work.ts";
-import type { ChannelRef } from "./channel-row.ts";
+import { isPrivate } from "./access.ts";
+import type { Channel, ChannelRef } from "./channel-row.ts";
+import type { ChatActor } from "./views.ts";
 
 /** Writes what a moderator does into the audit log of who asks; rooms ask for no tenant's people. */
 export const auditChat = async (
@@ -13,4 +15,17 @@ export const auditChat = async (
   if (!work.by) return;
   const target = { type: "chat_channel", id: channelId };
   await audit(work, { action, target, tenantId: tenantOf(work.by.caller), data: { projectId, ...data } });
+};
+
+type PrivateRead = { actor: ChatActor; what: "messages" | "members" | "report"; [more: string]: unknown };
+
+/** Writes down that somebody who is no member has read a private channel: who, when, and up to where. */
+export const auditPrivateRead = async (
+  work: Work,
+  channel: Pick<Channel, "projectId" | "id" | "kind">,
+  { actor, ...data }: PrivateRead,
+): Promise<void> => {
+  if (actor.kind === "PLAYER" || !isPrivate(channel)) return;
+  const { projectId, id: channelId, kind } = channel;
+  await auditChat(work, "chat.private_read", { projectId, channelId }, { kind, ...data });
 };

@@ -2,9 +2,9 @@ import { sql } from "kysely";
 import { notFound } from "../errors.ts";
 import { isId, newId } from "../ids.ts";
 import type { Work } from "../work.ts";
-import { type Admission, admit } from "./access.ts";
+import { admit, type Admission, admitSending } from "./access.ts";
 import { type ChannelRef, GLOBAL_KEY, globalChannelId, showChannel } from "./channel-row.ts";
-import type { ChatActor, ChatChannel } from "./views.ts";
+import type { ChannelSettings, ChatActor, ChatChannel } from "./views.ts";
 
 export type { ChannelRef } from "./channel-row.ts";
 
@@ -91,6 +91,13 @@ export const findChannelIds = async (
  */
 export const readChannel = async (work: Work, ref: ChannelRef, actor: ChatActor): Promise<ChatChannel> =>
   showAdmitted(await admit(work, ref, actor));
+
+/**
+ * The settings of a channel for whoever sends to it: a server sends to channels that it may not read.
+ * @throws DomainError NOT_FOUND, FORBIDDEN PLAYER_BANNED
+ */
+export const readSettings = async (work: Work, ref: ChannelRef, actor: ChatActor): Promise<ChannelSettings> =>
+  (await admitSending(work, ref, actor)).channel.settings;
 
 /** A channel as who was admitted sees it; a player sees how much of it they have not read. */
 export const showAdmitted = ({ channel, viewer, lastReadSeq }: Admission): ChatChannel => {

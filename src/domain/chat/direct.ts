@@ -3,7 +3,8 @@ import { forbidden, invalid } from "../errors.ts";
 import type { Work } from "../work.ts";
 import { type Channel, channelOf, type ChannelRow, showChannel } from "./channel-row.ts";
 import { checkChannelCount, insertChannel } from "./manage-channels.ts";
-import type { ChatChannel } from "./views.ts";
+import { readChannel } from "./channels.ts";
+import type { ChatActor, ChatChannel } from "./views.ts";
 
 const checkPolicy = async ({ db }: Work, projectId: string): Promise<void> => {
   const found = await sql<{ policy: string | null }>`
@@ -47,4 +48,29 @@ export const openDirect = async (
     select ${projectId}::uuid, ${made.id}::uuid, id, 'MEMBER', 'ALL', ${work.now.toISOString()}::timestamptz
     from unnest(${`{${players.join(",")}}`}::uuid[]) as u(id)`.execute(work.db);
   return { channel: showChannel(made), isNew: true };
+};
+
+/** A channel of two, without `lastSeq` for a caller that may not read it. */
+export type DirectChannel = Omit<ChatChannel, "lastSeq"> & { lastSeq?: number };
+
+/**
+ * As `openDirect`, for `actor`: one of the two sees what is unread too, and a server that may not moderate
+ * does not see how much was said.
+ * @throws DomainError as `openDirect`; VALIDATION_ERROR for a player who is neither of the two; FORBIDDEN
+ *   PLAYER_BANNED
+ */
+export const openDirectFor = async (
+  work: Work,
+  projectId: string,
+  actor: ChatActor,
+  players: readonly [string, string],
+): Promise<{ channel: DirectChannel; isNew: boolean }> => {
+  if (actor.kind === "PLAYER" && !players.includes(actor.playerId))
+    throw invalid("playerId", "must be one of the two players");
+  const { channel, isNew } = await openDirect(work, projectId, players);
+  if (actor.kind === "PLAYER")
+    return { channel: await readChannel(work, { projectId, channelId: channel.id }, actor), isNew };
+  if (actor.kind === "ADMIN" || actor.isModerator) return { channel, isNew };
+  const { lastSeq: _, ...shown } = channel;
+  return { channel: shown, isNew };
 };

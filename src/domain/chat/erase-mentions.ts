@@ -65,8 +65,13 @@ export const eraseMentions = async (
         select * from json_to_recordset(${JSON.stringify(changed)}::json)
           as x(c uuid, s bigint, i uuid, t text, o text)),
       told as (
-        update outbox o set data = jsonb_set(o.data, '{content}', to_jsonb(x.t), false) from x
-        where o.project_id = ${projectId} and o.id = x.i and o.type = 'chat.message_sent')
+        update outbox o set data = case
+            when o.type = 'chat.message_sent' then jsonb_set(o.data, '{content}', to_jsonb(x.t), false)
+            else jsonb_set(o.data, '{lines}', coalesce((
+              select jsonb_agg(jsonb_set(l, '{data,content}', to_jsonb(x.t), false))
+              from jsonb_array_elements(o.data->'lines') as l), '[]')) end
+        from x where o.project_id = ${projectId} and o.id = x.i
+          and (o.type = 'chat.message_sent' or o.type = 'chat.changed' and o.data ? 'lines'))
       update chat_messages m set content = x.t, original = x.o from x
       where m.project_id = ${projectId} and m.channel_id = x.c and m.seq = x.s`.execute(db);
   const last = found.rows.length === LOOKED_AT_ONCE ? found.rows.at(-1)! : undefined;

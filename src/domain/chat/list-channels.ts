@@ -2,10 +2,23 @@ import { type RawBuilder, sql } from "kysely";
 import { countRows, type Total } from "../counting.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
 import type { Work } from "../work.ts";
-import { CLOSED_READABLE_MS } from "./access.ts";
-import { channelOf, type ChannelRow, ensureGlobal, globalChannelId, showChannel } from "./channel-row.ts";
+import { CLOSED_READABLE_MS, isPrivate, type Viewer } from "./access.ts";
+import {
+  type Channel,
+  channelOf,
+  type ChannelRow,
+  ensureGlobal,
+  globalChannelId,
+  showChannel,
+} from "./channel-row.ts";
 import { readNewest } from "./message-view.ts";
-import type { ChannelKind, ChannelStatus, ChatActor, ChatChannel } from "./views.ts";
+import {
+  type ChannelKind,
+  type ChannelStatus,
+  type ChatActor,
+  type ChatChannel,
+  PUBLIC_KINDS,
+} from "./views.ts";
 
 export type ListChannels = PageQuery & {
   kind?: ChannelKind | undefined;
@@ -33,9 +46,28 @@ const ofPlayer = (projectId: string, playerId: string, now: Date): RawBuilder<un
           and l.status in ('JOINED', 'READY', 'DISCONNECTED') and x.read_only_at is null)`;
 };
 
+/** Channels of nobody in particular: private ones are there for moderators. */
+const ofOutsider = (isModerator: boolean): RawBuilder<unknown> =>
+  isModerator
+    ? sql`true`
+    : sql`c.kind in (select json_array_elements_text(${JSON.stringify(PUBLIC_KINDS)}::json))`;
+
+/** Of a private channel the newest message is shown to members alone: others read it by itself. */
+const newestOf = async (
+  work: Work,
+  projectId: string,
+  channels: readonly Channel[],
+  viewer: Viewer,
+): Promise<(channel: Channel) => Pick<ChatChannel, "lastMessage">> => {
+  const open = channels.filter((channel) => viewer.playerId !== null || !isPrivate(channel));
+  const newest = await readNewest(work, projectId, open, viewer);
+  return (channel) => (open.includes(channel) ? { lastMessage: newest.get(channel.id) ?? null } : {});
+};
+
 /**
- * A page of the channels that `actor` may read, the last changed first: all of the project for servers and
- * console users, a player's own with what is unread. Spectators find their lobby's channel by the lobby.
+ * A page of the channels that `actor` may read, the last changed first: a player's own with what is unread,
+ * for servers and console users the public ones of the project, for moderators all. Spectators find their
+ * lobby's channel by the lobby.
  */
 export const listChannels = async (
   work: Work,
@@ -45,12 +77,13 @@ export const listChannels = async (
 ): Promise<Total & { channels: ChatChannel[] }> => {
   const { kind, status } = query;
   const playerId = actor.kind === "PLAYER" ? actor.playerId : null;
+  const isModerator = actor.kind === "ADMIN" || (actor.kind === "SERVER" && actor.isModerator);
   await needGlobal(work, projectId);
   const source = sql`chat_channels c
     left join chat_members m on m.project_id = ${projectId} and m.channel_id = c.id
       and m.player_id = ${playerId}::uuid
     where c.project_id = ${projectId}
-      and ${playerId === null ? sql`true` : ofPlayer(projectId, playerId, work.now)}
+      and ${playerId === null ? ofOutsider(isModerator) : ofPlayer(projectId, playerId, work.now)}
       and ${kind === undefined ? sql`true` : sql`c.kind = ${kind}`}
       and ${status === undefined ? sql`true` : sql`c.status = ${status}`}`;
   const page = await sql<Row>`
@@ -59,11 +92,10 @@ export const listChannels = async (
     from ${source} order by c.updated_at desc, c.id limit ${query.limit}
     offset ${offsetOf(query)}`.execute(work.db);
   const channels = page.rows.map((row) => channelOf(projectId, row));
-  const isModerator = actor.kind === "ADMIN" || (actor.kind === "SERVER" && actor.isModerator);
-  const newest = await readNewest(work, projectId, channels, { playerId, isModerator });
+  const newest = await newestOf(work, projectId, channels, { playerId, isModerator });
   return {
     channels: channels.map((channel, i) => {
-      const shown = { ...showChannel(channel), lastMessage: newest.get(channel.id) ?? null };
+      const shown = { ...showChannel(channel), ...newest(channel) };
       const read = Number(page.rows[i]!.last_read_seq ?? 0);
       return playerId === null ? shown : { ...shown, unread: Math.max(0, channel.lastSeq - read) };
     }),

@@ -5,7 +5,7 @@ import type { PlayerRef } from "../events.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
 import type { Work } from "../work.ts";
 import { admit, type Admission } from "./access.ts";
-import { auditChat } from "./audit-chat.ts";
+import { auditChat, auditPrivateRead } from "./audit-chat.ts";
 import type { Channel, ChannelRef } from "./channel-row.ts";
 import type { ChatActor, ChatRole, Notify } from "./views.ts";
 
@@ -61,6 +61,7 @@ export const listMembers = async (
   query: PageQuery,
 ): Promise<Total & { members: ChatMember[] }> => {
   const { channel } = await admit(work, ref, actor);
+  await auditPrivateRead(work, channel, { actor, what: "members" });
   const source = membersOf(channel);
   const since = isOpenLobby(channel) ? sql`l.joined_at` : sql`m.joined_at`;
   const page = await sql<Row>`

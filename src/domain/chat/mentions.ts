@@ -4,6 +4,7 @@ import { invalid } from "../errors.ts";
 import { type NewMessage, sendMessage } from "../inbox/send.ts";
 import { changePlayers } from "../progression/change.ts";
 import type { Work } from "../work.ts";
+import { isPrivate } from "./access.ts";
 import type { Channel } from "./channel-row.ts";
 import { refuseMentions } from "./moderation/spam.ts";
 import type { Scene, ScenePerson, SceneQuestion } from "./scene.ts";
@@ -76,20 +77,37 @@ export const tellMentioned = async (
   );
   if (told.length === 0) return;
   const byPlayer = Map.groupBy(told, ({ id }) => id);
-  const where = channel.name ?? channel.key ?? "a conversation";
   await changePlayers(work, channel.projectId, { playerIds: [...byPlayer.keys()] }, (turn) => {
-    for (const { message } of byPlayer.get(turn.player.id) ?? []) sendMessage(turn, noteOf(message, where));
+    for (const { message } of byPlayer.get(turn.player.id) ?? []) sendMessage(turn, noteOf(message, channel));
   });
 };
 
-const noteOf = ({ channelId, sender, seq, id, content }: ChatMessage, where: string): NewMessage => {
+/**
+ * The note of a mention. It has no text: notes and the lines about them are read by rights other than those
+ * to the channel, and a text would have to follow every edit and removal. Of a private channel it says where
+ * the message is, and not who wrote it.
+ */
+const noteOf = (message: ChatMessage, channel: Channel): NewMessage => ({
+  type: MENTION_TYPE,
+  ...(isPrivate(channel) ? privateNote(message) : publicNote(message, channel)),
+  body: null,
+  rewardGrantId: null,
+  expiresMs: null,
+});
+
+const privateNote = ({ channelId, seq }: ChatMessage): Pick<NewMessage, "title" | "data"> => ({
+  title: "You were mentioned in a private channel",
+  data: { channelId, seq },
+});
+
+const publicNote = (
+  { channelId, sender, seq, id }: ChatMessage,
+  { name, key }: Channel,
+): Pick<NewMessage, "title" | "data"> => {
   const who = sender === null ? "The server" : (sender.displayName ?? sender.externalUserId);
+  const where = name ?? key ?? "a channel";
   return {
-    type: MENTION_TYPE,
     title: `${who.slice(0, 100)} mentioned you in ${where.slice(0, 60)}`,
-    body: content,
     data: { channelId, messageId: id, seq, playerId: sender?.playerId ?? null },
-    rewardGrantId: null,
-    expiresMs: null,
   };
 };

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { Work } from "../work.ts";
 import { admit, type Viewer } from "./access.ts";
+import { auditPrivateRead } from "./audit-chat.ts";
 import type { Channel, ChannelRef } from "./channel-row.ts";
 import {
   type MessageRow,
@@ -29,7 +30,11 @@ export const readMessages = async (
   query: HistoryQuery,
 ): Promise<ChatMessage[]> => {
   const { channel, viewer } = await admit(work, ref, actor);
-  return readHistory(work, channel, viewer, query);
+  const messages = await readHistory(work, channel, viewer, query);
+  const seqs = messages.map(({ seq }) => seq);
+  const span = seqs.length === 0 ? {} : { fromSeq: Math.min(...seqs), toSeq: Math.max(...seqs) };
+  await auditPrivateRead(work, channel, { actor, what: "messages", ...span });
+  return messages;
 };
 
 const rangeOf = ({ before, after, limit }: HistoryQuery) => {

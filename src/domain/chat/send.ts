@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { DomainError, forbidden, invalid } from "../errors.ts";
 import { isId, newId } from "../ids.ts";
 import { KEPT, UNANSWERED, type Work } from "../work.ts";
-import { isModeratorRole, type Viewer } from "./access.ts";
+import { isModeratorRole, isPrivate, type Viewer } from "./access.ts";
 import type { Channel, ChannelRef } from "./channel-row.ts";
 import { checkSpeaker, type Court, openCourt, passText, type Passed, type Speaker } from "./judging.ts";
 import { lockMentioned, MENTIONS_MAX, mentionedIn, resolveMentions, tellMentioned } from "./mentions.ts";
@@ -175,16 +175,18 @@ const write = async ({ db, now }: Work, channel: Channel, accepted: readonly Acc
 const EVERYONE_FLAG = "everyone";
 
 /**
- * Webhooks are told what everybody may read, and the channel's readers of the rest. Rows have the messages'
- * ids, by which they are found when a text must go.
+ * Webhooks are told what every player may read, and the channel's readers alone of the rest. Rows have the
+ * messages' ids, by which they are found when a text must go.
  */
-const tell = (work: Work, { projectId, id }: Channel, accepted: readonly Accepted[]): ChatLine[] => {
+const tell = (work: Work, channel: Channel, accepted: readonly Accepted[]): ChatLine[] => {
+  const { projectId, id } = channel;
   const told: ChatLine[] = [];
   for (const one of accepted) {
     const lines = linesOf(one);
     told.push(...lines);
     const [first] = lines;
-    if (lines.length === 1 && first!.name === "chat.message" && one.verdict.outcome !== "HELD")
+    const isForAll = lines.length === 1 && one.verdict.outcome !== "HELD" && !isPrivate(channel);
+    if (isForAll && first!.name === "chat.message")
       work.emit(projectId, "chat.message_sent", first!.data, { id: one.message.id });
     else work.emit(projectId, "chat.changed", { channelId: id, lines }, { id: one.message.id });
     tellModerated(work, projectId, one);

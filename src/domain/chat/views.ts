@@ -2,6 +2,19 @@ import type { PlayerRef } from "../events.ts";
 
 export const CHANNEL_KINDS = ["PROJECT", "LOBBY", "DIRECT", "GROUP"] as const;
 export type ChannelKind = (typeof CHANNEL_KINDS)[number];
+/**
+ * Whether a kind of channel is read by every player of the project, or by its members alone. Besides members,
+ * a PRIVATE channel is read only by who may moderate, and each such read is audited.
+ */
+export const CHANNEL_PRIVACY: Readonly<Record<ChannelKind, "PUBLIC" | "PRIVATE">> = {
+  PROJECT: "PUBLIC",
+  LOBBY: "PRIVATE",
+  DIRECT: "PRIVATE",
+  GROUP: "PRIVATE",
+};
+export const PUBLIC_KINDS: readonly ChannelKind[] = CHANNEL_KINDS.filter(
+  (kind) => CHANNEL_PRIVACY[kind] === "PUBLIC",
+);
 export const CHANNEL_STATUSES = ["ACTIVE", "LOCKED", "ARCHIVED"] as const;
 export type ChannelStatus = (typeof CHANNEL_STATUSES)[number];
 export const CHAT_ROLES = ["OWNER", "MODERATOR", "MEMBER"] as const;

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { DEFINITION_KINDS } from "../definitions/kinds.ts";
 import type { Json } from "../events.ts";
+import { mapInSlices } from "../slices.ts";
 import type { Work } from "../work.ts";
 import { type ConfigDocument, keyOf, sectionOf } from "./document.ts";
 import { exportConfig } from "./export.ts";
@@ -43,7 +44,8 @@ export const diffConfig = async (
   }
   for (const section of SECTIONS) {
     const wanted = sectionOf(document, section);
-    if (wanted) changes.push(...diffSection(section, { wanted, now: sectionOf(current, section)!, prune }));
+    if (wanted)
+      changes.push(...(await diffSection(section, { wanted, now: sectionOf(current, section)!, prune })));
   }
   return changes;
 };
@@ -61,18 +63,16 @@ const differing = (wanted: Json, now: Json): string[] =>
 
 type Sections = { wanted: readonly Json[]; now: readonly Json[]; prune: boolean };
 
-const diffSection = (section: string, { wanted, now, prune }: Sections): ConfigChange[] => {
+const diffSection = async (section: string, { wanted, now, prune }: Sections): Promise<ConfigChange[]> => {
   const known = new Map(now.map((item) => [keyOf(item), item]));
   const changes: ConfigChange[] = [];
-  for (const item of wanted) {
+  await mapInSlices(wanted, (item) => {
     const key = keyOf(item);
     const before = known.get(key);
-    if (!before) changes.push({ section, key, action: "CREATE", fields: [] });
-    else {
-      const fields = itemFields(item, before);
-      if (fields.length > 0) changes.push({ section, key, action: "UPDATE", fields });
-    }
-  }
+    const fields = before ? itemFields(item, before) : [];
+    if (!before) changes.push({ section, key, action: "CREATE", fields });
+    else if (fields.length > 0) changes.push({ section, key, action: "UPDATE", fields });
+  });
   if (!prune) return changes;
   const named = new Set(wanted.map(keyOf));
   for (const key of known.keys())

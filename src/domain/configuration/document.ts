@@ -1,16 +1,21 @@
 import { z } from "zod";
 import { DEFINITION_KINDS } from "../definitions/kinds.ts";
 import type { Json } from "../events.ts";
+import { findOversize, parseSized } from "../oversize.ts";
 import { LeaderboardDefinition } from "../leaderboards/definition.ts";
 import { CurveInput } from "../progression/levels.ts";
 import { SettingsPatch } from "../projects/settings.ts";
 import { RuleDocument } from "../rules/language/document.ts";
+import { mapInSlices } from "../slices.ts";
 import { Zone } from "../rules/language/syntax.ts";
 
 /** What the document says of itself; another one is refused. */
 export const CONFIG_FORMAT = "laurel/1";
 /** Items of one section. */
 const SECTION_MAX = 2_000;
+
+/** Problems of one section that are told; its other items are not read. */
+const ISSUES_MAX = 100;
 
 /** How a rule stands after an import: ACTIVE and SHADOW publish it. */
 export const RULE_STATES = ["DRAFT", "ACTIVE", "SHADOW", "PAUSED"] as const;
@@ -21,35 +26,30 @@ const ExportedBoard = z.strictObject({
   leaderboard: LeaderboardDefinition,
 });
 
-const sections = Object.fromEntries(
-  DEFINITION_KINDS.map(({ plural, schema }) => [plural, z.array(schema).max(SECTION_MAX).optional()]),
-);
+/** What the items of each section look like. */
+const ITEMS: Readonly<Record<string, z.ZodType>> = {
+  ...Object.fromEntries(DEFINITION_KINDS.map(({ plural, schema }) => [plural, schema])),
+  leaderboards: ExportedBoard,
+  rules: ExportedRule,
+};
+
+const head = {
+  format: z.literal(CONFIG_FORMAT),
+  timezone: Zone.optional(),
+  settings: SettingsPatch.optional(),
+  levelCurve: CurveInput.optional(),
+};
 
 /**
  * All definitions of a project. A section that is absent is left alone; one that is there names everything of
- * its kind, which matters when an import prunes.
+ * its kind, which matters when an import prunes. Read one with `readConfigDocument`.
  */
 export const ConfigDocument = z
   .strictObject({
-    format: z.literal(CONFIG_FORMAT),
-    timezone: Zone.optional(),
-    settings: SettingsPatch.optional(),
-    levelCurve: CurveInput.optional(),
-    ...sections,
-    leaderboards: z.array(ExportedBoard).max(SECTION_MAX).optional(),
-    rules: z.array(ExportedRule).max(SECTION_MAX).optional(),
-  })
-  .superRefine((document, context) => {
-    for (const [section, items] of Object.entries(document)) {
-      if (!Array.isArray(items)) continue;
-      const seen = new Set<string>();
-      items.forEach((item: unknown, i) => {
-        const key = keyOf(item as Json);
-        if (seen.has(key))
-          context.addIssue({ code: "custom", path: [section, i, "key"], message: `"${key}" is there twice` });
-        seen.add(key);
-      });
-    }
+    ...head,
+    ...Object.fromEntries(
+      Object.entries(ITEMS).map(([name, item]) => [name, z.array(item).max(SECTION_MAX).optional()]),
+    ),
   })
   .meta({ id: "ConfigDocument" });
 
@@ -61,6 +61,60 @@ export type ConfigDocument = {
   leaderboards?: z.output<typeof ExportedBoard>[] | undefined;
   rules?: z.output<typeof ExportedRule>[] | undefined;
 } & Record<string, unknown>;
+
+type Issue = z.core.$ZodIssue;
+
+/** The same document with sections of nothing, and its sections by name. */
+const apart = (document: Json): { rest: Json; sections: [name: string, items: readonly unknown[]][] } => {
+  const named = Object.entries(document).filter(
+    ([name, items]) => Object.hasOwn(ITEMS, name) && isArray(items),
+  );
+  const rest = { ...document, ...Object.fromEntries(named.map(([name]) => [name, []])) };
+  return { rest, sections: named as [string, unknown[]][] };
+};
+
+const isArray = (value: unknown): value is unknown[] => Array.isArray(value);
+
+const readSection = async (
+  section: string,
+  items: readonly unknown[],
+): Promise<{ read: unknown[]; issues: Issue[] }> => {
+  const issues: Issue[] = [];
+  const seen = new Set<string>();
+  const note = (path: PropertyKey[], issue: Issue): void =>
+    void issues.push({ ...issue, path: [section, ...path] });
+  const read = await mapInSlices(items, (item, place): unknown => {
+    if (issues.length > ISSUES_MAX) return undefined;
+    const parsed = parseSized(ITEMS[section]!, item);
+    if (!parsed.success) return parsed.error.issues.forEach((issue) => note([place, ...issue.path], issue));
+    const key = keyOf(parsed.data as Json);
+    if (seen.has(key)) note([place, "key"], { code: "custom", path: [], message: `"${key}" is there twice` });
+    seen.add(key);
+    return parsed.data;
+  });
+  return { read, issues };
+};
+
+/**
+ * Reads a document as ConfigDocument describes it, in slices: a large one holds thousands of definitions.
+ * @throws ZodError whose paths begin in the document
+ */
+export const readConfigDocument = async (given: unknown): Promise<ConfigDocument> => {
+  if (given === null || typeof given !== "object" || isArray(given)) return ConfigDocument.parse(given);
+  const oversize = findOversize(ConfigDocument, given);
+  if (oversize) throw new z.ZodError([oversize]);
+  const { rest, sections } = apart(given as Json);
+  const parsed = ConfigDocument.safeParse(rest);
+  const issues: Issue[] = [...(parsed.error?.issues ?? [])];
+  const document: Json = { ...parsed.data };
+  for (const [section, items] of sections) {
+    const { read, issues: found } = await readSection(section, items);
+    document[section] = read;
+    issues.push(...found);
+  }
+  if (issues.length > 0) throw new z.ZodError(issues);
+  return document as ConfigDocument;
+};
 
 /** The key of an item of any section. */
 export const keyOf = (item: Json): string => {

@@ -1,53 +1,198 @@
+import { sql } from "kysely";
+import { auditDefinitions, type DefinitionChange } from "../audit/definitions.ts";
+import { loadDefinitions } from "../definitions/load.ts";
+import { checkSize } from "../definitions/size.ts";
 import { conflict } from "../errors.ts";
-import type { Json } from "../events.ts";
-import type { RuleDocument } from "../rules/language/document.ts";
-import { archiveRule, pauseRule, publishRule } from "../rules/lifecycle/publishing.ts";
+import { newId } from "../ids.ts";
+import { RULE_MAX_BYTES } from "../limits.ts";
+import { identifyActions, type RuleDocument } from "../rules/language/document.ts";
+import { loadNamed, mentionsOf, namedProblemsOf } from "../rules/language/named.ts";
+import { getGraph, graphOf } from "../rules/lifecycle/graph.ts";
+import { refuseFullOfActive } from "../rules/lifecycle/publishing.ts";
+import { cycleText, LOOP_ADVICE, refusal } from "../rules/lifecycle/validate.ts";
 import type { RuleStatus } from "../rules/rule.ts";
-import { createRule, getRule, patchRule } from "../rules/rules.ts";
+import { KEY_TAKEN, loadPublished, refuseFull, refuseReserved } from "../rules/rules.ts";
+import { planAllSchedules } from "../rules/running/schedules.ts";
+import { mapInSlices } from "../slices.ts";
 import type { Work } from "../work.ts";
 import type { ConfigChange } from "./diff.ts";
-import { type ConfigDocument } from "./document.ts";
+import { namedError, naming } from "./named-error.ts";
+import { writeInParts } from "./parts.ts";
 
-type Step = { change: ConfigChange; given: { document: ConfigDocument }; actor: string };
+/** A rule to create or change, and how it shall stand. */
+export type WantedRule = { change: ConfigChange; status: RuleStatus; rule: RuleDocument };
 
-/** Makes one rule what the document says, and publishes it where the document has it run. */
-export const importRule = async (
-  work: Work,
-  projectId: string,
-  { change, given, actor }: Step,
-): Promise<void> => {
-  const { key, action } = change;
-  if (action === "ARCHIVE") {
-    await archiveRule(work, projectId, key);
-    return;
-  }
-  const { status, rule } = given.document.rules!.find((one) => one.rule.key === key)!;
-  if (action === "CREATE") await createRule(work, projectId, rule, actor);
-  else await changeDraft(work, projectId, rule);
-  await work.em.flush();
-  await bringTo(work, projectId, { key, status, actor });
+/** A rule as it is kept, and what an import makes of it. */
+type Row = {
+  id: string;
+  key: string;
+  status: RuleStatus;
+  publishedVersion: number | null;
+  /** Undefined where the draft stays. */
+  draft?: RuleDocument;
+  isNew?: boolean;
+  isPublished?: boolean;
 };
 
-const changeDraft = async (work: Work, projectId: string, rule: RuleDocument): Promise<void> => {
-  const { draft, draftVersion } = await getRule(work, projectId, rule.key);
-  const removed = Object.fromEntries(Object.keys(draft).map((field) => [field, null]));
-  const patch = { ...removed, ...rule, draftVersion } as Json;
-  await patchRule(work, projectId, rule.key, patch as never);
+type Draft = {
+  projectId: string;
+  rows: Map<string, Row>;
+  counts: { kept: number; all: number };
+  running: Set<Row>;
+  touched: Row[];
+  audited: DefinitionChange[];
 };
 
-type Wanted = { key: string; status: RuleStatus; actor: string };
+const isRunning = (status: RuleStatus): boolean => status === "ACTIVE" || status === "SHADOW";
+
+const openDraft = async ({ db }: Work, projectId: string): Promise<Draft> => {
+  const found = await sql<Row>`
+    select id, key, status, published_version as "publishedVersion" from rules
+    where project_id = ${projectId}`.execute(db);
+  const rows = new Map(found.rows.map((row) => [row.key, row]));
+  const kept = found.rows.filter(({ status }) => status !== "ARCHIVED").length;
+  const running = new Set(found.rows.filter(({ status }) => isRunning(status)));
+  return { projectId, rows, counts: { kept, all: rows.size }, running, touched: [], audited: [] };
+};
+
+const note = ({ projectId, audited }: Draft, { id, key }: Row, action: string): void =>
+  void audited.push({ action: `rule.${action}`, definition: { projectId, id, key } });
+
+const newRow = (draft: Draft, key: string): Row => {
+  refuseReserved(key);
+  if (draft.rows.has(key)) throw KEY_TAKEN(key);
+  refuseFull(draft.counts);
+  const row: Row = { id: newId(), key, status: "DRAFT", publishedVersion: null, isNew: true };
+  draft.counts.kept++;
+  draft.counts.all++;
+  draft.rows.set(key, row);
+  return row;
+};
 
 /** @throws DomainError CONFLICT RULE_PUBLISHED: a rule that was published once is never a DRAFT again */
-const bringTo = async (work: Work, projectId: string, { key, status, actor }: Wanted): Promise<void> => {
-  if (status === "DRAFT") return refusePublished(work, projectId, key);
-  const mode = status === "SHADOW" ? "SHADOW" : "ACTIVE";
-  await publishRule(work, projectId, key, { publishedBy: actor, changeNote: "Imported", mode });
-  await work.em.flush();
-  if (status === "PAUSED") await pauseRule(work, projectId, key);
+const draftRule = (draft: Draft, { change, status, rule }: WantedRule): void => {
+  const { action, key } = change;
+  const row = action === "CREATE" ? newRow(draft, key) : draft.rows.get(key)!;
+  const kept = { ...rule, actions: identifyActions(rule.actions) };
+  checkSize("rule", kept, RULE_MAX_BYTES);
+  row.draft = kept;
+  note(draft, row, action === "CREATE" ? "created" : "updated");
+  draft.touched.push(row);
+  if (status === "DRAFT") {
+    if (row.publishedVersion === null) return;
+    throw conflict("RULE_PUBLISHED", "it is published here and cannot become a DRAFT; say PAUSED instead");
+  }
+  draft.running.delete(row);
+  refuseFullOfActive(draft.running.size);
+  Object.assign(row, { status, isPublished: true, publishedVersion: (row.publishedVersion ?? 0) + 1 });
+  note(draft, row, "published");
+  if (isRunning(status)) draft.running.add(row);
+  else note(draft, row, "paused");
 };
 
-const refusePublished = async (work: Work, projectId: string, key: string): Promise<void> => {
-  const { publishedVersion } = await getRule(work, projectId, key);
-  if (publishedVersion === null) return;
-  throw conflict("RULE_PUBLISHED", "it is published here and cannot become a DRAFT; say PAUSED instead");
+const archiveRow = (draft: Draft, key: string): void => {
+  const row = draft.rows.get(key)!;
+  row.status = "ARCHIVED";
+  draft.touched.push(row);
+  note(draft, row, "archived");
+};
+
+/** Refuses what cannot be published: what a rule names must be there. */
+const refuseUnknown = async (work: Work, projectId: string, wanted: readonly WantedRule[]): Promise<void> => {
+  const published = wanted.filter(({ status }) => status !== "DRAFT");
+  const mentions = await mapInSlices(published, ({ rule }) => mentionsOf(rule));
+  const known = await loadNamed(work, projectId, mentions.flat());
+  await mapInSlices(published, ({ rule, change }, i) => {
+    const problems = namedProblemsOf(rule, mentions[i]!, known);
+    if (problems.length > 0) throw namedError(refusal(problems), change);
+  });
+};
+
+/**
+ * Refuses circles without end of rules that run, where one of `wanted` is in it; the last of them is named.
+ * @throws DomainError VALIDATION_ERROR RULE_LOOP
+ */
+const refuseLoops = async (work: Work, projectId: string, wanted: readonly WantedRule[]): Promise<void> => {
+  const published = wanted.filter(({ status }) => isRunning(status));
+  if (published.length === 0) return;
+  // With paused rules too there are no fewer; most often there are none at all.
+  if ((await getGraph(work, projectId)).cycles.length === 0) return;
+  const rules = (await loadPublished(work, projectId)).map(({ id, key, definition, isShadow }) => {
+    return { id, key, definition, status: isShadow ? ("SHADOW" as const) : ("ACTIVE" as const) };
+  });
+  const { cycles } = graphOf(rules, await loadDefinitions(work, projectId));
+  const endless = cycles.filter(({ isBounded }) => !isBounded);
+  if (endless.length === 0) return;
+  const cycleOf = new Map(endless.flatMap((cycle) => cycle.rules.map(({ key }) => [key, cycle])));
+  const last = published.findLast(({ change }) => cycleOf.has(change.key));
+  if (!last) return;
+  const message = `${cycleText(cycleOf.get(last.change.key)!)}: ${LOOP_ADVICE}`;
+  throw namedError(refusal([{ field: "triggers", message }], "RULE_LOOP"), last.change);
+};
+
+const write = async (work: Work, { projectId, touched }: Draft, actor: string): Promise<void> => {
+  const { db } = work;
+  const at = work.now.toISOString();
+  const rows = touched.map(({ id, key, status, publishedVersion, draft, isNew = false }) => {
+    return { id, key, status, published: publishedVersion, name: draft?.name, draft, is_new: isNew };
+  });
+  const columns = sql`
+    id uuid, key text, status text, published int, name text, draft jsonb, is_new boolean`;
+  await writeInParts(rows, async (json) => {
+    await sql`
+      insert into rules (id, project_id, key, name, status, draft, draft_version, published_version,
+        created_by, created_at, updated_at)
+      select id, ${projectId}::uuid, key, name, status, draft, 1, published, ${actor}, ${at}::timestamptz,
+        ${at}::timestamptz
+      from json_to_recordset(${json}::json) as r(${columns}) where is_new`.execute(db);
+    await sql`
+      update rules o set status = r.status, published_version = r.published, updated_at = ${at}::timestamptz,
+        pause_reason = case when o.status = r.status and o.published_version is not distinct from r.published
+          then o.pause_reason end,
+        name = coalesce(r.name, o.name), draft = coalesce(r.draft, o.draft),
+        draft_version = o.draft_version + (r.draft is not null)::int
+      from json_to_recordset(${json}::json) as r(${columns})
+      where not r.is_new and o.id = r.id and o.project_id = ${projectId}`.execute(db);
+  });
+  const versions = touched
+    .filter(({ isPublished }) => isPublished)
+    .map(({ id, publishedVersion, draft }) => ({ id, version: publishedVersion, definition: draft }));
+  await writeInParts(versions, (json) =>
+    sql`
+      insert into rule_versions (rule_id, version, definition, change_note, published_by, published_at)
+      select id, version, definition, 'Imported', ${actor}, ${at}::timestamptz
+      from json_to_recordset(${json}::json) as r(id uuid, version int, definition jsonb)`.execute(db),
+  );
+};
+
+/** What an import does to rules: those to create or change, those to archive, and in whose name. */
+export type RulesImport = {
+  wanted: readonly WantedRule[];
+  archived: readonly ConfigChange[];
+  actor: string;
+};
+
+/**
+ * Makes rules what a document says, and publishes them where it has them run, as the single changes do, in
+ * time and statements that grow with their number. What can set off whom is looked at once, as it is in the
+ * end. Call it under the project's config lock, when what rules name is there.
+ * @throws DomainError as the single changes do, led by section and key
+ */
+export const importRules = async (
+  work: Work,
+  projectId: string,
+  { wanted, archived, actor }: RulesImport,
+): Promise<void> => {
+  if (wanted.length + archived.length === 0) return;
+  const draft = await openDraft(work, projectId);
+  for (const one of wanted) await naming(one.change, () => draftRule(draft, one));
+  for (const { key } of archived) archiveRow(draft, key);
+  await refuseUnknown(work, projectId, wanted);
+  await write(work, draft, actor);
+  await refuseLoops(work, projectId, wanted);
+  const plans = draft.touched.map(({ id, status, draft: running }) => {
+    return { id, running: isRunning(status) ? running : undefined };
+  });
+  await planAllSchedules(work, projectId, plans);
+  await auditDefinitions(work, draft.audited);
 };

@@ -2,16 +2,9 @@ import { isDeepStrictEqual } from "node:util";
 import { auditDefinition } from "../audit/definitions.ts";
 import type { Caller } from "../caller.ts";
 import { changeConfig } from "../config-lock.ts";
-import {
-  archiveDefinition,
-  createDefinition,
-  getDefinition,
-  patchDefinition,
-} from "../definitions/definitions.ts";
-import type { Defined, DefinitionKind } from "../definitions/kind.ts";
-import { DEFINITION_KINDS } from "../definitions/kinds.ts";
-import { UNKNOWN_REFERENCE } from "../definitions/references.ts";
-import { conflict, DomainError } from "../errors.ts";
+import { releaseCatalogue } from "../definitions/catalogue.ts";
+import { withinProjectSize } from "../definitions/size.ts";
+import { conflict } from "../errors.ts";
 import type { Json } from "../events.ts";
 import {
   CLEARED_FIELDS,
@@ -34,7 +27,9 @@ import type { Work } from "../work.ts";
 import { type ConfigChange, diffConfig } from "./diff.ts";
 import { type ConfigDocument, keyOf, sectionOf } from "./document.ts";
 import { refuseForbidden } from "./permit.ts";
-import { importRule } from "./import-rules.ts";
+import { archiveDefinitions, importDefinitions, isDefinitions } from "./import-definitions.ts";
+import { importRules } from "./import-rules.ts";
+import { naming } from "./named-error.ts";
 
 export type ConfigImport = {
   document: ConfigDocument;
@@ -48,7 +43,7 @@ export type ConfigImport = {
 
 /**
  * Makes a project what a document says: all of it, or with a throw nothing. No batch of events evaluates in
- * between.
+ * between. Time and statements grow with what changes, and others are served meanwhile.
  * @returns what has changed
  * @throws DomainError as the single changes do, its message led by section and key
  */
@@ -61,65 +56,76 @@ export const importConfig = async (
   await changeConfig(work, projectId);
   const changes = await diffConfig(work, projectId, given);
   refuseForbidden(given.caller, changes);
-  let open = inOrder(changes);
-  while (open.length > 0) open = await applyRound(work, projectId, { changes: open, given });
-  if (changes.length > 0) await auditDefinition(work, "config.imported", { projectId, id: projectId });
+  if (changes.length === 0) return changes;
+  // A unit of work compares all that it knows with each flush.
+  await forget(work);
+  await withinProjectSize(work, { projectId, reason: "DEFINITION_LIMIT" }, async () => {
+    try {
+      await applyAll(work, projectId, { changes, given });
+    } finally {
+      releaseCatalogue(work, projectId);
+    }
+  });
+  await auditDefinition(work, "config.imported", { projectId, id: projectId });
   return changes;
 };
 
-type Round = { changes: readonly ConfigChange[]; given: ConfigImport };
-
-/**
- * Applies what can be applied now.
- * @returns what names things that are not there yet
- */
-const applyRound = async (
-  work: Work,
-  projectId: string,
-  { changes, given }: Round,
-): Promise<ConfigChange[]> => {
-  const later: ConfigChange[] = [];
-  for (const change of changes) {
-    try {
-      await apply(work, projectId, { change, given });
-      await work.em.flush();
-    } catch (error) {
-      const isEarly = error instanceof DomainError && error.reason === UNKNOWN_REFERENCE;
-      if (!isEarly || later.length === changes.length - 1) throw named(error, change);
-      later.push(change);
-    }
-  }
-  return later;
+const forget = async ({ em }: Work): Promise<void> => {
+  await em.flush();
+  em.clear();
 };
+
+const SINGLE: ReadonlySet<string> = new Set(["timezone", "settings", "levelCurve"]);
 
 /** What is archived goes last, rules first: nothing that runs may name what is gone. */
-const inOrder = (changes: readonly ConfigChange[]): ConfigChange[] => {
-  const archived = changes.filter(({ action }) => action === "ARCHIVE");
-  return [...changes.filter(({ action }) => action !== "ARCHIVE"), ...archived.toReversed()];
+const applyAll = async (
+  work: Work,
+  projectId: string,
+  { changes, given }: { changes: readonly ConfigChange[]; given: ConfigImport },
+): Promise<void> => {
+  const items = itemsOf(given.document, changes);
+  const isArchive = ({ action }: ConfigChange): boolean => action === "ARCHIVE";
+  const [kept, archived] = [changes.filter((one) => !isArchive(one)), changes.filter(isArchive)];
+  const boards = (of: readonly ConfigChange[]) => of.filter(({ section }) => section === "leaderboards");
+  const rules = (of: readonly ConfigChange[]) => of.filter(({ section }) => section === "rules");
+  const one = async (change: ConfigChange, apply: () => Promise<void>): Promise<void> => {
+    await naming(change, apply);
+    await naming(change, () => forget(work));
+  };
+  for (const change of kept.filter(({ section }) => SINGLE.has(section)))
+    await one(change, () => applySingle(work, projectId, { change, given }));
+  const definitions = kept
+    .filter(isDefinitions)
+    .map((change) => ({ change, wanted: items.get(change) as Json }));
+  await importDefinitions(work, projectId, { wanted: definitions, actor: given.actor });
+  for (const change of boards(kept))
+    await one(change, () => applyBoard(work, projectId, { change, item: items.get(change) }));
+  const wanted = rules(kept).map((change) => ({ change, ...(items.get(change) as Exported<"rules">) }));
+  await importRules(work, projectId, { wanted, archived: rules(archived), actor: given.actor });
+  for (const change of boards(archived))
+    await one(change, () => applyBoard(work, projectId, { change, item: undefined }));
+  await archiveDefinitions(work, projectId, archived.filter(isDefinitions));
 };
 
-const named = (error: unknown, { section, key }: ConfigChange): unknown => {
-  if (!(error instanceof DomainError)) return error;
-  const { code, message, details, reason } = error;
-  return new DomainError(code, `${section} ${key}: ${message}`, {
-    details: details.map(({ field, message: text }) => ({
-      field: `${section}.${key}.${field}`,
-      message: text,
-    })),
-    ...(reason === undefined ? {} : { reason }),
-  });
+/** An item of a section that is no definition of a kind. */
+type Exported<S extends "rules" | "leaderboards"> = NonNullable<ConfigDocument[S]>[number];
+
+/** The items of a document that changes are about. */
+const itemsOf = (document: ConfigDocument, changes: readonly ConfigChange[]): Map<ConfigChange, Json> => {
+  const byKey = new Map<string, Map<string, Json>>();
+  for (const section of new Set(changes.map((change) => change.section))) {
+    const found = sectionOf(document, section);
+    if (Array.isArray(found)) byKey.set(section, new Map(found.map((item: Json) => [keyOf(item), item])));
+  }
+  return new Map(
+    changes.flatMap((change) => {
+      const item = byKey.get(change.section)?.get(change.key);
+      return item ? [[change, item] as const] : [];
+    }),
+  );
 };
 
 type Step = { change: ConfigChange; given: ConfigImport };
-
-const apply = async (work: Work, projectId: string, step: Step): Promise<void> => {
-  const { section } = step.change;
-  const kind = DEFINITION_KINDS.find(({ plural }) => plural === section);
-  if (kind) return applyDefinition(work, projectId, { ...step, kind });
-  if (section === "leaderboards") return applyBoard(work, projectId, step);
-  if (section === "rules") return importRule(work, projectId, { ...step, actor: step.given.actor });
-  return applySingle(work, projectId, step);
-};
 
 const applySingle = async (work: Work, projectId: string, { change, given }: Step): Promise<void> => {
   const { timezone, settings, levelCurve } = given.document;
@@ -129,37 +135,6 @@ const applySingle = async (work: Work, projectId: string, { change, given }: Ste
   }
   const told = change.section === "timezone" ? { timezone } : { settings };
   await updateProject(work, given.tenantId, projectId, told);
-};
-
-/** The item of a section that a change is about. */
-export const itemOf = ({ change, given }: Step): Json =>
-  sectionOf(given.document, change.section)!.find((item) => keyOf(item) === change.key)!;
-
-/** Fields that a definition has and the document's does not are taken away. */
-const withRemovals = (wanted: Json, before: Json): Json => ({
-  ...Object.fromEntries(Object.keys(before).map((field) => [field, null])),
-  ...wanted,
-});
-
-const applyDefinition = async (
-  work: Work,
-  projectId: string,
-  step: Step & { kind: DefinitionKind },
-): Promise<void> => {
-  const { change, given, kind } = step;
-  if (change.action === "ARCHIVE") {
-    await archiveDefinition(work, projectId, kind, change.key);
-    return;
-  }
-  const wanted = itemOf(step);
-  if (change.action === "CREATE") {
-    const definition = wanted as Defined;
-    await createDefinition(work, projectId, kind, { definition, createdBy: given.actor });
-    return;
-  }
-  const before = await getDefinition(work, projectId, kind, change.key);
-  const changes = withRemovals(wanted, before.definition);
-  await patchDefinition(work, projectId, kind, { ref: change.key, changes });
 };
 
 /** What may change of a board; another meaning of its scores is another board. */
@@ -173,13 +148,16 @@ const BOARD_FIELDS: ReadonlySet<string> = new Set([
   "period",
 ]);
 
-const applyBoard = async (work: Work, projectId: string, step: Step): Promise<void> => {
-  const { change } = step;
+const applyBoard = async (
+  work: Work,
+  projectId: string,
+  { change, item }: { change: ConfigChange; item: Json | undefined },
+): Promise<void> => {
   if (change.action === "ARCHIVE") {
     await archiveLeaderboard(work, projectId, change.key);
     return;
   }
-  const { status, leaderboard } = itemOf(step) as NonNullable<ConfigDocument["leaderboards"]>[number];
+  const { status, leaderboard } = item as Exported<"leaderboards">;
   if (change.action === "CREATE") {
     await createLeaderboard(work, projectId, leaderboard);
     if (status === "PAUSED") await pauseLeaderboard(work, projectId, change.key);

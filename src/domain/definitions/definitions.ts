@@ -10,11 +10,12 @@ import type { Work } from "../work.ts";
 import { Definition } from "./definition.ts";
 import { refuseInUse } from "./in-use.ts";
 import type { Defined, DefinitionKind } from "./kind.ts";
+import { checkSize, withinProjectSize } from "./size.ts";
 
 /** Definitions of one kind with the archived ones, whose keys are kept: this many times `max`. */
 export const ARCHIVED_FACTOR = 10;
 
-const keyTaken = (key: string) =>
+export const keyTaken = (key: string) =>
   conflict("KEY_TAKEN", `the key ${key} is taken; archived definitions keep theirs`);
 
 /**
@@ -27,9 +28,24 @@ export const createDefinition = async <D extends Defined>(
   kind: DefinitionKind<D>,
   { definition, createdBy }: { definition: D; createdBy: string },
 ): Promise<Definition> => {
-  const { em, now } = work;
   await changeConfig(work, projectId);
+  const size = { projectId, reason: "DEFINITION_LIMIT" };
+  const created = await withinProjectSize(work, size, () =>
+    addDefinition(work, projectId, kind, { definition, createdBy }),
+  );
+  await auditDefinition(work, `${kind.kind}.created`, created);
+  return created;
+};
+
+const addDefinition = async <D extends Defined>(
+  work: Work,
+  projectId: string,
+  kind: DefinitionKind<D>,
+  { definition, createdBy }: { definition: D; createdBy: string },
+): Promise<Definition> => {
+  const { em, now } = work;
   const { key, name } = definition;
+  checkSize(kind.kind, definition);
   if ((await em.count(Definition, { projectId, kind: kind.kind, key })) > 0) throw keyTaken(key);
   await checkRoom(work, projectId, kind);
   await kind.check?.(work, projectId, definition, undefined);
@@ -51,17 +67,23 @@ export const createDefinition = async <D extends Defined>(
   } catch (error) {
     throw error instanceof UniqueConstraintViolationException ? keyTaken(key) : error;
   }
-  await auditDefinition(work, `${kind.kind}.created`, created);
   return created;
 };
 
 const checkRoom = async <D extends Defined>(
   { em }: Work,
   projectId: string,
-  { kind, plural, max }: DefinitionKind<D>,
+  kind: DefinitionKind<D>,
 ): Promise<void> => {
-  const active = await em.count(Definition, { projectId, kind, status: "ACTIVE" });
-  const all = await em.count(Definition, { projectId, kind });
+  const active = await em.count(Definition, { projectId, kind: kind.kind, status: "ACTIVE" });
+  refuseFull(kind, { active, all: await em.count(Definition, { projectId, kind: kind.kind }) });
+};
+
+/** `active`, `all`: how many of the kind there are, without the one to be made. @throws DEFINITION_LIMIT */
+export const refuseFull = <D extends Defined>(
+  { plural, max }: DefinitionKind<D>,
+  { active, all }: { active: number; all: number },
+): void => {
   if (active < max && all < max * ARCHIVED_FACTOR) return;
   throw conflict(
     "DEFINITION_LIMIT",
@@ -126,7 +148,8 @@ export type DefinitionPatch = { version?: number | undefined; changes: Json };
 
 /**
  * Changes a definition, from the next batch of events on.
- * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE, VERSION_CONFLICT; VALIDATION_ERROR
+ * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE, VERSION_CONFLICT, DEFINITION_LIMIT;
+ * VALIDATION_ERROR
  */
 export const patchDefinition = async <D extends Defined>(
   work: Work,
@@ -144,10 +167,15 @@ export const patchDefinition = async <D extends Defined>(
   const merged = Object.entries({ ...found.definition, ...changes }).filter(
     ([, value]) => value !== null && value !== undefined,
   );
-  const definition = kind.schema.parse(Object.fromEntries(merged));
+  const given = Object.fromEntries(merged);
+  checkSize(kind.kind, given);
+  const definition = kind.schema.parse(given);
+  checkSize(kind.kind, definition);
   await kind.check?.(work, projectId, definition, found.definition as unknown as D);
-  replaceDefinition(found, definition, work.now);
-  await work.em.flush();
+  await withinProjectSize(work, { projectId, reason: "DEFINITION_LIMIT" }, async () => {
+    replaceDefinition(found, definition, work.now);
+    await work.em.flush();
+  });
   await auditDefinition(work, `${kind.kind}.updated`, found);
   return found;
 };

@@ -1,5 +1,7 @@
 import type { z } from "zod";
 import type { Json } from "../events.ts";
+import { DEFINITION_MAX_BYTES } from "../limits.ts";
+import { boundBytes } from "../oversize.ts";
 import type { Work } from "../work.ts";
 
 /** What every definition of the economy has. The key never changes: what players hold names it. */
@@ -44,4 +46,8 @@ export type DefinitionKind<D extends Defined = Defined> = {
   };
 };
 
-export const definitionKind = <D extends Defined>(kind: DefinitionKind<D>): DefinitionKind<D> => kind;
+/** A kind whose documents are bounded in bytes before they are parsed. */
+export const definitionKind = <D extends Defined>(kind: DefinitionKind<D>): DefinitionKind<D> => {
+  boundBytes(kind.schema, DEFINITION_MAX_BYTES);
+  return kind;
+};

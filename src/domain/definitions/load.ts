@@ -12,7 +12,9 @@ export const loadDefinitions = async ({ db }: Work, projectId: string): Promise<
   const byKind = new Map<string, Stored[]>();
   for (const { id, kind, definition, version } of found.rows) {
     const stored: Stored = { id, projectId, definition, version, status: "ACTIVE" };
-    byKind.set(kind, [...(byKind.get(kind) ?? []), stored]);
+    const known = byKind.get(kind);
+    if (known) known.push(stored);
+    else byKind.set(kind, [stored]);
   }
   return byKind;
 };

@@ -2,6 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { conflict, DomainError } from "../errors.ts";
 import { newId } from "../ids.ts";
 import type { Work } from "../work.ts";
+import { type Catalogue, holdCatalogue, releaseCatalogue } from "./catalogue.ts";
 import { Definition } from "./definition.ts";
 import { ARCHIVED_FACTOR, replaceDefinition } from "./definitions.ts";
 import type { Defined, DefinitionKind } from "./kind.ts";
@@ -14,6 +15,9 @@ type Skipped = { kind: string; key: string; reason: string };
 export type SyncedDefinitions = { counts: Record<string, number>; skipped: Skipped[] };
 
 type Pair = { kind: DefinitionKind; source: Definition; own: Definition | undefined };
+type OwnPair = Pair & { own: Definition };
+
+const isEnded = ({ source }: Pair): boolean => source.status === "ARCHIVED";
 
 /**
  * Gives one project the definitions of another, of all kinds, by key. Definitions that only the one has stay,
@@ -27,10 +31,18 @@ export const syncDefinitions = async (work: Work, sync: Sync): Promise<SyncedDef
     counts: Object.fromEntries(DEFINITION_KINDS.map(({ plural }) => [plural, 0])),
     skipped: [],
   };
-  // New ones first: what is changed may name them.
+  // New ones first: what is changed may name them; what ends goes last.
   for (const pair of pairs.filter(({ own }) => !own)) add(work, sync, { pair, synced });
   await work.em.flush();
-  for (const pair of pairs.filter(({ own }) => own)) await change(work, sync, { pair, synced });
+  const known = pairs.filter((pair): pair is OwnPair => pair.own !== undefined);
+  const [ended, open] = [known.filter(isEnded), known.filter((pair) => !isEnded(pair))];
+  const catalogue = await holdCatalogue(work, sync.to);
+  try {
+    for (const pair of open) await change(work, sync, { pair, synced, catalogue });
+  } finally {
+    releaseCatalogue(work, sync.to);
+  }
+  for (const pair of ended) end(work, { pair, synced });
   await work.em.flush();
   for (const kind of DEFINITION_KINDS) await checkRoom(work, sync.to, kind);
   return synced;
@@ -72,25 +84,31 @@ const add = ({ em, now }: Work, { to, actor }: Sync, step: Step): void => {
   counted(step);
 };
 
-const change = async (work: Work, { to }: Sync, step: Step): Promise<void> => {
-  const { kind, source, own } = step.pair as Pair & { own: Definition };
+/** Archives what is archived in the one project. */
+const end = ({ now }: Work, step: Step & { pair: OwnPair }): void => {
+  const { own } = step.pair;
+  if (own.status === "ARCHIVED") return;
+  Object.assign(own, { status: "ARCHIVED", updatedAt: now });
+  counted(step);
+};
+
+const change = async (
+  work: Work,
+  { to }: Sync,
+  step: Step & { pair: OwnPair; catalogue: Catalogue },
+): Promise<void> => {
+  const { kind, source, own } = step.pair;
   const skip = (reason: string) => void step.synced.skipped.push({ kind: kind.kind, key: own.key, reason });
-  if (own.status === "ARCHIVED") {
-    if (source.status !== "ARCHIVED") skip("it is archived in the sandbox");
-    return;
-  }
-  if (source.status === "ARCHIVED") {
-    Object.assign(own, { status: "ARCHIVED", updatedAt: work.now });
-    return counted(step);
-  }
+  if (own.status === "ARCHIVED") return skip("it is archived in the sandbox");
   if (isDeepStrictEqual(own.definition, source.definition)) return;
   const definition = structuredClone(source.definition) as Defined;
   const problem = await problemOf(() => kind.check?.(work, to, definition, own.definition as Defined));
   if (problem !== undefined) return skip(problem);
   replaceDefinition(own, definition, work.now);
-  // The next check reads it.
-  await work.em.flush();
-  return counted(step);
+  // The next check reads it there.
+  const { id, version } = own;
+  step.catalogue.put(kind.kind, { id, projectId: to, definition, version, status: "ACTIVE" });
+  counted(step);
 };
 
 const problemOf = async (check: () => Promise<void> | undefined): Promise<string | undefined> => {

@@ -12,7 +12,7 @@ const PROVISIONAL_MS = 60_000;
 
 /** A key and what it stands for. */
 export type KeyedRequest = {
-  /** Whose key it is: `project:<id>`, `user:<id>` or `admin:<id>`. */
+  /** Whose key it is: `project:<id>:<hash of scopes>`, `user:<id>` or `admin:<id>`. */
   scope: string;
   key: string;
   tenantId: string | null;

@@ -1,6 +1,8 @@
 import { isReservedType } from "../events.ts";
-import { compileFilter } from "../metrics/filter.ts";
-import type { Turn } from "../progression/turn.ts";
+import { compileFilter, filterSteps } from "../metrics/filter.ts";
+import { atOnce, type Pieces, stepsOfValue } from "../pace.ts";
+import type { Spender } from "../progression/event-steps.ts";
+import type { Heard, Turn } from "../progression/turn.ts";
 import { compilePath } from "../rules/language/paths.ts";
 import type { Metric } from "./board-metric.ts";
 import { type HoldingBoards, holdingBoards } from "./holdings.ts";
@@ -8,8 +10,8 @@ import { record } from "./record.ts";
 import { type Board, toRankScore, toUs } from "./scoring.ts";
 
 /** What a board takes of an event; undefined when the event does not count. */
-export type ScoreOf = (turn: Pick<Turn, "event">) => number | undefined;
-export type Listener = { board: Board; scoreOf: ScoreOf };
+export type ScoreOf = (heard: Heard) => number | undefined;
+export type Listener = { board: Board; scoreOf: ScoreOf; steps: number; spender: Spender };
 
 /** The active boards of a project by what feeds them. */
 export type BoardIndex = HoldingBoards & { forEvent(eventType: string): readonly Listener[] };
@@ -21,9 +23,16 @@ const TYPES_REMEMBERED_MAX = 1_000;
  * Indexes a project's active boards by what feeds them. Build it once for a config version: filters are
  * compiled here.
  */
-export const indexBoards = (boards: readonly Board[]): BoardIndex => {
+export const indexBoards = (boards: readonly Board[]): BoardIndex => atOnce(boardPieces(boards));
+
+/** As `indexBoards`, in pieces. */
+export function* boardPieces(boards: readonly Board[]): Pieces<BoardIndex> {
   const active = boards.filter((board) => board.status === "ACTIVE");
-  const listeners = active.flatMap(listenersOf);
+  const listeners: ReturnType<typeof listenersOf> = [];
+  for (const board of active) {
+    yield stepsOfValue(board.metric);
+    listeners.push(...listenersOf(board));
+  }
   const byType = new Map<string, readonly Listener[]>();
   const find = (eventType: string): readonly Listener[] => {
     const found = listeners.filter(({ matches }) => matches(eventType));
@@ -34,7 +43,10 @@ export const indexBoards = (boards: readonly Board[]): BoardIndex => {
     ...holdingBoards(active),
     forEvent: (eventType) => byType.get(eventType) ?? find(eventType),
   };
-};
+}
+
+/** Steps of putting a score into a list. */
+const RECORD_STEPS = 30;
 
 type Matcher = (eventType: string) => boolean;
 
@@ -45,6 +57,8 @@ const listenersOf = (board: Board): (Listener & { matches: Matcher })[] => {
     {
       board,
       scoreOf: compileScore(board.metric),
+      steps: RECORD_STEPS + filterSteps(board.metric.event.filter),
+      spender: { kind: "leaderboard", id: board.id, key: board.key },
       matches: (type) => matchers.some((matches) => matches(type)),
     },
   ];
@@ -79,8 +93,13 @@ export const compileScore = ({
 /** Scores the turn's event on every board that listens to it. */
 export const scoreEvent = (turn: Turn, index: Pick<BoardIndex, "forEvent">): void => {
   const { type, at: atMs } = turn.event;
-  for (const { board, scoreOf } of index.forEvent(type)) {
+  const { upkeep } = turn.root.accounts;
+  for (const { board, scoreOf, steps, spender } of index.forEvent(type)) {
+    if (upkeep.isSpent) return turn.warn(`out of steps: board ${board.key} and what follows do not count`);
+    const before = upkeep.spent;
+    upkeep.spend(steps);
     const score = scoreOf(turn);
+    upkeep.noteSpender(spender, before);
     if (score === undefined) continue;
     const rankScore = toRankScore(board, score);
     record(turn, board, { operator: board.operator, rankScore, atUs: toUs(atMs), atMs });

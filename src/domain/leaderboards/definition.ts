@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { DEFINITION_MAX_BYTES, PATCH_MORE_BYTES } from "../limits.ts";
+import { boundBytes } from "../oversize.ts";
 import { Key, Path } from "../rules/language/syntax.ts";
 import { Metric, type Operator, operatorOf, OPERATORS } from "./board-metric.ts";
 import { Audience, Bounds, EntryCost, PRIZE_CLAIMS, Prizes, RankChange } from "./definition-parts.ts";
@@ -76,30 +78,33 @@ export type Definition = z.output<typeof Definition>;
 const OperatorField = z.enum(OPERATORS, { error: "must be BEST, LATEST, SUM or DECR" });
 
 /** The body that makes a leaderboard; the answer fills every default in. */
-export const LeaderboardDefinition = z
-  .strictObject(
-    {
-      key: Key,
-      name: Name,
-      ...fields,
-      operator: OperatorField.optional().describe(
-        "Needed for CUSTOM; for other sources it follows from the metric",
-      ),
-      league: z.never({ error: "leagues are not available yet" }).optional(),
-      backfill: z
-        .boolean()
-        .default(false)
-        .describe("EVENT boards: count the events that were processed before"),
-    },
-    NOT_SUPPORTED,
-  )
-  .transform((given, context) => {
-    const { league: _league, ...definition } = given;
-    const operator: Operator | undefined = operatorOf(definition.metric) ?? definition.operator;
-    const problem = definitionProblem(definition);
-    if (problem) context.addIssue({ code: "custom", path: problem.path, message: problem.message });
-    return problem || !operator ? z.NEVER : { ...definition, operator };
-  });
+export const LeaderboardDefinition = boundBytes(
+  z
+    .strictObject(
+      {
+        key: Key,
+        name: Name,
+        ...fields,
+        operator: OperatorField.optional().describe(
+          "Needed for CUSTOM; for other sources it follows from the metric",
+        ),
+        league: z.never({ error: "leagues are not available yet" }).optional(),
+        backfill: z
+          .boolean()
+          .default(false)
+          .describe("EVENT boards: count the events that were processed before"),
+      },
+      NOT_SUPPORTED,
+    )
+    .transform((given, context) => {
+      const { league: _league, ...definition } = given;
+      const operator: Operator | undefined = operatorOf(definition.metric) ?? definition.operator;
+      const problem = definitionProblem(definition);
+      if (problem) context.addIssue({ code: "custom", path: problem.path, message: problem.message });
+      return problem || !operator ? z.NEVER : { ...definition, operator };
+    }),
+  DEFINITION_MAX_BYTES,
+);
 export type LeaderboardDefinition = z.output<typeof LeaderboardDefinition>;
 
 /** Fields that a patch sets, or clears with null. */
@@ -116,17 +121,20 @@ const cleared = {
 };
 
 /** What may change later. What scores mean stays: another meaning is another leaderboard. */
-export const LeaderboardPatch = z.strictObject(
-  {
-    ...cleared,
-    name: Name.optional(),
-    ties: TiesField.optional(),
-    prizeClaim: PrizeClaim.optional(),
-    prizesForLate: PrizesForLate.optional(),
-    period: PeriodPatch.optional(),
-    version: z.int().optional().describe("The version that was read: another one answers 409"),
-  },
-  unknownFields("cannot change; make another leaderboard"),
+export const LeaderboardPatch = boundBytes(
+  z.strictObject(
+    {
+      ...cleared,
+      name: Name.optional(),
+      ties: TiesField.optional(),
+      prizeClaim: PrizeClaim.optional(),
+      prizesForLate: PrizesForLate.optional(),
+      period: PeriodPatch.optional(),
+      version: z.int().optional().describe("The version that was read: another one answers 409"),
+    },
+    unknownFields("cannot change; make another leaderboard"),
+  ),
+  DEFINITION_MAX_BYTES + PATCH_MORE_BYTES,
 );
 export type LeaderboardPatch = z.output<typeof LeaderboardPatch>;
 

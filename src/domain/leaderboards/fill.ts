@@ -1,6 +1,8 @@
 import { sql } from "kysely";
 import { conflict } from "../errors.ts";
 import type { Json } from "../events.ts";
+import { PacedBudget } from "../pace.ts";
+import { pastEvent } from "../progression/event-steps.ts";
 import type { EntryState } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
 import type { Metric } from "./board-metric.ts";
@@ -12,6 +14,10 @@ import { type Board, nextEntry, toRankScore, toUs } from "./scoring.ts";
 
 /** Events a backfill counts at most; it holds the project's processing up while it runs. */
 export const BACKFILL_EVENTS_MAX = 200_000;
+/** Steps that a backfill may take: for each event more than a filter of 50 comparisons needs. */
+export const BACKFILL_STEPS_MAX = 100 * BACKFILL_EVENTS_MAX;
+/** Steps of putting one event into its list. */
+const ENTRY_STEPS = 20;
 const BACKFILL_PAGE = 2_000;
 const WRITE_PAGE = 500;
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
@@ -39,7 +45,7 @@ export const deleteEntries = async (
 export const fillFromEvents = async (work: Work, projectId: string, board: Board): Promise<void> => {
   if (board.metric.source !== "EVENT") return;
   const scoreOf = compileScore(board.metric);
-  const filling: Filling = { board, lists: new Map(), scoreOf };
+  const filling: Filling = { board, lists: new Map(), scoreOf, steps: new PacedBudget(BACKFILL_STEPS_MAX) };
   let count = 0;
   for await (const events of processedEvents(work, projectId, board.metric)) {
     count += events.length;
@@ -49,7 +55,11 @@ export const fillFromEvents = async (work: Work, projectId: string, board: Board
         `backfill counts at most ${BACKFILL_EVENTS_MAX} events; create without it`,
       );
     }
-    for (const event of events) addEvent(filling, event);
+    for (const event of events) {
+      addEvent(filling, event);
+      checkSteps(filling.steps);
+      await filling.steps.rest();
+    }
   }
   const filled = [...filling.lists.values()];
   await makePeriods(
@@ -76,11 +86,19 @@ type Filling = {
   board: Board;
   lists: Map<string, { list: List; entries: Map<string, EntryState> }>;
   scoreOf: ScoreOf;
+  steps: PacedBudget;
+};
+
+const checkSteps = (steps: PacedBudget): void => {
+  if (!steps.isSpent) return;
+  throw conflict("BACKFILL_TOO_LARGE", "the filter takes too long for so many events; create without it");
 };
 
 /** A window that is over when its board is made takes part as one that came late. */
-const addEvent = ({ board, lists, scoreOf }: Filling, event: ProcessedEvent): void => {
-  const score = scoreOf({ event: { ...event, depth: 0 } });
+const addEvent = (filling: Filling, event: ProcessedEvent): void => {
+  const { board, lists, scoreOf } = filling;
+  filling.steps.spend(ENTRY_STEPS);
+  const score = scoreOf(pastEvent(event, filling.steps));
   const list = score === undefined ? "OUTSIDE" : findList(board, event, event.at);
   if (score === undefined || typeof list === "string") return;
   const filled = lists.get(list.id) ?? { list, entries: new Map<string, EntryState>() };

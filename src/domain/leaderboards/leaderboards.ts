@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { auditDefinition } from "../audit/definitions.ts";
 import { changeConfig } from "../config-lock.ts";
+import { checkSize, withinProjectSize } from "../definitions/size.ts";
 import { conflict, invalid, notFound } from "../errors.ts";
 import type { EntryChange } from "../events.ts";
 import { isId, newId } from "../ids.ts";
@@ -38,18 +39,21 @@ export const createLeaderboard = async (
   await changeConfig(work, projectId);
   await checkRoom(work, projectId, key);
   await checkReferences(work, projectId, { key, definition });
-  const leaderboard = work.em.create(Leaderboard, {
-    id: newId(),
-    projectId,
-    key,
-    name,
-    status: "ACTIVE",
-    definition,
-    version: 1,
-    periodId: newId(),
-    createdAt: work.now,
-    updatedAt: work.now,
-  });
+  checkSize("leaderboard", definition);
+  const leaderboard = await withinProjectSize(work, sizeOf(projectId), async () =>
+    work.em.create(Leaderboard, {
+      id: newId(),
+      projectId,
+      key,
+      name,
+      status: "ACTIVE",
+      definition,
+      version: 1,
+      periodId: newId(),
+      createdAt: work.now,
+      updatedAt: work.now,
+    }),
+  );
   const board = boardOf(leaderboard);
   if (isFilled(definition)) await fillFromXp(work, projectId, board);
   if (backfill) await fillFromEvents(work, projectId, board);
@@ -57,6 +61,8 @@ export const createLeaderboard = async (
   await auditDefinition(work, "leaderboard.created", leaderboard);
   return leaderboard;
 };
+
+const sizeOf = (projectId: string) => ({ projectId, reason: "LEADERBOARD_LIMIT" });
 
 const checkRoom = async ({ em }: Work, projectId: string, key: string): Promise<void> => {
   if (await em.findOne(Leaderboard, { projectId, key })) {
@@ -114,7 +120,8 @@ const touch = async (work: Work, leaderboard: Leaderboard, step: Step): Promise<
 
 /**
  * Changes a leaderboard, from the next batch of events on.
- * @throws DomainError CONFLICT: VERSION_CONFLICT, TIES_FIXED, LEADERBOARD_ARCHIVED; VALIDATION_ERROR
+ * @throws DomainError CONFLICT: VERSION_CONFLICT, TIES_FIXED, LEADERBOARD_ARCHIVED, LEADERBOARD_LIMIT;
+ * VALIDATION_ERROR
  */
 export const patchLeaderboard = async (
   work: Work,
@@ -131,8 +138,11 @@ export const patchLeaderboard = async (
   const problem = definitionProblem(definition);
   if (problem) throw invalid(problem.path.join("."), problem.message);
   await checkReferences(work, projectId, { key: leaderboard.key, definition });
-  leaderboard.name = name ?? leaderboard.name;
-  leaderboard.definition = definition;
+  checkSize("leaderboard", definition);
+  await withinProjectSize(work, sizeOf(projectId), async () => {
+    leaderboard.name = name ?? leaderboard.name;
+    leaderboard.definition = definition;
+  });
   return touch(work, leaderboard, "updated");
 };
 

@@ -85,7 +85,7 @@ export const recordScores = async (
     },
   });
   const board = several.plan.boardsByKey.get(leaderboardKey);
-  const outcomes = submissions.map((submission): ScoreOutcome => {
+  const recordOne = async (submission: ScoreSubmission): Promise<ScoreOutcome> => {
     const player = players.get(ids.get(submission.playerId) ?? "");
     const problem = board ? submissionProblem(board, submission, work.now) : undefined;
     if (!player) return { problem: { code: "NOT_FOUND", message: "player not found" } };
@@ -95,7 +95,7 @@ export const recordScores = async (
     const turn = several.open(player);
     const { score, meta } = submission;
     const scored = submitScore(turn, board, score, { atMs: atOf(work, submission), meta, isReviewed });
-    several.settle(turn);
+    await several.settle(turn);
     const entry = scored.listId === undefined ? undefined : player.entries.get(scored.listId);
     const change: EntryChange | undefined = entry && [
       player.id,
@@ -104,7 +104,9 @@ export const recordScores = async (
       entry.version,
     ];
     return { playerId: player.id, scored, change, value: breakdownOf(board, player) };
-  });
+  };
+  const outcomes: ScoreOutcome[] = [];
+  for (const submission of submissions) outcomes.push(await recordOne(submission));
   await several.save();
   return outcomes;
 };

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { UNKNOWN_REFERENCE } from "../definitions/references.ts";
+import { TOO_LARGE } from "../definitions/size.ts";
 import { DomainError } from "../errors.ts";
 import type { Work } from "../work.ts";
 import type { Definition } from "./definition.ts";
@@ -39,6 +40,9 @@ export const syncLeaderboards = async (
   return report;
 };
 
+/** Of something that is archived by now, or larger than new ones may be: there is nothing to copy. */
+const NOT_COPIED: ReadonlySet<string | undefined> = new Set([UNKNOWN_REFERENCE, TOO_LARGE]);
+
 type Step = { source: Leaderboard; report: Report };
 
 const addBoard = async (work: Work, projectId: string, { source, report }: Step): Promise<void> => {
@@ -50,8 +54,7 @@ const addBoard = async (work: Work, projectId: string, { source, report }: Step)
     board.status = status;
     report.count++;
   } catch (error) {
-    // Of something that is archived by now: there is nothing to copy.
-    if (!(error instanceof DomainError) || error.reason !== UNKNOWN_REFERENCE) throw error;
+    if (!(error instanceof DomainError) || !NOT_COPIED.has(error.reason)) throw error;
     report.skipped.push({ key, reason: error.message });
   }
 };

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import type { Turn } from "../progression/turn.ts";
+import type { Heard, Turn } from "../progression/turn.ts";
 import { checkOperand, comparisonFields, compileComparison, LIST_MAX } from "../rules/language/operators.ts";
 import { compilePath } from "../rules/language/paths.ts";
-import { Path, Scalar } from "../rules/language/syntax.ts";
+import { Path, Scalar, scalarList } from "../rules/language/syntax.ts";
 import {
   groupOf,
   groupShapes,
@@ -10,6 +10,7 @@ import {
   schemaProblems,
   type Tree,
   treeProblems,
+  visitLeaves,
 } from "../rules/language/trees.ts";
 
 /**
@@ -22,7 +23,7 @@ const Leaf = z
     path: Path,
     op: comparisonFields.op,
     value: z
-      .union([Scalar, z.array(Scalar).min(1).max(LIST_MAX)], {
+      .union([Scalar, scalarList(1, LIST_MAX)], {
         error: "must be a literal or a list of literals",
       })
       .optional(),
@@ -45,15 +46,20 @@ const explain = (filter: unknown, context: z.RefinementCtx): unknown => {
 
 export const Filter = z.preprocess(explain, Shape);
 
-type EventOnly = Pick<Turn, "event">;
-
 /** Turns a filter into a closure over the event. */
-export const compileFilter = (filter: Filter): ((turn: EventOnly) => boolean) => {
+export const compileFilter = (filter: Filter): ((heard: Heard) => boolean) => {
   const group = groupOf(filter);
   if (group) return joinTests(group.key, group.members.map(compileFilter));
   const { path, op, value } = filter as Leaf;
   const read = compilePath(path);
   const matches = compileComparison({ op, value });
   // Only a `$ref`, which a filter does not take, reads more of the turn than its event.
-  return (turn) => matches(read(turn.event.properties), turn as Turn);
+  return (heard) => matches(read(heard.event.properties), heard as Turn);
+};
+
+/** What a look at an event takes at most, in steps, beside the texts and lists that it looks through. */
+export const filterSteps = (filter: Filter | undefined): number => {
+  let steps = 0;
+  if (filter) visitLeaves<Leaf>(filter, () => steps++);
+  return steps;
 };

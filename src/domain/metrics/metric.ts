@@ -1,7 +1,9 @@
-import { hash } from "node:crypto";
 import { z } from "zod";
 import { isHeardType } from "../events.ts";
-import type { Turn } from "../progression/turn.ts";
+import type { Spender } from "../progression/event-steps.ts";
+import type { Heard, Turn } from "../progression/turn.ts";
+import { atOnce, type Pieces, stepsOfValue } from "../pace.ts";
+import { StepBudget } from "../step-budget.ts";
 import { compilePath, type Reader } from "../rules/language/paths.ts";
 import { createTypeIndex } from "../rules/language/patterns.ts";
 import { EventPattern, Path } from "../rules/language/syntax.ts";
@@ -17,7 +19,8 @@ import {
   readCounter,
   ROLLING_BUCKETS,
 } from "./counters.ts";
-import { compileFilter, Filter } from "./filter.ts";
+import { compileFilter, Filter, filterSteps } from "./filter.ts";
+import { metricId } from "./metric-id.ts";
 
 export const EVENT_TYPES_MAX = 20;
 const MINUTE_SECONDS = 60;
@@ -75,8 +78,6 @@ export const Metric = z
   .meta({ id: "Metric" });
 export type Metric = z.output<typeof Metric>;
 
-type EventOnly = Pick<Turn, "event">;
-
 /** A counter of a player's events, ready for evaluation. */
 export type CompiledMetric = Counter & {
   /** Key of the player's state in `player.doc.c`; equal metrics have one. */
@@ -85,33 +86,18 @@ export type CompiledMetric = Counter & {
   /** Whose zone a CALENDAR window goes by. */
   zone: "PLAYER" | "PROJECT";
   /** What an event of one of the metric's types adds; undefined when it does not count. */
-  sampleOf(turn: EventOnly): Sample | undefined;
+  sampleOf(heard: Heard): Sample | undefined;
+  /** What counting an event takes at most, in steps, beside the texts that the filter looks through. */
+  steps: number;
+  /** The first definition that reads it; undefined where it stands for itself. */
+  spender: Spender | undefined;
 };
-
-/** Texts of a value with sorted keys, so that the order in which a document was written does not matter. */
-const canonical = (value: unknown): string =>
-  JSON.stringify(value, (_key, inner: unknown) =>
-    inner !== null && typeof inner === "object" && !Array.isArray(inner)
-      ? Object.fromEntries(Object.entries(inner).toSorted(([a], [b]) => (a < b ? -1 : 1)))
-      : inner,
-  );
 
 const windowOf = ({ window }: Metric): CounterWindow => {
   if (window.type === "SINCE") return { type: "SINCE", atMs: Date.parse(window.at) };
   if (window.type === "ROLLING")
     return { type: "ROLLING", bucketMs: (window.seconds * 1_000) / ROLLING_BUCKETS };
   return window.type === "CALENDAR" ? { type: "CALENDAR", unit: window.unit } : { type: "LIFETIME" };
-};
-
-const METRIC_ID_LENGTH = 11;
-
-/** A short name for what a metric counts: equal for metrics that count the same. */
-export const metricId = (metric: Metric): string => {
-  const { eventTypes, window, ...rest } = metric;
-  const sinceMs = window.type === "SINCE" ? { at: Date.parse(window.at) } : {};
-  const types = [...new Set(eventTypes)].toSorted((a, b) => (a < b ? -1 : 1));
-  const text = canonical({ ...rest, eventTypes: types, window: { ...window, ...sinceMs } });
-  return hash("sha256", text, "base64url").slice(0, METRIC_ID_LENGTH);
 };
 
 const readerOf = ({ aggregate, property }: WindowlessMetric): ((read: unknown) => Sample | undefined) => {
@@ -128,16 +114,34 @@ const readerOf = ({ aggregate, property }: WindowlessMetric): ((read: unknown) =
  * What an event of the metric's types adds: 1 for count, the hash of the property for distinct, else the
  * property itself; undefined when the filter or the property's type leaves the event out.
  */
-export const compileSample = (metric: WindowlessMetric): ((turn: EventOnly) => Sample | undefined) => {
+export const compileSample = (metric: WindowlessMetric): ((heard: Heard) => Sample | undefined) => {
   const sample = readerOf(metric);
   if (!metric.filter) return ({ event }) => sample(event.properties);
   const passes = compileFilter(metric.filter);
-  return (turn) => (passes(turn) ? sample(turn.event.properties) : undefined);
+  return (heard) => (passes(heard) ? sample(heard.event.properties) : undefined);
 };
 
-/** Prepares a metric. */
-export const compileMetric = (metric: Metric): CompiledMetric => ({
+/** Steps of reading or writing a counter, by its window, and what telling values apart adds. */
+const WINDOW_STEPS = { LIFETIME: 2, SINCE: 2, CALENDAR: 20, ROLLING: 40 };
+const DISTINCT_STEPS = 100;
+
+/** What reading a counter, or counting in it, takes at most, in steps. */
+export const counterSteps = ({ aggregate, window }: Pick<Metric, "aggregate" | "window">): number =>
+  WINDOW_STEPS[window.type] + (aggregate === "distinct" ? DISTINCT_STEPS : 0);
+
+const compiled = new WeakMap<Metric, CompiledMetric>();
+
+/** Prepares a metric, once for each. @param spender the definition that pays for it */
+export const compileMetric = (metric: Metric, spender?: Spender): CompiledMetric => {
+  const known = compiled.get(metric) ?? prepare(metric);
+  compiled.set(metric, known);
+  return spender ? { ...known, spender } : known;
+};
+
+const prepare = (metric: Metric): CompiledMetric => ({
   id: metricId(metric),
+  steps: 4 + filterSteps(metric.filter) + counterSteps(metric),
+  spender: undefined,
   definition: metric,
   aggregate: metric.aggregate,
   window: windowOf(metric),
@@ -149,16 +153,29 @@ export const compileMetric = (metric: Metric): CompiledMetric => ({
 export type MetricIndex = { forEvent(eventType: string): readonly CompiledMetric[] };
 
 /** Indexes the metrics that a project's rules, badges and segments read; equal ones are one counter. */
-export const indexMetrics = (metrics: readonly Metric[]): MetricIndex => {
+export const indexMetrics = (metrics: readonly Metric[]): MetricIndex => atOnce(metricPieces(metrics));
+
+/** Steps of indexing a metric that was compiled before. */
+const INDEX_STEPS = 20;
+
+/** As `indexMetrics`, in pieces. */
+export function* metricPieces(
+  metrics: readonly Metric[],
+  spenderOf: (metric: Metric) => Spender | undefined = () => undefined,
+): Pieces<MetricIndex> {
   const byId = new Map<string, CompiledMetric>();
   for (const metric of metrics) {
+    yield compiled.has(metric) ? INDEX_STEPS : INDEX_STEPS + stepsOfValue(metric);
     const id = metricId(metric);
-    if (!byId.has(id)) byId.set(id, compileMetric(metric));
+    if (!byId.has(id)) byId.set(id, compileMetric(metric, spenderOf(metric)));
   }
-  const compiled = [...byId.values()].map((metric) => ({ metric, patterns: metric.definition.eventTypes }));
-  const listening = createTypeIndex(compiled, (found) => found.map(({ metric }) => metric));
+  const listeners = [...byId.values()].map((metric) => ({
+    metric,
+    patterns: metric.definition.eventTypes,
+  }));
+  const listening = createTypeIndex(listeners, (found) => found.map(({ metric }) => metric));
   return { forEvent: listening };
-};
+}
 
 type Whose = Pick<Turn, "player" | "project">;
 
@@ -175,21 +192,30 @@ const stateOf = ({ player }: Whose, { id }: CompiledMetric): CounterState | unde
 
 /** Step 1 of evaluation: counts the event in every metric of its type, in the window of its own time. */
 export const countEvent = (turn: Turn): void => {
-  const { project, player, event } = turn;
-  for (const metric of project.metrics.forEvent(event.type)) {
-    const sample = metric.sampleOf(turn);
-    if (sample === undefined) continue;
-    const old = stateOf(turn, metric);
-    const moment = momentOf(metric, turn, event.at);
-    const next = addToCounter(metric, old, sample, moment);
-    if (next === old) {
-      if (isLate(metric, old, moment)) turn.warn(`late: ${nameOf(metric)} no longer counts that window`);
-      continue;
-    }
-    if (isOver(metric, next)) turn.warn(`${nameOf(metric)} has reached the bound of ±9,000,000,000`);
-    (player.doc.c ??= {})[metric.id] = next;
-    player.dirty.doc = true;
+  const { upkeep } = turn.root.accounts;
+  for (const metric of turn.project.metrics.forEvent(turn.event.type)) {
+    if (upkeep.isSpent) return turn.warn(`out of steps: ${nameOf(metric)} and what follows do not count`);
+    const before = upkeep.spent;
+    upkeep.spend(metric.steps);
+    count(turn, metric);
+    if (metric.spender) upkeep.noteSpender(metric.spender, before);
   }
+};
+
+const count = (turn: Turn, metric: CompiledMetric): void => {
+  const { player, event } = turn;
+  const sample = metric.sampleOf(turn);
+  if (sample === undefined) return;
+  const old = stateOf(turn, metric);
+  const moment = momentOf(metric, turn, event.at);
+  const next = addToCounter(metric, old, sample, moment);
+  if (next === old) {
+    if (isLate(metric, old, moment)) turn.warn(`late: ${nameOf(metric)} no longer counts that window`);
+    return;
+  }
+  if (isOver(metric, next)) turn.warn(`${nameOf(metric)} has reached the bound of ±9,000,000,000`);
+  (player.doc.c ??= {})[metric.id] = next;
+  player.dirty.doc = true;
 };
 
 const nameOf = ({ definition: { aggregate, eventTypes, property } }: CompiledMetric): string =>
@@ -221,25 +247,28 @@ export const sampleOfEvent = (
   metric: CompiledMetric,
   whose: Whose,
   { type, at, properties }: PastEvent,
+  steps = new StepBudget(Infinity),
 ): { sample: Sample; moment: Moment } | undefined => {
-  const sample = metric.sampleOf({ event: { id: "", type, at, properties, depth: 0 } });
+  steps.spend(metric.steps);
+  const sample = metric.sampleOf({ event: { id: "", type, at, properties, depth: 0 }, root: { steps } });
   return sample === undefined ? undefined : { sample, moment: momentOf(metric, whose, at) };
 };
 
 /**
- * Counts a metric from a player's events, in the order in which they came; `state` is what to go on from.
+ * Counts a metric from a player's events, in the order in which they came; `state` is what to go on from, and
+ * `steps` is told what it takes.
  * Events of other types are left out, so all of a player's events may be given.
  */
 export const foldEvents = (
   metric: CompiledMetric,
   whose: Whose,
   events: Iterable<PastEvent>,
-  state?: CounterState,
+  { state, steps }: { state?: CounterState | undefined; steps?: StepBudget } = {},
 ): CounterState | undefined => {
   const { forEvent } = indexMetrics([metric.definition]);
   let folded = state;
   for (const event of events) {
-    const counted = forEvent(event.type).length > 0 ? sampleOfEvent(metric, whose, event) : undefined;
+    const counted = forEvent(event.type).length > 0 ? sampleOfEvent(metric, whose, event, steps) : undefined;
     if (counted) folded = addToCounter(metric, folded, counted.sample, counted.moment);
   }
   return folded;

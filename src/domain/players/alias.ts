@@ -83,7 +83,7 @@ const rename = async (
   const changed = ["externalUserId"];
   const difference = { before: { externalUserId: before }, after: { externalUserId } };
   turn.emit("player.updated", { playerId: id, externalUserId, changed, ...difference, cause });
-  settle(turn);
+  await settle(turn);
   await save();
   await swapNames(work, { projectId, id, from: before, to: externalUserId });
   return refreshPlayer(work, projectId, id);

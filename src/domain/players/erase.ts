@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { z } from "zod";
+import { ADMINS } from "../access.ts";
 import { audit } from "../audit/audit.ts";
 import { tenantOf } from "../caller.ts";
 import { eraseLetters, eraseMentions } from "../chat/erase-mentions.ts";
@@ -57,6 +58,7 @@ type State = z.output<typeof State>;
  */
 export const playerErase = jobKind({
   kind: "PLAYER_ERASE",
+  access: { scope: "players:write", roles: ADMINS },
   params: Params,
   step: async (work, job): Promise<Step> => {
     if (job.params.isDryRun) return { result: await countRows(work, job) };

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { z } from "zod";
+import { ADMINS } from "../access.ts";
 import { auditDefinition } from "../audit/definitions.ts";
 import type { Json } from "../events.ts";
 import { jobKind } from "../project-jobs/job-kind.ts";
@@ -17,6 +18,7 @@ export const EXPORT_BYTES_MAX = 16 * 1024 * 1024;
 /** Copies everything that is kept of a player into the job's result. */
 export const playerExport = jobKind({
   kind: "PLAYER_EXPORT",
+  access: { scope: "players:write", roles: ADMINS },
   params: z.object({ playerId: z.uuid() }),
   step: async (work, { projectId, params: { playerId } }) => ({
     result: await readBundle(work, await findPerson(work, { projectId, playerId })),
@@ -35,8 +37,8 @@ export const startExport = async (
 };
 
 /**
- * Every row that is the person's, by table. `incomplete` names the tables of which there are more rows, with
- * how many in all.
+ * Every row that is the person's, by table, without what moderators keep to themselves. `incomplete` names
+ * the tables of which there are more rows, with how many in all.
  */
 const readBundle = async (work: Work, person: Person): Promise<Json> => {
   const tables: Record<string, unknown[]> = {};
@@ -60,7 +62,7 @@ type Rows = { rows: unknown[]; bytes: number; isCut: boolean };
 const readRows = async ({ db }: Work, person: Person, { one, room }: Read): Promise<Rows> => {
   const found = await sql<{ r: string; upto: string | number; n: string | number }>`
     with first as (
-      select (to_jsonb(t) - 'project_id')::text as r,
+      select (${one.exported ?? sql`to_jsonb(t)`} - 'project_id')::text as r,
         row_number() over (order by ${sql.raw(one.orderBy)}) as n
       from ${sql.table(one.table)} t where ${one.isOf(person)}
       order by n limit ${EXPORT_ROWS_MAX + 1}),

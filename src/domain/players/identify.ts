@@ -1,9 +1,12 @@
 import { sql } from "kysely";
 import type { Json } from "../events.ts";
 import { newId } from "../ids.ts";
+import { PacedBudget } from "../pace.ts";
 import { announcePlayer, changeEvent, noEffects, openTurn } from "../progression/evaluate.ts";
 import { insertPlayers, lockPlayers } from "../progression/load.ts";
-import { createPlanCache, loadPlans } from "../progression/plan.ts";
+import { changePlans } from "../progression/change.ts";
+import { openShare, PLAYER_STEPS, stepsOf } from "../progression/event-steps.ts";
+import { loadPlans } from "../progression/plan.ts";
 import { saveBatch } from "../progression/save.ts";
 import { noSharedCounters } from "../progression/shared-counters.ts";
 import { refreshSegments } from "../segments/membership.ts";
@@ -28,7 +31,7 @@ export const identifyPlayers = async (
   projectId: string,
   players: readonly NewPlayer[],
 ): Promise<number> => {
-  const plan = (await loadPlans(work, [projectId], createPlanCache())).get(projectId)!;
+  const plan = (await loadPlans(work, [projectId], changePlans)).get(projectId)!;
   const rows = players.map((player) => ({ ...player, projectId, id: newId() }));
   const made = await insertPlayers(work, rows);
   const fresh = rows.filter(({ id }) => made.has(id));
@@ -39,12 +42,17 @@ export const identifyPlayers = async (
   const effects = noEffects();
   const shared = noSharedCounters();
   const nowMs = work.now.getTime();
+  const steps = new PacedBudget(Infinity);
   for (const player of states) {
     player.attributes = attributes.get(player.id)!;
     player.dirty.profile = true;
-    const turn = openTurn({ plan, player, event: changeEvent(newId(), nowMs), nowMs, effects, shared });
+    const accounts = openShare(steps);
+    const event = changeEvent(newId(), nowMs);
+    const turn = openTurn({ plan, player, event, nowMs, effects, shared, accounts });
     announcePlayer(turn, "IDENTIFY");
     refreshSegments(turn);
+    steps.spend(PLAYER_STEPS + stepsOf(accounts));
+    await steps.rest();
   }
   await saveBatch(work, { players: states, effects, shared, verdicts: [], done: [] });
   return fresh.length;

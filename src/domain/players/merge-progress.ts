@@ -37,7 +37,9 @@ const countersOf = (plan: ProjectPlan, mine: Json, theirs: Json): Json => {
     ...[...plan.badges.values()].flatMap(({ metrics }) => metrics),
     ...[...plan.segments.values()].flatMap(({ metrics }) => metrics),
   ];
-  const known = new Map(definitions.map(compileMetric).map((metric) => [metric.id, metric]));
+  const known = new Map(
+    definitions.map((metric) => compileMetric(metric)).map((metric) => [metric.id, metric]),
+  );
   const merged = { ...theirs, ...mine };
   for (const [id, state] of Object.entries(theirs)) {
     const metric = known.get(id);

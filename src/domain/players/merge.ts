@@ -79,7 +79,7 @@ export const mergePlayers = async (work: Work, merge: Merge): Promise<Merged> =>
   takeColumns(target, profile, work.now.getTime());
   const { summary } = merging;
   if (isDryRun) return { targetId: target.id, mergeId: null, summary };
-  announce(several, merging);
+  await announce(several, merging);
   await several.save();
   await writeColumns(work, projectId, [{ id: target.id, profile, zoneChangedMs: target.zoneChangedMs }]);
   await leaveLobbies(work, { projectId, playerId: source.id }, "LEFT");
@@ -125,7 +125,10 @@ const join = (merging: Merging): void => {
   source.player.status = "MERGED";
 };
 
-const announce = ({ settle }: Several, { target, source, mergeId, cause, summary }: Merging): void => {
+const announce = async (
+  { settle }: Several,
+  { target, source, mergeId, cause, summary }: Merging,
+): Promise<void> => {
   const refOf = ({ id, externalUserId }: PlayerState) => ({ playerId: id, externalUserId });
   tell(source, "player.updated", {
     ...refOf(source.player),
@@ -138,5 +141,5 @@ const announce = ({ settle }: Several, { target, source, mergeId, cause, summary
   target.root.derived.length = 0;
   const parties = { target: refOf(target.player), source: refOf(source.player) };
   target.emit("player.merged", { ...parties, mergeId, summary });
-  settle(target);
+  await settle(target);
 };

@@ -15,6 +15,8 @@ export type PersonalTable = {
    * NOTHING: there is no personal data in it.
    */
   onErase: "DELETED" | "KEPT" | "NOTHING";
+  /** A row `t` as an export has it, jsonb; absent: the whole row. */
+  exported?: RawBuilder<unknown>;
   /** Left out of exports, which have it elsewhere or must not have it. */
   isNotExported?: true;
 };
@@ -84,16 +86,24 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
     orderBy: "channel_id, seq",
     onErase: "KEPT",
     isOf: ({ projectId, ids }) => sql`t.project_id = ${projectId} and t.sender_id = any(${uuids(ids)})`,
+    // Former texts, and those of messages that were deleted or removed, are kept for moderators alone.
+    exported: sql`to_jsonb(t) - 'original'`,
   },
   ofPlayer("chat_members", "channel_id"),
   ofPlayer("chat_reactions", "channel_id, seq"),
-  ofPlayer("chat_sanctions", "id"),
+  {
+    ...ofPlayer("chat_sanctions", "id"),
+    // The reason of a shadow mute is a moderator's note; the others are told to the player.
+    exported: sql`case when t.kind = 'SHADOW_MUTE' then to_jsonb(t) - 'reason' else to_jsonb(t) end`,
+  },
   // Those that the person made: who has reported them is not theirs to know.
   {
     table: "chat_reports",
     orderBy: "id",
     onErase: "KEPT",
     isOf: ({ projectId, ids }) => sql`t.project_id = ${projectId} and t.reporter_id = any(${uuids(ids)})`,
+    // What moderators made of a report is not the reporter's.
+    exported: sql`to_jsonb(t) - 'assignee' - 'resolved_by' - 'action'`,
   },
   ofPlayer("lobby_members", "lobby_id"),
   ofPlayer("lobby_invites", "lobby_id"),
@@ -121,7 +131,11 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
       t.project_id = ${projectId} and (t.target_id = any(${uuids(ids)}) or t.source_id = any(${uuids(ids)}))`,
   },
   { table: "tracked_events", orderBy: "id", onErase: "KEPT", isOf: byName },
-  ofPlayer("outbox", "player_seq", "KEPT"),
+  {
+    ...ofPlayer("outbox", "player_seq", "KEPT"),
+    exported: sql`case when t.type = 'chat.player_sanctioned' and t.data->>'kind' = 'SHADOW_MUTE'
+      then to_jsonb(t) #- '{data,reason}' else to_jsonb(t) end`,
+  },
   // What webhooks were sent is what the stream says. No index leads from a player to it: it is walked.
   {
     table: "webhook_events",

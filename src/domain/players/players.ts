@@ -80,7 +80,7 @@ export const patchPlayer = async (
   const turn = open(player!);
   const problem = changeProfile(turn, before, { profile, cause });
   if (problem !== undefined) throw beyondLimit(problem);
-  settle(turn);
+  await settle(turn);
   await save();
   await writeColumns(work, projectId, [{ id, profile, zoneChangedMs: player!.zoneChangedMs }]);
   return refreshPlayer(work, projectId, id);

@@ -69,7 +69,7 @@ const change = async (
     after: { status },
     cause,
   });
-  settle(turn);
+  await settle(turn);
   await save();
   const now = work.now.toISOString();
   await sql`

@@ -47,12 +47,13 @@ export const upsertPlayers = async (
   const ids = [...new Set([...found.values()].map(({ id }) => id))];
   const before = await readColumns(work, projectId, ids);
   const upsert = upserterOf(several, { made, before, cause });
-  const results = players.map((input, i) => {
+  const results: Upserted[] = [];
+  for (const [i, input] of players.entries()) {
     const problem = problems[i];
-    return problem === undefined
-      ? upsert.one(found.get(externalKey({ projectId, ...input }))!, input)
-      : reject(problem);
-  });
+    if (problem === undefined)
+      results.push(await upsert.one(found.get(externalKey({ projectId, ...input }))!, input));
+    else results.push(reject(problem));
+  }
   await several.save();
   await writeColumns(work, projectId, [...upsert.columns.values()]);
   return results;
@@ -90,7 +91,10 @@ type UpsertParts = { made: Set<string>; before: ReadonlyMap<string, ProfileColum
 /** Takes the players of one upsert in turn, each of whom may be named several times. */
 const upserterOf = ({ open, settle }: Several, { made, before, cause }: UpsertParts) => {
   const columns = new Map<string, ColumnsRow>();
-  const one = (player: PlayerState, { externalUserId: _name, ...profile }: PlayerInput): Upserted => {
+  const one = async (
+    player: PlayerState,
+    { externalUserId: _name, ...profile }: PlayerInput,
+  ): Promise<Upserted> => {
     if (player.status === "ERASED") return { ...reject("the player is ERASED"), isErased: true };
     const isNew = made.delete(player.id);
     const turn = open(player);
@@ -102,7 +106,7 @@ const upserterOf = ({ open, settle }: Several, { made, before, cause }: UpsertPa
       const problem = changeProfile(turn, before.get(player.id)!, { profile, cause });
       if (problem !== undefined) return reject(problem);
     }
-    settle(turn);
+    await settle(turn);
     const { id, zoneChangedMs } = player;
     const known = columns.get(id)?.profile;
     columns.set(id, { id, zoneChangedMs, profile: { ...known, ...definedOf(profile) } });

@@ -1,10 +1,19 @@
 import { SCHEDULE_TYPE } from "../rules/running/schedules.ts";
 import type { BatchStats, StatsRecorder } from "../rules/insight/stats.ts";
 import { keepTrace, traceOf } from "../rules/insight/traces.ts";
+import { PacedBudget, stepsOfValue } from "../pace.ts";
 import type { Work } from "../work.ts";
 import { lockOrCreate, noteTimes } from "./batch-players.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
-import { externalKey, loadStates } from "./load.ts";
+import {
+  EVENT_STEPS,
+  type EventAccounts,
+  openAccounts,
+  type StepsHit,
+  stepsHitOf,
+  stepsOf,
+} from "./event-steps.ts";
+import { externalKey, loadStates, unmakePlayers } from "./load.ts";
 import { TOLD_MAX } from "./loop-guard.ts";
 import type { ProjectPlan } from "./plan.ts";
 import type { QueuedEvent } from "./queue.ts";
@@ -22,51 +31,109 @@ export type BatchEars = {
   onSeen?: (events: readonly QueuedEvent[], nowMs: number) => void;
   /** Hears, after the commit, of every event whose loop was cut. */
   onLoop?: (hit: LoopHit) => void;
+  /** Hears, after the commit, of every event whose steps did not suffice. */
+  onSteps?: (hit: StepsHit) => void;
 };
 
-type BatchInput = { events: readonly QueuedEvent[]; plans: Map<string, ProjectPlan> };
+/** `steps`: what the batch may take; once it is spent, the events that are left stay in the queue. */
+type BatchInput = {
+  events: readonly QueuedEvent[];
+  plans: Map<string, ProjectPlan>;
+  steps?: PacedBudget;
+};
 
 /**
  * Evaluates events in their order and saves what they bring about, in a constant number of statements.
+ * @returns the events that were evaluated: the first ones, and at least one
  * @throws what any of the events throws; then nothing of the batch may be committed
  */
 export const runBatch = async (
   work: Work,
-  { events, plans }: BatchInput,
-  { stats, onSeen, onLoop }: BatchEars,
-): Promise<void> => {
-  const { players, made } = await lockOrCreate(work, events, plans);
+  { events: claimed, plans, steps = new PacedBudget(Infinity) }: BatchInput,
+  { stats, onSeen, onLoop, onSteps }: BatchEars,
+): Promise<readonly QueuedEvent[]> => {
+  const { players, made } = await lockOrCreate(work, claimed, plans);
   const states = [...new Set(players.values())];
   const nowMs = work.now.getTime();
-  noteTimes(players, events, nowMs);
+  noteTimes(players, claimed, nowMs);
   await loadStates(work, states, [...plans.values()]);
-  const shared = await lockSharedCounters(work, sharedKeys(plans, events, nowMs));
+  const shared = await lockSharedCounters(work, sharedKeys(plans, claimed, nowMs));
   const counts = stats?.openBatch();
-  const scene: Scene = { plans, players, effects: noEffects(), shared, nowMs, counts, loops: [] };
-  const verdicts = applyAll(events, scene, made);
-  const { effects, loops } = scene;
+  const scene: Scene = {
+    plans,
+    players,
+    effects: noEffects(),
+    shared,
+    nowMs,
+    counts,
+    steps,
+    loops: [],
+    hits: [],
+  };
+  const { events, verdicts } = await applyAll(claimed, scene, made);
+  await unmakePlayers(
+    work,
+    claimed.slice(events.length).filter((event) => made.has(externalKey(event))),
+  );
+  const { effects, loops, hits } = scene;
   const done = events.map(({ projectId, part, seq }) => ({ projectId, part, seq }));
   await saveBatch(work, { players: states, effects, shared, verdicts, done });
   if (onSeen) work.afterCommit(() => onSeen(events, nowMs));
   if (counts) work.afterCommit(() => counts.commit(effects, nowMs));
   if (onLoop && loops.length > 0) work.afterCommit(() => loops.forEach(onLoop));
+  if (onSteps && hits.length > 0) work.afterCommit(() => hits.forEach(onSteps));
+  return events;
 };
 
 /** What events may tell that are saved in one statement; those of a claim that tells more go one by one. */
 const TOLD_TOGETHER_MAX = 10 * TOLD_MAX;
 
-/** @param made who was made by the batch, by `externalKey`: announced with their first event */
-const applyAll = (events: readonly QueuedEvent[], scene: Scene, made: Set<string>): EventVerdict[] => {
+/**
+ * Steps of reading what the events of a batch tell, after which it takes up no further one: up to 8 MB, which
+ * are written in one statement. The last event may tell as much as its own steps permit.
+ */
+const WRITTEN_STEPS_MAX = 250_000;
+
+/** Adds up the steps of reading rows, each of them once, however often it is asked. */
+const sizeOf = (rows: Effects["outbox"]): (() => number) => {
+  let steps = 0;
+  let read = 0;
+  return () => {
+    for (; read < rows.length; read++) steps += stepsOfValue(rows[read]!.data);
+    return steps;
+  };
+};
+
+type Applied = { events: readonly QueuedEvent[]; verdicts: EventVerdict[] };
+
+/**
+ * Evaluates events until the batch has spent its steps, and gives way to others in between.
+ * @param made who was made by the batch, by `externalKey`: announced with their first event
+ */
+const applyAll = async (
+  events: readonly QueuedEvent[],
+  scene: Scene,
+  made: Set<string>,
+): Promise<Applied> => {
   const verdicts: EventVerdict[] = [];
-  for (const event of events) {
-    const firings = made.delete(externalKey(event)) ? announce(event, scene) : undefined;
-    const verdict = applyEvent(event, scene, firings);
+  const written = sizeOf(scene.effects.outbox);
+  for (const [i, event] of events.entries()) {
+    if (i > 0 && (scene.steps.isSpent || written() > WRITTEN_STEPS_MAX))
+      return { events: events.slice(0, i), verdicts };
+    const accounts = openAccounts();
+    const firings = made.delete(externalKey(event)) ? announce(event, scene, accounts) : undefined;
+    const verdict = applyEvent(event, scene, { firings, accounts });
+    scene.steps.spend(eventSteps(scene.plans.get(event.projectId)!, accounts));
+    await scene.steps.rest();
     if (verdict) verdicts.push(verdict);
     if (events.length > 1 && scene.effects.outbox.length > TOLD_TOGETHER_MAX)
       throw new Error("the events of the claim bring about too much to be saved together");
   }
-  return verdicts;
+  return { events, verdicts };
 };
+
+const eventSteps = ({ segmentIndex, boards }: ProjectPlan, accounts: EventAccounts): number =>
+  EVENT_STEPS + segmentIndex.readers.length + 10 * boards.length + stepsOf(accounts);
 
 /** The counters that players share which the events could touch. */
 export const sharedKeys = (
@@ -91,13 +158,16 @@ type Scene = {
   shared: SharedCounters;
   nowMs: number;
   counts: BatchStats | undefined;
+  steps: PacedBudget;
   loops: LoopHit[];
+  hits: StepsHit[];
 };
 
 type Firings = Turn["root"]["firings"];
-type TurnMore = { trace?: TraceSink | undefined; firings?: Firings | undefined };
+type Before = { firings: Firings | undefined; accounts: EventAccounts };
+type TurnMore = { trace?: TraceSink | undefined; firings?: Firings | undefined; accounts: EventAccounts };
 
-const turnOf = (queued: QueuedEvent, player: PlayerState, scene: Scene, more?: TurnMore): Turn => {
+const turnOf = (queued: QueuedEvent, player: PlayerState, scene: Scene, more: TurnMore): Turn => {
   const { eventId, eventType, properties, occurredAt, projectId } = queued;
   const { plans, effects, shared, nowMs, counts } = scene;
   const plan = plans.get(projectId)!;
@@ -118,20 +188,16 @@ const turnOf = (queued: QueuedEvent, player: PlayerState, scene: Scene, more?: T
  * Tells of a player whom the batch has made, as an effect of the player's first event.
  * @returns which rules fired for it: the event's own firings go on from there, as do their ledger keys
  */
-const announce = (queued: QueuedEvent, scene: Scene): Firings => {
+const announce = (queued: QueuedEvent, scene: Scene, accounts: EventAccounts): Firings => {
   const player = scene.players.get(externalKey(queued))!;
-  const turn = turnOf(queued, player, scene);
+  const turn = turnOf(queued, player, scene, { accounts });
   announcePlayer(turn, "EVENT");
   settleTurn(turn, player.xp);
   if (turn.root.loop) scene.loops.push(turn.root.loop);
   return turn.root.firings;
 };
 
-const applyEvent = (
-  queued: QueuedEvent,
-  scene: Scene,
-  firings: Firings | undefined,
-): EventVerdict | undefined => {
+const applyEvent = (queued: QueuedEvent, scene: Scene, before: Before): EventVerdict | undefined => {
   const { projectId, eventId } = queued;
   const player = scene.players.get(externalKey(queued));
   const reject = (error: string): EventVerdict => ({
@@ -144,10 +210,12 @@ const applyEvent = (
   if (!player) return reject(unknownPlayer(queued));
   if (player.status !== "ACTIVE") return reject(`the player is ${player.status}`);
   const trace = traceOf(scene.plans.get(projectId)!, eventId);
-  const turn = turnOf(queued, player, scene, { trace, firings });
+  const turn = turnOf(queued, player, scene, { trace, ...before });
   const problem = evaluateEvent(turn);
   keepTrace(turn);
   if (turn.root.loop) scene.loops.push(turn.root.loop);
+  const hit = stepsHitOf(turn);
+  if (hit) scene.hits.push(hit);
   return problem === undefined ? undefined : reject(problem);
 };
 

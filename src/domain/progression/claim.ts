@@ -1,9 +1,10 @@
-import { failedTrace } from "../rules/insight/traces.ts";
-import { outboxRow, savepoint, type Transact, type Work } from "../work.ts";
+import { outageOf, throwOutage } from "../outages.ts";
+import { PacedBudget } from "../pace.ts";
+import { savepoint, type Transact, type Work } from "../work.ts";
 import { type BatchEars, runBatch, sharedKeys } from "./batch.ts";
-import { noEffects } from "./evaluate.ts";
+import { failEvent } from "./fail-event.ts";
 import { lockPlayers } from "./load.ts";
-import { loadPlans, type PlanCache, type ProjectPlan } from "./plan.ts";
+import { type PlanCache, type ProjectPlan, tryLoadPlans } from "./plan.ts";
 import {
   CLAIM_PROJECTS,
   claimEvents,
@@ -15,8 +16,8 @@ import {
   type QueuedEvent,
   RETRY_DELAYS_MS,
 } from "./queue.ts";
-import { saveBatch } from "./save.ts";
-import { lockSharedCounters, noSharedCounters } from "./shared-counters.ts";
+import { lockSharedCounters } from "./shared-counters.ts";
+import { ProjectsUnready } from "./unready.ts";
 
 export type ProcessOptions = BatchEars & {
   transact: Transact;
@@ -25,6 +26,8 @@ export type ProcessOptions = BatchEars & {
   claimLimit: number;
   /** Partitions are claimed together until so many events wait in them; default `claimLimit`. */
   claimTogether?: number;
+  /** How often in a row claims of these partitions have been undone because the database was busy. */
+  busyInRow?: number;
   /** Hears of the places that a claim leaves, before it goes on. */
   onLeft: (places: readonly Place[]) => void;
   onError: (error: unknown, event: QueuedEvent) => void;
@@ -38,6 +41,11 @@ export type Processed = {
   again: readonly Place[];
   /** Partitions that another worker has. */
   busy: readonly number[];
+  /**
+   * Where events wait for the plan of their project, which is compiled now: resolves with these partitions
+   * when it is time to look there again, and never rejects.
+   */
+  preparing?: Promise<readonly number[]>;
 };
 
 /**
@@ -45,7 +53,11 @@ export type Processed = {
  * of statements whatever the number of events and of partitions, so a claim takes as many of `places`, in
  * this order, as make up a batch; `onLeft` hears at once of those that it leaves to others. When a claim
  * fails, it is undone and its events are tried one by one under savepoints, so that a poisoned event delays
- * and fails only itself, and definitions that cannot be read only their own project.
+ * and fails only itself, and definitions that cannot be read only their own project. Events of projects whose
+ * definitions are being changed, or whose plan takes long to compile, stay in the queue meanwhile.
+ * @throws what is no event's fault (`outages.ts`): all is undone, no try is counted, and it is to be run
+ * again. Where the database was too busy BUSY_MAX times in a row, an event is to blame that alone cannot be
+ * saved while others of the claim can
  */
 export const processPartitions = async (
   options: ProcessOptions,
@@ -53,21 +65,46 @@ export const processPartitions = async (
 ): Promise<Processed> => {
   const claim = { places };
   try {
-    return await processClaim(options, claim, runTogether);
-  } catch {
+    return prepared(options, await processClaim(options, claim, runTogether));
+  } catch (error) {
+    throwUnlessTried(error, options);
     // What it was is logged below, by the event that does it again alone.
-    return processClaim(options, claim, runOneByOne);
+    return prepared(options, await processClaim(options, claim, runOneByOne));
   }
 };
 
+/** Claims in a row that may be undone because the database was busy, before events are tried one by one. */
+export const BUSY_MAX = 10;
+/** Events of a claim that may be found to keep the database busy by themselves; more are somebody else's. */
+const BUSY_ALONE_MAX = 3;
+
+const isTooOftenBusy = ({ busyInRow = 0 }: ProcessOptions): boolean => busyInRow >= BUSY_MAX;
+
+/** A claim, with what is to be compiled before those of its events are taken up that it had to leave. */
+type DoneClaim = Processed & { unprepared: readonly ProjectsUnready[]; waiting: readonly number[] };
+
+const prepared = (options: ProcessOptions, { unprepared, waiting, ...done }: DoneClaim): Processed =>
+  unprepared.length === 0 ? done : { ...done, preparing: prepareAll(options, unprepared, waiting) };
+
+const prepareAll = async (
+  { transact }: ProcessOptions,
+  unprepared: readonly ProjectsUnready[],
+  parts: readonly number[],
+): Promise<readonly number[]> => {
+  // What could not be read now is asked for again by the next claim.
+  await Promise.allSettled(unprepared.map((plans) => plans.prepare(transact)));
+  return parts;
+};
+
 type Claim = { events: readonly QueuedEvent[]; projectIds: readonly string[] };
-type RunClaim = (work: Work, claim: Claim, options: ProcessOptions) => Promise<void>;
+/** @returns the events that were taken up; those after them stay in the queue */
+type RunClaim = (work: Work, claim: Claim, options: ProcessOptions) => Promise<readonly QueuedEvent[]>;
 
 const processClaim = (
   options: ProcessOptions,
   claim: { places: readonly Place[] },
   run: RunClaim,
-): Promise<Processed> =>
+): Promise<DoneClaim> =>
   options.transact(async (work) => {
     const { claimLimit, claimTogether = claimLimit, onLeft } = options;
     const looked = await lockPartitions(work, claim.places, { together: claimTogether, each: claimLimit });
@@ -76,40 +113,90 @@ const processClaim = (
     claim.places = looked.filter(({ state }) => state !== "LEFT");
     if (left.length > 0) onLeft(left);
     const mine = looked.filter(({ state }) => state === "MINE");
-    const events = mine.length === 0 ? [] : await claimEvents(work, mine);
-    const projectIds = [...new Set(events.map((event) => event.projectId))];
-    if (events.length > 0) await run(work, { events, projectIds }, options);
+    const found = mine.length === 0 ? [] : await claimEvents(work, mine);
+    const { events, taken, unprepared } = await takeReady(work, { found, run }, options);
+    const ready = new Set(events);
+    const waiting = partsOf(found.filter((event) => !ready.has(event)));
     return {
-      events: events.length,
-      parts: [...new Set(events.map(({ part }) => part))],
-      again: placesAgain(looked, events, claimLimit),
+      events: taken.length,
+      parts: partsOf(taken),
+      again: placesAgain(looked, { found, events, taken }, claimLimit),
+      unprepared,
+      waiting,
       busy: looked.filter(({ state }) => state === "BUSY").map(({ part }) => part),
     };
   });
 
+const partsOf = (events: readonly QueuedEvent[]): number[] => [...new Set(events.map(({ part }) => part))];
+
+/** Runs those of the events that were found whose projects have their plans, or can have them at once. */
+const takeReady = async (
+  work: Work,
+  { found, run }: { found: readonly QueuedEvent[]; run: RunClaim },
+  options: ProcessOptions,
+): Promise<{
+  events: readonly QueuedEvent[];
+  taken: readonly QueuedEvent[];
+  unprepared: ProjectsUnready[];
+}> => {
+  const unprepared: ProjectsUnready[] = [];
+  let events = found;
+  for (;;) {
+    const projectIds = [...new Set(events.map((event) => event.projectId))];
+    try {
+      const taken = events.length > 0 ? await run(work, { events, projectIds }, options) : [];
+      return { events, taken, unprepared };
+    } catch (error) {
+      if (!(error instanceof ProjectsUnready)) throw error;
+      unprepared.push(error);
+      const late = new Set(error.projectIds);
+      events = events.filter(({ projectId }) => !late.has(projectId));
+    }
+  }
+};
+
 /**
  * Where a claim has not taken everything that was waiting when it looked; what has come since has rung. The
- * next claim of a partition goes on after the last project of this one, or begins anew.
+ * next claim of a partition goes on after the last project of this one, or begins anew. One that has spent
+ * its steps is followed by the project after the one that it was at: everybody gets a turn. Where nothing
+ * could be taken up yet, there is nothing to look for again until plans are prepared.
  */
 const placesAgain = (
   looked: readonly Looked[],
-  events: readonly QueuedEvent[],
+  { found, events, taken }: Record<"found" | "events" | "taken", readonly QueuedEvent[]>,
   claimLimit: number,
 ): Place[] => {
-  const byPart = Map.groupBy(events, ({ part }) => part);
-  return looked.flatMap(({ part, afterProject, waiting, state }) => {
+  const byPart = Map.groupBy(found, ({ part }) => part);
+  const isReady = new Set(events.map(({ part }) => part));
+  const lastTaken = new Map(taken.map(({ part, projectId }) => [part, projectId]));
+  const cut = new Set(events.slice(taken.length).map(({ part }) => part));
+  return looked.flatMap((place) => {
+    const { part, afterProject, state } = place;
     if (state !== "MINE" && state !== "EMPTY") return [];
+    if (cut.has(part)) return [{ part, afterProject: lastTaken.get(part) ?? afterProject }];
     const projects = new Set((byPart.get(part) ?? []).map(({ projectId }) => projectId));
-    const isLast = projects.size < CLAIM_PROJECTS;
-    if (isLast && waiting < claimLimit && afterProject === FIRST_PROJECT) return [];
-    return [{ part, afterProject: isLast ? FIRST_PROJECT : [...projects].toSorted().at(-1)! }];
+    if (projects.size >= CLAIM_PROJECTS) return [{ part, afterProject: [...projects].toSorted().at(-1)! }];
+    const isIdle = projects.size > 0 && !isReady.has(part);
+    return isIdle || isAllTaken(place, claimLimit) ? [] : [{ part, afterProject: FIRST_PROJECT }];
   });
 };
 
+/** Whether nothing was left in a partition whose last projects were looked at. */
+const isAllTaken = ({ waiting, afterProject }: Looked, claimLimit: number): boolean =>
+  waiting < claimLimit && afterProject === FIRST_PROJECT;
+
 const runTogether: RunClaim = async (work, { events, projectIds }, options) => {
-  const plans = await loadPlans(work, projectIds, options.plans);
-  await runBatch(work, { events, plans }, options);
+  const plans = await tryLoadPlans(work, projectIds, options.plans);
+  return runBatch(work, { events, plans, steps: claimSteps() }, options);
 };
+
+/**
+ * Steps after which a claim takes up no further event: about 200 ms, for which it holds its partitions and
+ * players. The last event may take RULE_STEPS_MAX and UPKEEP_STEPS_MAX more.
+ */
+export const CLAIM_STEPS_MAX = 2_000_000;
+
+const claimSteps = (): PacedBudget => new PacedBudget(CLAIM_STEPS_MAX);
 
 /** The plan of one project, or what was thrown when it was loaded. */
 type LoadedPlan = { plans: Map<string, ProjectPlan> } | { error: unknown };
@@ -117,16 +204,29 @@ type LoadedPlan = { plans: Map<string, ProjectPlan> } | { error: unknown };
 const runOneByOne: RunClaim = async (work, { events, projectIds }, options) => {
   const loaded = new Map<string, LoadedPlan>();
   for (const projectId of projectIds) loaded.set(projectId, await tryPlan(work, projectId, options.plans));
-  await lockAhead(work, events, [...loaded.values()]);
+  await lockAhead(work, events, { loaded: [...loaded.values()], options });
+  const steps = claimSteps();
+  const taken: QueuedEvent[] = [];
+  const busy: { event: QueuedEvent; error: unknown }[] = [];
   for (const event of events) {
-    await runAlone(work, { event, plan: loaded.get(event.projectId)!, options });
+    if (taken.length > 0 && steps.isSpent) break;
+    const error = await runAlone(work, { event, plan: loaded.get(event.projectId)!, options, steps });
+    if (error !== undefined) busy.push({ event, error });
+    taken.push(event);
+    if (busy.length > BUSY_ALONE_MAX) throw busy[0]!.error;
   }
+  // Where none could be saved, the database is to blame.
+  if (busy.length > 0 && busy.length === taken.length) throw busy[0]!.error;
+  for (const { event, error } of busy) await countTry(work, { event, error, options });
+  return taken;
 };
 
 const tryPlan = async (work: Work, projectId: string, cache: PlanCache): Promise<LoadedPlan> => {
   try {
-    return { plans: await savepoint(work, () => loadPlans(work, [projectId], cache)) };
+    return { plans: await savepoint(work, () => tryLoadPlans(work, [projectId], cache)) };
   } catch (error) {
+    if (error instanceof ProjectsUnready) throw error;
+    throwOutage(error);
     return { error };
   }
 };
@@ -138,7 +238,7 @@ const tryPlan = async (work: Work, projectId: string, cache: PlanCache): Promise
 const lockAhead = async (
   work: Work,
   events: readonly QueuedEvent[],
-  loaded: readonly LoadedPlan[],
+  { loaded, options }: { loaded: readonly LoadedPlan[]; options: ProcessOptions },
 ): Promise<void> => {
   try {
     const plans = new Map(loaded.flatMap((plan) => ("plans" in plan ? [...plan.plans] : [])));
@@ -146,47 +246,38 @@ const lockAhead = async (
       await lockPlayers(work, events);
       await lockSharedCounters(work, sharedKeys(plans, events, work.now.getTime()));
     });
-  } catch {
+  } catch (error) {
+    throwUnlessTried(error, options);
     // Each event then takes its own, and shows what is wrong.
   }
 };
 
-type Alone = { event: QueuedEvent; plan: LoadedPlan; options: ProcessOptions };
+type Alone = { event: QueuedEvent; plan: LoadedPlan; options: ProcessOptions; steps: PacedBudget };
 
-const runAlone = async (work: Work, { event, plan, options }: Alone): Promise<void> => {
+/** @returns the error of an event that could not be saved because the database was busy */
+const runAlone = async (work: Work, { event, plan, options, steps }: Alone): Promise<unknown> => {
   try {
     if ("error" in plan) throw plan.error;
     const { plans } = plan;
-    await savepoint(work, () => runBatch(work, { events: [event], plans }, options));
+    await savepoint(work, () => runBatch(work, { events: [event], plans, steps }, options));
   } catch (error) {
-    options.onError(error, event);
-    if (event.attempts < RETRY_DELAYS_MS.length) await postponeEvent(work, event);
-    else await failEvent(work, event, error);
+    throwUnlessTried(error, options);
+    if (outageOf(error) !== undefined) return error;
+    await countTry(work, { event, error, options });
   }
+  return undefined;
 };
 
-/** Gives an event up: FAILED for good, and `event.failed` says so. */
-const failEvent = async (work: Work, event: QueuedEvent, error: unknown): Promise<void> => {
-  const { projectId, eventId, eventType, externalUserId, part, seq } = event;
-  const message = (error instanceof Error ? error.message : String(error)).slice(0, 500);
-  const attempts = event.attempts + 1;
-  const failed = outboxRow(projectId, "event.failed", {
-    eventId,
-    eventType,
-    externalUserId,
-    error: message,
-    attempts,
-  });
-  const batch = {
-    players: [],
-    effects: {
-      ...noEffects(),
-      outbox: [failed],
-      traces: [failedTrace(event, { error: message, now: work.now })],
-    },
-    shared: noSharedCounters(),
-    verdicts: [{ projectId, eventId, status: "FAILED" as const, error: message, attempts }],
-    done: [{ projectId, part, seq }],
-  };
-  await saveBatch(work, batch);
+/** Throws an outage on, but not that of a busy database that has been waited for long enough. */
+const throwUnlessTried = (error: unknown, options: ProcessOptions): void => {
+  if (outageOf(error) !== "busy" || !isTooOftenBusy(options)) throwOutage(error);
+};
+
+type Failed = { event: QueuedEvent; error: unknown; options: ProcessOptions };
+
+/** Tries the event again later, or gives it up after the last try. */
+const countTry = async (work: Work, { event, error, options }: Failed): Promise<void> => {
+  options.onError(error, event);
+  if (event.attempts < RETRY_DELAYS_MS.length) await postponeEvent(work, event);
+  else await failEvent(work, event, error);
 };

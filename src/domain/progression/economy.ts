@@ -2,55 +2,64 @@ import { compileBadge } from "../badges/badge.ts";
 import { compileCampaign } from "../boosts/campaign-boost.ts";
 import type { Currency } from "../currencies/currency.ts";
 import type { Stored } from "../definitions/kind.ts";
-import { indexMetrics, type Metric } from "../metrics/metric.ts";
+import { type Metric, metricPieces } from "../metrics/metric.ts";
+import { atOnce, type Pieces, stepsOfValue } from "../pace.ts";
 import type { Reward } from "../rewards/reward.ts";
 import type { RuleSet } from "../rules/running/compile.ts";
 import { indexSegments } from "../segments/segment-index.ts";
 import { compileSegment } from "../segments/segment.ts";
 import { compileStreak } from "../streaks/streak.ts";
+import type { Spender } from "./event-steps.ts";
 import type { Level } from "./level-rewards.ts";
 import type { Economy, Live } from "./plan.ts";
 
 /** A project's active definitions by kind. */
 export type DefinitionsByKind = ReadonlyMap<string, readonly Stored[]>;
 
-const compiled = <D, C>(
+function* compiled<D, C>(
   definitions: DefinitionsByKind,
   kind: string,
   compile: (stored: { id: string; definition: D }) => C,
-): Map<string, C> =>
-  new Map(
-    (definitions.get(kind) ?? []).map(({ id, definition }) => [
-      definition.key,
-      compile({ id, definition: definition as unknown as D }),
-    ]),
-  );
+): Pieces<Map<string, C>> {
+  const found = new Map<string, C>();
+  for (const { id, definition } of definitions.get(kind) ?? []) {
+    yield stepsOfValue(definition);
+    found.set(definition.key, compile({ id, definition: definition as unknown as D }));
+  }
+  return found;
+}
 
 /** Compiles a project's definitions of the economy, with the metrics that they and its rules read. */
-export const compileEconomy = (definitions: DefinitionsByKind, rules: RuleSet): Economy => {
-  const badges = compiled(definitions, "badge", compileBadge);
-  const streaks = compiled(definitions, "streak", compileStreak);
-  const segments = compiled(definitions, "segment", compileSegment);
-  const metrics: Metric[] = [
-    ...rules.metrics,
-    ...[...badges.values()].flatMap((badge) => badge.metrics),
-    ...[...segments.values()].flatMap((segment) => segment.metrics),
-  ];
-  const index = indexMetrics(metrics);
-  const levels = compiled(definitions, "level", ({ definition }: Live<Level>) => definition);
+export const compileEconomy = (definitions: DefinitionsByKind, rules: RuleSet): Economy =>
+  atOnce(economyPieces(definitions, rules));
+
+/** As `compileEconomy`, in pieces. */
+export function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): Pieces<Economy> {
+  const badges = yield* compiled(definitions, "badge", compileBadge);
+  const streaks = yield* compiled(definitions, "streak", compileStreak);
+  const segments = yield* compiled(definitions, "segment", compileSegment);
+  const spenders = new Map<Metric, Spender>();
+  for (const { id, key, metrics } of rules.all)
+    for (const metric of metrics) spenders.set(metric, { kind: "rule", id, key });
+  for (const { id, definition, metrics } of badges.values())
+    for (const metric of metrics) spenders.set(metric, { kind: "badge", id, key: definition.key });
+  for (const { id, definition, metrics } of segments.values())
+    for (const metric of metrics) spenders.set(metric, { kind: "segment", id, key: definition.key });
+  const index = yield* metricPieces([...spenders.keys()], (metric) => spenders.get(metric));
+  const levels = yield* compiled(definitions, "level", ({ definition }: Live<Level>) => definition);
   return {
-    currencies: compiled(definitions, "currency", ({ definition }: Live<Currency>) => definition),
+    currencies: yield* compiled(definitions, "currency", ({ definition }: Live<Currency>) => definition),
     badges,
     streaks,
     segments,
     segmentIndex: indexSegments([...segments.values()]),
-    rewards: compiled(definitions, "reward", (live: Live<Reward>) => live),
+    rewards: yield* compiled(definitions, "reward", (live: Live<Reward>) => live),
     levels: new Map([...levels].map(([key, level]) => [Number(key), level])),
-    boosts: [...compiled(definitions, "boost", compileCampaign).values()],
+    boosts: [...(yield* compiled(definitions, "boost", compileCampaign)).values()],
     metrics: index,
     hears: (eventType) =>
       rules.listeners(eventType).length > 0 ||
       index.forEvent(eventType).length > 0 ||
       [...streaks.values()].some((streak) => streak.hears(eventType)),
   };
-};
+}

@@ -3,6 +3,9 @@ import { BODY_MAX, sendMessage, TITLE_MAX } from "../inbox/send.ts";
 import { outboxRow } from "../work.ts";
 import type { Turn } from "./turn.ts";
 
+/** Steps of telling something, and of writing it down. */
+const TELL_STEPS = 40;
+
 /** Writes an outbox row of the player: a line of the player's stream unless it `isSilent`. */
 export const tell = (
   { player, effects, root }: Turn,
@@ -10,6 +13,7 @@ export const tell = (
   data: unknown,
   { isSilent = false } = {},
 ): void => {
+  root.steps.spend(TELL_STEPS);
   const options = {
     playerId: player.id,
     ...(isSilent ? {} : { playerSeq: ++player.seq }),

@@ -10,6 +10,7 @@ import { runSpawned, SPAWNED_TYPES } from "../rules/running/spawned.ts";
 import { refreshSegments, watchSegments } from "../segments/membership.ts";
 import { advanceStreaks } from "../streaks/advance.ts";
 import { derive, tell } from "./emit.ts";
+import { type EventAccounts, openAccounts, payBy, tellSteps } from "./event-steps.ts";
 import { isGuarded, tellLoop } from "./loop-guard.ts";
 import type { ProjectPlan } from "./plan.ts";
 import type { SharedCounters } from "./shared-counters.ts";
@@ -43,11 +44,13 @@ export type TurnParts = {
   observe?: RuleObserver["considered"] | undefined;
   /** What rules have fired for this root before; none yet unless given. */
   firings?: Root["firings"] | undefined;
+  /** What has been spent for this root before; nothing yet unless given. */
+  accounts?: EventAccounts | undefined;
 };
 
 /** Opens the pass of a root event: what it emits becomes outbox rows numbered by the player's stream. */
 export const openTurn = ({ isTracked = false, trace, observe, firings, ...parts }: TurnParts): Turn => {
-  const { event } = parts;
+  const { event, accounts = openAccounts() } = parts;
   watchSegments(parts.plan, parts.player);
   const root: Root = {
     id: event.id,
@@ -61,6 +64,8 @@ export const openTurn = ({ isTracked = false, trace, observe, firings, ...parts 
     toldBefore: parts.effects.outbox.length,
     before: holdingsOf({ ...parts, project: parts.plan }),
     loop: undefined,
+    accounts,
+    steps: accounts.upkeep,
     acting: undefined,
     observe,
     trace,
@@ -125,16 +130,22 @@ export const settleTurn = (turn: Turn, xpBefore: number): void => {
   }
   scoreHoldings(turn, xpBefore);
   tellLoop(turn);
+  tellSteps(turn);
 };
+
+/** Steps of one pass over a player, whatever listens. */
+const PASS_STEPS = 50;
 
 const evaluateOne = (turn: Turn): undefined => {
   const { trace } = turn.root;
   trace?.open(turn);
+  turn.root.steps.spend(PASS_STEPS);
   countEvent(turn);
   advanceStreaks(turn);
   refreshSegments(turn);
-  if (trace) trace.runRules(turn);
-  else runRules(turn.project.rules, turn);
+  payBy(turn.root, turn.root.accounts.rules, () =>
+    trace ? trace.runRules(turn) : runRules(turn.project.rules, turn),
+  );
   followMetrics(turn);
   scoreEvent(turn, turn.project.boardIndex);
   refreshSegments(turn);

@@ -186,6 +186,15 @@ export const insertPlayers = async (work: Work, players: readonly NewPlayer[]): 
   return new Set(result.rows.map((row) => row.id));
 };
 
+/** Takes players away again who were made in this transaction, and of whom nobody has been told. */
+export const unmakePlayers = async (work: Work, refs: readonly ExternalRef[]): Promise<void> => {
+  if (refs.length === 0) return;
+  const rows = refs.map(({ projectId, externalUserId }) => ({ p: projectId, u: externalUserId }));
+  await sql`
+    delete from players t using json_to_recordset(${JSON.stringify(rows)}::json) as r(p uuid, u text)
+    where t.project_id = r.p and t.external_user_id = r.u`.execute(work.db);
+};
+
 const msOf = (value: Date | string | null): number | null =>
   value === null ? null : asDate(value).getTime();
 

@@ -1,25 +1,37 @@
-import { sql } from "kysely";
 import { type CompiledBadge } from "../badges/badge.ts";
 import type { ActiveCampaign } from "../boosts/campaign-boost.ts";
-import { shareConfig } from "../config-lock.ts";
+import { shareConfig, tryShareConfig } from "../config-lock.ts";
 import type { Currency } from "../currencies/currency.ts";
-import { loadDefinitions } from "../definitions/load.ts";
 import { notFound } from "../errors.ts";
-import { type BoardIndex, indexBoards } from "../leaderboards/board-index.ts";
-import { loadBoards } from "../leaderboards/leaderboards.ts";
+import type { BoardIndex } from "../leaderboards/board-index.ts";
 import type { Board } from "../leaderboards/scoring.ts";
 import type { MetricIndex } from "../metrics/metric.ts";
-import { type ProjectSettings, settingsFrom } from "../projects/project.ts";
+import { throwOutage } from "../outages.ts";
+import type { ProjectSettings } from "../projects/project.ts";
 import type { Reward } from "../rewards/reward.ts";
-import { loadRuleSet, type RuleSet } from "../rules/rules.ts";
+import { PacedBudget } from "../pace.ts";
+import type { RuleSet } from "../rules/running/compile.ts";
 import type { SegmentIndex } from "../segments/segment-index.ts";
 import type { CompiledSegment } from "../segments/segment.ts";
 import type { CompiledStreak } from "../streaks/streak.ts";
-import { KEPT, type Work } from "../work.ts";
-import { compileEconomy } from "./economy.ts";
+import { StepsExceeded } from "../step-budget.ts";
+import type { Transact, Work } from "../work.ts";
 import type { Level } from "./level-rewards.ts";
-import { getCurve } from "./level-curves.ts";
 import type { LevelCurve } from "./levels.ts";
+import type { PlanCache } from "./plan-cache.ts";
+import {
+  compileParts,
+  type ProjectRow,
+  readParts,
+  readPartsOf,
+  readProject,
+  readRows,
+  type Version,
+  versionOf,
+} from "./plan-parts.ts";
+import { ConfigHeld, ProjectsUnready } from "./unready.ts";
+
+export { createPlanCache, type PlanCache } from "./plan-cache.ts";
 
 /** A definition as evaluation uses it. */
 export type Live<D> = { id: string; definition: D };
@@ -56,28 +68,62 @@ export type ProjectPlan = Economy & {
   rules: RuleSet;
 };
 
-/** Plans kept in a process; a plan that has gone is compiled again. */
-const PLANS_MAX = 1_000;
+/**
+ * Steps that compiling a plan may take within a transaction, which holds locks meanwhile: about 50 ms. A
+ * larger one is compiled outside.
+ */
+const PLAN_STEPS_MAX = 250_000;
 
-/** Compiled plans by project, valid for one config version. */
-export type PlanCache = Map<string, ProjectPlan>;
+/**
+ * Thrown where the plans of projects take too long to be compiled in a transaction. Nothing has been done
+ * but that the definitions of all projects asked for are held.
+ */
+export class PlansUnprepared extends ProjectsUnready {
+  readonly versions: readonly Version[];
+  readonly #cache: PlanCache;
 
-export const createPlanCache = (): PlanCache => new Map();
+  constructor(versions: readonly Version[], cache: PlanCache) {
+    super(`not compiled: the plans of ${versions.map(({ projectId }) => projectId).join(", ")}`);
+    this.versions = versions;
+    this.#cache = cache;
+  }
 
-type ProjectRow = {
-  id: string;
-  config_version: string | number;
-  timezone: string;
-  settings: Partial<ProjectSettings>;
-  sandbox_of: string | null;
+  get projectIds(): readonly string[] {
+    return this.versions.map(({ projectId }) => projectId);
+  }
+
+  override async prepare(transact: Transact): Promise<void> {
+    for (const version of this.versions) await prepareOnce(transact, version, this.#cache);
+  }
+}
+
+/** Prepares the plan of one project, together with all who want it. */
+const prepareOnce = (transact: Transact, version: Version, cache: PlanCache): Promise<void> => {
+  const { projectId, configVersion } = version;
+  const running = cache.preparing.get(projectId);
+  if (running) return running;
+  const run = async (): Promise<void> => {
+    try {
+      const parts = await transact((work) => readParts(work, projectId));
+      if (parts) cache.keep(await compileParts(parts, new PacedBudget(Infinity)));
+    } catch (error) {
+      throwOutage(error);
+      // Whoever needs the plan compiles it in the transaction, and meets what is wrong there.
+    } finally {
+      cache.preparing.delete(projectId);
+    }
+    cache.tried(projectId, configVersion);
+  };
+  const preparing = run();
+  cache.preparing.set(projectId, preparing);
+  return preparing;
 };
-
-const COLUMNS = sql.raw("id, config_version, timezone, settings, sandbox_of");
 
 /**
  * The plans of `projectIds`, for evaluation in this transaction: a change of definitions waits for batches
  * that evaluate the old version, and batches that come later see the new one (config-lock.ts). Two
  * statements, plus the definitions of projects whose version moved.
+ * @throws PlansUnprepared
  */
 export const loadPlans = async (
   work: Work,
@@ -85,16 +131,60 @@ export const loadPlans = async (
   cache: PlanCache,
 ): Promise<Map<string, ProjectPlan>> => {
   await shareConfig(work, projectIds);
-  const rows = await sql<ProjectRow>`
-    ${sql.raw(KEPT)} select ${COLUMNS} from projects
-    where id = any(${`{${projectIds.join(",")}}`}::uuid[])`.execute(work.db);
+  return plansFrom(work, await readRows(work, projectIds), cache);
+};
+
+/**
+ * As `loadPlans`, for a batch of several projects: none of them waits for another's definitions.
+ * @throws ProjectsUnready
+ */
+export const tryLoadPlans = async (
+  work: Work,
+  projectIds: readonly string[],
+  cache: PlanCache,
+): Promise<Map<string, ProjectPlan>> => {
+  // Sent together: rows are read after locks are asked for, and those of projects that are held are not used.
+  const [kept, rows] = await Promise.all([tryShareConfig(work, projectIds), readRows(work, projectIds)]);
+  const held = projectIds.filter((id) => !kept.has(id));
+  if (held.length > 0) throw new ConfigHeld(held);
+  return plansFrom(work, rows, cache);
+};
+
+const plansFrom = async (
+  work: Work,
+  rows: readonly ProjectRow[],
+  cache: PlanCache,
+): Promise<Map<string, ProjectPlan>> => {
   const plans = new Map<string, ProjectPlan>();
-  for (const row of rows.rows) {
-    const known = cache.get(row.id);
-    const isCurrent = known?.configVersion === Number(row.config_version);
-    plans.set(row.id, isCurrent ? known : keep(cache, await compilePlan(work, row)));
+  const unprepared: Version[] = [];
+  for (const row of rows) {
+    const plan = currentPlan(row, cache) ?? (await compileHere(work, row, cache));
+    if (plan) plans.set(row.id, plan);
+    else unprepared.push(versionOf(row));
   }
+  if (unprepared.length > 0) throw new PlansUnprepared(unprepared, cache);
   return plans;
+};
+
+const currentPlan = (row: ProjectRow, cache: PlanCache): ProjectPlan | undefined => {
+  const known = cache.get(row.id);
+  return known?.configVersion === Number(row.config_version) ? known : undefined;
+};
+
+/** Compiles a plan in the transaction; undefined when it takes too many steps, and was not tried outside. */
+const compileHere = async (
+  work: Work,
+  row: ProjectRow,
+  cache: PlanCache,
+): Promise<ProjectPlan | undefined> => {
+  const isTried = cache.triedVersion(row.id) === Number(row.config_version);
+  const steps = new PacedBudget(isTried ? Infinity : PLAN_STEPS_MAX);
+  try {
+    return cache.keep(await compileParts(await readPartsOf(work, row), steps));
+  } catch (error) {
+    if (error instanceof StepsExceeded && error.budget === steps) return undefined;
+    throw error;
+  }
 };
 
 /**
@@ -103,15 +193,20 @@ export const loadPlans = async (
  * @throws DomainError NOT_FOUND
  */
 export const readPlan = async (work: Work, projectId: string, cache: PlanCache): Promise<ProjectPlan> => {
-  const read = () =>
-    sql<ProjectRow>`select ${COLUMNS} from projects where id = ${projectId}`.execute(work.db);
-  const [row] = (await read()).rows;
+  const row = await readProject(work, projectId);
   if (!row) throw notFound("project");
-  const known = cache.get(projectId);
-  if (known?.configVersion === Number(row.config_version)) return known;
-  const plan = await compilePlan(work, row);
-  const [after] = (await read()).rows;
-  return Number(after?.config_version) === plan.configVersion ? keep(cache, plan) : plan;
+  const known = currentPlan(row, cache);
+  if (known) return known;
+  const parts = await readParts(work, projectId);
+  if (!parts) throw notFound("project");
+  const isTried = cache.triedVersion(projectId) === versionOf(parts.row).configVersion;
+  const steps = new PacedBudget(isTried ? Infinity : PLAN_STEPS_MAX);
+  try {
+    return cache.keep(await compileParts(parts, steps));
+  } catch (error) {
+    if (!(error instanceof StepsExceeded && error.budget === steps)) throw error;
+    throw new PlansUnprepared([versionOf(parts.row)], cache);
+  }
 };
 
 /** The plan of one project for a read: no lock, not cached. `rules` stand in for those that run. */
@@ -120,32 +215,6 @@ export const loadPlan = async (
   projectId: string,
   rules?: RuleSet,
 ): Promise<ProjectPlan | undefined> => {
-  const rows = await sql<ProjectRow>`
-    select ${COLUMNS} from projects where id = ${projectId}`.execute(work.db);
-  return rows.rows[0] && (await compilePlan(work, rows.rows[0], rules));
-};
-
-const keep = (cache: PlanCache, plan: ProjectPlan): ProjectPlan => {
-  cache.delete(plan.projectId);
-  cache.set(plan.projectId, plan);
-  if (cache.size > PLANS_MAX) cache.delete(cache.keys().next().value!);
-  return plan;
-};
-
-const compilePlan = async (work: Work, row: ProjectRow, given?: RuleSet): Promise<ProjectPlan> => {
-  const boards = (await loadBoards(work, row.id)).filter((board) => board.status === "ACTIVE");
-  const rules = given ?? (await loadRuleSet(work, row.id));
-  return {
-    ...compileEconomy(await loadDefinitions(work, row.id), rules),
-    projectId: row.id,
-    configVersion: Number(row.config_version),
-    timezone: row.timezone,
-    isSandbox: row.sandbox_of !== null,
-    settings: settingsFrom(row.settings),
-    curve: await getCurve(work, row.id),
-    boards,
-    boardsByKey: new Map(boards.map((board) => [board.key, board])),
-    boardIndex: indexBoards(boards),
-    rules,
-  };
+  const row = await readProject(work, projectId);
+  return row && compileParts(await readPartsOf(work, row, rules), new PacedBudget(Infinity));
 };

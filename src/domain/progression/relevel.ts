@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { z } from "zod";
+import { DESIGNERS } from "../access.ts";
 import { countRows } from "../counting.ts";
 import type { Cause } from "../events.ts";
 import { jobKind, type JobInHand, type Step } from "../project-jobs/job-kind.ts";
@@ -79,4 +80,9 @@ const step = async (work: Work, { projectId, createdBy, ...job }: JobInHand<obje
 };
 
 /** Brings all players of a project to the levels of its curve, and tells and rewards it. */
-export const levelRecalculation = jobKind({ kind: "LEVEL_RECALC", params: Params, step });
+export const levelRecalculation = jobKind({
+  kind: "LEVEL_RECALC",
+  access: { scope: "config:manage", roles: DESIGNERS },
+  params: Params,
+  step,
+});

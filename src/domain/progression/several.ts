@@ -1,10 +1,12 @@
 import { notFound } from "../errors.ts";
 import { newId } from "../ids.ts";
+import { PacedBudget } from "../pace.ts";
 import type { RewardBundle } from "../rewards/bundle.ts";
 import { limitedKeysOf } from "../rewards/shared-keys.ts";
 import type { Work } from "../work.ts";
 import { changePlans } from "./change.ts";
 import { changeEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
+import { openShare, PLAYER_STEPS, stepsOf } from "./event-steps.ts";
 import { loadStates } from "./load.ts";
 import type { PlayerPart } from "./parts/part.ts";
 import { loadPlans, type ProjectPlan } from "./plan.ts";
@@ -23,8 +25,8 @@ export type Several = {
   effects: Effects;
   /** Opens a turn for one of the players; `settle` it before the next one is opened. */
   open(player: PlayerState): Turn;
-  /** Takes up what the turn's effects have brought about. */
-  settle(turn: Turn): void;
+  /** Takes up what the turn's effects have brought about, and gives way to others in between. */
+  settle(turn: Turn): Promise<void>;
   /** Writes everything, in one statement. */
   save(): Promise<void>;
 };
@@ -58,15 +60,22 @@ export const takePlayers = async (
   const limited = limitedKeysOf(plan, [ANY_CHANGE]);
   const shared = await lockSharedCounters(work, [...sharedKeysOf(plan, [event]), ...limited]);
   const xpBefore = new Map<Turn, number>();
+  const steps = new PacedBudget(Infinity);
   return {
     plan,
     effects,
     open: (player) => {
-      const turn = openTurn({ plan, player, event: changeEvent(newId(), nowMs), nowMs, effects, shared });
+      const own = changeEvent(newId(), nowMs);
+      const accounts = openShare(steps);
+      const turn = openTurn({ plan, player, event: own, nowMs, effects, shared, accounts });
       xpBefore.set(turn, player.xp);
       return turn;
     },
-    settle: (turn) => settleTurn(turn, xpBefore.get(turn)!),
+    settle: async (turn) => {
+      settleTurn(turn, xpBefore.get(turn)!);
+      steps.spend(PLAYER_STEPS + stepsOf(turn.root.accounts));
+      await steps.rest();
+    },
     save: () => saveBatch(work, { players, effects, shared, verdicts: [], done: [] }),
   };
 };

@@ -29,6 +29,25 @@ const savePlayer = (player: PlayerState): (() => void) => {
   };
 };
 
+/** Things that a player holds which are copied in one step. */
+const COPIES_PER_STEP = 2;
+/** An object with more names is kept as a hash table: copying one of its names takes this many steps. */
+const SMALL_OBJECT = 1_000;
+const LARGE_COPY_STEPS = 5;
+
+const namesSteps = (value: object = {}): number => {
+  const names = Object.keys(value).length;
+  return names > SMALL_OBJECT ? names * LARGE_COPY_STEPS : names / COPIES_PER_STEP;
+};
+
+/** What a copy of a player and the way back take, in steps. */
+const copySteps = (player: PlayerState): number => {
+  const { doc, dirty } = player;
+  let copied = 0;
+  for (const name of SETS) copied += player[name].size + dirty[name].size;
+  return 10 + copied / COPIES_PER_STEP + namesSteps(doc.c) + namesSteps(doc.l);
+};
+
 const saveEffects = (effects: Effects): (() => void) => {
   const lists = Object.values(effects) as unknown[][];
   const lengths = lists.map(({ length }) => length);
@@ -40,6 +59,7 @@ const saveEffects = (effects: Effects): (() => void) => {
  * @returns puts player, effects, derived events and shared counters back; call it at most once
  */
 export const saveTurn = ({ player, effects, root, shared }: Turn): (() => void) => {
+  root.steps.spend(copySteps(player));
   const restore = [savePlayer(player), saveEffects(effects), shared.save()];
   const derived = root.derived.length;
   const { spawned, bundles } = root;

@@ -4,7 +4,9 @@ import type { HoldingsBefore } from "../leaderboards/holdings.ts";
 import type { LoadedList } from "../leaderboards/lists.ts";
 import type { RuleObserver } from "../rules/running/observe.ts";
 import type { EventTrace } from "../rules/insight/trace.ts";
+import type { StepBudget } from "../step-budget.ts";
 import type { Effects } from "./effects.ts";
+import type { EventAccount, EventAccounts } from "./event-steps.ts";
 import type { ProjectPlan } from "./plan.ts";
 import type { SharedCounters } from "./shared-counters.ts";
 
@@ -204,6 +206,10 @@ export type Root = {
   guarded: string[];
   /** Where the loop guard first held a rule. */
   loop: LoopHit | undefined;
+  /** What evaluation may take. */
+  accounts: EventAccounts;
+  /** The account that pays for what is done now. */
+  steps: EventAccount;
   /** The rule whose actions run now: what they bring about comes from it. */
   acting: RuleStep | undefined;
   /** Hears of every rule that is considered. */
@@ -217,6 +223,9 @@ export type Root = {
   /** What the player had of what boards show. */
   before: HoldingsBefore;
 };
+
+/** An event that something asks about, and the budget that pays for the answer. */
+export type Heard = { event: RuleEvent; root: { steps: StepBudget } };
 
 /** Collects what evaluation in trace mode sees; see rules/trace.ts. */
 export type TraceSink = {

@@ -1,4 +1,6 @@
 import type { z } from "zod";
+import type { Scope } from "../access.ts";
+import type { Role } from "../caller.ts";
 import type { Json } from "../events.ts";
 import type { Work } from "../work.ts";
 
@@ -14,6 +16,9 @@ export type JobInHand<P> = {
 /** What a step has come to: more to do (`progress` in percent), or the job's result. */
 export type Step = { state: Json; progress: number } | { result: Json };
 
+/** The access of the operation that starts such a job: whoever has it sees, reads and cancels the job too. */
+export type JobAccess = { scope: Scope; roles: readonly Role[] };
+
 /**
  * Long work in a project: done in steps, each one transaction together with the job's own state, so that a
  * job that is killed goes on where it was. Add one by a file in its feature's folder and a line in
@@ -21,6 +26,7 @@ export type Step = { state: Json; progress: number } | { result: Json };
  */
 export type JobKind<P extends Json = Json> = {
   kind: string;
+  access: JobAccess;
   params: z.ZodType<P>;
   /** Bounded work: a page of players, a few thousand rows. */
   step(work: Work, job: JobInHand<P>): Promise<Step>;

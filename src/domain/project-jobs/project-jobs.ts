@@ -76,9 +76,17 @@ export const queueJob = async (
   return show(made.rows[0]!);
 };
 
-const findRow = async ({ db }: Work, projectId: string, id: string): Promise<JobRow> => {
+/** Which job is asked for. `kinds`: those that the caller may see; any other job is not there. */
+export type JobRef = { projectId: string; id: string; kinds: readonly string[] };
+
+const isOneOf = (kinds: readonly string[]) =>
+  sql`kind in (select json_array_elements_text(${JSON.stringify(kinds)}::json))`;
+
+const findRow = async ({ db }: Work, { projectId, id, kinds }: JobRef): Promise<JobRow> => {
   const found = isId(id)
-    ? await sql<JobRow>`select * from project_jobs where project_id = ${projectId} and id = ${id}`.execute(db)
+    ? await sql<JobRow>`
+        select * from project_jobs
+        where project_id = ${projectId} and id = ${id} and ${isOneOf(kinds)}`.execute(db)
     : { rows: [] };
   const [row] = found.rows;
   if (!row) throw notFound("job");
@@ -86,18 +94,22 @@ const findRow = async ({ db }: Work, projectId: string, id: string): Promise<Job
 };
 
 /** @throws DomainError NOT_FOUND */
-export const getJob = async (work: Work, projectId: string, id: string): Promise<ProjectJob> =>
-  show(await findRow(work, projectId, id));
+export const getJob = async (work: Work, ref: JobRef): Promise<ProjectJob> => show(await findRow(work, ref));
 
 /** What a job came to. @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE before it has succeeded */
-export const getJobResult = async (work: Work, projectId: string, id: string): Promise<Json> => {
-  const { status, result } = await findRow(work, projectId, id);
+export const getJobResult = async (work: Work, ref: JobRef): Promise<Json> => {
+  const { status, result } = await findRow(work, ref);
   if (status !== "SUCCEEDED" || result === null)
     throw conflict("INVALID_STATE", `the job is ${status} and has no result`);
   return result;
 };
 
-export type ListJobs = PageQuery & { kind?: string | undefined; status?: JobStatus | undefined };
+/** `kinds`: those that the caller may see; others are neither listed nor counted. */
+export type ListJobs = PageQuery & {
+  kinds: readonly string[];
+  kind?: string | undefined;
+  status?: JobStatus | undefined;
+};
 
 /** A page of a project's jobs, newest first. */
 export const listJobs = async (
@@ -105,7 +117,7 @@ export const listJobs = async (
   projectId: string,
   query: ListJobs,
 ): Promise<Total & { jobs: ProjectJob[] }> => {
-  const where = sql`project_id = ${projectId}
+  const where = sql`project_id = ${projectId} and ${isOneOf(query.kinds)}
     and (${query.kind ?? null}::text is null or kind = ${query.kind ?? null})
     and (${query.status ?? null}::text is null or status = ${query.status ?? null})`;
   const page = await sql<JobRow>`
@@ -115,15 +127,17 @@ export const listJobs = async (
 };
 
 /** Stops a job before its next step; what it has done stays done. @throws DomainError NOT_FOUND, CONFLICT */
-export const cancelJob = async (work: Work, projectId: string, id: string): Promise<ProjectJob> => {
-  const { status } = await findRow(work, projectId, id);
+export const cancelJob = async (work: Work, ref: JobRef): Promise<ProjectJob> => {
+  await findRow(work, ref);
+  const { projectId, id } = ref;
   const now = work.now.toISOString();
   const done = await sql<JobRow>`
     update project_jobs set status = 'CANCELLED', finished_at = ${now}::timestamptz,
       updated_at = ${now}::timestamptz
     where project_id = ${projectId} and id = ${id} and status in ('QUEUED', 'RUNNING')
     returning *`.execute(work.db);
-  if (!done.rows[0]) throw conflict("INVALID_STATE", `the job is ${status}`);
+  // Read again: it may have ended while the update waited for it.
+  if (!done.rows[0]) throw conflict("INVALID_STATE", `the job is ${(await findRow(work, ref)).status}`);
   await auditDefinition(work, "job.cancelled", { projectId, id });
   return show(done.rows[0]);
 };

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { DomainError } from "../errors.ts";
 import type { Json } from "../events.ts";
+import { outageOf } from "../outages.ts";
 import type { Transact, Work } from "../work.ts";
 import type { JobKind, Step } from "./job-kind.ts";
 import { JOB_KINDS } from "./kinds.ts";
@@ -19,14 +20,17 @@ export const LEASE_MS = 60_000;
 /**
  * Does one step of the job that has waited longest, of any project, and keeps what it came to in the same
  * transaction. The try is counted before, in a transaction of its own, so that a step that takes its process
- * along does so `ATTEMPTS_MAX` times at most. A step that throws is undone and tried again later.
+ * along does so `ATTEMPTS_MAX` times at most. A step that throws is undone and tried again later; an outage
+ * counts as no try, and where the try cannot be taken back for it either, that is made up for first.
  * @returns whether there was one
+ * @throws the outage that undid a step
  */
 export const stepJob = async (
   transact: Transact,
   onError: (error: unknown, jobId: string) => void,
   kinds: readonly JobKind[] = JOB_KINDS,
 ): Promise<boolean> => {
+  await takeBack(transact);
   const claimed = await transact(claim);
   if (!claimed) return false;
   try {
@@ -42,10 +46,30 @@ export const stepJob = async (
       await ("result" in step ? finish(work, row, step.result) : goOn(work, row, step));
     });
   } catch (error) {
+    if (outageOf(error) !== undefined) {
+      undone.set(transact, [...(undone.get(transact) ?? []), claimed]);
+      throw error;
+    }
     onError(error, claimed.id);
     await transact((work) => giveUpOrRetry(work, claimed, error));
   }
   return true;
+};
+
+/** Claims whose step an outage has undone and whose try is counted still, of each process. */
+const undone = new WeakMap<Transact, readonly Row[]>();
+
+/** Makes the tries of an outage uncounted, and their jobs due; those that others have gone on with stay. */
+const takeBack = async (transact: Transact): Promise<void> => {
+  const rows = undone.get(transact) ?? [];
+  if (rows.length === 0) return;
+  await transact(async ({ db, now }) => {
+    for (const row of rows)
+      await sql`
+        update project_jobs set attempts = attempts - 1, due_at = ${now.toISOString()}::timestamptz
+        where ${isStill(row)}`.execute(db);
+  });
+  undone.delete(transact);
 };
 
 /** Counts a try and keeps others away for the lease; longer while the step has the row locked. */

@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { audit } from "../audit/audit.ts";
 import { changeConfig, shareConfig } from "../config-lock.ts";
+import { withinProjectSize } from "../definitions/size.ts";
 import { syncDefinitions } from "../definitions/sync.ts";
 import { syncLeaderboards } from "../leaderboards/sync.ts";
 import { getCurve, putCurve } from "../progression/level-curves.ts";
@@ -42,9 +43,14 @@ export const syncSandbox = async (work: Work, sync: Sync): Promise<Synced> => {
     await (id === to ? changeConfig(work, id) : shareConfig(work, [id]));
   const { tenantId } = await copySettings(work, sync);
   const levelCurve = await copyCurve(work, sync);
-  const { counts: definitions, ...others } = await syncDefinitions(work, sync);
-  const { closedPeriodIds, ...boards } = await syncLeaderboards(work, sync);
-  const rules = await syncRules(work, sync);
+  const copied = await withinProjectSize(work, { projectId: to, reason: "DEFINITION_LIMIT" }, async () => ({
+    economy: await syncDefinitions(work, sync),
+    leaderboards: await syncLeaderboards(work, sync),
+    rules: await syncRules(work, sync),
+  }));
+  const { counts: definitions, ...others } = copied.economy;
+  const { closedPeriodIds, ...boards } = copied.leaderboards;
+  const { rules } = copied;
   const counts = { rules: rules.count, leaderboards: boards.count, levelCurve, definitions };
   const skipped = [
     ...others.skipped.map(({ kind: type, ...one }) => ({ type, ...one })),

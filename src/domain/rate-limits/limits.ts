@@ -13,6 +13,8 @@ export const LIMITS = {
   registration: { name: "registration", points: 5, seconds: HOUR },
   badKeys: { name: "bad-keys", points: 60, seconds: MINUTE },
   loginFailures: { name: "login", points: 20, seconds: 15 * MINUTE },
+  /** Wrong passwords for one account, from all addresses and devices that it does not know together. */
+  loginAccount: { name: "login-account", points: 10, seconds: HOUR },
   honeypot: { name: "honeypot", points: 10, seconds: HOUR },
   verifyEmail: { name: "verify-email", points: 10, seconds: MINUTE },
   /** As few as registrations: each tells whether an address is taken, or mails somebody, maybe a stranger. */
@@ -23,6 +25,8 @@ export const LIMITS = {
   lobbyPasscode: { name: "lobby-passcode", points: 5, seconds: MINUTE },
   mailMinute: { name: "mail-minute", points: 1, seconds: MINUTE },
   mailDay: { name: "mail-day", points: 5, seconds: DAY },
+  /** Mails beyond those of a day; half of what the shortest link lives, so that a good one is there. */
+  mailHalfHour: { name: "mail-half-hour", points: 1, seconds: 30 * MINUTE },
   mailTenant: { name: "mail-tenant", points: 50, seconds: HOUR },
 } as const satisfies Record<string, Bucket>;
 

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { z } from "zod";
+import { ADMINS } from "../access.ts";
 import { changePlayers } from "../progression/change.ts";
 import type { Turn } from "../progression/turn.ts";
 import { jobKind, type JobInHand, type Step } from "../project-jobs/job-kind.ts";
@@ -103,4 +104,9 @@ const step = async (work: Work, job: JobInHand<Params>): Promise<Step> => {
 };
 
 /** Gives a bundle to many players, page by page; each is given it once. */
-export const bulkGrant = jobKind({ kind: "BULK_GRANT", params: Params, step });
+export const bulkGrant = jobKind({
+  kind: "BULK_GRANT",
+  access: { scope: "players:write", roles: ADMINS },
+  params: Params,
+  step,
+});

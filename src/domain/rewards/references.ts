@@ -1,10 +1,9 @@
-import { loadDefinitions } from "../definitions/load.ts";
-import { unknownReference } from "../definitions/references.ts";
-import type { Stored } from "../definitions/kind.ts";
+import { type Catalogue, heldCatalogue, loadCatalogue } from "../definitions/catalogue.ts";
+import { type Reference, UnknownReference } from "../definitions/references.ts";
 import { invalid } from "../errors.ts";
 import type { Work } from "../work.ts";
 import type { RewardBundle } from "./bundle.ts";
-import { checkGiving, type Giver } from "./reward-graph.ts";
+import { type Giver, GivingGraph } from "./reward-graph.ts";
 
 /** A bundle and the field that it stands in, such as `tiers.0.rewards`. */
 export type BundleField = { bundle: RewardBundle; field: string };
@@ -20,23 +19,34 @@ export type BundlesOf = {
   tiers?: number;
 };
 
-type ByKind = ReadonlyMap<string, readonly Stored[]>;
+const graphs = new WeakMap<Catalogue, GivingGraph>();
+
+/** What gives what, built once for each catalogue. */
+const graphOf = (catalogue: Catalogue): GivingGraph => {
+  const graph = graphs.get(catalogue) ?? new GivingGraph(giversOf(catalogue));
+  graphs.set(catalogue, graph);
+  return graph;
+};
 
 /**
  * Refuses bundles that name what is not there, that give themselves through others, or that give too much at
- * once. One statement, none for bundles that name nothing.
+ * once. One statement; none for bundles that name nothing, or where the transaction holds the definitions:
+ * there it takes the giver for changed, so call it after all other checks.
  * @throws DomainError VALIDATION_ERROR naming the field
  */
 export const checkBundles = async (work: Work, projectId: string, given: BundlesOf): Promise<void> => {
-  const named = given.bundles.filter(({ bundle }) => namesOf({ bundle, field: "" }).length > 0);
-  // Without names nothing can turn in a ring; but a badge or reward that others give may now give XP.
-  if (named.length === 0 && !given.bundles.some(({ bundle }) => bundle.xp !== undefined)) return;
-  const definitions = await loadDefinitions(work, projectId);
-  for (const one of given.bundles) checkNames(definitions, one, given);
-  checkGiving(giversOf(definitions), given);
+  const held = heldCatalogue(work, projectId);
+  if (!held && isPlain(given)) return;
+  const catalogue = held ?? (await loadCatalogue(work, projectId));
+  checkNames(catalogue, given);
+  graphOf(catalogue).put(given);
 };
 
-type Name = { field: string; kind: string; key: string; tier?: number | undefined };
+/** Without names nothing can turn in a ring; but a badge or reward that others give may now give XP. */
+const isPlain = ({ bundles }: BundlesOf): boolean =>
+  bundles.every((one) => namesOf(one).length === 0 && one.bundle.xp === undefined);
+
+type Name = Reference & { tier?: number | undefined };
 
 const boostName = (applies: string, field: string): Name[] => {
   const [what, key] = applies.split(":", 2) as [string, string?];
@@ -68,13 +78,15 @@ const namesOf = ({ bundle, field }: BundleField): Name[] => [
   ...(bundle.boosts ?? []).flatMap(({ applies }, i) => boostName(applies, `${field}.boosts.${i}.applies`)),
 ];
 
-const checkNames = (definitions: ByKind, one: BundleField, given: BundlesOf): void => {
-  for (const name of namesOf(one)) {
-    const isOwn = name.kind === given.kind && name.key === given.key;
-    const found = definitions.get(name.kind)?.find(({ definition }) => definition.key === name.key);
-    if (!found && !isOwn) throw unknownReference(name);
-    const tiers = isOwn ? given.tiers : (found!.definition as { tiers?: unknown[] }).tiers?.length;
-    checkTier(name, tiers ?? Infinity);
+const checkNames = (catalogue: Catalogue, given: BundlesOf): void => {
+  const isOwn = ({ kind, key }: Name): boolean => kind === given.kind && key === given.key;
+  const names = given.bundles.flatMap(namesOf);
+  const missing = names.filter((name) => !isOwn(name) && !catalogue.get(name.kind, name.key));
+  const [first, ...others] = missing;
+  if (first) throw new UnknownReference([first, ...others]);
+  for (const name of names) {
+    const found = catalogue.get(name.kind, name.key)?.definition as { tiers?: unknown[] } | undefined;
+    checkTier(name, (isOwn(name) ? given.tiers : found?.tiers?.length) ?? Infinity);
   }
 };
 
@@ -89,9 +101,9 @@ const giverOf = (kind: Giver["kind"], key: string, bundles: (RewardBundle | unde
 });
 
 /** Everything in a project that gives bundles. */
-const giversOf = (definitions: ByKind): Giver[] => {
+const giversOf = (catalogue: Catalogue): Giver[] => {
   const all = <D>(kind: string): D[] =>
-    (definitions.get(kind) ?? []).map(({ definition }) => definition as unknown as D);
+    catalogue.all(kind).map(({ definition }) => definition as unknown as D);
   type Keyed<T> = { key: string } & T;
   return [
     ...all<Keyed<{ bundle?: RewardBundle }>>("reward").map(({ key, bundle }) =>

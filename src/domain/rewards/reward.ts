@@ -75,12 +75,12 @@ export const rewardKind = definitionKind<Reward>({
     const { key, bundle, price, stock } = reward;
     if (before && (before.kind !== reward.kind || before.fulfilment !== reward.fulfilment))
       throw invalid("kind", "what a reward is cannot change: players may hold it");
-    const bundles = bundle ? [{ bundle, field: "bundle" }] : [];
-    await checkBundles(work, projectId, { kind: "reward", key, bundles });
     if (price) {
       const reference = { kind: "currency", key: price.currencyKey, field: "price.currencyKey" };
       await checkActiveKey(work, projectId, reference);
     }
+    const bundles = bundle ? [{ bundle, field: "bundle" }] : [];
+    await checkBundles(work, projectId, { kind: "reward", key, bundles });
     if (stock !== undefined && before?.stock === undefined)
       await startCounting(work, { projectId, kind: "reward", key });
   },

@@ -1,17 +1,17 @@
 import { LockMode, UniqueConstraintViolationException } from "@mikro-orm/core";
 import { type RawBuilder, sql } from "kysely";
 import { auditDefinition } from "../audit/definitions.ts";
+import { checkSize } from "../definitions/size.ts";
 import { conflict, invalid, notFound } from "../errors.ts";
 import { isId, newId } from "../ids.ts";
+import { RULE_MAX_BYTES } from "../limits.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
 import { containing } from "../search.ts";
 import type { Work } from "../work.ts";
-import { compileRules, type PublishedRule, type RuleSet } from "./running/compile.ts";
+import type { PublishedRule } from "./running/compile.ts";
 import { identifyActions, RuleDocument, type RulePatch } from "./language/document.ts";
 import { patternsOf } from "./language/patterns.ts";
 import { Rule, type RuleStatus, RuleVersion, type ShownRule, showRule } from "./rule.ts";
-
-export type { RuleSet } from "./running/compile.ts";
 
 /** Rules of a project that are not archived. */
 export const RULES_MAX = 2_000;
@@ -21,7 +21,7 @@ export const RULES_WITH_ARCHIVED_MAX = 20_000;
 /** Words that stand where a key does in paths of the API. */
 const RESERVED_KEYS: ReadonlySet<string> = new Set(["catalogue", "graph", "order", "simulate", "validate"]);
 
-const KEY_TAKEN = (key: string) =>
+export const KEY_TAKEN = (key: string) =>
   conflict("KEY_TAKEN", `the key ${key} is taken; archived rules keep theirs`);
 
 /** Creates a rule as DRAFT. @throws DomainError CONFLICT: KEY_TAKEN, RULE_LIMIT */
@@ -34,12 +34,8 @@ export const createRule = async (
   const { em, now } = work;
   await checkKey(work, projectId, document.key);
   const kept = await em.count(Rule, { projectId, status: { $ne: "ARCHIVED" } });
-  if (kept >= RULES_MAX || (await em.count(Rule, { projectId })) >= RULES_WITH_ARCHIVED_MAX) {
-    throw conflict(
-      "RULE_LIMIT",
-      `a project may have ${RULES_MAX} rules, and ${RULES_WITH_ARCHIVED_MAX} with archived ones`,
-    );
-  }
+  refuseFull({ kept, all: await em.count(Rule, { projectId }) });
+  const draft = keptAs(document);
   const rule = em.create(Rule, {
     id: newId(),
     projectId,
@@ -47,7 +43,7 @@ export const createRule = async (
     name: document.name,
     status: "DRAFT",
     pauseReason: null,
-    draft: { ...document, actions: identifyActions(document.actions) },
+    draft,
     draftVersion: 1,
     publishedVersion: null,
     createdBy,
@@ -59,6 +55,22 @@ export const createRule = async (
   return showRule(rule, null);
 };
 
+/** `kept`, `all`: rules without and with the archived ones. @throws DomainError CONFLICT: RULE_LIMIT */
+export const refuseFull = ({ kept, all }: { kept: number; all: number }): void => {
+  if (kept < RULES_MAX && all < RULES_WITH_ARCHIVED_MAX) return;
+  throw conflict(
+    "RULE_LIMIT",
+    `a project may have ${RULES_MAX} rules, and ${RULES_WITH_ARCHIVED_MAX} with archived ones`,
+  );
+};
+
+/** A document as it is kept. @throws DomainError VALIDATION_ERROR TOO_LARGE */
+const keptAs = (document: RuleDocument): RuleDocument => {
+  const draft = { ...document, actions: identifyActions(document.actions) };
+  checkSize("rule", draft, RULE_MAX_BYTES);
+  return draft;
+};
+
 /** Two may have found the key free at once. */
 const flushKey = async ({ em }: Work, key: string): Promise<void> => {
   try {
@@ -68,8 +80,13 @@ const flushKey = async ({ em }: Work, key: string): Promise<void> => {
   }
 };
 
-const checkKey = async ({ em }: Work, projectId: string, key: string): Promise<void> => {
+/** @throws DomainError VALIDATION_ERROR */
+export const refuseReserved = (key: string): void => {
   if (RESERVED_KEYS.has(key)) throw invalid("key", `${key} is a word of the API's own`);
+};
+
+const checkKey = async ({ em }: Work, projectId: string, key: string): Promise<void> => {
+  refuseReserved(key);
   if ((await em.count(Rule, { projectId, key })) > 0) throw KEY_TAKEN(key);
 };
 
@@ -204,8 +221,10 @@ export const patchRule = async (
   const merged = Object.entries({ ...rule.draft, ...withoutUndefined(changes) }).filter(
     ([, value]) => value !== null,
   );
-  const draft = RuleDocument.parse(Object.fromEntries(merged));
-  rule.draft = { ...draft, actions: identifyActions(draft.actions) };
+  const given = Object.fromEntries(merged);
+  checkSize("rule", given, RULE_MAX_BYTES);
+  const draft = keptAs(RuleDocument.parse(given));
+  rule.draft = draft;
   rule.key = draft.key;
   rule.name = draft.name;
   rule.draftVersion++;
@@ -239,10 +258,3 @@ export const loadPublished = async (work: Work, projectId: string): Promise<Publ
     isShadow: status === "SHADOW",
   }));
 };
-
-/**
- * Reads and compiles the rules that run in a project. Keep them for as long as the project's config version
- * stands.
- */
-export const loadRuleSet = async (work: Work, projectId: string): Promise<RuleSet> =>
-  compileRules(await loadPublished(work, projectId));

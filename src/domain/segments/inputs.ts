@@ -1,5 +1,5 @@
 import type { Json } from "../events.ts";
-import { metricId } from "../metrics/metric.ts";
+import { metricId } from "../metrics/metric-id.ts";
 import type { PlayerState } from "../progression/turn.ts";
 import { compilePath } from "../rules/language/paths.ts";
 

@@ -125,7 +125,7 @@ const moveAll = async (work: Work, projectId: string, move: Move): Promise<numbe
     const wasMember = player.segments.has(move.key);
     const turn = open(player);
     setMembership(turn, move.key, move.isMember);
-    settle(turn);
+    await settle(turn);
     if (wasMember !== move.isMember) changed++;
   }
   await save();

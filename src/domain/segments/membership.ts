@@ -6,6 +6,8 @@ type Seen = {
   values: unknown[];
   /** Nobody has looked at the player's segments yet: every one of them is to be evaluated. */
   isNew: boolean;
+  /** The steps did not suffice to look: with the next turn it begins anew, as when the player is loaded. */
+  isGivenUp: boolean;
 };
 
 /**
@@ -19,14 +21,18 @@ export const watchSegments = (
   { segmentIndex: { dynamic, readers } }: Pick<ProjectPlan, "segmentIndex">,
   player: PlayerState,
 ): void => {
-  if (dynamic.length === 0 || SEEN.has(player)) return;
+  if (dynamic.length === 0 || SEEN.get(player)?.isGivenUp === false) return;
+  const values = readers.map((read) => read(player));
   // Whoever has been made just now has no line in the player stream yet.
-  SEEN.set(player, { values: readers.map((read) => read(player)), isNew: player.seq === 0 });
+  SEEN.set(player, { values, isNew: player.seq === 0, isGivenUp: false });
 };
 
+const READERS_PER_STEP = 4;
+
 /** Takes note of the inputs as they are now. @returns the places of those that have changed since */
-const lookAgain = ({ project, player }: Turn, { values }: Seen): Set<number> | undefined => {
-  const { readers } = project.segmentIndex;
+const lookAgain = ({ project, player, root }: Turn, { values }: Seen): Set<number> | undefined => {
+  const { readers, dynamic } = project.segmentIndex;
+  root.accounts.upkeep.spend((readers.length + dynamic.length) / READERS_PER_STEP);
   let changed: Set<number> | undefined;
   for (let place = 0; place < readers.length; place++) {
     const value = readers[place]!(player);
@@ -45,6 +51,8 @@ const lookAgain = ({ project, player }: Turn, { values }: Seen): Set<number> | u
 export const refreshSegments = (turn: Turn): void => {
   if (turn.project.segmentIndex.dynamic.length === 0) return;
   const seen = SEEN.get(turn.player)!;
+  if (seen.isGivenUp) return;
+  if (turn.root.accounts.upkeep.isSpent) return giveUp(turn, seen);
   const changed = lookAgain(turn, seen);
   if (changed || seen.isNew) refreshSome(turn, seen, { changed: changed ?? new Set(), isTime: false });
 };
@@ -58,14 +66,25 @@ export const refreshAllSegments = (turn: Turn, which: "ALL" | "TIMED"): void => 
   refreshSome(turn, seen, { changed, isTime: true });
 };
 
+const giveUp = ({ warn }: Turn, seen: Seen): void => {
+  seen.isGivenUp = true;
+  warn("out of steps: segments stay as they are");
+};
+
 type Reason = { changed: Set<number>; isTime: boolean };
 
 const refreshSome = (turn: Turn, seen: Seen, { changed, isTime }: Reason): void => {
   const asOf = asOfLatest(turn);
-  for (const { key, test, inputs, isTimed, ownInput } of turn.project.segmentIndex.dynamic) {
+  const { upkeep } = turn.root.accounts;
+  for (const segment of turn.project.segmentIndex.dynamic) {
+    const { key, inputs, isTimed, ownInput } = segment;
     const isAffected = seen.isNew || (isTime && isTimed) || inputs.some((place) => changed.has(place));
     if (!isAffected) continue;
-    const isMember = test(asOf);
+    if (upkeep.isSpent) return giveUp(turn, seen);
+    const before = upkeep.spent;
+    upkeep.spend(segment.steps);
+    const isMember = segment.test(asOf);
+    upkeep.noteSpender(segment.spender, before);
     if (!move(turn, key, isMember) || ownInput === undefined) continue;
     changed.add(ownInput);
     seen.values[ownInput] = isMember;

@@ -2,9 +2,11 @@ import { noEffects, openTurn, changeEvent } from "../progression/evaluate.ts";
 import { changePlans } from "../progression/change.ts";
 import { loadStates, lockPlayersById, type PlayersFrom, readPlayersPage } from "../progression/load.ts";
 import { loadPlans, type ProjectPlan } from "../progression/plan.ts";
+import { stepsOf } from "../progression/event-steps.ts";
 import { takePlayers } from "../progression/several.ts";
 import { noSharedCounters } from "../progression/shared-counters.ts";
 import type { PlayerState, Turn } from "../progression/turn.ts";
+import { PacedBudget } from "../pace.ts";
 import { newId } from "../ids.ts";
 import type { Work } from "../work.ts";
 import { refreshAllSegments } from "./membership.ts";
@@ -56,7 +58,12 @@ export const refreshPage = async (
   { after, which }: { after: string; which: "ALL" | "TIMED" },
 ): Promise<Looked> => {
   const turns = await lookAtPage(work, plan, { after });
-  for (const turn of turns) refreshAllSegments(turn, which);
+  const steps = new PacedBudget(Infinity);
+  for (const turn of turns) {
+    refreshAllSegments(turn, which);
+    steps.spend(stepsOf(turn.root.accounts));
+    await steps.rest();
+  }
   const moving = turns.filter(({ player }) => player.dirty.segments.size > 0).map(({ player }) => player.id);
   if (moving.length > 0) await refreshPlayers(work, plan.projectId, { playerIds: moving, which });
   const isLast = turns.length < SEGMENT_PAGE;
@@ -80,7 +87,7 @@ const refreshPlayers = async (
   for (const player of new Set(players)) {
     const turn = open(player);
     refreshAllSegments(turn, which);
-    settle(turn);
+    await settle(turn);
   }
   await save();
 };

@@ -1,15 +1,20 @@
 import type { z } from "zod";
 import { notFound } from "../errors.ts";
 import type { PlayerRef } from "../events.ts";
-import { metricId } from "../metrics/metric.ts";
+import { PacedBudget } from "../pace.ts";
+import { metricId } from "../metrics/metric-id.ts";
+import { PLAYER_STEPS } from "../progression/event-steps.ts";
 import { loadPlan, type ProjectPlan } from "../progression/plan.ts";
+import type { Turn } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
 import { LAST_PLAYER, lookAtPage, SEGMENT_PAGE } from "./pages.ts";
 import { compileSegment, type CompiledSegment, type SegmentConditions } from "./segment.ts";
 
-/** Players that a preview looks at: the ones made last. */
+/** Players that a preview looks at, the ones made last; fewer where a look at each takes long. */
 export const PREVIEW_PLAYERS_MAX = 5_000;
 const SAMPLE_MAX = 20;
+/** Steps after which a preview looks at no further player: about 1 s of CPU. */
+const PREVIEW_STEPS_MAX = 10_000_000;
 
 export type SegmentPreview = {
   /** Players who meet the definition, of those evaluated. */
@@ -41,20 +46,32 @@ export const previewSegment = async (
     isComplete: false,
     warnings: warningsOf(plan, segment),
   };
+  const steps = new PacedBudget(PREVIEW_STEPS_MAX);
   let before = LAST_PLAYER;
-  while (!preview.isComplete && preview.evaluated < PREVIEW_PLAYERS_MAX) {
+  while (!preview.isComplete && preview.evaluated < PREVIEW_PLAYERS_MAX && !steps.isSpent) {
     const turns = await lookAtPage(work, plan, { before });
     for (const turn of turns) {
-      if (!segment.test!(turn)) continue;
-      preview.count++;
-      const { id: playerId, externalUserId } = turn.player;
-      if (preview.sample.length < SAMPLE_MAX) preview.sample.push({ playerId, externalUserId });
+      if (steps.isSpent) break;
+      if (await isMember(segment, turn, steps)) {
+        preview.count++;
+        const { id: playerId, externalUserId } = turn.player;
+        if (preview.sample.length < SAMPLE_MAX) preview.sample.push({ playerId, externalUserId });
+      }
+      preview.evaluated++;
+      before = turn.player.id;
     }
-    preview.evaluated += turns.length;
-    preview.isComplete = turns.length < SEGMENT_PAGE;
-    before = turns.at(-1)?.player.id ?? before;
+    preview.isComplete = turns.length < SEGMENT_PAGE && !steps.isSpent;
   }
   return preview;
+};
+
+/** Looks at one player, and gives way to others in between. */
+const isMember = async (segment: CompiledSegment, turn: Turn, steps: PacedBudget): Promise<boolean> => {
+  const { root } = turn;
+  const isIn = segment.test!(turn);
+  steps.spend(segment.steps + PLAYER_STEPS + root.steps.spent);
+  await steps.rest();
+  return isIn;
 };
 
 /** A counter is kept from when something first asks for it. */

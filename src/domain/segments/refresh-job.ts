@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { z } from "zod";
+import { DESIGNERS } from "../access.ts";
 import { countRows } from "../counting.ts";
 import { notFound } from "../errors.ts";
 import { jobKind } from "../project-jobs/job-kind.ts";
@@ -16,6 +17,7 @@ const State = z.object({
 /** Looks at every player of a project after its dynamic segments have changed. */
 export const segmentRefresh = jobKind({
   kind: "SEGMENT_REFRESH",
+  access: { scope: "config:manage", roles: DESIGNERS },
   params: z.object({}),
   step: async (work, { projectId, state }) => {
     const { after, ...sums } = State.parse(state);

@@ -1,3 +1,4 @@
+import type { Spender } from "../progression/event-steps.ts";
 import type { Test } from "../rules/conditions/condition.ts";
 import { type InputReader, readerOf } from "./inputs.ts";
 import { type CompiledSegment, orderSegments } from "./segment.ts";
@@ -6,6 +7,9 @@ import { type CompiledSegment, orderSegments } from "./segment.ts";
 export type DynamicSegment = {
   key: string;
   test: Test;
+  /** What a look takes at most, in steps, beside texts and lists. */
+  steps: number;
+  spender: Spender;
   isTimed: boolean;
   /** Places of what it reads, in the index's `readers`. */
   inputs: readonly number[];
@@ -21,8 +25,8 @@ export type SegmentIndex = {
 
 /** Built once for a config version. */
 export const indexSegments = (segments: readonly CompiledSegment[]): SegmentIndex => {
-  const dynamic = segments.flatMap(({ definition: { key }, test, inputs }) =>
-    test ? [{ key, test, ...inputs }] : [],
+  const dynamic = segments.flatMap(({ id, definition: { key }, test, steps, inputs }) =>
+    test ? [{ id, key, test, steps, ...inputs }] : [],
   );
   const order = orderSegments(dynamic);
   // A ring cannot be saved; should there be one, each is evaluated in the order of keys.
@@ -33,6 +37,8 @@ export const indexSegments = (segments: readonly CompiledSegment[]): SegmentInde
     dynamic: ordered.map((segment) => ({
       key: segment.key,
       test: segment.test,
+      steps: segment.steps,
+      spender: { kind: "segment", id: segment.id, key: segment.key },
       isTimed: segment.isTimed,
       inputs: segment.names.map((name) => placeOf.get(name)!),
       ownInput: placeOf.get(`segment:${segment.key}`),

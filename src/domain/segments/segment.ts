@@ -1,12 +1,13 @@
 import { sql } from "kysely";
 import { z } from "zod";
 import { TOTAL_EXACT_MAX } from "../counting.ts";
+import { heldCatalogue } from "../definitions/catalogue.ts";
 import { definitionKind } from "../definitions/kind.ts";
 import { conflict, invalid } from "../errors.ts";
 import type { Json } from "../events.ts";
 import type { Metric } from "../metrics/metric.ts";
 import type { Test } from "../rules/conditions/condition.ts";
-import { compileGroup, conditionProblems, Group } from "../rules/language/groups.ts";
+import { compileGroup, conditionProblems, Group, groupSteps } from "../rules/language/groups.ts";
 import { conditionMetrics } from "../rules/language/needs.ts";
 import { Key } from "../rules/language/syntax.ts";
 import type { Work } from "../work.ts";
@@ -73,6 +74,8 @@ export type CompiledSegment = {
   inputs: SegmentInputs;
   /** Whether the turn's player meets the definition; undefined for a STATIC segment. */
   test: Test | undefined;
+  /** What a test takes at most, in steps, beside texts and lists. */
+  steps: number;
 };
 
 const NO_INPUTS: SegmentInputs = { names: [], segmentKeys: [], isTimed: false };
@@ -85,6 +88,7 @@ export const compileSegment = ({ id, definition }: { id: string; definition: Seg
     metrics: conditions ? conditionMetrics(conditions) : [],
     inputs: conditions ? inputsOf(conditions) : NO_INPUTS,
     test: conditions && compileGroup(conditions),
+    steps: conditions ? 1 + groupSteps(conditions) : 0,
   };
 };
 
@@ -120,22 +124,35 @@ export const orderSegments = <S extends { key: string; segmentKeys: readonly str
   return { ordered };
 };
 
+const readSegments = async (work: Work, projectId: string): Promise<Segment[]> => {
+  const catalogue = heldCatalogue(work, projectId);
+  if (catalogue) return catalogue.all("segment").map(({ definition }) => definition as Segment);
+  const found = await sql<{ definition: Segment }>`
+    select definition from definitions
+    where project_id = ${projectId} and kind = 'segment' and status = 'ACTIVE'`.execute(work.db);
+  return found.rows.map(({ definition }) => definition);
+};
+
+const readBy = new WeakMap<Segment, readonly string[]>();
+
+/** Keys of the segments that a segment's conditions read. */
+const segmentsReadBy = (segment: Segment): readonly string[] => {
+  const known = readBy.get(segment) ?? inputsOf(segment.definition ?? { all: [] }).segmentKeys;
+  readBy.set(segment, known);
+  return known;
+};
+
 const check = async (
-  { db }: Work,
+  work: Work,
   projectId: string,
   definition: Segment,
   before: Segment | undefined,
 ): Promise<void> => {
   if (before && before.kind !== definition.kind) throw invalid("kind", "cannot change: make another segment");
   if (!definition.definition) return;
-  const others = await sql<{ definition: Segment }>`
-    select definition from definitions
-    where project_id = ${projectId} and kind = 'segment' and status = 'ACTIVE'
-      and key <> ${definition.key}`.execute(db);
-  const all = [...others.rows.map((row) => row.definition), definition];
-  const order = orderSegments(
-    all.map((one) => ({ key: one.key, segmentKeys: inputsOf(one.definition ?? { all: [] }).segmentKeys })),
-  );
+  const known = await readSegments(work, projectId);
+  const all = [...known.filter(({ key }) => key !== definition.key), definition];
+  const order = orderSegments(all.map((one) => ({ key: one.key, segmentKeys: segmentsReadBy(one) })));
   if ("ring" in order)
     throw conflict("SEGMENT_CYCLE", `segments read one another: ${order.ring.join(" → ")}`);
 };

@@ -50,15 +50,25 @@ export const settledAt = (streak: CompiledStreak, whose: Whose, atMs: number): S
 
 /** Step 2 of evaluation: settles and extends the streaks that the event's type counts for. */
 export const advanceStreaks = (turn: Turn): void => {
-  const { project, event } = turn;
+  const { project, event, root } = turn;
   if (project.streaks.size === 0) return;
+  const { upkeep } = root.accounts;
   for (const streak of listeningOf(project.streaks)(event.type)) {
-    const before = stateOf(streak, turn);
-    const { state, steps } = qualify(streak, before, { event, zone: zoneOf(streak, turn) });
-    if (state === before) continue;
-    keep(turn, streak, state);
-    announce(turn, streak, steps);
+    if (upkeep.isSpent)
+      return turn.warn(`out of steps: streak ${streak.definition.key} and what follows do not count`);
+    const before = upkeep.spent;
+    upkeep.spend(streak.steps);
+    advance(turn, streak);
+    upkeep.noteSpender(streak.spender, before);
   }
+};
+
+const advance = (turn: Turn, streak: CompiledStreak): void => {
+  const before = stateOf(streak, turn);
+  const { state, steps } = qualify(streak, before, { heard: turn, zone: zoneOf(streak, turn) });
+  if (state === before) return;
+  keep(turn, streak, state);
+  announce(turn, streak, steps);
 };
 
 /**

@@ -1,4 +1,4 @@
-import type { RuleEvent } from "../progression/turn.ts";
+import type { Heard } from "../progression/turn.ts";
 import { earn } from "./extend.ts";
 import { firstDate, periodAt } from "./periods.ts";
 import { alone } from "./progress.ts";
@@ -10,11 +10,12 @@ import type { CompiledStreak } from "./streak.ts";
  * Counts events in a row until one that breaks. An event that comes late, from before the last break, changes
  * nothing; nor does a break from before the last event that counted.
  */
-export const consecutive = (streak: CompiledStreak, before: Streak, event: RuleEvent): Settled => {
+export const consecutive = (streak: CompiledStreak, before: Streak, heard: Heard): Settled => {
+  const { event } = heard;
   const { floor = -Infinity } = before.doc;
   if (event.at < floor) return { state: before, steps: NO_STEPS };
-  if (streak.heard(event.type).mayBreak && streak.breaks({ event })) return end(streak, before, event.at);
-  return alone(streak, event) ? lengthen(streak, before, event.at) : { state: before, steps: NO_STEPS };
+  if (streak.heard(event.type).mayBreak && streak.breaks(heard)) return end(streak, before, event.at);
+  return alone(streak, heard) ? lengthen(streak, before, event.at) : { state: before, steps: NO_STEPS };
 };
 
 const end = (streak: CompiledStreak, before: Streak, atMs: number): Settled => {

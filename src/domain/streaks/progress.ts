@@ -1,4 +1,4 @@
-import type { RuleEvent } from "../progression/turn.ts";
+import type { Heard } from "../progression/turn.ts";
 import type { AggregateState } from "../metrics/aggregates.ts";
 import type { Progress } from "./state.ts";
 import type { CompiledStreak } from "./streak.ts";
@@ -10,12 +10,13 @@ type States = readonly (AggregateState | null)[];
 type Entry = Progress["periods"][number];
 
 /** What parts have come to, added to by an event; undefined when the event counts for none. */
-const addTo = ({ parts, heard }: CompiledStreak, states: States, event: RuleEvent): States | undefined => {
+const addTo = ({ parts, heard: hears }: CompiledStreak, states: States, heard: Heard): States | undefined => {
   let added: (AggregateState | null)[] | undefined;
-  const turn = { event };
-  for (const part of heard(event.type).parts) {
+  for (const part of hears(heard.event.type).parts) {
+    // A part is as dear as a metric may be: what cannot be paid for does not count.
+    if (heard.root.steps.isSpent) break;
     const old = states[part] ?? null;
-    const next = parts[part]!.add(old, turn);
+    const next = parts[part]!.add(old, heard);
     if (next === null) continue;
     // A sum of what is there already may be the same number.
     added ??= [...states];
@@ -34,8 +35,8 @@ export const isEnough = ({ parts, definition }: CompiledStreak, states: States):
 const nothing = ({ parts }: CompiledStreak): States => parts.map(() => null);
 
 /** What one event comes to by itself. */
-export const alone = (streak: CompiledStreak, event: RuleEvent): boolean => {
-  const states = addTo(streak, nothing(streak), event);
+export const alone = (streak: CompiledStreak, heard: Heard): boolean => {
+  const states = addTo(streak, nothing(streak), heard);
   return states !== undefined && isEnough(streak, states);
 };
 
@@ -53,10 +54,10 @@ export const statesOf = (streak: CompiledStreak, progress: Progress | undefined,
 export const gather = (
   streak: CompiledStreak,
   progress: Progress | undefined,
-  { period, event }: { period: number; event: RuleEvent },
+  { period, heard }: { period: number; heard: Heard },
 ): { progress: Progress; isEnough: boolean } | undefined => {
   const periods = periodsOf(streak, progress);
-  const states = addTo(streak, statesOf(streak, progress, period), event);
+  const states = addTo(streak, statesOf(streak, progress, period), heard);
   if (!states) return undefined;
   const entries: Entry[] = [...periods.filter(([one]) => one !== period), [period, states]];
   entries.sort(([a], [b]) => a - b);

@@ -1,4 +1,4 @@
-import type { RuleEvent } from "../progression/turn.ts";
+import type { Heard } from "../progression/turn.ts";
 import { consecutive } from "./consecutive.ts";
 import { extend } from "./extend.ts";
 import { periodAt, periodStart } from "./periods.ts";
@@ -11,7 +11,7 @@ import type { CompiledStreak } from "./streak.ts";
 const ZONE_REST_MS = 28_800_000;
 
 /** An event that a streak hears, and the zone that the player is in. */
-export type Hit = { event: RuleEvent; zone: ZoneChange };
+export type Hit = { heard: Heard; zone: ZoneChange };
 
 /**
  * A streak after an event. An event that comes late counts in the period of its own time: it takes up a run
@@ -19,23 +19,24 @@ export type Hit = { event: RuleEvent; zone: ZoneChange };
  * hand where nothing is missing between them any more. What is older is left out.
  * @returns the state that came in when the event does not count for it
  */
-export const qualify = (streak: CompiledStreak, before: Streak, { event, zone }: Hit): Settled => {
-  const adopted = adoptZone(streak, before, zone, event.at);
+export const qualify = (streak: CompiledStreak, before: Streak, { heard, zone }: Hit): Settled => {
+  const adopted = adoptZone(streak, before, zone, heard.event.at);
   const { mode } = streak.definition;
   const counted = mode === "PERIODIC" ? periodic : consecutive;
-  const { state, steps } = counted(streak, adopted.state, event);
+  const { state, steps } = counted(streak, adopted.state, heard);
   // Nothing is kept for the first zone of all: the event has not begun anything.
   if (state === adopted.state && before.doc.zone === undefined) return { state: before, steps: NO_STEPS };
   return { state, steps: [...adopted.steps, ...steps] };
 };
 
-const periodic = (streak: CompiledStreak, before: Streak, event: RuleEvent): Settled => {
+const periodic = (streak: CompiledStreak, before: Streak, heard: Heard): Settled => {
+  const { event } = heard;
   const rewound = rewind(streak, before, event.at);
   const { state, steps } = settle(streak, rewound.state, event.at);
   const period = periodOf(streak, state, event.at);
   // Most events: their period is done, and nothing is written.
   if (isDone(state, period)) return { state: before, steps: NO_STEPS };
-  const gathered = gather(streak, before.doc.progress, { period, event });
+  const gathered = gather(streak, before.doc.progress, { period, heard });
   if (!gathered) return { state: before, steps: NO_STEPS };
   const { progress, isEnough } = gathered;
   const withProgress = (one: Streak): Streak => ({ ...one, doc: { ...one.doc, progress } });

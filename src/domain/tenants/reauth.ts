@@ -11,13 +11,13 @@ import { forbidden, unauthorized } from "../errors.ts";
  */
 export const reauthenticate = async (
   parts: ProofParts,
-  { userId, ip }: { userId: string; ip: string },
+  { userId, sessionId, ip }: { userId: string; sessionId: string; ip: string },
   currentPassword: string,
 ): Promise<void> => {
   const user = await parts.transact(({ em }) => em.findOne(User, { id: userId }));
   // Removed since the session was read, which may be 5 s ago.
   if (!user) throw unauthorized("SESSION_REVOKED", "Your account is gone");
-  await provePassword(parts, user, { currentPassword, ip }, () =>
+  await provePassword(parts, user, { currentPassword, ip, sessionId }, () =>
     forbidden(
       "REAUTHENTICATION_REQUIRED",
       "You have no password yet: set one with POST /auth/forgot-password, then try again",

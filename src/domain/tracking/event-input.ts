@@ -3,6 +3,7 @@ import { z } from "zod";
 import { DomainError, type FieldProblem } from "../errors.ts";
 import { isReservedType, type Json } from "../events.ts";
 import { newId, partitionOf } from "../ids.ts";
+import type { StepBudget } from "../step-budget.ts";
 import type { EventSchemas, Mismatch } from "./event-schemas.ts";
 
 /** Events in one batch request. */
@@ -86,13 +87,15 @@ export type NewEvent = {
  */
 export type ReadContext = {
   now: Date;
+  /** What the schemas of all events of a request may take together; each one is bounded anyway. */
+  checks?: StepBudget;
   resolve(
     projectId: string | undefined,
   ): { id: string; maxEventAgeDays: number | null; schemas?: EventSchemas } | undefined;
 };
 
 /** Reads and checks one event. @throws DomainError VALIDATION_ERROR whose message names the field */
-export const readEvent = (input: unknown, { now, resolve }: ReadContext): NewEvent => {
+export const readEvent = (input: unknown, { now, resolve, checks }: ReadContext): NewEvent => {
   // Before the schema: it would drop a `__proto__` key without a word.
   refuseHostile("", input);
   const parsed = EventInput.safeParse(input);
@@ -127,7 +130,7 @@ export const readEvent = (input: unknown, { now, resolve }: ReadContext): NewEve
     x: key === null ? null : payloadHash(payload()),
     h: partitionOf(project.id, externalUserId),
   };
-  const mismatch = project.schemas?.check(eventType, properties);
+  const mismatch = project.schemas?.check(eventType, properties, checks);
   return mismatch ? judge(read, mismatch) : read;
 };
 

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { Json } from "../events.ts";
+import type { StepBudget } from "../step-budget.ts";
 import type { Work } from "../work.ts";
 import { compileSchema, type Validate } from "./json-schema/schema.ts";
 
@@ -11,8 +12,11 @@ export type Mismatch = { enforcement: "WARN" | "REJECT"; failures: { field: stri
 
 /** The schemas of a project's event types that are enforced. */
 export type EventSchemas = {
-  /** Undefined when the type has no schema or the properties fit it. */
-  check(eventType: string, properties: Json): Mismatch | undefined;
+  /**
+   * Undefined when the type has no schema or the properties fit it.
+   * @param shared what all checks of a request may take together
+   */
+  check(eventType: string, properties: Json, shared?: StepBudget): Mismatch | undefined;
 };
 
 type Stored = { name: string; schema: unknown; enforcement: "WARN" | "REJECT" };
@@ -33,10 +37,10 @@ const schemasOf = (stored: readonly Stored[]): EventSchemas => {
     return validate;
   };
   return {
-    check: (eventType, properties) => {
+    check: (eventType, properties, shared) => {
       const type = byName.get(eventType);
       if (!type) return undefined;
-      const failures = validatorOf(type)(properties).map(({ path, message }) => ({
+      const failures = validatorOf(type)(properties, shared).map(({ path, message }) => ({
         field: path === "" ? PROPERTIES : `${PROPERTIES}.${path}`,
         message,
       }));
@@ -54,11 +58,32 @@ export type SchemaCache = (
   projects: readonly SchemaStamp[],
 ) => Promise<Map<string, EventSchemas>>;
 
-/** Projects whose schemas are kept in a process. */
-const PROJECTS_MAX = 1_000;
+/**
+ * Characters of the schemas that are kept in a process, as JSON, with PROJECT_CHARACTERS for each project.
+ * What is compiled of them takes about twenty bytes for each.
+ */
+const KEPT_CHARACTERS_MAX = 8 * 1024 * 1024;
+const PROJECT_CHARACTERS = 1_024;
 
-export const createSchemaCache = (): SchemaCache => {
-  const known = new Map<string, { stamp: number; schemas: EventSchemas }>();
+type Known = { stamp: number; schemas: EventSchemas; characters: number };
+
+const knownOf = (stamp: number, stored: readonly Stored[]): Known => {
+  const lengths = stored.map(({ schema }) => JSON.stringify(schema).length);
+  return {
+    stamp,
+    schemas: schemasOf(stored),
+    characters: lengths.reduce((sum, length) => sum + length, PROJECT_CHARACTERS),
+  };
+};
+
+/** @param charactersMax what is kept between calls: those that were asked for last */
+export const createSchemaCache = (charactersMax = KEPT_CHARACTERS_MAX): SchemaCache => {
+  const known = new Map<string, Known>();
+  let characters = 0;
+  const forget = (id: string): void => {
+    characters -= known.get(id)?.characters ?? 0;
+    known.delete(id);
+  };
   return async (work, projects) => {
     const wanted = projects.flatMap(({ id, stamp }) =>
       stamp === null ? [] : [{ id, stamp: Number(stamp) }],
@@ -66,11 +91,13 @@ export const createSchemaCache = (): SchemaCache => {
     const moved = wanted.filter(({ id, stamp }) => known.get(id)?.stamp !== stamp);
     const read = moved.length === 0 ? undefined : await readSchemas(work, moved);
     for (const { id, stamp } of moved) {
-      known.delete(id);
-      known.set(id, { stamp, schemas: schemasOf(read!.get(id) ?? []) });
+      forget(id);
+      const made = knownOf(stamp, read!.get(id) ?? []);
+      known.set(id, made);
+      characters += made.characters;
     }
     const found = new Map(wanted.map(({ id }) => [id, known.get(id)!.schemas]));
-    while (known.size > PROJECTS_MAX) known.delete(known.keys().next().value!);
+    while (characters > charactersMax) forget(known.keys().next().value!);
     return found;
   };
 };

@@ -1,4 +1,5 @@
 import { DomainError } from "../errors.ts";
+import { outageOf } from "../outages.ts";
 import type { Transact, Work } from "../work.ts";
 import type { NewEvent } from "./event-input.ts";
 import { type Ingested, storeEvents } from "./ingest.ts";
@@ -39,7 +40,10 @@ export const ingestIn =
     return results;
   };
 
-/** Commits a group in one transaction, or, when that fails, each request in its own. */
+/**
+ * Commits a group in one transaction, or, when that fails, each request in its own; but where the database
+ * does not work, they would wait one after the other for the same answer.
+ */
 const commitGroup = async (options: GroupCommitOptions, group: readonly Request[]): Promise<void> => {
   try {
     const events = group.flatMap((request) => request.events);
@@ -51,7 +55,9 @@ const commitGroup = async (options: GroupCommitOptions, group: readonly Request[
     }
     options.onStored(new Set(events.map((event) => event.h)));
   } catch (error) {
-    if (group.length === 1) group[0]!.reject(error);
+    const outage = outageOf(error);
+    const isForAll = group.length === 1 || (outage !== undefined && outage !== "busy");
+    if (isForAll) for (const { reject } of group) reject(error);
     else for (const request of group) await commitGroup(options, [request]);
   }
 };

@@ -1,3 +1,5 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { outageOf } from "../outages.ts";
 import { processedTopic, type Topics } from "../topics.ts";
 import type { Transact } from "../work.ts";
 import type { NewEvent } from "./event-input.ts";
@@ -29,7 +31,7 @@ export const settle = async (
     const deadlineMs = performance.now() + WAIT_MAX_MS;
     while (pending.size > 0) {
       const signal = bell.next();
-      for (const status of await readAll(transact, asked)) {
+      for (const status of await readInTime(transact, asked, deadlineMs)) {
         if (status.status === "PENDING") continue;
         Object.assign(pending.get(status.eventId) ?? {}, outcome(status));
         pending.delete(status.eventId);
@@ -58,6 +60,29 @@ const listen = async (topics: Topics, parts: ReadonlySet<number>): Promise<Bell>
       for (const end of ends) if (end.status === "fulfilled") end.value();
     },
   };
+};
+
+/**
+ * What can be read until the time is up: the events are stored, so a database that stalls or fails by now is
+ * no reason to say anything else than PENDING.
+ */
+const readInTime = async (
+  transact: Transact,
+  events: readonly NewEvent[],
+  deadlineMs: number,
+): Promise<StatusOfEvent[]> => {
+  const late = new AbortController();
+  const read = readAll(transact, events).catch((error: unknown) => {
+    if (outageOf(error) === undefined) throw error;
+    return [];
+  });
+  try {
+    const waitMs = Math.max(LOOK_EVERY_MS, deadlineMs - performance.now());
+    return await Promise.race([read, delay(waitMs, [], { signal: late.signal }).catch(() => [])]);
+  } finally {
+    late.abort();
+    read.catch(() => undefined);
+  }
 };
 
 /** Statuses of events that may belong to several projects. */

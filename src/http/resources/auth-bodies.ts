@@ -7,6 +7,9 @@ export const PASSWORD_INPUT_MAX = 512;
 /** Of tokens that travel in a body. */
 export const TOKEN_INPUT_MAX = 4_096;
 
+/** The header by which an account knows a device that has signed in before. */
+export const DEVICE_TOKEN = "X-Device-Token";
+
 export const Email = EmailAddress.meta({ example: "ada@example.com" });
 
 export const NewPassword = z.string().max(PASSWORD_INPUT_MAX).meta({

@@ -13,8 +13,15 @@ import { pageBody, PageQuery } from "../../domain/paging.ts";
 import { Name } from "../../domain/tenants/text.ts";
 import { APPROVAL_STATUSES, PLANS } from "../../domain/tenants/tenant.ts";
 import { requireAccess } from "../access.ts";
-import { type AnyRoute, route } from "../route.ts";
-import { CurrentPassword, Email, LoginBody, NewPassword, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
+import { type AnyRoute, Reply, route } from "../route.ts";
+import {
+  DEVICE_TOKEN,
+  CurrentPassword,
+  Email,
+  LoginBody,
+  NewPassword,
+  TOKEN_INPUT_MAX,
+} from "./auth-bodies.ts";
 import { Accepted, Deleted } from "./plain-bodies.ts";
 
 const AccountBody = z
@@ -101,13 +108,18 @@ const signInRoutes = [
     summary: "Log in",
     description:
       "After 5 wrong passwords for an account from one address, the next tries wait 1, 2, 4 .. 60 seconds; " +
-      "an address has 20 wrong passwords in 15 minutes.",
+      "an address has 20 wrong passwords in 15 minutes, and an account 10 in an hour from all addresses " +
+      "and devices together that have not signed in to it before. The answer's X-Device-Token, sent with " +
+      "later logins, makes the device known wherever it is; a new password makes the address known.",
     access: "public",
     project: "none",
     takesNoIdempotencyKey: true,
     body: z.object({ email: z.string().max(EMAIL_MAX), password: CurrentPassword }),
     response: LoginBody,
-    run: (app, { body, actor }) => login(app, { ...body, ip: actor.ip }),
+    run: async (app, { body, actor, deviceToken: sent }) => {
+      const { signedIn, deviceToken } = await login(app, { ...body, ip: actor.ip, deviceToken: sent });
+      return new Reply(200, signedIn, { [DEVICE_TOKEN]: deviceToken });
+    },
   }),
   route({
     method: "post",
@@ -187,13 +199,16 @@ const accountRoutes = (routes: () => readonly AnyRoute[]) => [
     path: "/auth/change-password",
     id: "changePassword",
     summary: "Change your password",
-    description: "Ends your other sessions. Without a password so far: POST /auth/forgot-password.",
+    description:
+      "Ends your other sessions. Without a password so far: POST /auth/forgot-password. The answer's " +
+      "X-Device-Token makes the device known at the next login; one that was known keeps its own.",
     takesNoIdempotencyKey: true,
     body: z.object({ currentPassword: CurrentPassword, newPassword: NewPassword }),
     response: Accepted,
-    run: async (app, { caller, body, actor }) => {
-      await changePassword(app, selfOf(caller, actor.ip), body);
-      return { accepted: true as const };
+    run: async (app, { caller, body, actor, deviceToken: sent }) => {
+      const self = { ...selfOf(caller, actor.ip), deviceToken: sent };
+      const deviceToken = await changePassword(app, self, body);
+      return new Reply(200, { accepted: true as const }, { [DEVICE_TOKEN]: deviceToken });
     },
   }),
 ];

@@ -82,6 +82,11 @@ export const ChatChannelBody = z
   })
   .meta({ id: "ChatChannel" });
 
+/** A channel of two, as the caller that opens it sees it. */
+export const DirectChannelBody = ChatChannelBody.extend({
+  lastSeq: z.int().optional().meta({ description: "Only for a caller that may read the channel" }),
+}).meta({ id: "DirectChannel" });
+
 export const ChatMemberBody = z
   .object({
     playerId: z.uuid(),
@@ -113,6 +118,7 @@ export const DirectBody = z.strictObject({
     .array(z.string().min(1).max(NAMED_MAX))
     .length(2)
     .meta({ description: "The two players, by UUID or ext: and the externalUserId" }),
+  playerId: ActingPlayer,
 });
 
 export const NewMessage = SendBody.extend({ playerId: ActingPlayer }).meta({

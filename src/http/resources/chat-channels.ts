@@ -5,7 +5,7 @@ import type { Caller } from "../../domain/caller.ts";
 import { chatActorOf } from "../../domain/chat/actor.ts";
 import { getChannelId, readChannel } from "../../domain/chat/channels.ts";
 import type { ChannelRef } from "../../domain/chat/channel-row.ts";
-import { openDirect } from "../../domain/chat/direct.ts";
+import { openDirectFor } from "../../domain/chat/direct.ts";
 import { listChannels } from "../../domain/chat/list-channels.ts";
 import { createChannel, setChannelStatus, updateChannel } from "../../domain/chat/manage-channels.ts";
 import { listMembers, updateMember } from "../../domain/chat/members.ts";
@@ -23,6 +23,7 @@ import {
   ChatChannelBody,
   ChatMemberBody,
   DirectBody,
+  DirectChannelBody,
   MemberParams,
   MemberPatch,
   NewChannel,
@@ -70,8 +71,9 @@ export const chatChannelRoutes = [
     id: "listChatChannels",
     summary: "List channels",
     description:
-      "The last changed first. With `playerId` those that this player reads, with what is unread; else all " +
-      "of the project. The channel `global` is always there.",
+      "The last changed first. With `playerId` those that this player reads, with what is unread; else " +
+      "those of the whole project, and for moderators the private ones too, without `lastMessage`. The " +
+      "channel `global` is always there.",
     query: PageQuery.extend({
       kind: z.enum(CHANNEL_KINDS).optional(),
       status: z.enum(CHANNEL_STATUSES).optional(),
@@ -136,16 +138,20 @@ export const chatChannelRoutes = [
     path: "/chat/direct",
     id: "openDirectChannel",
     summary: "Open the channel of two players",
-    description: "201, or 200 when it exists already.",
+    description:
+      "201, or 200 when it exists already. `lastSeq` is shown to the player of `playerId`, who is one of " +
+      "the two, and to keys with `chat:moderate`.",
     body: DirectBody,
     status: 201,
     otherStatus: 200,
-    response: ChatChannelBody,
-    run: (app, { projectId, body }) =>
+    response: DirectChannelBody,
+    run: (app, { projectId, caller, body }) =>
       app.transact(async (work) => {
         const [one, other] = body.playerIds;
+        const actor = await chatActorOf(work, projectId, caller, body.playerId);
         const players = [await getPlayer(work, projectId, one!), await getPlayer(work, projectId, other!)];
-        const { channel, isNew } = await openDirect(work, projectId, [players[0]!.id, players[1]!.id]);
+        const ids = [players[0]!.id, players[1]!.id] as const;
+        const { channel, isNew } = await openDirectFor(work, projectId, actor, ids);
         return new Reply(isNew ? 201 : 200, channel);
       }),
   }),

@@ -3,10 +3,10 @@ import type { App } from "../../app.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
 import type { Caller } from "../../domain/caller.ts";
 import { chatActorOf } from "../../domain/chat/actor.ts";
-import { admitSend } from "../../domain/chat/admit-send.ts";
+import { admitSend, type GiveBack } from "../../domain/chat/admit-send.ts";
 import { deleteMessage, editMessage } from "../../domain/chat/change-message.ts";
 import type { ChannelRef } from "../../domain/chat/channel-row.ts";
-import { readChannel } from "../../domain/chat/channels.ts";
+import { readChannel, readSettings } from "../../domain/chat/channels.ts";
 import { type HistoryQuery, readMessages, sendMessages, type Sent } from "../../domain/chat/messages.ts";
 import { react, type React } from "../../domain/chat/react.ts";
 import { markRead } from "../../domain/chat/read-marker.ts";
@@ -82,11 +82,13 @@ const rangeOf = async (
 const admit = async (app: App, asked: Asked, send: { content: string; clientMsgId?: string | undefined }) => {
   const { actor, ref, settings } = await app.transact(async (work) => {
     const place = await placeOf(work, asked);
-    return { ...place, settings: (await readChannel(work, place.ref, place.actor)).settings };
+    return { ...place, settings: await readSettings(work, place.ref, place.actor) };
   });
-  await admitSend(app, ref, { actor, send, settings });
-  return { actor, ref };
+  return { actor, ref, giveBack: await admitSend(app, ref, { actor, send, settings }) };
 };
+
+/** By the context of a send: its transaction may fail after `run` has ended. */
+const giveBacks = new WeakMap<object, GiveBack>();
 
 const answerOf = (sent: Sent): Reply<z.input<typeof ChatMessageBody>> => {
   if ("error" in sent) throw sent.error;
@@ -125,7 +127,9 @@ export const chatMessageRoutes = [
     summary: "Read the messages of a channel",
     description:
       "The newest first, or those before or after a seq. What was deleted keeps its place, with an empty " +
-      "`content`. With `playerId` as this player sees them.",
+      "`content`. With `playerId` as this player sees them. Without, messages of a private channel (of a " +
+      "lobby, or of players among themselves) are for moderators only, and each reading of them is in the " +
+      "audit log.",
     params: ChannelParams,
     query: History,
     response: HistoryBody,
@@ -153,16 +157,24 @@ export const chatMessageRoutes = [
     otherStatus: 200,
     errors: ["RATE_LIMITED"],
     response: ChatMessageBody,
-    prepare: (app, { projectId, caller, params, body }) =>
-      admit(app, { projectId, caller, ...params, playerId: body.playerId }, body),
+    prepare: async (app, context) => {
+      const { projectId, caller, params, body } = context;
+      const asked = { projectId, caller, ...params, playerId: body.playerId };
+      const { giveBack, ...place } = await admit(app, asked, body);
+      giveBacks.set(context, giveBack);
+      return place;
+    },
     run: (app, { body, prepared: { actor, ref } }) =>
       app.transact(async (work) => {
         const { playerId: _, ...send } = body;
         const { sent } = await sendMessages(work, ref, [{ actor, send }]);
         return answerOf(sent[0]!);
       }),
-    onRefused: (app, { projectId, params, body }, error) =>
-      noteBlocked(app, { projectId, channelId: params.channelId, playerId: body.playerId }, error),
+    onRefused: async (app, context, error) => {
+      const { projectId, params, body } = context;
+      await giveBacks.get(context)?.(error);
+      await noteBlocked(app, { projectId, channelId: params.channelId, playerId: body.playerId }, error);
+    },
   }),
   route({
     ...write,

@@ -2,7 +2,7 @@ import { z } from "zod";
 import { ADMINS, BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
 import { actorOf, tenantOf } from "../../domain/caller.ts";
 import { diffConfig } from "../../domain/configuration/diff.ts";
-import { CONFIG_FORMAT, ConfigDocument } from "../../domain/configuration/document.ts";
+import { CONFIG_FORMAT, ConfigDocument, readConfigDocument } from "../../domain/configuration/document.ts";
 import { exportConfig } from "../../domain/configuration/export.ts";
 import { importConfig } from "../../domain/configuration/import.ts";
 import { notFound } from "../../domain/errors.ts";
@@ -28,6 +28,24 @@ const DiffBody = z.strictObject({
     .default(false)
     .meta({ description: "Archive what a section of the document does not name" }),
 });
+
+const ImportBody = DiffBody.extend({
+  dryRun: z.boolean().default(false).meta({ description: "As /config/diff" }),
+});
+
+/** Reads a body whose `document` is read in slices. */
+const inSlices =
+  <S extends z.ZodObject>(schema: S) =>
+  async (raw: unknown): Promise<z.output<S>> => {
+    const { document: given, ...rest } = z.looseObject({ document: z.unknown() }).parse(raw);
+    const others = schema.omit({ document: true }).parse(rest);
+    try {
+      return { ...others, document: await readConfigDocument(given) } as z.output<S>;
+    } catch (error) {
+      if (!(error instanceof z.ZodError)) throw error;
+      throw new z.ZodError(error.issues.map((issue) => ({ ...issue, path: ["document", ...issue.path] })));
+    }
+  };
 
 const common = { tag: "Configuration", project: "caller" } as const;
 const example = { format: CONFIG_FORMAT, currencies: [{ key: "coins", name: "Coins" }] };
@@ -57,6 +75,7 @@ export const configurationRoutes = [
     access: { scope: "config:read", roles: BUILDERS },
     bodyLimit: DOCUMENT_LIMIT,
     body: DiffBody,
+    readBody: inSlices(DiffBody),
     response: z.object({ changes: z.array(Change) }),
     run: (app, { projectId, body }) =>
       app.transact(async (work) => ({
@@ -75,9 +94,8 @@ export const configurationRoutes = [
       "`rules:manage` for rules and `leaderboards:manage` for leaderboards, too.",
     access: { scope: "config:manage", roles: DESIGNERS },
     bodyLimit: DOCUMENT_LIMIT,
-    body: DiffBody.extend({
-      dryRun: z.boolean().default(false).meta({ description: "As /config/diff" }),
-    }),
+    body: ImportBody,
+    readBody: inSlices(ImportBody),
     response: z.object({ applied: z.boolean(), changes: z.array(Change) }),
     run: (app, { caller, projectId, body: { dryRun, prune, document: given } }) =>
       app.transact(async (work) => {

@@ -12,6 +12,8 @@ import {
 import type { DefinitionKind } from "../../domain/definitions/kind.ts";
 import { DEFINITION_KINDS } from "../../domain/definitions/kinds.ts";
 import type { Json } from "../../domain/events.ts";
+import { DEFINITION_MAX_BYTES, PATCH_MORE_BYTES } from "../../domain/limits.ts";
+import { boundBytes } from "../../domain/oversize.ts";
 import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
 import type { Work } from "../../domain/work.ts";
 import { type AnyRoute, route } from "../route.ts";
@@ -162,7 +164,7 @@ const updateRoute = ({ kind, write, name, path, params, refOf, body, show }: Com
       "Fields that are given replace those that are there, whole; null takes an optional one away, or " +
       "gives it its default back. The key cannot change.",
     params,
-    body: patchBody(kind),
+    body: boundBytes(patchBody(kind), DEFINITION_MAX_BYTES + PATCH_MORE_BYTES),
     response: body,
     run: (app, given) =>
       app.transact(async (work) => {

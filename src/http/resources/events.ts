@@ -6,6 +6,8 @@ import { DomainError, invalid } from "../../domain/errors.ts";
 import type { Json } from "../../domain/events.ts";
 import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
 import { findPlayer } from "../../domain/players/players.ts";
+import { mapInSlices } from "../../domain/slices.ts";
+import { StepBudget } from "../../domain/step-budget.ts";
 import {
   BATCH_MAX_BYTES,
   BATCH_MAX_EVENTS,
@@ -14,9 +16,15 @@ import {
   readEvent,
 } from "../../domain/tracking/event-input.ts";
 import { EVENT_SOURCES, getEvent, listEvents } from "../../domain/tracking/events.ts";
-import { type BatchResult as Batch, trackBatch } from "../../domain/tracking/track.ts";
+import {
+  type BatchResult as Batch,
+  type EventResult as Tracked,
+  trackBatch,
+} from "../../domain/tracking/track.ts";
 import { WAIT_MAX_EVENTS } from "../../domain/tracking/wait.ts";
+import { BATCH_STEPS_MAX } from "../../domain/tracking/json-schema/run.ts";
 import type { Actor, Transact } from "../../domain/work.ts";
+import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { Reply, route } from "../route.ts";
 
 const Effect = z.object({
@@ -45,7 +53,9 @@ const BatchResult = z.object({
   accepted: z.int(),
   rejected: z.int(),
   skipped: z.int(),
-  results: z.array(EventResult).meta({ description: "In the order of the events" }),
+  results: z
+    .array(EventResult.partial({ eventId: true, skipped: true, message: true }))
+    .meta({ description: "In the order of the events" }),
 });
 
 const STATUSES = ["PENDING", "PROCESSED", "FAILED", "REJECTED", "REVERTED"] as const;
@@ -128,8 +138,8 @@ const track = async (
 
 const reader = async (app: App, caller: Caller, projectId: string): Promise<(input: unknown) => NewEvent> => {
   const { resolve } = await app.projectRules(caller, projectId);
-  const now = app.clock();
-  return (input) => readEvent(input, { now, resolve });
+  const context = { now: app.clock(), resolve, checks: new StepBudget(BATCH_STEPS_MAX) };
+  return (input) => readEvent(input, context);
 };
 
 const write = {
@@ -142,6 +152,9 @@ const read = {
   access: { scope: "events:read", roles: EVERY_ROLE },
   project: "caller",
 } as const;
+
+const isRejected = ({ status }: Tracked): boolean => status === "REJECTED";
+const inBrief = ({ status }: Tracked) => ({ status });
 
 export const eventRoutes = [
   route({
@@ -172,7 +185,10 @@ export const eventRoutes = [
     path: "/events/batch",
     id: "trackEvents",
     summary: "Track events in a batch",
-    description: `1 to ${BATCH_MAX_EVENTS} events. A bad event is REJECTED in its place and harms no other.`,
+    description:
+      `1 to ${BATCH_MAX_EVENTS} events. A bad event is REJECTED in its place and harms no other.` +
+      ` After ${SHORT_REFUSALS_EXPLAINED} bad ones that are very short, further such have nothing but ` +
+      "their status.",
     bodyLimit: BATCH_MAX_BYTES,
     itemised: true,
     query: WaitQuery,
@@ -187,7 +203,7 @@ export const eventRoutes = [
         throw invalid("events", `must hold at most ${BATCH_MAX_EVENTS} events`, "BATCH_TOO_MANY_ITEMS");
       }
       const readOne = await reader(app, caller, projectId);
-      return events.map((input) => {
+      return mapInSlices(events, (input) => {
         try {
           return readOne(input);
         } catch (error) {
@@ -196,9 +212,19 @@ export const eventRoutes = [
         }
       });
     },
-    run: async (app, { query, actor, prepared }) => {
+    run: async (app, { query, actor, body, prepared }) => {
       const { result, outcome } = await track(app, actor, prepared);
-      return new Reply(200, result, {}, query.wait === "true" ? outcome : undefined);
+      const shown = (batch: Batch) => ({
+        ...batch,
+        results: explainedInPart(body.events, batch.results, isRejected, inBrief),
+      });
+      const finish = async (later: App) => shown(await outcome(later));
+      return new Reply<z.input<typeof BatchResult>>(
+        200,
+        shown(result),
+        {},
+        query.wait === "true" ? finish : undefined,
+      );
     },
   }),
   route({

@@ -29,9 +29,14 @@ import {
 } from "../../domain/lobbies/limits.ts";
 import {
   BODY_LIMIT,
+  BODY_PARTS_MAX,
+  DEFINITION_MAX_BYTES,
+  LARGE_BODY_PARTS_MAX,
   MATCHMAKE_BODY_LIMIT,
   PLAYER_SOCKETS_MAX,
+  PROJECT_MAX_BYTES,
   PROJECT_ROOMS_MAX,
+  RULE_MAX_BYTES,
 } from "../../domain/limits.ts";
 import {
   LOBBIES_FILTER_MAX_BYTES,
@@ -40,6 +45,7 @@ import {
   SIGNAL_MAX_BYTES,
   SIGNALS_PER_SECOND_MAX,
 } from "../../domain/lobbies/room-limits.ts";
+import { CHANGE_STEPS_MAX, RULE_STEPS_MAX, UPKEEP_STEPS_MAX } from "../../domain/progression/event-steps.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
 import { IDENTITIES_MAX } from "../../domain/players/identities.ts";
 import { UPSERT_MAX } from "../../domain/players/upsert.ts";
@@ -58,13 +64,14 @@ import {
 } from "../../domain/tracking/event-input.ts";
 import { EVENT_TYPES_MAX } from "../../domain/tracking/event-type-recorder.ts";
 import { SCHEMAS_MAX } from "../../domain/tracking/event-types.ts";
+import { LONG_ITEM_CHARS, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { route } from "../route.ts";
 
 const Limit = z
   .object({
     name: z.string().meta({ example: "event.batch.events" }),
     value: z.number(),
-    unit: z.enum(["bytes", "items", "levels", "ms", "requests"]),
+    unit: z.enum(["bytes", "items", "levels", "ms", "requests", "steps"]),
     windowSeconds: z.int().optional().meta({ description: "Of a rate: how long a window lasts" }),
     appliesTo: z.string(),
   })
@@ -107,10 +114,30 @@ const planLimits = (plan: Plan): Limit[] =>
 /** The limits that callers meet, as the code that keeps them states them. */
 export const LIMITS: readonly Limit[] = [
   limit("request.body", BODY_LIMIT, "bytes", "the body of a request, unless another limit is named"),
+  limit("request.body.parts", BODY_PARTS_MAX, "items", "names and values in the JSON of a body"),
+  limit(
+    "request.body.parts.large",
+    LARGE_BODY_PARTS_MAX,
+    "items",
+    "names and values in a body that may have more bytes than request.body",
+  ),
   limit("request.body.depth", JSON_MAX_DEPTH, "levels", "objects and arrays inside one another in a body"),
   limit("matchmaking.body", MATCHMAKE_BODY_LIMIT, "bytes", "the body of a matchmaking request"),
   limit("room.open", PROJECT_ROOMS_MAX, "items", "open rooms of a project"),
   limit("room.sockets", PLAYER_SOCKETS_MAX, "items", "sockets of one player over all rooms"),
+  limit("evaluation.steps.rules", RULE_STEPS_MAX, "steps", "the rules that one event sets off, together"),
+  limit(
+    "evaluation.steps.upkeep",
+    UPKEEP_STEPS_MAX,
+    "steps",
+    "what counts one event, such as boards, together",
+  ),
+  limit(
+    "evaluation.steps.change",
+    CHANGE_STEPS_MAX,
+    "steps",
+    "rules, for all players whom a request changes",
+  ),
   limit("list.limit.default", PAGE_LIMIT_DEFAULT, "items", "a page when `limit` is not given"),
   limit("list.limit", PAGE_LIMIT_MAX, "items", "a page"),
   limit("chat.channels", CHANNELS_MAX, "items", "channels of a project, without those of lobbies"),
@@ -148,6 +175,12 @@ export const LIMITS: readonly Limit[] = [
   limit("event.ahead", FUTURE_LIMIT_MS, "ms", "how far ahead of the server's clock an event may be"),
   limit("event.types", EVENT_TYPES_MAX, "items", "types of events that a project may have"),
   limit("event.schemas", SCHEMAS_MAX, "items", "event types of a project that may have a schema"),
+  limit(
+    "batch.refusals.short",
+    SHORT_REFUSALS_EXPLAINED,
+    "items",
+    `refused items of one batch, of fewer than ${LONG_ITEM_CHARS} characters, that are told why`,
+  ),
   limit("player.batch.players", UPSERT_MAX, "items", "players of one batch"),
   limit("player.identities", IDENTITIES_MAX, "items", "ids of one player at other providers"),
   limit(
@@ -165,6 +198,14 @@ export const LIMITS: readonly Limit[] = [
   limit("lobby.member.data", MEMBER_DATA_MAX_BYTES, "bytes", "data of one member, and stats of one result"),
   limit("lobby.invites", INVITES_OPEN_MAX, "items", "invitations of one lobby that nobody has answered"),
   limit("lobby.invites.batch", INVITES_AT_ONCE, "items", "players that one request invites"),
+  limit("rule.document", RULE_MAX_BYTES, "bytes", "a rule as JSON, with its defaults and the ids of actions"),
+  limit("definition.document", DEFINITION_MAX_BYTES, "bytes", "a definition or leaderboard as JSON"),
+  limit(
+    "project.definitions",
+    PROJECT_MAX_BYTES,
+    "bytes",
+    "active rules, definitions and leaderboards of a project together, as JSON",
+  ),
   ...DEFINITION_KINDS.map(({ plural, max }) =>
     limit(`definition.${plural}`, max, "items", `${plural} of a project, without archived ones`),
   ),
@@ -181,6 +222,7 @@ export const LIMITS: readonly Limit[] = [
   rate(RATES.loginFailures, "requests", "failed logins from one address, which is then blocked for a while"),
   rate(RATES.mailMinute, "items", "mails to one recipient"),
   rate(RATES.mailDay, "items", "mails to one recipient"),
+  rate(RATES.mailHalfHour, "items", "mails to one recipient beyond those of the day, but for invitations"),
   rate(RATES.mailTenant, "items", "mails that one tenant's people ask for"),
   ...PLANS.flatMap(planLimits),
 ];

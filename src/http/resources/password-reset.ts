@@ -2,8 +2,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 import { resendVerification, verifyEmail } from "../../domain/auth/email-verification.ts";
 import { forgotPassword, resetPassword } from "../../domain/auth/password-reset.ts";
-import { route } from "../route.ts";
-import { Email, NewPassword, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
+import { Reply, route } from "../route.ts";
+import { DEVICE_TOKEN, Email, NewPassword, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
 import { Accepted } from "./plain-bodies.ts";
 
 export const CaptchaToken = z
@@ -38,13 +38,15 @@ export const passwordResetRoutes = [
     summary: "Ask for a link that sets a new password",
     description:
       "The answer is the same for every address. A known one gets a mail, at most one a minute and five a " +
-      "day, with a link that is good once, for an hour.",
+      "day, then one in half an hour, with a link that is good once, for an hour. Addresses and devices " +
+      "(X-Device-Token) that have signed in to the account before are counted apart.",
     access: "public",
     project: "none",
     takesNoIdempotencyKey: true,
     body: z.object({ email: Email, captchaToken: CaptchaToken }),
     response: Accepted,
-    run: (app, { body, actor }) => hidingTime(() => forgotPassword(app, { ...body, ip: actor.ip })),
+    run: (app, { body, actor, deviceToken }) =>
+      hidingTime(() => forgotPassword(app, { ...body, ip: actor.ip, deviceToken })),
   }),
   route({
     method: "post",
@@ -52,7 +54,9 @@ export const passwordResetRoutes = [
     id: "resetPassword",
     tag: "Authentication",
     summary: "Set a new password",
-    description: "With the token of the mail. Every session of the user ends.",
+    description:
+      "With the token of the mail. Every session of the user ends. The answer's X-Device-Token makes the " +
+      "device known at the next login.",
     access: "public",
     project: "none",
     limits: ["verifyEmail"],
@@ -60,9 +64,9 @@ export const passwordResetRoutes = [
     body: z.object({ token: MailedToken, password: NewPassword }),
     errors: ["GONE"],
     response: Accepted,
-    run: async (app, { body }) => {
-      await resetPassword(app, body);
-      return accepted;
+    run: async (app, { body, actor, deviceToken: sent }) => {
+      const deviceToken = await resetPassword(app, { ...body, ip: actor.ip, deviceToken: sent });
+      return new Reply(200, accepted, { [DEVICE_TOKEN]: deviceToken });
     },
   }),
   route({
@@ -94,7 +98,7 @@ export const passwordResetRoutes = [
     summary: "Ask for the mail that proves an address again",
     description:
       "The answer is the same for every address. One that waits for its proof gets a mail, at most one a " +
-      "minute and five a day.",
+      "minute and five a day, then one in half an hour.",
     access: "public",
     project: "none",
     takesNoIdempotencyKey: true,

@@ -9,6 +9,7 @@ import {
 import { getPlayer } from "../../domain/players/players.ts";
 import { showPlayer } from "../../domain/players/show.ts";
 import { UPSERT_MAX, upsertPlayers } from "../../domain/players/upsert.ts";
+import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { readPlayerItems, type ReadItem } from "../player-items.ts";
 import { Reply, route } from "../route.ts";
 import { ExternalUserId, PlayerBody, readsPlayers, writesPlayers } from "./player-bodies.ts";
@@ -37,7 +38,9 @@ const Upserted = z.object({
   created: z.int(),
   updated: z.int(),
   rejected: z.int(),
-  results: z.array(UpsertResult).meta({ description: "In the order of the players" }),
+  results: z
+    .array(UpsertResult.partial({ externalUserId: true, playerId: true, message: true }))
+    .meta({ description: "In the order of the players" }),
 });
 
 const resultsOf = (
@@ -56,6 +59,10 @@ const resultsOf = (
   });
 };
 
+type Result = z.output<typeof UpsertResult>;
+const isRejected = ({ status }: Result): boolean => status === "REJECTED";
+const inBrief = ({ status }: Result) => ({ status });
+
 export const playerIdentityRoutes = [
   route({
     ...writesPlayers,
@@ -65,7 +72,8 @@ export const playerIdentityRoutes = [
     summary: "Identify players in a batch",
     description:
       `1 to ${UPSERT_MAX} players, each as for one. A bad one is REJECTED in its place and harms no ` +
-      "other; the same one twice is changed twice.",
+      `other; the same one twice is changed twice. After ${SHORT_REFUSALS_EXPLAINED} bad ones that are ` +
+      "very short, further such have nothing but their status.",
     bodyLimit: 5 * 1024 * 1024,
     itemised: true,
     body: z
@@ -80,10 +88,10 @@ export const playerIdentityRoutes = [
       })
       .meta({ example: { players: [{ externalUserId: "user-1", displayName: "Ada" }] } }),
     response: Upserted,
-    run: (app, { projectId, body, caller }) =>
-      app.transact(async (work) => {
-        const items = readPlayerItems(body.players);
-        const players = items.flatMap((item) => ("player" in item ? [item.player] : []));
+    run: async (app, { projectId, body, caller }) => {
+      const items = await readPlayerItems(body.players);
+      const players = items.flatMap((item) => ("player" in item ? [item.player] : []));
+      return app.transact(async (work) => {
         const upserted = await upsertPlayers(work, projectId, { players, cause: causeOf(caller) });
         const results = resultsOf(items, upserted);
         const count = (status: string) => results.filter((result) => result.status === status).length;
@@ -91,9 +99,10 @@ export const playerIdentityRoutes = [
           created: count("CREATED"),
           updated: count("UPDATED"),
           rejected: count("REJECTED"),
-          results,
+          results: explainedInPart(body.players, results, isRejected, inBrief),
         };
-      }),
+      });
+    },
   }),
   route({
     ...writesPlayers,

@@ -1,11 +1,13 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
+import type { Caller } from "../../domain/caller.ts";
 import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { ANY_JOB, jobKindsOf } from "../../domain/project-jobs/job-access.ts";
 import {
   cancelJob,
   getJob,
   getJobResult,
   JOB_STATUSES,
+  type JobRef,
   listJobs,
 } from "../../domain/project-jobs/project-jobs.ts";
 import { route } from "../route.ts";
@@ -26,40 +28,50 @@ export const JobBody = z
   .meta({ id: "Job" });
 
 const JobParams = z.object({ jobId: z.string().max(64) });
-const common = { tag: "Jobs", project: "caller" } as const;
-const read = { ...common, access: { scope: "config:read", roles: EVERY_ROLE } } as const;
-const write = { ...common, access: { scope: "config:manage", roles: ADMINS } } as const;
+const common = { tag: "Jobs", project: "caller", access: ANY_JOB } as const;
+
+type Asked = { caller: Caller; projectId: string; params: { jobId: string } };
+
+const refOf = ({ caller, projectId, params }: Asked): JobRef => ({
+  projectId,
+  id: params.jobId,
+  kinds: jobKindsOf(caller),
+});
 
 export const projectJobRoutes = [
   route({
-    ...read,
+    ...common,
     method: "get",
     path: "/jobs",
     id: "listJobs",
     summary: "List long-running jobs",
+    description: "Those of the kinds that the caller may start; the others are not there for them.",
     query: PageQuery.extend({
       kind: z.string().max(64).optional(),
       status: z.enum(JOB_STATUSES).optional(),
     }),
     response: pageBody(JobBody),
-    run: (app, { projectId, query }) =>
+    run: (app, { caller, projectId, query }) =>
       app.transact(async (work) => {
-        const { jobs, ...total } = await listJobs(work, projectId, query);
+        const { jobs, ...total } = await listJobs(work, projectId, {
+          ...query,
+          kinds: jobKindsOf(caller),
+        });
         return pageReply(jobs, total, query);
       }),
   }),
   route({
-    ...read,
+    ...common,
     method: "get",
     path: "/jobs/{jobId}",
     id: "getJob",
     summary: "Get a job",
     params: JobParams,
     response: JobBody,
-    run: (app, { projectId, params }) => app.transact((work) => getJob(work, projectId, params.jobId)),
+    run: (app, asked) => app.transact((work) => getJob(work, refOf(asked))),
   }),
   route({
-    ...write,
+    ...common,
     method: "get",
     path: "/jobs/{jobId}/result",
     id: "getJobResult",
@@ -67,10 +79,10 @@ export const projectJobRoutes = [
     description: "A job that has not succeeded has none (409). Results go a day after the job's end.",
     params: JobParams,
     response: z.record(z.string(), z.unknown()),
-    run: (app, { projectId, params }) => app.transact((work) => getJobResult(work, projectId, params.jobId)),
+    run: (app, asked) => app.transact((work) => getJobResult(work, refOf(asked))),
   }),
   route({
-    ...write,
+    ...common,
     method: "post",
     path: "/jobs/{jobId}/cancel",
     id: "cancelJob",
@@ -78,6 +90,6 @@ export const projectJobRoutes = [
     description: "It stops before its next step; what it has done stays done.",
     params: JobParams,
     response: JobBody,
-    run: (app, { projectId, params }) => app.transact((work) => cancelJob(work, projectId, params.jobId)),
+    run: (app, asked) => app.transact((work) => cancelJob(work, refOf(asked))),
   }),
 ];

@@ -56,7 +56,7 @@ export const RuleBody = z
     pauseReason: z
       .string()
       .nullable()
-      .meta({ description: "Why the engine paused it: LOOP_GUARD or BUDGET; null when somebody did" }),
+      .meta({ description: "Why the engine paused it: LOOP_GUARD, BUDGET or STEPS; null when somebody did" }),
     tags: z.array(z.string()),
     draft: StoredRule.meta({ description: "What is edited" }),
     draftVersion: z.int(),

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import type { EventTrace, ExplainedNode } from "../../domain/rules/insight/trace.ts";
+import type { ExplainedNode } from "../../domain/rules/insight/trace-rules.ts";
+import type { EventTrace } from "../../domain/rules/insight/trace.ts";
 import { JsonObject } from "./rules-bodies.ts";
 
 /** How evaluation is explained: by simulation, by stored traces, by samples of a backtest. */
@@ -29,6 +30,7 @@ const REASONS = [
   "LIMIT_REACHED",
   "COOLDOWN",
   "BUDGET_EXHAUSTED",
+  "STEPS_EXHAUSTED",
   "STOPPED",
   "ACTION_FAILED",
   "LOOP_GUARD",
@@ -73,6 +75,18 @@ export const eventTraceFields = {
   truncated: z.boolean().meta({ description: "Something was left out" }),
   guarded: z.array(z.string()).optional().meta({ description: "Event types that the loop guard cut off" }),
   loop: z.array(z.string()).optional().meta({ description: "Keys of the rules that set one another off" }),
+  steps: z
+    .object({ rules: z.int(), upkeep: z.int() })
+    .optional()
+    .meta({ description: "What it took: see `evaluation.steps` at GET /limits" }),
+  dearest: z
+    .object({
+      kind: z.enum(["rule", "badge", "streak", "segment", "leaderboard"]),
+      id: z.string(),
+      key: z.string(),
+    })
+    .optional()
+    .meta({ description: "What took the most at once, where the steps did not suffice" }),
   error: z.string().optional().meta({ description: "Why the event could not be evaluated" }),
 };
 

@@ -5,7 +5,12 @@ import { Metric } from "../../domain/metrics/metric.ts";
 import { queueJob } from "../../domain/project-jobs/project-jobs.ts";
 import { audit } from "../../domain/audit/audit.ts";
 import { backtest, backtestParams, BacktestRequest } from "../../domain/rules/insight/backtest.ts";
-import { simulate, type SimulatedEvent, Simulation } from "../../domain/rules/insight/simulate.ts";
+import {
+  readSimulation,
+  simulate,
+  type SimulatedEvent,
+  Simulation,
+} from "../../domain/rules/insight/simulate.ts";
 import { getTrace } from "../../domain/rules/insight/traces.ts";
 import { validateRule } from "../../domain/rules/lifecycle/validate.ts";
 import { route } from "../route.ts";
@@ -96,6 +101,7 @@ export const ruleTrialRoutes = [
       "one of the project's or made up; drafts and inline rules stand in for what is published under their " +
       "key.",
     body: Simulation.meta({ example: SIMULATION_EXAMPLE }),
+    readBody: readSimulation,
     response: z
       .object({
         ...eventTraceFields,

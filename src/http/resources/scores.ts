@@ -3,7 +3,13 @@ import { ADMINS } from "../../domain/access.ts";
 import { SCORES_MAX } from "../../domain/leaderboards/record-scores.ts";
 import { removePlayer } from "../../domain/leaderboards/remove-player.ts";
 import { SCORE_META_MAX_BYTES } from "../../domain/leaderboards/score-meta.ts";
-import { prepareScore, submitPlayerScore, submitScores } from "../../domain/leaderboards/scores.ts";
+import {
+  type BatchScore,
+  prepareScore,
+  submitPlayerScore,
+  submitScores,
+} from "../../domain/leaderboards/scores.ts";
+import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { Reply, route } from "../route.ts";
 import { readScoreItems, resultsInOrder } from "../score-items.ts";
 import { LeaderboardParams, PlayerRef } from "./leaderboard-bodies.ts";
@@ -24,12 +30,23 @@ const BatchScoreBody = z
   .object({
     playerId: z.uuid().nullable(),
     ...change,
+  })
+  .partial()
+  .extend({
     error: z
-      .object({ code: z.string(), reason: z.string().nullable(), message: z.string() })
+      .object({
+        code: z.string(),
+        reason: z.string().nullable().optional(),
+        message: z.string().optional(),
+      })
       .nullable()
       .meta({ description: "Why it did not count; null when it did, or waits" }),
   })
   .meta({ id: "BatchScore" });
+
+/** Refused before anything is known of its player. */
+const isRefused = ({ error, playerId }: BatchScore): boolean => error !== null && playerId === null;
+const inBrief = ({ error }: BatchScore) => ({ error: error && { code: error.code } });
 
 export const scoreRoutes = [
   route({
@@ -69,17 +86,18 @@ export const scoreRoutes = [
     summary: "Submit many scores",
     description:
       "One result for each, in order; a bad one leaves the others as they are. Ranks are not told: read " +
-      `the leaderboard. Each has at most ${SCORE_META_MAX_BYTES} bytes of meta.`,
+      `the leaderboard. Each has at most ${SCORE_META_MAX_BYTES} bytes of meta. After ` +
+      `${SHORT_REFUSALS_EXPLAINED} bad ones that are very short, further such have just an error.code.`,
     params: LeaderboardParams,
     body: z.object({ scores: z.array(z.unknown()).min(1).max(SCORES_MAX) }),
     itemised: true,
     response: z.object({ results: z.array(BatchScoreBody) }),
-    run: (app, { projectId, params, body }) => {
-      const items = readScoreItems(body.scores);
+    run: async (app, { projectId, params, body }) => {
+      const items = await readScoreItems(body.scores);
       const readable = items.flatMap((item) => ("submission" in item ? [item.submission] : []));
       return app.transact(async (work) => {
         const results = await submitScores(work, projectId, params.leaderboardId, readable);
-        return { results: resultsInOrder(items, results) };
+        return { results: explainedInPart(body.scores, resultsInOrder(items, results), isRefused, inBrief) };
       });
     },
   }),

@@ -3,8 +3,8 @@ import { getAdmin, showAdmin } from "../../domain/admin/admins.ts";
 import { adminLogin, adminLogout, changeAdminPassword } from "../../domain/admin/login.ts";
 import { adminOf } from "../../domain/caller.ts";
 import { EMAIL_MAX } from "../../domain/email/address.ts";
-import { route } from "../route.ts";
-import { CurrentPassword, NewPassword } from "./auth-bodies.ts";
+import { Reply, route } from "../route.ts";
+import { CurrentPassword, DEVICE_TOKEN, NewPassword } from "./auth-bodies.ts";
 import { Accepted } from "./plain-bodies.ts";
 import { PEOPLE, superadmin } from "./superadmin-bodies.ts";
 
@@ -40,7 +40,10 @@ export const superadminAuthRoutes = [
     takesNoIdempotencyKey: true,
     body: z.object({ email: z.string().max(EMAIL_MAX), password: CurrentPassword }),
     response: AdminSignedInBody,
-    run: (app, { body, actor }) => adminLogin(app, body, actor.ip),
+    run: async (app, { body, actor, deviceToken: sent }) => {
+      const { signedIn, deviceToken } = await adminLogin(app, body, { ip: actor.ip, deviceToken: sent });
+      return new Reply(200, signedIn, { [DEVICE_TOKEN]: deviceToken });
+    },
   }),
   route({
     ...superadmin,
@@ -62,13 +65,19 @@ export const superadminAuthRoutes = [
     path: "/superadmin/auth/change-password",
     id: "superadminChangePassword",
     summary: "Change your password",
-    description: "Ends every login of yours; the answer is a new one.",
+    description:
+      "Ends every login of yours; the answer is a new one. Its X-Device-Token makes the device known at " +
+      "the next login; one that was known keeps its own.",
     access: PEOPLE,
     takesNoIdempotencyKey: true,
     body: z.object({ currentPassword: CurrentPassword, newPassword: NewPassword }),
     response: AdminSignedInBody,
-    run: (app, { caller, body, actor }) =>
-      changeAdminPassword(app, { adminId: adminOf(caller).adminId, ip: actor.ip }, body),
+    run: async (app, { caller, body, actor, deviceToken: sent }) => {
+      const { adminId } = adminOf(caller);
+      const from = { adminId, ip: actor.ip, deviceToken: sent };
+      const { signedIn, deviceToken } = await changeAdminPassword(app, from, body);
+      return new Reply(200, signedIn, { [DEVICE_TOKEN]: deviceToken });
+    },
   }),
   route({
     ...superadmin,

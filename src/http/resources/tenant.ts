@@ -58,7 +58,7 @@ const answerTenant = (app: App, change: (work: Work) => Promise<Tenant>) =>
   });
 
 const proveAgain = (app: App, { caller, ip }: Actor, currentPassword: string): Promise<void> =>
-  reauthenticate(app, { userId: userOf(caller).userId, ip }, currentPassword);
+  reauthenticate(app, { ...userOf(caller), ip }, currentPassword);
 
 export const tenantRoutes = [
   route({

@@ -4,7 +4,8 @@ import type { PlayerRef } from "../../events.ts";
 import { offsetOf, type PageQuery } from "../../paging.ts";
 import { getPlayer } from "../../players/players.ts";
 import type { Work } from "../../work.ts";
-import type { Moderation } from "../views.ts";
+import { auditPrivateRead } from "../audit-chat.ts";
+import type { ChannelKind, Moderation } from "../views.ts";
 import { readReport, type Report, type ReportRow, REPORTS, type ReportStatus, showReport } from "./report.ts";
 import { listSanctions } from "./sanction-list.ts";
 import type { Sanction } from "./show-sanction.ts";
@@ -141,12 +142,25 @@ const historyOf = async (
   return { sanctions, sanctionCount, reports: rows.map(showReport), reportCount };
 };
 
+/** Of a private channel it is a reading like any other. */
+const auditReview = async (work: Work, projectId: string, report: Report): Promise<void> => {
+  const { rows } = await sql<{ id: string; kind: ChannelKind }>`
+    select id, kind from chat_channels
+    where project_id = ${projectId} and id = ${report.channelId}`.execute(work.db);
+  const [channel] = rows;
+  if (!channel) return;
+  const actor = { kind: "SERVER", isModerator: true } as const;
+  const data = { what: "report", reportId: report.id, seq: report.seq } as const;
+  await auditPrivateRead(work, { projectId, ...channel }, { actor, ...data });
+};
+
 /** A report, its message with ten neighbours, and the sender's history. @throws DomainError NOT_FOUND */
 export const reviewReport = async (work: Work, projectId: string, id: string): Promise<ReviewedReport> => {
   const report = await readReport(work, projectId, id);
   const { channelId, seq } = report;
   const around =
     channelId === null || seq === null ? [] : await readAround(work, { projectId, channelId, seq });
+  if (around.length > 0) await auditReview(work, projectId, report);
   return {
     report,
     message: around.find((message) => message.seq === seq) ?? null,

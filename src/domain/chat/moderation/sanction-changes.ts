@@ -3,6 +3,8 @@ import { conflict, invalid, notFound } from "../../errors.ts";
 import { isId, newId } from "../../ids.ts";
 import { getPlayer } from "../../players/players.ts";
 import type { Work } from "../../work.ts";
+import { isPrivate } from "../access.ts";
+import type { Channel } from "../channel-row.ts";
 import type { SanctionKind } from "../views.ts";
 import { actorName, auditModerator } from "./moderator.ts";
 import { getSanction } from "./sanction-list.ts";
@@ -28,11 +30,13 @@ export type NewSanction = {
   isAutomatic?: true;
 };
 
-const checkChannel = async ({ db }: Work, projectId: string, channelId: string): Promise<void> => {
+/** Whether the channel of a sanction is private. @throws DomainError VALIDATION_ERROR for an unknown one */
+const isChannelPrivate = async ({ db }: Work, projectId: string, channelId: string): Promise<boolean> => {
   if (!isId(channelId)) throw invalid("channelId", "there is no such channel");
-  const { rows } = await sql`
-    select 1 from chat_channels where project_id = ${projectId} and id = ${channelId}`.execute(db);
-  if (rows.length === 0) throw invalid("channelId", "there is no such channel");
+  const { rows } = await sql<Pick<Channel, "kind">>`
+    select kind from chat_channels where project_id = ${projectId} and id = ${channelId}`.execute(db);
+  if (!rows[0]) throw invalid("channelId", "there is no such channel");
+  return isPrivate(rows[0]);
 };
 
 type Counted = { held: string | number };
@@ -62,12 +66,12 @@ export const addSanction = async (
   { playerId: ref, kind, channelId, reason, durationSeconds, isAutomatic }: NewSanction,
 ): Promise<Sanction> => {
   const player = await getPlayer(work, projectId, ref);
-  if (channelId !== undefined) await checkChannel(work, projectId, channelId);
+  const isInPrivate = channelId !== undefined && (await isChannelPrivate(work, projectId, channelId));
   if (isAutomatic === undefined) await checkRoom(work, projectId, player.id);
   const id = newId();
   const expiresAt =
     durationSeconds === undefined ? null : new Date(work.now.getTime() + durationSeconds * 1_000);
-  const told = { id, player, kind, channelId: channelId ?? null, reason, expiresAt };
+  const told = { id, player, kind, channelId: channelId ?? null, isInPrivate, reason, expiresAt };
   await insert(work, projectId, told, isAutomatic ?? false);
   tell(work, projectId, told);
   const data = { kind, playerId: player.id, channelId: told.channelId };
@@ -91,16 +95,23 @@ type Told = {
   player: { id: string; externalUserId: string };
   kind: SanctionKind;
   channelId: string | null;
+  /** Whether the channel is a private one. */
+  isInPrivate: boolean;
   reason: string;
   expiresAt: Date | null;
 };
 
+/**
+ * Integrators are told of a sanction, and for a private channel neither of which one nor the moderator's
+ * reason; the player's own sockets are told both.
+ */
 const tell = (work: Work, projectId: string, told: Told): void => {
-  const { id, player, kind, channelId, reason } = told;
+  const { id, player, kind, channelId, isInPrivate, reason } = told;
   const { id: playerId, externalUserId } = player;
   const expiresAt = told.expiresAt?.toISOString() ?? null;
-  const data = { playerId, externalUserId, sanctionId: id, kind, channelId, reason, expiresAt };
-  work.emit(projectId, "chat.player_sanctioned", data, { playerId });
+  const where = isInPrivate ? { channelId: null, reason: null } : { channelId, reason };
+  const data = { playerId, externalUserId, sanctionId: id, kind, isInPrivateChannel: isInPrivate, expiresAt };
+  work.emit(projectId, "chat.player_sanctioned", { ...data, ...where }, { playerId });
   // Who is told of a shadow mute knows to go on under another name.
   if (kind === "SHADOW_MUTE") return;
   const notice = { name: "chat.sanction", data: { kind, channelId, expiresAt, reason } } as const;

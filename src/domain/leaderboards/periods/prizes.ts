@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { sendMessage } from "../../inbox/send.ts";
 import { newId } from "../../ids.ts";
+import { outageOf } from "../../outages.ts";
 import { changePlayers } from "../../progression/change.ts";
 import type { Turn } from "../../progression/turn.ts";
 import { grantBundle, isEmptyBundle, type RewardBundle } from "../../rewards/bundle.ts";
@@ -127,14 +128,6 @@ const giveTo = async (work: Work, giving: Giving, winners: readonly Winner[]): P
   return changed.map(({ value }) => value);
 };
 
-/** Deadlock, cancellation, no connection: nothing that the prize is to blame for; another try may succeed. */
-const PASSING = /^(08|40|53|55|57)/;
-
-const mayPass = (error: unknown): boolean =>
-  error instanceof Error &&
-  (("code" in error && PASSING.test(String(error.code))) ||
-    (error.cause !== undefined && mayPass(error.cause)));
-
 const giveEach = async (work: Work, giving: Giving, winners: readonly Winner[]): Promise<Mark[]> => {
   const marks: Mark[] = [];
   for (const winner of winners) {
@@ -142,7 +135,7 @@ const giveEach = async (work: Work, giving: Giving, winners: readonly Winner[]):
     try {
       marks.push(...(await savepoint(work, () => giveTo(work, giving, [winner]))));
     } catch (error) {
-      if (error instanceof Moved || mayPass(error)) throw error;
+      if (error instanceof Moved || outageOf(error) !== undefined) throw error;
       marks.push(failed);
     }
   }

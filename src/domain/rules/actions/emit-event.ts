@@ -2,7 +2,7 @@ import { z } from "zod";
 import { isReservedType, type Json } from "../../events.ts";
 import { emitCustom } from "../../progression/emit.ts";
 import { RuleFailure } from "../running/failures.ts";
-import { isPath } from "../language/syntax.ts";
+import { isPath, smallRecord } from "../language/syntax.ts";
 import { actionFields, actionKind } from "./action.ts";
 import { compileValues, isPassable, PASSED_ON_MAX_BYTES, Value } from "./values.ts";
 
@@ -20,10 +20,11 @@ const schema = z.strictObject({
     .string()
     .regex(/^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$/, "must be an event type such as order.paid")
     .refine((type) => !isReservedType(type), "is reserved for the service's own events"),
-  properties: z
-    .record(z.string().refine(isName, "must be 1 to 64 letters, digits, _ and -"), Value)
-    .refine((given) => Object.keys(given).length <= PROPERTIES_MAX, `more than ${PROPERTIES_MAX} properties`)
-    .default({}),
+  properties: smallRecord(
+    z.record(z.string().refine(isName, "must be 1 to 64 letters, digits, _ and -"), Value),
+    PROPERTIES_MAX,
+    `more than ${PROPERTIES_MAX} properties`,
+  ).default({}),
   channels: z.array(z.enum(CHANNELS)).min(1).max(CHANNELS.length),
 });
 
@@ -41,7 +42,7 @@ export const emitEvent = actionKind<typeof schema, Resolved>({
     return (turn) => ({ eventType, properties: valuesOf(turn), channels });
   },
   perform: (turn, resolved, { cause, actionId }) => {
-    if (!isPassable(resolved.properties)) throw new RuleFailure(actionId, TOO_LARGE);
+    if (!isPassable(resolved.properties, turn)) throw new RuleFailure(actionId, TOO_LARGE);
     emitCustom(turn, { ...resolved, cause });
   },
 });

@@ -59,7 +59,7 @@ export const compileSending = (
       fromPlayerId: player.id,
       hop: root.hop + 1,
     };
-    if (!isPassable(properties)) throw new RuleFailure(firing.actionId, TOO_LARGE);
+    if (!isPassable(properties, turn)) throw new RuleFailure(firing.actionId, TOO_LARGE);
     effects.spawned.push({
       id: newId(),
       projectId: player.projectId,

@@ -6,19 +6,18 @@ import { setMembership } from "../../segments/membership.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
 import { RuleFailure } from "../running/failures.ts";
 import { compilePath } from "../language/paths.ts";
-import { Key, Path } from "../language/syntax.ts";
+import { Key, Path, smallRecord } from "../language/syntax.ts";
 import { actionFields, actionKind } from "./action.ts";
 import { compileValues, Value } from "./values.ts";
 
 const FIELDS_MAX = 20;
 const SEGMENTS_MAX = 10;
 
-const fewKeys = (record: Record<string, unknown>): boolean => Object.keys(record).length <= FIELDS_MAX;
 const TOO_MANY = `more than ${FIELDS_MAX} attributes`;
 
 const changes = {
-  set: z.record(Path, Value).refine(fewKeys, TOO_MANY).optional(),
-  increment: z.record(Path, Expression).refine(fewKeys, TOO_MANY).optional(),
+  set: smallRecord(z.record(Path, Value), FIELDS_MAX, TOO_MANY).optional(),
+  increment: smallRecord(z.record(Path, Expression), FIELDS_MAX, TOO_MANY).optional(),
   unset: z.array(Path).max(FIELDS_MAX).optional(),
   addTags: z.array(Key).max(FIELDS_MAX).optional(),
   removeTags: z.array(Key).max(FIELDS_MAX).optional(),

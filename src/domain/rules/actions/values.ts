@@ -1,8 +1,9 @@
 import { z } from "zod";
 import type { Json } from "../../events.ts";
 import type { Turn } from "../../progression/turn.ts";
+import { TEXT_PER_STEP } from "../../step-budget.ts";
 import { compileReference, isReferenceObject, Reference } from "../language/references.ts";
-import { Scalar } from "../language/syntax.ts";
+import { Scalar, scalarList } from "../language/syntax.ts";
 
 /**
  * Bytes of JSON that an action may pass on, as much as an event may hold: a rule that copied what it heard
@@ -11,14 +12,17 @@ import { Scalar } from "../language/syntax.ts";
 export const PASSED_ON_MAX_BYTES = 16 * 1024;
 
 /** Whether an action may pass `value` on. */
-export const isPassable = (value: object): boolean =>
-  Buffer.byteLength(JSON.stringify(value)) <= PASSED_ON_MAX_BYTES;
+export const isPassable = (value: object, { root }: Turn): boolean => {
+  const text = JSON.stringify(value);
+  root.steps.spend(text.length / TEXT_PER_STEP);
+  return Buffer.byteLength(text) <= PASSED_ON_MAX_BYTES;
+};
 
 /** Items of a list in a value. */
 const ITEMS_MAX = 50;
 
 /** A literal, a list of literals, or something to look up when the rule fires. */
-export const Value = z.union([Scalar, Reference, z.array(Scalar).max(ITEMS_MAX)], {
+export const Value = z.union([Scalar, Reference, scalarList(0, ITEMS_MAX)], {
   error: `must be a string, number, boolean, null, {"$ref"} or a list of at most ${ITEMS_MAX} of these`,
 });
 export type Value = z.output<typeof Value>;

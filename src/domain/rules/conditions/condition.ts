@@ -13,6 +13,8 @@ export type ConditionKind<S extends z.ZodObject> = {
   schema: S;
   /** Set where the test costs much more than comparing a value in hand: it is then asked last. */
   isDear?: boolean;
+  /** What a test takes at most, in steps, beside the texts and lists that it looks through; default 1. */
+  steps?(condition: z.output<S>): number;
   /** Done once for a rule; the closure runs for every event. */
   compile(condition: z.output<S>): Test;
   explain(condition: z.output<S>, turn: Turn): Finding;

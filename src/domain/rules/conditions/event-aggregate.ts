@@ -1,6 +1,6 @@
 import { z } from "zod";
 import { DISTINCT_MAX } from "../../metrics/aggregates.ts";
-import { compileMetric, Metric, readMetric } from "../../metrics/metric.ts";
+import { compileMetric, counterSteps, Metric, readMetric } from "../../metrics/metric.ts";
 import { checkOperand, compileComparison, expectedOf, numericFields } from "../language/operators.ts";
 import { conditionKind } from "./condition.ts";
 
@@ -20,6 +20,7 @@ export const eventAggregate = conditionKind({
       path: ["value"],
       message: `distinct counts to ${DISTINCT_MAX}`,
     }),
+  steps: ({ metric }) => 1 + counterSteps(metric),
   compile: (condition) => {
     const metric = compileMetric(condition.metric);
     const holds = compileComparison(condition);

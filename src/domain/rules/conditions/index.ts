@@ -39,5 +39,9 @@ export const kindOf = (type: string): ConditionKind<z.ZodObject> | undefined => 
 export const compileCondition = (condition: Condition): Test =>
   BY_TYPE.get(condition.type)!.compile(condition);
 
+/** What a test of the condition takes at most, in steps, beside the texts and lists that it looks through. */
+export const conditionSteps = (condition: Condition): number =>
+  BY_TYPE.get(condition.type)!.steps?.(condition) ?? 1;
+
 /** Whether a condition of this type is asked after the others of its group. */
 export const isDear = (type: string): boolean => BY_TYPE.get(type)?.isDear === true;

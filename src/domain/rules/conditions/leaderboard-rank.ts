@@ -12,6 +12,9 @@ import { conditionKind } from "./condition.ts";
  */
 const NOT_YET: readonly unknown[] = ["rank", "percentile", "league_tier", "PREVIOUS"];
 
+/** Steps of finding the list that holds the player's entry. */
+const FIND_STEPS = 20;
+
 const notYet =
   (fallback: string) =>
   ({ input }: { input?: unknown }): string => {
@@ -38,6 +41,7 @@ export const leaderboardRank = conditionKind({
       ...numericFields,
     })
     .superRefine(checkOperand),
+  steps: () => FIND_STEPS,
   compile: (condition) => {
     const { leaderboardKey } = condition;
     const holds = compileComparison(condition);

@@ -12,6 +12,7 @@ export const segment = conditionKind({
     segmentKeys: z.array(Key).min(1).max(SEGMENT_KEYS_MAX),
     match: z.enum(["ANY", "ALL", "NONE"]).default("ANY"),
   }),
+  steps: ({ segmentKeys }) => segmentKeys.length,
   compile: ({ segmentKeys, match }) => {
     if (match === "ALL") return ({ player }) => segmentKeys.every((key) => player.segments.has(key));
     const isAny = match === "ANY";

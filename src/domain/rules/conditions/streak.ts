@@ -4,6 +4,9 @@ import { checkOperand, compileComparison, expectedOf, numericFields } from "../l
 import { Key } from "../language/syntax.ts";
 import { conditionKind } from "./condition.ts";
 
+/** Steps of settling a streak. */
+const SETTLE_STEPS = 50;
+
 /** A streak of the player at the event's time, after the event has counted for it. */
 export const streak = conditionKind({
   type: "streak",
@@ -16,6 +19,7 @@ export const streak = conditionKind({
       ...numericFields,
     })
     .superRefine(checkOperand),
+  steps: () => SETTLE_STEPS,
   compile: (condition) => {
     const { streakKey, measure } = condition;
     const holds = compileComparison(condition);

@@ -33,6 +33,9 @@ const schema = z
   });
 type TimeWindow = z.output<typeof schema>;
 
+/** Steps of reading the wall clock of a zone. */
+const LOCAL_TIME_STEPS = 20;
+
 type Part = (local: LocalTime) => boolean;
 
 const minuteOf = (text: string): number => Number(text.slice(0, 2)) * 60 + Number(text.slice(3));
@@ -74,6 +77,7 @@ const two = (value: number): string => String(value).padStart(2, "0");
 export const timeWindow = conditionKind({
   type: "time_window",
   schema,
+  steps: () => LOCAL_TIME_STEPS,
   compile: (condition) => {
     const parts = partsOf(condition);
     return (turn) => {

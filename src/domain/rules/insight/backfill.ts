@@ -1,13 +1,16 @@
 import { sql } from "kysely";
 import { z } from "zod";
+import { DESIGNERS } from "../../access.ts";
 import { countRows } from "../../counting.ts";
 import { DERIVED_EVENT_TYPES } from "../../events.ts";
 import { type CounterState } from "../../metrics/counters.ts";
 import { type CompiledMetric, compileMetric, foldEvents, type Metric } from "../../metrics/metric.ts";
+import { PacedBudget } from "../../pace.ts";
 import { jobKind } from "../../project-jobs/job-kind.ts";
 import { loadStates, lockPlayersById } from "../../progression/load.ts";
 import { doc as docPart } from "../../progression/parts/doc.ts";
-import { createPlanCache, loadPlans, type ProjectPlan } from "../../progression/plan.ts";
+import { changePlans } from "../../progression/change.ts";
+import { loadPlans, type ProjectPlan } from "../../progression/plan.ts";
 import type { PlayerState } from "../../progression/turn.ts";
 import type { Work } from "../../work.ts";
 import { playerHistory } from "./history.ts";
@@ -18,9 +21,11 @@ import { patternsOf } from "../language/patterns.ts";
 const PLAYERS_AT_ONCE = 50;
 /** Events after which a step takes no further player. */
 const EVENTS_AT_ONCE = 10_000;
+/** Steps after which a step of the job takes no further player: about 2 s, for which players are locked. */
+const STEPS_AT_ONCE = 20_000_000;
+/** Events that are counted between two rests. */
+const EVENTS_PER_REST = 50;
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
-
-const plans = createPlanCache();
 
 const State = z.object({
   after: z.string().default(FIRST_ID),
@@ -41,7 +46,7 @@ const countersOf = ({ rules }: ProjectPlan, ruleId: string) => {
   const metrics = rule ? needsOf(rule.definition).metrics : [];
   return {
     isRunning: rule !== undefined,
-    counters: metrics.filter((metric) => !hearsDerived(metric)).map(compileMetric),
+    counters: metrics.filter((metric) => !hearsDerived(metric)).map((metric) => compileMetric(metric)),
     notRebuilt: metrics.filter(hearsDerived).map(({ eventTypes }) => eventTypes.join(", ")),
   };
 };
@@ -53,10 +58,11 @@ const countersOf = ({ rules }: ProjectPlan, ruleId: string) => {
  */
 export const backfill = jobKind({
   kind: "BACKFILL",
+  access: { scope: "rules:manage", roles: DESIGNERS },
   params: z.object({ ruleId: z.uuid() }),
   step: async (work, { projectId, params, state }) => {
     const { after, players, changed, events, ...begun } = State.parse(state);
-    const plan = (await loadPlans(work, [projectId], plans)).get(projectId);
+    const plan = (await loadPlans(work, [projectId], changePlans)).get(projectId);
     if (!plan) return { result: { players, changed, note: "the project is gone" } };
     const { isRunning, counters, notRebuilt } = countersOf(plan, params.ruleId);
     const result = { players, changed, events, notRebuilt };
@@ -91,12 +97,13 @@ const recount = async (work: Work, plan: ProjectPlan, { ids, counters }: Recount
   const players = [...new Set(locked.values())];
   await loadStates(work, players, [plan], [docPart]);
   const done = { last: ids.at(-1)!, players: 0, changed: 0, events: 0 };
+  const steps = new PacedBudget(STEPS_AT_ONCE);
   for (const id of ids) {
     const player = locked.get(id);
-    if (player) done.events += await recountPlayer(work, plan, { player, counters });
+    if (player) done.events += await recountPlayer(work, plan, { player, counters, steps });
     done.last = id;
     done.players++;
-    if (done.events >= EVENTS_AT_ONCE) break;
+    if (done.events >= EVENTS_AT_ONCE || steps.isSpent) break;
   }
   const changed = players.filter(({ dirty }) => dirty.doc);
   done.changed = changed.length;
@@ -108,16 +115,24 @@ const recount = async (work: Work, plan: ProjectPlan, { ids, counters }: Recount
 const recountPlayer = async (
   work: Work,
   plan: ProjectPlan,
-  { player, counters }: { player: PlayerState; counters: readonly CompiledMetric[] },
+  {
+    player,
+    counters,
+    steps,
+  }: { player: PlayerState; counters: readonly CompiledMetric[]; steps: PacedBudget },
 ): Promise<number> => {
   const states = new Map<string, CounterState>();
   const whose = { player, project: plan };
   let events = 0;
   for await (const page of playerHistory(work, { projectId: plan.projectId, playerId: player.id })) {
     events += page.length;
-    for (const counter of counters) {
-      const state = foldEvents(counter, whose, page, states.get(counter.id));
-      if (state !== undefined) states.set(counter.id, state);
+    for (let from = 0; from < page.length; from += EVENTS_PER_REST) {
+      const some = page.slice(from, from + EVENTS_PER_REST);
+      for (const counter of counters) {
+        const state = foldEvents(counter, whose, some, { state: states.get(counter.id), steps });
+        if (state !== undefined) states.set(counter.id, state);
+        await steps.rest();
+      }
     }
   }
   const kept = { ...player.doc.c };

@@ -1,8 +1,10 @@
 import { sql } from "kysely";
 import { z } from "zod";
+import { DESIGNERS } from "../../access.ts";
 import { countRows } from "../../counting.ts";
 import { invalid, notFound } from "../../errors.ts";
 import { fnv1a } from "../../ids.ts";
+import { PacedBudget } from "../../pace.ts";
 import { jobKind } from "../../project-jobs/job-kind.ts";
 import { loadStates, readPlayersPage } from "../../progression/load.ts";
 import { loadPlan, type ProjectPlan } from "../../progression/plan.ts";
@@ -10,8 +12,8 @@ import type { PlayerState } from "../../progression/turn.ts";
 import type { Work } from "../../work.ts";
 import { compileRules } from "../running/compile.ts";
 import { StoredRule } from "../language/document.ts";
-import { playerHistory } from "./history.ts";
-import { replay, ReplayState, resultOf, startOf } from "./replay.ts";
+import { type HistoryEvent, playerHistory } from "./history.ts";
+import { replay, ReplayState, resultOf, startOf, type ReplayedPlayer } from "./replay.ts";
 import { findRule } from "../rules.ts";
 import { problemsOf, refusal } from "../lifecycle/validate.ts";
 import { findVersion } from "../lifecycle/versions.ts";
@@ -22,6 +24,8 @@ export const BACKTEST_DAYS_MAX = 366;
 const PLAYERS_AT_ONCE = 200;
 /** Events after which a step takes no further player. */
 const EVENTS_AT_ONCE = 4_000;
+/** Steps after which a step of the job takes no further player, and one player is cut: about 2 s of CPU. */
+const STEPS_AT_ONCE = 20_000_000;
 /** Events of one player; of one who has more, the first ones of the span. */
 const PLAYER_EVENTS_MAX = 20_000;
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
@@ -108,6 +112,7 @@ const isSampled = ({ id }: PlayerState, rate: number): boolean =>
  */
 export const backtest = jobKind({
   kind: "BACKTEST",
+  access: { scope: "rules:manage", roles: DESIGNERS },
   params: Params,
   step: async (work, { projectId, params, state }) => {
     const { after, looked, ...rest } = State.parse(state);
@@ -120,13 +125,14 @@ export const backtest = jobKind({
     const sampled = page.filter((player) => isSampled(player, params.sampleRate));
     await loadStates(work, sampled, [plan]);
     const eventsBefore = run.state.events;
+    const steps = new PacedBudget(STEPS_AT_ONCE);
     let last = after;
     let seen = 0;
     for (const player of page) {
-      if (sampled.includes(player)) await replayPlayer(work, run, player, params);
+      if (sampled.includes(player)) await replayPlayer(work, run, player, { ...params, steps });
       last = player.id;
       seen++;
-      if (run.state.events - eventsBefore >= EVENTS_AT_ONCE) break;
+      if (run.state.events - eventsBefore >= EVENTS_AT_ONCE || steps.isSpent) break;
     }
     const next = { after: last, looked: looked + seen, total, replay: run.state };
     return { state: next, progress: (100 * next.looked) / Math.max(total, next.looked) };
@@ -156,15 +162,33 @@ const replayPlayer = async (
   work: Work,
   run: ReturnType<typeof startOf>,
   player: PlayerState,
-  { from, to }: Params,
+  { from, to, steps }: Pick<Params, "from" | "to"> & { steps: PacedBudget },
 ): Promise<void> => {
   const span = { fromMs: Date.parse(from), toMs: Date.parse(to) };
   const one = run.player(player);
+  const own = new PacedBudget(STEPS_AT_ONCE);
+  let spent = 0;
   for await (const page of playerHistory(work, { projectId: player.projectId, playerId: player.id }, span)) {
     const room = PLAYER_EVENTS_MAX - one.events();
-    for (const event of page.slice(0, room)) replay(run, one, event);
-    if (page.length > room) run.state.playersCut++;
-    if (page.length >= room) break;
+    const replayed = await replayPage(run, one, { page: page.slice(0, room), steps: own });
+    steps.spend(own.spent - spent);
+    spent = own.spent;
+    if (replayed < page.length) run.state.playersCut++;
+    if (replayed < page.length || page.length === room) break;
   }
   one.end();
+};
+
+/** @returns how many of the events were replayed before the steps were spent */
+const replayPage = async (
+  run: ReturnType<typeof startOf>,
+  one: ReplayedPlayer,
+  { page, steps }: { page: readonly HistoryEvent[]; steps: PacedBudget },
+): Promise<number> => {
+  for (const [i, event] of page.entries()) {
+    if (steps.isSpent) return i;
+    replay(run, one, { event, steps });
+    await steps.rest();
+  }
+  return page.length;
 };

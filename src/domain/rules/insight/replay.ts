@@ -1,5 +1,7 @@
 import { z } from "zod";
 import type { Json } from "../../events.ts";
+import { EVENT_STEPS, openAccounts, stepsOf } from "../../progression/event-steps.ts";
+import type { StepBudget } from "../../step-budget.ts";
 import { evaluateEvent, noEffects, openTurn } from "../../progression/evaluate.ts";
 import type { ProjectPlan } from "../../progression/plan.ts";
 import { createSharedCounters, type SharedCounters } from "../../progression/shared-counters.ts";
@@ -7,7 +9,8 @@ import type { Effects } from "../../progression/effects.ts";
 import type { PlayerState } from "../../progression/turn.ts";
 import type { HistoryEvent } from "./history.ts";
 import { assetName, type Histogram } from "./stats.ts";
-import { createTrace, type EventTrace, failingLeaf } from "./trace.ts";
+import { failingLeaf } from "./trace-rules.ts";
+import { createTrace, type EventTrace } from "./trace.ts";
 import { fit } from "./traces.ts";
 
 /** Traces shown of firings, and as many of events that did not fire. */
@@ -121,20 +124,29 @@ const hearsPlayer = ({ definition }: ProjectPlan["rules"]["all"][number]): boole
     (trigger) => "eventTypes" in trigger && trigger.eventTypes.some((type) => type.startsWith("player.")),
   );
 
-/** Evaluates one past event of a player, and adds up what the rule did with it. */
-export const replay = (run: Replay, one: ReplayedPlayer, event: HistoryEvent): void => {
+/**
+ * Evaluates one past event of a player, and adds up what the rule did with it. `steps` is told what it took.
+ */
+export const replay = (
+  run: Replay,
+  one: ReplayedPlayer,
+  { event, steps }: { event: HistoryEvent; steps: StepBudget },
+): void => {
   const { plan, state, shared } = run;
   const effects = noEffects();
   const trace = isWatched(plan, event.type) ? createTrace({ eventId: event.id }) : undefined;
   const root = { id: event.id, type: event.type, at: event.at, properties: event.properties, depth: 0 };
   const parts = { plan, player: one.state, event: root, nowMs: event.at, effects, shared };
   state.events++;
+  const accounts = openAccounts();
   try {
-    evaluateEvent(openTurn({ ...parts, trace, isTracked: true }));
+    evaluateEvent(openTurn({ ...parts, trace, isTracked: true, accounts }));
   } catch {
     // It failed when it was live, too, or would have; the others tell enough.
     state.failed++;
     return;
+  } finally {
+    steps.spend(EVENT_STEPS + stepsOf(accounts));
   }
   if (trace) one.note(addUp(state, { trace: trace.result(), effects, at: event.at }));
 };

@@ -3,6 +3,7 @@ import { z } from "zod";
 import { invalid, notFound } from "../../errors.ts";
 import { isHeardType, type Json } from "../../events.ts";
 import { newId } from "../../ids.ts";
+import { PacedBudget, paced } from "../../pace.ts";
 import { showLives } from "../../lives/lives.ts";
 import { evaluateEvent, noEffects, openTurn } from "../../progression/evaluate.ts";
 import { loadStates, readPlayer } from "../../progression/load.ts";
@@ -10,11 +11,13 @@ import { loadPlan, type ProjectPlan } from "../../progression/plan.ts";
 import { readSharedCounters } from "../../progression/shared-counters.ts";
 import { sharedKeysOf } from "../../progression/shared-needs.ts";
 import type { PlayerState, RuleEvent } from "../../progression/turn.ts";
+import { mapInSlices } from "../../slices.ts";
+import { findOversize } from "../../oversize.ts";
 import type { Work } from "../../work.ts";
-import { compileRules, type PublishedRule } from "../running/compile.ts";
+import { type PublishedRule, rulePieces } from "../running/compile.ts";
 import { RuleDocument } from "../language/document.ts";
 import { Rule } from "../rule.ts";
-import { loadPublished } from "../rules.ts";
+import { loadPublishedInPages } from "../version-pages.ts";
 import { imaginePlayer, Snapshot } from "./snapshot-player.ts";
 import { Key } from "../language/syntax.ts";
 import { createTrace, type EventTrace } from "./trace.ts";
@@ -47,6 +50,21 @@ export const Simulation = z.strictObject({
 });
 export type Simulation = z.output<typeof Simulation>;
 
+/** Reads a simulation with its inline rules one by one, others being served in between. @throws ZodError */
+export const readSimulation = async (given: unknown): Promise<Simulation> => {
+  const oversize = findOversize(Simulation, given);
+  if (oversize) throw new z.ZodError([oversize]);
+  const inline = (given as { inline?: unknown } | null)?.inline;
+  if (!Array.isArray(inline)) return Simulation.parse(given);
+  const read = await mapInSlices(inline, (rule) => RuleDocument.safeParse(rule));
+  const issues = read.flatMap(({ error }, place) =>
+    (error?.issues ?? []).map((issue) => ({ ...issue, path: ["inline", place, ...issue.path] })),
+  );
+  if (issues.length > 0) throw new z.ZodError(issues);
+  const simulation = Simulation.parse({ ...(given as object), inline: [] });
+  return { ...simulation, inline: read.map(({ data }) => data!) };
+};
+
 type Change = { changed: string[]; before: Json; after: Json };
 
 /** What an event would do. `resultingState` holds what of the player it would change. */
@@ -62,7 +80,10 @@ export const simulate = async (
   projectId: string,
   simulation: Simulation,
 ): Promise<SimulatedEvent> => {
-  const rules = compileRules(await rulesOf(work, projectId, simulation));
+  const rules = await paced(
+    rulePieces(await rulesOf(work, projectId, simulation)),
+    new PacedBudget(Infinity),
+  );
   const plan = await loadPlan(work, projectId, rules);
   if (!plan) throw notFound("project");
   const event = eventOf(work, plan, simulation);
@@ -102,7 +123,7 @@ const rulesOf = async (
   projectId: string,
   { include, inline }: Simulation,
 ): Promise<PublishedRule[]> => {
-  const published = include.published ? await loadPublished(work, projectId) : [];
+  const published = include.published ? await loadPublishedInPages(work, projectId) : [];
   const byKey = new Map(published.map((rule) => [rule.key, rule]));
   const drafts = await work.em.find(Rule, {
     projectId,

@@ -10,7 +10,7 @@ import type { PlayerState } from "../../progression/turn.ts";
 import { deadlineAfter, periodAt } from "../../streaks/periods.ts";
 import { type Streak, untouched } from "../../streaks/state.ts";
 import type { CompiledStreak } from "../../streaks/streak.ts";
-import { Key, Zone } from "../language/syntax.ts";
+import { Key, smallRecord, Zone } from "../language/syntax.ts";
 import { firstZone, windowNumber } from "../language/zones.ts";
 
 /** A player who need not exist, for simulation. */
@@ -20,9 +20,8 @@ const COUNTERS_MAX = 50;
 const Time = z.iso.datetime({ offset: true });
 const whole = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 
-const few = (held: Record<string, unknown>): boolean => Object.keys(held).length <= HELD_MAX;
 const byKey = <S extends z.ZodType>(item: S) =>
-  z.record(Key, item).refine(few, `must name at most ${HELD_MAX}`).default({});
+  smallRecord(z.record(Key, item), HELD_MAX, `must name at most ${HELD_MAX}`).default({});
 
 /** What is left out is as for a new player. */
 export const Snapshot = z.strictObject({

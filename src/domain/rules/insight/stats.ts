@@ -4,7 +4,8 @@ import type { Work } from "../../work.ts";
 import type { CompiledRule } from "../running/compile.ts";
 import type { RuleObserver } from "../running/observe.ts";
 import type { RuleReason } from "../running/run.ts";
-import { type EventTrace, failingLeaf } from "./trace.ts";
+import { failingLeaf } from "./trace-rules.ts";
+import type { EventTrace } from "./trace.ts";
 
 const HOUR_MS = 3_600_000;
 

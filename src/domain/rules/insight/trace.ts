@@ -1,43 +1,15 @@
-import type { Cause } from "../../events.ts";
 import { entryAt } from "../../leaderboards/lists.ts";
 import { fromRankScore } from "../../leaderboards/scoring.ts";
+import { type Spender, stepsHitOf } from "../../progression/event-steps.ts";
 import type { RuleEvent, TraceSink, Turn } from "../../progression/turn.ts";
-import type { CompiledRule, RuleSet } from "../running/compile.ts";
-import { explainGroup, type TraceNode } from "../language/groups.ts";
 import {
-  type ConsiderOptions,
-  considerRule,
-  createStops,
-  type Outcome,
-  type RuleReason,
-} from "../running/run.ts";
-
-/** Rules of one event that are explained; the ones after them run without being shown. */
-export const TRACED_RULES_MAX = 200;
-
-export type Effect = { type: string; data: unknown; cause: Cause };
-
-/** One condition or group of a trace. `skipped`: the outcome was clear without it. */
-export type ExplainedNode = Omit<TraceNode, "children"> & { skipped?: boolean; children?: ExplainedNode[] };
-
-/** What one rule made of an event, and why. Every condition is shown, also those that decided nothing. */
-export type RuleTrace = {
-  ruleId: string;
-  ruleKey: string;
-  version: number;
-  /** Evaluated without effect: what it would have done is in `effects`. */
-  shadow: boolean;
-  fired: boolean;
-  reason: RuleReason;
-  detail?: string;
-  nextEligibleAt?: string;
-  stoppedBy?: string;
-  conditions?: ExplainedNode;
-  effects: Effect[];
-  warnings: string[];
-  /** Time that the rule itself took, without being explained. */
-  micros: number;
-};
+  causeIn,
+  type Effect,
+  explainAccount,
+  listenersOf,
+  type RuleTrace,
+  traceRules,
+} from "./trace-rules.ts";
 
 /** How an event was evaluated, with everything that it brought about. */
 export type EventTrace = {
@@ -61,6 +33,10 @@ export type EventTrace = {
   guarded?: string[];
   /** Keys of the rules that set one another off, where the loop guard held the last of them. */
   loop?: string[];
+  /** What evaluation has taken of the event's budgets, in steps; at the root only. */
+  steps?: { rules: number; upkeep: number };
+  /** The definition that took the most at once, where the steps did not suffice. */
+  dearest?: Spender;
   /** Why the event could not be evaluated. */
   error?: string;
 };
@@ -75,6 +51,7 @@ export type TraceOptions = {
 /** Collects what evaluation does. Give it to `openTurn`; ask for its `result` when evaluation is over. */
 export const createTrace = (options: TraceOptions): TraceSink => {
   const nodes = new Map<RuleEvent, EventTrace>();
+  const explaining = explainAccount();
   const own = new Map<EventTrace, Own>();
   let root: Own | undefined;
   let open: Own | undefined;
@@ -97,8 +74,8 @@ export const createTrace = (options: TraceOptions): TraceSink => {
       const { trace, slices } = open;
       const told = (from: number, to: number) => void slices.push([from, to]);
       const ignoreLimits = options.ignoreLimits === true;
-      trace.rules = traceRules(turn.project.rules, turn, { ignoreLimits, told });
-      trace.truncated = trace.rulesIndexed > TRACED_RULES_MAX;
+      trace.rules = traceRules(turn.project.rules, turn, { ignoreLimits, told, explaining });
+      trace.truncated = trace.rules.length < trace.rulesIndexed;
     },
     warn: (message) => void open?.trace.warnings.push(message),
     close: (turn) => {
@@ -143,94 +120,19 @@ const finish = ({ trace, turn, scores }: Own): EventTrace => {
   const after = scoresOf(turn);
   trace.leaderboards = scoreChanges(scores ?? new Map(), after);
   if (root.guarded.length > 0) Object.assign(trace, { guarded: [...root.guarded], truncated: true });
+  Object.assign(trace, spentBy(turn));
   if (root.loop) trace.loop = root.loop.chain.map(({ ruleKey }) => ruleKey);
   return trace;
 };
 
-type TraceRules = ConsiderOptions & {
-  /** Hears which rows of the outbox a rule has made. */
-  told?: (from: number, to: number) => void;
-};
-
-/**
- * Runs every rule that listens to the turn's event, as `runRules` does, and tells what each one saw and did.
- * Rules that an indexed property would have ruled out are explained like the others.
- */
-export const traceRules = (
-  ruleSet: RuleSet,
-  turn: Turn,
-  { told, ...options }: TraceRules = {},
-): RuleTrace[] => {
-  const stops = createStops();
-  const traces: RuleTrace[] = [];
-  for (const rule of listenersOf(ruleSet, turn.event)) {
-    const stoppedBy = stops.stoppedBy(rule);
-    const isShown = traces.length < TRACED_RULES_MAX;
-    const conditions: ExplainedNode | undefined = isShown
-      ? explainGroup(rule.definition.conditions, turn)
-      : undefined;
-    const warnings: string[] = [];
-    const { outbox, executions, spawned } = turn.effects;
-    const before: Before = [outbox.length, executions.length, spawned.length];
-    const startMs = performance.now();
-    const outcome: Outcome =
-      stoppedBy === undefined
-        ? considerRule(rule, { ...turn, warn: (text) => void warnings.push(text) }, options)
-        : { fired: false, reason: "STOPPED", stoppedBy };
-    const micros = Math.round((performance.now() - startMs) * 1_000);
-    if (outcome.fired) stops.fired(rule);
-    told?.(before[0], outbox.length);
-    if (!conditions) continue;
-    markSkipped(conditions);
-    const effects = effectsOf(rule, turn, before);
-    traces.push({ ...about(rule, outcome), conditions, effects, warnings, micros });
-  }
-  return traces;
-};
-
-/** Lengths of the lists of outbox rows, executions and spawned events. */
-type Before = readonly [outbox: number, executions: number, spawned: number];
-
-const listenersOf = (ruleSet: RuleSet, event: RuleEvent): readonly CompiledRule[] =>
-  event.ruleId === undefined ? ruleSet.listeners(event.type) : ruleSet.candidates(event);
-
-const about = (rule: CompiledRule, { nextEligibleMs, ...outcome }: Outcome) => ({
-  ruleId: rule.id,
-  ruleKey: rule.key,
-  version: rule.version,
-  shadow: rule.isShadow,
-  ...outcome,
-  ...(nextEligibleMs === undefined ? {} : { nextEligibleAt: new Date(nextEligibleMs).toISOString() }),
-});
-
-const causeIn = (data: unknown): Cause | undefined => (data as { cause?: Cause } | null)?.cause;
-
-/** What a rule has done since `before`; of a rule in SHADOW, what it would have done. */
-const effectsOf = (
-  { id, key, version }: CompiledRule,
-  { effects, event, root }: Turn,
-  [outbox, executions, spawned]: Before,
-): Effect[] => {
-  const cause: Cause = {
-    kind: "RULE",
-    eventId: event.id,
-    rootEventId: root.id,
-    ruleId: id,
-    ruleKey: key,
-    ruleVersion: version,
+/** What an event has taken, as a trace shows it. */
+export const spentBy = (turn: Turn): Pick<EventTrace, "steps" | "dearest"> => {
+  const { rules, upkeep } = turn.root.accounts;
+  const hit = stepsHitOf(turn);
+  return {
+    steps: { rules: Math.round(rules.spent), upkeep: Math.round(upkeep.spent) },
+    ...(hit ? { dearest: hit.spender } : {}),
   };
-  const unreal = effects.executions
-    .slice(executions)
-    .flatMap(({ mode, effects: would }) => (mode !== "LIVE" && Array.isArray(would) ? would : []));
-  const told = [
-    ...effects.outbox.slice(outbox),
-    ...effects.spawned.slice(spawned).map(({ eventType, externalUserId, properties, dueMs }) => ({
-      type: eventType,
-      data: { externalUserId, ...properties, dueAt: dueMs === null ? null : new Date(dueMs).toISOString() },
-    })),
-    ...(unreal as { type: string; data: unknown }[]),
-  ];
-  return told.map(({ type, data }) => ({ type, data, cause: causeIn(data) ?? cause }));
 };
 
 /** Effects of a pass that no rule has had. */
@@ -243,30 +145,6 @@ const othersOf = ({ turn, outbox, slices }: Own): Effect[] =>
       data,
       cause: causeIn(data) ?? { kind: "EVENT", eventId: turn.event.id },
     }));
-
-/** Which value of a member decides a group, so that the members after it are not looked at. */
-const DECIDES: Readonly<Record<string, boolean>> = { all: false, any: true, none: true };
-
-const markSkipped = (node: ExplainedNode): void => {
-  const decides = DECIDES[node.type];
-  if (!node.children || decides === undefined) return;
-  const at = node.children.findIndex(({ pass }) => pass === decides);
-  node.children.forEach((child, i) => {
-    if (at !== -1 && i > at) child.skipped = true;
-    else markSkipped(child);
-  });
-};
-
-/** The path of the condition, or of the `any`, because of which a tree does not hold. */
-export const failingLeaf = (node: ExplainedNode): string | undefined => {
-  if (node.pass) return undefined;
-  if (node.type === "all") {
-    const failing = node.children?.find(({ pass }) => !pass);
-    return failing && failingLeaf(failing);
-  }
-  if (node.type === "none") return node.children?.find(({ pass }) => pass)?.path;
-  return node.path;
-};
 
 /** Scores by key of the board, in the periods of the event's time. */
 const scoresOf = ({ project: { boards }, player, event }: Turn): Map<string, number> =>

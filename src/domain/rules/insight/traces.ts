@@ -2,11 +2,13 @@ import { sql } from "kysely";
 import { DomainError, notFound } from "../../errors.ts";
 import { fnv1a, isId } from "../../ids.ts";
 import type { ProjectPlan } from "../../progression/plan.ts";
+import { stepsHitOf } from "../../progression/event-steps.ts";
 import type { TraceRow } from "../../progression/effects.ts";
 import type { TraceSink, Turn } from "../../progression/turn.ts";
 import { DEFAULT_SETTINGS } from "../../projects/project.ts";
 import type { Work } from "../../work.ts";
-import { createTrace, type EventTrace, type ExplainedNode } from "./trace.ts";
+import type { ExplainedNode } from "./trace-rules.ts";
+import { createTrace, type EventTrace, spentBy } from "./trace.ts";
 
 const DAY_MS = 86_400_000;
 /** Characters of a stored trace as JSON. A longer one loses its conditions, then its rules. */
@@ -29,12 +31,14 @@ export const traceOf = (plan: ProjectPlan, eventId: string): TraceSink | undefin
 
 /**
  * Keeps what a tracked event's evaluation was like: of those that are explained, and always where the loop
- * guard stepped in, then without conditions unless the event was explained anyway.
+ * guard stepped in or the steps did not suffice, then without conditions unless the event was explained
+ * anyway.
  */
 export const keepTrace = (turn: Turn): void => {
   const { root, effects } = turn;
+  const isHeld = root.guarded.length > 0 || root.loop !== undefined || stepsHitOf(turn) !== undefined;
   if (root.trace) effects.traces.push(rowOf(turn, root.trace.result()));
-  else if (root.guarded.length > 0 || root.loop) effects.traces.push(rowOf(turn, afterwards(turn)));
+  else if (isHeld) effects.traces.push(rowOf(turn, afterwards(turn)));
 };
 
 const rowOf = ({ project, root, nowMs }: Turn, trace: EventTrace): TraceRow => ({
@@ -45,7 +49,8 @@ const rowOf = ({ project, root, nowMs }: Turn, trace: EventTrace): TraceRow => (
 });
 
 /** What is known of an event that nobody has watched: which rules fired, what it brought about. */
-const afterwards = ({ event, player, root, project, nowMs }: Turn): EventTrace => {
+const afterwards = (turn: Turn): EventTrace => {
+  const { event, player, root, project, nowMs } = turn;
   const about = {
     player: { playerId: player.id, externalUserId: player.externalUserId },
     evaluatedAt: new Date(nowMs).toISOString(),
@@ -65,6 +70,7 @@ const afterwards = ({ event, player, root, project, nowMs }: Turn): EventTrace =
   const fired = project.rules.all.filter(({ id }) => root.firings.has(id));
   return {
     ...typeTrace(event.type),
+    ...spentBy(turn),
     eventId: root.id,
     rules: fired.map(({ id, key, version, isShadow }) => ({
       ruleId: id,

@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { PATCH_MORE_BYTES, RULE_MAX_BYTES } from "../../limits.ts";
+import { boundBytes } from "../../oversize.ts";
 import { ActionSchema, type Action } from "../actions/index.ts";
 import { Cron } from "./cron.ts";
 import { conditionProblems, Group, type Problem } from "./groups.ts";
@@ -167,31 +169,34 @@ export const StoredRule = z.strictObject({
 export type RuleDocument = z.output<typeof StoredRule>;
 
 /** A rule as designers write it. */
-export const RuleDocument = z.preprocess(explain, StoredRule);
+export const RuleDocument = boundBytes(z.preprocess(explain, StoredRule), RULE_MAX_BYTES);
 
 /**
  * Some fields of a rule; null takes an optional one away. `draftVersion` is the version that the edit is
  * based on.
  */
-export const RulePatch = z.preprocess(
-  explain,
-  z.strictObject({
-    draftVersion: z.int().min(1),
-    key: fields.key.optional(),
-    name: fields.name.optional(),
-    description: fields.description.nullable().optional(),
-    tags: fields.tags.optional(),
-    priority: fields.priority.optional(),
-    triggers: fields.triggers.optional(),
-    conditions: fields.conditions.optional(),
-    actions: fields.actions.optional(),
-    limits: fields.limits.nullable().optional(),
-    schedule: fields.schedule.nullable().optional(),
-    rollout: fields.rollout.nullable().optional(),
-    stopOnMatch: fields.stopOnMatch.optional(),
-    exclusiveGroup: fields.exclusiveGroup.nullable().optional(),
-    reentrant: fields.reentrant.optional(),
-  }),
+export const RulePatch = boundBytes(
+  z.preprocess(
+    explain,
+    z.strictObject({
+      draftVersion: z.int().min(1),
+      key: fields.key.optional(),
+      name: fields.name.optional(),
+      description: fields.description.nullable().optional(),
+      tags: fields.tags.optional(),
+      priority: fields.priority.optional(),
+      triggers: fields.triggers.optional(),
+      conditions: fields.conditions.optional(),
+      actions: fields.actions.optional(),
+      limits: fields.limits.nullable().optional(),
+      schedule: fields.schedule.nullable().optional(),
+      rollout: fields.rollout.nullable().optional(),
+      stopOnMatch: fields.stopOnMatch.optional(),
+      exclusiveGroup: fields.exclusiveGroup.nullable().optional(),
+      reentrant: fields.reentrant.optional(),
+    }),
+  ),
+  RULE_MAX_BYTES + PATCH_MORE_BYTES,
 );
 export type RulePatch = z.output<typeof RulePatch>;
 

@@ -55,19 +55,39 @@ const Node: z.ZodType<Expression> = z
   })
   .meta({ id: "Expression" });
 
-const childrenOf = (node: Expression): Expression[] => {
-  if (typeof node === "number" || isReferenceObject(node)) return [];
-  return node.op === "table" ? [node.input] : node.args;
+/** The parts of whatever was sent as an expression. */
+const childrenOf = (node: unknown): readonly unknown[] => {
+  if (node === null || typeof node !== "object") return [];
+  const { args, input } = node as { args?: unknown; input?: unknown };
+  const inputs = input === undefined ? [] : [input];
+  // So many are enough to be too many.
+  return Array.isArray(args) ? [...inputs, ...args.slice(0, EXPRESSION_MAX_NODES)] : inputs;
 };
 
-const depthOf = (node: Expression): number => 1 + Math.max(0, ...childrenOf(node).map(depthOf));
-const sizeOf = (node: Expression): number =>
-  childrenOf(node).reduce<number>((sum, child) => sum + sizeOf(child), 1);
+/** What is too large about an expression; looks at no more than EXPRESSION_MAX_NODES parts of it. */
+const sizeProblem = (root: unknown): string | undefined => {
+  let nodes = 0;
+  const walk = (node: unknown, depth: number): string | undefined => {
+    if (depth > EXPRESSION_MAX_DEPTH) return `nested deeper than ${EXPRESSION_MAX_DEPTH}`;
+    if (++nodes > EXPRESSION_MAX_NODES) return `more than ${EXPRESSION_MAX_NODES} parts`;
+    for (const child of childrenOf(node)) {
+      const problem = walk(child, depth + 1);
+      if (problem !== undefined) return problem;
+    }
+    return undefined;
+  };
+  return walk(root, 1);
+};
 
-export const Expression = Node.refine(
-  (node) => depthOf(node) <= EXPRESSION_MAX_DEPTH,
-  `nested deeper than ${EXPRESSION_MAX_DEPTH}`,
-).refine((node) => sizeOf(node) <= EXPRESSION_MAX_NODES, `more than ${EXPRESSION_MAX_NODES} parts`);
+const checkSize = (node: unknown, context: z.RefinementCtx): unknown => {
+  const message = sizeProblem(node);
+  if (message === undefined) return node;
+  context.addIssue({ code: "custom", message, input: node });
+  return z.NEVER;
+};
+
+/** Nothing is parsed of one that is too large. */
+export const Expression = z.preprocess(checkSize, Node);
 
 type Calculation = (turn: Turn) => number;
 

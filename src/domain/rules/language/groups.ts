@@ -4,6 +4,7 @@ import type { Test } from "../conditions/condition.ts";
 import {
   compileCondition,
   type Condition,
+  conditionSteps,
   CONDITION_TYPES,
   ConditionSchema,
   isDear,
@@ -18,6 +19,7 @@ import {
   schemaProblems,
   type Tree,
   treeProblems,
+  visitLeaves,
 } from "./trees.ts";
 
 export type { Problem } from "./trees.ts";
@@ -68,6 +70,13 @@ const compileNode = (node: ConditionNode): Compiled => {
 
 /** Turns a tree into one closure that stops at the first member that decides. */
 export const compileGroup = (node: ConditionNode): Test => compileNode(node).test;
+
+/** What a test of the whole tree takes at most, in steps, beside texts and lists that it looks through. */
+export const groupSteps = (node: ConditionNode): number => {
+  let steps = 0;
+  visitLeaves(node, (leaf) => (steps += conditionSteps(leaf)));
+  return steps;
+};
 
 /** One node of an explained tree; `path` leads to it from the rule, such as `conditions.all[0]`. */
 export type TraceNode = {

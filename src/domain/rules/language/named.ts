@@ -9,7 +9,7 @@ import { type Mention, type NamedKind, needsOf } from "./needs.ts";
 type Known = { document: Json | null };
 
 /** What rules name, by kind and key. */
-type KnownByName = ReadonlyMap<string, Known>;
+export type KnownByName = ReadonlyMap<string, Known>;
 
 const nameOf = (kind: NamedKind, key: string): string => `${kind} ${key}`;
 
@@ -40,7 +40,8 @@ export const mentionsOf = (rule: RuleDocument): Mention[] => [
 
 type Row = { kind: NamedKind; key: string; document: Json | null };
 
-const loadNamed = async (
+/** Reads what rules name: one statement. */
+export const loadNamed = async (
   { db }: Work,
   projectId: string,
   mentions: readonly Mention[],
@@ -104,7 +105,15 @@ export const namedProblems = async (
   rule: RuleDocument,
 ): Promise<FieldProblem[]> => {
   const mentions = mentionsOf(rule);
-  const known = await loadNamed(work, projectId, mentions);
+  return namedProblemsOf(rule, mentions, await loadNamed(work, projectId, mentions));
+};
+
+/** As `namedProblems`, with what is known of all `mentions` of the rule. */
+export const namedProblemsOf = (
+  rule: RuleDocument,
+  mentions: readonly Mention[],
+  known: KnownByName,
+): FieldProblem[] => {
   const find = (kind: NamedKind, key: unknown): Json | undefined =>
     known.get(nameOf(kind, String(key)))?.document ?? undefined;
   const unknown = mentions.flatMap((mention) =>

@@ -1,7 +1,8 @@
 import { z } from "zod";
-import type { Turn } from "../../progression/turn.ts";
+import type { Heard, Turn } from "../../progression/turn.ts";
+import { TEXT_PER_STEP } from "../../step-budget.ts";
 import { compileReference, isReferenceObject, Reference } from "./references.ts";
-import { Scalar } from "./syntax.ts";
+import { Scalar, scalarList } from "./syntax.ts";
 import { compareText, compileGlob, GLOB_PATTERN_MAX, parseDuration, parseTime } from "./text.ts";
 
 /** Decides about an actual value. A missing value is undefined. */
@@ -36,6 +37,20 @@ const isScalar = (value: unknown): boolean =>
 const isOrdered = (value: unknown): boolean => isText(value) || isNumber(value);
 const isList = (value: unknown): value is Scalar[] => Array.isArray(value);
 
+/** Characters that are compared one by one, and items of a list, in one step. */
+const COMPARED_PER_STEP = 16;
+const ITEMS_PER_STEP = 4;
+/** Steps of looking an operand up, and characters of it that are prepared in one, such as a glob's. */
+const REFERENCE_STEPS = 2;
+const PREPARED_PER_STEP = 8;
+/** Steps of reading a time. */
+const TIME_STEPS = 3;
+
+/** Charges for a text or a list, of which nobody knows the length before. */
+const payForText = ({ root }: Heard, perStep: number, length: number): void => {
+  if (length > perStep) root.steps.spend(length / perStep);
+};
+
 /** Number with number, string with string; NaN, which compares false with everything, for any other pair. */
 const compare = (a: unknown, b: unknown): number => {
   if (isNumber(a) && isNumber(b)) return a - b;
@@ -47,9 +62,14 @@ const ordered = (
   decide: (difference: number) => boolean,
   numbers: (operand: number) => (actual: unknown) => boolean,
 ): Operator =>
-  operator(isOrdered, "must be a number or a string", (operand: number | string) =>
-    isNumber(operand) ? numbers(operand) : (actual) => isText(actual) && decide(compareText(actual, operand)),
-  );
+  operator(isOrdered, "must be a number or a string", (operand: number | string) => {
+    if (isNumber(operand)) return numbers(operand);
+    return (actual, turn) => {
+      if (!isText(actual)) return false;
+      payForText(turn, COMPARED_PER_STEP, Math.min(actual.length, operand.length));
+      return decide(compareText(actual, operand));
+    };
+  });
 
 const scalar = (make: (operand: Scalar) => Check): Operator =>
   operator(isScalar, "must be one string, number, boolean or null", make);
@@ -62,7 +82,11 @@ const list = (make: (operand: ReadonlySet<unknown>) => Check): Operator => ({
 const text = (make: (operand: string) => (actual: string) => boolean): Operator =>
   operator(isText, "must be a string", (operand: string) => {
     const decide = make(operand);
-    return (actual) => isText(actual) && decide(actual);
+    return (actual, turn) => {
+      if (!isText(actual)) return false;
+      payForText(turn, TEXT_PER_STEP, operand.length);
+      return decide(actual);
+    };
   });
 
 const time = (decide: (actualMs: number, operandMs: number) => boolean): Operator =>
@@ -71,7 +95,8 @@ const time = (decide: (actualMs: number, operandMs: number) => boolean): Operato
     "must be an ISO 8601 date or date-time with a zone",
     (operand: string) => {
       const operandMs = parseTime(operand)!;
-      return (actual) => {
+      return (actual, turn) => {
+        turn.root.steps.spend(TIME_STEPS);
         const actualMs = parseTime(actual);
         return actualMs !== undefined && decide(actualMs, operandMs);
       };
@@ -84,7 +109,8 @@ const age = (decide: (ageMs: number, durationMs: number) => boolean): Operator =
     "must be an ISO 8601 duration in weeks, days, hours, minutes or seconds, such as P7D",
     (operand: string) => {
       const durationMs = parseDuration(operand)!;
-      return (actual, { event }) => {
+      return (actual, { event, root }) => {
+        root.steps.spend(TIME_STEPS);
         const actualMs = parseTime(actual);
         return actualMs !== undefined && decide(event.at - actualMs, durationMs);
       };
@@ -108,9 +134,14 @@ const unary = (check: Check): Operator => ({
 
 const eq = scalar((operand) => (actual) => actual === operand);
 const isIn = list((operand) => (actual) => operand.has(actual));
-const contains = scalar((operand) => (actual) => {
-  if (Array.isArray(actual)) return actual.includes(operand);
-  return isText(actual) && isText(operand) && actual.includes(operand);
+const contains = scalar((operand) => (actual, turn) => {
+  if (Array.isArray(actual)) {
+    payForText(turn, ITEMS_PER_STEP, actual.length);
+    return actual.includes(operand);
+  }
+  if (!isText(actual) || !isText(operand)) return false;
+  payForText(turn, COMPARED_PER_STEP, actual.length + operand.length);
+  return actual.includes(operand);
 });
 
 const isRange = (operand: unknown): boolean =>
@@ -152,11 +183,14 @@ const OPERATORS = {
   not_in: not(isIn),
   contains,
   not_contains: not(contains),
-  contains_any: list(
-    (operand) => (actual) => Array.isArray(actual) && actual.some((item) => operand.has(item)),
-  ),
-  contains_all: list((operand) => (actual) => {
+  contains_any: list((operand) => (actual, turn) => {
     if (!Array.isArray(actual)) return false;
+    payForText(turn, ITEMS_PER_STEP, 4 * actual.length);
+    return actual.some((item) => operand.has(item));
+  }),
+  contains_all: list((operand) => (actual, turn) => {
+    if (!Array.isArray(actual)) return false;
+    payForText(turn, ITEMS_PER_STEP, 4 * actual.length);
     const found = new Set(actual.filter((item) => operand.has(item)));
     return found.size === operand.size;
   }),
@@ -167,7 +201,7 @@ const OPERATORS = {
     `must be a string of at most ${GLOB_PATTERN_MAX} characters`,
     (operand: string) => {
       const matches = compileGlob(operand);
-      return (actual) => isText(actual) && matches(actual);
+      return (actual, turn) => isText(actual) && matches(actual, turn.root.steps);
     },
   ),
   exists: unary((actual) => actual !== undefined),
@@ -187,9 +221,7 @@ export const LIST_MAX = 500;
 /** The fields `op` and `value` of a condition; check them together with `checkOperand`. */
 export const comparisonFields = {
   op: z.enum(OPERATOR_NAMES),
-  value: z
-    .union([Scalar, Reference, z.array(Scalar).min(1).max(LIST_MAX)], { error: "is not a value" })
-    .optional(),
+  value: z.union([Scalar, Reference, scalarList(1, LIST_MAX)], { error: "is not a value" }).optional(),
 };
 const NUMERIC = ["eq", "neq", "gt", "gte", "lt", "lte", "between"] as const satisfies OperatorName[];
 
@@ -217,7 +249,13 @@ export const compileComparison = ({ op, value }: Comparison): Check => {
   const { make }: Operator = OPERATORS[op];
   if (!isReferenceObject(value)) return make(value);
   const resolve = compileReference(value);
-  return (actual, turn) => make(resolve(turn))(actual, turn);
+  return (actual, turn) => {
+    const operand = resolve(turn);
+    turn.root.steps.spend(
+      isText(operand) ? REFERENCE_STEPS + operand.length / PREPARED_PER_STEP : REFERENCE_STEPS,
+    );
+    return make(operand)(actual, turn);
+  };
 };
 
 /** What the actual value is held against, as a trace shows it. */

@@ -1,3 +1,5 @@
+import type { StepBudget } from "../../step-budget.ts";
+
 /** Text and time as rules compare them. */
 
 /** Longer strings never match a glob, which bounds the work of one comparison. */
@@ -18,19 +20,30 @@ export const compareText = (a: string, b: string): number => {
   return a.length - b.length;
 };
 
+/** Comparisons of characters that a glob makes in one step of a budget. */
+const COMPARISONS_PER_STEP = 16;
+
+/** Matches a whole string; what it has taken is charged to `steps`. */
+export type Glob = (text: string, steps: StepBudget) => boolean;
+
 /** A matcher of whole strings: `*` is any run of characters, `?` one character. */
-export const compileGlob = (glob: string): ((text: string) => boolean) => {
+export const compileGlob = (glob: string): Glob => {
   const pattern = [...glob.replaceAll(/\*+/g, "*")];
-  return (text) => text.length <= GLOB_TEXT_MAX && globMatches(pattern, [...text]);
+  return (text, steps) => {
+    if (text.length > GLOB_TEXT_MAX) return false;
+    return globMatches(pattern, [...text], steps);
+  };
 };
 
-/** Greedy with one step back to the latest star: at most pattern times text steps. */
-const globMatches = (pattern: readonly string[], text: readonly string[]): boolean => {
+/** Greedy with one step back to the latest star: at most pattern times text comparisons. */
+const globMatches = (pattern: readonly string[], text: readonly string[], steps: StepBudget): boolean => {
+  let compared = 4 * text.length;
   let p = 0;
   let t = 0;
   let star = -1;
   let resume = 0;
   while (t < text.length) {
+    compared++;
     if (pattern[p] === "*") {
       star = p++;
       resume = t;
@@ -41,9 +54,11 @@ const globMatches = (pattern: readonly string[], text: readonly string[]): boole
       p = star + 1;
       t = ++resume;
     } else {
-      return false;
+      break;
     }
   }
+  steps.spend(compared / COMPARISONS_PER_STEP);
+  if (t < text.length) return false;
   return p === pattern.length || (p === pattern.length - 1 && pattern[p] === "*");
 };
 

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { StepBudget, StepsExceeded } from "../../step-budget.ts";
 
 /** Trees of conditions: `all`, `any` and `none` over leaves, with what is wrong told at its own path. */
 
@@ -15,6 +16,11 @@ export const TREE_MAX_DEPTH = 5;
 export const TREE_MAX_LEAVES = 50;
 /** Members of one group. */
 export const GROUP_MAX = 50;
+/**
+ * Steps of reading all leaves of a tree: names, values and pieces of 32 characters. 50 conditions with the
+ * longest lists take 26,000; what is larger is not parsed.
+ */
+export const TREE_STEPS_MAX = 40_000;
 /** Problems that are told at once: whoever sends a thousand faults does not read a thousand answers. */
 const PROBLEMS_MAX = 100;
 
@@ -65,6 +71,16 @@ const groupProblems = (
   return problems;
 };
 
+const isWithin = (budget: StepBudget, value: unknown): boolean => {
+  try {
+    budget.chargeValue(value);
+    return true;
+  } catch (error) {
+    if (error instanceof StepsExceeded) return false;
+    throw error;
+  }
+};
+
 /**
  * What is wrong with a tree, each problem at its own path. A union of schemas could only say "invalid" at the
  * root, so a schema describes the shape and this explains it. The work is bounded whatever was sent: leaves
@@ -76,13 +92,16 @@ export const treeProblems = (
 ): Problem[] => {
   const problems: Problem[] = [];
   let leaves = 0;
+  const budget = new StepBudget(TREE_STEPS_MAX);
+  const look = (leaf: object, path: PropertyKey[]): void => {
+    if (++leaves > TREE_MAX_LEAVES || budget.spent > budget.max) return;
+    if (isWithin(budget, leaf)) problems.push(...leafProblems(leaf, path));
+    else problems.push({ path: [], message: `conditions of more than ${TREE_STEPS_MAX} names and values` });
+  };
   const walk = (node: unknown, path: PropertyKey[], depth: number): void => {
     if (!isObject(node)) return void problems.push({ path, message: "must be an object" });
     const group = groupOf(node);
-    if (!group) {
-      if (++leaves <= TREE_MAX_LEAVES) problems.push(...leafProblems(node, path));
-      return;
-    }
+    if (!group) return look(node, path);
     problems.push(...groupProblems(node, group, path));
     if (depth > TREE_MAX_DEPTH) {
       return void problems.push({ path, message: `nested deeper than ${TREE_MAX_DEPTH}` });

@@ -138,8 +138,13 @@ const follower = (kind: string, { definition }: Stored): Follower => {
   };
 };
 
-/** Answers for any rule of a project what it can bring about. */
-export const createCauses = (definitions: Definitions): ((rule: RuleDocument) => Set<string>) => {
+/** What the actions of a rule bring about by themselves, SCORE among it. */
+export const directCauses = ({ actions }: RuleDocument): string[] => [
+  ...new Set(actions.flatMap((action) => ACTIONS[action.type]?.(action as Json) ?? [])),
+];
+
+/** Answers for the direct causes of any rule of a project all that it can bring about. */
+export const createCauses = (definitions: Definitions): ((direct: readonly string[]) => Set<string>) => {
   const all = (kind: string): readonly Stored[] => definitions.get(kind) ?? [];
   const followers = ["badge", "streak", "segment"].flatMap((kind) =>
     all(kind).map((stored) => follower(kind, stored)),
@@ -155,7 +160,13 @@ export const createCauses = (definitions: Definitions): ((rule: RuleDocument) =>
     ...bundles("streak", ["player.streak_extended"]),
     ["player.level_up", all("level").flatMap(({ definition }) => bundlesIn(definition).flatMap(ofBundle))],
   ]);
-  const next = (cause: string): string[] => {
+  const known = new Map<string, readonly string[]>();
+  const next = (cause: string): readonly string[] => {
+    const found = known.get(cause) ?? follow(cause);
+    known.set(cause, found);
+    return found;
+  };
+  const follow = (cause: string): readonly string[] => {
     const { type, key } = partsOf(cause);
     const [patterns, changed] = [patternsOf(type), changedBy(type, key)];
     const followed = followers.filter(
@@ -164,9 +175,9 @@ export const createCauses = (definitions: Definitions): ((rule: RuleDocument) =>
     );
     return [...(given.get(cause) ?? []), ...followed.flatMap(({ causes }) => causes)];
   };
-  return (rule) => {
+  return (direct) => {
     const found = new Set<string>();
-    const waiting = rule.actions.flatMap((action) => ACTIONS[action.type]?.(action as Json) ?? []);
+    const waiting = [...direct];
     for (let cause = waiting.pop(); cause !== undefined; cause = waiting.pop()) {
       if (found.has(cause)) continue;
       found.add(cause);

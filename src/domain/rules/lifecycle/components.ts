@@ -1,16 +1,22 @@
+import { type Steps } from "../../slices.ts";
+
+/** Nodes and edges that are looked at between two rests. */
+const REST_EVERY = 1_000;
+
 /**
  * The strongly connected components of a graph that hold a cycle, each a list of node numbers: Tarjan 1972,
  * without recursion so that a long chain cannot exhaust the stack. Time is linear in nodes and edges.
  *
  * @param edges for each node the nodes that it leads to
  */
-export const cyclicComponents = (edges: readonly (readonly number[])[]): number[][] => {
+export const cyclicComponents = function* (edges: readonly (readonly number[])[]): Steps<number[][]> {
   const index = new Int32Array(edges.length).fill(-1);
   const low = new Int32Array(edges.length);
   const isOpen = new Uint8Array(edges.length);
   const stack: number[] = [];
   const found: number[][] = [];
   let next = 0;
+  let looked = 0;
 
   const enter = (node: number): void => {
     index[node] = low[node] = next++;
@@ -23,10 +29,11 @@ export const cyclicComponents = (edges: readonly (readonly number[])[]): number[
     for (const member of component) isOpen[member] = 0;
     if (component.length > 1 || edges[node]!.includes(node)) found.push(component);
   };
-  const visit = (start: number): void => {
+  const visit = function* (start: number): Steps<void> {
     const path: [node: number, edge: number][] = [[start, 0]];
     enter(start);
     while (path.length > 0) {
+      if (++looked % REST_EVERY === 0) yield;
       const top = path.at(-1)!;
       const [node, edge] = top;
       const target = edges[node]![edge];
@@ -46,7 +53,7 @@ export const cyclicComponents = (edges: readonly (readonly number[])[]): number[
       }
     }
   };
-  for (let node = 0; node < edges.length; node++) if (index[node] === -1) visit(node);
+  for (let node = 0; node < edges.length; node++) if (index[node] === -1) yield* visit(node);
   return found;
 };
 

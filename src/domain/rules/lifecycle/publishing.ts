@@ -1,14 +1,14 @@
 import { auditDefinition } from "../../audit/definitions.ts";
 import { changeConfig } from "../../config-lock.ts";
+import { checkSize, withinProjectSize } from "../../definitions/size.ts";
 import { conflict } from "../../errors.ts";
+import { RULE_MAX_BYTES } from "../../limits.ts";
 import type { Work } from "../../work.ts";
-import { RuleDocument } from "../language/document.ts";
-import { cyclesWith } from "./graph.ts";
-import { namedProblems } from "../language/named.ts";
+import type { RuleDocument } from "../language/document.ts";
 import { Rule, RuleVersion, type ShownRule } from "../rule.ts";
 import { lockRule, presentRule } from "../rules.ts";
 import { planSchedules } from "../running/schedules.ts";
-import { cycleText, LOOP_ADVICE, problemsOf, refusal } from "./validate.ts";
+import { type FoundRule, lockRunnable, readDraft } from "./runnable.ts";
 import { findVersion, isDraftPublished } from "./versions.ts";
 
 /** Rules of a project that run, in SHADOW or not: each may cost every event. */
@@ -20,43 +20,21 @@ export type PublishMode = (typeof PUBLISH_MODES)[number];
 
 const RUNNING: readonly Rule["status"][] = ["ACTIVE", "SHADOW"];
 
-const checkRoom = async ({ em }: Work, { projectId, id }: Rule): Promise<void> => {
-  const active = await em.count(Rule, { projectId, status: { $in: [...RUNNING] }, id: { $ne: id } });
+/** Lets a rule run, where the project has room for it. @throws DomainError CONFLICT: RULE_LIMIT */
+const withinRoom = async <T>(work: Work, { projectId, id }: Rule, run: () => Promise<T>): Promise<T> => {
+  const active = await work.em.count(Rule, { projectId, status: { $in: [...RUNNING] }, id: { $ne: id } });
+  refuseFullOfActive(active);
+  return withinProjectSize(work, { projectId, reason: "RULE_LIMIT" }, run);
+};
+
+/** @param active rules that run besides the one to be published @throws DomainError CONFLICT: RULE_LIMIT */
+export const refuseFullOfActive = (active: number): void => {
   if (active >= ACTIVE_RULES_MAX)
     throw conflict("RULE_LIMIT", `a project may have ${ACTIVE_RULES_MAX} active rules`);
 };
 
 /** A rule after its publication. `warnings` is what may not be as meant, and did not stop it. */
 export type PublishedRule = ShownRule & { warnings: string[] };
-
-/**
- * Refuses what cannot run in the project: what the rule names must be there, and rules must not set one
- * another off without end.
- * @returns circles that something ends
- * @throws DomainError VALIDATION_ERROR; its reason is RULE_LOOP for a circle
- */
-const checkRunnable = async (work: Work, rule: Rule, definition: RuleDocument): Promise<string[]> => {
-  const { projectId, id, key } = rule;
-  const named = await namedProblems(work, projectId, definition);
-  if (named.length > 0) throw refusal(named);
-  const cycles = await cyclesWith(work, projectId, { id, key, status: rule.status, definition });
-  const endless = cycles.filter(({ isBounded }) => !isBounded);
-  if (endless.length > 0) {
-    const details = endless.map((cycle) => ({
-      field: "triggers",
-      message: `${cycleText(cycle)}: ${LOOP_ADVICE}`,
-    }));
-    throw refusal(details, "RULE_LOOP");
-  }
-  return cycles.map(cycleText);
-};
-
-/** What is published of a rule, checked anew: what the schema allows may have changed since it was saved. */
-const checkDocument = (document: unknown): RuleDocument => {
-  const parsed = RuleDocument.safeParse(document);
-  if (!parsed.success) throw refusal(problemsOf(parsed.error));
-  return parsed.data;
-};
 
 export type Publication = {
   changeNote?: string | undefined;
@@ -76,13 +54,13 @@ export const publishRule = async (
   ref: string,
   { mode = "ACTIVE", ...note }: Publication,
 ): Promise<PublishedRule> => {
-  await changeConfig(work, projectId);
-  const rule = await lockRule(work, projectId, ref);
-  const definition = checkDocument(rule.draft);
-  const warnings = await checkRunnable(work, rule, definition);
-  await checkRoom(work, rule);
-  addVersion(work, rule, { definition, ...note });
-  return { ...(await setStatus(work, rule, mode, "published")), warnings };
+  const { rule, definition, warnings } = await lockRunnable(work, { projectId, ref }, readDraft);
+  checkSize("rule", definition, RULE_MAX_BYTES);
+  const shown = await withinRoom(work, rule, () => {
+    addVersion(work, rule, { definition, ...note });
+    return setStatus(work, rule, mode, "published");
+  });
+  return { ...shown, warnings };
 };
 
 type NewVersion = { definition: RuleDocument; changeNote?: string | undefined; publishedBy: string };
@@ -116,20 +94,18 @@ export const rollbackRule = async (
   ref: string,
   { version, publishedBy }: { version: number; publishedBy: string },
 ): Promise<PublishedRule> => {
-  await changeConfig(work, projectId);
-  const rule = await lockRule(work, projectId, ref);
-  const older = await findVersion(work, rule, version);
-  const definition = checkDocument(older.definition);
-  const warnings = await checkRunnable(work, rule, definition);
-  await checkRoom(work, rule);
-  if (await isDraftPublished(work, rule)) {
-    rule.draft = definition;
-    rule.name = definition.name;
-    rule.draftVersion++;
-  }
-  addVersion(work, rule, { definition, changeNote: `Back to version ${version}`, publishedBy });
+  const older = async (found: FoundRule) => (await findVersion(work, found, version)).definition;
+  const { rule, definition, warnings } = await lockRunnable(work, { projectId, ref }, older);
+  checkSize("rule", definition, RULE_MAX_BYTES);
+  const isDraftBack = await isDraftPublished(work, rule);
   const status = rule.status === "SHADOW" ? "SHADOW" : "ACTIVE";
-  return { ...(await setStatus(work, rule, status, "rolled_back")), warnings };
+  const shown = await withinRoom(work, rule, () => {
+    if (isDraftBack)
+      Object.assign(rule, { draft: definition, name: definition.name, draftVersion: rule.draftVersion + 1 });
+    addVersion(work, rule, { definition, changeNote: `Back to version ${version}`, publishedBy });
+    return setStatus(work, rule, status, "rolled_back");
+  });
+  return { ...shown, warnings };
 };
 
 type Step = "published" | "rolled_back" | "paused" | "resumed" | "shadowed" | "archived";
@@ -154,7 +130,7 @@ export const pauseRule = async (work: Work, projectId: string, ref: string): Pro
 };
 
 /** Why the engine pauses a rule by itself. */
-export type PauseReason = "LOOP_GUARD" | "BUDGET";
+export type PauseReason = "LOOP_GUARD" | "BUDGET" | "STEPS";
 
 /**
  * Pauses a rule that the engine has found to do harm; call it in a transaction of its own, since a batch
@@ -184,13 +160,14 @@ const start = async (
   { projectId, ref }: { projectId: string; ref: string },
   { from, to, step, refusedAs }: Start,
 ): Promise<PublishedRule> => {
-  await changeConfig(work, projectId);
-  const rule = await lockRule(work, projectId, ref);
-  if (!from.includes(rule.status)) throw conflict("INVALID_STATE", `${refusedAs}, this is ${rule.status}`);
-  const { definition } = await findVersion(work, rule, rule.publishedVersion!);
-  const warnings = await checkRunnable(work, rule, checkDocument(definition));
-  await checkRoom(work, rule);
-  return { ...(await setStatus(work, rule, to, step)), warnings };
+  const published = async (found: FoundRule): Promise<RuleDocument> => {
+    if (!from.includes(found.status))
+      throw conflict("INVALID_STATE", `${refusedAs}, this is ${found.status}`);
+    return (await findVersion(work, found, found.publishedVersion!)).definition;
+  };
+  const { rule, warnings } = await lockRunnable(work, { projectId, ref }, published);
+  const shown = await withinRoom(work, rule, () => setStatus(work, rule, to, step));
+  return { ...shown, warnings };
 };
 
 /**

@@ -1,8 +1,10 @@
 import type { z } from "zod";
 import { DomainError, type FieldProblem } from "../../errors.ts";
 import type { Metric } from "../../metrics/metric.ts";
+import { RULE_MAX_BYTES } from "../../limits.ts";
+import { bytesOf, parseSized } from "../../oversize.ts";
 import type { Work } from "../../work.ts";
-import { RuleDocument } from "../language/document.ts";
+import { identifyActions, RuleDocument } from "../language/document.ts";
 import { type Cycle, cyclesWith, type GraphRule } from "./graph.ts";
 import { namedProblems, mentionsOf } from "../language/named.ts";
 import { needsOf } from "../language/needs.ts";
@@ -86,12 +88,12 @@ export const LOOP_ADVICE = "give a rule on the way a limit, a cooldown or stopOn
  * @param document whatever a caller sent
  */
 export const validateRule = async (work: Work, projectId: string, document: unknown): Promise<Validation> => {
-  const parsed = RuleDocument.safeParse(document);
-  if (!parsed.success) {
-    const errors = problemsOf(parsed.error);
-    return { valid: false, errors, warnings: [], needs: null, estimatedCost: null };
-  }
+  const parsed = parseSized(RuleDocument, document);
+  if (!parsed.success) return withErrors(problemsOf(parsed.error));
   const rule = parsed.data;
+  const bytes = bytesOf({ ...rule, actions: identifyActions(rule.actions) });
+  if (bytes > RULE_MAX_BYTES)
+    return withErrors([{ field: "rule", message: `must be at most ${RULE_MAX_BYTES} bytes of JSON` }]);
   const { key } = rule;
   const existing = await work.em.findOne(Rule, { projectId, key });
   const own: GraphRule = { id: existing?.id ?? "", key, status: "DRAFT", definition: rule };
@@ -107,6 +109,14 @@ export const validateRule = async (work: Work, projectId: string, document: unkn
   ];
   return { valid: true, errors: [], warnings, needs: showNeeds(rule), estimatedCost: estimate(rule) };
 };
+
+const withErrors = (errors: FieldProblem[]): Validation => ({
+  valid: false,
+  errors,
+  warnings: [],
+  needs: null,
+  estimatedCost: null,
+});
 
 const showNeeds = (rule: RuleDocument): ShownNeeds => {
   const mentions = mentionsOf(rule);

@@ -42,7 +42,11 @@ export const listVersions = async (
 };
 
 /** @throws DomainError NOT_FOUND */
-export const findVersion = async ({ em }: Work, { id }: Rule, version: number): Promise<RuleVersion> => {
+export const findVersion = async (
+  { em }: Work,
+  { id }: Pick<Rule, "id">,
+  version: number,
+): Promise<RuleVersion> => {
   const found = await em.findOne(RuleVersion, { ruleId: id, version });
   if (!found) throw notFound(`version ${version}`);
   return found;

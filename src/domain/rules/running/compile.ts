@@ -1,11 +1,16 @@
 import type { Metric } from "../../metrics/metric.ts";
+import type { Spender } from "../../progression/event-steps.ts";
 import type { RuleEvent } from "../../progression/turn.ts";
+import { bytesOf } from "../../oversize.ts";
+import { atOnce, type Pieces, stepsOfValue } from "../../pace.ts";
+import { createSizedCache } from "../../sized-cache.ts";
+import { StepBudget } from "../../step-budget.ts";
 import { type Act, type Firing } from "../actions/action.ts";
 import { canFail, compileAction } from "../actions/index.ts";
 import type { Test } from "../conditions/condition.ts";
 import { compileControls, type RuleControls } from "./controls.ts";
 import { identifyActions, type RuleDocument } from "../language/document.ts";
-import { compileGroup, type ConditionNode } from "../language/groups.ts";
+import { compileGroup, groupSteps, type ConditionNode } from "../language/groups.ts";
 import { conditionMetrics } from "../language/needs.ts";
 import { compilePath, type Reader } from "../language/paths.ts";
 import { createTypeIndex } from "../language/patterns.ts";
@@ -21,6 +26,9 @@ export type PublishedRule = {
   isShadow?: boolean;
 };
 
+/** Steps of looking at a rule, with its schedule, rollout and limits. */
+const RULE_STEPS = 3;
+
 /** A rule ready to run. `order` is its place among all rules of the project: priority, then age, then id. */
 export type CompiledRule = RuleControls & {
   id: string;
@@ -31,7 +39,14 @@ export type CompiledRule = RuleControls & {
   activeFromMs: number;
   activeUntilMs: number;
   test: Test;
+  /** What its conditions and limits take at most, in steps, beside texts and lists. */
+  steps: number;
+  /** What its conditions count. */
+  metrics: readonly Metric[];
+  spender: Spender;
   actions: readonly Act[];
+  /** What doing them takes, in steps, beside what they tell and pass on. */
+  actionSteps: number;
   /** An action after the first may fail, so that earlier ones may have to be undone. */
   needsUndo: boolean;
   stopOnMatch: boolean;
@@ -48,6 +63,8 @@ export type RuleSet = {
    * `system.schedule` the one rule that it is for.
    */
   candidates(event: RuleEvent): readonly CompiledRule[];
+  /** Steps of finding the candidates of an event of this type. */
+  findingSteps(eventType: string): number;
   /** All rules that listen to a type, in order. */
   listeners(eventType: string): readonly CompiledRule[];
   /** The rule that a `system.schedule` event is for; undefined when it no longer runs. */
@@ -56,6 +73,16 @@ export type RuleSet = {
   all: readonly CompiledRule[];
   /** What the rules' conditions count. */
   metrics: readonly Metric[];
+};
+
+/** Steps of a firing, and of an action, beside its parts. */
+const FIRE_STEPS = 30;
+const ACTION_STEPS = 10;
+
+const actionSteps = ({ actions }: RuleDocument): number => {
+  const parts = new StepBudget(Infinity);
+  parts.chargeValue(actions);
+  return FIRE_STEPS + ACTION_STEPS * actions.length + parts.spent;
 };
 
 export const compileRule = (rule: PublishedRule, order = 0): CompiledRule => {
@@ -71,8 +98,12 @@ export const compileRule = (rule: PublishedRule, order = 0): CompiledRule => {
     activeFromMs: schedule?.activeFrom === undefined ? -Infinity : Date.parse(schedule.activeFrom),
     activeUntilMs: schedule?.activeUntil === undefined ? Infinity : Date.parse(schedule.activeUntil),
     test: compileGroup(definition.conditions),
+    steps: RULE_STEPS + groupSteps(definition.conditions),
+    metrics: conditionMetrics(definition.conditions),
+    spender: { kind: "rule", id, key },
     ...compileControls({ id, key, isShadow, definition }),
     actions: actions.map((action) => compileAction(action, firing(action.id))),
+    actionSteps: actionSteps(definition),
     needsUndo: actions.slice(1).some(canFail),
     stopOnMatch,
     exclusiveGroup,
@@ -81,14 +112,58 @@ export const compileRule = (rule: PublishedRule, order = 0): CompiledRule => {
   };
 };
 
+/** Published versions that a process keeps compiled; they never change. */
+const KEPT_RULES_MAX = 20_000;
+/** Bytes of their documents as JSON. */
+const KEPT_RULES_MAX_BYTES = 32 * 1024 * 1024;
+const keptRules = createSizedCache<CompiledRule>({ items: KEPT_RULES_MAX, bytes: KEPT_RULES_MAX_BYTES });
+
+/**
+ * As `compileRule`, for a version that was published: compiled once in a process, however often a project's
+ * other definitions change. What was compiled is kept also when the transaction that asked for it is over.
+ */
+const publishedRule = (rule: PublishedRule, order: number): CompiledRule => {
+  const name = nameOf(rule);
+  const kept = keptRules.get(name) ?? keptRules.keep(name, compileRule(rule), bytesOf(rule.definition));
+  return { ...kept, order };
+};
+
+const nameOf = ({ id, version, key, isShadow }: PublishedRule): string =>
+  `${id} ${version} ${key} ${isShadow === true}`;
+
+/** As `compileRules`, in pieces, for rules that were published. */
+export function* publishedPieces(rules: readonly PublishedRule[]): Pieces<RuleSet> {
+  const compiled: CompiledRule[] = [];
+  for (const [order, rule] of rules.toSorted(byOrder).entries()) {
+    yield keptRules.get(nameOf(rule)) ? KEPT_STEPS : COMPILE_STEPS + stepsOfValue(rule.definition);
+    compiled.push(publishedRule(rule, order));
+  }
+  return indexRules(compiled);
+}
+
+/** Steps of taking a rule that is kept, and of compiling one, beside reading its definition. */
+const KEPT_STEPS = 20;
+const COMPILE_STEPS = 200;
+
 const byOrder = (a: PublishedRule, b: PublishedRule): number =>
   b.definition.priority - a.definition.priority ||
   a.createdAt.getTime() - b.createdAt.getTime() ||
   (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
 
 /** Compiles a project's published rules and indexes them by event type and by equal properties. */
-export const compileRules = (rules: readonly PublishedRule[]): RuleSet => {
-  const compiled = rules.toSorted(byOrder).map((rule, order) => compileRule(rule, order));
+export const compileRules = (rules: readonly PublishedRule[]): RuleSet => atOnce(rulePieces(rules));
+
+/** As `compileRules`, in pieces. */
+export function* rulePieces(rules: readonly PublishedRule[]): Pieces<RuleSet> {
+  const compiled: CompiledRule[] = [];
+  for (const [order, rule] of rules.toSorted(byOrder).entries()) {
+    yield COMPILE_STEPS + stepsOfValue(rule.definition);
+    compiled.push(compileRule(rule, order));
+  }
+  return indexRules(compiled);
+}
+
+const indexRules = (compiled: readonly CompiledRule[]): RuleSet => {
   const listening = compiled.map((rule) => ({ rule, patterns: patternsOfRule(rule.definition) }));
   const indexOf = createTypeIndex(listening, (found) => indexType(found.map(({ rule }) => rule)));
   const byId = new Map(compiled.map((rule) => [rule.id, rule]));
@@ -100,10 +175,14 @@ export const compileRules = (rules: readonly PublishedRule[]): RuleSet => {
       const rule = schedule(event.ruleId);
       return rule ? [rule] : NO_RULES;
     },
+    findingSteps: (eventType) => {
+      const { always, lookups } = indexOf(eventType);
+      return 1 + always.length + 4 * lookups.length;
+    },
     listeners: (eventType) => indexOf(eventType).all,
     schedule,
     all: compiled,
-    metrics: compiled.flatMap(({ definition }) => conditionMetrics(definition.conditions)),
+    metrics: compiled.flatMap(({ metrics }) => metrics),
   };
 };
 
@@ -150,9 +229,13 @@ const equalityOf = ({
   return undefined;
 };
 
+/** A longer list is not indexed: a thousand rules with long ones would take long to index for each type. */
+const INDEXED_VALUES_MAX = 20;
+
 const literalsOf = (node: ConditionNode): readonly unknown[] | undefined => {
   if (!("type" in node) || node.type !== "event_property") return undefined;
-  if (node.op === "in" && Array.isArray(node.value)) return node.value;
+  if (node.op === "in" && Array.isArray(node.value))
+    return node.value.length <= INDEXED_VALUES_MAX ? node.value : undefined;
   const isLiteral = node.value === null || typeof node.value !== "object";
   return node.op === "eq" && isLiteral && node.value !== undefined ? [node.value] : undefined;
 };
@@ -161,12 +244,12 @@ const NO_RULES: readonly CompiledRule[] = [];
 
 const candidatesOf = ({ always, lookups }: TypeIndex, event: RuleEvent): readonly CompiledRule[] => {
   let found = always;
-  let lists = always.length === 0 ? 0 : 1;
+  let mixed: CompiledRule[] | undefined;
   for (const { read, byValue } of lookups) {
     const listed = byValue.get(read(event.properties)) ?? NO_RULES;
     if (listed.length === 0) continue;
-    found = lists === 0 ? listed : [...found, ...listed];
-    lists++;
+    if (found.length === 0) found = listed;
+    else (mixed ??= [...found]).push(...listed);
   }
-  return lists > 1 ? found.toSorted((a, b) => a.order - b.order) : found;
+  return mixed ? mixed.toSorted((a, b) => a.order - b.order) : found;
 };

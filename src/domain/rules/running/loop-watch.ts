@@ -1,27 +1,30 @@
+import type { StepsHit } from "../../progression/event-steps.ts";
 import type { LoopHit } from "../../progression/turn.ts";
 import type { Work } from "../../work.ts";
 import { pauseByEngine } from "../lifecycle/publishing.ts";
 
+/** Events whose steps one rule has spent within LOOPS_SPAN_MS after which a process pauses it. */
+export const STEPS_HITS_MAX = 100;
 /** Loops of one rule within LOOPS_SPAN_MS after which a process pauses it. */
 export const LOOPS_MAX = 100;
 export const LOOPS_SPAN_MS = 10 * 60_000;
 /** Rules whose loops a process remembers; the one that looped first is forgotten. */
 const RULES_REMEMBERED_MAX = 1_000;
 
-/** Counts the loops that the guard has cut in one process. */
-export type LoopWatch = {
-  /** @returns whether the rule has looped so often that it is to be paused; then it counts from nothing */
-  hit(hit: LoopHit, nowMs: number): boolean;
+/** Counts, in one process, the events in which the engine had to hold a rule. */
+export type RuleWatch = {
+  /** @returns whether that happened so often that the rule is to be paused; then it counts from nothing */
+  hit(ruleId: string, nowMs: number): boolean;
 };
 
-export const createLoopWatch = (): LoopWatch => {
+/** @param max times within LOOPS_SPAN_MS that are too many */
+export const createRuleWatch = (max: number): RuleWatch => {
   const times = new Map<string, number[]>();
   return {
-    hit: ({ chain }, nowMs) => {
-      const { ruleId } = chain.at(-1)!;
+    hit: (ruleId, nowMs) => {
       const recent = (times.get(ruleId) ?? []).filter((ms) => ms > nowMs - LOOPS_SPAN_MS);
       recent.push(nowMs);
-      if (recent.length >= LOOPS_MAX) {
+      if (recent.length >= max) {
         times.delete(ruleId);
         return true;
       }
@@ -30,6 +33,18 @@ export const createLoopWatch = (): LoopWatch => {
       return false;
     },
   };
+};
+
+/**
+ * Pauses a rule that takes the steps of one event after the other, and tells it. In a transaction of its own,
+ * as pauseLoopingRule.
+ */
+export const pauseDearRule = async (
+  work: Work,
+  { projectId, rootEventId, spender }: StepsHit,
+): Promise<void> => {
+  if (!(await pauseByEngine(work, projectId, spender.id, "STEPS"))) return;
+  work.emit(projectId, "event.steps_exhausted", { ...spender, rootEventId, paused: true });
 };
 
 /**

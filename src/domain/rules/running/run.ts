@@ -18,6 +18,7 @@ export type RuleReason =
   | "LIMIT_REACHED"
   | "COOLDOWN"
   | "BUDGET_EXHAUSTED"
+  | "STEPS_EXHAUSTED"
   | "STOPPED"
   | "ACTION_FAILED"
   | "LOOP_GUARD"
@@ -42,6 +43,7 @@ const NOT_ACTIVE_YET: Outcome = { fired: false, reason: "NOT_ACTIVE_YET" };
 const EXPIRED: Outcome = { fired: false, reason: "EXPIRED" };
 const EXCLUDED: Outcome = { fired: false, reason: "ROLLOUT_EXCLUDED" };
 const HOLDOUT: Outcome = { fired: false, reason: "HOLDOUT" };
+const OUT_OF_STEPS: Outcome = { fired: false, reason: "STEPS_EXHAUSTED" };
 const INELIGIBLE: Outcome = { fired: false, reason: "PLAYER_INELIGIBLE" };
 
 /**
@@ -49,7 +51,7 @@ const INELIGIBLE: Outcome = { fired: false, reason: "PLAYER_INELIGIBLE" };
  * before it did. A rule whose action fails has no effect at all. Players who are not ACTIVE get nothing.
  */
 export const runRules = (ruleSet: RuleSet, turn: Turn): void => {
-  const candidates = ruleSet.candidates(turn.event);
+  const candidates = findCandidates(ruleSet, turn);
   if (candidates.length === 0) return;
   const stops = createStops();
   for (const rule of candidates) {
@@ -58,6 +60,16 @@ export const runRules = (ruleSet: RuleSet, turn: Turn): void => {
     else if (considerRule(rule, turn).fired) stops.fired(rule);
   }
 };
+
+/** The rules to be considered, paid for; none once the event has spent its steps. */
+export const findCandidates = (ruleSet: RuleSet, { event, root }: Turn): readonly CompiledRule[] => {
+  const { rules } = root.accounts;
+  if (rules.isSpent) return NO_RULES;
+  rules.spend(ruleSet.findingSteps(event.type));
+  return ruleSet.candidates(event);
+};
+
+const NO_RULES: readonly CompiledRule[] = [];
 
 /**
  * Which rules a rule with `stopOnMatch` has ended for this event: those of its group, or all when it has
@@ -81,9 +93,16 @@ export const createStops = (): Stops => {
 
 export type ConsiderOptions = { ignoreLimits?: boolean };
 
-/** Runs one rule: schedule, rollout, conditions, limits, loop guard, actions, in that order. */
+/**
+ * Runs one rule: schedule, rollout, conditions, limits, loop guard, actions, in that order. The rule whose
+ * conditions spend the last of the event's steps does not fire, nor does any after it; actions that have
+ * begun are done, all of them.
+ */
 export const considerRule = (rule: CompiledRule, turn: Turn, options?: ConsiderOptions): Outcome => {
-  const outcome = decide(rule, turn, options?.ignoreLimits === true);
+  const { rules } = turn.root.accounts;
+  const before = rules.spent;
+  const outcome = rules.isSpent ? OUT_OF_STEPS : decide(rule, turn, options?.ignoreLimits === true);
+  rules.noteSpender(rule.spender, before);
   turn.root.observe?.(rule, outcome);
   return outcome;
 };
@@ -94,11 +113,21 @@ const decide = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome 
   if (inactive) return inactive;
   const bucket = rule.rollout?.(turn.player.id);
   if (bucket === "OUT") return EXCLUDED;
-  if (!rule.test(turn)) return NOT_MET;
+  const unmet = ask(rule, turn);
+  if (unmet) return unmet;
   const isHeld = bucket === "HELD";
   const refusal = (ignoreLimits ? undefined : refusalOf(rule, turn, isHeld)) ?? guardRefusal(rule, turn);
   if (refusal) return { fired: false, ...refusal };
   return isHeld ? hold(rule, turn, ignoreLimits) : fire(rule, turn, ignoreLimits);
+};
+
+/** Why the rule's conditions keep it from firing; undefined when they hold. */
+const ask = (rule: CompiledRule, turn: Turn): Outcome | undefined => {
+  const { steps } = turn.root;
+  steps.spend(rule.steps);
+  const holds = rule.test(turn);
+  if (steps.isSpent) return OUT_OF_STEPS;
+  return holds ? undefined : NOT_MET;
 };
 
 /** By the event's time; undefined inside the schedule. */
@@ -207,8 +236,9 @@ const recordLimits = (rule: CompiledRule, turn: Turn, gifts: readonly number[]):
 };
 
 /** @returns why an action could not be done; then some may have been */
-const act = ({ actions, step }: CompiledRule, turn: Turn): Undone | undefined => {
+const act = ({ actions, actionSteps, step }: CompiledRule, turn: Turn): Undone | undefined => {
   const { root } = turn;
+  root.steps.spend(actionSteps);
   root.acting = step;
   try {
     for (const action of actions) action(turn);

@@ -1,8 +1,9 @@
-import type { Keyword } from "./keywords.ts";
-import { type Check, fail, quietly, step, within } from "./run.ts";
+import { type Keyword, namesOf } from "./keywords.ts";
+import { type Check, fail, quietly, within } from "./run.ts";
 import { isObject } from "./values.ts";
 
 const all = (checks: readonly Check[], run: Parameters<Check>[1], value: unknown): boolean => {
+  run.budget.charge(checks.length);
   // Every one is asked, so that what is told is whole.
   let holds = true;
   for (const check of checks) holds = check(value, run) && holds;
@@ -17,10 +18,13 @@ const ofSchemas =
     return combine(given.map((schema, i) => compile(schema, [name, i])));
   };
 
-const countMatches = (checks: readonly Check[], run: Parameters<Check>[1], value: unknown): number =>
-  checks.filter((check) => quietly(run, check, value)).length;
+const countMatches = (checks: readonly Check[], run: Parameters<Check>[1], value: unknown): number => {
+  run.budget.charge(checks.length);
+  return checks.filter((check) => quietly(run, check, value)).length;
+};
 
 const anyOf = ofSchemas("anyOf", (checks) => (value, run) => {
+  run.budget.charge(checks.length);
   const holds = checks.some((check) => quietly(run, check, value));
   return holds || fail(run, "must match one of anyOf");
 });
@@ -52,6 +56,7 @@ const ofNamed =
 
 const properties = ofNamed("properties", (checks) => (value, run) => {
   if (!isObject(value)) return true;
+  run.budget.charge(checks.length);
   let holds = true;
   for (const [name, check] of checks) {
     if (Object.hasOwn(value, name)) holds = within(run, name, check, value[name]) && holds;
@@ -61,6 +66,7 @@ const properties = ofNamed("properties", (checks) => (value, run) => {
 
 const dependentSchemas = ofNamed("dependentSchemas", (checks) => (value, run) => {
   if (!isObject(value)) return true;
+  run.budget.charge(checks.length);
   const those = checks.filter(([name]) => Object.hasOwn(value, name)).map(([, check]) => check);
   return all(those, run, value);
 });
@@ -75,9 +81,8 @@ const additionalProperties: Keyword = (given, { schema, compile }) => {
   return (value, run) => {
     if (!isObject(value)) return true;
     let holds = true;
-    for (const name of Object.keys(value)) {
+    for (const name of namesOf(value, run)) {
       if (known.has(name)) continue;
-      step(run);
       if (given === false) holds = fail(run, `must not have ${name.slice(0, 100)}`);
       else holds = within(run, name, check, value[name]) && holds;
     }
@@ -89,16 +94,17 @@ const propertyNames: Keyword = (given, { compile }) => {
   const check = compile(given, ["propertyNames"]);
   return (value, run) => {
     if (!isObject(value)) return true;
-    const wrong = Object.keys(value).find((name) => !quietly(run, check, name));
+    const wrong = namesOf(value, run).find((name) => !quietly(run, check, name));
     return wrong === undefined || fail(run, `must not have a property called ${wrong.slice(0, 100)}`);
   };
 };
 
 const prefixItems = ofSchemas("prefixItems", (checks) => (value, run) => {
   if (!Array.isArray(value)) return true;
+  const present = checks.slice(0, value.length);
+  run.budget.charge(present.length);
   let holds = true;
-  for (const [i, check] of checks.slice(0, value.length).entries())
-    holds = within(run, i, check, value[i]) && holds;
+  for (const [i, check] of present.entries()) holds = within(run, i, check, value[i]) && holds;
   return holds;
 });
 
@@ -108,6 +114,7 @@ const items: Keyword = (given, { schema, compile }) => {
   const check = compile(given, ["items"]);
   return (value, run) => {
     if (!Array.isArray(value)) return true;
+    run.budget.charge(value.length);
     let holds = true;
     for (let i = first; i < value.length; i++) holds = within(run, i, check, value[i]) && holds;
     return holds;
@@ -127,6 +134,7 @@ const contains: Keyword = (given, { schema, compile, refuse }) => {
   const check = compile(given, ["contains"]);
   return (value, run) => {
     if (!Array.isArray(value)) return true;
+    run.budget.charge(value.length);
     const count = value.filter((item) => quietly(run, check, item)).length;
     if (count < least) return fail(run, `must hold at least ${least} of what contains says`);
     return count <= most || fail(run, `must hold at most ${most} of what contains says`);

@@ -1,6 +1,6 @@
 import type { Json } from "../../events.ts";
-import { type Check, fail, step } from "./run.ts";
-import { isMultiple, isObject, lengthOf, textOf, TYPES, typesOf } from "./values.ts";
+import { type Check, fail, type Run } from "./run.ts";
+import { isComposite, isMultiple, isObject, lengthOf, textOf, TYPES, typesOf } from "./values.ts";
 
 /** What a keyword of a schema is compiled with. */
 export type Place = {
@@ -32,28 +32,38 @@ const ofNumber =
 /** A keyword that counts something of strings, arrays or objects. */
 const ofCount =
   (
-    countOf: (value: unknown) => number | undefined,
+    countOf: (value: unknown, run: Run) => number | undefined,
     holds: (count: number, bound: number) => boolean,
     message: (bound: number) => string,
   ): Keyword =>
   (bound, { refuse }) => {
     if (!isCount(bound)) return refuse("must be a whole number, not negative");
     return (value, run) => {
-      const count = countOf(value);
+      const count = countOf(value, run);
       return count === undefined || holds(count, bound) || fail(run, message(bound));
     };
   };
 
 const atLeast = (count: number, bound: number): boolean => count >= bound;
 const atMost = (count: number, bound: number): boolean => count <= bound;
-const characters = (value: unknown): number | undefined =>
-  typeof value === "string" ? lengthOf(value) : undefined;
+const characters = (value: unknown, { budget }: Run): number | undefined => {
+  if (typeof value !== "string") return undefined;
+  budget.chargeText(value);
+  return lengthOf(value);
+};
 const items = (value: unknown): number | undefined => (Array.isArray(value) ? value.length : undefined);
-const properties = (value: unknown): number | undefined =>
-  isObject(value) ? Object.keys(value).length : undefined;
+const properties = (value: unknown, run: Run): number | undefined =>
+  isObject(value) ? namesOf(value, run).length : undefined;
+
+/** The names in an object, charged for. */
+export const namesOf = (value: Json, { budget }: Run): string[] => {
+  const names = Object.keys(value);
+  budget.charge(names.length);
+  return names;
+};
 
 const type: Keyword = (given, { refuse }) => {
-  const allowed = Array.isArray(given) ? given : [given];
+  const allowed = [...new Set<unknown>(Array.isArray(given) ? given : [given])];
   if (allowed.length === 0 || !allowed.every((one) => TYPES.has(one)))
     return refuse(`must be one or more of ${[...TYPES].join(", ")}`);
   const message = `must be ${allowed.join(" or ")}`;
@@ -63,17 +73,34 @@ const type: Keyword = (given, { refuse }) => {
 /** Values of an `enum` that a message names. */
 const NAMED_MAX = 10;
 
+/** A check whether a value is one of `allowed`: what is neither list nor object is never written out. */
+const isAmong = (allowed: readonly unknown[]): Check => {
+  const plain = new Set(allowed.filter((one) => !isComposite(one)));
+  const texts = new Set(allowed.filter(isComposite).map(textOf));
+  return (value, { budget }) => {
+    if (isComposite(value)) {
+      if (texts.size === 0) return false;
+      budget.chargeValue(value);
+      return texts.has(textOf(value));
+    }
+    if (typeof value === "string") budget.chargeText(value);
+    return plain.has(value);
+  };
+};
+
 const oneOfValues: Keyword = (given, { refuse }) => {
   if (!Array.isArray(given) || given.length === 0) return refuse("must be a list of values");
+  const isOne = isAmong(given);
   const texts = new Set(given.map(textOf));
   const named = [...texts].slice(0, NAMED_MAX).join(", ");
   const message = `must be one of ${named}${texts.size > NAMED_MAX ? ", …" : ""}`;
-  return (value, run) => texts.has(textOf(value)) || fail(run, message);
+  return (value, run) => isOne(value, run) || fail(run, message);
 };
 
 const constant: Keyword = (given) => {
-  const text = textOf(given);
-  return (value, run) => textOf(value) === text || fail(run, `must be ${text}`);
+  const isIt = isAmong([given]);
+  const message = `must be ${textOf(given)}`;
+  return (value, run) => isIt(value, run) || fail(run, message);
 };
 
 const multipleOf: Keyword = (given, { refuse }) => {
@@ -87,19 +114,21 @@ const uniqueItems: Keyword = (given, { refuse }) => {
   if (!given) return undefined;
   return (value, run) => {
     if (!Array.isArray(value)) return true;
-    step(run, value.length);
+    run.budget.chargeValue(value);
     return new Set(value.map(textOf)).size === value.length || fail(run, "must not hold a value twice");
   };
 };
 
-const missing = (value: Json, names: readonly string[]): string | undefined =>
-  names.find((name) => !Object.hasOwn(value, name));
+const missing = (value: Json, names: readonly string[], { budget }: Run): string | undefined => {
+  budget.charge(names.length);
+  return names.find((name) => !Object.hasOwn(value, name));
+};
 
 const required: Keyword = (given, { refuse }) => {
   if (!isNames(given)) return refuse("must be a list of names");
   return (value, run) => {
     if (!isObject(value)) return true;
-    const name = missing(value, given);
+    const name = missing(value, given, run);
     return name === undefined || fail(run, `must have ${name}`);
   };
 };
@@ -109,9 +138,10 @@ const dependentRequired: Keyword = (given, { refuse }) => {
   const rules = Object.entries(given) as [string, string[]][];
   return (value, run) => {
     if (!isObject(value)) return true;
+    run.budget.charge(rules.length);
     return rules.every(([name, names]) => {
       if (!Object.hasOwn(value, name)) return true;
-      const lacking = missing(value, names);
+      const lacking = missing(value, names, run);
       return lacking === undefined || fail(run, `must have ${lacking} beside ${name}`);
     });
   };

@@ -1,3 +1,5 @@
+import { StepBudget } from "../../step-budget.ts";
+
 /** A part of a value that a schema does not accept. */
 export type Failure = {
   /** Names and indexes joined by dots; "" for the value itself. */
@@ -7,8 +9,8 @@ export type Failure = {
 
 /** One validation under way. */
 export type Run = {
-  /** Checks made so far: what a schema may cost is bounded whatever it says. */
-  steps: number;
+  /** What the checks may still cost. Every keyword charges what it is about to read. */
+  budget: StepBudget;
   /** References followed into one another. */
   depth: number;
   path: (string | number)[];
@@ -19,20 +21,25 @@ export type Run = {
 /** Whether a value is accepted. */
 export type Check = (value: unknown, run: Run) => boolean;
 
-/** Checks that one validation may make. */
-export const STEPS_MAX = 20_000;
+/** Steps that the check of one value may take: about 5 ms of CPU. */
+export const STEPS_MAX = 50_000;
+/** Steps that the checks of all events of one request may take together: about 500 ms, in slices. */
+export const BATCH_STEPS_MAX = 5_000_000;
 /** References that may lead into one another for one value. */
 export const REFERENCES_MAX = 64;
 /** Failures that are told. */
 export const FAILURES_MAX = 5;
 
-/** Ends a validation that costs too much. */
-export class TooCostly extends Error {}
+/** Ends a validation whose references go too deep. */
+export class TooDeep extends Error {}
 
-export const step = (run: Run, weight = 1): void => {
-  run.steps += weight;
-  if (run.steps > STEPS_MAX) throw new TooCostly(`takes more than ${STEPS_MAX} steps`);
-};
+/** @param steps that the run may take */
+export const newRun = (steps: number): Run => ({
+  budget: new StepBudget(steps),
+  depth: 0,
+  path: [],
+  failures: [],
+});
 
 /** Notes a failure at where the validation is. @returns false */
 export const fail = ({ failures, path }: Run, message: string): false => {

@@ -1,7 +1,18 @@
 import type { Json } from "../../events.ts";
+import { StepBudget, StepsExceeded } from "../../step-budget.ts";
 import { APPLICATORS, COMPANIONS } from "./applicators.ts";
 import { ANNOTATIONS, ASSERTIONS, type Keyword, type Place } from "./keywords.ts";
-import { type Check, fail, type Failure, REFERENCES_MAX, type Run, step, TooCostly } from "./run.ts";
+import {
+  BATCH_STEPS_MAX,
+  type Check,
+  fail,
+  type Failure,
+  newRun,
+  REFERENCES_MAX,
+  type Run,
+  STEPS_MAX,
+  TooDeep,
+} from "./run.ts";
 import { isObject } from "./values.ts";
 
 /**
@@ -14,13 +25,21 @@ import { isObject } from "./values.ts";
 export const SCHEMA_MAX_BYTES = 16 * 1024;
 /** Schemas inside of one another, counted all together. */
 export const SCHEMA_MAX_PARTS = 500;
+/**
+ * Steps that preparing a schema may take: about 5 ms of CPU. One of 16 KiB takes at most a third of them,
+ * unless many references name the same long lists.
+ */
+export const COMPILE_STEPS_MAX = 50_000;
 const DIALECT = "https://json-schema.org/draft/2020-12/schema";
 const PROBLEMS_MAX = 20;
 
 export type SchemaProblem = { path: string; message: string };
 
-/** Holds values against a schema; at most FAILURES_MAX failures are told. */
-export type Validate = (value: unknown) => Failure[];
+/**
+ * Holds values against a schema; at most FAILURES_MAX failures are told.
+ * @param shared charged with what the check took, and never passed
+ */
+export type Validate = (value: unknown, shared?: StepBudget) => Failure[];
 
 export type CompiledSchema = { validate: Validate } | { problems: SchemaProblem[] };
 
@@ -69,6 +88,7 @@ type Compilation = {
   /** Checks of what references name, by reference. */
   references: Map<string, { check: Check }>;
   parts: number;
+  budget: StepBudget;
 };
 
 const refuse = ({ problems }: Compilation, path: Path, message: string): undefined => {
@@ -78,10 +98,23 @@ const refuse = ({ problems }: Compilation, path: Path, message: string): undefin
 
 /** Prepares a schema, or says what is wrong with it. */
 export const compileSchema = (root: unknown): CompiledSchema => {
-  const compilation: Compilation = { root, problems: [], references: new Map(), parts: 0 };
-  const check = compile(compilation, root, []);
+  const budget = new StepBudget(COMPILE_STEPS_MAX);
+  const compilation: Compilation = { root, problems: [], references: new Map(), parts: 0, budget };
+  const check = compileRoot(compilation);
   const { problems } = compilation;
-  return problems.length > 0 ? { problems } : { validate: (value) => validateWith(check, value) };
+  return problems.length > 0
+    ? { problems }
+    : { validate: (value, shared) => validateWith(check, value, shared) };
+};
+
+const compileRoot = (compilation: Compilation): Check => {
+  try {
+    return compile(compilation, compilation.root, []);
+  } catch (error) {
+    if (!(error instanceof StepsExceeded)) throw error;
+    compilation.problems = [{ path: "", message: `${error.message} to prepare` }];
+    return REFUSE;
+  }
 };
 
 const compile = (compilation: Compilation, schema: unknown, path: Path): Check => {
@@ -98,7 +131,7 @@ const compile = (compilation: Compilation, schema: unknown, path: Path): Check =
   }
   const checks = Object.keys(schema).flatMap((name) => compileKeyword(compilation, schema, name, path) ?? []);
   return (value, run) => {
-    step(run);
+    run.budget.charge(1 + checks.length);
     let holds = true;
     for (const check of checks) holds = check(value, run) && holds;
     return holds;
@@ -114,6 +147,9 @@ const compileKeyword = (
   const at = [...path, name];
   if (name === "$schema" && schema[name] !== DIALECT) refuse(compilation, at, `must be ${DIALECT}`);
   if (ANNOTATIONS.has(name) || COMPANIONS.has(name)) return undefined;
+  // The parts of an applicator are charged as schemas of their own.
+  if (Object.hasOwn(ASSERTIONS, name)) compilation.budget.chargeValue(schema[name]);
+  else compilation.budget.charge(at.length);
   const keyword = keywordOf(name);
   if (!keyword) return refuse(compilation, at, REFUSED.get(name) ?? "is no keyword that is known here");
   const place: Place = {
@@ -147,19 +183,27 @@ const resolve = (compilation: Compilation, ref: string, path: Path): Check => {
 };
 
 const enter = (run: Run, check: Check, value: unknown): boolean => {
-  if (++run.depth > REFERENCES_MAX) throw new TooCostly(`follows more than ${REFERENCES_MAX} references`);
+  if (++run.depth > REFERENCES_MAX) throw new TooDeep(`follows more than ${REFERENCES_MAX} references`);
   const holds = check(value, run);
   run.depth--;
   return holds;
 };
 
-const validateWith = (check: Check, value: unknown): Failure[] => {
-  const run: Run = { steps: 0, depth: 0, path: [], failures: [] };
+const costOf = ({ budget }: Run, error: Error): string =>
+  budget.max < STEPS_MAX
+    ? `the schemas take more than ${BATCH_STEPS_MAX} steps for the events of this request; send fewer at once`
+    : `the schema ${error.message}`;
+
+const validateWith = (check: Check, value: unknown, shared?: StepBudget): Failure[] => {
+  const left = shared === undefined ? STEPS_MAX : shared.max - shared.spent;
+  const run = newRun(Math.min(STEPS_MAX, left));
   const { failures } = run;
   try {
     return check(value, run) ? [] : failures!;
   } catch (error) {
-    if (!(error instanceof TooCostly)) throw error;
-    return [{ path: "", message: `cannot be checked: the schema ${error.message}` }];
+    if (!(error instanceof TooDeep) && !(error instanceof StepsExceeded)) throw error;
+    return [{ path: "", message: `cannot be checked: ${costOf(run, error)}` }];
+  } finally {
+    if (shared) shared.spent += Math.min(run.budget.spent, run.budget.max);
   }
 };

@@ -30,6 +30,9 @@ export const textOf = (value: unknown): string => {
   return `{${names.map((name) => `${JSON.stringify(name)}:${textOf(value[name])}`).join()}}`;
 };
 
+/** Whether a JSON value has parts. */
+export const isComposite = (value: unknown): value is object => value !== null && typeof value === "object";
+
 /** Characters as people count them: those beyond the first 65,536 are one each. */
 export const lengthOf = (text: string): number => {
   let length = text.length;

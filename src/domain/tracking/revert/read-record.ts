@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Cause, Json } from "../../events.ts";
 import type { ProjectPlan } from "../../progression/plan.ts";
 import type { RuleDocument } from "../../rules/language/document.ts";
-import { metricId } from "../../metrics/metric.ts";
+import { metricId } from "../../metrics/metric-id.ts";
 import { needsOf } from "../../rules/language/needs.ts";
 import type { Work } from "../../work.ts";
 import type {

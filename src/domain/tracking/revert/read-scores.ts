@@ -1,6 +1,7 @@
 import { idFloor } from "../../ids.ts";
 import { findList, type List, type NoList } from "../../leaderboards/lists.ts";
 import { type Board, nextEntry, toRankScore, toUs } from "../../leaderboards/scoring.ts";
+import { pastEvent } from "../../progression/event-steps.ts";
 import type { ProjectPlan } from "../../progression/plan.ts";
 import type { EntryState, PlayerState } from "../../progression/turn.ts";
 import { playerHistory } from "../../rules/insight/history.ts";
@@ -40,7 +41,7 @@ const listsOf = ({ plan, player, event, starts }: Whose): Map<Board, List> =>
     plan.boardIndex.forEvent(event.type).flatMap(({ board, scoreOf }) => {
       const list = findList(board, player, event.at);
       const entry = typeof list === "string" ? undefined : player.entries.get(list.id);
-      const score = scoreOf({ event: { ...event, depth: 0 } });
+      const score = scoreOf(pastEvent(event));
       if (typeof list === "string" || !entry || score === undefined || board.operator === "SUM") return [];
       if (event.receivedMs < (starts.get(board.id) ?? -Infinity)) return [];
       return isFrom(board, entry, { rankScore: toRankScore(board, score), at: event.at })
@@ -62,7 +63,7 @@ const addScores = (
     const list = lists.get(board);
     if (!list || !isIn(list, findList(board, player, other.at))) continue;
     if (other.id < idFloor(starts.get(board.id) ?? 0)) continue;
-    const score = scoreOf({ event: { ...other, depth: 0 } });
+    const score = scoreOf(pastEvent(other));
     if (score === undefined) continue;
     const operation = {
       operator: board.operator,

@@ -33,5 +33,5 @@ const findJob = async (work: Work, projectId: string, eventId: string): Promise<
       and params->>'eventId' = ${eventId.toLowerCase()} and status in ('QUEUED', 'RUNNING', 'SUCCEEDED')
     order by id desc limit 1`.execute(work.db);
   const [job] = found.rows;
-  return job && getJob(work, projectId, job.id);
+  return job && getJob(work, { projectId, id: job.id, kinds: [eventRevert.kind] });
 };

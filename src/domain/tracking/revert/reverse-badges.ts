@@ -1,5 +1,6 @@
 import { revokeBadge } from "../../badges/award.ts";
-import { metricId, readMetric } from "../../metrics/metric.ts";
+import { readMetric } from "../../metrics/metric.ts";
+import { metricId } from "../../metrics/metric-id.ts";
 import type { Turn } from "../../progression/turn.ts";
 import { limitedKey } from "../../rewards/shared-keys.ts";
 import type { LoggedAward, Reversal } from "./record.ts";

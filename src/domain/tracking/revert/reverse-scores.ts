@@ -30,7 +30,7 @@ export const reverseScores = (turn: Turn, events: readonly PastEvent[], context:
   for (const { type, at, properties } of events) {
     const event = { id: turn.event.id, type, at, properties, depth: 0 };
     for (const { board, scoreOf } of turn.project.boardIndex.forEvent(type)) {
-      const score = scoreOf({ event });
+      const score = scoreOf({ event, root: turn.root });
       const list = openList(board, turn.player, at);
       const entry = entryAt(board, turn.player, at);
       if (score === undefined || !entry) continue;

@@ -59,7 +59,8 @@ const isLatest = ({ definition }: CompiledStreak, { current, doc }: Streak, exte
 type Less = { state: Streak; states: readonly (AggregateState | null)[] };
 
 /** The streak with what its period has gathered but for the event; undefined where that is not known. */
-const withoutEvent = (streak: CompiledStreak, state: Streak, { event }: Turn): Less | undefined => {
+const withoutEvent = (streak: CompiledStreak, state: Streak, turn: Turn): Less | undefined => {
+  const { event } = turn;
   const { progress, zone } = state.doc;
   if (streak.definition.mode !== "PERIODIC" || !progress || zone === undefined) return undefined;
   const period = periodAt(streak.calendar, zone, event.at);
@@ -67,7 +68,7 @@ const withoutEvent = (streak: CompiledStreak, state: Streak, { event }: Turn): L
   const states = [...statesOf(streak, progress, period)];
   for (const place of streak.heard(event.type).parts) {
     const { metric } = streak.definition.qualify.parts[place]!;
-    const sample = compileSample(metric)({ event });
+    const sample = compileSample(metric)(turn);
     const old = states[place];
     if (sample === undefined || old === null || old === undefined) continue;
     if (!isSubtractable(metric.aggregate)) return undefined;

@@ -27,7 +27,7 @@ const Message = z.object({
 }) as z.ZodType<ChatMessage>;
 
 export const chatTypes: EntriesOf<ChatType> = {
-  "chat.message_sent": { occurs: "a message was sent to a channel", data: Message },
+  "chat.message_sent": { occurs: "a message was sent to a channel that every player reads", data: Message },
   "chat.message_reported": {
     occurs: "a player reported a message",
     data: z.object({
@@ -50,13 +50,14 @@ export const chatTypes: EntriesOf<ChatType> = {
     }),
   },
   "chat.player_sanctioned": {
-    occurs: "a player was muted or banned",
+    occurs: "a player was muted or banned; of a private channel neither its id nor the reason is told",
     data: z.object({
       ...PLAYER,
       sanctionId: Id,
       kind: z.enum(SANCTION_KINDS),
       channelId: Id.nullable(),
-      reason: Text,
+      isInPrivateChannel: z.boolean(),
+      reason: Text.nullable(),
       expiresAt: Time.nullable(),
     }),
   },
@@ -87,6 +88,16 @@ export const ruleTypes: EntriesOf<RuleType> = {
       externalUserId: Text,
       error: Text,
       attempts: z.int(),
+    }),
+  },
+  "event.steps_exhausted": {
+    occurs: "an event would have taken more steps than it may; this definition took the most",
+    data: z.object({
+      kind: z.enum(["rule", "badge", "streak", "segment", "leaderboard"]),
+      id: Id,
+      key: Text,
+      rootEventId: Id,
+      paused: z.boolean(),
     }),
   },
   "event.reverted": {

@@ -1,0 +1,239 @@
+import { z } from "zod";
+
+/**
+ * Finds lists that are longer than their schema permits, objects of more names than any may have and
+ * documents of more bytes than theirs, before anything is parsed: zod reads every item of a list and only
+ * then asks how many there are.
+ */
+
+/** Names of an object whose schema does not say which it has. */
+export const NAMES_MAX = 5_000;
+
+/** A list or object that is too large, as zod tells it. */
+export type Oversize = z.core.$ZodIssue;
+
+/** Looks at a value; `path` leads to it and is put back as it was. */
+type Look = (value: unknown, path: PropertyKey[]) => Oversize | undefined;
+
+/** Bytes of a value as compact JSON. */
+export const bytesOf = (value: object): number => Buffer.byteLength(JSON.stringify(value));
+
+type Def = {
+  type: string;
+  innerType?: z.ZodType;
+  element?: z.ZodType;
+  shape?: Record<string, z.ZodType>;
+  valueType?: z.ZodType;
+  items?: z.ZodType[];
+  in?: z.ZodType;
+  out?: z.ZodType;
+  options?: readonly z.ZodType[];
+  discriminator?: string;
+};
+
+const defOf = (schema: z.ZodType): Def => schema._zod.def;
+const NOTHING: Look = () => undefined;
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  value !== null && typeof value === "object" && !Array.isArray(value);
+
+const within = (look: Look, value: unknown, path: PropertyKey[], name: PropertyKey): Oversize | undefined => {
+  path.push(name);
+  const found = look(value, path);
+  path.pop();
+  return found;
+};
+
+type MaxCheck = { _zod: { def: { check: string; maximum?: number; length?: number } } };
+
+/** The check of a list's schema that bounds its length, with the bound. */
+const boundOf = (schema: z.ZodType): { inst?: MaxCheck; max: number } => {
+  let bound: { inst?: MaxCheck; max: number } = { max: Number.POSITIVE_INFINITY };
+  for (const inst of (schema._zod.def.checks ?? []) as MaxCheck[]) {
+    const { check, maximum, length } = inst._zod.def;
+    const max = check === "max_length" ? maximum! : check === "length_equals" ? length! : Infinity;
+    if (max < bound.max) bound = { inst, max };
+  }
+  return bound;
+};
+
+/** The message is the one that the schema itself would give. */
+const tooBig = (
+  value: object,
+  path: readonly PropertyKey[],
+  { inst, max }: { inst?: MaxCheck; max: number },
+): Oversize => {
+  const origin = Array.isArray(value) ? "array" : "object";
+  const bound = { origin, maximum: max, inclusive: true, inst } as const;
+  const issue = { code: "too_big", ...bound, input: value, path: [...path] };
+  return z.core.util.finalizeIssue(issue as z.core.$ZodRawIssue, undefined, z.core.config());
+};
+
+const ofList = (schema: z.ZodType): Look => {
+  const bound = boundOf(schema);
+  const look = lookOf(defOf(schema).element!);
+  return (value, path) => {
+    if (!Array.isArray(value)) return undefined;
+    if (value.length > bound.max) return tooBig(value, path, bound);
+    for (let i = 0; i < value.length; i++) {
+      const found = within(look, value[i], path, i);
+      if (found) return found;
+    }
+    return undefined;
+  };
+};
+
+const ofTuple = (schema: z.ZodType): Look => {
+  const { items = [] } = defOf(schema);
+  return (value, path) =>
+    Array.isArray(value) && value.length > items.length
+      ? tooBig(value, path, { max: items.length })
+      : undefined;
+};
+
+const ofObject = (schema: z.ZodType): Look => {
+  const looks = Object.entries(defOf(schema).shape ?? {}).map(
+    ([name, inner]) => [name, lookOf(inner)] as const,
+  );
+  return (value, path) => {
+    if (!isRecord(value)) return undefined;
+    for (const [name, look] of looks) {
+      const found = Object.hasOwn(value, name) ? within(look, value[name], path, name) : undefined;
+      if (found) return found;
+    }
+    return undefined;
+  };
+};
+
+const ofNames = (schema: z.ZodType): Look => {
+  const look = lookOf(defOf(schema).valueType!);
+  return (value, path) => {
+    if (!isRecord(value)) return undefined;
+    const names = Object.keys(value);
+    if (names.length > NAMES_MAX) return tooBig(value, path, { max: NAMES_MAX });
+    for (const name of names) {
+      const found = within(look, value[name], path, name);
+      if (found) return found;
+    }
+    return undefined;
+  };
+};
+
+/** The schema under optional, nullable, lazy and the like. */
+const bare = (schema: z.ZodType): z.ZodType => {
+  const { type, innerType, in: from, out } = defOf(schema);
+  if (innerType) return bare(innerType);
+  // Its getter would make another schema each time.
+  if (type === "lazy") return bare((schema as z.ZodLazy<z.ZodType>)._zod.innerType);
+  if (type === "pipe") return bare(defOf(from!).type === "transform" ? out! : from!);
+  return schema;
+};
+
+/** Whether an option of a union may be what `value` is meant for. */
+type MayMean = (value: object) => boolean;
+
+const isList: MayMean = (value) => Array.isArray(value);
+const isNoList: MayMean = (value) => !Array.isArray(value);
+const NEVER: MayMean = () => false;
+
+/** By the names that an object of the schema must have, as far as they tell. */
+const hasNames = (schema: z.ZodType): MayMean => {
+  const names = Object.entries(defOf(schema).shape!).flatMap(([name, inner]) =>
+    inner._zod.optin === "optional" ? [] : [name],
+  );
+  return (value) => isNoList(value) && names.every((name) => Object.hasOwn(value, name));
+};
+
+const mayMean = (schema: z.ZodType): MayMean => {
+  const { type, options = [] } = defOf(schema);
+  if (type === "array" || type === "tuple") return isList;
+  if (type === "record") return isNoList;
+  if (type === "object") return hasNames(schema);
+  if (type !== "union") return NEVER;
+  const inner = options.map((option) => mayMean(bare(option)));
+  return (value) => inner.some((may) => may(value));
+};
+
+/** Where options are told apart by the value of one name. */
+const ofNamedUnion = (schema: z.ZodType, name: string): Look => {
+  const looks = new Map<unknown, Look>();
+  for (const option of defOf(schema).options!) {
+    for (const value of bare(option)._zod.propValues?.[name] ?? []) looks.set(value, lookOf(option));
+  }
+  return (value, path) => (isRecord(value) ? looks.get(value[name])?.(value, path) : undefined);
+};
+
+/** Only where one option alone can be meant: to look into several would be exponential in the depth. */
+const ofUnion = (schema: z.ZodType): Look => {
+  const { options = [], discriminator } = defOf(schema);
+  if (discriminator !== undefined) return ofNamedUnion(schema, discriminator);
+  const those = options.map((option) => ({ may: mayMean(bare(option)), look: lookOf(option) }));
+  return (value, path) => {
+    if (value === null || typeof value !== "object") return undefined;
+    const [first, ...others] = those.filter(({ may }) => may(value));
+    return first && others.length === 0 ? first.look(value, path) : undefined;
+  };
+};
+
+const MAKERS: Readonly<Record<string, (schema: z.ZodType) => Look>> = {
+  array: ofList,
+  tuple: ofTuple,
+  object: ofObject,
+  record: ofNames,
+  union: ofUnion,
+};
+
+const known = new WeakMap<z.ZodType, Look>();
+
+/** Bytes that values of some schemas may have, by the schema without its wrappers. */
+const bytesMax = new WeakMap<z.ZodType, number>();
+
+/** Bounds values of a schema in bytes of compact JSON, for `findOversize`. Answers the schema. */
+export const boundBytes = <S extends z.ZodType>(schema: S, max: number): S => {
+  bytesMax.set(bare(schema), max);
+  return schema;
+};
+
+/** The name of the field with the most bytes. */
+const largestOf = (value: Record<string, unknown>): string => {
+  const sizes = Object.entries(value).map(([name, part]) => ({ name, bytes: bytesOf({ part }) }));
+  return sizes.reduce((largest, one) => (one.bytes > largest.bytes ? one : largest)).name;
+};
+
+const withBytes = (schema: z.ZodType, look: Look): Look => {
+  const max = bytesMax.get(schema);
+  if (max === undefined) return look;
+  return (value, path) => {
+    const found = look(value, path);
+    if (found || !isRecord(value) || bytesOf(value) <= max) return found;
+    const message = `is the largest part of a document that may have ${max} bytes of JSON`;
+    return { code: "custom", path: [...path, largestOf(value)], message, input: value };
+  };
+};
+
+/** Made with the first value: a schema may hold itself. */
+const lookOf = (schema: z.ZodType): Look => {
+  let made: Look | undefined;
+  return (value, path) => {
+    if (!made) {
+      const inner = bare(schema);
+      made = known.get(inner) ?? withBytes(inner, MAKERS[defOf(inner).type]?.(inner) ?? NOTHING);
+      known.set(inner, made);
+    }
+    return made(value, path);
+  };
+};
+
+/** The first part of `value` that is too large for `schema`, if any. Linear in the value. */
+export const findOversize = (schema: z.ZodType, value: unknown): Oversize | undefined =>
+  lookOf(schema)(value, []);
+
+/** As `schema.safeParse`, with a part that is too large found before anything is parsed. */
+export const parseSized = <S extends z.ZodType>(
+  schema: S,
+  value: unknown,
+): z.ZodSafeParseResult<z.output<S>> => {
+  const found = findOversize(schema, value);
+  return found
+    ? { success: false, error: new z.ZodError([found]) as z.ZodError<z.output<S>> }
+    : schema.safeParse(value);
+};

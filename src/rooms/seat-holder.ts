@@ -1,0 +1,30 @@
+import type { Room } from "@colyseus/core";
+import type { Principal } from "./authenticate.ts";
+
+/** Whose seat it is, as far as that crosses processes. */
+export type SeatHolder = Pick<Principal, "projectId" | "subject">;
+
+type Dropped = Record<string, [sessionId: string, ...unknown[]]>;
+type Reserved = Record<string, [options: unknown, auth: Principal | undefined, ...unknown[]]>;
+
+/** Whose seat a reconnection token is for: a client that was lost, or one that seems to be here still. */
+const holderOf = (room: Room, token: string): Principal | undefined => {
+  const here = room.clients.find(({ reconnectionToken }) => reconnectionToken === token);
+  if (here) return here.auth as Principal | undefined;
+  const { _reconnections: dropped, _reservedSeats: reserved } = room as unknown as {
+    _reconnections: Dropped;
+    _reservedSeats: Reserved;
+  };
+  return Object.hasOwn(dropped, token) ? reserved[dropped[token]![0]]?.[1] : undefined;
+};
+
+/** The session that may be taken up again by this token and its holder; undefined for anybody else. */
+export const claimSeat = (
+  room: Room,
+  token: string,
+  { projectId, subject }: SeatHolder,
+): string | undefined => {
+  const holder = holderOf(room, token);
+  if (!holder || holder.projectId !== projectId || holder.subject !== subject) return undefined;
+  return room.checkReconnectionToken(token);
+};

@@ -1,0 +1,137 @@
+import assert from "node:assert/strict";
+import { readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { aTenant } from "../support/app.ts";
+import { clientOf } from "../support/client.ts";
+import { type Services, startServices } from "../support/cluster.ts";
+import {
+  blockWith,
+  commandsOf,
+  descendantsOf,
+  finished,
+  isRunning,
+  runPrinted,
+} from "../support/commands.ts";
+import { eventually, eventuallyHolds } from "../support/eventually.ts";
+import { freePort, temporaryDir } from "../support/process.ts";
+
+const OPERATE = "docs/guides/operate.md";
+const WEBS = 2;
+const CALM = { timeoutMs: 90_000 };
+
+describe("npm run cluster, as the documents print it", function () {
+  this.timeout(300_000);
+  let dir: Awaited<ReturnType<typeof temporaryDir>>;
+  let services: Services;
+  let env: Record<string, string>;
+  let port: number;
+
+  before(async () => {
+    dir = await temporaryDir();
+    services = await startServices(dir.path);
+    port = await freePort();
+    const { DATABASE_URL: _url, REDIS_URL: _redis, MODE: _mode, ...settings } = services.env;
+    const { PATH = "", HOME = "" } = process.env;
+    const own = { PORT: String(port), WEB_INSTANCES: String(WEBS), PM2_HOME: join(dir.path, "pm2") };
+    env = { ...settings, ...own, PATH, HOME, TRUSTED_PROXIES: "127.0.0.1/32" };
+  });
+  after(async () => {
+    await runPrinted("npm run cluster -- kill", env).ended;
+    await services.remove();
+    await dir.remove();
+  });
+
+  /** A command with the addresses of this test in place of the example's. */
+  const here = (command: string): string => {
+    const { DATABASE_URL = "", REDIS_URL = "" } = services.env;
+    return command
+      .replace("postgres://laurel:password@localhost:5432/laurel", DATABASE_URL)
+      .replace("redis://localhost:6379", REDIS_URL);
+  };
+
+  const isReady = (output: () => string): Promise<void> =>
+    eventuallyHolds(() => {
+      assert.equal([...output().matchAll(/is ready on/g)].length, WEBS, output());
+      assert.match(output(), /the worker is ready/);
+    }, CALM);
+
+  /** Sends events until one is processed while it is waited for. */
+  const processes = async (): Promise<string> => {
+    const api = clientOf(`http://127.0.0.1:${port}`);
+    const { key } = await aTenant(api);
+    await eventually(
+      async () => {
+        const event = { externalUserId: "ada", eventType: "level_finished" };
+        return (await api.post("/api/v1/events?wait=true", event, { key })).body.status === "PROCESSED";
+      },
+      { timeoutMs: 30_000, label: "an event is processed" },
+    );
+    return key;
+  };
+
+  const areGone = (pids: number[]): Promise<void> =>
+    eventuallyHolds(() => assert.deepEqual(pids.filter(isRunning), []), CALM);
+
+  it("starts two web processes on one port and a worker; SIGTERM to npm ends them all", async () => {
+    const block = blockWith("README.md", "npm run cluster");
+    const npm = runPrinted(`exec env ${here(block)}`, env);
+    await isReady(npm.output);
+    const started = descendantsOf(npm.child.pid!);
+    assert.equal(started.filter(({ args }) => args.includes("entry.mjs")).length, WEBS);
+    await processes();
+    npm.child.kill("SIGTERM");
+    await areGone(started.map(({ pid }) => pid));
+    assert.equal(await npm.ended, 0, npm.output());
+    assert.equal([...npm.output().matchAll(/exited with code \[0\]/g)].length, WEBS + 1, npm.output());
+  });
+
+  it("runs in the background, is listed, shows logs, and is reloaded with no request failing", async () => {
+    const [settings, foreground, ...commands] = commandsOf(blockWith(OPERATE, "npm run cluster"));
+    assert.equal(foreground, "npm run cluster");
+    const named = ["start ecosystem.config.js", "list", "logs", "reload laurel-web", "kill"];
+    assert.deepEqual(
+      commands,
+      named.map((name) => `npm run cluster -- ${name}`),
+    );
+    const [start, list, logs, reload, kill] = commands as [string, string, string, string, string];
+    const run = (command: string) => runPrinted(`${here(settings!)}\n${command}`, env);
+
+    await finished(run(start));
+    const daemon = Number(await readFile(join(env["PM2_HOME"]!, "pm2.pid"), "utf8"));
+    assert.equal(descendantsOf(daemon).length, WEBS + 1);
+    const listed = await finished(run(list));
+    assert.equal([...listed.matchAll(/laurel-web .*online/g)].length, WEBS, listed);
+    assert.match(listed, /laurel-worker .*online/);
+    const shown = runPrinted(`${here(settings!)}\nexec ${logs}`, env);
+    await isReady(shown.output);
+    shown.child.kill("SIGINT");
+    await shown.ended;
+
+    const key = await processes();
+    const failures: unknown[] = [];
+    let [answered, isLoaded] = [0, true];
+    const load = (async () => {
+      while (isLoaded) {
+        const answer = await fetch(`http://127.0.0.1:${port}/api/v1/players/ext:ada`, {
+          headers: { "X-API-Key": key },
+        }).catch((error: unknown) => ({ status: error, text: () => "" }));
+        if (answer.status === 200) answered++;
+        else failures.push(answer.status);
+        await answer.text();
+      }
+    })();
+    const old = descendantsOf(daemon).map(({ pid }) => pid);
+    await finished(run(reload));
+    await finished(run("npm run cluster -- reload all"));
+    isLoaded = false;
+    await load;
+    assert.deepEqual(failures, []);
+    assert.ok(answered > 0);
+    await areGone(old);
+    await processes();
+    const running = descendantsOf(daemon).map(({ pid }) => pid);
+    assert.equal(running.length, WEBS + 1);
+    await finished(run(kill));
+    await areGone([...running, daemon]);
+  });
+});

@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { sql } from "kysely";
+import { shareConfig } from "../../src/domain/config-lock.ts";
+import type { Json } from "../../src/domain/events.ts";
+import { RuleDocument } from "../../src/domain/rules/language/document.ts";
+import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
+import { createRule } from "../../src/domain/rules/rules.ts";
+import { type Database, openPostgres } from "../../src/platform/database.ts";
+import { within } from "../../src/platform/within.ts";
+import { type Services, startServices } from "../support/cluster.ts";
+import { eventually } from "../support/eventually.ts";
+import { type Domain, openDomain } from "../support/leaderboards.ts";
+
+const NOTE = { publishedBy: "test" };
+
+describe("publishing over PostgreSQL", function () {
+  this.timeout(60_000);
+  const dir = mkdtempSync(join(tmpdir(), "laurel-publish-"));
+  let services: Services;
+  let database: Database;
+  let domain: Domain;
+  before(async () => {
+    services = await startServices(dir);
+    database = await openPostgres(services.databaseUrl, 10);
+    await database.migrateUp();
+    domain = openDomain(database);
+  });
+  after(async () => {
+    await database.close();
+    await services.remove();
+    rmSync(dir, { recursive: true });
+  });
+
+  const aDraft = (projectId: string, key: string, parts: Json) => {
+    const rule = RuleDocument.parse({ key, name: "A rule", ...parts });
+    return domain.transact((work) => createRule(work, projectId, rule, "test"));
+  };
+  const echo = (heard: string, told: string): Json => ({
+    triggers: [{ kind: "EVENT", eventTypes: [heard] }],
+    actions: [{ type: "emit_event", eventType: told, channels: ["rules"] }],
+  });
+  /** Whether somebody waits for an advisory lock of this database. */
+  const isWaiting = () =>
+    domain.transact(async ({ db }) => {
+      const { rows } = await sql`
+        select from pg_locks join pg_database d on d.oid = database
+        where locktype = 'advisory' and not granted and datname = current_database()`.execute(db);
+      return rows.length > 0;
+    });
+
+  it("checks before it takes the lock for which every batch of events waits", async () => {
+    const projectId = await domain.addProject();
+    await aDraft(projectId, "wrong", {
+      triggers: [{ kind: "EVENT", eventTypes: ["goal"] }],
+      actions: [{ type: "update_badge", badgeKey: "nowhere", operation: "AWARD" }],
+    });
+    const shared = Promise.withResolvers<void>();
+    const refused = Promise.withResolvers<void>();
+    const batch = domain.transact(async (work) => {
+      await shareConfig(work, [projectId]);
+      shared.resolve();
+      await refused.promise;
+    });
+    await shared.promise;
+    const publishing = domain.transact((work) => publishRule(work, projectId, "wrong", NOTE));
+    try {
+      // It is refused while the batch is under way.
+      await assert.rejects(within(10_000, publishing), { code: "VALIDATION_ERROR" });
+    } finally {
+      refused.resolve();
+      await batch;
+    }
+  });
+
+  it("checks again what another has published meanwhile, so that no circle comes about", async () => {
+    const projectId = await domain.addProject();
+    await aDraft(projectId, "a", echo("x", "y"));
+    await aDraft(projectId, "b", echo("y", "x"));
+    const published = Promise.withResolvers<void>();
+    const seen = Promise.withResolvers<void>();
+    const first = domain.transact(async (work) => {
+      await publishRule(work, projectId, "a", NOTE);
+      published.resolve();
+      await seen.promise;
+    });
+    await published.promise;
+    const second = domain.transact((work) => publishRule(work, projectId, "b", NOTE));
+    await eventually(isWaiting).finally(seen.resolve);
+    await first;
+    await assert.rejects(second, { code: "VALIDATION_ERROR", reason: "RULE_LOOP" });
+  });
+});

@@ -1,0 +1,94 @@
+import assert from "node:assert/strict";
+import { setTimeout as delay } from "node:timers/promises";
+import type { Redis, RedisOptions } from "ioredis";
+import { pino } from "pino";
+import { redisConnections } from "../../src/platform/redis-connection.ts";
+import { openPresence } from "../../src/platform/redis-presence.ts";
+import { eventually } from "../support/eventually.ts";
+import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+
+/** Longer than a command waits for its answer, in ms. */
+const OUTAGE_MS = 2_500;
+const RECOVERY_MAX_MS = 5_000;
+
+describe("connections to Redis", function () {
+  this.timeout(30_000);
+  const target = new URL(process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379");
+  let proxy: TcpProxy;
+  let url: string;
+  before(async () => {
+    proxy = await startTcpProxy(target.hostname, Number(target.port || 6_379));
+    url = `redis://127.0.0.1:${proxy.port}`;
+  });
+  after(() => proxy.stop());
+
+  /** After an outage in which connections were taken and closed; `isBack` is asked until it is. */
+  const isBackAfterOutage = async (redis: Redis, isBack: () => Promise<boolean>): Promise<void> => {
+    try {
+      await redis.ping();
+      proxy.refuseAfterAccept();
+      await delay(OUTAGE_MS);
+      await proxy.restore();
+      await eventually(() => isBack().catch(() => false), { timeoutMs: RECOVERY_MAX_MS });
+      assert.equal(redis.stream.destroyed, false);
+    } finally {
+      redis.disconnect();
+    }
+  };
+
+  const kinds: readonly [name: string, options: RedisOptions][] = [
+    ["a subscriber's", {}],
+    // The client then takes a connection for ready that has closed already: it is made anew.
+    ["one that was taken for ready when it had closed", { disableClientInfo: false }],
+  ];
+  for (const [name, options] of kinds)
+    it(`work again after an outage behind a proxy that takes and closes them: ${name}`, async () => {
+      const pub = redisConnections(url, pino({ level: "silent" })).open();
+      const sub = pub.duplicate({ enableReadyCheck: false, ...options });
+      pub.disconnect();
+      sub.on("error", () => undefined);
+      await isBackAfterOutage(sub, async () => (await sub.subscribe("laurel-test:a-topic")) === 1);
+    });
+
+  it("work again after such an outage: one that blocks", async () => {
+    const redis = redisConnections(url, pino({ level: "silent" })).openBlocking();
+    await isBackAfterOutage(redis, async () => (await redis.ping()) === "PONG");
+  });
+
+  it("that hear nothing fail the check of readiness", async () => {
+    const presence = openPresence(redisConnections(url, pino({ level: "silent" })));
+    try {
+      await presence.hears();
+      (presence["sub"] as Redis).disconnect();
+      await assert.rejects(presence.hears(), /Connection is closed/);
+    } finally {
+      presence.shutdown();
+    }
+  });
+
+  it("that are away leave no rejection of a promise that core forgets unhandled", async () => {
+    const presence = openPresence(redisConnections(url, pino({ level: "silent" })));
+    await presence.hears();
+    presence.shutdown();
+    const unhandled: unknown[] = [];
+    const hear = (error: unknown): void => void unhandled.push(error);
+    const others = process.listeners("unhandledRejection");
+    process.removeAllListeners("unhandledRejection");
+    process.on("unhandledRejection", hear);
+    try {
+      const forgotten = [
+        presence.hset("laurel-test:roomcount", "p1", "1,1"),
+        presence.publish("laurel-test:a-topic", 1),
+        presence.subscribe("laurel-test:a-topic", () => undefined),
+        presence.unsubscribe("laurel-test:a-topic"),
+      ];
+      assert.equal(await presence.subscribe("ipc:a-question", () => undefined), presence);
+      await delay(OUTAGE_MS / 10);
+      assert.deepEqual(unhandled, []);
+      for (const { status } of await Promise.allSettled(forgotten)) assert.equal(status, "rejected");
+    } finally {
+      process.off("unhandledRejection", hear);
+      for (const other of others) process.on("unhandledRejection", other);
+    }
+  });
+});

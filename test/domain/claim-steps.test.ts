@@ -1,0 +1,129 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { partitionOf } from "../../src/domain/ids.ts";
+import { processPartitions } from "../../src/domain/progression/claim.ts";
+import type { StepsHit } from "../../src/domain/progression/event-steps.ts";
+import { createPlanCache } from "../../src/domain/progression/plan.ts";
+import { FIRST_PROJECT, type Place } from "../../src/domain/progression/queue.ts";
+import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { processAll, publish, rowsOf, xpOf } from "../support/rule-projects.ts";
+
+const PART = 3;
+const TEXT = `${"a".repeat(1_000)}b`;
+const QUEUED = 5_000;
+
+/** Users of one partition. */
+const usersOf = (projectId: string, count: number): string[] => {
+  const users: string[] = [];
+  for (let n = 0; users.length < count; n++)
+    if (partitionOf(projectId, `u${n}`) === PART) users.push(`u${n}`);
+  return users;
+};
+
+describe("a claim of dear events", function () {
+  this.timeout(120_000);
+  let database: Database;
+  let domain: Domain;
+  const onError = (error: unknown): never => assert.fail(String(error));
+
+  before(async () => {
+    database = await openEmbeddedDatabase("memory://");
+    await database.migrateUp();
+    domain = openDomain(database);
+  });
+  after(() => database.close());
+
+  /** Gives 1 XP for everything, and then tries globs at what is called `text`, if anything is. */
+  const aDearProject = async (): Promise<string> => {
+    const projectId = await domain.addProject();
+    await publish(domain, projectId, { key: "first", priority: 9, stopOnMatch: false });
+    for (let i = 0; i < 4; i++) {
+      const globs = Array.from({ length: 50 }, (_, n) => ({
+        type: "event_property",
+        path: "text",
+        op: "glob",
+        value: `*${"a".repeat(180)}${i}-${n}`,
+      }));
+      await publish(domain, projectId, {
+        key: `dear${i}`,
+        conditions: { all: [{ none: globs }] },
+        actions: [{ type: "grant_xp", amount: 100 }],
+      });
+    }
+    return projectId;
+  };
+  const waiting = async (projectId: string): Promise<number> => {
+    const [row] = await rowsOf(
+      domain,
+      sql<{ n: string }>`select count(*) as n from event_q where project_id = ${projectId}`,
+    );
+    return Number(row!.n);
+  };
+
+  it("ends when its steps are spent: a neighbour's event does not wait for 5,000 others", async () => {
+    const dear = await aDearProject();
+    const neighbour = await domain.addProject();
+    await publish(domain, neighbour, { key: "plain" });
+    const users = usersOf(dear, 40);
+    await domain.track(
+      dear,
+      Array.from({ length: QUEUED }, (_, i) => ({ user: users[i % 40]!, properties: { text: TEXT } })),
+    );
+    const [other] = usersOf(neighbour, 1);
+    await domain.track(neighbour, [{ user: other!, properties: {} }]);
+    let places: Place[] = [{ part: PART, afterProject: FIRST_PROJECT }];
+    const hits: StepsHit[] = [];
+    const plans = createPlanCache();
+    const onSteps = (hit: StepsHit): void => void hits.push(hit);
+    const options = { transact: domain.transact, plans, claimLimit: 500, onError, onSteps };
+    let claims = 0;
+    let taken = 0;
+    while ((await waiting(neighbour)) > 0) {
+      const done = await processPartitions({ ...options, onLeft: () => assert.fail("left") }, places);
+      places = [...done.again];
+      taken += done.events;
+      claims++;
+      assert(claims <= 3, "the neighbour has had its turn");
+    }
+    assert(taken > 1 && taken < 50, `${taken} events before the neighbour's`);
+    assert.deepEqual(await xpOf(domain, neighbour), { [other!]: 1 });
+    // Whoever was made for an event that is left waits with it: nobody knows of a player without a beginning.
+    const [silent] = await rowsOf(
+      domain,
+      sql<{ n: string }>`select count(*) as n from players where project_id = ${dear} and seq = 0`,
+    );
+    assert.equal(Number(silent!.n), 0);
+    await rowsOf(domain, sql`delete from event_q where project_id = ${dear}`);
+    assert(hits.length > 0 && hits.every(({ spender }) => spender.kind === "rule"));
+  });
+
+  it("has one result, however the events are split into batches", async () => {
+    const results: unknown[] = [];
+    for (const claimLimit of [1, 7, 1_000]) {
+      const projectId = await aDearProject();
+      const events = Array.from({ length: 24 }, (_, i) => ({
+        user: `p${i % 5}`,
+        properties: i % 3 === 0 ? { text: TEXT, n: i } : { n: i },
+      }));
+      await domain.track(projectId, events);
+      await processAll(domain, { claimLimit });
+      const fired = await rowsOf(
+        domain,
+        sql`select r.key, p.external_user_id, count(*)::int as n from rule_executions e
+          join rules r on r.id = e.rule_id
+          join players p on p.project_id = e.project_id and p.id = e.player_id
+          where e.project_id = ${projectId} group by 1, 2 order by 1, 2`,
+      );
+      const told = await rowsOf(
+        domain,
+        sql`select count(*)::int as n from outbox
+          where project_id = ${projectId} and type = 'event.steps_exhausted'`,
+      );
+      results.push({ xp: await xpOf(domain, projectId), fired, told });
+    }
+    assert.deepEqual(results[1], results[0]);
+    assert.deepEqual(results[2], results[0]);
+    assert.deepEqual((results[0] as { told: unknown }).told, [{ n: 8 }]);
+  });
+});

@@ -1,0 +1,106 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { newId, partitionOf } from "../../src/domain/ids.ts";
+import { changePlayer } from "../../src/domain/progression/change.ts";
+import { processPartitions } from "../../src/domain/progression/claim.ts";
+import { insertPlayers } from "../../src/domain/progression/load.ts";
+import { createPlanCache } from "../../src/domain/progression/plan.ts";
+import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
+import { grantXp } from "../../src/domain/progression/xp.ts";
+import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { processAll, publish, rowsOf, xpOf } from "../support/rule-projects.ts";
+
+const PART = 5;
+/** Rules of so many values that a plan of them is not compiled in a transaction. */
+const LARGE_RULES = 120;
+
+const userOf = (projectId: string): string => {
+  for (let n = 0; ; n++) if (partitionOf(projectId, `u${n}`) === PART) return `u${n}`;
+};
+
+describe("a plan that takes long to compile", function () {
+  this.timeout(120_000);
+  let database: Database;
+  let domain: Domain;
+  const onError = (error: unknown): never => assert.fail(String(error));
+  const onLeft = (): never => assert.fail("left");
+
+  before(async () => {
+    database = await openEmbeddedDatabase("memory://");
+    await database.migrateUp();
+    domain = openDomain(database);
+  });
+  after(() => database.close());
+
+  /** Gives 1 XP for a goal, by each of the rules. */
+  const aLargeProject = async (): Promise<string> => {
+    const projectId = await domain.addProject();
+    const value = Array.from({ length: 90 }, (_, n) => `value ${n}`);
+    const leaf = { type: "event_property", path: "text", op: "in", value };
+    for (let i = 0; i < LARGE_RULES; i++)
+      await publish(domain, projectId, {
+        key: `r${i}`,
+        conditions: { all: [{ none: Array.from({ length: 24 }, () => leaf) }] },
+      });
+    return projectId;
+  };
+  const processedOf = async (projectId: string): Promise<number> => {
+    const rows = await rowsOf(
+      domain,
+      sql<{ n: number }>`
+        select count(*)::int as n from tracked_events where project_id = ${projectId}
+          and not exists (select 1 from event_q q where q.project_id = ${projectId} and q.event_id = id)`,
+    );
+    return rows[0]!.n;
+  };
+
+  it("keeps neither its neighbours in the claim nor the locks: it is compiled outside", async () => {
+    const large = await aLargeProject();
+    const neighbour = await domain.addProject();
+    await publish(domain, neighbour, { key: "plain" });
+    await domain.track(large, [{ user: userOf(large), type: "goal" }]);
+    await domain.track(neighbour, [{ user: userOf(neighbour), type: "goal" }]);
+    const plans = createPlanCache();
+    const options = { transact: domain.transact, plans, claimLimit: 10, onError, onLeft };
+    const places = [{ part: PART, afterProject: FIRST_PROJECT }];
+    const first = await processPartitions(options, places);
+    assert.deepEqual(await xpOf(domain, neighbour), { [userOf(neighbour)]: 1 });
+    assert.deepEqual([first.events, await processedOf(large)], [1, 0]);
+    assert.deepEqual(await first.preparing, [PART]);
+    assert(plans.get(large) && plans.get(neighbour));
+    const second = await processPartitions(options, places);
+    assert.deepEqual([second.events, second.preparing], [1, undefined]);
+    assert.deepEqual(await xpOf(domain, large), { [userOf(large)]: LARGE_RULES });
+  });
+
+  it("evaluates with the definitions that hold when it is used", async () => {
+    const large = await aLargeProject();
+    await domain.track(large, [{ user: "u", type: "goal" }]);
+    const plans = createPlanCache();
+    const part = partitionOf(large, "u");
+    const options = { transact: domain.transact, plans, claimLimit: 10, onError, onLeft };
+    const first = await processPartitions(options, [{ part, afterProject: FIRST_PROJECT }]);
+    await first.preparing;
+    await publish(domain, large, { key: "late", actions: [{ type: "grant_xp", amount: 1_000 }] });
+    await processAll(domain, { plans });
+    assert.deepEqual(await xpOf(domain, large), { u: LARGE_RULES + 1_000 });
+  });
+
+  it("is compiled before the transaction of a request runs again, whose changes are made once", async () => {
+    const large = await aLargeProject();
+    const id = newId();
+    await domain.transact((work) => insertPlayers(work, [{ id, projectId: large, externalUserId: "u" }]));
+    let runs = 0;
+    await domain.transact((work) => {
+      runs++;
+      return changePlayer(work, large, id, (turn) =>
+        grantXp(turn, { amount: 5, cause: { kind: "API" }, key: "once", reason: "a test" }),
+      );
+    });
+    assert.equal(runs, 2);
+    assert.deepEqual(await xpOf(domain, large), { u: 5 });
+    await domain.transact((work) => changePlayer(work, large, id, () => void runs++));
+    assert.equal(runs, 3, "the plan is kept");
+  });
+});

@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import type { App } from "../../src/app.ts";
+import { exportConfig } from "../../src/domain/configuration/export.ts";
+import { simulate, Simulation } from "../../src/domain/rules/insight/simulate.ts";
+import { getGraph } from "../../src/domain/rules/lifecycle/graph.ts";
+import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
+import { validateRule } from "../../src/domain/rules/lifecycle/validate.ts";
+import type { Work } from "../../src/domain/work.ts";
+import { inSlices } from "../../src/domain/slices.ts";
+import { chunksOf, isLong } from "../../src/http/long-json.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { must } from "../support/client.ts";
+import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
+import { addLargeRules, aLargeRule, rewriteVersions } from "../support/many-rules.ts";
+
+/** CPU that a process may spend on one caller before others are served. */
+const BLOCK_MAX_MS = 100 * CPU_SLACK;
+const RULES = 1_000;
+
+/** Reads and answers, as an operation does. */
+const answered = async (app: App, read: (work: Work) => Promise<object>): Promise<void> => {
+  const body = await app.transact(read);
+  if (isLong(body)) await inSlices(chunksOf(body));
+  else JSON.stringify(body);
+};
+
+describe("CPU of a project of a thousand rules of 9 KB", function () {
+  this.timeout(120_000);
+  let api: TestApp;
+  let tenant: Tenant;
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+    await addLargeRules(api.app.transact, tenant.projectId, RULES);
+  });
+
+  /** Each time with nothing of the rules kept in the process. */
+  const isInSlices = async (read: (work: Work) => Promise<object>): Promise<void> => {
+    const run = async (): Promise<void> => {
+      await rewriteVersions(api.app.transact, tenant.projectId);
+      await answered(api.app, read);
+    };
+    const blockMs = await leastBlockMs(run, BLOCK_MAX_MS);
+    assert(blockMs < BLOCK_MAX_MS, `${blockMs} ms`);
+  };
+
+  it("is spent in slices on publishing one", () =>
+    isInSlices((work) => publishRule(work, tenant.projectId, "r1", { publishedBy: "test" })));
+
+  it("is spent in slices on checking one", () =>
+    isInSlices((work) => validateRule(work, tenant.projectId, aLargeRule("another"))));
+
+  it("is spent in slices on the graph", () => isInSlices((work) => getGraph(work, tenant.projectId)));
+
+  it("is spent in slices on an export", () => isInSlices((work) => exportConfig(work, tenant.projectId)));
+
+  it("is spent in slices on a simulation", () => {
+    const event = { eventType: "goal", properties: { kind: "none" } };
+    const simulation = Simulation.parse({ event, player: { snapshot: {} } });
+    return isInSlices((work) => simulate(work, tenant.projectId, simulation));
+  });
+
+  it("changes nothing of a long answer: the length is told, and each rule is there once", async () => {
+    const exported = must(await api.get("/api/v1/config/export", { key: tenant.key }), 200);
+    assert.equal(exported.rules.length, RULES);
+    const direct = await api.app.transact((work) => exportConfig(work, tenant.projectId));
+    assert.deepEqual(exported, JSON.parse(JSON.stringify(direct)));
+    const response = await fetch(`${api.url}/api/v1/config/export`, {
+      headers: { "X-API-Key": tenant.key },
+    });
+    const text = await response.text();
+    assert.equal(response.headers.get("content-length"), String(Buffer.byteLength(text)));
+    assert.equal(response.headers.get("content-type"), "application/json; charset=utf-8");
+    assert.equal(text, JSON.stringify(JSON.parse(text)));
+  });
+
+  it("writes long JSON as JSON.stringify does", async () => {
+    const many = <T>(item: T): T[] => Array.from({ length: 150 }, () => item);
+    const bodies: object[] = [
+      many("é\u2028\ud800"),
+      many(undefined),
+      { a: undefined, list: many({ at: new Date(0), none: undefined }), b: () => 1, 'ä"': null },
+      { first: 1, list: many(Symbol("s")), last: many([1, [2]]), empty: [], nothing: {} },
+    ];
+    for (const body of bodies) {
+      assert(isLong(body));
+      const bytes = Buffer.concat(await inSlices(chunksOf(body)));
+      assert.equal(bytes.toString(), Buffer.from(JSON.stringify(body)).toString());
+    }
+  });
+});
