@@ -1,6 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 
-const POLL_INTERVAL_MS = 15;
+/** Polls are this far apart at first, and further the longer they go on: what takes seconds is not hammered. */
+const POLL_MIN_MS = 15;
+const POLL_MAX_MS = 100;
+const pollAfter = (waitedMs: number): number => Math.min(POLL_MAX_MS, Math.max(POLL_MIN_MS, waitedMs / 20));
 
 export type EventuallyOptions = {
   /** Default 5,000. */
@@ -23,7 +26,7 @@ export const eventually = async <T>(
   check: (() => T | Promise<T>) & HasValue<T>,
   { timeoutMs = 5_000, label = "the condition holds" }: EventuallyOptions = {},
 ): Promise<Exclude<T, NotYet>> => {
-  const deadline = performance.now() + timeoutMs;
+  const startedAt = performance.now();
   let last: { value: unknown } | { cause: unknown };
   do {
     try {
@@ -33,8 +36,8 @@ export const eventually = async <T>(
     } catch (cause) {
       last = { cause };
     }
-    await delay(POLL_INTERVAL_MS);
-  } while (performance.now() < deadline);
+    await delay(pollAfter(performance.now() - startedAt));
+  } while (performance.now() - startedAt < timeoutMs);
   const text = `${label}: not in ${timeoutMs} ms`;
   if ("cause" in last) throw new Error(`${text}, last error: ${String(last.cause)}`, { cause: last.cause });
   throw new Error(`${text}, last value: ${String(last.value)}`);
