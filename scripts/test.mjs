@@ -1,6 +1,6 @@
 // Runs the suites, each in a mocha process of its own, and ends with one line of counts over all of them.
-// A few run side by side, since each has servers and databases of its own; only faults whose tests watch the
-// clock are by themselves.
+// A few run side by side, since each has servers and databases of its own; only faults, whose tests watch the
+// clock, are by themselves, two side by side.
 // Arguments: test files or folders (default: everything) and mocha's own options.
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -19,13 +19,14 @@ const reporter = join(import.meta.dirname, "counting-reporter.mjs");
 const isCi = Boolean(process.env.CI);
 
 const allTests = globSync("test/**/*.test.ts", { cwd: root }).toSorted();
-const withServices = ["cluster", "kills", "faults"];
+const withServices = ["cluster", "kills", "faults", "faults-2"];
 const folders = ["http", "cli", "domain", "cluster", "faults"];
 /** Sweeps over every operation take as long as all other tests of the API, of which there are two suites. */
 const suiteOf = (file) => {
   const [, alone] = /sweep-(access|hostile|idempotency)\.test\.ts$/.exec(file) ?? [];
   if (alone !== undefined) return alone;
   if (file.startsWith(join("test", "faults", "kill-"))) return "kills";
+  if (/^test.faults.[r-z]/.test(file)) return "faults-2";
   if (file.startsWith(join("test", "http", "sweep-"))) return "sweeps";
   return /^test.http.[m-z]/.test(file) ? "http-2" : folderOf(file);
 };
@@ -124,7 +125,7 @@ const planned = (names) =>
 /** What is known of modules that were compiled before; coverage would be coarse of code from there. */
 const compiled = { NODE_COMPILE_CACHE: join(root, "node_modules/.cache/laurel-compile") };
 /** Killed processes write no coverage, and what else these run is covered by the others, in less time. */
-const uncovered = new Set(["kills", "faults", "access", "hostile", "idempotency", "sweeps"]);
+const uncovered = new Set([...withServices, "access", "hostile", "idempotency", "sweeps"]);
 const speed = (name) => {
   if (uncovered.has(name)) return { ...compiled, NODE_V8_COVERAGE: undefined };
   return process.env.NODE_V8_COVERAGE ? {} : compiled;
@@ -156,8 +157,8 @@ const together = [
   "idempotency",
 ];
 await run(planned(together));
-// Stopped processes and clients that count their seconds are given the machine to themselves.
-await run(planned(["faults"]));
+// Stopped processes and clients that count their seconds wait most of the time, and are given the machine.
+await run(planned(["faults", "faults-2"]));
 
 if (left.length > 0) {
   console.log(`\nNot run: ${left.join(", ")}, because ${missing.join(" and ")}.`);
