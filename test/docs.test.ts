@@ -129,13 +129,7 @@ const NOT_RUN: readonly [path: string, words: string, reason: string][] = [
   [README, "export KEY=svc_test_", "a test of this file sets these variables"],
   [ACCOUNTS, "MAILED=...   # the token in the link of the mail\n", "a placeholder for what a mail brought"],
   [ACCOUNTS, "link of the mail to her", "a placeholder for what a mail brought"],
-  [WEBHOOKS, "npx laurel listen", "test/cli/listen.test.ts runs both programs against a server"],
   ["docs/guides/game-client.md", "game-server.mjs", "test/browser/game.test.ts runs it with a browser"],
-  [LOBBIES, "by-code/K7QXM2", "ids are placeholders; test/http/lobbies.test.ts makes the same requests"],
-  [LOBBIES, "quickplay", "test/http/lobbies.test.ts makes the same request"],
-  [LOBBIES, '"matchId": "', "ids are placeholders; test/http/lobby-games.test.ts makes the same request"],
-  [OPERATE, "admin processes", "test/http/superadmin-rooms.test.ts makes the same requests"],
-  [OPERATE, "config/export", "needs two installations; test/http/configuration.test.ts has both requests"],
   ["loadtest/README.md", "npm run loadtest", "test/cli/loadtest.test.ts runs its scenarios, shortened"],
 ];
 /** Blocks that tests run line by line, and where. */
@@ -147,6 +141,9 @@ const RUN_BY: readonly [path: string, words: string, test: string][] = [
   [ACCOUNTS, "admin create", "test/cli/printed-commands.test.ts"],
   [OPERATE, "reconcile", "test/cli/printed-commands.test.ts"],
   [README, "import history.ndjson.gz", "test/cli/printed-commands.test.ts"],
+  [OPERATE, "config/export", "test/cli/printed-commands.test.ts"],
+  [WEBHOOKS, "npx laurel listen", "test/cli/printed-commands.test.ts"],
+  [OPERATE, "admin processes", "test/http/superadmin-rooms.test.ts"],
 ];
 
 describe("blocks of commands", () => {
@@ -178,7 +175,7 @@ describe("blocks of commands", () => {
 
   it("belong to documents whose marked blocks are run", () => {
     const marked = documents.filter(({ text }) => /^```sh run/m.test(text)).map(({ path }) => path);
-    const run = [README, START, RULES, ECONOMY, CHAT, PLAYERS, BOARDS, ACCOUNTS, KEYS, WEBHOOKS];
+    const run = [README, START, RULES, ECONOMY, CHAT, LOBBIES, PLAYERS, BOARDS, ACCOUNTS, KEYS, WEBHOOKS];
     assert.deepEqual(marked.toSorted(), run.toSorted());
   });
 });
@@ -221,6 +218,13 @@ describe("the commands of the documents", function () {
     const { body } = await api.get("/api/v1/players/ext:mira", { key: KEY });
     // 60 given, 15 and 12 spent, 5 with the badge, a chest for 10.
     assert.equal(body.currencies.gems, 28);
+  });
+
+  it("of the guide to lobbies lead from an open lobby to the results of its game", async () => {
+    assert.ok(stepsOf(LOBBIES).length > 3);
+    const { KEY = "", LOBBY } = await runSteps(LOBBIES, await started());
+    const { body } = await api.get(`/api/v1/lobbies/${LOBBY}`, { key: KEY });
+    assert.deepEqual([body.status, body.closeReason], ["CLOSED", "COMPLETED"]);
   });
 
   it("of the guide to players end with a player who is erased, and one who is banned", async () => {

@@ -1,13 +1,16 @@
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { aTenant } from "../support/app.ts";
-import { clientOf } from "../support/client.ts";
-import { blockWith, commandsOf, finished, runPrinted } from "../support/commands.ts";
+import { aTenant, startApp, type TestApp } from "../support/app.ts";
+import { must } from "../support/client.ts";
+import { blockWith, commandsOf, descendantsOf, finished, runPrinted } from "../support/commands.ts";
 import { root } from "../support/documents.ts";
-import { freePort, startProcess, temporaryDir } from "../support/process.ts";
+import { eventually } from "../support/eventually.ts";
+import { temporaryDir } from "../support/process.ts";
+import { startReceiver } from "../support/webhook-receiver.ts";
 
 const OPERATE = "docs/guides/operate.md";
+const WEBHOOKS = "docs/guides/webhooks.md";
 const PASSWORD = "Correct-horse-7";
 
 describe("the commands that the documents print for operators", function () {
@@ -50,23 +53,58 @@ describe("the commands that the documents print for operators", function () {
     }
   });
 
-  it("import a file of events into a server", async () => {
-    const [command] = commandsOf(blockWith("README.md", "import history.ndjson.gz")) as [string];
-    const port = await freePort();
-    const server = await startProcess(["serve"], { ...env, PORT: String(port) });
-    const { key } = await aTenant(clientOf(`http://127.0.0.1:${port}`));
-    // The files stand beside the checkout's bin as for a reader, in a folder that goes again.
-    const folder = await mkdtemp(join(root, ".laurel-printed-"));
-    try {
+  describe("on a server", () => {
+    let api: TestApp;
+    let folder: string;
+    before(async () => {
+      api = await startApp();
+      // The files stand beside the checkout's bin as for a reader, in a folder that goes again.
+      folder = await mkdtemp(join(root, ".laurel-printed-"));
+    });
+    after(() => rm(folder, { recursive: true }));
+
+    it("import a file of events", async () => {
+      const [command] = commandsOf(blockWith("README.md", "import history.ndjson.gz")) as [string];
+      const { key } = await aTenant(api);
       await writeFile(join(folder, "history.ndjson.gz"), '{"externalUserId":"u17","eventType":"played"}\n');
       await writeFile(join(folder, "key.txt"), key);
       const there = command.replace("node bin/laurel.mjs", `cd ${folder} && node ../bin/laurel.mjs`);
-      const output = await finished(runPrinted(`${there} --url http://127.0.0.1:${port}`, env));
+      const output = await finished(runPrinted(`${there} --url ${api.url}`, env));
       assert.match(output, /1 accepted|accepted\D+1/);
-    } finally {
-      await rm(folder, { recursive: true });
-      server.child.kill("SIGTERM");
-      await server.ended;
-    }
+    });
+
+    it("take a configuration from one project to another, first to look at the changes", async () => {
+      const [there, here] = [await aTenant(api), await aTenant(api)];
+      const badge = { key: "found", name: "Found" };
+      must(await api.post("/api/v1/badges", badge, { key: there.key }), 201);
+      const keys = { FROM: api.url, TO: api.url, KEY_THERE: there.key, KEY_HERE: here.key };
+      const block = blockWith(OPERATE, "config/export");
+      const output = await finished(runPrinted(`cd ${folder}\n${block}`, { ...env, ...keys }));
+      const { applied, changes } = JSON.parse(output) as { applied: boolean; changes: { key?: string }[] };
+      assert.equal(applied, false);
+      assert.ok(
+        changes.some(({ key }) => key === "found"),
+        output,
+      );
+    });
+
+    it("forward events to a program that is being written, and make one happen", async () => {
+      const { key } = await aTenant(api);
+      const receiver = await startReceiver((response) => response.writeHead(200).end("so"));
+      const [listen, trigger] = commandsOf(blockWith(WEBHOOKS, "npx laurel listen")) as [string, string];
+      const to = `--url ${api.url}`;
+      const forward = listen.replace("http://localhost:9000", receiver.url);
+      const there = { ...env, KEY: key, SECRET: `whsec_${Buffer.alloc(32, 7).toString("base64")}` };
+      const listening = runPrinted(`${forward} ${to}`, there);
+      try {
+        await eventually(() => /^ready/m.test(listening.output()), { timeoutMs: 30_000 });
+        await finished(runPrinted(`${trigger} ${to}`, there));
+        await eventually(() => receiver.received.length > 0, { timeoutMs: 20_000 });
+      } finally {
+        for (const { pid } of descendantsOf(listening.child.pid!)) process.kill(pid, "SIGTERM");
+        await listening.ended;
+        await receiver.close();
+      }
+    });
   });
 });

@@ -8,6 +8,7 @@ import { anotherServer } from "../support/another-server.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { must } from "../support/client.ts";
+import { blockWith, finished, runPrinted } from "../support/commands.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 
 const PATHS = ["rooms", "rooms/unknown", "processes"];
@@ -28,6 +29,25 @@ describe("super-admins and the rooms that are open", function () {
   const look = async ({ room }: Listener) => must(await get(`rooms/${room.roomId}`), 200);
   const disconnect = (roomId: string, sessionId: string, body: object = { reason: "It hangs" }) =>
     api.post(`/api/v1/admin/rooms/${roomId}/clients/${sessionId}/disconnect`, body, { token: admin.token });
+
+  it("look into them with the commands that the guide prints", async () => {
+    const host = await aLobby(api, tenant);
+    const block = blockWith("docs/guides/operate.md", "admin processes");
+    const env = {
+      URL: api.url,
+      ADMIN: admin.token,
+      PROJECT: tenant.projectId,
+      ROOM: host.room.roomId,
+      SESSION: host.room.sessionId,
+    };
+    const answers = (await finished(runPrinted(block.replaceAll(/^(admin .*?)( +#.*)?$/gm, "$1; echo"), env)))
+      .trim()
+      .split("\n")
+      .map((line) => JSON.parse(line) as { error?: unknown; clients?: unknown });
+    assert.equal(answers.length, 5);
+    for (const answer of answers) assert.equal(answer.error, undefined, JSON.stringify(answer));
+    await eventually(() => !host.room.connection.isOpen);
+  });
 
   it("list each kind with what it is about, by clients, and page and filter", async () => {
     const player = await aPlayer(api, tenant.key);
