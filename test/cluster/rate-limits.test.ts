@@ -19,7 +19,7 @@ const proxyOf = ({ env }: Services): Promise<TcpProxy> => {
   const { hostname, port } = new URL(env["REDIS_URL"]!);
   return startTcpProxy(hostname, Number(port || 6_379));
 };
-/** Of counts one after another, so that some hundreds of them last for several looks whether Redis is back. */
+/** Between counts that are made one after another: some hundreds of them last for several looks at Redis. */
 const PACE_MS = 15;
 /** Acts so often, in turn: acts that each waited for Redis would not be through in time. */
 const oneAfterAnother = async (

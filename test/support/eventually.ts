@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 
-/** Polls are this far apart at first, and further the longer they go on: what takes seconds is not hammered. */
+/** Polls are this far apart at first, and further the longer they go on: what takes long is not hammered. */
 const POLL_MIN_MS = 15;
 const POLL_MAX_MS = 100;
 const pollAfter = (waitedMs: number): number => Math.min(POLL_MAX_MS, Math.max(POLL_MIN_MS, waitedMs / 20));
