@@ -12,6 +12,7 @@ import { entrySource } from "./domain/leaderboards/leaderboards.ts";
 import type { RankStore } from "./domain/leaderboards/ranks.ts";
 import type { LiveRooms } from "./domain/live-rooms.ts";
 import type { OAuthProviders } from "./domain/oauth/provider.ts";
+import { createLanes } from "./domain/lanes.ts";
 import type { Limiter } from "./domain/rate-limits/limiter.ts";
 import { createSecretBox, type SecretBox } from "./domain/secret-box.ts";
 import type { Topics } from "./domain/topics.ts";
@@ -27,6 +28,7 @@ import { createMailer } from "./platform/mailer.ts";
 import { createOAuth } from "./platform/oauth.ts";
 import { createWebhookSender } from "./platform/webhook-sender.ts";
 import { within } from "./platform/within.ts";
+import { tellOtherSchema } from "./domain/other-schema.ts";
 import type { Peers } from "./domain/peers.ts";
 
 /** Events that may wait for ingestion in one process before callers are told to come back. */
@@ -87,20 +89,18 @@ export type AppParts = {
 /** Puts the functions together; opens nothing and starts nothing. */
 export const createApp = ({ config, log, metrics, platform, clock = clockOf(platform) }: AppParts): App => {
   const { queue, limits, topics } = platform;
-  const transacting = {
-    em: platform.database.em,
-    clock,
-    doorbell: doorbellOf(queue),
-    onError: (err: unknown) => log.error({ err }, "after a commit"),
-  };
-  const transact = createTransact(transacting);
+  const transacting = transactPartsOf({ log, platform, clock });
+  const told = tellOtherSchema(async () =>
+    (await platform.database.migrationStates()).every(({ isApplied, isNewer }) => isApplied && !isNewer),
+  );
+  const transact = told(createTransact(transacting));
   const secretBox = createSecretBox(config.secrets.encryptionKeys);
   return {
     config,
     log,
     clock,
     transact,
-    transactAs: (scope) => createTransact(transacting, scope),
+    transactAs: (scope) => told(createTransact(transacting, scope)),
     ingestIn: ingestIn({
       statementRows: limits.ingestRows,
       onStored: (parts) => ring(queue, "process-events", parts),
@@ -145,6 +145,18 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
     health: () => Promise.all(platform.dependencies.map(checkDependency)),
   };
 };
+
+const transactPartsOf = ({
+  log,
+  platform,
+  clock,
+}: Required<Pick<AppParts, "log" | "platform" | "clock">>) => ({
+  em: platform.database.em,
+  clock,
+  doorbell: doorbellOf(platform.queue),
+  onError: (err: unknown) => log.error({ err }, "after a commit"),
+  lanes: createLanes(),
+});
 
 const clockOf = ({ clock }: Platform): (() => Date) => clock ?? (() => new Date());
 

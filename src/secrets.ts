@@ -6,10 +6,10 @@ import {
   randomBytes,
   randomUUID,
 } from "node:crypto";
-import { chmod, link, mkdir, readFile, rm, writeFile } from "node:fs/promises";
+import { chmod, link, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { dataDirError } from "./domain/data-dir.ts";
+import { dataDirError, makeDir } from "./domain/data-dir.ts";
 
 /** Values shown in `.env.example`. They are public, so production refuses them. */
 export const SAMPLE_JWT_PRIVATE_KEY =
@@ -89,7 +89,7 @@ const readText = async (path: string): Promise<string | undefined> => {
 const readOrCreate = async (dataDir: string, path: string): Promise<string> => {
   let text = await readText(path);
   if (text === undefined) {
-    await mkdir(dataDir, { recursive: true, mode: 0o700 });
+    await makeDir(dataDir);
     await createFile(path);
     text = await readFile(path, "utf8");
   }

@@ -41,11 +41,23 @@ export const tryShareConfig = async (
 };
 
 /**
+ * Waits until no other transaction of this process is to change a project's definitions: without a
+ * connection, and in the order of their coming. `changeConfig` does it too; call it first where something
+ * comes before that.
+ * @param weight more than 1 for what holds much memory while it waits
+ * @throws OutOfTurn, for `transact`
+ */
+export const awaitConfigTurn = ({ turns }: Work, projectId: string, weight?: number): void =>
+  turns.take(`config ${projectId}`, weight);
+
+/**
  * Bumps a project's config version, alone: this waits for every batch that evaluates with the definitions of
  * before, and batches that come later wait for this commit and see the new ones. What is read after this call
  * therefore has everything of the former and nothing of the latter.
  */
-export const changeConfig = async ({ db }: Work, projectId: string): Promise<void> => {
+export const changeConfig = async (work: Work, projectId: string): Promise<void> => {
+  awaitConfigTurn(work, projectId);
+  const { db } = work;
   const key = keyOf(projectId);
   await sql`
     ${sql.raw(UNANSWERED)} select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${key}::int)`.execute(db);

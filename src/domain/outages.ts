@@ -7,11 +7,15 @@ import { DomainError } from "./errors.ts";
  */
 export type Outage = "busy" | "database" | "redis" | "service";
 
+/** Reason of a refusal of what has met other work for too long. */
+export const BUSY = "BUSY";
+
 /**
  * Deadlocks and failed serializations, waits for locks, cancelled statements, and transactions that
  * PostgreSQL has ended because they took too long.
  */
-const BUSY = /^(40...|55P03|57014|25P03|25P04)$/;
+const BUSY_CODES = /^(40...|55P03|57014|25P03|25P04)$/;
+const CANCELLED = "57014";
 /** No connection, resources (disk, memory, connections), the operator or a restart, I/O, a standby. */
 const NO_DATABASE = /^(08...|53...|57...|58...|25006)$/;
 /** Of sockets and of looking up names, whatever they lead to. */
@@ -39,7 +43,7 @@ const isRedis = ({ name, message }: Error): boolean =>
 const outageOfOne = (error: Error): Outage | undefined => {
   if (error instanceof DomainError) return error.code === "SERVICE_UNAVAILABLE" ? "service" : undefined;
   const code = codeOf(error);
-  if (BUSY.test(code)) return "busy";
+  if (BUSY_CODES.test(code)) return "busy";
   if (NO_DATABASE.test(code) || NO_SOCKET.test(code) || NO_CONNECTION.test(error.message)) return "database";
   return isRedis(error) ? "redis" : undefined;
 };
@@ -61,9 +65,13 @@ export const throwOutage = (error: unknown): void => {
 /** Seconds after which what an outage refused is tried again. */
 const RETRY_SECONDS = 1;
 
+/** A statement that has taken too long, or that an operator has ended: it need not have met other work. */
+const isCancelled = (error: unknown): boolean =>
+  error instanceof Error && (codeOf(error) === CANCELLED || isCancelled(error.cause));
+
 /** What a caller is told of each outage. */
 const TOLD: Readonly<Record<Outage, { message: string; reason: string }>> = {
-  busy: { message: "The database does not answer right now, try again", reason: "DATABASE_UNAVAILABLE" },
+  busy: { message: "Others are at work on the same right now, try again", reason: BUSY },
   database: { message: "The database does not answer right now, try again", reason: "DATABASE_UNAVAILABLE" },
   redis: { message: "A part of the service does not answer right now, try again", reason: "NOT_READY" },
   service: { message: "A part of the service does not answer right now, try again", reason: "NOT_READY" },
@@ -76,6 +84,6 @@ const TOLD: Readonly<Record<Outage, { message: string; reason: string }>> = {
 export const outageError = (error: unknown): DomainError | undefined => {
   const outage = outageOf(error);
   if (outage === undefined || error instanceof DomainError) return undefined;
-  const { message, reason } = TOLD[outage];
+  const { message, reason } = TOLD[isCancelled(error) ? "database" : outage];
   return new DomainError("SERVICE_UNAVAILABLE", message, { reason, retryAfterSeconds: RETRY_SECONDS });
 };

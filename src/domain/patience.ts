@@ -18,6 +18,8 @@ export type Patience = {
 
 /** Requests, rooms and whatever names nothing else: somebody waits for it, and is told to come back. */
 export const WEB: Patience = { statementMs: 5_000, lockMs: 1_500, idleMs: 3_000 };
+/** Requests about all definitions of a project, which compute between statements. */
+export const WEB_LONG: Patience = { statementMs: 15_000, lockMs: 5_000, idleMs: 20_000 };
 /** Jobs of workers: claims of events, the relay, deliveries, sweeps. Nothing of theirs is held for long. */
 export const BATCH: Patience = { statementMs: 15_000, lockMs: 5_000, idleMs: 3_000 };
 /**
@@ -28,6 +30,10 @@ export const STEP: Patience = { statementMs: 60_000, lockMs: 10_000, idleMs: 20_
  * What an operator waits for: migrations with their lock and their indexes, reconcile, the other commands.
  */
 export const LONG: Patience = { statementMs: 3_600_000, lockMs: 600_000, idleMs: 3_600_000 };
+
+/** Whether somebody waits for an answer, who is told to come back while the database is silent. */
+export const isOfRequests = (patience: Patience | undefined): boolean =>
+  patience === WEB || patience === WEB_LONG;
 
 const chosen = new AsyncLocalStorage<Patience>();
 

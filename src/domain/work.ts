@@ -5,6 +5,7 @@ import { type Kysely, sql } from "kysely";
 import type { Caller } from "./caller.ts";
 import type { EventData, EventType } from "./events.ts";
 import { fnv1a, isId, newId, OUTBOX_PARTITIONS } from "./ids.ts";
+import { createLanes, type Lanes, Turns } from "./lanes.ts";
 import { ACCOUNTS_ROLE, WEB_ROLE } from "./migrations/row-security.ts";
 import { Unprepared } from "./unprepared.ts";
 
@@ -55,6 +56,8 @@ export type Work = {
   now: Date;
   /** Whose request this is; undefined for what the server does by itself. */
   by: Actor | undefined;
+  /** Its turns among the transactions of this process. */
+  turns: Turns;
   /** Puts an event into the outbox of this commit. */
   emit<T extends EventType>(projectId: string, type: T, data: EventData<T>, options?: EmitOptions): void;
   /** Rings for outbox partitions once the commit is durable. */
@@ -95,6 +98,8 @@ export type TransactParts = {
   clock: () => Date;
   doorbell: Doorbell;
   onError: (error: unknown) => void;
+  /** Shared by all transactions of a process; absent: by those of one Transact. */
+  lanes?: Lanes;
 };
 
 const open = new AsyncLocalStorage<true>();
@@ -137,22 +142,29 @@ const enter = async (db: Db, sight: Sight): Promise<void> => {
  */
 export const createTransact = (parts: TransactParts, sight?: Sight): Transact => {
   const once = transactOnce(parts, sight);
+  const lanes = parts.lanes ?? createLanes();
   const transact: Transact = async (run) => {
-    for (;;) {
-      try {
-        return await once(run);
-      } catch (error) {
-        if (!(error instanceof Unprepared)) throw error;
-        await error.prepare(transact);
+    const turns = new Turns(lanes);
+    try {
+      for (;;) {
+        try {
+          return await once(turns, run);
+        } catch (error) {
+          if (!(error instanceof Unprepared)) throw error;
+          turns.undone++;
+          await error.prepare(transact);
+        }
       }
+    } finally {
+      turns.release();
     }
   };
   return transact;
 };
 
 const transactOnce =
-  ({ em, clock, doorbell, onError }: TransactParts, sight?: Sight): Transact =>
-  async (run) => {
+  ({ em, clock, doorbell, onError }: TransactParts, sight?: Sight) =>
+  async <T>(turns: Turns, run: (work: Work) => Promise<T>): Promise<T> => {
     assert(!isTransacting(), "transact() inside transact()");
     const afterCommit: (() => void)[] = [];
     const emitted: OutboxRow[] = [];
@@ -166,6 +178,7 @@ const transactOnce =
           db: txEm.getKysely(),
           now: clock(),
           by: sight?.by,
+          turns,
           emit: (projectId, type, data, options = {}) =>
             void emitted.push(outboxRow(projectId, type, data, options)),
           ring: (parts) => {

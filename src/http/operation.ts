@@ -2,6 +2,7 @@ import type { Request, RequestHandler, Response } from "express";
 import type { App } from "../app.ts";
 import type { Caller } from "../domain/caller.ts";
 import { DomainError } from "../domain/errors.ts";
+import { withPatience } from "../domain/patience.ts";
 import { refuseHostile } from "../domain/tracking/event-input.ts";
 import type { Actor, Sight } from "../domain/work.ts";
 import { requireAccess } from "./access.ts";
@@ -69,6 +70,17 @@ const send = async (response: Response, reply: Reply<unknown>): Promise<void> =>
   else response.json(reply.body);
 };
 
+const gone = (): DomainError => new DomainError("SERVICE_UNAVAILABLE", "The client has gone");
+
+/** Aborted when the connection ends before the answer is out. */
+const presenceOf = (response: Response): AbortSignal => {
+  const presence = new AbortController();
+  response.once("close", () => {
+    if (!response.writableFinished) presence.abort(gone());
+  });
+  return presence.signal;
+};
+
 const announceEnd = (response: Response, { deprecated }: AnyRoute): void => {
   if (deprecated) response.set({ "X-Deprecated": "true", Sunset: deprecated.sunset.toUTCString() });
 };
@@ -98,14 +110,16 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
     const query = await checkQuery(request.query);
     const { raw, body } = await bodyOf(route, request, response);
     const sight = sightOf(actor, projectId);
+    const signal = presenceOf(response);
     const cookie = request.get("cookie") ?? "";
     const deviceToken = request.get("x-device-token") ?? "";
     const given = { params, query, body, cookie, deviceToken };
-    const execution = { route, sight, context: { caller, projectId, actor, ...given } };
+    const execution = { route, sight, context: { caller, projectId, actor, signal, ...given } };
     const scoped: App = { ...app, transact: app.transactAs(sight) };
     const keyed = await keyedRequest(request, execution, raw);
     try {
-      const reply = keyed ? await runKeyed(scoped, execution, keyed) : await runOnce(scoped, execution);
+      const run = () => (keyed ? runKeyed(scoped, execution, keyed) : runOnce(scoped, execution));
+      const reply = await (route.patience ? withPatience(route.patience, run) : run());
       await send(response, reply);
     } catch (error) {
       await route.onRefused?.(scoped, execution.context, error);

@@ -3,6 +3,7 @@ import type { App } from "../app.ts";
 import type { Access } from "../domain/access.ts";
 import type { Caller } from "../domain/caller.ts";
 import type { ErrorCode } from "../domain/errors.ts";
+import type { Patience } from "../domain/patience.ts";
 import type { LimitName } from "../domain/rate-limits/limits.ts";
 import type { Actor } from "../domain/work.ts";
 
@@ -28,6 +29,8 @@ export type RouteContext<P, Q, B> = {
   cookie: string;
   /** The header X-Device-Token as it came. */
   deviceToken: string;
+  /** Aborted when the client has gone before it was answered; work that is long looks at it. */
+  signal: AbortSignal;
   /** Who asks, from where: `transact` of the App that `run` is given has it as `work.by`. */
   actor: Actor;
 };
@@ -106,6 +109,8 @@ export type Route<
   limits?: readonly LimitName[];
   /** POST only: takes no X-Idempotency-Key, because its work is not one transaction (signing in). */
   takesNoIdempotencyKey?: true;
+  /** How long its work on the database may take; default: that of requests. */
+  patience?: Patience;
   /** Announced to go; answers have X-Deprecated and Sunset. */
   deprecated?: { sunset: Date };
   /** Error codes that it may answer besides those that every operation has (USUAL_ERRORS in openapi.ts). */

@@ -1,6 +1,8 @@
 import express, { type ErrorRequestHandler, type RequestHandler, Router } from "express";
 import type { App } from "../app.ts";
+import { calmWarnings } from "../domain/calm-log.ts";
 import { DomainError, notFound } from "../domain/errors.ts";
+import { BUSY, outageOf } from "../domain/outages.ts";
 import { isHiddenFrom } from "./admin-network.ts";
 import { clientIp } from "./caller.ts";
 import { asDomainError, internalError, sendError } from "./errors.ts";
@@ -55,22 +57,33 @@ const operations = (app: App, routes: readonly AnyRoute[]): Router => {
 const isFault = (error: unknown, known: DomainError | undefined): boolean =>
   known === undefined || (known.status >= 500 && known !== error);
 
+/** Tells of faults: each bug with its stack, an outage and what met other work in one line for a while. */
+const faultLog = (log: App["log"]) => {
+  const [ofBusy, ofOutages] = [calmWarnings(log), calmWarnings(log)];
+  return (error: unknown, known: DomainError | undefined, of: object): void => {
+    if (known?.reason === BUSY)
+      ofBusy(error instanceof Error ? error.message : error, "requests have waited too long for other work");
+    else if (outageOf(error) !== undefined)
+      ofOutages(error, "requests are refused: what they need does not answer");
+    else log.error({ err: error, ...of }, "request failed");
+  };
+};
+
 /** The last resort: every error of a request ends here, becomes an answer, and never leaves. */
-const answerError =
-  (app: App): ErrorRequestHandler =>
-  (error: unknown, request, response, _next) => {
+const answerError = (app: App): ErrorRequestHandler => {
+  const logFault = faultLog(app.log);
+  return (error: unknown, request, response, _next) => {
     try {
       const known = asDomainError(error);
       const { requestId, route } = response.locals;
-      if (isFault(error, known)) {
-        app.log.error({ err: error, requestId, method: request.method, route }, "request failed");
-      }
+      if (isFault(error, known)) logFault(error, known, { requestId, method: request.method, route });
       sendError(response, known ?? internalError(), app.clock());
     } catch (failure) {
       app.log.error({ err: failure, cause: error }, "an error could not be answered");
       response.destroy();
     }
   };
+};
 
 /**
  * The Express application: `routes` under `/api/v1`, `/v1` and no prefix, the pages for operators, the

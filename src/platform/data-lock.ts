@@ -1,8 +1,8 @@
 import cluster from "node:cluster";
-import { mkdir, rm, stat } from "node:fs/promises";
+import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { dataDirError } from "../domain/data-dir.ts";
+import { dataDirError, makeDir } from "../domain/data-dir.ts";
 import { identityOf, takeName } from "./kernel-name.ts";
 import { create, holderOf, isAlive, overwrite, ownText, readText, removeStale } from "./lock-file.ts";
 
@@ -44,7 +44,7 @@ export const lockDataDir = async (
     throw new Error("MODE=embedded is one process: it cannot run under pm2 cluster mode. Use MODE=cluster");
   }
   try {
-    await mkdir(dataDir, { recursive: true, mode: 0o700 });
+    await makeDir(dataDir);
     return await lock(dataDir, options);
   } catch (error) {
     throw dataDirError(dataDir, error);

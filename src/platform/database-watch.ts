@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
-import { chosenPatience, LONG, WEB } from "../domain/patience.ts";
+import { chosenPatience, isOfRequests, LONG, WEB } from "../domain/patience.ts";
 import { databaseTime } from "./database-time.ts";
 import { LOOK_EVERY_MS, type Socketed, type Waiting } from "./waiting.ts";
 
@@ -127,7 +127,7 @@ export class DatabaseWatch {
   #guardConnect(): void {
     const connect = this.#pool.connect.bind(this.#pool);
     this.#pool.connect = (...args) => {
-      const isWeb = (chosenPatience() ?? WEB) === WEB;
+      const isWeb = isOfRequests(chosenPatience() ?? WEB);
       if (!isWeb || args.length > 0) return connect(...args);
       return this.#isSilent ? Promise.reject(silence()) : this.#unlessSilent(connect());
     };
@@ -145,7 +145,7 @@ export class DatabaseWatch {
 
   #lookAtAll(): void {
     for (const { waiting } of this.#clients) {
-      const isGivenUp = this.#isSilent && waiting.owedTo === WEB && waiting.waitedMs >= WEB_MAX_MS;
+      const isGivenUp = this.#isSilent && isOfRequests(waiting.owedTo) && waiting.waitedMs >= WEB_MAX_MS;
       if (!waiting.look() && !isGivenUp) continue;
       waiting.end();
       // What one connection has not been told, the others may not have been either.

@@ -1,10 +1,11 @@
 import { existsSync } from "node:fs";
-import { mkdir, rename, rm } from "node:fs/promises";
+import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { createPostgreSqlTypeParsers, type SqlEntityManager } from "@mikro-orm/sql";
 import { Migrator } from "@mikro-orm/migrations";
 import { sql } from "kysely";
 import type { Logger } from "pino";
+import { makeDir } from "../domain/data-dir.ts";
 import { entities } from "../domain/entities.ts";
 import { migrations } from "../domain/migrations/list.ts";
 import { LONG, WEB, withPatience } from "../domain/patience.ts";
@@ -107,7 +108,7 @@ const makeDataDir = async (dataDir: string): Promise<void> => {
   if (existsSync(join(dataDir, "PG_VERSION"))) return;
   const draft = `${dataDir}.new`;
   await rm(draft, { recursive: true, force: true });
-  await mkdir(draft, { recursive: true, mode: 0o700 });
+  await makeDir(draft);
   const { PGlite } = await import("@electric-sql/pglite");
   const engine = await PGlite.create({ dataDir: draft, loadDataDir: await emptyCluster() });
   await engine.close();

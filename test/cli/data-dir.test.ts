@@ -108,6 +108,16 @@ describe("the data directory of embedded mode", function () {
     }
   });
 
+  it("is named at once where the system takes no directories", async function () {
+    if (process.platform !== "linux") this.skip();
+    const started = laurel(["serve"], { ...(await settings()), DATA_DIR: "/proc/laurel/data" });
+    assert.equal(await started.ended, 1);
+    assert.match(
+      started.output(),
+      /the data directory \/proc\/laurel\/data cannot be used \(ENOENT.*DATA_DIR/,
+    );
+  });
+
   it("is taken by exactly one of many that try at once, also over the lock of a dead process", async () => {
     // Our own pid, but of a process that began at another time.
     const reused = JSON.stringify({ pid: process.pid, startedAt: "1" });

@@ -38,6 +38,13 @@ describe("laurel reconcile", function () {
     assert.deepEqual([last.code, last.text.trim()], [0, "1 players of 1 projects: 0 findings, 0 repaired"]);
   });
 
+  it("does not say that all is well of a project that is not there", async () => {
+    const unknown = "01890000-0000-7000-8000-000000000000";
+    const { code, text } = await run("--project", unknown);
+    assert.equal(code, 1, text);
+    assert.match(text, new RegExp(`the project ${unknown} not found`));
+  });
+
   it("refuses a project that is no UUID", async () => {
     const refused = await run("--project", "mine");
     assert.equal(refused.code, 2);

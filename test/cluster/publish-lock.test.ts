@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { sql } from "kysely";
-import { shareConfig } from "../../src/domain/config-lock.ts";
+import { changeConfig, shareConfig } from "../../src/domain/config-lock.ts";
 import type { Json } from "../../src/domain/events.ts";
 import { RuleDocument } from "../../src/domain/rules/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
@@ -75,13 +75,36 @@ describe("publishing over PostgreSQL", function () {
     }
   });
 
-  it("checks again what another has published meanwhile, so that no circle comes about", async () => {
+  it("waits for others of its process without a connection, which the others of a pool need", async () => {
+    const [projectId, other] = [await domain.addProject(), await domain.addProject()];
+    const held = Promise.withResolvers<void>();
+    const released = Promise.withResolvers<void>();
+    const holding = domain.transact(async (work) => {
+      await changeConfig(work, projectId);
+      held.resolve();
+      await released.promise;
+    });
+    await held.promise;
+    // Twice as many as there are connections.
+    const queue = Array.from({ length: 20 }, () => domain.transact((work) => changeConfig(work, projectId)));
+    try {
+      await domain.transact((work) => changeConfig(work, other));
+      assert.equal(await isWaiting(), false);
+    } finally {
+      released.resolve();
+      await holding;
+    }
+    await Promise.all(queue);
+  });
+
+  it("checks again what another process has published meanwhile, so that no circle comes about", async () => {
+    const other = openDomain(database);
     const projectId = await domain.addProject();
     await aDraft(projectId, "a", echo("x", "y"));
     await aDraft(projectId, "b", echo("y", "x"));
     const published = Promise.withResolvers<void>();
     const seen = Promise.withResolvers<void>();
-    const first = domain.transact(async (work) => {
+    const first = other.transact(async (work) => {
       await publishRule(work, projectId, "a", NOTE);
       published.resolve();
       await seen.promise;

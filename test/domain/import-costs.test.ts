@@ -79,14 +79,19 @@ describe("an import of many definitions", function () {
   after(() => database.close());
 
   /** @returns what it took: statements, and CPU in ms */
-  const take = async (projectId: string, sections: Document, changes: number) => {
+  const take = async (
+    projectId: string,
+    sections: Document,
+    changes: number,
+    { signal } = new AbortController(),
+  ) => {
     const document = await readConfigDocument({ format: "laurel/1", ...sections });
     const found = await domain.transact(({ db }) =>
       sql<{ id: string }>`select tenant_id as id from projects where id = ${projectId}`.execute(db),
     );
     const tenantId = found.rows[0]!.id;
     const caller = { kind: "user", userId: projectId, tenantId, role: "OWNER" } as unknown as Caller;
-    const given = { document, prune: true, tenantId, caller, actor: "test" };
+    const given = { document, prune: true, tenantId, caller, actor: "test", signal };
     const before = statements.length;
     const start = process.cpuUsage();
     const made = await domain.transact((work) => importConfig(work, projectId, given));
@@ -131,6 +136,15 @@ describe("an import of many definitions", function () {
     const small = await least(SMALL);
     const large = await least(FACTOR * SMALL);
     assert.ok(large < 1.5 * FACTOR * small, `${small} ms for ${SMALL}, ${large} ms for ${FACTOR * SMALL}`);
+  });
+
+  it("ends when nobody waits for it any more, and writes nothing", async () => {
+    const projectId = await domain.addProject();
+    const presence = new AbortController();
+    const importing = take(projectId, aDocument(SMALL), 3 * SMALL, presence);
+    setImmediate(() => presence.abort(new Error("the client has gone")));
+    await assert.rejects(importing, /the client has gone/);
+    await take(projectId, { rewards: rewards(2) }, 2);
   });
 
   it("names a definition whose names lead in a ring, and writes nothing", async () => {

@@ -1,13 +1,20 @@
 import assert from "node:assert/strict";
 import { DomainError, notFound } from "../../src/domain/errors.ts";
-import { outageOf } from "../../src/domain/outages.ts";
+import { outageError, outageOf } from "../../src/domain/outages.ts";
 import { databaseTime } from "../../src/platform/database-time.ts";
 
 const withCode = (code: string): Error => Object.assign(new Error("it failed"), { code });
 
 describe("an error", () => {
   for (const code of ["40P01", "40001", "55P03", "57014", "25P03"])
-    it(`with ${code} tells that the database is busy`, () => assert.equal(outageOf(withCode(code)), "busy"));
+    it(`with ${code} tells that the database is busy, and its caller to come back`, () => {
+      assert.equal(outageOf(withCode(code)), "busy");
+      const told = outageError(withCode(code))!;
+      // A statement that was cancelled need not have met other work.
+      const reason = code === "57014" ? "DATABASE_UNAVAILABLE" : "BUSY";
+      assert.deepEqual([told.code, told.reason], ["SERVICE_UNAVAILABLE", reason]);
+      assert.ok(told.retryAfterSeconds! > 0);
+    });
 
   for (const code of ["53100", "53200", "53300", "57P01", "57P03", "58030", "25006", "08006", "ECONNRESET"])
     it(`with ${code} tells that the database does not work`, () =>

@@ -89,6 +89,19 @@ describe("the size of definitions", () => {
     must(await importOf({ ...most.draft, key: "imp1" }), 200);
   });
 
+  it("of a rule is bounded when its priority becomes a longer one, and then none changes", async () => {
+    const most = await theLargest("most");
+    must(await post("rules", { ...most, priority: 7 }), 201);
+    must(await post("rules", aLessonRule({ key: "small" })), 201);
+    const order = (ids: readonly string[]) => api.put(`${RULES}/order`, { ids }, { key });
+    const refused = await order(["small", "most"]);
+    assertError(refused, 400, "TOO_LARGE");
+    assert.equal(refused.body.error.details[0].field, "ids.1");
+    const priorityOf = async (rule: string) =>
+      must(await api.get(`${RULES}/${rule}`, { key }), 200).draft.priority;
+    assert.deepEqual([await priorityOf("small"), await priorityOf("most")], [0, 7]);
+  });
+
   it("is bounded for rules that are only tried", async () => {
     const simulation = (rule: Json) => ({
       event: { eventType: "lesson.completed" },

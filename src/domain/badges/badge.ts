@@ -134,7 +134,8 @@ export const badgeKind = definitionKind<Badge>({
     if (before) checkChange(badge, before);
     const { key, tiers, maxAwards } = badge;
     const bundles = tiers.map(({ rewards }, i) => ({ bundle: rewards, field: `tiers.${i}.rewards` }));
-    await checkBundles(work, projectId, { kind: "badge", key, bundles, tiers: tiers.length });
+    const isKnown = before !== undefined;
+    await checkBundles(work, projectId, { kind: "badge", key, bundles, tiers: tiers.length, isKnown });
     if (maxAwards !== undefined && before?.maxAwards === undefined)
       await startCounting(work, { projectId, kind: "badge", key });
   },

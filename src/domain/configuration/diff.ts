@@ -2,9 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import { DEFINITION_KINDS } from "../definitions/kinds.ts";
 import type { Json } from "../events.ts";
 import { mapInSlices } from "../slices.ts";
-import type { Work } from "../work.ts";
 import { type ConfigDocument, keyOf, sectionOf } from "./document.ts";
-import { exportConfig } from "./export.ts";
 
 /** What an import would do with one thing. `fields`: what differs. */
 export type ConfigChange = {
@@ -24,15 +22,14 @@ export const SECTIONS: readonly string[] = [
 const SINGLE = ["timezone", "settings", "levelCurve"] as const;
 
 /**
- * What would have to change in a project so that it is as a document says; nothing is changed. Things that
- * the document does not name are archived only with `prune`.
+ * What would have to change in a project that is as `current` says, so that it is as a document says. Things
+ * that the document does not name are archived only with `prune`. Worked out in slices.
+ * @param current what `exportConfig` has read
  */
 export const diffConfig = async (
-  work: Work,
-  projectId: string,
+  current: ConfigDocument,
   { document, prune }: { document: ConfigDocument; prune: boolean },
 ): Promise<ConfigChange[]> => {
-  const current = await exportConfig(work, projectId);
   const changes: ConfigChange[] = [];
   for (const name of SINGLE) {
     const wanted = document[name];

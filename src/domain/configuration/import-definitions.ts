@@ -152,15 +152,16 @@ const tryOne = async (
 export const importDefinitions = async (
   work: Work,
   projectId: string,
-  { wanted, actor }: { wanted: readonly WantedDefinition[]; actor: string },
+  { wanted, actor, signal }: { wanted: readonly WantedDefinition[]; actor: string; signal: AbortSignal },
 ): Promise<void> => {
   const draft = await openDraft(work, projectId);
   await draftAll(draft, wanted);
+  signal.throwIfAborted();
   const at = work.now.toISOString();
   const rows = draft.created.map(({ id, kind, definition }) => {
     return { id, kind, key: definition.key, name: definition.name, definition };
   });
-  await writeInParts(rows, (json) =>
+  await writeInParts(rows, signal, (json) =>
     sql`
       insert into definitions (id, project_id, kind, key, name, definition, status, version, created_by,
         created_at, updated_at)
@@ -170,7 +171,7 @@ export const importDefinitions = async (
         as r(id uuid, kind text, key text, name text, definition jsonb)`.execute(work.db),
   );
   const changed = draft.updated.map(({ id, definition }) => ({ id, name: definition.name, definition }));
-  await writeInParts(changed, (json) =>
+  await writeInParts(changed, signal, (json) =>
     sql`
       update definitions d set definition = r.definition, name = r.name, version = d.version + 1,
         updated_at = ${at}::timestamptz

@@ -130,7 +130,11 @@ const refuseLoops = async (work: Work, projectId: string, wanted: readonly Wante
   throw namedError(refusal([{ field: "triggers", message }], "RULE_LOOP"), last.change);
 };
 
-const write = async (work: Work, { projectId, touched }: Draft, actor: string): Promise<void> => {
+const write = async (
+  work: Work,
+  { projectId, touched }: Draft,
+  { actor, signal }: Pick<RulesImport, "actor" | "signal">,
+): Promise<void> => {
   const { db } = work;
   const at = work.now.toISOString();
   const rows = touched.map(({ id, key, status, publishedVersion, draft, isNew = false }) => {
@@ -138,7 +142,7 @@ const write = async (work: Work, { projectId, touched }: Draft, actor: string): 
   });
   const columns = sql`
     id uuid, key text, status text, published int, name text, draft jsonb, is_new boolean`;
-  await writeInParts(rows, async (json) => {
+  await writeInParts(rows, signal, async (json) => {
     await sql`
       insert into rules (id, project_id, key, name, status, draft, draft_version, published_version,
         created_by, created_at, updated_at)
@@ -157,7 +161,7 @@ const write = async (work: Work, { projectId, touched }: Draft, actor: string): 
   const versions = touched
     .filter(({ isPublished }) => isPublished)
     .map(({ id, publishedVersion, draft }) => ({ id, version: publishedVersion, definition: draft }));
-  await writeInParts(versions, (json) =>
+  await writeInParts(versions, signal, (json) =>
     sql`
       insert into rule_versions (rule_id, version, definition, change_note, published_by, published_at)
       select id, version, definition, 'Imported', ${actor}, ${at}::timestamptz
@@ -170,6 +174,8 @@ export type RulesImport = {
   wanted: readonly WantedRule[];
   archived: readonly ConfigChange[];
   actor: string;
+  /** Aborted when it is wanted no more. */
+  signal: AbortSignal;
 };
 
 /**
@@ -181,14 +187,14 @@ export type RulesImport = {
 export const importRules = async (
   work: Work,
   projectId: string,
-  { wanted, archived, actor }: RulesImport,
+  { wanted, archived, actor, signal }: RulesImport,
 ): Promise<void> => {
   if (wanted.length + archived.length === 0) return;
   const draft = await openDraft(work, projectId);
   for (const one of wanted) await naming(one.change, () => draftRule(draft, one));
   for (const { key } of archived) archiveRow(draft, key);
   await refuseUnknown(work, projectId, wanted);
-  await write(work, draft, actor);
+  await write(work, draft, { actor, signal });
   await refuseLoops(work, projectId, wanted);
   const plans = draft.touched.map(({ id, status, draft: running }) => {
     return { id, running: isRunning(status) ? running : undefined };

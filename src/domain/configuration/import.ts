@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { auditDefinition } from "../audit/definitions.ts";
 import type { Caller } from "../caller.ts";
-import { changeConfig } from "../config-lock.ts";
+import { awaitConfigTurn, changeConfig } from "../config-lock.ts";
 import { releaseCatalogue } from "../definitions/catalogue.ts";
 import { withinProjectSize } from "../definitions/size.ts";
 import { conflict } from "../errors.ts";
@@ -26,6 +26,7 @@ import { updateProject } from "../projects/projects.ts";
 import type { Work } from "../work.ts";
 import { type ConfigChange, diffConfig } from "./diff.ts";
 import { type ConfigDocument, keyOf, sectionOf } from "./document.ts";
+import { exportConfig } from "./export.ts";
 import { refuseForbidden } from "./permit.ts";
 import { archiveDefinitions, importDefinitions, isDefinitions } from "./import-definitions.ts";
 import { importRules } from "./import-rules.ts";
@@ -39,22 +40,31 @@ export type ConfigImport = {
   caller: Caller;
   /** In whose name things are made. */
   actor: string;
+  /** Aborted when nobody waits for the answer any more: then nothing is imported. */
+  signal: AbortSignal;
 };
+
+/** What an import weighs while it waits for its turn: it holds its document. */
+const WAITING_WEIGHT = 10;
 
 /**
  * Makes a project what a document says: all of it, or with a throw nothing. No batch of events evaluates in
  * between. Time and statements grow with what changes, and others are served meanwhile.
  * @returns what has changed
- * @throws DomainError as the single changes do, its message led by section and key
+ * @throws the reason of the signal; DomainError as the single changes do, its message led by section and key
  */
 export const importConfig = async (
   work: Work,
   projectId: string,
   given: ConfigImport,
 ): Promise<ConfigChange[]> => {
+  given.signal.throwIfAborted();
+  awaitConfigTurn(work, projectId, WAITING_WEIGHT);
   // First: what is compared must not change meanwhile.
   await changeConfig(work, projectId);
-  const changes = await diffConfig(work, projectId, given);
+  const current = await exportConfig(work, projectId);
+  given.signal.throwIfAborted();
+  const changes = await diffConfig(current, given);
   refuseForbidden(given.caller, changes);
   if (changes.length === 0) return changes;
   // A unit of work compares all that it knows with each flush.
@@ -67,6 +77,7 @@ export const importConfig = async (
     }
   });
   await auditDefinition(work, "config.imported", { projectId, id: projectId });
+  given.signal.throwIfAborted();
   return changes;
 };
 
@@ -88,7 +99,9 @@ const applyAll = async (
   const [kept, archived] = [changes.filter((one) => !isArchive(one)), changes.filter(isArchive)];
   const boards = (of: readonly ConfigChange[]) => of.filter(({ section }) => section === "leaderboards");
   const rules = (of: readonly ConfigChange[]) => of.filter(({ section }) => section === "rules");
+  const { signal, actor } = given;
   const one = async (change: ConfigChange, apply: () => Promise<void>): Promise<void> => {
+    signal.throwIfAborted();
     await naming(change, apply);
     await naming(change, () => forget(work));
   };
@@ -97,11 +110,11 @@ const applyAll = async (
   const definitions = kept
     .filter(isDefinitions)
     .map((change) => ({ change, wanted: items.get(change) as Json }));
-  await importDefinitions(work, projectId, { wanted: definitions, actor: given.actor });
+  await importDefinitions(work, projectId, { wanted: definitions, actor, signal });
   for (const change of boards(kept))
     await one(change, () => applyBoard(work, projectId, { change, item: items.get(change) }));
   const wanted = rules(kept).map((change) => ({ change, ...(items.get(change) as Exported<"rules">) }));
-  await importRules(work, projectId, { wanted, archived: rules(archived), actor: given.actor });
+  await importRules(work, projectId, { wanted, archived: rules(archived), actor, signal });
   for (const change of boards(archived))
     await one(change, () => applyBoard(work, projectId, { change, item: undefined }));
   await archiveDefinitions(work, projectId, archived.filter(isDefinitions));

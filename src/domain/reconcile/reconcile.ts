@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { notFound } from "../errors.ts";
 import type { Transact, Work } from "../work.ts";
 import type { Check, Finding, Page } from "./finding.ts";
 import { checkLedger } from "./ledger-checks.ts";
@@ -32,9 +33,12 @@ export type ReconcileOptions = {
  * Holds what players have against what it must always be: ledger, balances, levels, stream, executions, XP
  * boards, results of closed periods. Runs beside a server: each page of players is locked while it is
  * looked at.
+ * @throws DomainError NOT_FOUND where there is no project of the id
  */
 export const reconcile = async (transact: Transact, options: ReconcileOptions): Promise<Reconciliation> => {
   const projectIds = await transact((work) => readProjects(work, options.projectId));
+  if (options.projectId !== undefined && projectIds.length === 0)
+    throw notFound(`the project ${options.projectId}`);
   const total: Reconciliation = { projects: projectIds.length, players: 0, findings: 0 };
   for (const projectId of projectIds) {
     for (let after: string | undefined = FIRST_ID; after !== undefined;) {

@@ -1,4 +1,5 @@
-import { type Catalogue, heldCatalogue, loadCatalogue } from "../definitions/catalogue.ts";
+import { Catalogue, heldCatalogue, loadCatalogue } from "../definitions/catalogue.ts";
+import { loadDefinitionsNamed } from "../definitions/load.ts";
 import { type Reference, UnknownReference } from "../definitions/references.ts";
 import { invalid } from "../errors.ts";
 import type { Work } from "../work.ts";
@@ -17,6 +18,8 @@ export type BundlesOf = {
   key: string;
   bundles: readonly BundleField[];
   tiers?: number;
+  /** A badge or reward that is there already, so that others may give it. */
+  isKnown?: boolean;
 };
 
 const graphs = new WeakMap<Catalogue, GivingGraph>();
@@ -30,14 +33,17 @@ const graphOf = (catalogue: Catalogue): GivingGraph => {
 
 /**
  * Refuses bundles that name what is not there, that give themselves through others, or that give too much at
- * once. One statement; none for bundles that name nothing, or where the transaction holds the definitions:
- * there it takes the giver for changed, so call it after all other checks.
+ * once. It reads what the bundles name and what that gives in turn, a statement for each depth; for a giver
+ * that others may give, all definitions of the project. It reads nothing for bundles that name nothing, or
+ * where the transaction holds the definitions: there it takes the giver for changed, so call it after all
+ * other checks.
  * @throws DomainError VALIDATION_ERROR naming the field
  */
 export const checkBundles = async (work: Work, projectId: string, given: BundlesOf): Promise<void> => {
   const held = heldCatalogue(work, projectId);
   if (!held && isPlain(given)) return;
-  const catalogue = held ?? (await loadCatalogue(work, projectId));
+  const load = given.isKnown === true ? loadCatalogue : loadGiven(given);
+  const catalogue = held ?? (await load(work, projectId));
   checkNames(catalogue, given);
   graphOf(catalogue).put(given);
 };
@@ -77,6 +83,25 @@ const namesOf = ({ bundle, field }: BundleField): Name[] => [
   })),
   ...(bundle.boosts ?? []).flatMap(({ applies }, i) => boostName(applies, `${field}.boosts.${i}.applies`)),
 ];
+
+/** Reads the definitions that bundles name, with all that those give in turn. */
+const loadGiven =
+  ({ bundles }: BundlesOf) =>
+  async (work: Work, projectId: string): Promise<Catalogue> => {
+    const catalogue = new Catalogue(new Map());
+    const seen = new Set<string>();
+    let names = bundles.flatMap(namesOf);
+    while (names.length > 0) {
+      for (const { kind, key } of names) seen.add(`${kind} ${key}`);
+      const found = await loadDefinitionsNamed(work, projectId, names);
+      for (const [kind, ofKind] of found) for (const stored of ofKind) catalogue.put(kind, stored);
+      const given = giversOf(new Catalogue(found)).flatMap((giver) => giver.bundles);
+      names = given
+        .flatMap((bundle) => namesOf({ bundle, field: "" }))
+        .filter(({ kind, key }) => !seen.has(`${kind} ${key}`));
+    }
+    return catalogue;
+  };
 
 const checkNames = (catalogue: Catalogue, given: BundlesOf): void => {
   const isOwn = ({ kind, key }: Name): boolean => kind === given.kind && key === given.key;

@@ -80,7 +80,7 @@ export const rewardKind = definitionKind<Reward>({
       await checkActiveKey(work, projectId, reference);
     }
     const bundles = bundle ? [{ bundle, field: "bundle" }] : [];
-    await checkBundles(work, projectId, { kind: "reward", key, bundles });
+    await checkBundles(work, projectId, { kind: "reward", key, bundles, isKnown: before !== undefined });
     if (stock !== undefined && before?.stock === undefined)
       await startCounting(work, { projectId, kind: "reward", key });
   },

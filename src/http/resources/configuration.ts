@@ -1,4 +1,5 @@
 import { z } from "zod";
+import type { App } from "../../app.ts";
 import { ADMINS, BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
 import { actorOf, tenantOf } from "../../domain/caller.ts";
 import { diffConfig } from "../../domain/configuration/diff.ts";
@@ -6,6 +7,7 @@ import { CONFIG_FORMAT, ConfigDocument, readConfigDocument } from "../../domain/
 import { exportConfig } from "../../domain/configuration/export.ts";
 import { importConfig } from "../../domain/configuration/import.ts";
 import { notFound } from "../../domain/errors.ts";
+import { WEB_LONG } from "../../domain/patience.ts";
 import { Project, settingsOf } from "../../domain/projects/project.ts";
 import { updateProject } from "../../domain/projects/projects.ts";
 import { SettingsPatch, SettingsShape } from "../../domain/projects/settings.ts";
@@ -47,6 +49,10 @@ const inSlices =
     }
   };
 
+/** What a document would change; compared when nothing of the database is held any more. */
+const changesOf = async (app: App, projectId: string, wanted: { document: ConfigDocument; prune: boolean }) =>
+  diffConfig(await app.transact((work) => exportConfig(work, projectId)), wanted);
+
 const common = { tag: "Configuration", project: "caller" } as const;
 const example = { format: CONFIG_FORMAT, currencies: [{ key: "coins", name: "Coins" }] };
 
@@ -62,6 +68,7 @@ export const configurationRoutes = [
       "that it can be kept in version control and imported into another project. Archived things are not " +
       "in it, nor edits of rules that nobody has published.",
     access: { scope: "config:read", roles: EVERY_ROLE },
+    patience: WEB_LONG,
     response: z.record(z.string(), z.unknown()).meta({ example }),
     run: (app, { projectId }) => app.transact((work) => exportConfig(work, projectId)),
   }),
@@ -74,13 +81,13 @@ export const configurationRoutes = [
     description: "What an import would change. Changes nothing.",
     access: { scope: "config:read", roles: BUILDERS },
     bodyLimit: DOCUMENT_LIMIT,
+    patience: WEB_LONG,
     body: DiffBody,
     readBody: inSlices(DiffBody),
     response: z.object({ changes: z.array(Change) }),
-    run: (app, { projectId, body }) =>
-      app.transact(async (work) => ({
-        changes: await diffConfig(work, projectId, { ...body, document: body.document }),
-      })),
+    run: async (app, { projectId, body: { document, prune } }) => ({
+      changes: await changesOf(app, projectId, { document, prune }),
+    }),
   }),
   route({
     ...common,
@@ -94,18 +101,17 @@ export const configurationRoutes = [
       "`rules:manage` for rules and `leaderboards:manage` for leaderboards, too.",
     access: { scope: "config:manage", roles: DESIGNERS },
     bodyLimit: DOCUMENT_LIMIT,
+    patience: WEB_LONG,
     body: ImportBody,
     readBody: inSlices(ImportBody),
     response: z.object({ applied: z.boolean(), changes: z.array(Change) }),
-    run: (app, { caller, projectId, body: { dryRun, prune, document: given } }) =>
-      app.transact(async (work) => {
-        const document = given as ConfigDocument;
-        if (dryRun)
-          return { applied: false, changes: await diffConfig(work, projectId, { document, prune }) };
-        const actor = actorOf(caller);
-        const told = { document, prune, tenantId: tenantOf(caller), caller, actor };
-        return { applied: true, changes: await importConfig(work, projectId, told) };
-      }),
+    run: async (app, { caller, projectId, signal, body: { dryRun, prune, document: given } }) => {
+      const document = given as ConfigDocument;
+      if (dryRun) return { applied: false, changes: await changesOf(app, projectId, { document, prune }) };
+      const actor = actorOf(caller);
+      const told = { document, prune, tenantId: tenantOf(caller), caller, actor, signal };
+      return { applied: true, changes: await app.transact((work) => importConfig(work, projectId, told)) };
+    },
   }),
   route({
     ...common,

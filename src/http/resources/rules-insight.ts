@@ -2,7 +2,7 @@ import { z } from "zod";
 import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
 import { getCatalogue } from "../../domain/rules/insight/catalogue.ts";
 import { EXECUTION_MODES, listExecutions } from "../../domain/rules/insight/execution-list.ts";
-import { getGraph, GRAPH_EDGES_MAX } from "../../domain/rules/lifecycle/graph.ts";
+import { GRAPH_EDGES_MAX, graphOfLinked, loadGraph } from "../../domain/rules/lifecycle/graph.ts";
 import { LIFT_DAYS_MAX, reportLift } from "../../domain/rules/insight/lift.ts";
 import { RULE_STATUSES } from "../../domain/rules/rule.ts";
 import { reportStats, STATS_DAYS_MAX, STATS_INTERVALS } from "../../domain/rules/insight/stats-report.ts";
@@ -106,7 +106,8 @@ export const ruleInsightRoutes = [
         truncated: z.boolean(),
       })
       .meta({ id: "RuleGraph" }),
-    run: (app, { projectId }) => app.transact((work) => getGraph(work, projectId)),
+    run: async (app, { projectId }) =>
+      graphOfLinked(await app.transact((work) => loadGraph(work, projectId))),
   }),
   route({
     ...read,

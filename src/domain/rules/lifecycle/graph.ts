@@ -176,20 +176,37 @@ const edgesOf = function* ({ rules, edges, names }: Net): Steps<GraphEdge[]> {
   return found;
 };
 
-/** The graph of a project's published rules, paused ones included; worked out in slices. */
-export const getGraph = async (work: Work, projectId: string): Promise<RuleGraph> => {
-  const rules = await loadLinkedRules(work, projectId, ["ACTIVE", "SHADOW", "PAUSED"]);
-  return inSlices(graphSteps(rules, await loadDefinitions(work, projectId)));
-};
+/** Rules of a project with the definitions by which one can set off another. */
+export type Linked = { rules: readonly LinkedRule[]; definitions: Definitions };
 
-/**
- * The cycles that a project would have with `rule` among those that run; only those it is part of. Worked out
- * in slices.
- */
-export const cyclesWith = async (work: Work, projectId: string, rule: GraphRule): Promise<Cycle[]> => {
-  const running = await loadLinkedRules(work, projectId, ["ACTIVE", "SHADOW"]);
-  const others = running.filter(({ id, key }) => id !== rule.id && key !== rule.key);
-  const definitions = await loadDefinitions(work, projectId);
+/** The rules of a project that have one of `statuses`; default: those that run. */
+export const loadLinked = async (
+  work: Work,
+  projectId: string,
+  statuses: readonly RuleStatus[] = ["ACTIVE", "SHADOW"],
+): Promise<Linked> => ({
+  rules: await loadLinkedRules(work, projectId, statuses),
+  definitions: await loadDefinitions(work, projectId),
+});
+
+/** Reads what `graphOfLinked` needs for all published rules of a project, paused ones included. */
+export const loadGraph = (work: Work, projectId: string): Promise<Linked> =>
+  loadLinked(work, projectId, ["ACTIVE", "SHADOW", "PAUSED"]);
+
+/** The graph of what `loadGraph` has read; worked out in slices. */
+export const graphOfLinked = ({ rules, definitions }: Linked): Promise<RuleGraph> =>
+  inSlices(graphSteps(rules, definitions));
+
+/** As `graphOfLinked` of `loadGraph`, within a transaction. */
+export const getGraph = async (work: Work, projectId: string): Promise<RuleGraph> =>
+  graphOfLinked(await loadGraph(work, projectId));
+
+/** The cycles that there would be with `rule` among `others`; only those it is part of. In slices. */
+export const cyclesAmong = async (
+  { rules, definitions }: Linked,
+  rule: GraphRule,
+): Promise<readonly Cycle[]> => {
+  const others = rules.filter(({ id, key }) => id !== rule.id && key !== rule.key);
   const cycles = await inSlices(cycleSteps([...others, linked(rule)], definitions));
   return cycles.filter((cycle) => cycle.rules.some(({ ruleId }) => ruleId === rule.id));
 };

@@ -2,9 +2,13 @@ import { LockMode } from "@mikro-orm/core";
 import { audit } from "../../audit/audit.ts";
 import { changeConfig } from "../../config-lock.ts";
 import { actorOf } from "../../caller.ts";
+import { checkSize, withinProjectSize } from "../../definitions/size.ts";
 import { conflict, DomainError } from "../../errors.ts";
 import { isId } from "../../ids.ts";
+import { RULE_MAX_BYTES } from "../../limits.ts";
+import { bytesOf } from "../../oversize.ts";
 import type { Work } from "../../work.ts";
+import type { RuleDocument } from "../language/document.ts";
 import { addVersion } from "./publishing.ts";
 import { Rule, RuleVersion, type ShownRule } from "../rule.ts";
 import { presentRules } from "../rules.ts";
@@ -20,8 +24,8 @@ export const ORDER_MAX = (PRIORITY_MAX - PRIORITY_MIN) / PRIORITY_STEP + 1;
  * Gives rules the order of `refs` (ids or keys), the first one runs first: priorities are written anew in
  * steps of 10, in drafts and, as a further version, in what is published. Rules that are not named keep
  * theirs. All or nothing.
- * @throws DomainError VALIDATION_ERROR: a rule that is not there or is named twice; CONFLICT: INVALID_STATE
- * for an archived one
+ * @throws DomainError VALIDATION_ERROR: a rule that is not there or is named twice, TOO_LARGE with its new
+ * priority; CONFLICT: INVALID_STATE for an archived one, RULE_LIMIT
  */
 export const orderRules = async (
   work: Work,
@@ -33,8 +37,10 @@ export const orderRules = async (
   // Brings the published versions into the unit of work, with one statement.
   await presentRules(work, rules);
   const first = Math.min(PRIORITY_MAX, PRIORITY_STEP * rules.length);
-  for (const [place, rule] of rules.entries()) await prioritise(work, rule, first - PRIORITY_STEP * place);
-  await work.em.flush();
+  await withinProjectSize(work, { projectId, reason: "RULE_LIMIT" }, async () => {
+    for (const [place, rule] of rules.entries())
+      await prioritise(work, rule, { field: `ids.${place}`, priority: first - PRIORITY_STEP * place });
+  });
   await auditOrder(work, projectId, rules);
   return presentRules(work, rules);
 };
@@ -61,9 +67,19 @@ const findInOrder = async ({ em }: Work, projectId: string, refs: readonly strin
   return refs.map((ref) => byRef.get(ref)!);
 };
 
-const prioritise = async (work: Work, rule: Rule, priority: number): Promise<void> => {
+type Place = { field: string; priority: number };
+
+/** A document with another priority. One that was too large before may stay, and not grow. */
+const placed = (document: RuleDocument, { field, priority }: Place): RuleDocument => {
+  const changed = { ...document, priority };
+  if (bytesOf(changed) > bytesOf(document)) checkSize(field, changed, RULE_MAX_BYTES);
+  return changed;
+};
+
+const prioritise = async (work: Work, rule: Rule, place: Place): Promise<void> => {
+  const { priority } = place;
   if (rule.draft.priority !== priority) {
-    rule.draft = { ...rule.draft, priority };
+    rule.draft = placed(rule.draft, place);
     rule.draftVersion++;
     rule.updatedAt = work.now;
   }
@@ -74,7 +90,7 @@ const prioritise = async (work: Work, rule: Rule, priority: number): Promise<voi
   });
   if (definition.priority === priority) return;
   const publishedBy = work.by ? actorOf(work.by.caller) : "system";
-  const changed = { definition: { ...definition, priority }, changeNote: "Put in order", publishedBy };
+  const changed = { definition: placed(definition, place), changeNote: "Put in order", publishedBy };
   addVersion(work, rule, changed);
 };
 

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { changeConfig } from "../../config-lock.ts";
+import { awaitConfigTurn, changeConfig } from "../../config-lock.ts";
 import { conflict, DomainError, notFound } from "../../errors.ts";
 import { isId } from "../../ids.ts";
 import { savepoint, type Work } from "../../work.ts";
@@ -7,7 +7,7 @@ import { RuleDocument } from "../language/document.ts";
 import { namedProblems } from "../language/named.ts";
 import type { Rule, RuleStatus } from "../rule.ts";
 import { lockRule } from "../rules.ts";
-import { cyclesWith } from "./graph.ts";
+import { cyclesWith } from "./cycles.ts";
 import { cycleText, LOOP_ADVICE, problemsOf, refusal } from "./validate.ts";
 
 /** A rule as it was when it was checked, before anything was locked. */
@@ -51,6 +51,7 @@ class Stale extends Error {}
  *   there, and rules must not set one another off without end (its reason is then RULE_LOOP)
  */
 export const lockRunnable = async (work: Work, place: Place, choose: Choose): Promise<Runnable> => {
+  awaitConfigTurn(work, place.projectId);
   await work.em.flush();
   for (let tries = 0; tries < FREE_CHECKS_MAX; tries++) {
     try {
