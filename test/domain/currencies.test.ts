@@ -218,7 +218,7 @@ describe("lots", () => {
       [0, 8],
     );
     expireLots(at(expiresMs), "coins");
-    addToLots(player, "coins", { amount: 1, expiresMs });
+    addToLots(player, "coins", [{ amount: 1, expiresMs }]);
     assert.equal(new Set(player.lots.get("coins")!.map(({ id }) => id)).size, 3);
     assertLedger(effects.ledger, player);
   });
@@ -228,7 +228,7 @@ describe("lots", () => {
     fc.assert(
       fc.property(fc.array(fc.nat({ max: 9 })), (days) => {
         player.lots.clear();
-        for (const day of days) addToLots(player, "coins", { amount: 1, expiresMs: day });
+        for (const day of days) addToLots(player, "coins", [{ amount: 1, expiresMs: day }]);
         const lots = player.lots.get("coins") ?? [];
         const expected = [...new Set(days)].toSorted((a, b) => a - b);
         assert.deepEqual(

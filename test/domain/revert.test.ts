@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
+import { atOnce } from "../../src/domain/pace.ts";
 import { evaluateEvent, noEffects } from "../../src/domain/progression/evaluate.ts";
 import type { Turn } from "../../src/domain/progression/turn.ts";
 import { newReversal } from "../../src/domain/tracking/revert/record.ts";
@@ -87,7 +88,7 @@ describe("the revert of an event", () => {
     const record = recordOf({ turn, effects }, aPlayerState());
     const reversal = newReversal(record.event, { reason: "test", actor: "nobody" });
     const context = { rules: new Map(), counterStarts: new Map(), boardStarts: new Map(), reversal };
-    reversePlayer(aPass({ plan: kept, player: stays, event, nowMs: NOW }).turn, record, context);
+    atOnce(reversePlayer(aPass({ plan: kept, player: stays, event, nowMs: NOW }).turn, record, context));
     assert.deepEqual([stays.xp, stays.level, stays.balances.get("gems")!.balance], [0, 2, 9]);
     assert.deepEqual([...reversal.left], ["level 2, with what it gave"]);
 

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Json } from "../../src/domain/events.ts";
 import type { Board } from "../../src/domain/leaderboards/scoring.ts";
+import { atOnce } from "../../src/domain/pace.ts";
 import { evaluateEvent, noEffects } from "../../src/domain/progression/evaluate.ts";
 import type { ProjectPlan } from "../../src/domain/progression/plan.ts";
 import type { PlayerState, Turn } from "../../src/domain/progression/turn.ts";
@@ -139,12 +140,13 @@ export const revert = (turn: Turn, record: PlayerRecord) => {
   );
   const effects = noEffects();
   const { turn: opened } = aPass({ plan, player: turn.player, event: turn.event, nowMs: NOW, effects });
-  reversePlayer({ ...opened, shared: turn.shared }, record, {
+  const reversed = reversePlayer({ ...opened, shared: turn.shared }, record, {
     rules: new Map(fired),
     counterStarts: new Map(),
     boardStarts: new Map(),
     reversal,
   });
+  atOnce(reversed);
   return { reversal, effects };
 };
 

@@ -104,7 +104,7 @@ const gainOf = (turn: Turn, currency: Currency, gain: Gain): LedgerRow => {
   const earned = Math.min(BALANCE_MAX, state.earned + amount);
   setBalance(turn, currency.key, { ...state, balance, earned });
   const expiresMs = gain.expiresMs ?? expiryOf(currency, turn.nowMs);
-  if (expiresMs !== undefined) addToLots(player, currency.key, { amount, expiresMs });
+  if (expiresMs !== undefined) addToLots(player, currency.key, [{ amount, expiresMs }]);
   const currencyKey = currency.key;
   const line = { asset: "CURRENCY", currencyKey, amount, balanceAfter: balance } as const;
   const entry = appendLedger(turn, { ...line, reason, key, cause, isOfEvent });

@@ -72,20 +72,32 @@ const setLots = ({ lots, dirty }: PlayerState, currencyKey: string, value: reado
   dirty.lots.add(currencyKey);
 };
 
-/** Puts a gain into the lot of its moment of expiry. */
+/** The lot of each moment that is not used up: one that is has ended, and its id with it. */
+const firstOpen = (lots: readonly LotState[]): Map<number, LotState> =>
+  new Map(
+    lots
+      .filter(({ remaining }) => remaining > 0)
+      .toReversed()
+      .map((lot) => [lot.expiresMs, lot]),
+  );
+
+/** Puts gains into the lots of their moments of expiry. */
 export const addToLots = (
   player: PlayerState,
   currencyKey: string,
-  { amount, expiresMs }: { amount: number; expiresMs: number },
+  gains: readonly { amount: number; expiresMs: number }[],
 ): void => {
   const known = player.lots.get(currencyKey) ?? NO_LOTS;
-  // One that is used up has ended, and its id with it.
-  const same = known.find((lot) => lot.expiresMs === expiresMs && lot.remaining > 0);
-  const remaining = (same?.remaining ?? 0) + amount;
-  const lot: LotState = { id: same?.id ?? newId(), remaining, expiresMs, isChanged: true };
-  const others = known.filter((one) => one !== same);
-  const later = others.findIndex((one) => one.expiresMs > expiresMs);
-  setLots(player, currencyKey, others.toSpliced(later === -1 ? others.length : later, 0, lot));
+  const open = firstOpen(known);
+  const changed = new Map<number, LotState>();
+  for (const { amount, expiresMs } of gains) {
+    const same = changed.get(expiresMs) ?? open.get(expiresMs);
+    const remaining = (same?.remaining ?? 0) + amount;
+    changed.set(expiresMs, { id: same?.id ?? newId(), remaining, expiresMs, isChanged: true });
+  }
+  const others = known.filter((lot) => !changed.has(lot.expiresMs) || open.get(lot.expiresMs) !== lot);
+  const lots = [...others, ...changed.values()].toSorted((a, b) => a.expiresMs - b.expiresMs);
+  setLots(player, currencyKey, lots);
 };
 
 /**

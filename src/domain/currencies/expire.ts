@@ -9,22 +9,24 @@ import { takeFromLots } from "./balance.ts";
 export const expireLots = (turn: Turn, currencyKey: string): void => {
   const lots = turn.player.lots.get(currencyKey);
   if (!lots) return;
+  let expired = 0;
   for (const lot of lots) {
-    if (lot.expiresMs > turn.nowMs) return;
-    expireLot(turn, currencyKey, lot);
+    if (lot.expiresMs > turn.nowMs) break;
+    expired += expireLot(turn, currencyKey, lot);
   }
+  // Of lots in front of one that has given, nothing is left that is not held: all of it comes from the front.
+  if (expired > 0) takeFromLots(turn.player, currencyKey, expired);
 };
 
-const expireLot = (turn: Turn, currencyKey: string, { id, remaining }: LotState): void => {
+/** @returns what is to be taken from the lots */
+const expireLot = (turn: Turn, currencyKey: string, { id, remaining }: LotState): number => {
   const { player } = turn;
   const state = player.balances.get(currencyKey);
   const amount = state ? Math.min(remaining, state.balance - state.held) : 0;
-  if (!state || amount <= 0) return;
+  if (!state || amount <= 0) return 0;
   const balance = state.balance - amount;
   player.balances.set(currencyKey, { ...state, balance });
   player.dirty.balances.add(currencyKey);
-  // Earlier lots have nothing left that is not held, so that this one is the first to give.
-  takeFromLots(player, currencyKey, amount);
   const left = remaining - amount;
   const entry = appendLedger(turn, {
     asset: "CURRENCY",
@@ -45,4 +47,5 @@ const expireLot = (turn: Turn, currencyKey: string, { id, remaining }: LotState)
     balance,
     ledgerEntryId: entry.id,
   });
+  return amount;
 };

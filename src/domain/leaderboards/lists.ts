@@ -1,4 +1,5 @@
 import { compilePath } from "../rules/language/paths.ts";
+import type { Pieces } from "../pace.ts";
 import type { EntryState, PlayerState } from "../progression/turn.ts";
 import { periodIdOf } from "./period-ids.ts";
 import type { Board } from "./scoring.ts";
@@ -92,24 +93,27 @@ export const entryAt = (board: Board, player: PlayerState, atMs: number): EntryS
   return typeof list === "string" ? undefined : player.entries.get(list.id);
 };
 
+/** Steps of finding the list of a time. */
+const FIND_STEPS = 20;
+
 /**
  * Names the lists that evaluation at these times may touch, so that they are loaded with the player. Those of
- * boards with one ranking are loaded anyway.
+ * boards with one ranking are loaded anyway. In pieces.
  */
-export const touchLists = (
+export function* touchLists(
   boards: readonly Board[],
   player: PlayerState,
   { timesMs, nowMs }: { timesMs: readonly number[]; nowMs: number },
-): void => {
+): Pieces<void> {
   player.firstAttributes ??= player.attributes;
-  const times = timesMs.length > 0 ? timesMs : [nowMs];
+  // What a player has is shown as of now also when a late event has changed it.
+  const times = new Set([...timesMs, nowMs]);
   for (const board of boards) {
+    yield isPlain(board) ? 1 : FIND_STEPS * times.size;
     if (isPlain(board)) continue;
     for (const atMs of times) touchList(player, findList(board, player, atMs));
-    // What a player has is shown as of now also when a late event has changed it.
-    if (timesMs.length > 0) touchList(player, findList(board, player, nowMs));
   }
-};
+}
 
 /** Names one list to be loaded with the player. */
 export const touchList = (player: PlayerState, list: List | NoList): void => {

@@ -7,6 +7,7 @@ import { newId } from "../ids.ts";
 import { appendLedger } from "../ledger/append.ts";
 import { currentLives, showLives } from "../lives/lives.ts";
 import { tell } from "../progression/emit.ts";
+import type { Pieces } from "../pace.ts";
 import type { BadgeState, BalanceState, Turn } from "../progression/turn.ts";
 import { grantXp, XP_MAX } from "../progression/xp.ts";
 import type { MergeStrategy, MergeSummary } from "./merge-plan.ts";
@@ -47,17 +48,26 @@ export const mergeXp = ({ target, source, mergeId, strategy, cause, summary }: M
 
 const rewardedLevel = ({ player: { doc, level } }: Turn): number => Math.max(level, doc.v ?? 0);
 
-/** Balances by strategy, with the lots that make them up; what is beyond a currency's maximum is lost. */
-export const mergeCurrencies = (merging: Merging): void => {
+/** Steps of a balance or a badge that comes along: its line or award, and what is told of it. */
+const HOLDING_STEPS = 100;
+
+const lotsOf = ({ player }: Turn, key: string): number => player.lots.get(key)?.length ?? 0;
+
+/**
+ * Balances by strategy, with the lots that make them up; what is beyond a currency's maximum is lost. In
+ * pieces.
+ */
+export function* mergeCurrencies(merging: Merging): Pieces<void> {
   const { target, source } = merging;
   for (const key of source.player.balances.keys()) {
+    yield HOLDING_STEPS + 10 * (lotsOf(target, key) + lotsOf(source, key));
     const currency = target.project.currencies.get(key);
     if (currency) touch(target, currency);
     expireLots(target, key);
     expireLots(source, key);
     mergeCurrency(merging, key, currency?.maxBalance ?? BALANCE_MAX);
   }
-};
+}
 
 const NOTHING: BalanceState = { balance: 0, held: 0, earned: 0, spent: 0 };
 
@@ -87,8 +97,9 @@ const capped = (amount: number): number => Math.min(BALANCE_MAX, amount);
 /** @param left what does not come along; it is taken from what expires first */
 const moveLots = ({ target, source }: Merging, key: string, left: number): void => {
   takeFromLots(source.player, key, left);
-  for (const { remaining, expiresMs } of source.player.lots.get(key) ?? [])
-    if (remaining > 0) addToLots(target.player, key, { amount: remaining, expiresMs });
+  const lots = (source.player.lots.get(key) ?? []).filter(({ remaining }) => remaining > 0);
+  const gains = lots.map(({ remaining: amount, expiresMs }) => ({ amount, expiresMs }));
+  if (gains.length > 0) addToLots(target.player, key, gains);
 };
 
 type Line = { key: string; amount: number; balance: number };
@@ -137,10 +148,11 @@ export const mergeLives = (merging: Merging): void => {
 const laterOf = (a: number | null, b: number | null): number | null =>
   a === null || b === null ? (a ?? b) : Math.max(a, b);
 
-/** All badges of both; of one that both have the higher tier and the further progress. */
-export const mergeBadges = (merging: Merging): void => {
+/** All badges of both; of one that both have the higher tier and the further progress. In pieces. */
+export function* mergeBadges(merging: Merging): Pieces<void> {
   const { target, source, summary } = merging;
   for (const [key, theirs] of source.player.badges) {
+    yield HOLDING_STEPS;
     const mine = badgeStateOf(target, key);
     const isRepeatable = target.project.badges.get(key)?.definition.repeatable === true;
     const merged = joined(mine, theirs, isRepeatable);
@@ -150,7 +162,7 @@ export const mergeBadges = (merging: Merging): void => {
     summary.badges.push({ badgeKey: key, tier: merged.tier });
     announceBadge(merging, key, { mine, merged });
   }
-};
+}
 
 const joined = (mine: BadgeState, theirs: BadgeState, isRepeatable: boolean): BadgeState => {
   // One that was revoked comes back, which counts: its tiers' rewards are named by the count.

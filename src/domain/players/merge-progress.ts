@@ -3,7 +3,8 @@ import { newId } from "../ids.ts";
 import { followsPlayer } from "../leaderboards/holdings.ts";
 import { type Board, fromRankScore, nextEntry, reachedUs } from "../leaderboards/scoring.ts";
 import { type CounterState, mergeCounters } from "../metrics/counters.ts";
-import { compileMetric } from "../metrics/metric.ts";
+import { type CompiledMetric, compileMetric } from "../metrics/metric.ts";
+import { type Pieces, stepsOfValue } from "../pace.ts";
 import type { ProjectPlan } from "../progression/plan.ts";
 import { attributesProblem, TAGS_MAX } from "../progression/profile.ts";
 import type { EntryState, PlayerDoc, StreakState, Turn } from "../progression/turn.ts";
@@ -15,44 +16,56 @@ import type { Run, StreakDoc } from "../streaks/state.ts";
 import { type CompiledStreak, FREEZES_MAX } from "../streaks/streak.ts";
 import type { Merging } from "./merge-holdings.ts";
 
-/** Counters are joined by their aggregate; limits count the firings of both. */
-export const mergeDoc = ({ target, source }: Merging): void => {
+/** Counters are joined by their aggregate; limits count the firings of both. In pieces. */
+export function* mergeDoc({ target, source }: Merging): Pieces<void> {
   const [mine, theirs] = [target.player.doc, source.player.doc];
+  const counters = theirs.c && (yield* countersOf(target.project, mine.c, theirs.c));
+  const limits = theirs.l && (yield* limitsOf(mine.l, theirs.l));
   const doc: PlayerDoc = {
     ...mine,
-    ...(theirs.c ? { c: countersOf(target.project, mine.c ?? {}, theirs.c) } : {}),
-    ...(theirs.l ? { l: limitsOf(mine.l ?? {}, theirs.l) } : {}),
+    ...(counters ? { c: counters } : {}),
+    ...(limits ? { l: limits } : {}),
     ...(theirs.w ? { w: sumsOf(mine.w ?? {}, theirs.w) } : {}),
     ...(theirs.x ? { x: dayOf(mine.x, theirs.x) } : {}),
     ...(theirs.b ? { b: [...new Set([...(mine.b ?? []), ...theirs.b])] } : {}),
   };
   target.player.doc = doc;
   target.player.dirty.doc = true;
-};
+}
+
+/** Steps of finding a metric that was compiled before. */
+const METRIC_STEPS = 4;
 
 /** A counter that nothing reads any more stays as one of the two had it. */
-const countersOf = (plan: ProjectPlan, mine: Json, theirs: Json): Json => {
+function* countersOf(plan: ProjectPlan, mine: Json | undefined, theirs: Json): Pieces<Json> {
   const definitions = [
     ...plan.rules.metrics,
     ...[...plan.badges.values()].flatMap(({ metrics }) => metrics),
     ...[...plan.segments.values()].flatMap(({ metrics }) => metrics),
   ];
-  const known = new Map(
-    definitions.map((metric) => compileMetric(metric)).map((metric) => [metric.id, metric]),
-  );
+  const known = new Map<string, CompiledMetric>();
+  for (const definition of definitions) {
+    yield METRIC_STEPS;
+    const metric = compileMetric(definition);
+    known.set(metric.id, metric);
+  }
   const merged = { ...theirs, ...mine };
   for (const [id, state] of Object.entries(theirs)) {
     const metric = known.get(id);
-    if (metric) merged[id] = mergeCounters(metric, mine[id] as CounterState, state as CounterState);
+    yield stepsOfValue(state) + stepsOfValue(mine?.[id]);
+    if (metric) merged[id] = mergeCounters(metric, mine?.[id] as CounterState, state as CounterState);
   }
   return merged;
-};
+}
 
-const limitsOf = (mine: Json, theirs: Json): Json => {
+function* limitsOf(mine: Json | undefined, theirs: Json): Pieces<Json> {
   const merged = { ...mine };
-  for (const [ruleId, state] of Object.entries(theirs)) merged[ruleId] = mergeLimits(mine[ruleId], state);
+  for (const [ruleId, state] of Object.entries(theirs)) {
+    yield stepsOfValue(state) + stepsOfValue(mine?.[ruleId]);
+    merged[ruleId] = mergeLimits(mine?.[ruleId], state);
+  }
   return merged;
-};
+}
 
 type Counts = Readonly<Record<string, number>>;
 
@@ -71,12 +84,16 @@ const dayOf = (mine: DayXp | undefined, theirs: DayXp): DayXp => {
   return theirs[0] === mine[0] ? [mine[0], mine[1] + theirs[1]] : mine;
 };
 
+/** Steps of settling a streak of both, and of what is written down of it. */
+const STREAK_STEPS = 300;
+
 /**
  * Of each streak the run that is alive, of two the longer one; the longest of both ever, the freezes of both
- * up to the maximum. A run that gives way goes into the history.
+ * up to the maximum. A run that gives way goes into the history. In pieces.
  */
-export const mergeStreaks = ({ target, source, summary }: Merging): void => {
+export function* mergeStreaks({ target, source, summary }: Merging): Pieces<void> {
   for (const [key, theirs] of source.player.streaks) {
+    yield STREAK_STEPS;
     const compiled = target.project.streaks.get(key);
     const mine = target.player.streaks.get(key);
     const merged = mine ? joinStreaks(target, compiled, { mine, theirs }) : theirs;
@@ -86,7 +103,7 @@ export const mergeStreaks = ({ target, source, summary }: Merging): void => {
     const { current, longest, freezes } = merged;
     summary.streaks.push({ streakKey: key, current, longest, freezes });
   }
-};
+}
 
 type Both = { mine: StreakState; theirs: StreakState };
 

@@ -8,6 +8,7 @@ import { touchOpenLists } from "../leaderboards/open-lists.ts";
 import { leaveLobbies } from "../lobbies/leave-all.ts";
 import { tell } from "../progression/emit.ts";
 import { lockPlayersById } from "../progression/load.ts";
+import { PacedBudget, paced, type Pieces } from "../pace.ts";
 import { PLAYER_PARTS } from "../progression/parts/parts.ts";
 import { type Several, takePlayers } from "../progression/several.ts";
 import type { PlayerState } from "../progression/turn.ts";
@@ -75,7 +76,7 @@ export const mergePlayers = async (work: Work, merge: Merge): Promise<Merged> =>
   const columns = await readColumns(work, projectId, [target.id, source.id]);
   const snapshot = snapshotOf(source, columns.get(source.id)!);
   const profile = mergedProfile(merging, columns);
-  join(merging);
+  await paced(join(merging), new PacedBudget(Infinity));
   takeColumns(target, profile, work.now.getTime());
   const { summary } = merging;
   if (isDryRun) return { targetId: target.id, mergeId: null, summary };
@@ -107,23 +108,29 @@ const countHolds = async ({ db }: Work, { projectId, id }: PlayerState): Promise
   return Number(counted.rows[0]!.n);
 };
 
-const join = (merging: Merging): void => {
+/** Steps of a segment, a boost or a place on a leaderboard. */
+const ROW_STEPS = 40;
+
+/** Makes the target what both are, in pieces. */
+function* join(merging: Merging): Pieces<void> {
   const { target, source, summary } = merging;
   const level = target.player.level;
-  mergeDoc(merging);
+  yield* mergeDoc(merging);
   mergeAttributes(merging);
-  mergeBadges(merging);
-  mergeStreaks(merging);
+  yield* mergeBadges(merging);
+  yield* mergeStreaks(merging);
+  const { boosts, entries, segments } = source.player;
+  yield ROW_STEPS * (boosts.size + entries.size + segments.size);
   mergeBoosts(merging);
   mergeEntries(merging);
-  mergeCurrencies(merging);
+  yield* mergeCurrencies(merging);
   mergeLives(merging);
   // After the balances, which the rewards of a level that is reached may add to.
   mergeXp(merging);
   mergeSegments(merging);
   summary.level = { target: level, result: target.player.level };
   source.player.status = "MERGED";
-};
+}
 
 const announce = async (
   { settle }: Several,

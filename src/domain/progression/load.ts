@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { Json } from "../events.ts";
 import { touchLists } from "../leaderboards/lists.ts";
+import { PacedBudget, paced } from "../pace.ts";
 import { KEPT, type Work } from "../work.ts";
 import type { LoadedRow } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
@@ -256,9 +257,10 @@ export const loadStates = async (
 ): Promise<void> => {
   if (players.length === 0) return;
   const plansById = new Map(plans.map((plan) => [plan.projectId, plan]));
+  const steps = new PacedBudget(Infinity);
   for (const player of players) {
     const { boards = [] } = plansById.get(player.projectId) ?? {};
-    touchLists(boards, player, { timesMs: player.timesMs, nowMs: work.now.getTime() });
+    await paced(touchLists(boards, player, { timesMs: player.timesMs, nowMs: work.now.getTime() }), steps);
   }
   const byId = new Map(players.map((player) => [`${player.projectId}${player.id}`, player]));
   const rows = JSON.stringify(players.map(({ id, projectId }) => ({ i: id, p: projectId })));

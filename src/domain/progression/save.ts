@@ -5,6 +5,8 @@ import type { EntryChange } from "../events.ts";
 import { effectArms } from "./effect-arms.ts";
 import { at, type Arm } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
+import { jsonText } from "../json-text.ts";
+import { inSlices } from "../slices.ts";
 import type { SharedCounters } from "./shared-counters.ts";
 import type { Effects } from "./effects.ts";
 import type { PlayerState } from "./turn.ts";
@@ -47,9 +49,11 @@ export const saveBatch = async (work: Work, batch: Batch): Promise<void> => {
   ].filter(({ rows }) => rows.length > 0);
   if (arms.length === 0) return;
   const now = sql`${work.now.toISOString()}::timestamptz`;
-  const members = arms.map(({ name, rows, write }): RawBuilder<unknown> => {
-    return sql`${sql.raw(`arm_${name}`)} as (${write(sql`${JSON.stringify(rows)}`, now)})`;
-  });
+  const members: RawBuilder<unknown>[] = [];
+  for (const { name, rows, write } of arms) {
+    const json = await inSlices(jsonText(rows));
+    members.push(sql`${sql.raw(`arm_${name}`)} as (${write(sql`${json}`, now)})`);
+  }
   const deleted = done.length === 0 ? sql`0` : sql`(select count(*) from arm_q)`;
   const result = await sql<{ deleted: string | number }>`
     ${sql.raw(KEPT)} with ${sql.join(members)} select ${deleted} as deleted`.execute(work.db);

@@ -1,7 +1,9 @@
 import { sql } from "kysely";
 import { DomainError } from "../errors.ts";
 import type { Json } from "../events.ts";
+import { jsonText } from "../json-text.ts";
 import { outageOf } from "../outages.ts";
+import { inSlices } from "../slices.ts";
 import type { Transact, Work } from "../work.ts";
 import type { JobKind, Step } from "./job-kind.ts";
 import { JOB_KINDS } from "./kinds.ts";
@@ -112,11 +114,12 @@ const runStep = async (work: Work, row: Row, kinds: readonly JobKind[]): Promise
   return step;
 };
 
-const finish = ({ db, now }: Work, { id, project_id }: Row, result: Json): Promise<unknown> => {
+const finish = async ({ db, now }: Work, { id, project_id }: Row, result: Json): Promise<void> => {
   const at = sql`${now.toISOString()}::timestamptz`;
-  return sql`
+  const text = await inSlices(jsonText(result));
+  await sql`
     update project_jobs set status = 'SUCCEEDED', attempts = 0, progress = 100, error = null, state = '{}',
-      result = ${JSON.stringify(result)}::jsonb, finished_at = ${at}, updated_at = ${at}
+      result = ${text}::jsonb, finished_at = ${at}, updated_at = ${at}
     where project_id = ${project_id} and id = ${id}`.execute(db);
 };
 

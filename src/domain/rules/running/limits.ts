@@ -92,11 +92,12 @@ export const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): C
     },
     giveBack: (turn) => {
       const { player, event } = turn;
-      const { [ruleId]: known, ...others } = player.doc.l ?? {};
+      const known = player.doc.l?.[ruleId];
       if (known === undefined) return;
       const windows = units.map((unit) => [SLOT[unit], windowNumber(unit, zoneOf(turn), event.at)] as const);
       const left = without(known as LimitState, windows, event.at);
-      player.doc = { ...player.doc, l: left ? { ...others, [ruleId]: left } : others };
+      if (left) player.doc.l![ruleId] = left;
+      else delete player.doc.l![ruleId];
       player.dirty.doc = true;
     },
   };

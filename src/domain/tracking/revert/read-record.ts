@@ -4,6 +4,7 @@ import type { ProjectPlan } from "../../progression/plan.ts";
 import type { RuleDocument } from "../../rules/language/document.ts";
 import { metricId } from "../../metrics/metric-id.ts";
 import { needsOf } from "../../rules/language/needs.ts";
+import { mapInSlices } from "../../slices.ts";
 import type { Work } from "../../work.ts";
 import type {
   CausedFiring,
@@ -25,7 +26,10 @@ export type Caused = {
   grants: Of<CausedGrant>[];
   firings: Of<CausedFiring>[];
   told: Of<CausedTold>[];
-  /** Whole logs of the badges that the events have awarded; `eventId` is null for what they did not. */
+  /**
+   * Of the badges that the events have awarded: what they did; besides, with `eventId` null or another, the
+   * last time that each was revoked, and the highest tier that something else has awarded since.
+   */
   awards: (LoggedAward & { eventId: string | null; playerId: string })[];
 };
 
@@ -77,6 +81,33 @@ export const readEvents = async (
   return found.rows.map(eventOf);
 };
 
+/** Rows of a kind that what is taken back together may have caused: what two floods of one event are. */
+export const CAUSED_ROWS_MAX = 20_000;
+/** Bytes of what events have told, as PostgreSQL keeps it. */
+export const CAUSED_BYTES_MAX = 32 * 1024 * 1024;
+
+/** Whether events have caused no more than one transaction can take back. Counts no further than that. */
+export const isBounded = async (
+  { db }: Work,
+  projectId: string,
+  eventIds: readonly string[],
+): Promise<boolean> => {
+  const rowsOf = (table: string, bytes: string) => sql`(
+    select count(*) <= ${CAUSED_ROWS_MAX} and coalesce(sum(bytes), 0) <= ${CAUSED_BYTES_MAX} from (
+      select ${sql.raw(bytes)} as bytes from ${sql.table(table)} t
+      where project_id = ${projectId} and event_id = any(${idsOf(eventIds)}::uuid[])
+      limit ${CAUSED_ROWS_MAX + 1}) t)`;
+  const counts = [
+    rowsOf("ledger_entries", "0"),
+    rowsOf("reward_grants", "0"),
+    rowsOf("rule_executions", "0"),
+    rowsOf("badge_awards", "0"),
+    rowsOf("outbox", "pg_column_size(data)"),
+  ];
+  const found = await sql<{ ok: boolean }>`select ${sql.join(counts, sql` and `)} as ok`.execute(db);
+  return found.rows[0]!.ok;
+};
+
 /** Everything that events have caused, as far as it was kept and has not been taken back yet. */
 export const readCaused = async (
   work: Work,
@@ -100,20 +131,41 @@ export const readCaused = async (
     select type, data, event_id as "eventId", player_id as "playerId" from outbox
     where project_id = ${projectId} and event_id = ${ids} and player_id is not null
     order by player_seq, id`.execute(db);
-  const awards = await sql<AwardRow>`
-    select a.badge_key as "badgeKey", a.tier, a.action, a.serial_no as "serialNo", a.idempotency_key as key,
-      a.player_id as "playerId", a.event_id as "eventId", coalesce(a.event_id = ${ids}, false) as "isOfEvent"
-    from badge_awards a
-    where a.project_id = ${projectId} and (a.player_id, a.badge_key) in (
-      select player_id, badge_key from badge_awards where project_id = ${projectId} and event_id = ${ids})
-    order by a.created_at, a.id`.execute(db);
   return {
     ledger: await readLines(work, projectId, { eventIds, grants: grants.rows }),
     grants: grants.rows,
     firings: firings.rows,
     told: told.rows,
-    awards: awards.rows.map((award) => ({ ...award, serialNo: toNumber(award.serialNo) })),
+    awards: await readAwards(work, projectId, eventIds),
   };
+};
+
+/** A log may be as long as a badge can be awarded again: only what decides about it is read. */
+const readAwards = async (
+  { db }: Work,
+  projectId: string,
+  eventIds: readonly string[],
+): Promise<Caused["awards"]> => {
+  const found = await sql<AwardRow>`
+    with log as materialized (
+      select a.*, coalesce(a.event_id = any(${idsOf(eventIds)}::uuid[]), false) as is_own from badge_awards a
+      where a.project_id = ${projectId} and (a.player_id, a.badge_key) in (
+        select player_id, badge_key from badge_awards
+        where project_id = ${projectId} and event_id = any(${idsOf(eventIds)}::uuid[]))),
+    revoked as (
+      select distinct on (player_id, badge_key) * from log where action = 'REVOKED'
+      order by player_id, badge_key, created_at desc, id desc),
+    highest as (
+      select distinct on (l.player_id, l.badge_key) l.* from log l
+      left join revoked r on r.player_id = l.player_id and r.badge_key = l.badge_key
+      where not l.is_own and l.action = 'AWARDED'
+        and (r.id is null or (l.created_at, l.id) > (r.created_at, r.id))
+      order by l.player_id, l.badge_key, l.tier desc, l.id),
+    a as (select * from log where is_own union select * from revoked union select * from highest)
+    select badge_key as "badgeKey", tier, action, serial_no as "serialNo", idempotency_key as key,
+      player_id as "playerId", event_id as "eventId", is_own as "isOfEvent"
+    from a order by created_at, id`.execute(db);
+  return found.rows.map((award) => ({ ...award, serialNo: toNumber(award.serialNo) }));
 };
 
 type AwardRow = Omit<Caused["awards"][number], "serialNo"> & { serialNo: string | number | null };
@@ -157,20 +209,22 @@ export const readRules = async (
   projectId: string,
   firings: readonly CausedFiring[],
 ): Promise<{ rules: FiredRules; left: string[] }> => {
-  const wanted = firings.map(({ ruleId, ruleVersion }) => ({ r: ruleId, v: ruleVersion }));
+  const fired = new Map(firings.map((firing) => [firingKey(firing), firing]));
+  const wanted = [...fired.values()].map(({ ruleId, ruleVersion }) => ({ r: ruleId, v: ruleVersion }));
   const found = await sql<{ id: string; key: string; version: number; definition: RuleDocument }>`
     select distinct on (v.rule_id, v.version) r.id, r.key, v.version, v.definition
     from json_to_recordset(${JSON.stringify(wanted)}::json) as x(r uuid, v int)
     join rule_versions v on v.rule_id = x.r and v.version = x.v
     join rules r on r.id = v.rule_id and r.project_id = ${projectId}`.execute(db);
-  const rules = found.rows.map(
-    ({ id, key, version, definition }) =>
-      [firingKey({ ruleId: id, ruleVersion: version }), controlsOf(id, key, definition)] as const,
-  );
-  const left = found.rows.flatMap(({ key, definition }) =>
-    leftBy(definition).map((what) => `${what} by rule ${key}`),
-  );
-  return { rules: new Map(rules), left: [...new Set(left)] };
+  const read = await mapInSlices(found.rows, ({ id, key, version, definition }) => ({
+    name: firingKey({ ruleId: id, ruleVersion: version }),
+    controls: controlsOf(id, key, definition),
+    left: leftBy(definition).map((what) => `${what} by rule ${key}`),
+  }));
+  return {
+    rules: new Map(read.map(({ name, controls }) => [name, controls])),
+    left: [...new Set(read.flatMap(({ left }) => left))],
+  };
 };
 
 const leftBy = ({ actions }: RuleDocument): string[] =>
@@ -211,8 +265,8 @@ export const readCounterStarts = async (
       starts.set(key, Math.min(starts.get(key) ?? Infinity, madeMs.get(id) ?? -Infinity));
     }
   };
-  for (const { id, metrics } of [...badges.values(), ...segments.values()]) note(id, metrics);
-  for (const { id, definition } of rules.all) note(id, needsOf(definition).metrics);
+  await mapInSlices([...badges.values(), ...segments.values()], ({ id, metrics }) => note(id, metrics));
+  await mapInSlices(rules.all, ({ id, definition }) => note(id, needsOf(definition).metrics));
   return starts;
 };
 

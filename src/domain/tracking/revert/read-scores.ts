@@ -1,5 +1,7 @@
 import { idFloor } from "../../ids.ts";
 import { findList, type List, type NoList } from "../../leaderboards/lists.ts";
+import { PacedBudget } from "../../pace.ts";
+import type { StepBudget } from "../../step-budget.ts";
 import { type Board, nextEntry, toRankScore, toUs } from "../../leaderboards/scoring.ts";
 import { pastEvent } from "../../progression/event-steps.ts";
 import type { ProjectPlan } from "../../progression/plan.ts";
@@ -9,8 +11,9 @@ import type { Work } from "../../work.ts";
 import type { OtherScores, RevertedEvent } from "./record.ts";
 import { type BoardStarts, isFrom } from "./reverse-scores.ts";
 
-/** Events of one player that are read to find the next best score. */
+/** Events of one player that are read to find the next best score, and the steps that they may take. */
 const EVENTS_READ_MAX = 50_000;
+const STEPS_READ_MAX = 20_000_000;
 
 type Whose = { plan: ProjectPlan; player: PlayerState; event: RevertedEvent; starts: BoardStarts };
 
@@ -24,11 +27,15 @@ export const readOtherScores = async (work: Work, whose: Whose): Promise<Map<str
   if (lists.size === 0) return scores;
   const { plan, player, event } = whose;
   const entries = new Map<string, EntryState>();
+  const steps = new PacedBudget(STEPS_READ_MAX);
   let read = 0;
   for await (const page of playerHistory(work, { projectId: plan.projectId, playerId: player.id })) {
     read += page.length;
-    if (read > EVENTS_READ_MAX) return scores;
-    for (const other of page) if (other.id !== event.id) addScores(whose, { entries, lists, other });
+    for (const other of page) {
+      if (read > EVENTS_READ_MAX || steps.isSpent) return scores;
+      if (other.id !== event.id) addScores(whose, { entries, lists, other, steps });
+      await steps.rest();
+    }
   }
   for (const [listId, { rankScore, rankTie, latestUs }] of entries)
     scores.set(listId, { rankScore, rankTie, latestUs });
@@ -54,11 +61,16 @@ const isIn = (list: List, other: List | NoList): boolean => typeof other !== "st
 
 type Other = { id: string; type: string; at: number; properties: RevertedEvent["properties"] };
 
-const addScores = (
-  { plan, player, starts }: Whose,
-  { entries, lists, other }: { entries: Map<string, EntryState>; lists: Map<Board, List>; other: Other },
-): void => {
-  for (const { board, scoreOf } of plan.boardIndex.forEvent(other.type)) {
+type Adding = {
+  entries: Map<string, EntryState>;
+  lists: Map<Board, List>;
+  other: Other;
+  steps: StepBudget;
+};
+
+const addScores = ({ plan, player, starts }: Whose, { entries, lists, other, steps }: Adding): void => {
+  for (const { board, scoreOf, steps: cost } of plan.boardIndex.forEvent(other.type)) {
+    steps.spend(cost);
     // Ids are in order of arrival.
     const list = lists.get(board);
     if (!list || !isIn(list, findList(board, player, other.at))) continue;

@@ -1,6 +1,7 @@
 import { type CounterState, isReversible, subtractFromCounter } from "../../metrics/counters.ts";
 import { type CompiledMetric, type PastEvent, sampleOfEvent } from "../../metrics/metric.ts";
 import type { Turn } from "../../progression/turn.ts";
+import type { Pieces } from "../../pace.ts";
 import type { CausedTold, Reversal } from "./record.ts";
 
 /** When counters began, in ms, by id of the metric: an event that came before is not in them. */
@@ -16,19 +17,20 @@ export const derivedOf = (told: readonly CausedTold[], at: number): PastEvent[] 
     return [{ type: eventType, at, properties }];
   });
 
-/** Takes events out of the counters that counted them, in the windows that are still kept. */
-export const reverseCounters = (
+/** Takes events out of the counters that counted them, in the windows that are still kept; in pieces. */
+export function* reverseCounters(
   turn: Turn,
   events: readonly PastEvent[],
   { starts, receivedMs, reversal }: { starts: CounterStarts; receivedMs: number; reversal: Reversal },
-): void => {
+): Pieces<void> {
   for (const event of events) {
     for (const metric of turn.project.metrics.forEvent(event.type)) {
+      yield metric.steps;
       if (receivedMs < (starts.get(metric.id) ?? -Infinity)) continue;
       reverseCounter(turn, metric, { event, reversal });
     }
   }
-};
+}
 
 const reverseCounter = (
   turn: Turn,
@@ -46,7 +48,8 @@ const reverseCounter = (
   }
   const next = subtractFromCounter(metric, old, counted.sample, counted.moment);
   if (next === old) return;
-  const { [metric.id]: _gone, ...others } = player.doc.c!;
-  player.doc = { ...player.doc, c: next === undefined ? others : { ...others, [metric.id]: next } };
+  // In its place, as it was counted: a copy of all counters for each would take far longer.
+  if (next === undefined) delete player.doc.c![metric.id];
+  else player.doc.c![metric.id] = next;
   player.dirty.doc = true;
 };

@@ -6,7 +6,13 @@ import type { LedgerRow } from "../../progression/effects.ts";
 import type { Turn } from "../../progression/turn.ts";
 import { XP_MAX } from "../../progression/xp.ts";
 import { firstZone, localTime } from "../../rules/language/zones.ts";
+import type { Pieces } from "../../pace.ts";
 import { addTo, type CausedLine, type Reversal } from "./record.ts";
+
+/** Steps of a line that takes another back: its hash, and what is told of it. */
+const LINE_STEPS = 100;
+/** Lots that are looked through in a step. */
+const LOTS_PER_STEP = 8;
 
 /** Latest first: what an event gave and spent again is put back without ever being short. */
 const backwards = (lines: readonly CausedLine[]): CausedLine[] => lines.toSorted((a, b) => b.seq - a.seq);
@@ -29,12 +35,13 @@ const append = (
 
 /**
  * Takes the XP of lines back, each by an opposite line; never below 0. The level follows where the project
- * lets levels fall.
+ * lets levels fall. In pieces.
  */
-export const reverseXp = (turn: Turn, lines: readonly CausedLine[], reversal: Reversal): void => {
+export function* reverseXp(turn: Turn, lines: readonly CausedLine[], reversal: Reversal): Pieces<void> {
   const { player, project } = turn;
   const before = { xp: player.xp, level: player.level };
   for (const line of backwards(lines)) {
+    yield LINE_STEPS;
     const xp = Math.min(XP_MAX, Math.max(0, player.xp - line.amount));
     const change = xp - player.xp;
     addTo(reversal.shortfall, "xp", Math.abs(line.amount) - Math.abs(change));
@@ -48,7 +55,7 @@ export const reverseXp = (turn: Turn, lines: readonly CausedLine[], reversal: Re
   const reached = levelOf(project.curve, player.xp);
   player.level = project.settings.allowLevelDown ? reached : Math.max(player.level, reached);
   if (player.xp < before.xp) tellLoss(turn, before, reversal);
-};
+}
 
 /** The day's sum for the soft cap, where the line was one of that day's. */
 const takeFromDay = ({ player, project, event }: Turn, { amount, cause }: CausedLine): void => {
@@ -76,13 +83,15 @@ const tellLoss = (
   emit("player.updated", { playerId, externalUserId, changed, before, after: { xp, level }, cause });
 };
 
-/** Takes currencies and lives of lines back, each by an opposite line; never what is held. */
-export const reverseHoldings = (turn: Turn, lines: readonly CausedLine[], reversal: Reversal): void => {
+/** Takes currencies and lives of lines back, each by an opposite line; never what is held. In pieces. */
+export function* reverseHoldings(turn: Turn, lines: readonly CausedLine[], reversal: Reversal): Pieces<void> {
   for (const line of backwards(lines)) {
+    const lots = line.currencyKey === null ? undefined : turn.player.lots.get(line.currencyKey);
+    yield LINE_STEPS + (lots?.length ?? 0) / LOTS_PER_STEP;
     if (line.asset === "CURRENCY") reverseCurrency(turn, line, reversal);
     if (line.asset === "LIVES") reverseLives(turn, line, reversal);
   }
-};
+}
 
 const NOTHING = { balance: 0, held: 0, earned: 0, spent: 0 };
 
@@ -126,7 +135,7 @@ const putBack = ({ player, project, nowMs }: Turn, key: string, amount: number):
   player.balances.set(key, { ...state, balance: balance + given, spent: Math.max(0, spent - given) });
   player.dirty.balances.add(key);
   const expiresMs = currency && expiryOf(currency, nowMs);
-  if (expiresMs !== undefined) addToLots(player, key, { amount: given, expiresMs });
+  if (expiresMs !== undefined) addToLots(player, key, [{ amount: given, expiresMs }]);
   return { amount: given, expiresMs };
 };
 

@@ -2,6 +2,7 @@ import { entryAt, type List, openList } from "../../leaderboards/lists.ts";
 import { type Board, RANK_MAX, toRankScore, toUs } from "../../leaderboards/scoring.ts";
 import type { PastEvent } from "../../metrics/metric.ts";
 import type { EntryState, Turn } from "../../progression/turn.ts";
+import type { Pieces } from "../../pace.ts";
 import type { OtherScores, Reversal } from "./record.ts";
 
 /** When boards began, in ms, by id: an event that came before is not in them. */
@@ -24,12 +25,17 @@ export const isFrom = (
   { rankScore, at }: { rankScore: number; at: number },
 ) => (board.operator === "LATEST" ? entry.latestUs === toUs(at) : entry.rankScore === rankScore);
 
-/** Takes events out of the boards that count them. */
-export const reverseScores = (turn: Turn, events: readonly PastEvent[], context: ScoreContext): void => {
+/** Takes events out of the boards that count them, in pieces. */
+export function* reverseScores(
+  turn: Turn,
+  events: readonly PastEvent[],
+  context: ScoreContext,
+): Pieces<void> {
   const { starts, receivedMs, reversal } = context;
   for (const { type, at, properties } of events) {
     const event = { id: turn.event.id, type, at, properties, depth: 0 };
-    for (const { board, scoreOf } of turn.project.boardIndex.forEvent(type)) {
+    for (const { board, scoreOf, steps } of turn.project.boardIndex.forEvent(type)) {
+      yield steps;
       const score = scoreOf({ event, root: turn.root });
       const list = openList(board, turn.player, at);
       const entry = entryAt(board, turn.player, at);
@@ -41,7 +47,7 @@ export const reverseScores = (turn: Turn, events: readonly PastEvent[], context:
       else reverseScore(turn, list, { entry, rankScore: toRankScore(board, score), at, context });
     }
   }
-};
+}
 
 type Scored = { entry: EntryState; rankScore: number; at: number; context: ScoreContext };
 

@@ -1,7 +1,10 @@
 import { scoreHoldings } from "../../leaderboards/holdings.ts";
 import type { PastEvent } from "../../metrics/metric.ts";
+import { DERIVED_MAX } from "../../progression/loop-guard.ts";
+import { stepsOf } from "../../progression/event-steps.ts";
 import type { Turn } from "../../progression/turn.ts";
 import { refreshSegments } from "../../segments/membership.ts";
+import type { Pieces } from "../../pace.ts";
 import type { CausedLine, PlayerRecord, Reversal } from "./record.ts";
 import { followBack, reverseBadges } from "./reverse-badges.ts";
 import { type CounterStarts, derivedOf, reverseCounters } from "./reverse-counters.ts";
@@ -18,19 +21,23 @@ export type ReverseContext = {
   reversal: Reversal;
 };
 
+const STREAK_STEPS = 20;
+
 /** What stays given, because what it was given for stays. */
 type Kept = (key: string) => boolean;
 
 /**
  * Takes back what an event has caused for the turn's player, in memory. The turn is one of the event's own
- * type and time, so that windows are those that it counted in. Rules do not hear of it.
+ * type and time, so that windows are those that it counted in. Rules do not hear of it. In pieces.
  */
-export const reversePlayer = (turn: Turn, record: PlayerRecord, context: ReverseContext): void => {
+export function* reversePlayer(turn: Turn, record: PlayerRecord, context: ReverseContext): Pieces<void> {
   const { player, root } = turn;
   const { reversal } = context;
   const xpBefore = player.xp;
-  const past = pastEvents(record);
-  reverseCounters(turn, past, {
+  const { ledger, awards: log, told } = record;
+  yield ledger.length + log.length + told.length + STREAK_STEPS * turn.project.streaks.size;
+  const past = pastEvents(turn, record);
+  yield* reverseCounters(turn, past, {
     starts: context.counterStarts,
     receivedMs: record.event.receivedMs,
     reversal,
@@ -40,19 +47,19 @@ export const reversePlayer = (turn: Turn, record: PlayerRecord, context: Reverse
     const streakKey = streakOfKey(key);
     return streakKey !== undefined && !shortened.has(streakKey);
   };
-  reverseXp(turn, linesOf(record, "XP", keptByStreak), reversal);
+  yield* reverseXp(turn, linesOf(record, "XP", keptByStreak), reversal);
   const lost = takeLevelsBack(turn, record.told, reversal);
   const kept: Kept = (key) => keptByStreak(key) || isOfKeptLevel(key, lost);
-  const awards = record.awards.map((award) => (kept(award.key) ? { ...award, isOfEvent: false } : award));
+  const awards = log.map((award) => (kept(award.key) ? { ...award, isOfEvent: false } : award));
   const fallen = reverseBadges(turn, awards, reversal);
   followBack(turn, fallen);
   const isGone = ({ key }: { key: string }) => !kept(key) && !isOfKeptBadge(key, fallen);
   const grants = record.grants.filter(isGone);
-  reverseHoldings(turn, record.ledger.filter(isGone), reversal);
-  reverseGrants(turn, grants, reversal);
-  reverseFirings(turn, record.firings, { rules: context.rules, ledger: record.ledger, grants });
+  yield* reverseHoldings(turn, ledger.filter(isGone), reversal);
+  yield* reverseGrants(turn, grants, reversal);
+  yield* reverseFirings(turn, record.firings, { rules: context.rules, ledger, grants });
   endBoosts(turn, record);
-  reverseScores(turn, past, {
+  yield* reverseScores(turn, past, {
     starts: context.boardStarts,
     receivedMs: record.event.receivedMs,
     others: record.scores,
@@ -63,13 +70,19 @@ export const reversePlayer = (turn: Turn, record: PlayerRecord, context: Reverse
   refreshSegments(turn);
   // What is taken back sets nothing off.
   root.derived.length = 0;
-};
+  yield stepsOf(root.accounts);
+}
+
+/** Events that a tracked event can have brought about at most: by itself, and by making its player. */
+const COUNTED_MAX = 2 * DERIVED_MAX;
 
 /** What counted the event: itself, for its own player, and what it brought about. */
-const pastEvents = ({ event, told, isOwn }: PlayerRecord): PastEvent[] => {
+const pastEvents = ({ project }: Turn, { event, told, isOwn }: PlayerRecord): PastEvent[] => {
   const { type, at, properties } = event;
   const own = isOwn && !type.startsWith("system.") ? [{ type, at, properties }] : [];
-  return [...own, ...derivedOf(told, at)];
+  const derived = derivedOf(told, at).filter((one) => project.hears(one.type));
+  // What the loop guard has cut was told, and counted nowhere.
+  return [...own, ...derived.slice(0, COUNTED_MAX)];
 };
 
 const linesOf = ({ ledger }: PlayerRecord, asset: string, isKept: Kept): CausedLine[] =>

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { conflict, notFound } from "../../errors.ts";
+import { conflict, type DomainError, notFound } from "../../errors.ts";
 import type { EventData, Json } from "../../events.ts";
 import { partitionOf } from "../../ids.ts";
 import { changePlans } from "../../progression/change.ts";
@@ -7,12 +7,14 @@ import { openTurn } from "../../progression/evaluate.ts";
 import { loadPlans } from "../../progression/plan.ts";
 import { holdPartitions } from "../../progression/queue.ts";
 import { saveBatch } from "../../progression/save.ts";
+import { PacedBudget, paced } from "../../pace.ts";
+import { StepsExceeded } from "../../step-budget.ts";
 import type { Work } from "../../work.ts";
 import { type EventStatus, readStatuses } from "../events.ts";
-import { type Caused, readCaused, readEvents, SENT_EVENTS_MAX } from "./read-record.ts";
+import { type Caused, isBounded, readCaused, readEvents, SENT_EVENTS_MAX } from "./read-record.ts";
 import { newReversal, type Reversal, type RevertedEvent } from "./record.ts";
 import { reversePlayer } from "./reverse.ts";
-import { lockAll, playerIdOf, readScene, recordOf, type Scene } from "./scene.ts";
+import { lockAll, playerIdOf, reachedBy, readScene, recordOf, type Scene } from "./scene.ts";
 
 export type Revert = {
   eventId: string;
@@ -56,13 +58,29 @@ export const revertEvent = async (work: Work, projectId: string, revert: Revert)
   const pending = events.filter(({ id }) => statuses.get(id) === "PENDING");
   const done = events.filter(({ id }) => statuses.get(id) === "PROCESSED");
   await cancel(work, projectId, pending);
-  const players = await reverseAll(work, projectId, { root, done, reversal, revert });
+  const players = await bounded(() => reverseAll(work, projectId, { root, done, reversal, revert }));
   await markReverted(work, projectId, { events: [...pending, ...done], reversal });
   return resultOf(root, reversal, {
     isReverted: true,
     players,
     cancelled: pending.filter(({ id }) => id !== root.id).length,
   });
+};
+
+/** Steps that taking an event back may take, with all that it has sent: a few seconds. */
+const REVERT_STEPS_MAX = 20_000_000;
+
+const tooLarge = (why: string): DomainError =>
+  conflict("EVENT_TOO_LARGE", `the event is too large to be taken back: ${why}`);
+
+/** @throws DomainError CONFLICT EVENT_TOO_LARGE for what `run` does not come to an end with */
+const bounded = async <T>(run: () => Promise<T>): Promise<T> => {
+  try {
+    return await run();
+  } catch (error) {
+    if (error instanceof StepsExceeded) throw tooLarge("it has too many effects on too many definitions");
+    throw error;
+  }
 };
 
 const resultOf = (
@@ -93,8 +111,7 @@ const holdEvents = async (work: Work, projectId: string, eventId: string): Promi
   for (;;) {
     const events = await readEvents(work, projectId, eventId);
     if (events.length === 0) throw notFound("event");
-    if (events.length > SENT_EVENTS_MAX)
-      throw conflict("EVENT_TOO_LARGE", `the event has reached more than ${SENT_EVENTS_MAX} others`);
+    if (events.length > SENT_EVENTS_MAX) throw tooLarge(`it has reached more than ${SENT_EVENTS_MAX} others`);
     const parts = events.map(({ externalUserId }) => partitionOf(projectId, externalUserId));
     if (parts.every((part) => held.has(part))) return events;
     // A batch that was under way may have sent more: read again, now that there is none.
@@ -159,15 +176,13 @@ const reverseAll = async (
 ): Promise<number> => {
   const plan = (await loadPlans(work, [projectId], changePlans)).get(projectId);
   if (!plan) throw notFound("project");
-  const caused = await readCaused(
-    work,
-    projectId,
-    done.map(({ id }) => id),
-  );
+  const ids = done.map(({ id }) => id);
+  if (!(await isBounded(work, projectId, ids))) throw tooLarge("it has caused too many effects");
+  const caused = await readCaused(work, projectId, ids);
   const ownerId = await playerIdOf(work, projectId, root.externalUserId);
-  const timesMs = [...new Set(done.map(({ at }) => at))];
-  const players = await lockAll(work, plan, { caused, ownerId, timesMs });
-  const scene = await readScene(work, plan, { done, caused, players, reversal });
+  const players = await lockAll(work, plan, { caused, root, ownerId, done });
+  const steps = new PacedBudget(REVERT_STEPS_MAX);
+  const scene = await readScene(work, plan, { done, caused, players, reversal, steps });
   noteForgotten(caused, reversal);
   // What came last goes first.
   for (const event of done.toReversed())
@@ -194,16 +209,12 @@ const reverseEvent = async (
 ): Promise<void> => {
   const { plan, players, effects, shared } = scene;
   const owner = ownerId === undefined ? undefined : players.get(ownerId);
-  const own = (rows: readonly { eventId: string | null; playerId: string }[]) =>
-    rows.filter(({ eventId }) => eventId === event.id).map(({ playerId }) => players.get(playerId));
-  const reached = new Set([owner, ...Object.values(scene.caused).flatMap(own)]);
   const { id, type, at, properties } = event;
-  for (const player of reached) {
-    if (!player) continue;
+  for (const player of reachedBy(scene, event, owner)) {
     const record = await recordOf(work, scene, { event, player, isOwn: player === owner });
     const passed = { id, type, at, properties, depth: 0 };
     const turn = openTurn({ plan, player, event: passed, nowMs: work.now.getTime(), effects, shared });
-    reversePlayer(turn, record, scene);
+    await paced(reversePlayer(turn, record, scene), scene.steps);
   }
 };
 

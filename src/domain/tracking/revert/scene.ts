@@ -11,6 +11,7 @@ import {
 import type { Effects } from "../../progression/effects.ts";
 import type { PlayerState } from "../../progression/turn.ts";
 import { limitedKey } from "../../rewards/shared-keys.ts";
+import { type PacedBudget, paced, type Pieces } from "../../pace.ts";
 import type { Work } from "../../work.ts";
 import {
   type Caused,
@@ -36,20 +37,55 @@ export const playerIdOf = async (
   return found.rows[0]?.id;
 };
 
-/** Locks everyone whom the events have reached. */
+type Reached = { caused: Caused; root: RevertedEvent; ownerId: string | undefined };
+
+/** Locks everyone whom the events have reached, with what they have at the times of those. */
 export const lockAll = async (
   work: Work,
   plan: ProjectPlan,
-  { caused, ownerId, timesMs }: { caused: Caused; ownerId: string | undefined; timesMs: readonly number[] },
+  { caused, root, ownerId, done }: Reached & { done: readonly RevertedEvent[] },
 ): Promise<Map<string, PlayerState>> => {
-  const reached = Object.values(caused).flatMap((rows: { playerId: string }[]) =>
-    rows.map(({ playerId }) => playerId),
-  );
-  const ids = new Set(ownerId === undefined ? reached : [...reached, ownerId]);
-  const players = await lockPlayersById(work, plan.projectId, [...ids]);
-  for (const player of players.values()) player.timesMs = timesMs;
+  const atOf = new Map(done.map(({ id, at }) => [id, at]));
+  const timesOf = new Map<string, Set<number>>();
+  const note = (playerId: string, at: number | undefined): void => {
+    const times = timesOf.get(playerId) ?? new Set();
+    timesOf.set(playerId, at === undefined ? times : times.add(at));
+  };
+  if (ownerId !== undefined) note(ownerId, root.at);
+  for (const rows of Object.values(caused))
+    for (const { playerId, eventId } of rows) note(playerId, atOf.get(eventId ?? ""));
+  const players = await lockPlayersById(work, plan.projectId, [...timesOf.keys()]);
+  for (const [id, player] of players)
+    player.timesMs = [...new Set([...player.timesMs, ...(timesOf.get(id) ?? [])])];
   await loadStates(work, [...new Set(players.values())], [plan], [...PLAYER_PARTS]);
   return players;
+};
+
+type OfPlayer = Omit<Caused, "awards">;
+
+/** What events have caused, by event and player, and the logs of badges by player. */
+type Sorted = {
+  byEvent: ReadonlyMap<string, ReadonlyMap<PlayerState, OfPlayer>>;
+  logs: ReadonlyMap<PlayerState | undefined, Caused["awards"]>;
+};
+
+const sorted = ({ awards, ...caused }: Caused, players: ReadonlyMap<string, PlayerState>): Sorted => {
+  const byEvent = new Map<string, Map<PlayerState, OfPlayer>>();
+  const placeOf = ({ eventId, playerId }: { eventId: string | null; playerId: string }) => {
+    const player = players.get(playerId);
+    if (!player || eventId === null) return undefined;
+    let ofEvent = byEvent.get(eventId);
+    if (!ofEvent) byEvent.set(eventId, (ofEvent = new Map()));
+    let place = ofEvent.get(player);
+    if (!place) ofEvent.set(player, (place = { ledger: [], grants: [], firings: [], told: [] }));
+    return place;
+  };
+  for (const row of caused.ledger) placeOf(row)?.ledger.push(row);
+  for (const row of caused.grants) placeOf(row)?.grants.push(row);
+  for (const row of caused.firings) placeOf(row)?.firings.push(row);
+  for (const row of caused.told) placeOf(row)?.told.push(row);
+  for (const row of awards) placeOf(row);
+  return { byEvent, logs: Map.groupBy(awards, ({ playerId }) => players.get(playerId)) };
 };
 
 /** What events are taken back in. */
@@ -57,72 +93,79 @@ export type Scene = Omit<ReverseContext, "reversal"> & {
   plan: ProjectPlan;
   /** By the id under which they were reached. */
   players: ReadonlyMap<string, PlayerState>;
-  caused: Caused;
+  caused: Sorted;
   shared: SharedCounters;
   effects: Effects;
   reversal: Reversal;
+  /** What taking all of them back may take. */
+  steps: PacedBudget;
 };
 
-type Held = Pick<Scene, "caused" | "players" | "reversal"> & { done: readonly RevertedEvent[] };
+type Held = Pick<Scene, "players" | "reversal" | "steps"> & {
+  caused: Caused;
+  done: readonly RevertedEvent[];
+};
 
 /** Reads what else is needed, and locks what the players share. */
 export const readScene = async (
   work: Work,
   plan: ProjectPlan,
-  { done, caused, players, reversal }: Held,
+  { done, caused, players, reversal, steps }: Held,
 ): Promise<Scene> => {
   const { projectId } = plan;
   const { rules, left } = await readRules(work, projectId, caused.firings);
   for (const what of left) reversal.left.add(what);
-  const keys = sharedKeysOf(plan, { done, caused, rules });
+  const keys = await paced(sharedKeysOf(plan, { done, caused, rules }), steps);
   return {
     plan,
     players,
-    caused,
+    caused: sorted(caused, players),
     rules,
     counterStarts: await readCounterStarts(work, projectId, plan),
     boardStarts: await readBoardStarts(work, projectId),
     shared: await lockSharedCounters(work, keys),
     effects: noEffects(),
     reversal,
+    steps,
   };
 };
 
-const sharedKeysOf = (
+function* sharedKeysOf(
   plan: ProjectPlan,
   { done, caused, rules }: { done: readonly RevertedEvent[]; caused: Caused; rules: FiredRules },
-): SharedKey[] => {
+): Pieces<SharedKey[]> {
   const { projectId, badges, rewards } = plan;
-  const ofFirings = done.flatMap(({ id, at: atMs }) => {
-    const firings = caused.firings.filter(({ eventId }) => eventId === id);
-    return sharedKeysOfFirings(rules, firings, { project: plan, atMs });
-  });
+  const firingsOf = Map.groupBy(caused.firings, ({ eventId }) => eventId);
+  const keys: SharedKey[] = [];
+  for (const { id, at: atMs } of done)
+    for (const key of yield* sharedKeysOfFirings(rules, firingsOf.get(id) ?? [], { project: plan, atMs }))
+      keys.push(key);
   const ofBadges = caused.awards
     .filter(({ badgeKey }) => badges.get(badgeKey)?.definition.maxAwards !== undefined)
     .map(({ badgeKey }) => limitedKey(projectId, "badge", badgeKey));
   const ofRewards = caused.grants
     .filter(({ rewardKey }) => rewards.get(rewardKey)?.definition.stock !== undefined)
     .map(({ rewardKey }) => limitedKey(projectId, "reward", rewardKey));
-  return [...ofFirings, ...ofBadges, ...ofRewards];
-};
+  return [...keys, ...ofBadges, ...ofRewards];
+}
+
+/** Whom an event has reached. */
+export const reachedBy = (
+  { caused }: Pick<Scene, "caused">,
+  { id }: RevertedEvent,
+  owner: PlayerState | undefined,
+): Set<PlayerState> => new Set([...(owner ? [owner] : []), ...(caused.byEvent.get(id)?.keys() ?? [])]);
 
 /** What one event has caused for one player. */
 export const recordOf = async (
   work: Work,
-  { plan, players, caused, boardStarts: starts }: Scene,
+  { plan, caused, boardStarts: starts }: Scene,
   { event, player, isOwn }: { event: RevertedEvent; player: PlayerState; isOwn: boolean },
-): Promise<PlayerRecord> => {
-  const isOf = ({ eventId, playerId }: { eventId: string | null; playerId: string }): boolean =>
-    eventId === event.id && players.get(playerId) === player;
-  return {
-    event,
-    ledger: caused.ledger.filter(isOf),
-    awards: caused.awards.filter(({ playerId }) => players.get(playerId) === player),
-    grants: caused.grants.filter(isOf),
-    firings: caused.firings.filter(isOf),
-    told: caused.told.filter(isOf),
-    longestRuns: isOwn ? await readLongestRuns(work, plan.projectId, player.id) : new Map(),
-    scores: isOwn ? await readOtherScores(work, { plan, player, event, starts }) : new Map(),
-    isOwn,
-  };
-};
+): Promise<PlayerRecord> => ({
+  event,
+  ...(caused.byEvent.get(event.id)?.get(player) ?? { ledger: [], grants: [], firings: [], told: [] }),
+  awards: caused.logs.get(player) ?? [],
+  longestRuns: isOwn ? await readLongestRuns(work, plan.projectId, player.id) : new Map(),
+  scores: isOwn ? await readOtherScores(work, { plan, player, event, starts }) : new Map(),
+  isOwn,
+});

@@ -1,0 +1,68 @@
+import type { Steps } from "./slices.ts";
+
+/** Levels of objects that are taken apart: a body, and what it names. */
+const LEVELS = 2;
+/** Characters that are put together before a rest. */
+const CHUNK_LENGTH = 64 * 1024;
+/** Rows of a table, of some hundred bytes each, that become text at once. */
+const ROWS_AT_ONCE = 200;
+
+const isPlain = (value: unknown): value is object => {
+  if (value === null || typeof value !== "object" || "toJSON" in value) return false;
+  const prototype: unknown = Object.getPrototypeOf(value);
+  return Array.isArray(value) || prototype === Object.prototype || prototype === null;
+};
+
+/**
+ * The texts that together are `JSON.stringify(value)` of a list, or of an object with lists in it: one for
+ * each item. Throws where `JSON.stringify` does.
+ */
+export function* jsonPieces(value: object, levels = LEVELS): Generator<string, void, void> {
+  if (!isPlain(value)) return yield JSON.stringify(value);
+  if (Array.isArray(value)) return yield* itemPieces(value);
+  let before = "{";
+  for (const [name, inner] of Object.entries(value as Readonly<Record<string, unknown>>)) {
+    const head = `${before}${JSON.stringify(name)}:`;
+    if (levels > 0 && isPlain(inner)) {
+      yield head;
+      yield* jsonPieces(inner, levels - 1);
+    } else {
+      const text: string | undefined = JSON.stringify(inner);
+      if (text === undefined) continue;
+      yield head + text;
+    }
+    before = ",";
+  }
+  yield before === "{" ? "{}" : "}";
+}
+
+function* itemPieces(items: readonly unknown[]): Generator<string, void, void> {
+  let before = "[";
+  for (const item of items) {
+    const text: string | undefined = JSON.stringify(item);
+    yield before + (text ?? "null");
+    before = ",";
+  }
+  yield before === "[" ? "[]" : "]";
+}
+
+/** Texts of CHUNK_LENGTH characters or a little more that together are `JSON.stringify(value)`. */
+export function* jsonChunks(value: object): Steps<string[]> {
+  const chunks: string[] = [];
+  let text = "";
+  for (const piece of jsonPieces(value)) {
+    text += piece;
+    if (text.length < CHUNK_LENGTH) continue;
+    chunks.push(text);
+    text = "";
+    yield;
+  }
+  chunks.push(text);
+  return chunks;
+}
+
+/** `JSON.stringify(value)`, with rests; a few rows of a table have none. */
+export function* jsonText(value: object): Steps<string> {
+  if (Array.isArray(value) && value.length <= ROWS_AT_ONCE) return JSON.stringify(value);
+  return (yield* jsonChunks(value)).join("");
+}

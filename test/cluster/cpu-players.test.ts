@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { DEFAULT_STRATEGY } from "../../src/domain/players/merge-plan.ts";
+import { mergePlayers } from "../../src/domain/players/merge.ts";
+import { STEP, withPatience } from "../../src/domain/patience.ts";
+import { CAUSED_ROWS_MAX } from "../../src/domain/tracking/revert/read-record.ts";
+import { revertEvent } from "../../src/domain/tracking/revert/revert-event.ts";
+import type { Work } from "../../src/domain/work.ts";
+import { addFarReaching, addRichPair } from "../support/big-players.ts";
+import { startDatabase } from "../support/cluster.ts";
+import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
+import type { Domain } from "../support/leaderboards.ts";
+
+/** CPU that a process may spend on one caller before others are served. */
+const BLOCK_MAX_MS = 100 * CPU_SLACK;
+
+class Undone extends Error {}
+
+describe("CPU of what changes much at once", function () {
+  this.timeout(120_000);
+  let domain: Domain;
+  let projectId: string;
+  let remove: () => Promise<void>;
+  before(async () => {
+    ({ domain, remove } = await startDatabase(2));
+  });
+  beforeEach(async () => {
+    projectId = await domain.addProject();
+  });
+  after(() => remove());
+
+  /** Does it a few times, each time undone. */
+  const blockOf = (change: (work: Work) => Promise<unknown>): Promise<number> => {
+    const run = async (): Promise<void> => {
+      const changing = domain.transact(async (work) => {
+        await change(work);
+        throw new Undone();
+      });
+      await changing.catch((error: unknown) => assert(error instanceof Undone, String(error)));
+    };
+    return withPatience(STEP, () => leastBlockMs(run, BLOCK_MAX_MS));
+  };
+  const revert = (eventId: string) => (work: Work) =>
+    revertEvent(work, projectId, { eventId, reason: "test", onShortfall: "CLAMP", actor: "test" });
+
+  it("is taken in turns while an event is taken back that has reached hundreds of players", async () => {
+    const [others, lines] = [900, 20];
+    const eventId = await addFarReaching(domain, projectId, { others, lines });
+    const result = await domain.transact(revert(eventId));
+    assert.equal(result.players, others + 1);
+    assert.equal(result.reversed.currencies["coins"], others * lines);
+    projectId = await domain.addProject();
+    const again = await addFarReaching(domain, projectId, { others, lines });
+    const blockMs = await blockOf(revert(again));
+    assert(blockMs < BLOCK_MAX_MS, `${blockMs} ms`);
+  });
+
+  it("is bounded by how much an event may have caused to be taken back", async () => {
+    const others = 10;
+    const eventId = await addFarReaching(domain, projectId, { others, lines: CAUSED_ROWS_MAX / others + 1 });
+    await assert.rejects(domain.transact(revert(eventId)), { reason: "EVENT_TOO_LARGE" });
+  });
+
+  it("is taken in turns while two players are merged who have thousands of badges and lots", async () => {
+    const [targetId, sourceId] = await addRichPair(domain, projectId, { badges: 5_000, lots: 5_000 });
+    const strategy = DEFAULT_STRATEGY;
+    const blockMs = await blockOf(async (work) => {
+      const { summary } = await mergePlayers(work, { projectId, targetId, sourceId, strategy, cause: {} });
+      assert.equal(summary.badges.length, 5_000);
+    });
+    assert(blockMs < BLOCK_MAX_MS, `${blockMs} ms`);
+  });
+});
