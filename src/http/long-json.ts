@@ -1,62 +1,37 @@
 import type { Response } from "express";
+import { jsonChunks } from "../domain/json-text.ts";
 import { inSlices, type Steps } from "../domain/slices.ts";
 
-/** Items of a list above which a body is written piece by piece: a page of any list has fewer. */
-const LIST_ITEMS = 100;
-/** Characters that are put together before they become bytes. */
-const CHUNK_LENGTH = 64 * 1024;
+/** Items of a list above which a body is written piece by piece: each may be as large as a rule. */
+const LIST_ITEMS = 20;
 
-const isLongList = (value: unknown): value is unknown[] => Array.isArray(value) && value.length > LIST_ITEMS;
-
-/** Whether a body is a long list or an object that has one: as JSON it may be megabytes. */
-export const isLong = (body: unknown): body is object => {
-  if (body === null || typeof body !== "object" || "toJSON" in body) return false;
-  return isLongList(body) || (!Array.isArray(body) && Object.values(body).some(isLongList));
-};
-
-/** The texts that together are `JSON.stringify(value)` of a value for which `isLong` is true. */
-const piecesOf = function* (value: object): Generator<string, void, void> {
-  if (Array.isArray(value)) return yield* listPieces(value);
-  let before = "{";
-  for (const [name, inner] of Object.entries(value)) {
-    const head = `${before}${JSON.stringify(name)}:`;
-    if (isLongList(inner)) {
-      yield head;
-      yield* listPieces(inner);
-    } else {
-      const text: string | undefined = JSON.stringify(inner);
-      if (text === undefined) continue;
-      yield head + text;
-    }
-    before = ",";
+/** A body that is JSON text already, of any length. */
+export class JsonText {
+  readonly [name: string]: unknown;
+  readonly text: string;
+  constructor(text: string) {
+    this.text = text;
   }
-  yield "}";
+
+  toJSON(): unknown {
+    return JSON.parse(this.text);
+  }
+}
+
+const hasLongList = (value: unknown, levels: number): boolean => {
+  if (value === null || typeof value !== "object" || "toJSON" in value) return false;
+  if (Array.isArray(value)) return value.length > LIST_ITEMS;
+  return levels > 0 && Object.values(value).some((inner) => hasLongList(inner, levels - 1));
 };
 
-const listPieces = function* (items: readonly unknown[]): Generator<string, void, void> {
-  let before = "[";
-  for (const item of items) {
-    const text: string | undefined = JSON.stringify(item);
-    yield before + (text ?? "null");
-    before = ",";
-  }
-  yield "]";
-};
+/** Whether a body is text already, a long list or has one, also in an object of it: it may be megabytes. */
+export const isLong = (body: unknown): body is object => body instanceof JsonText || hasLongList(body, 2);
 
 /** The bytes of a long body, with a rest after each chunk. */
-export const chunksOf = function* (body: object): Steps<Buffer[]> {
-  const chunks: Buffer[] = [];
-  let text = "";
-  for (const piece of piecesOf(body)) {
-    text += piece;
-    if (text.length < CHUNK_LENGTH) continue;
-    chunks.push(Buffer.from(text));
-    text = "";
-    yield;
-  }
-  chunks.push(Buffer.from(text));
-  return chunks;
-};
+export function* chunksOf(body: object): Steps<Buffer[]> {
+  if (body instanceof JsonText) return [Buffer.from(body.text)];
+  return (yield* jsonChunks(body)).map((text) => Buffer.from(text));
+}
 
 /** Answers as `response.json(body)` would, to the byte, in slices. What is no JSON throws before a byte. */
 export const sendLong = async (response: Response, body: object): Promise<void> => {

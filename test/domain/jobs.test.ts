@@ -113,7 +113,8 @@ describe("long work of a project", function () {
       ["RUNNING", 66, false],
       ["SUCCEEDED", 100, true],
     ]);
-    assert.deepEqual(await transact((work) => getJobResult(work, refOf(id))), { pages: 3 });
+    const result = await transact((work) => getJobResult(work, refOf(id)));
+    assert.deepEqual(JSON.parse(result), { pages: 3 });
     assert.deepEqual(await done(), [1, 2, 3]);
   });
 

@@ -44,7 +44,11 @@ export type JobRow = {
   finished_at: Date | string | null;
 };
 
-const show = (row: JobRow): ProjectJob => ({
+/** What is shown of a job: its state and its result may be megabytes. */
+type ShownRow = Omit<JobRow, "params" | "state" | "result" | "attempts">;
+const SHOWN = sql.raw(`id, project_id, kind, status, progress, error, created_by, created_at, finished_at`);
+
+const show = (row: ShownRow): ProjectJob => ({
   id: row.id,
   kind: row.kind,
   status: row.status,
@@ -82,10 +86,10 @@ export type JobRef = { projectId: string; id: string; kinds: readonly string[] }
 const isOneOf = (kinds: readonly string[]) =>
   sql`kind in (select json_array_elements_text(${JSON.stringify(kinds)}::json))`;
 
-const findRow = async ({ db }: Work, { projectId, id, kinds }: JobRef): Promise<JobRow> => {
+const findRow = async ({ db }: Work, { projectId, id, kinds }: JobRef): Promise<ShownRow> => {
   const found = isId(id)
-    ? await sql<JobRow>`
-        select * from project_jobs
+    ? await sql<ShownRow>`
+        select ${SHOWN} from project_jobs
         where project_id = ${projectId} and id = ${id} and ${isOneOf(kinds)}`.execute(db)
     : { rows: [] };
   const [row] = found.rows;
@@ -96,12 +100,18 @@ const findRow = async ({ db }: Work, { projectId, id, kinds }: JobRef): Promise<
 /** @throws DomainError NOT_FOUND */
 export const getJob = async (work: Work, ref: JobRef): Promise<ProjectJob> => show(await findRow(work, ref));
 
-/** What a job came to. @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE before it has succeeded */
-export const getJobResult = async (work: Work, ref: JobRef): Promise<Json> => {
-  const { status, result } = await findRow(work, ref);
-  if (status !== "SUCCEEDED" || result === null)
-    throw conflict("INVALID_STATE", `the job is ${status} and has no result`);
-  return result;
+/**
+ * What a job came to, as JSON text: an export is megabytes, and would be parsed only to be written again.
+ * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE before it has succeeded
+ */
+export const getJobResult = async (work: Work, ref: JobRef): Promise<string> => {
+  const { status } = await findRow(work, ref);
+  const found = await sql<{ result: string | null }>`
+    select result::text as result from project_jobs
+    where project_id = ${ref.projectId} and id = ${ref.id} and status = 'SUCCEEDED'`.execute(work.db);
+  const text = found.rows[0]?.result ?? null;
+  if (text === null) throw conflict("INVALID_STATE", `the job is ${status} and has no result`);
+  return text;
 };
 
 /** `kinds`: those that the caller may see; others are neither listed nor counted. */
@@ -120,8 +130,8 @@ export const listJobs = async (
   const where = sql`project_id = ${projectId} and ${isOneOf(query.kinds)}
     and (${query.kind ?? null}::text is null or kind = ${query.kind ?? null})
     and (${query.status ?? null}::text is null or status = ${query.status ?? null})`;
-  const page = await sql<JobRow>`
-    select * from project_jobs where ${where} order by id desc
+  const page = await sql<ShownRow>`
+    select ${SHOWN} from project_jobs where ${where} order by id desc
     limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
   return { jobs: page.rows.map(show), ...(await countRows(work, sql`project_jobs where ${where}`)) };
 };
@@ -131,11 +141,11 @@ export const cancelJob = async (work: Work, ref: JobRef): Promise<ProjectJob> =>
   await findRow(work, ref);
   const { projectId, id } = ref;
   const now = work.now.toISOString();
-  const done = await sql<JobRow>`
+  const done = await sql<ShownRow>`
     update project_jobs set status = 'CANCELLED', finished_at = ${now}::timestamptz,
       updated_at = ${now}::timestamptz
     where project_id = ${projectId} and id = ${id} and status in ('QUEUED', 'RUNNING')
-    returning *`.execute(work.db);
+    returning ${SHOWN}`.execute(work.db);
   // Read again: it may have ended while the update waited for it.
   if (!done.rows[0]) throw conflict("INVALID_STATE", `the job is ${(await findRow(work, ref)).status}`);
   await auditDefinition(work, "job.cancelled", { projectId, id });

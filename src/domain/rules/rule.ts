@@ -47,8 +47,23 @@ export const RuleVersionSchema = defineEntity({
 export class RuleVersion extends RuleVersionSchema.class {}
 RuleVersionSchema.setClass(RuleVersion);
 
+export type RuleToShow = Pick<
+  Rule,
+  | "id"
+  | "key"
+  | "name"
+  | "status"
+  | "pauseReason"
+  | "draft"
+  | "draftVersion"
+  | "publishedVersion"
+  | "createdBy"
+  | "createdAt"
+  | "updatedAt"
+>;
+
 /** A rule as the API shows it; `published` is what runs while the status is ACTIVE or SHADOW. */
-export const showRule = (rule: Rule, published: RuleDocument | null) => ({
+export const showRule = (rule: RuleToShow, published: RuleDocument | null) => ({
   id: rule.id,
   key: rule.key,
   name: rule.name,

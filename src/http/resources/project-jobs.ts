@@ -10,6 +10,7 @@ import {
   type JobRef,
   listJobs,
 } from "../../domain/project-jobs/project-jobs.ts";
+import { JsonText } from "../long-json.ts";
 import { route } from "../route.ts";
 import { pageReply } from "./list-bodies.ts";
 
@@ -79,7 +80,10 @@ export const projectJobRoutes = [
     description: "A job that has not succeeded has none (409). Results go a day after the job's end.",
     params: JobParams,
     response: z.record(z.string(), z.unknown()),
-    run: (app, asked) => app.transact((work) => getJobResult(work, refOf(asked))),
+    run: async (app, asked) => {
+      const text = await app.transact((work) => getJobResult(work, refOf(asked)));
+      return new JsonText(text);
+    },
   }),
   route({
     ...common,

@@ -1,4 +1,5 @@
 import { isDeepStrictEqual } from "node:util";
+import { sql } from "kysely";
 import { notFound } from "../../errors.ts";
 import { offsetOf, type PageQuery } from "../../paging.ts";
 import type { Work } from "../../work.ts";
@@ -25,20 +26,26 @@ export const listVersions = async (
   query: PageQuery,
 ): Promise<{ versions: ShownVersion[]; total: number }> => {
   const rule = await findRule(work, projectId, ref);
-  const [found, total] = await work.em.findAndCount(
-    RuleVersion,
-    { ruleId: rule.id },
-    { orderBy: { version: "desc" }, limit: query.limit, offset: offsetOf(query) },
-  );
-  const versions = found.map(({ version, definition, changeNote, publishedBy, publishedAt }) => ({
+  const total = await work.em.count(RuleVersion, { ruleId: rule.id });
+  const page = await sql<VersionRow>`
+    select version, definition, change_note, published_by, published_at from rule_versions
+    where rule_id = ${rule.id} order by version desc
+    limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
+  const versions = page.rows.map(({ version, definition, ...row }) => ({
     version,
     definition,
-    changeNote: changeNote ?? null,
-    publishedBy,
-    publishedAt: publishedAt.toISOString(),
+    changeNote: row.change_note,
+    publishedBy: row.published_by,
+    publishedAt: new Date(row.published_at).toISOString(),
     isPublished: version === rule.publishedVersion,
   }));
   return { versions, total };
+};
+
+type VersionRow = Pick<ShownVersion, "version" | "definition"> & {
+  change_note: string | null;
+  published_by: string;
+  published_at: Date | string;
 };
 
 /** @throws DomainError NOT_FOUND */

@@ -1,0 +1,84 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { jsonPieces } from "../../src/domain/json-text.ts";
+import { listJobs } from "../../src/domain/project-jobs/project-jobs.ts";
+import { inSlices } from "../../src/domain/slices.ts";
+import { listVersions } from "../../src/domain/rules/lifecycle/versions.ts";
+import { listRules } from "../../src/domain/rules/rules.ts";
+import type { Work } from "../../src/domain/work.ts";
+import { chunksOf, isLong, JsonText } from "../../src/http/long-json.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { must } from "../support/client.ts";
+import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
+import { addLargeRules } from "../support/many-rules.ts";
+
+/** CPU that a process may spend on one caller before others are served. */
+const BLOCK_MAX_MS = 100 * CPU_SLACK;
+const PAGE = { page: 1, limit: 100 };
+const JOBS = 100;
+const RESULT_BYTES = 2_000_000;
+
+const many = <T>(count: number, item: T): T[] => Array.from({ length: count }, () => item);
+
+describe("CPU of lists of large documents", function () {
+  this.timeout(60_000);
+  let api: TestApp;
+  let tenant: Tenant;
+  before(async () => {
+    api = await startApp();
+    tenant = await aTenant(api);
+  });
+
+  /** Rows of long work that has come to megabytes. */
+  const addJobs = (): Promise<unknown> =>
+    api.app.transact(({ db }) =>
+      sql`
+        insert into project_jobs (project_id, id, kind, status, params, result, created_by, created_at,
+          updated_at, due_at, finished_at)
+        select ${tenant.projectId}::uuid, gen_random_uuid(), 'PLAYER_EXPORT', 'SUCCEEDED', '{}',
+          jsonb_build_object('text', repeat('x', ${RESULT_BYTES}::int)), 'test', now(), now(), now(), now()
+        from generate_series(1, ${JOBS}::int)`.execute(db),
+    );
+
+  it("of jobs reads nothing of what they have come to", async () => {
+    await addJobs();
+    const list = (work: Work) => listJobs(work, tenant.projectId, { ...PAGE, kinds: ["PLAYER_EXPORT"] });
+    assert.equal((await api.app.transact(list)).jobs.length, JOBS);
+    const blockMs = await leastBlockMs(() => api.app.transact(list), BLOCK_MAX_MS);
+    assert(blockMs < BLOCK_MAX_MS, `${blockMs} ms`);
+    const [{ id }] = must(await api.get("/api/v1/jobs?limit=1", { key: tenant.key }), 200).data;
+    const result = must(await api.get(`/api/v1/jobs/${id}/result`, { key: tenant.key }), 200);
+    assert.equal(result.text.length, RESULT_BYTES);
+  });
+
+  it("of rules and versions leaves nothing to be compared when the transaction ends", async () => {
+    await addLargeRules(api.app.transact, tenant.projectId, 30);
+    const lists = {
+      rules: async (work: Work) => (await listRules(work, tenant.projectId, PAGE)).rules.length,
+      versions: async (work: Work) => (await listVersions(work, tenant.projectId, "r1", PAGE)).total,
+    };
+    for (const [name, list] of Object.entries(lists)) {
+      const kept = await api.app.transact(async (work) => {
+        assert(await list(work));
+        return work.em.getUnitOfWork().getIdentityMap().keys().length;
+      });
+      // A list of versions has looked for its rule.
+      assert.equal(kept, name === "versions" ? 1 : 0, name);
+    }
+  });
+
+  it("writes a page, and what is deeper in a body, item by item", async () => {
+    const page = { data: many(100, { text: "x".repeat(1_000) }), pagination: { total: 100 } };
+    const bundle = { id: "1", tables: { a: many(50, [1]), b: [] }, none: {} };
+    for (const body of [page, bundle]) {
+      assert(isLong(body));
+      assert([...jsonPieces(body)].length > 50);
+      assert.equal(Buffer.concat(await inSlices(chunksOf(body))).toString(), JSON.stringify(body));
+    }
+    assert(!isLong({ data: many(20, {}), pagination: {} }));
+    const text = new JsonText('{"a":["é"]}');
+    assert(isLong(text));
+    assert.equal(Buffer.concat(await inSlices(chunksOf(text))).toString(), text.text);
+    assert.equal(JSON.stringify(text), text.text);
+  });
+});
