@@ -4,14 +4,18 @@ import { mergePlayers } from "../../src/domain/players/merge.ts";
 import { STEP, withPatience } from "../../src/domain/patience.ts";
 import { CAUSED_ROWS_MAX } from "../../src/domain/tracking/revert/read-record.ts";
 import { revertEvent } from "../../src/domain/tracking/revert/revert-event.ts";
+import { FIRST_PLAYER, type Looked, planOf, refreshPage } from "../../src/domain/segments/pages.ts";
 import type { Work } from "../../src/domain/work.ts";
-import { addFarReaching, addRichPair } from "../support/big-players.ts";
+import { addDearSegments, addFarReaching, addRichPair } from "../support/big-players.ts";
 import { startDatabase } from "../support/cluster.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
 import type { Domain } from "../support/leaderboards.ts";
 
 /** CPU that a process may spend on one caller before others are served. */
 const BLOCK_MAX_MS = 100 * CPU_SLACK;
+
+/** Players of one page of segments. */
+const PLAYERS = 250;
 
 class Undone extends Error {}
 
@@ -68,5 +72,24 @@ describe("CPU of what changes much at once", function () {
       assert.equal(summary.badges.length, 5_000);
     });
     assert(blockMs < BLOCK_MAX_MS, `${blockMs} ms`);
+  });
+
+  it("is taken in turns by a page of players with dear segments, which ends early", async () => {
+    await addDearSegments(domain, projectId, { players: PLAYERS, segments: 200, conditions: 30 });
+    const look = async (work: Work, after = FIRST_PLAYER): Promise<Looked> =>
+      refreshPage(work, (await planOf(work, projectId))!, { after, which: "ALL" });
+    const blockMs = await blockOf(look);
+    assert(blockMs < BLOCK_MAX_MS, `${blockMs} ms`);
+    const first = await domain.transact(look);
+    assert(first.evaluated < PLAYERS, `${first.evaluated} players`);
+    let [seen, next] = [first.evaluated, first.next];
+    while (next !== undefined) {
+      const after: string = next;
+      const looked = await domain.transact((work) => look(work, after));
+      assert.equal(looked.moved, 0);
+      seen += looked.evaluated;
+      next = looked.next;
+    }
+    assert.equal(seen, PLAYERS);
   });
 });

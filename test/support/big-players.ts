@@ -76,3 +76,32 @@ export const addRichPair = async (
   );
   return ids as [string, string];
 };
+
+/** Players, and dynamic segments of as many conditions, each of which reads an attribute of its own. */
+export const addDearSegments = async (
+  domain: Domain,
+  projectId: string,
+  { players, segments, conditions }: { players: number; segments: number; conditions: number },
+): Promise<void> => {
+  const values = Array.from({ length: 40 }, (_, i) => i);
+  const documents = Array.from({ length: segments }, (_, i) => ({
+    key: `s${i}`,
+    name: "Segment",
+    kind: "DYNAMIC",
+    definition: {
+      any: Array.from({ length: conditions }, (_unused, j) => {
+        return { type: "player_property", field: `attributes.a${i}x${j}`, op: "in", value: values };
+      }),
+    },
+  }));
+  await write(
+    domain,
+    sql`insert into definitions (id, project_id, kind, key, name, definition, status, created_by, created_at,
+        updated_at)
+      select gen_random_uuid(), ${projectId}::uuid, 'segment', d->>'key', 'Segment', d, 'ACTIVE', 'test',
+        now(), now()
+      from json_array_elements(${JSON.stringify(documents)}::json) as d`,
+    sql`insert into players (project_id, id, external_user_id, created_at, updated_at)
+      select ${projectId}::uuid, gen_random_uuid(), 'player-' || i, now(), now() from ${number(1, players)}`,
+  );
+};

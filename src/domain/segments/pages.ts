@@ -2,11 +2,12 @@ import { noEffects, openTurn, changeEvent } from "../progression/evaluate.ts";
 import { changePlans } from "../progression/change.ts";
 import { loadStates, lockPlayersById, type PlayersFrom, readPlayersPage } from "../progression/load.ts";
 import { loadPlans, type ProjectPlan } from "../progression/plan.ts";
-import { stepsOf } from "../progression/event-steps.ts";
+import { PLAYER_STEPS, stepsOf } from "../progression/event-steps.ts";
 import { takePlayers } from "../progression/several.ts";
 import { noSharedCounters } from "../progression/shared-counters.ts";
 import type { PlayerState, Turn } from "../progression/turn.ts";
 import { PacedBudget } from "../pace.ts";
+import type { StepBudget } from "../step-budget.ts";
 import { newId } from "../ids.ts";
 import type { Work } from "../work.ts";
 import { refreshAllSegments } from "./membership.ts";
@@ -30,9 +31,20 @@ export type Looked = {
 export const planOf = async (work: Work, projectId: string): Promise<ProjectPlan | undefined> =>
   (await loadPlans(work, [projectId], changePlans)).get(projectId);
 
-/** A turn that nobody will save. */
-const scratchTurn = (plan: ProjectPlan, player: PlayerState, nowMs: number): Turn =>
-  openTurn({
+/** Steps after which a page ends: less than a second, and as much again for those who enter or leave. */
+const PAGE_STEPS_MAX = 2_000_000;
+/** Inputs of segments, and values of boards, that are noted in a step when a turn is opened. */
+const INPUTS_PER_STEP = 4;
+
+/** Opens a turn that nobody will save, to look at a player. @param steps are told what that takes */
+export const scratchTurn = (
+  plan: ProjectPlan,
+  player: PlayerState,
+  { nowMs, steps }: { nowMs: number; steps: StepBudget },
+): Turn => {
+  const inputs = plan.segmentIndex.readers.length + plan.boardIndex.values.length;
+  steps.spend(PLAYER_STEPS + inputs / INPUTS_PER_STEP);
+  return openTurn({
     plan,
     player,
     event: changeEvent(newId(), nowMs),
@@ -40,37 +52,43 @@ const scratchTurn = (plan: ProjectPlan, player: PlayerState, nowMs: number): Tur
     effects: noEffects(),
     shared: noSharedCounters(),
   });
+};
 
-/** Reads a page of players without locks and opens a turn for each, to look at. */
-export const lookAtPage = async (work: Work, plan: ProjectPlan, from: PlayersFrom): Promise<Turn[]> => {
+/** Reads a page of players, with what they have, without locks. */
+export const readPage = async (work: Work, plan: ProjectPlan, from: PlayersFrom): Promise<PlayerState[]> => {
   const players = await readPlayersPage(work, plan.projectId, from, SEGMENT_PAGE);
   await loadStates(work, players, [plan]);
-  return players.map((player) => scratchTurn(plan, player, work.now.getTime()));
+  return players;
 };
 
 /**
  * Brings the segments of a page of players up to date: all of them, or those that time alone changes. All
- * are looked at without locks, and only those are locked, looked at again and written who enter or leave.
+ * are looked at without locks, and only those are locked, looked at again and written who enter or leave. A
+ * page ends early where segments are dear.
  */
 export const refreshPage = async (
   work: Work,
   plan: ProjectPlan,
   { after, which }: { after: string; which: "ALL" | "TIMED" },
 ): Promise<Looked> => {
-  const turns = await lookAtPage(work, plan, { after });
-  const steps = new PacedBudget(Infinity);
-  for (const turn of turns) {
+  const page = await readPage(work, plan, { after });
+  const steps = new PacedBudget(PAGE_STEPS_MAX);
+  const looked: PlayerState[] = [];
+  for (const player of page) {
+    if (steps.isSpent) break;
+    const turn = scratchTurn(plan, player, { nowMs: work.now.getTime(), steps });
     refreshAllSegments(turn, which);
+    looked.push(player);
     steps.spend(stepsOf(turn.root.accounts));
     await steps.rest();
   }
-  const moving = turns.filter(({ player }) => player.dirty.segments.size > 0).map(({ player }) => player.id);
+  const moving = looked.filter(({ dirty }) => dirty.segments.size > 0).map(({ id }) => id);
   if (moving.length > 0) await refreshPlayers(work, plan.projectId, { playerIds: moving, which });
-  const isLast = turns.length < SEGMENT_PAGE;
+  const isLast = looked.length === page.length && page.length < SEGMENT_PAGE;
   return {
-    evaluated: turns.length,
+    evaluated: looked.length,
     moved: moving.length,
-    next: isLast ? undefined : turns.at(-1)!.player.id,
+    next: isLast ? undefined : looked.at(-1)!.id,
   };
 };
 

@@ -3,11 +3,10 @@ import { notFound } from "../errors.ts";
 import type { PlayerRef } from "../events.ts";
 import { PacedBudget } from "../pace.ts";
 import { metricId } from "../metrics/metric-id.ts";
-import { PLAYER_STEPS } from "../progression/event-steps.ts";
 import { loadPlan, type ProjectPlan } from "../progression/plan.ts";
 import type { Turn } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
-import { LAST_PLAYER, lookAtPage, SEGMENT_PAGE } from "./pages.ts";
+import { LAST_PLAYER, readPage, scratchTurn, SEGMENT_PAGE } from "./pages.ts";
 import { compileSegment, type CompiledSegment, type SegmentConditions } from "./segment.ts";
 
 /** Players that a preview looks at, the ones made last; fewer where a look at each takes long. */
@@ -49,18 +48,19 @@ export const previewSegment = async (
   const steps = new PacedBudget(PREVIEW_STEPS_MAX);
   let before = LAST_PLAYER;
   while (!preview.isComplete && preview.evaluated < PREVIEW_PLAYERS_MAX && !steps.isSpent) {
-    const turns = await lookAtPage(work, plan, { before });
-    for (const turn of turns) {
+    const page = await readPage(work, plan, { before });
+    for (const player of page) {
       if (steps.isSpent) break;
+      const turn = scratchTurn(plan, player, { nowMs: work.now.getTime(), steps });
       if (await isMember(segment, turn, steps)) {
         preview.count++;
-        const { id: playerId, externalUserId } = turn.player;
+        const { id: playerId, externalUserId } = player;
         if (preview.sample.length < SAMPLE_MAX) preview.sample.push({ playerId, externalUserId });
       }
       preview.evaluated++;
-      before = turn.player.id;
+      before = player.id;
     }
-    preview.isComplete = turns.length < SEGMENT_PAGE && !steps.isSpent;
+    preview.isComplete = page.length < SEGMENT_PAGE && !steps.isSpent;
   }
   return preview;
 };
@@ -69,7 +69,7 @@ export const previewSegment = async (
 const isMember = async (segment: CompiledSegment, turn: Turn, steps: PacedBudget): Promise<boolean> => {
   const { root } = turn;
   const isIn = segment.test!(turn);
-  steps.spend(segment.steps + PLAYER_STEPS + root.steps.spent);
+  steps.spend(segment.steps + root.steps.spent);
   await steps.rest();
   return isIn;
 };

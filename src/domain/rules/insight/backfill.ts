@@ -13,22 +13,45 @@ import { changePlans } from "../../progression/change.ts";
 import { loadPlans, type ProjectPlan } from "../../progression/plan.ts";
 import type { PlayerState } from "../../progression/turn.ts";
 import type { Work } from "../../work.ts";
-import { playerHistory } from "./history.ts";
+import {
+  FIRST_ID,
+  type HistoryDigest,
+  type HistoryEvent,
+  NO_EVENTS,
+  playerHistory,
+  readDigest,
+  withEvents,
+} from "./history.ts";
 import { needsOf } from "../language/needs.ts";
 import { patternsOf } from "../language/patterns.ts";
 
 /** Players of one step, who wait for it: their events are not processed meanwhile. */
 const PLAYERS_AT_ONCE = 50;
-/** Events after which a step takes no further player. */
+/** Events after which a step takes no further player, and one player's history is gone on with in the next. */
 const EVENTS_AT_ONCE = 10_000;
-/** Steps after which a step of the job takes no further player: about 2 s, for which players are locked. */
+/** As EVENTS_AT_ONCE, in steps: about 2 s, for which players are locked. */
 const STEPS_AT_ONCE = 20_000_000;
 /** Events that are counted between two rests. */
 const EVENTS_PER_REST = 50;
-const FIRST_ID = "00000000-0000-0000-0000-000000000000";
+/** How often a player is begun anew whose past has changed while it was counted in several steps. */
+const RESTARTS_MAX = 5;
+
+/** A player whose history is longer than a step: what was counted of it, and where that goes on. */
+const Part = z.object({
+  playerId: z.string(),
+  after: z.string(),
+  /** By id of the counter. */
+  states: z.record(z.string(), z.unknown()),
+  count: z.number(),
+  xor: z.number(),
+  restarts: z.number(),
+});
+type Part = z.output<typeof Part>;
 
 const State = z.object({
   after: z.string().default(FIRST_ID),
+  part: Part.optional(),
+  unsettled: z.number().default(0),
   players: z.number().default(0),
   changed: z.number().default(0),
   events: z.number().default(0),
@@ -54,28 +77,31 @@ const countersOf = ({ rules }: ProjectPlan, ruleId: string) => {
 /**
  * Counts what players did before a rule was published. A player's counters are made anew from all of the
  * player's processed events, under the player's lock: what is processed is in them once, what waits comes
- * later and counts by itself. Doing it again gives the same.
+ * later and counts by itself. Doing it again gives the same. A history that is longer than a step is counted
+ * in several, and written by the last one.
  */
 export const backfill = jobKind({
   kind: "BACKFILL",
   access: { scope: "rules:manage", roles: DESIGNERS },
   params: z.object({ ruleId: z.uuid() }),
   step: async (work, { projectId, params, state }) => {
-    const { after, players, changed, events, ...begun } = State.parse(state);
+    const { after, part, players, changed, events, unsettled, ...begun } = State.parse(state);
     const plan = (await loadPlans(work, [projectId], changePlans)).get(projectId);
     if (!plan) return { result: { players, changed, note: "the project is gone" } };
     const { isRunning, counters, notRebuilt } = countersOf(plan, params.ruleId);
-    const result = { players, changed, events, notRebuilt };
+    const result = { players, changed, events, notRebuilt, ...(unsettled > 0 ? { unsettled } : {}) };
     if (!isRunning) return { result: { ...result, note: "the rule does not run any more" } };
     const ids = counters.length === 0 ? [] : await nextPlayers(work, projectId, after);
     if (ids.length === 0) return { result };
     const total = begun.total ?? (await countRows(work, sql`players where project_id = ${projectId}`)).total;
-    const done = await recount(work, plan, { ids, counters });
+    const done = await recount(work, plan, { ids, counters, part });
     const next = {
-      after: done.last,
+      after: done.last ?? after,
+      ...(done.left ? { part: done.left } : {}),
       players: players + done.players,
       changed: changed + done.changed,
       events: events + done.events,
+      unsettled: unsettled + done.unsettled,
       total,
     };
     return { state: next, progress: (100 * next.players) / Math.max(total, next.players) };
@@ -89,18 +115,27 @@ const nextPlayers = async ({ db }: Work, projectId: string, after: string): Prom
   return found.rows.map(({ id }) => id);
 };
 
-type Recount = { ids: readonly string[]; counters: readonly CompiledMetric[] };
+type Recount = { ids: readonly string[]; counters: readonly CompiledMetric[]; part: Part | undefined };
 
-const recount = async (work: Work, plan: ProjectPlan, { ids, counters }: Recount) => {
+const recount = async (work: Work, plan: ProjectPlan, { ids, counters, part }: Recount) => {
   const { projectId } = plan;
   const locked = await lockPlayersById(work, projectId, ids);
   const players = [...new Set(locked.values())];
   await loadStates(work, players, [plan], [docPart]);
-  const done = { last: ids.at(-1)!, players: 0, changed: 0, events: 0 };
+  const done = { last: undefined as string | undefined, players: 0, changed: 0, events: 0, unsettled: 0 };
   const steps = new PacedBudget(STEPS_AT_ONCE);
+  let left: Part | undefined;
   for (const id of ids) {
     const player = locked.get(id);
-    if (player) done.events += await recountPlayer(work, plan, { player, counters, steps });
+    // Whoever was merged meanwhile is another player's by now.
+    if (player?.id === id) {
+      const begun = part?.playerId === id ? part : undefined;
+      const counted = await recountPlayer(work, plan, { player, counters, steps, part: begun });
+      done.events += counted.events;
+      if (counted.isUnsettled) done.unsettled++;
+      left = counted.left;
+      if (left) break;
+    }
     done.last = id;
     done.players++;
     if (done.events >= EVENTS_AT_ONCE || steps.isSpent) break;
@@ -108,33 +143,89 @@ const recount = async (work: Work, plan: ProjectPlan, { ids, counters }: Recount
   const changed = players.filter(({ dirty }) => dirty.doc);
   done.changed = changed.length;
   await saveDocs(work, changed);
-  return done;
+  return { ...done, left };
 };
 
-/** @returns how many events were read */
-const recountPlayer = async (
-  work: Work,
-  plan: ProjectPlan,
-  {
-    player,
-    counters,
-    steps,
-  }: { player: PlayerState; counters: readonly CompiledMetric[]; steps: PacedBudget },
-): Promise<number> => {
-  const states = new Map<string, CounterState>();
-  const whose = { player, project: plan };
-  let events = 0;
-  for await (const page of playerHistory(work, { projectId: plan.projectId, playerId: player.id })) {
-    events += page.length;
+type Recounted = {
+  player: PlayerState;
+  counters: readonly CompiledMetric[];
+  steps: PacedBudget;
+  part: Part | undefined;
+};
+
+/** `events`: how many were read; `left`: where the next step goes on with the player. */
+type Counted = { events: number; left?: Part; isUnsettled?: boolean };
+
+/**
+ * Counts the history of a player, as far as a step goes. What was counted in steps is taken over only where
+ * the events until then are still the same ones: else it begins anew.
+ */
+const recountPlayer = async (work: Work, plan: ProjectPlan, recounted: Recounted): Promise<Counted> => {
+  const { player, counters, steps, part } = recounted;
+  const { projectId } = plan;
+  const playerId = player.id;
+  const begun: Part = part ?? { playerId, after: FIRST_ID, states: {}, ...NO_EVENTS, restarts: 0 };
+  const states = new Map(Object.entries(begun.states as Record<string, CounterState>));
+  const restarts = begun.restarts;
+  let digest: HistoryDigest = begun;
+  let { after } = begun;
+  const read = (): number => digest.count - begun.count;
+  for await (const page of playerHistory(work, { projectId, playerId }, { afterId: after })) {
     for (let from = 0; from < page.length; from += EVENTS_PER_REST) {
+      if (read() > 0 && (read() >= EVENTS_AT_ONCE || steps.isSpent))
+        return {
+          events: read(),
+          left: { playerId, after, states: Object.fromEntries(states), ...digest, restarts },
+        };
       const some = page.slice(from, from + EVENTS_PER_REST);
-      for (const counter of counters) {
-        const state = foldEvents(counter, whose, some, { state: states.get(counter.id), steps });
-        if (state !== undefined) states.set(counter.id, state);
-        await steps.rest();
-      }
+      await count(some, { whose: { player, project: plan }, counters, states, steps });
+      digest = withEvents(digest, some);
+      after = some.at(-1)!.id;
     }
   }
+  if (part && !(await isStill(work, { projectId, playerId, upTo: after }, digest))) {
+    if (restarts === RESTARTS_MAX) return { events: read(), isUnsettled: true };
+    return { events: read(), left: { ...NOTHING_YET, playerId, restarts: restarts + 1 } };
+  }
+  keep(player, counters, states);
+  return { events: read() };
+};
+
+const NOTHING_YET = { after: FIRST_ID, states: {}, ...NO_EVENTS };
+
+const isStill = async (
+  work: Work,
+  upTo: Parameters<typeof readDigest>[1],
+  { count: known, xor }: HistoryDigest,
+): Promise<boolean> => {
+  const now = await readDigest(work, upTo);
+  return now.count === known && now.xor === xor;
+};
+
+type Counting = {
+  whose: { player: PlayerState; project: ProjectPlan };
+  counters: readonly CompiledMetric[];
+  states: Map<string, CounterState>;
+  steps: PacedBudget;
+};
+
+const count = async (
+  events: readonly HistoryEvent[],
+  { whose, counters, states, steps }: Counting,
+): Promise<void> => {
+  for (const counter of counters) {
+    steps.spend(events.length);
+    const state = foldEvents(counter, whose, events, { state: states.get(counter.id), steps });
+    if (state !== undefined) states.set(counter.id, state);
+    await steps.rest();
+  }
+};
+
+const keep = (
+  player: PlayerState,
+  counters: readonly CompiledMetric[],
+  states: ReadonlyMap<string, CounterState>,
+): void => {
   const kept = { ...player.doc.c };
   for (const { id } of counters) {
     const state = states.get(id);
@@ -144,7 +235,6 @@ const recountPlayer = async (
     player.dirty.doc = true;
   }
   player.doc = { ...player.doc, c: kept };
-  return events;
 };
 
 /** The players' documents alone: nothing else of them has changed. */

@@ -7,12 +7,15 @@ export type HistoryEvent = { id: string; type: string; at: number; properties: J
 
 /** Rows of one statement. */
 const PAGE = 2_000;
-const FIRST_ID = "00000000-0000-0000-0000-000000000000";
+/** Less than every id. */
+export const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
 export type HistorySpan = {
   /** By the event's time: from inclusive, to exclusive. */
   fromMs?: number;
   toMs?: number;
+  /** Only events that have arrived after this one. */
+  afterId?: string;
 };
 
 type Row = { id: string; event_type: string; properties: Json; at: Date | string };
@@ -26,6 +29,41 @@ const bound = (ms: number | undefined, otherwise: number): string => {
 const rowOf = (table: "event_q" | "event_due" | "event_results") =>
   sql`select 1 from ${sql.ref(table)} x where x.project_id = e.project_id and x.event_id = e.id limit 1`;
 
+const IS_PROCESSED = sql`e.event_type not like 'system.%'
+  and (${rowOf("event_q")}) is null and (${rowOf("event_due")}) is null and (${rowOf("event_results")}) is null`;
+
+/** Tells sets of events apart: how many there are, and what their ids come to. */
+export type HistoryDigest = { count: number; xor: number };
+
+export const NO_EVENTS: HistoryDigest = { count: 0, xor: 0 };
+
+const HASHED_DIGITS = 8;
+
+/** The digest with further events. */
+export const withEvents = (
+  { count, xor }: HistoryDigest,
+  events: readonly Pick<HistoryEvent, "id">[],
+): HistoryDigest => ({
+  count: count + events.length,
+  xor: events.reduce((sum, { id }) => sum ^ Number.parseInt(id.slice(-HASHED_DIGITS), 16), xor),
+});
+
+/** The digest of a player's processed events up to `upTo`, as `playerHistory` would give them now. */
+export const readDigest = async (
+  { db }: Work,
+  { projectId, playerId, upTo }: { projectId: string; playerId: string; upTo: string },
+): Promise<HistoryDigest> => {
+  const found = await sql<{ count: string | number; xor: number | null }>`
+    select count(*) as count,
+      bit_xor(('x' || right(e.id::text, ${sql.lit(HASHED_DIGITS)}))::bit(32)::int) as xor
+    from players p
+    join tracked_events e on e.project_id = p.project_id and e.external_user_id = p.external_user_id
+    where p.project_id = ${projectId} and (p.id = ${playerId} or p.merged_into = ${playerId})
+      and e.id <= ${upTo}::uuid and ${IS_PROCESSED}`.execute(db);
+  const { count, xor } = found.rows[0]!;
+  return { count: Number(count), xor: xor ?? 0 };
+};
+
 /**
  * A player's processed events in the order of their arrival, in pages; those of players who were merged into
  * this one are the player's own. Events that wait, have failed, were rejected or taken back are left out.
@@ -34,9 +72,9 @@ const rowOf = (table: "event_q" | "event_due" | "event_results") =>
 export async function* playerHistory(
   { db }: Work,
   { projectId, playerId }: { projectId: string; playerId: string },
-  { fromMs, toMs }: HistorySpan = {},
+  { fromMs, toMs, afterId = FIRST_ID }: HistorySpan = {},
 ): AsyncGenerator<HistoryEvent[]> {
-  for (let after: string | undefined = FIRST_ID; after !== undefined;) {
+  for (let after: string | undefined = afterId; after !== undefined;) {
     const found: { rows: Row[] } = await sql<Row>`
       with names as materialized (
         select p.external_user_id as u from players p
@@ -47,9 +85,7 @@ export async function* playerHistory(
         where e.project_id = ${projectId} and e.external_user_id = names.u and e.id > ${after}::uuid
           and e.occurred_at >= ${bound(fromMs, -Infinity)}::timestamptz
           and e.occurred_at < ${bound(toMs, Infinity)}::timestamptz
-          and e.event_type not like 'system.%'
-          and (${rowOf("event_q")}) is null and (${rowOf("event_due")}) is null
-          and (${rowOf("event_results")}) is null
+          and ${IS_PROCESSED}
         order by e.external_user_id, e.id limit ${PAGE}) e
       order by e.id limit ${PAGE}`.execute(db);
     after = found.rows.length < PAGE ? undefined : found.rows.at(-1)!.id;
