@@ -7,6 +7,7 @@ import { createCauses, directCauses } from "../../src/domain/rules/lifecycle/cau
 import { cycleThrough, cyclicComponents } from "../../src/domain/rules/lifecycle/components.ts";
 import { GRAPH_EDGES_MAX, graphOf, type GraphRule } from "../../src/domain/rules/lifecycle/graph.ts";
 import { atOnce } from "../../src/domain/slices.ts";
+import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
 import { aDefinition } from "../support/plan.ts";
 import { aDocument } from "../support/rules.ts";
 
@@ -82,7 +83,7 @@ describe("cycles in a graph", () => {
     fc.assert(
       fc.property(graphs, (edges) => {
         for (const component of atOnce(cyclicComponents(edges))) {
-          const way = cycleThrough(edges, component[0]!, new Set(component));
+          const way = atOnce(cycleThrough(edges, component[0]!, new Set(component)));
           assert.deepEqual([way[0], way.at(-1)], [component[0], component[0]]);
           way.slice(1).forEach((node, i) => assert.ok(edges[way[i]!]!.includes(node)));
           assert.ok(way.every((node) => component.includes(node)));
@@ -96,6 +97,39 @@ describe("cycles in a graph", () => {
     const n = 100_000;
     const edges = Array.from({ length: n }, (_, i) => [i === n - 1 ? 0 : i + 1]);
     assert.equal(atOnce(cyclicComponents(edges))[0]!.length, n);
+  });
+});
+
+describe("the graph of rules that listen to many things", () => {
+  const asks = (...value: string[]) => ({
+    conditions: { all: [{ type: "event_property", path: "badgeKey", op: "in", value }] },
+  });
+  const award = (badgeKey: string) => ({ actions: [{ type: "update_badge", badgeKey, operation: "AWARD" }] });
+  const numbers = (n: number): number[] => Array.from({ length: n }, (_, i) => i);
+
+  it("grows with what is written in them, not with keys times patterns times rules", () => {
+    const patterns = numbers(5).map((i) => numbers(20).map((j) => `area${i}.part${j}.*`));
+    const triggers = patterns.map((eventTypes) => ({ kind: "EVENT", eventTypes }));
+    const keys = numbers(100);
+    const rules = numbers(100).map((i) => {
+      const own = asks(...keys.map((key) => `badge-${i}-${key}`));
+      return aNode(`r${i}`, { triggers }, own, emit("area1.part1.a", "area2.part2.b"));
+    });
+    const enoughMs = 500 * CPU_SLACK;
+    const tookMs = leastCpuMs(() => graphOf(rules, none), enoughMs, 3);
+    assert(tookMs < enoughMs, `${tookMs} ms`);
+    assert.equal(graphOf(rules, none).cycles.length, 1);
+  });
+
+  it("goes by the keys of the service's own events, by name and by pattern, and of no others", () => {
+    const circle = (pattern: string, badgeKey: string) =>
+      cyclesOf([aNode("r", on(pattern), asks("gold"), award(badgeKey))]);
+    for (const pattern of ["player.badge_earned", "player.*"]) {
+      assert.deepEqual(circle(pattern, "gold"), ["r"], pattern);
+      assert.deepEqual(circle(pattern, "silver"), [], pattern);
+    }
+    for (const pattern of ["player.won", "player.*", "*"])
+      assert.deepEqual(cyclesOf([aNode("r", on(pattern), asks("gold"), emit("player.won"))]), ["r"], pattern);
   });
 });
 

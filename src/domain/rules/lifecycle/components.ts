@@ -58,16 +58,18 @@ export const cyclicComponents = function* (edges: readonly (readonly number[])[]
 };
 
 /** A shortest way from a node back to itself among `allowed` nodes; the node stands at both ends. */
-export const cycleThrough = (
+export function* cycleThrough(
   edges: readonly (readonly number[])[],
   start: number,
   allowed: ReadonlySet<number>,
-): number[] => {
+): Steps<number[]> {
   const from = new Map<number, number>();
   const waiting = [start];
+  let looked = 0;
   for (let i = 0; i < waiting.length; i++) {
     const node = waiting[i]!;
     for (const target of edges[node]!) {
+      if (++looked % REST_EVERY === 0) yield;
       if (target === start) return wayTo(from, node, start);
       if (!allowed.has(target) || from.has(target)) continue;
       from.set(target, node);
@@ -75,7 +77,7 @@ export const cycleThrough = (
     }
   }
   return [];
-};
+}
 
 const wayTo = (from: ReadonlyMap<number, number>, last: number, start: number): number[] => {
   const way = [start];

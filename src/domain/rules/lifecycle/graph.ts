@@ -1,6 +1,6 @@
 import type { Stored } from "../../definitions/kind.ts";
 import { loadDefinitions } from "../../definitions/load.ts";
-import { isReservedType } from "../../events.ts";
+import { isReservedType, RESERVED_EVENT_TYPES } from "../../events.ts";
 import { atOnce, inSlices, type Steps } from "../../slices.ts";
 import type { Work } from "../../work.ts";
 import { ANY_KEY, createCauses, partsOf } from "./causes.ts";
@@ -46,8 +46,27 @@ export type RuleGraph = { nodes: GraphNode[]; edges: GraphEdge[]; cycles: Cycle[
  */
 type Net = { rules: readonly LinkedRule[]; names: string[]; edges: number[][]; causes: Set<string>[] };
 
-/** Nodes of rules that hear a pattern: of any key, and by the keys that they ask for. */
-type Heard = { any: number | undefined; byKey: Map<unknown, number> };
+/** Who hears a pattern: the node of rules that ask for no key, and the rules that ask for some. */
+type Heard = {
+  isOfReserved: boolean;
+  any: number | undefined;
+  keyed: number[];
+  /** Nodes of the rules that ask for a key, by key, as far as something has caused it. */
+  byKey: Map<unknown, number | undefined>;
+};
+
+/** Whether a pattern has types whose events say what they are about. */
+const matchesReserved = (pattern: string): boolean =>
+  pattern.endsWith(".*")
+    ? [...RESERVED_EVENT_TYPES].some((type) => type.startsWith(pattern.slice(0, -1)))
+    : isReservedType(pattern);
+
+const nobodyYet = (pattern: string): Heard => ({
+  isOfReserved: matchesReserved(pattern),
+  any: undefined,
+  keyed: [],
+  byKey: new Map(),
+});
 
 type Definitions = ReadonlyMap<string, readonly Stored[]>;
 
@@ -61,25 +80,38 @@ const netOf = function* (rules: readonly LinkedRule[], definitions: Definitions)
   const heard = new Map<string, Heard>();
   for (const [rule, { links }] of rules.entries()) {
     yield;
-    const keys = links.subjects;
     for (const pattern of links.hears) {
-      const nodes = heard.get(pattern) ?? { any: undefined, byKey: new Map() };
+      const nodes = heard.get(pattern) ?? nobodyYet(pattern);
       heard.set(pattern, nodes);
-      if (!keys) edges[(nodes.any ??= newNode(""))]!.push(rule);
-      for (const key of keys ?? []) {
-        const node = nodes.byKey.get(key) ?? newNode("");
-        nodes.byKey.set(key, node);
-        edges[node]!.push(rule);
-      }
+      if (links.subjects && nodes.isOfReserved) nodes.keyed.push(rule);
+      else edges[(nodes.any ??= newNode(""))]!.push(rule);
     }
   }
+  const subjects = rules.map(({ links }) => links.subjects && new Set(links.subjects));
+  const keyedNode = ({ keyed, byKey }: Heard, key: unknown): number | undefined => {
+    if (byKey.has(key)) return byKey.get(key);
+    const asking = key === ANY_KEY ? keyed : keyed.filter((rule) => subjects[rule]!.has(key));
+    const node = asking.length === 0 ? undefined : newNode("");
+    if (node !== undefined) edges[node] = asking;
+    byKey.set(key, node);
+    return node;
+  };
+  const hearersOf = (cause: string): number[] => {
+    const { type, key } = partsOf(cause);
+    return patternsOf(type).flatMap((pattern) => {
+      const nodes = heard.get(pattern);
+      return nodes
+        ? [nodes.any, keyedNode(nodes, isCustom(type) ? ANY_KEY : key)].filter((node) => node !== undefined)
+        : [];
+    });
+  };
   const nodes = new Map<string, number>();
   const nodeOf = (cause: string): number => {
     const known = nodes.get(cause);
     if (known !== undefined) return known;
     const node = newNode(partsOf(cause).type);
     nodes.set(cause, node);
-    edges[node] = hearersOf(cause, heard);
+    edges[node] = hearersOf(cause);
     return node;
   };
   const causesOf = createCauses(definitions);
@@ -88,19 +120,12 @@ const netOf = function* (rules: readonly LinkedRule[], definitions: Definitions)
     yield;
     const found = causesOf(links.direct);
     causes.push(found);
-    edges[rule] = Array.from(found, nodeOf);
+    for (const cause of found) {
+      yield;
+      edges[rule]!.push(nodeOf(cause));
+    }
   }
   return { rules, names, edges, causes };
-};
-
-const hearersOf = (cause: string, heard: ReadonlyMap<string, Heard>): number[] => {
-  const { type, key } = partsOf(cause);
-  return patternsOf(type).flatMap((pattern) => {
-    const nodes = heard.get(pattern);
-    if (!nodes) return [];
-    const keyed = key === ANY_KEY || isCustom(type) ? [...nodes.byKey.values()] : [nodes.byKey.get(key)];
-    return [nodes.any, ...keyed].filter((node) => node !== undefined);
-  });
 };
 
 /** Of an integrator's own event nobody knows what its properties hold. */
@@ -111,7 +136,7 @@ const cyclesOf = function* ({ rules, names, edges }: Net): Steps<Cycle[]> {
   for (const component of yield* cyclicComponents(edges)) {
     yield;
     const members = component.filter((node) => node < rules.length).toSorted((a, b) => a - b);
-    const way = cycleThrough(edges, members[0]!, new Set(component));
+    const way = yield* cycleThrough(edges, members[0]!, new Set(component));
     cycles.push({
       rules: members.map((node) => ({ ruleId: rules[node]!.id, key: rules[node]!.key })),
       path: way.map((node) => names[node]!).filter((name) => name !== ""),
