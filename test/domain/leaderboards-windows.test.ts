@@ -1,4 +1,9 @@
 import assert from "node:assert/strict";
+import { newId } from "../../src/domain/ids.ts";
+import { touchLists } from "../../src/domain/leaderboards/lists.ts";
+import { PacedBudget, paced } from "../../src/domain/pace.ts";
+import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
+import { aBoard, aPlayer } from "../support/turn.ts";
 import * as fc from "fast-check";
 import {
   nextWindow,
@@ -68,6 +73,28 @@ const Changes = fc
     "2024-04-26T00:00:00Z",
   )
   .chain((iso) => fc.integer({ min: -2 * DAY, max: 2 * DAY }).map((ms) => Date.parse(iso) + ms));
+
+describe("the lists that events of many times may touch", () => {
+  it("are named in turns with other work", async () => {
+    const period = {
+      kind: "DAILY",
+      timezone: "Europe/Berlin",
+      closeGraceSeconds: 0,
+      keepPeriods: 1,
+    } as const;
+    const boards = Array.from({ length: 100 }, (_, i) =>
+      aBoard({ id: newId(), key: `b${i}`, periodId: newId(), period }),
+    );
+    const nowMs = Date.parse("2026-06-15T12:00:00Z");
+    const timesMs = Array.from({ length: 500 }, (_, i) => nowMs - i * 86_400_000);
+    const player = aPlayer();
+    const name = () => paced(touchLists(boards, player, { timesMs, nowMs }), new PacedBudget(Infinity));
+    const enoughMs = 100 * CPU_SLACK;
+    const blockMs = await leastBlockMs(name, enoughMs, 3);
+    assert(blockMs < enoughMs, `${blockMs} ms`);
+    assert.equal(player.lists.size, boards.length * timesMs.length);
+  });
+});
 
 describe("leaderboards windows", () => {
   it("tile time without gap or overlap in every zone, and follow from their keys", () => {

@@ -3,6 +3,8 @@ import * as fc from "fast-check";
 import type { Json } from "../../src/domain/events.ts";
 import { newId } from "../../src/domain/ids.ts";
 import { createSharedCounters, type SharedKey } from "../../src/domain/progression/shared-counters.ts";
+import { PacedBudget, atOnce, paced } from "../../src/domain/pace.ts";
+import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
 import { sharedKeysOf } from "../../src/domain/progression/shared-needs.ts";
 import type { PlayerState } from "../../src/domain/progression/turn.ts";
 import { aProject, evaluate, fireAt } from "../support/evaluation.ts";
@@ -68,14 +70,33 @@ describe("limits over all players", () => {
   });
 });
 
+/** CPU that a process may spend on one caller before others are served. */
+const BLOCK_MAX_MS = 100 * CPU_SLACK;
+
 describe("the counters that a batch locks", () => {
   const keysOf = (plan: ReturnType<typeof aProject>, ...types: string[]): string[] =>
-    sharedKeysOf(
-      plan,
-      types.map((type) => ({ type, at: NOW })),
+    atOnce(
+      sharedKeysOf(
+        plan,
+        types.map((type) => ({ type, at: NOW })),
+      ),
     ).map(({ scope }) => scope);
   const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];
   const limited = { limits: { global: [{ max: 9, window: "DAY" }] } };
+
+  it("are looked for in turns with other work, whatever the number of rules and events", async () => {
+    const global = ["LIFETIME", "DAY", "WEEK", "MONTH"].map((window) => ({ max: 9, window }));
+    const actions = Array.from({ length: 20 }, () => ({ type: "grant_xp", amount: 1 }));
+    const rules = Array.from({ length: 400 }, (_, i) => {
+      return { key: `r${i}`, triggers: on("*"), limits: { global }, actions };
+    });
+    const project = aProject({ rules });
+    const events = Array.from({ length: 100 }, (_, i) => ({ type: `type-${i}`, at: NOW - i * 1_000 }));
+    const look = () => paced(sharedKeysOf({ ...project }, events), new PacedBudget(Infinity));
+    assert.equal((await look()).length, rules.length * global.length);
+    const blockMs = await leastBlockMs(look, BLOCK_MAX_MS);
+    assert(blockMs < BLOCK_MAX_MS, `${blockMs} ms`);
+  });
 
   it("are none where players share nothing, and none of rules that cannot run", () => {
     assert.deepEqual(keysOf(aProject({ rules: [{ key: "a" }] }), "tried", "system.change"), []);
@@ -205,7 +226,7 @@ describe("the counters that a batch locks", () => {
             rules: rules.map((one, i) => ({ ...one, key: `r${i}` })),
           });
           const send = (player: PlayerState, options: { type: string; properties?: Json }) => {
-            const keys = sharedKeysOf(plan, [{ type: options.type, at: NOW }]);
+            const keys = atOnce(sharedKeysOf(plan, [{ type: options.type, at: NOW }]));
             const done = evaluate(plan, { ...options, player, shared: locked(keys), id: newId() });
             asked += done.turn.shared.changes().length;
             return done.effects.spawned;

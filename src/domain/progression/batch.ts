@@ -1,7 +1,7 @@
 import { SCHEDULE_TYPE } from "../rules/running/schedules.ts";
 import type { BatchStats, StatsRecorder } from "../rules/insight/stats.ts";
 import { keepTrace, traceOf } from "../rules/insight/traces.ts";
-import { PacedBudget, stepsOfValue } from "../pace.ts";
+import { PacedBudget, paced, stepsOfValue } from "../pace.ts";
 import type { Work } from "../work.ts";
 import { lockOrCreate, noteTimes } from "./batch-players.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
@@ -18,7 +18,7 @@ import { TOLD_MAX } from "./loop-guard.ts";
 import type { ProjectPlan } from "./plan.ts";
 import type { QueuedEvent } from "./queue.ts";
 import { type EventVerdict, saveBatch } from "./save.ts";
-import { lockSharedCounters, type SharedCounters } from "./shared-counters.ts";
+import { lockSharedCounters, type SharedCounters, type SharedKey } from "./shared-counters.ts";
 import { sharedKeysOf, sharesCounters } from "./shared-needs.ts";
 import type { Effects } from "./effects.ts";
 import type { LoopHit, PlayerState, TraceSink, Turn } from "./turn.ts";
@@ -57,7 +57,7 @@ export const runBatch = async (
   const nowMs = work.now.getTime();
   noteTimes(players, claimed, nowMs);
   await loadStates(work, states, [...plans.values()]);
-  const shared = await lockSharedCounters(work, sharedKeys(plans, claimed, nowMs));
+  const shared = await lockSharedCounters(work, await sharedKeys(plans, claimed, nowMs));
   const counts = stats?.openBatch();
   const scene: Scene = {
     plans,
@@ -136,19 +136,23 @@ const eventSteps = ({ segmentIndex, boards }: ProjectPlan, accounts: EventAccoun
   EVENT_STEPS + segmentIndex.readers.length + 10 * boards.length + stepsOf(accounts);
 
 /** The counters that players share which the events could touch. */
-export const sharedKeys = (
+export const sharedKeys = async (
   plans: ReadonlyMap<string, ProjectPlan>,
   events: readonly QueuedEvent[],
   nowMs: number,
-) =>
-  [...plans.values()].filter(sharesCounters).flatMap((plan) => {
+): Promise<SharedKey[]> => {
+  const steps = new PacedBudget(Infinity);
+  const keys: SharedKey[] = [];
+  for (const plan of [...plans.values()].filter(sharesCounters)) {
     const own = events.filter(({ projectId }) => projectId === plan.projectId);
     const coming = own.map(({ eventType, occurredAt }) => ({
       type: eventType,
       at: Math.min(occurredAt.getTime(), nowMs),
     }));
-    return sharedKeysOf(plan, coming);
-  });
+    for (const key of await paced(sharedKeysOf(plan, coming), steps)) keys.push(key);
+  }
+  return keys;
+};
 
 type Scene = {
   plans: Map<string, ProjectPlan>;

@@ -1,6 +1,6 @@
 import { notFound } from "../errors.ts";
 import { newId } from "../ids.ts";
-import { PacedBudget } from "../pace.ts";
+import { PacedBudget, paced } from "../pace.ts";
 import type { RewardBundle } from "../rewards/bundle.ts";
 import { limitedKeysOf } from "../rewards/shared-keys.ts";
 import type { Work } from "../work.ts";
@@ -60,7 +60,8 @@ export const changePlayers = async <T>(
   const nowMs = work.now.getTime();
   const event = changeEvent(newId(), nowMs);
   const limited = limitedKeysOf(plan, gives);
-  const shared = await lockSharedCounters(work, [...sharedKeysOf(plan, [event]), ...limited]);
+  const keys = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
+  const shared = await lockSharedCounters(work, [...keys, ...limited]);
   const effects = noEffects();
   const changed: Changed<T>[] = [];
   const steps = new PacedBudget(Infinity);

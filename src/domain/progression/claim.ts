@@ -244,7 +244,7 @@ const lockAhead = async (
     const plans = new Map(loaded.flatMap((plan) => ("plans" in plan ? [...plan.plans] : [])));
     await savepoint(work, async () => {
       await lockPlayers(work, events);
-      await lockSharedCounters(work, sharedKeys(plans, events, work.now.getTime()));
+      await lockSharedCounters(work, await sharedKeys(plans, events, work.now.getTime()));
     });
   } catch (error) {
     throwUnlessTried(error, options);

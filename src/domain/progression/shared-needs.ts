@@ -2,6 +2,7 @@ import { badgesFollowing } from "../badges/follow.ts";
 import { DERIVED_EVENT_TYPES } from "../events.ts";
 import type { RewardBundle } from "../rewards/bundle.ts";
 import { limitedKeysOf } from "../rewards/shared-keys.ts";
+import type { Pieces } from "../pace.ts";
 import type { Action } from "../rules/actions/index.ts";
 import type { CompiledRule } from "../rules/running/compile.ts";
 import { SPAWNED_TYPES } from "../rules/running/spawned.ts";
@@ -14,26 +15,36 @@ export type Coming = { type: string; at: number };
 /**
  * The shared counters that evaluating `events` may ask for: global limits and budgets of the rules that may
  * run, stock and limited editions that they may touch, through derived events too. Rather too many than too
- * few: a counter that is locked for nothing costs a wait, one that is missing fails the event.
+ * few: a counter that is locked for nothing costs a wait, one that is missing fails the event. In pieces.
  */
-export const sharedKeysOf = (plan: ProjectPlan, events: readonly Coming[]): SharedKey[] => {
+export function* sharedKeysOf(plan: ProjectPlan, events: readonly Coming[]): Pieces<SharedKey[]> {
   const needsOf = plannedNeeds(plan);
-  if (!needsOf || events.length === 0) return [];
-  return events.flatMap(({ type, at }) => {
-    const { keys, rules } = needsOf(type);
-    return rules.length === 0 ? keys : [...keys, ...rules.flatMap((rule) => windowsOf(plan, rule, at))];
-  });
-};
+  if (!needsOf) return [];
+  const found = new Map<string, SharedKey>();
+  const add = (key: SharedKey): void => void found.set(`${key.windowNo}\0${key.scope}`, key);
+  const known = new Set<readonly SharedKey[]>();
+  for (const { type, at } of events) {
+    const { keys, rules } = yield* needsOf(type);
+    yield keys.length;
+    if (!known.has(keys)) keys.forEach(add);
+    known.add(keys);
+    for (const { globalLimits, budgets } of rules) {
+      yield WINDOW_STEPS * (globalLimits.length + budgets.length);
+      for (const counter of [...globalLimits, ...budgets]) add(counter.keyOf(plan, at));
+    }
+  }
+  return [...found.values()];
+}
 
-const windowsOf = (plan: ProjectPlan, { globalLimits, budgets }: CompiledRule, atMs: number): SharedKey[] =>
-  [...globalLimits, ...budgets].map((counter) => counter.keyOf(plan, atMs));
+/** Steps of finding the window of a counter at a time, and of naming it. */
+const WINDOW_STEPS = 20;
 
 /** Whether players share anything in a project: then there may be counters to lock. */
 export const sharesCounters = (plan: ProjectPlan): boolean => plannedNeeds(plan) !== undefined;
 
 /** Counters of limited things, and the rules whose own counters may be asked for. */
 type Needs = { keys: readonly SharedKey[]; rules: readonly CompiledRule[] };
-type NeedsOf = (eventType: string) => Needs;
+type NeedsOf = (eventType: string) => Pieces<Needs>;
 
 /** Event types whose needs are remembered; integrators may send any number of types. */
 const TYPES_REMEMBERED_MAX = 2_000;
@@ -55,10 +66,10 @@ const sharesAnything = (plan: ProjectPlan): boolean =>
 
 const remember = (plan: ProjectPlan): NeedsOf => {
   const byType = new Map<string, Needs>();
-  return (eventType) => {
+  return function* (eventType) {
     const known = byType.get(eventType);
     if (known) return known;
-    const needs = workOut(plan, eventType);
+    const needs = yield* workOut(plan, eventType);
     if (byType.size >= TYPES_REMEMBERED_MAX) byType.delete(byType.keys().next().value!);
     byType.set(eventType, needs);
     return needs;
@@ -72,37 +83,46 @@ const everything = ({ badges, rewards }: ProjectPlan): RewardBundle => ({
   rewards: [...rewards.keys()].map((rewardKey) => ({ rewardKey })),
 });
 
-const workOut = (plan: ProjectPlan, eventType: string): Needs => {
+function* workOut(plan: ProjectPlan, eventType: string): Pieces<Needs> {
   // What was sent may come of a rule as it no longer is.
   if (SPAWNED_TYPES.has(eventType))
     return { keys: limitedKeysOf(plan, [everything(plan)]), rules: plan.rules.all.filter(isShared) };
-  const reached = reach(plan, eventType);
+  const reached = yield* reach(plan, eventType);
   const rules = [...reached.rules].filter(isShared);
   return { keys: limitedKeysOf(plan, reached.bundles), rules };
-};
+}
 
 /** What evaluation can come to: grows while it is walked. */
 type Reached = { types: Set<string>; rules: Set<CompiledRule>; bundles: RewardBundle[] };
 
-const reach = (plan: ProjectPlan, eventType: string): Reached => {
+/** Steps of looking at a definition, and at what it gives or brings about. */
+const LOOK_STEPS = 2;
+const GIVE_STEPS = 30;
+
+function* reach(plan: ProjectPlan, eventType: string): Pieces<Reached> {
   // Whatever a change by REST gives, XP may be in it; what else it gives is named by who makes it.
   const given: RewardBundle[] = eventType === "system.change" ? [{ xp: 1 }] : [];
   const reached: Reached = { types: new Set(firstTypes(eventType)), rules: new Set(), bundles: given };
+  const levelsGive = [...plan.levels.values()].some(({ rewards }) => Object.keys(rewards).length > 0);
   const give = (bundle: RewardBundle): void => {
     reached.bundles.push(bundle);
-    addTypes(plan, reached, typesOfBundle(plan, bundle));
+    addTypes(plan, reached, typesOfBundle(bundle, levelsGive));
   };
   // A set that grows is walked to its new end.
   for (const type of reached.types) {
     addTypes(plan, reached, ALWAYS);
-    for (const { definition } of badgesFollowing(plan, type))
+    for (const { definition } of badgesFollowing(plan, type)) {
+      yield GIVE_STEPS;
       give({ badges: [{ badgeKey: definition.key }] });
+    }
+    yield LOOK_STEPS * plan.streaks.size;
     for (const streak of plan.streaks.values()) {
       if (streak.hears(type)) for (const { rewards } of streak.definition.milestones) give(rewards);
     }
     for (const rule of rulesOf(plan, type)) {
       if (reached.rules.has(rule)) continue;
       reached.rules.add(rule);
+      yield GIVE_STEPS * rule.definition.actions.length;
       for (const action of rule.definition.actions) {
         const { types, bundles } = outcomesOf(action);
         addTypes(plan, reached, types);
@@ -111,7 +131,7 @@ const reach = (plan: ProjectPlan, eventType: string): Reached => {
     }
   }
   return reached;
-};
+}
 
 /** An event may make its player; a change by REST may be of any kind. */
 const firstTypes = (eventType: string): Iterable<string> =>
@@ -132,10 +152,9 @@ const XP = ["player.xp_granted", "player.level_up", "player.updated", "player.bo
 const ALWAYS = [...DERIVED_EVENT_TYPES].filter((type) => /^player\.(segment|streak|boost)_/.test(type));
 
 /** XP alone tells of XP, unless levels give something. Anything else may tell of anything. */
-const typesOfBundle = ({ levels }: ProjectPlan, bundle: RewardBundle): Iterable<string> => {
+const typesOfBundle = (bundle: RewardBundle, levelsGive: boolean): Iterable<string> => {
   const parts = Object.keys(bundle);
   if (parts.length === 0) return [];
-  const levelsGive = [...levels.values()].some(({ rewards }) => Object.keys(rewards).length > 0);
   return parts.length === 1 && parts[0] === "xp" && !levelsGive ? XP : DERIVED_EVENT_TYPES;
 };
 

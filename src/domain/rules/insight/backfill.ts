@@ -27,7 +27,7 @@ import { patternsOf } from "../language/patterns.ts";
 
 /** Players of one step, who wait for it: their events are not processed meanwhile. */
 const PLAYERS_AT_ONCE = 50;
-/** Events after which a step takes no further player, and one player's history is gone on with in the next. */
+/** Events after which a step takes no further player; a history that is longer goes on in the next one. */
 const EVENTS_AT_ONCE = 10_000;
 /** As EVENTS_AT_ONCE, in steps: about 2 s, for which players are locked. */
 const STEPS_AT_ONCE = 20_000_000;

@@ -30,7 +30,8 @@ const rowOf = (table: "event_q" | "event_due" | "event_results") =>
   sql`select 1 from ${sql.ref(table)} x where x.project_id = e.project_id and x.event_id = e.id limit 1`;
 
 const IS_PROCESSED = sql`e.event_type not like 'system.%'
-  and (${rowOf("event_q")}) is null and (${rowOf("event_due")}) is null and (${rowOf("event_results")}) is null`;
+  and (${rowOf("event_q")}) is null and (${rowOf("event_due")}) is null
+  and (${rowOf("event_results")}) is null`;
 
 /** Tells sets of events apart: how many there are, and what their ids come to. */
 export type HistoryDigest = { count: number; xor: number };

@@ -89,7 +89,8 @@ export const simulate = async (
   const event = eventOf(work, plan, simulation);
   const player = await playerOf(work, plan, simulation, event.at);
   const nowMs = work.now.getTime();
-  const shared = await readSharedCounters(work, sharedKeysOf(plan, [event]));
+  const keys = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
+  const shared = await readSharedCounters(work, keys);
   const trace = createTrace({ eventId: null, ignoreLimits: simulation.overrides.limits === "IGNORE" });
   const turn = openTurn({ plan, player, event, nowMs, effects: noEffects(), shared, trace });
   const before = standingOf(plan, player, nowMs);
