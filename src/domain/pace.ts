@@ -1,4 +1,4 @@
-import { setImmediate } from "node:timers/promises";
+import { nextTurn } from "./slices.ts";
 import { StepBudget } from "./step-budget.ts";
 
 /** Steps after which work lets everything else of the process have its turn: about 10 ms. */
@@ -12,19 +12,12 @@ export class PacedBudget extends StepBudget {
   async rest(): Promise<void> {
     if (this.spent - this.#rested < TURN_STEPS) return;
     this.#rested = this.spent;
-    await setImmediate();
+    await nextTurn();
   }
 }
 
 /** Work in pieces: each value is the steps of the piece that comes next, and the return is the result. */
 export type Pieces<T> = Generator<number, T, undefined>;
-
-/** Does all pieces at once. */
-export const atOnce = <T>(pieces: Pieces<T>): T => {
-  let next = pieces.next();
-  while (next.done !== true) next = pieces.next();
-  return next.value;
-};
 
 /**
  * Does the pieces one by one, giving way to others in between.

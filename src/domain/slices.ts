@@ -56,7 +56,7 @@ export const inSlices = async <T>(steps: Steps<T>): Promise<T> => {
   }
 };
 
-/** The result of `steps`, done without a rest. */
-export const atOnce = <T>(steps: Steps<T>): T => {
+/** The result of work in steps or pieces, done without a rest. */
+export const atOnce = <T>(steps: Generator<unknown, T, void>): T => {
   for (let step = steps.next(); ; step = steps.next()) if (step.done === true) return step.value;
 };

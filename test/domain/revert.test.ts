@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
-import { atOnce } from "../../src/domain/pace.ts";
+import { atOnce } from "../../src/domain/slices.ts";
 import { evaluateEvent, noEffects } from "../../src/domain/progression/evaluate.ts";
 import type { Turn } from "../../src/domain/progression/turn.ts";
 import { newReversal } from "../../src/domain/tracking/revert/record.ts";

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import type { Json } from "../../src/domain/events.ts";
 import type { Board } from "../../src/domain/leaderboards/scoring.ts";
-import { atOnce } from "../../src/domain/pace.ts";
+import { atOnce } from "../../src/domain/slices.ts";
 import { evaluateEvent, noEffects } from "../../src/domain/progression/evaluate.ts";
 import type { ProjectPlan } from "../../src/domain/progression/plan.ts";
 import type { PlayerState, Turn } from "../../src/domain/progression/turn.ts";

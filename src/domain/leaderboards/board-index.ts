@@ -1,6 +1,7 @@
 import { isReservedType } from "../events.ts";
 import { compileFilter, filterSteps } from "../metrics/filter.ts";
-import { atOnce, type Pieces, stepsOfValue } from "../pace.ts";
+import { type Pieces, stepsOfValue } from "../pace.ts";
+import { atOnce } from "../slices.ts";
 import type { Spender } from "../progression/event-steps.ts";
 import type { Heard, Turn } from "../progression/turn.ts";
 import { compilePath } from "../rules/language/paths.ts";
