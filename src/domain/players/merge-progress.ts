@@ -4,6 +4,7 @@ import { followsPlayer } from "../leaderboards/holdings.ts";
 import { type Board, fromRankScore, nextEntry, reachedUs } from "../leaderboards/scoring.ts";
 import { type CounterState, mergeCounters } from "../metrics/counters.ts";
 import { compileMetric } from "../metrics/metric.ts";
+import { write } from "../progression/event-steps.ts";
 import type { ProjectPlan } from "../progression/plan.ts";
 import { attributesProblem, TAGS_MAX } from "../progression/profile.ts";
 import type { EntryState, PlayerDoc, StreakState, Turn } from "../progression/turn.ts";
@@ -119,7 +120,7 @@ const archiveLoser = (turn: Turn, streak: CompiledStreak, { winner, both }: Outc
   const run: Run | undefined = loser && (loser.doc as StreakDoc).run;
   if (!loser || !run) return;
   const { id: playerId, projectId } = turn.player;
-  turn.effects.streakRuns.push({
+  write(turn, "streakRuns", {
     id: newId(),
     projectId,
     playerId,

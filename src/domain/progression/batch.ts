@@ -1,7 +1,7 @@
 import { SCHEDULE_TYPE } from "../rules/running/schedules.ts";
 import type { BatchStats, StatsRecorder } from "../rules/insight/stats.ts";
 import { keepTrace, traceOf } from "../rules/insight/traces.ts";
-import { PacedBudget, stepsOfValue } from "../pace.ts";
+import { PacedBudget } from "../pace.ts";
 import type { Work } from "../work.ts";
 import { lockOrCreate, noteTimes } from "./batch-players.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
@@ -12,9 +12,9 @@ import {
   type StepsHit,
   stepsHitOf,
   stepsOf,
+  writtenOf,
 } from "./event-steps.ts";
 import { externalKey, loadStates, unmakePlayers } from "./load.ts";
-import { TOLD_MAX } from "./loop-guard.ts";
 import type { ProjectPlan } from "./plan.ts";
 import type { QueuedEvent } from "./queue.ts";
 import { type EventVerdict, saveBatch } from "./save.ts";
@@ -85,25 +85,6 @@ export const runBatch = async (
   return events;
 };
 
-/** What events may tell that are saved in one statement; those of a claim that tells more go one by one. */
-const TOLD_TOGETHER_MAX = 10 * TOLD_MAX;
-
-/**
- * Steps of reading what the events of a batch tell, after which it takes up no further one: up to 8 MB, which
- * are written in one statement. The last event may tell as much as its own steps permit.
- */
-const WRITTEN_STEPS_MAX = 250_000;
-
-/** Adds up the steps of reading rows, each of them once, however often it is asked. */
-const sizeOf = (rows: Effects["outbox"]): (() => number) => {
-  let steps = 0;
-  let read = 0;
-  return () => {
-    for (; read < rows.length; read++) steps += stepsOfValue(rows[read]!.data);
-    return steps;
-  };
-};
-
 type Applied = { events: readonly QueuedEvent[]; verdicts: EventVerdict[] };
 
 /**
@@ -116,24 +97,20 @@ const applyAll = async (
   made: Set<string>,
 ): Promise<Applied> => {
   const verdicts: EventVerdict[] = [];
-  const written = sizeOf(scene.effects.outbox);
   for (const [i, event] of events.entries()) {
-    if (i > 0 && (scene.steps.isSpent || written() > WRITTEN_STEPS_MAX))
-      return { events: events.slice(0, i), verdicts };
+    if (i > 0 && scene.steps.isSpent) return { events: events.slice(0, i), verdicts };
     const accounts = openAccounts();
     const firings = made.delete(externalKey(event)) ? announce(event, scene, accounts) : undefined;
     const verdict = applyEvent(event, scene, { firings, accounts });
     scene.steps.spend(eventSteps(scene.plans.get(event.projectId)!, accounts));
     await scene.steps.rest();
     if (verdict) verdicts.push(verdict);
-    if (events.length > 1 && scene.effects.outbox.length > TOLD_TOGETHER_MAX)
-      throw new Error("the events of the claim bring about too much to be saved together");
   }
   return { events, verdicts };
 };
 
 const eventSteps = ({ segmentIndex, boards }: ProjectPlan, accounts: EventAccounts): number =>
-  EVENT_STEPS + segmentIndex.readers.length + 10 * boards.length + stepsOf(accounts);
+  EVENT_STEPS + segmentIndex.readers.length + 10 * boards.length + stepsOf(accounts) + writtenOf(accounts);
 
 /** The counters that players share which the events could touch. */
 export const sharedKeys = (

@@ -192,7 +192,8 @@ const runTogether: RunClaim = async (work, { events, projectIds }, options) => {
 
 /**
  * Steps after which a claim takes up no further event: about 200 ms, for which it holds its partitions and
- * players. The last event may take RULE_STEPS_MAX and UPKEEP_STEPS_MAX more.
+ * players. They include what is written: 4 MB at most, in one statement. The last event may take
+ * RULE_STEPS_MAX, UPKEEP_STEPS_MAX and WRITTEN_STEPS_MAX more.
  */
 export const CLAIM_STEPS_MAX = 2_000_000;
 
