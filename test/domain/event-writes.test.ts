@@ -55,7 +55,7 @@ describe("the steps of what an event writes", () => {
 
   it("are not noticed where an event has dozens of effects", () => {
     const actions = [...lines(9, 200), { type: "grant_xp", amount: 5 }];
-    const done = evaluate(aProject({ rules: times(8, (i) => ({ key: `r${i}`, actions })) }), {});
+    const done = evaluate(aProject({ rules: times(6, (i) => ({ key: `r${i}`, actions })) }), {});
     assert.deepEqual(new Set(done.outcomes.map(({ outcome }) => outcome.reason)), new Set(["MATCHED"]));
     const { written } = done.turn.root.accounts.rules;
     assert(written.spent < WRITTEN_STEPS_MAX / 3, `${written.spent} steps`);

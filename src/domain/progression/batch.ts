@@ -4,6 +4,7 @@ import { keepTrace, traceOf } from "../rules/insight/traces.ts";
 import { PacedBudget } from "../pace.ts";
 import type { Work } from "../work.ts";
 import { lockOrCreate, noteTimes } from "./batch-players.ts";
+import type { Taken } from "./claim-shares.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
 import {
   EVENT_STEPS,
@@ -35,11 +36,23 @@ export type BatchEars = {
   onSteps?: (hit: StepsHit) => void;
 };
 
+/** What a claim may take, and what it has taken up of each project. */
+export class ClaimBudget extends PacedBudget {
+  readonly taken = new Map<string, Taken>();
+
+  /** Counts an event. */
+  take(projectId: string, steps: number): void {
+    this.spend(steps);
+    const before = this.taken.get(projectId) ?? { steps: 0, events: 0 };
+    this.taken.set(projectId, { steps: before.steps + steps, events: before.events + 1 });
+  }
+}
+
 /** `steps`: what the batch may take; once it is spent, the events that are left stay in the queue. */
 type BatchInput = {
   events: readonly QueuedEvent[];
   plans: Map<string, ProjectPlan>;
-  steps?: PacedBudget;
+  steps?: ClaimBudget;
 };
 
 /**
@@ -49,7 +62,7 @@ type BatchInput = {
  */
 export const runBatch = async (
   work: Work,
-  { events: claimed, plans, steps = new PacedBudget(Infinity) }: BatchInput,
+  { events: claimed, plans, steps = new ClaimBudget(Infinity) }: BatchInput,
   { stats, onSeen, onLoop, onSteps }: BatchEars,
 ): Promise<readonly QueuedEvent[]> => {
   const { players, made } = await lockOrCreate(work, claimed, plans);
@@ -102,7 +115,7 @@ const applyAll = async (
     const accounts = openAccounts();
     const firings = made.delete(externalKey(event)) ? announce(event, scene, accounts) : undefined;
     const verdict = applyEvent(event, scene, { firings, accounts });
-    scene.steps.spend(eventSteps(scene.plans.get(event.projectId)!, accounts));
+    scene.steps.take(event.projectId, eventSteps(scene.plans.get(event.projectId)!, accounts));
     await scene.steps.rest();
     if (verdict) verdicts.push(verdict);
   }
@@ -135,7 +148,7 @@ type Scene = {
   shared: SharedCounters;
   nowMs: number;
   counts: BatchStats | undefined;
-  steps: PacedBudget;
+  steps: ClaimBudget;
   loops: LoopHit[];
   hits: StepsHit[];
 };

@@ -1,4 +1,3 @@
-import { bytesOf } from "../oversize.ts";
 import { PacedBudget } from "../pace.ts";
 import { StepBudget } from "../step-budget.ts";
 import { outboxRow } from "../work.ts";
@@ -10,17 +9,17 @@ export const RULE_STEPS_MAX = 250_000;
 /** Steps that counters, streaks, segments, badges and leaderboards may take for one tracked event. */
 export const UPKEEP_STEPS_MAX = 250_000;
 /**
- * Steps of what those rules may write: 350 short rows, or 400 kB in long ones. The rule that crosses it
+ * Steps of what those rules may write: 300 short rows, or 400 kB in long ones. The rule that crosses it
  * writes to its end, and no further one fires.
  */
-export const WRITTEN_STEPS_MAX = 250_000;
+export const WRITTEN_STEPS_MAX = 125_000;
 /**
- * Steps of writing a row, beside its bytes. PostgreSQL takes 30 to 40 us for a short row of the outbox, and
- * the relay a few more: 0.1 us a step, as the slower ones of evaluation.
+ * Steps of writing a row, beside its bytes: a short one of the outbox takes some 30 us to be made, sent and
+ * inserted, 0.12 us a step, as the slower ones of evaluation.
  */
-export const ROW_STEPS = 400;
-/** Bytes of a row as JSON that are one step: 1,000 that do not compress take PostgreSQL some 30 us. */
-export const WRITTEN_PER_STEP = 2;
+const ROW_STEPS = 250;
+/** Bytes of a row as JSON that are one step: 1,000 that do not compress take another 30 us. */
+const WRITTEN_PER_STEP = 4;
 
 /** A definition of a project that evaluation spends steps on. */
 export type Spender = {
@@ -67,13 +66,33 @@ const accountsOf = (rules: EventAccount): EventAccounts => ({
 export const openAccounts = (): EventAccounts =>
   accountsOf(new EventAccount(RULE_STEPS_MAX, WRITTEN_STEPS_MAX));
 
+/** Text up to this length is taken for ASCII: asking takes longer than what comes of it. */
+const SHORT_TEXT = 50;
+/** Bytes of a number, true, false or null. */
+const WORD_BYTES = 5;
+
+/** About the bytes of a value as JSON, for a fifth of what writing it as JSON takes. */
+const sizeOf = (value: unknown): number => {
+  if (typeof value === "string")
+    return 2 + (value.length > SHORT_TEXT ? Buffer.byteLength(value) : value.length);
+  if (typeof value !== "object" || value === null) return WORD_BYTES;
+  let size = 2;
+  if (Array.isArray(value)) for (const item of value) size += 1 + sizeOf(item);
+  else
+    for (const name in value) {
+      const part = (value as Record<string, unknown>)[name];
+      if (part !== undefined) size += 4 + name.length + sizeOf(part);
+    }
+  return size;
+};
+
 /** Adds a row to what the event writes. Whatever is undone later has been paid for all the same. */
 export const write = <K extends keyof Effects>(
   { effects, root }: Pick<Turn, "effects" | "root">,
   kind: K,
   row: Effects[K][number],
 ): void => {
-  root.steps.written.spend(ROW_STEPS + bytesOf(row) / WRITTEN_PER_STEP);
+  root.steps.written.spend(ROW_STEPS + sizeOf(row) / WRITTEN_PER_STEP);
   (effects[kind] as Effects[K][number][]).push(row);
 };
 
@@ -83,7 +102,7 @@ export const write = <K extends keyof Effects>(
  */
 export const CHANGE_STEPS_MAX = 2_000_000;
 /** Steps of what those rules may write: as much as 20 effects of each player of a full page. */
-export const CHANGE_WRITTEN_STEPS_MAX = 8_000_000;
+export const CHANGE_WRITTEN_STEPS_MAX = 4_000_000;
 /** Steps of an event beside what definitions take: of its rows, and of what is loaded with its player. */
 export const EVENT_STEPS = 200;
 /** Steps of changing a player, beside what definitions take. */
@@ -99,14 +118,15 @@ export class ChangeBudget extends PacedBudget {
 
   /** The accounts of the next player; `close` them before those of another are opened. */
   open(): EventAccounts {
-    const written = Math.min(WRITTEN_STEPS_MAX, this.written.left);
-    return accountsOf(new EventAccount(Math.min(RULE_STEPS_MAX, this.left), written));
+    const { isSpent, left } = this.written;
+    const steps = isSpent ? 0 : Math.min(RULE_STEPS_MAX, this.left);
+    return accountsOf(new EventAccount(steps, Math.min(WRITTEN_STEPS_MAX, left)));
   }
 
   /** Counts what a player has taken, and gives way to others. */
   async close(accounts: EventAccounts): Promise<void> {
     this.spend(PLAYER_STEPS + stepsOf(accounts));
-    this.written.spend(writtenOf(accounts));
+    this.written.spend(accounts.rules.written.spent);
     await this.rest();
   }
 }
