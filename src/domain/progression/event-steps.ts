@@ -9,10 +9,10 @@ export const RULE_STEPS_MAX = 250_000;
 /** Steps that counters, streaks, segments, badges and leaderboards may take for one tracked event. */
 export const UPKEEP_STEPS_MAX = 250_000;
 /**
- * Steps of what those rules may write: 300 short rows, or 400 kB in long ones. The rule that crosses it
+ * Steps of what those rules may write: 500 short rows, or 600 kB in long ones. The rule that crosses it
  * writes to its end, and no further one fires.
  */
-export const WRITTEN_STEPS_MAX = 125_000;
+export const WRITTEN_STEPS_MAX = 200_000;
 /**
  * Steps of writing a row, beside its bytes: a short one of the outbox takes some 30 us to be made, sent and
  * inserted, 0.12 us a step, as the slower ones of evaluation.
