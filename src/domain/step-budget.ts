@@ -34,6 +34,11 @@ export class StepBudget {
     if (this.spent > this.max) throw new StepsExceeded(this);
   }
 
+  /** What may still be spent. */
+  get left(): number {
+    return Math.max(0, this.max - this.spent);
+  }
+
   /** Whether more has been spent than there was. */
   get isSpent(): boolean {
     return this.spent > this.max;

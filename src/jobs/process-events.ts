@@ -1,5 +1,6 @@
 import { outageOf } from "../domain/outages.ts";
 import { type Processed, processPartitions } from "../domain/progression/claim.ts";
+import { ClaimShares } from "../domain/progression/claim-shares.ts";
 import { FIRST_PROJECT } from "../domain/progression/queue.ts";
 import { createPlanCache, type PlanCache } from "../domain/progression/plan.ts";
 import type { StepsHit } from "../domain/progression/event-steps.ts";
@@ -40,6 +41,14 @@ const watchesOf = (app: App): Watches => {
   const made = { loops: createRuleWatch(LOOPS_MAX), steps: createRuleWatch(STEPS_HITS_MAX) };
   const known = watches.get(app) ?? made;
   watches.set(app, known);
+  return known;
+};
+
+const shares = new WeakMap<App, ClaimShares>();
+
+const sharesOf = (app: App): ClaimShares => {
+  const known = shares.get(app) ?? new ClaimShares();
+  shares.set(app, known);
   return known;
 };
 
@@ -84,6 +93,7 @@ const claimOf = async (
 const optionsOf = (app: App, { loops, hits }: Held) => ({
   transact: app.transact,
   plans: plansOf(app),
+  shares: sharesOf(app),
   claimLimit: app.limits.claimEvents,
   claimTogether: app.limits.claimTogether,
   stats: ruleStatsOf(app),
@@ -108,9 +118,11 @@ export const processEvents: JobTogether = {
     );
     await pauseHeld(app, held);
     for (const part of done.busy) comeAgain(app, String(part));
-    void done.preparing?.then((parts) => {
+    const lookAgain = (parts: readonly number[]): void => {
       for (const part of parts) app.queue.wakeHere(processEvents.name, String(part));
-    });
+    };
+    void done.preparing?.then(lookAgain);
+    if (done.closed.length > 0) void done.reopened.then(() => lookAgain(done.closed));
     for (const part of done.parts) {
       places.delete(String(part));
       app.topics.publish(processedTopic(part), part);

@@ -211,12 +211,14 @@ describe("a batch of events", function () {
 
   it("takes one statement more where players share something, whatever rules do", async () => {
     const projectId = await aProjectOfEverything();
+    // More of events that write so much would be more than one claim.
+    const sizes = SIZES.slice(0, 3);
     const users = usersOf(projectId, "all", 500);
-    await run(await track(projectId, users));
+    for (let i = 0; i < 500; i += 100) await run(await track(projectId, users.slice(i, i + 100)));
     // What was sent comes as events of its own.
     while ((await claim()) > 0);
     const counts: number[] = [];
-    for (const size of SIZES) {
+    for (const size of sizes) {
       counts.push(await run(await track(projectId, users.slice(0, size))));
       while ((await claim()) > 0);
     }

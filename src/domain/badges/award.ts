@@ -1,5 +1,6 @@
 import type { Cause } from "../events.ts";
 import { newId } from "../ids.ts";
+import { write } from "../progression/event-steps.ts";
 import type { BadgeState, Turn } from "../progression/turn.ts";
 import { grantBundle } from "../rewards/bundle.ts";
 import { limitedKey } from "../rewards/shared-keys.ts";
@@ -175,8 +176,9 @@ type Logged = {
   cause: Cause;
 };
 
-const logAward = ({ player, root, effects }: Turn, logged: Logged): void => {
-  effects.badgeAwards.push({
+const logAward = (turn: Turn, logged: Logged): void => {
+  const { player, root } = turn;
+  write(turn, "badgeAwards", {
     id: newId(),
     projectId: player.projectId,
     playerId: player.id,

@@ -1,6 +1,7 @@
 import type { Json } from "../events.ts";
 import { newId } from "../ids.ts";
 import type { InboxRow } from "../progression/effects.ts";
+import { write } from "../progression/event-steps.ts";
 import type { Turn } from "../progression/turn.ts";
 
 export const TITLE_MAX = 200;
@@ -28,7 +29,7 @@ export const sendMessage = (turn: Turn, message: NewMessage): InboxRow => {
   const { type, title, body, data, rewardGrantId } = message;
   const expiresMs = message.expiresMs ?? turn.nowMs + MESSAGE_KEPT_MS;
   const row: InboxRow = { ...message, id: newId(), projectId, playerId, expiresMs };
-  turn.effects.inbox.push(row);
+  write(turn, "inbox", row);
   turn.emit("inbox.message", {
     playerId,
     externalUserId,

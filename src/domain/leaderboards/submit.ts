@@ -3,6 +3,7 @@ import { adjustCurrency } from "../currencies/adjust.ts";
 import type { Json } from "../events.ts";
 import { newId } from "../ids.ts";
 import { tell } from "../progression/emit.ts";
+import { write } from "../progression/event-steps.ts";
 import type { Turn } from "../progression/turn.ts";
 import { violationOf } from "./bounds.ts";
 import {
@@ -131,9 +132,9 @@ const violated = (turn: Turn, board: Board, { place, violation, ...score }: Viol
     const refusal: Refusal = { reason: "SCORE_OUT_OF_BOUNDS", message: violation };
     return refuse(turn, board, { refusal, place });
   }
-  const { player, effects } = turn;
+  const { player } = turn;
   const reviewId = newId();
-  effects.scoreReviews.push({
+  write(turn, "scoreReviews", {
     id: reviewId,
     projectId: player.projectId,
     leaderboardId: board.id,

@@ -1,6 +1,7 @@
 import type { Cause } from "../events.ts";
 import { newId } from "../ids.ts";
 import type { LedgerRow } from "../progression/effects.ts";
+import { write } from "../progression/event-steps.ts";
 import type { Turn } from "../progression/turn.ts";
 import { chainHash } from "./chain.ts";
 
@@ -45,6 +46,6 @@ export const appendLedger = (turn: Turn, entry: LedgerEntry): LedgerRow => {
     hash,
   };
   player.ledgerHash = hash;
-  turn.effects.ledger.push(row);
+  write(turn, "ledger", row);
   return row;
 };

@@ -1,11 +1,10 @@
 import { sql } from "kysely";
 import type { Json } from "../events.ts";
 import { newId } from "../ids.ts";
-import { PacedBudget } from "../pace.ts";
 import { announcePlayer, changeEvent, noEffects, openTurn } from "../progression/evaluate.ts";
 import { insertPlayers, lockPlayers } from "../progression/load.ts";
 import { changePlans } from "../progression/change.ts";
-import { openShare, PLAYER_STEPS, stepsOf } from "../progression/event-steps.ts";
+import { ChangeBudget } from "../progression/event-steps.ts";
 import { loadPlans } from "../progression/plan.ts";
 import { saveBatch } from "../progression/save.ts";
 import { noSharedCounters } from "../progression/shared-counters.ts";
@@ -42,17 +41,16 @@ export const identifyPlayers = async (
   const effects = noEffects();
   const shared = noSharedCounters();
   const nowMs = work.now.getTime();
-  const steps = new PacedBudget(Infinity);
+  const budget = new ChangeBudget();
   for (const player of states) {
     player.attributes = attributes.get(player.id)!;
     player.dirty.profile = true;
-    const accounts = openShare(steps);
+    const accounts = budget.open();
     const event = changeEvent(newId(), nowMs);
     const turn = openTurn({ plan, player, event, nowMs, effects, shared, accounts });
     announcePlayer(turn, "IDENTIFY");
     refreshSegments(turn);
-    steps.spend(PLAYER_STEPS + stepsOf(accounts));
-    await steps.rest();
+    await budget.close(accounts);
   }
   await saveBatch(work, { players: states, effects, shared, verdicts: [], done: [] });
   return fresh.length;

@@ -8,6 +8,7 @@ import { appendLedger } from "../ledger/append.ts";
 import { currentLives, showLives } from "../lives/lives.ts";
 import { tell } from "../progression/emit.ts";
 import type { Pieces } from "../pace.ts";
+import { write } from "../progression/event-steps.ts";
 import type { BadgeState, BalanceState, Turn } from "../progression/turn.ts";
 import { grantXp, XP_MAX } from "../progression/xp.ts";
 import type { MergeStrategy, MergeSummary } from "./merge-plan.ts";
@@ -194,7 +195,7 @@ const announceBadge = (
   const { id: playerId, externalUserId, projectId } = target.player;
   const { tier, serialNo, timesAwarded } = merged;
   const award = { badgeKey, tier, action: "AWARDED" as const, cause, eventId: null, serialNo };
-  target.effects.badgeAwards.push({
+  write(target, "badgeAwards", {
     ...award,
     id: newId(),
     projectId,

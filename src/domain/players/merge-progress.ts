@@ -5,6 +5,7 @@ import { type Board, fromRankScore, nextEntry, reachedUs } from "../leaderboards
 import { type CounterState, mergeCounters } from "../metrics/counters.ts";
 import { type CompiledMetric, compileMetric } from "../metrics/metric.ts";
 import { type Pieces, stepsOfValue } from "../pace.ts";
+import { write } from "../progression/event-steps.ts";
 import type { ProjectPlan } from "../progression/plan.ts";
 import { attributesProblem, TAGS_MAX } from "../progression/profile.ts";
 import type { EntryState, PlayerDoc, StreakState, Turn } from "../progression/turn.ts";
@@ -136,7 +137,7 @@ const archiveLoser = (turn: Turn, streak: CompiledStreak, { winner, both }: Outc
   const run: Run | undefined = loser && (loser.doc as StreakDoc).run;
   if (!loser || !run) return;
   const { id: playerId, projectId } = turn.player;
-  turn.effects.streakRuns.push({
+  write(turn, "streakRuns", {
     id: newId(),
     projectId,
     playerId,

@@ -1,9 +1,10 @@
 import { SCHEDULE_TYPE } from "../rules/running/schedules.ts";
 import type { BatchStats, StatsRecorder } from "../rules/insight/stats.ts";
 import { keepTrace, traceOf } from "../rules/insight/traces.ts";
-import { PacedBudget, paced, stepsOfValue } from "../pace.ts";
+import { PacedBudget, paced } from "../pace.ts";
 import type { Work } from "../work.ts";
 import { lockOrCreate, noteTimes } from "./batch-players.ts";
+import type { Taken } from "./claim-shares.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
 import {
   EVENT_STEPS,
@@ -12,9 +13,9 @@ import {
   type StepsHit,
   stepsHitOf,
   stepsOf,
+  writtenOf,
 } from "./event-steps.ts";
 import { externalKey, loadStates, unmakePlayers } from "./load.ts";
-import { TOLD_MAX } from "./loop-guard.ts";
 import type { ProjectPlan } from "./plan.ts";
 import type { QueuedEvent } from "./queue.ts";
 import { type EventVerdict, saveBatch } from "./save.ts";
@@ -35,11 +36,23 @@ export type BatchEars = {
   onSteps?: (hit: StepsHit) => void;
 };
 
+/** What a claim may take, and what it has taken up of each project. */
+export class ClaimBudget extends PacedBudget {
+  readonly taken = new Map<string, Taken>();
+
+  /** Counts an event. */
+  take(projectId: string, steps: number): void {
+    this.spend(steps);
+    const before = this.taken.get(projectId) ?? { steps: 0, events: 0 };
+    this.taken.set(projectId, { steps: before.steps + steps, events: before.events + 1 });
+  }
+}
+
 /** `steps`: what the batch may take; once it is spent, the events that are left stay in the queue. */
 type BatchInput = {
   events: readonly QueuedEvent[];
   plans: Map<string, ProjectPlan>;
-  steps?: PacedBudget;
+  steps?: ClaimBudget;
 };
 
 /**
@@ -49,7 +62,7 @@ type BatchInput = {
  */
 export const runBatch = async (
   work: Work,
-  { events: claimed, plans, steps = new PacedBudget(Infinity) }: BatchInput,
+  { events: claimed, plans, steps = new ClaimBudget(Infinity) }: BatchInput,
   { stats, onSeen, onLoop, onSteps }: BatchEars,
 ): Promise<readonly QueuedEvent[]> => {
   const { players, made } = await lockOrCreate(work, claimed, plans);
@@ -85,25 +98,6 @@ export const runBatch = async (
   return events;
 };
 
-/** What events may tell that are saved in one statement; those of a claim that tells more go one by one. */
-const TOLD_TOGETHER_MAX = 10 * TOLD_MAX;
-
-/**
- * Steps of reading what the events of a batch tell, after which it takes up no further one: up to 8 MB, which
- * are written in one statement. The last event may tell as much as its own steps permit.
- */
-const WRITTEN_STEPS_MAX = 250_000;
-
-/** Adds up the steps of reading rows, each of them once, however often it is asked. */
-const sizeOf = (rows: Effects["outbox"]): (() => number) => {
-  let steps = 0;
-  let read = 0;
-  return () => {
-    for (; read < rows.length; read++) steps += stepsOfValue(rows[read]!.data);
-    return steps;
-  };
-};
-
 type Applied = { events: readonly QueuedEvent[]; verdicts: EventVerdict[] };
 
 /**
@@ -116,24 +110,20 @@ const applyAll = async (
   made: Set<string>,
 ): Promise<Applied> => {
   const verdicts: EventVerdict[] = [];
-  const written = sizeOf(scene.effects.outbox);
   for (const [i, event] of events.entries()) {
-    if (i > 0 && (scene.steps.isSpent || written() > WRITTEN_STEPS_MAX))
-      return { events: events.slice(0, i), verdicts };
+    if (i > 0 && scene.steps.isSpent) return { events: events.slice(0, i), verdicts };
     const accounts = openAccounts();
     const firings = made.delete(externalKey(event)) ? announce(event, scene, accounts) : undefined;
     const verdict = applyEvent(event, scene, { firings, accounts });
-    scene.steps.spend(eventSteps(scene.plans.get(event.projectId)!, accounts));
+    scene.steps.take(event.projectId, eventSteps(scene.plans.get(event.projectId)!, accounts));
     await scene.steps.rest();
     if (verdict) verdicts.push(verdict);
-    if (events.length > 1 && scene.effects.outbox.length > TOLD_TOGETHER_MAX)
-      throw new Error("the events of the claim bring about too much to be saved together");
   }
   return { events, verdicts };
 };
 
 const eventSteps = ({ segmentIndex, boards }: ProjectPlan, accounts: EventAccounts): number =>
-  EVENT_STEPS + segmentIndex.readers.length + 10 * boards.length + stepsOf(accounts);
+  EVENT_STEPS + segmentIndex.readers.length + 10 * boards.length + stepsOf(accounts) + writtenOf(accounts);
 
 /** The counters that players share which the events could touch. */
 export const sharedKeys = async (
@@ -162,7 +152,7 @@ type Scene = {
   shared: SharedCounters;
   nowMs: number;
   counts: BatchStats | undefined;
-  steps: PacedBudget;
+  steps: ClaimBudget;
   loops: LoopHit[];
   hits: StepsHit[];
 };

@@ -5,7 +5,7 @@ import type { RewardBundle } from "../rewards/bundle.ts";
 import { limitedKeysOf } from "../rewards/shared-keys.ts";
 import type { Work } from "../work.ts";
 import { changeEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
-import { openShare, PLAYER_STEPS, stepsOf } from "./event-steps.ts";
+import { ChangeBudget } from "./event-steps.ts";
 import { loadStates, lockPlayersById } from "./load.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
 import { createPlanCache, loadPlans } from "./plan.ts";
@@ -64,17 +64,16 @@ export const changePlayers = async <T>(
   const shared = await lockSharedCounters(work, [...keys, ...limited]);
   const effects = noEffects();
   const changed: Changed<T>[] = [];
-  const steps = new PacedBudget(Infinity);
+  const budget = new ChangeBudget();
   for (const player of players) {
     const own = changeEvent(newId(), nowMs);
-    const accounts = openShare(steps);
+    const accounts = budget.open();
     const turn = openTurn({ plan, player, event: own, nowMs, effects, shared, accounts });
     const xpBefore = player.xp;
     const value = change(turn);
     settleTurn(turn, xpBefore);
     changed.push({ value, player });
-    steps.spend(PLAYER_STEPS + stepsOf(accounts));
-    await steps.rest();
+    await budget.close(accounts);
   }
   await saveBatch(work, { players, effects, shared, verdicts: [], done: [] });
   return changed;

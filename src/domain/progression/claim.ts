@@ -1,17 +1,15 @@
 import { outageOf, throwOutage } from "../outages.ts";
-import { PacedBudget } from "../pace.ts";
 import { savepoint, type Transact, type Work } from "../work.ts";
-import { type BatchEars, runBatch, sharedKeys } from "./batch.ts";
+import { type BatchEars, ClaimBudget, runBatch, sharedKeys } from "./batch.ts";
+import { type ClaimShare, ClaimShares } from "./claim-shares.ts";
 import { failEvent } from "./fail-event.ts";
 import { lockPlayers } from "./load.ts";
 import { type PlanCache, type ProjectPlan, tryLoadPlans } from "./plan.ts";
 import {
-  CLAIM_PROJECTS,
   claimEvents,
-  FIRST_PROJECT,
   lockPartitions,
-  type Looked,
   type Place,
+  placesAgain,
   postponeEvent,
   type QueuedEvent,
   RETRY_DELAYS_MS,
@@ -26,6 +24,8 @@ export type ProcessOptions = BatchEars & {
   claimLimit: number;
   /** Partitions are claimed together until so many events wait in them; default `claimLimit`. */
   claimTogether?: number;
+  /** Shares the claims of the process among projects; default: there are no other claims. */
+  shares?: ClaimShares;
   /** How often in a row claims of these partitions have been undone because the database was busy. */
   busyInRow?: number;
   /** Hears of the places that a claim leaves, before it goes on. */
@@ -41,6 +41,10 @@ export type Processed = {
   again: readonly Place[];
   /** Partitions that another worker has. */
   busy: readonly number[];
+  /** Partitions where events wait that other claims of the process keep from this one, until `reopened`. */
+  closed: readonly number[];
+  /** When it is time to look there again; never rejects. */
+  reopened: Promise<void>;
   /**
    * Where events wait for the plan of their project, which is compiled now: resolves with these partitions
    * when it is time to look there again, and never rejects.
@@ -96,43 +100,62 @@ const prepareAll = async (
   return parts;
 };
 
-type Claim = { events: readonly QueuedEvent[]; projectIds: readonly string[] };
+type Claim = { events: readonly QueuedEvent[]; projectIds: readonly string[]; steps: ClaimBudget };
 /** @returns the events that were taken up; those after them stay in the queue */
 type RunClaim = (work: Work, claim: Claim, options: ProcessOptions) => Promise<readonly QueuedEvent[]>;
 
-const processClaim = (
+type TryClaim = { claim: { places: readonly Place[] }; share: ClaimShare; steps: ClaimBudget };
+
+const processClaim = async (
   options: ProcessOptions,
   claim: { places: readonly Place[] },
   run: RunClaim,
-): Promise<DoneClaim> =>
-  options.transact(async (work) => {
-    const { claimLimit, claimTogether = claimLimit, onLeft } = options;
-    const looked = await lockPartitions(work, claim.places, { together: claimTogether, each: claimLimit });
-    const left = looked.filter(({ state }) => state === "LEFT");
-    // What was left is another's from now on, also when this is tried again.
-    claim.places = looked.filter(({ state }) => state !== "LEFT");
-    if (left.length > 0) onLeft(left);
-    const mine = looked.filter(({ state }) => state === "MINE");
-    const found = mine.length === 0 ? [] : await claimEvents(work, mine);
-    const { events, taken, unprepared } = await takeReady(work, { found, run }, options);
-    const ready = new Set(events);
-    const waiting = partsOf(found.filter((event) => !ready.has(event)));
-    return {
-      events: taken.length,
-      parts: partsOf(taken),
-      again: placesAgain(looked, { found, events, taken }, claimLimit),
-      unprepared,
-      waiting,
-      busy: looked.filter(({ state }) => state === "BUSY").map(({ part }) => part),
-    };
-  });
+): Promise<DoneClaim> => {
+  const share = (options.shares ?? new ClaimShares()).open();
+  const steps = new ClaimBudget(CLAIM_STEPS_MAX);
+  try {
+    return await options.transact((work) => tryClaim(work, { claim, share, steps }, { run, options }));
+  } finally {
+    share.close(steps.taken);
+  }
+};
+
+const tryClaim = async (
+  work: Work,
+  { claim, share, steps }: TryClaim,
+  { run, options }: { run: RunClaim; options: ProcessOptions },
+): Promise<DoneClaim> => {
+  const { claimLimit, claimTogether = claimLimit, onLeft } = options;
+  const { closed, reopened } = share;
+  const together = share.batchOf(claimTogether, CLAIM_STEPS_MAX);
+  const looked = await lockPartitions(work, claim.places, { together, each: claimLimit, closed });
+  const left = looked.filter(({ state }) => state === "LEFT");
+  // What was left is another's from now on, also when this is tried again.
+  claim.places = looked.filter(({ state }) => state !== "LEFT");
+  if (left.length > 0) onLeft(left);
+  const mine = looked.filter(({ state }) => state === "MINE");
+  const found = share.found(mine.length === 0 ? [] : await claimEvents(work, mine, closed));
+  const { events, taken, unprepared } = await takeReady(work, { found, run, steps }, options);
+  const ready = new Set(events);
+  const waiting = partsOf(found.filter((event) => !ready.has(event)));
+  return {
+    events: taken.length,
+    parts: partsOf(taken),
+    again: placesAgain(looked, { found, events, taken }, claimLimit),
+    unprepared,
+    waiting,
+    busy: looked.filter(({ state }) => state === "BUSY").map(({ part }) => part),
+    closed: looked.filter(({ more, state }) => more && state !== "LEFT").map(({ part }) => part),
+    reopened,
+  };
+};
 
 const partsOf = (events: readonly QueuedEvent[]): number[] => [...new Set(events.map(({ part }) => part))];
 
 /** Runs those of the events that were found whose projects have their plans, or can have them at once. */
 const takeReady = async (
   work: Work,
-  { found, run }: { found: readonly QueuedEvent[]; run: RunClaim },
+  { found, run, steps }: { found: readonly QueuedEvent[]; run: RunClaim; steps: ClaimBudget },
   options: ProcessOptions,
 ): Promise<{
   events: readonly QueuedEvent[];
@@ -144,7 +167,7 @@ const takeReady = async (
   for (;;) {
     const projectIds = [...new Set(events.map((event) => event.projectId))];
     try {
-      const taken = events.length > 0 ? await run(work, { events, projectIds }, options) : [];
+      const taken = events.length > 0 ? await run(work, { events, projectIds, steps }, options) : [];
       return { events, taken, unprepared };
     } catch (error) {
       if (!(error instanceof ProjectsUnready)) throw error;
@@ -155,57 +178,25 @@ const takeReady = async (
   }
 };
 
-/**
- * Where a claim has not taken everything that was waiting when it looked; what has come since has rung. The
- * next claim of a partition goes on after the last project of this one, or begins anew. One that has spent
- * its steps is followed by the project after the one that it was at: everybody gets a turn. Where nothing
- * could be taken up yet, there is nothing to look for again until plans are prepared.
- */
-const placesAgain = (
-  looked: readonly Looked[],
-  { found, events, taken }: Record<"found" | "events" | "taken", readonly QueuedEvent[]>,
-  claimLimit: number,
-): Place[] => {
-  const byPart = Map.groupBy(found, ({ part }) => part);
-  const isReady = new Set(events.map(({ part }) => part));
-  const lastTaken = new Map(taken.map(({ part, projectId }) => [part, projectId]));
-  const cut = new Set(events.slice(taken.length).map(({ part }) => part));
-  return looked.flatMap((place) => {
-    const { part, afterProject, state } = place;
-    if (state !== "MINE" && state !== "EMPTY") return [];
-    if (cut.has(part)) return [{ part, afterProject: lastTaken.get(part) ?? afterProject }];
-    const projects = new Set((byPart.get(part) ?? []).map(({ projectId }) => projectId));
-    if (projects.size >= CLAIM_PROJECTS) return [{ part, afterProject: [...projects].toSorted().at(-1)! }];
-    const isIdle = projects.size > 0 && !isReady.has(part);
-    return isIdle || isAllTaken(place, claimLimit) ? [] : [{ part, afterProject: FIRST_PROJECT }];
-  });
-};
-
-/** Whether nothing was left in a partition whose last projects were looked at. */
-const isAllTaken = ({ waiting, afterProject }: Looked, claimLimit: number): boolean =>
-  waiting < claimLimit && afterProject === FIRST_PROJECT;
-
-const runTogether: RunClaim = async (work, { events, projectIds }, options) => {
+const runTogether: RunClaim = async (work, { events, projectIds, steps }, options) => {
   const plans = await tryLoadPlans(work, projectIds, options.plans);
-  return runBatch(work, { events, plans, steps: claimSteps() }, options);
+  return runBatch(work, { events, plans, steps }, options);
 };
 
 /**
  * Steps after which a claim takes up no further event: about 200 ms, for which it holds its partitions and
- * players. The last event may take RULE_STEPS_MAX and UPKEEP_STEPS_MAX more.
+ * players. They include what is written: 8 MB at most, in one statement. The last event may take
+ * RULE_STEPS_MAX, UPKEEP_STEPS_MAX and WRITTEN_STEPS_MAX more.
  */
 export const CLAIM_STEPS_MAX = 2_000_000;
-
-const claimSteps = (): PacedBudget => new PacedBudget(CLAIM_STEPS_MAX);
 
 /** The plan of one project, or what was thrown when it was loaded. */
 type LoadedPlan = { plans: Map<string, ProjectPlan> } | { error: unknown };
 
-const runOneByOne: RunClaim = async (work, { events, projectIds }, options) => {
+const runOneByOne: RunClaim = async (work, { events, projectIds, steps }, options) => {
   const loaded = new Map<string, LoadedPlan>();
   for (const projectId of projectIds) loaded.set(projectId, await tryPlan(work, projectId, options.plans));
   await lockAhead(work, events, { loaded: [...loaded.values()], options });
-  const steps = claimSteps();
   const taken: QueuedEvent[] = [];
   const busy: { event: QueuedEvent; error: unknown }[] = [];
   for (const event of events) {
@@ -252,7 +243,7 @@ const lockAhead = async (
   }
 };
 
-type Alone = { event: QueuedEvent; plan: LoadedPlan; options: ProcessOptions; steps: PacedBudget };
+type Alone = { event: QueuedEvent; plan: LoadedPlan; options: ProcessOptions; steps: ClaimBudget };
 
 /** @returns the error of an event that could not be saved because the database was busy */
 const runAlone = async (work: Work, { event, plan, options, steps }: Alone): Promise<unknown> => {

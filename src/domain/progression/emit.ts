@@ -1,25 +1,22 @@
 import { type Cause, type CustomData, customType, type Json } from "../events.ts";
 import { BODY_MAX, sendMessage, TITLE_MAX } from "../inbox/send.ts";
 import { outboxRow } from "../work.ts";
+import { write } from "./event-steps.ts";
 import type { Turn } from "./turn.ts";
 
-/** Steps of telling something, and of writing it down. */
+/** Steps of telling something, beside writing it down. */
 const TELL_STEPS = 40;
 
 /** Writes an outbox row of the player: a line of the player's stream unless it `isSilent`. */
-export const tell = (
-  { player, effects, root }: Turn,
-  type: string,
-  data: unknown,
-  { isSilent = false } = {},
-): void => {
+export const tell = (turn: Turn, type: string, data: unknown, { isSilent = false } = {}): void => {
+  const { player, root } = turn;
   root.steps.spend(TELL_STEPS);
   const options = {
     playerId: player.id,
     ...(isSilent ? {} : { playerSeq: ++player.seq }),
     ...(root.isTracked ? { eventId: root.id } : {}),
   };
-  effects.outbox.push(outboxRow(player.projectId, type, data, options));
+  write(turn, "outbox", outboxRow(player.projectId, type, data, options));
 };
 
 /** Queues an event that an effect brings about, where anything listens to its type. */

@@ -1,4 +1,5 @@
 import { outboxRow } from "../work.ts";
+import { write } from "./event-steps.ts";
 import type { RuleStep, Turn } from "./turn.ts";
 
 /** Steps from a tracked event to the last event it may bring about. */
@@ -29,12 +30,13 @@ export const noteLoop = ({ root, project }: Turn, chain: readonly RuleStep[]): v
 };
 
 /** Tells of the loop that was held, when there was one. */
-export const tellLoop = ({ root, effects }: Turn): void => {
+export const tellLoop = (turn: Turn): void => {
+  const { root } = turn;
   if (!root.loop) return;
   const { projectId, rootEventId, chain } = root.loop;
   const { ruleId, ruleKey } = chain.at(-1)!;
   const keys = chain.map((step) => step.ruleKey);
   const data = { ruleKey, ruleId, rootEventId, chain: keys, paused: false };
   const options = root.isTracked ? { eventId: root.id } : {};
-  effects.outbox.push(outboxRow(projectId, "rule.loop_detected", data, options));
+  write(turn, "outbox", outboxRow(projectId, "rule.loop_detected", data, options));
 };

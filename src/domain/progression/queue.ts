@@ -25,12 +25,25 @@ export type QueuedEvent = {
 export type Place = { part: number; afterProject: string };
 
 export const FIRST_PROJECT = "00000000-0000-0000-0000-000000000000";
+const LAST_PROJECT = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
-/** `together`: partitions are taken until so many events wait in them; `each`: counted in one at most. */
-export type ClaimSizes = { together: number; each: number };
+/**
+ * `together`: partitions are taken until so many events wait in them; `each`: counted in one at most;
+ * `closed`: ids of projects whose events are not looked at.
+ */
+export type ClaimSizes = { together: number; each: number; closed: readonly string[] };
 
-/** What became of a place: MINE is locked until commit, and `waiting` events were seen in it before. */
-export type Looked = Place & { waiting: number; state: "MINE" | "EMPTY" | "BUSY" | "LEFT" };
+/**
+ * What became of a place: MINE is locked until commit, and `waiting` events were seen in it before. In one
+ * that has `more` events of closed projects wait.
+ */
+export type Looked = Place & { waiting: number; more: boolean; state: "MINE" | "EMPTY" | "BUSY" | "LEFT" };
+
+/** The ids between those of closed projects, as ranges without their ends. */
+const gapsOf = (closed: readonly string[]): { lo: string; hi: string }[] => {
+  const ends = [FIRST_PROJECT, ...closed.toSorted(), LAST_PROJECT];
+  return ends.slice(1).map((hi, i) => ({ lo: ends[i]!, hi }));
+};
 
 /**
  * Takes partitions for this transaction, in the order given, until enough events wait in them for a batch:
@@ -41,13 +54,15 @@ export type Looked = Place & { waiting: number; state: "MINE" | "EMPTY" | "BUSY"
 export const lockPartitions = async (
   { db }: Work,
   places: readonly Place[],
-  { together, each }: ClaimSizes,
+  { together, each, closed }: ClaimSizes,
 ): Promise<Looked[]> => {
   const asked = places.map(({ part, afterProject }, o) => ({ o, p: part, a: afterProject }));
   // One row after the other: the lock of a partition is asked for only when those before were not enough.
-  const result = await sql<{ o: number; n: string | number; ok: boolean | null }>`
+  const result = await sql<{ o: number; n: string | number; ok: boolean | null; more: boolean }>`
     ${sql.raw(KEPT)} with recursive x as materialized (
       select * from json_to_recordset(${JSON.stringify(asked)}::json) as x(o int, p smallint, a uuid)),
+    g as materialized (
+      select * from json_to_recordset(${JSON.stringify(gapsOf(closed))}::json) as g(lo uuid, hi uuid)),
     w(o, n, ok, upto) as (
       select -1, 0::bigint, null::boolean, 0::bigint
       union all
@@ -55,15 +70,22 @@ export const lockPartitions = async (
       from w join x on x.o = w.o + 1
       cross join lateral (select case when w.upto < ${together}::bigint then (
         select count(*) from (
-          select 1 from event_q q where q.part = x.p and q.project_id > x.a limit ${each}) q)
+          select 1 from g cross join lateral (
+            select 1 from event_q q
+            where q.part = x.p and q.project_id > greatest(x.a, g.lo) and q.project_id < g.hi
+            limit ${each}) q
+          limit ${each}) q)
         else -1 end as n) c
       cross join lateral (
         select case when c.n > 0 then pg_try_advisory_xact_lock(${LOCK_SPACE}::int, x.p::int) end as ok) l)
-    select o, n, ok from w where o >= 0 order by o`.execute(db);
-  return result.rows.map(({ o, n, ok }) => {
-    const waiting = Number(n);
-    if (ok !== null) return { ...places[o]!, waiting, state: ok ? "MINE" : "BUSY" };
-    return { ...places[o]!, waiting: 0, state: waiting < 0 ? "LEFT" : "EMPTY" };
+    select w.o, w.n, w.ok, exists (
+      select 1 from event_q q where q.part = x.p and q.project_id = any(${`{${closed.join(",")}}`}::uuid[])
+    ) as more
+    from w join x on x.o = w.o order by w.o`.execute(db);
+  return result.rows.map(({ o, n, ok, more }) => {
+    const place = { ...places[o]!, waiting: Math.max(0, Number(n)), more };
+    if (ok !== null) return { ...place, state: ok ? "MINE" : "BUSY" };
+    return { ...place, state: Number(n) < 0 ? "LEFT" : "EMPTY" };
   });
 };
 
@@ -93,10 +115,14 @@ type ClaimRow = {
 /**
  * Reads the next events of locked partitions: for each of the next few projects after `afterProject`, its
  * oldest, as many as were seen waiting in the partition at most. So a project with a million waiting events
- * delays the others by a batch, not by the million. The limit of 1 keeps the planner to one index look-up for
- * each event: as a join it read every event there is.
+ * delays the others by a batch, not by the million. Those of `closed` projects stay. The limit of 1 keeps
+ * the planner to one index look-up for each event: as a join it read every event there is.
  */
-export const claimEvents = async ({ db }: Work, places: readonly Looked[]): Promise<QueuedEvent[]> => {
+export const claimEvents = async (
+  { db }: Work,
+  places: readonly Looked[],
+  closed: readonly string[] = [],
+): Promise<QueuedEvent[]> => {
   const asked = places.map(({ part, afterProject, waiting }) => ({ p: part, a: afterProject, m: waiting }));
   const result = await sql<ClaimRow>`
     ${sql.raw(KEPT)} with recursive w(part, project_id, n, m) as (
@@ -106,11 +132,12 @@ export const claimEvents = async ({ db }: Work, places: readonly Looked[]): Prom
       union all
       select w.part, (select q.project_id from event_q q where q.part = w.part
         and q.project_id > w.project_id order by q.project_id limit 1), w.n + 1, w.m
-      from w where w.project_id is not null and w.n < ${CLAIM_PROJECTS}),
+      from w where w.project_id is not null and w.n < ${CLAIM_PROJECTS + closed.length}),
     c as materialized (
       select q.* from w cross join lateral (
         select part, project_id, seq, event_id, attempts from event_q
-        where part = w.part and project_id = w.project_id order by seq limit w.m) q)
+        where part = w.part and project_id = w.project_id order by seq limit w.m) q
+      where w.project_id <> all(${`{${closed.join(",")}}`}::uuid[]))
     select c.part, c.seq, c.project_id, c.event_id, c.attempts,
       e.external_user_id, e.event_type, e.properties, e.occurred_at
     from c cross join lateral (
@@ -128,6 +155,36 @@ export const claimEvents = async ({ db }: Work, places: readonly Looked[]): Prom
     occurredAt: row.occurred_at instanceof Date ? row.occurred_at : new Date(row.occurred_at),
   }));
 };
+
+/**
+ * Where a claim has not taken everything that was waiting when it looked; what has come since has rung. The
+ * next claim of a partition goes on after the last project of this one, or begins anew. One that has spent
+ * its steps is followed by the project after the one that it was at: everybody gets a turn. Where nothing
+ * could be taken up yet, there is nothing to look for again until plans are prepared.
+ */
+export const placesAgain = (
+  looked: readonly Looked[],
+  { found, events, taken }: Record<"found" | "events" | "taken", readonly QueuedEvent[]>,
+  claimLimit: number,
+): Place[] => {
+  const byPart = Map.groupBy(found, ({ part }) => part);
+  const isReady = new Set(events.map(({ part }) => part));
+  const lastTaken = new Map(taken.map(({ part, projectId }) => [part, projectId]));
+  const cut = new Set(events.slice(taken.length).map(({ part }) => part));
+  return looked.flatMap((place) => {
+    const { part, afterProject, state } = place;
+    if (state !== "MINE" && state !== "EMPTY") return [];
+    if (cut.has(part)) return [{ part, afterProject: lastTaken.get(part) ?? afterProject }];
+    const projects = new Set((byPart.get(part) ?? []).map(({ projectId }) => projectId));
+    if (projects.size >= CLAIM_PROJECTS) return [{ part, afterProject: [...projects].toSorted().at(-1)! }];
+    const isIdle = projects.size > 0 && !isReady.has(part);
+    return isIdle || isAllTaken(place, claimLimit) ? [] : [{ part, afterProject: FIRST_PROJECT }];
+  });
+};
+
+/** Whether nothing was left in a partition whose last projects were looked at. */
+const isAllTaken = ({ waiting, afterProject }: Looked, claimLimit: number): boolean =>
+  waiting < claimLimit && afterProject === FIRST_PROJECT;
 
 /**
  * Waits before the 2nd, 3rd and 4th try of an event whose evaluation failed, in ms; after the 4th it is

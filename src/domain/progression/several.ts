@@ -6,7 +6,7 @@ import { limitedKeysOf } from "../rewards/shared-keys.ts";
 import type { Work } from "../work.ts";
 import { changePlans } from "./change.ts";
 import { changeEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
-import { openShare, PLAYER_STEPS, stepsOf } from "./event-steps.ts";
+import { ChangeBudget } from "./event-steps.ts";
 import { loadStates } from "./load.ts";
 import type { PlayerPart } from "./parts/part.ts";
 import { loadPlans, type ProjectPlan } from "./plan.ts";
@@ -61,21 +61,20 @@ export const takePlayers = async (
   const keys = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
   const shared = await lockSharedCounters(work, [...keys, ...limited]);
   const xpBefore = new Map<Turn, number>();
-  const steps = new PacedBudget(Infinity);
+  const budget = new ChangeBudget();
   return {
     plan,
     effects,
     open: (player) => {
       const own = changeEvent(newId(), nowMs);
-      const accounts = openShare(steps);
+      const accounts = budget.open();
       const turn = openTurn({ plan, player, event: own, nowMs, effects, shared, accounts });
       xpBefore.set(turn, player.xp);
       return turn;
     },
     settle: async (turn) => {
       settleTurn(turn, xpBefore.get(turn)!);
-      steps.spend(PLAYER_STEPS + stepsOf(turn.root.accounts));
-      await steps.rest();
+      await budget.close(turn.root.accounts);
     },
     save: () => saveBatch(work, { players, effects, shared, verdicts: [], done: [] }),
   };

@@ -21,7 +21,7 @@ export const BUNDLES_MAX = 1_000;
  */
 export const giveBundle = (turn: Turn, grant: BundleGrant): void => {
   const count = (turn.root.bundles ??= { depth: 0, given: 0 });
-  if (count.depth >= BUNDLE_DEPTH_MAX || count.given >= BUNDLES_MAX || isFlooded(turn)) {
+  if (count.depth >= BUNDLE_DEPTH_MAX || count.given >= BUNDLES_MAX || isFull(turn, count.depth)) {
     turn.warn(`${grant.reason}: too many rewards inside one another; ${grant.key} is not given`);
     return;
   }
@@ -33,6 +33,10 @@ export const giveBundle = (turn: Turn, grant: BundleGrant): void => {
     count.depth--;
   }
 };
+
+/** What rules give has to stay within what they may write, but for the bundle that an action names. */
+const isFull = (turn: Turn, depth: number): boolean =>
+  isFlooded(turn) || (depth > 0 && turn.root.steps.written.isSpent);
 
 type Part = (turn: Turn, grant: BundleGrant) => void;
 

@@ -1,5 +1,6 @@
 import type { Cause } from "../events.ts";
 import { newId } from "../ids.ts";
+import { write } from "../progression/event-steps.ts";
 import type { Live } from "../progression/plan.ts";
 import type { RewardGrantRow } from "../progression/effects.ts";
 import type { Turn } from "../progression/turn.ts";
@@ -86,7 +87,7 @@ const expiryOf = (
 ): number | null => (expiresInSeconds === undefined ? null : nowMs + expiresInSeconds * 1_000);
 
 const makeGrant = (turn: Turn, { definition: reward }: Live<Reward>, grant: RewardGrant): RewardGrantRow => {
-  const { player, root, effects } = turn;
+  const { player, root } = turn;
   const { quantity, cause, key, prize } = grant;
   const waits = !prize && (grant.delivery === "CLAIM" || reward.fulfilment === "CODE");
   const row = {
@@ -103,7 +104,7 @@ const makeGrant = (turn: Turn, { definition: reward }: Live<Reward>, grant: Rewa
     eventId: root.isTracked ? root.id : null,
     expiresMs: waits ? expiryOf(turn, reward, grant) : null,
   } satisfies RewardGrantRow;
-  effects.rewardGrants.push(row);
+  write(turn, "rewardGrants", row);
   tellReward(turn, row, { kind: reward.kind, code: row.code });
   if (!waits) giveContents(turn, row);
   return row;

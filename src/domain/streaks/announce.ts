@@ -1,4 +1,5 @@
 import { newId } from "../ids.ts";
+import { write } from "../progression/event-steps.ts";
 import type { Turn } from "../progression/turn.ts";
 import { grantBundle } from "../rewards/bundle.ts";
 import { repairableUntil } from "./mend.ts";
@@ -80,11 +81,11 @@ const tell = ({ player, emit }: Turn, streak: CompiledStreak, step: Told): void 
 const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
 const archive = (turn: Turn, streak: CompiledStreak, step: Extract<Step, { kind: "ARCHIVED" }>): void => {
-  const { player, effects, emit } = turn;
+  const { player, emit } = turn;
   const { key } = streak.definition;
   const { id: playerId, externalUserId, projectId } = player;
   const run = runOf(streak.definition, step.run, step.by);
-  effects.streakRuns.push({ id: newId(), projectId, playerId, streakKey: key, ...run });
+  write(turn, "streakRuns", { id: newId(), projectId, playerId, streakKey: key, ...run });
   if (step.by === "RESET") {
     const { length } = step.run;
     emit("player.streak_broken", { playerId, externalUserId, streakKey: key, length, repairableUntil: null });

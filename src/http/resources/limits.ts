@@ -45,7 +45,13 @@ import {
   SIGNAL_MAX_BYTES,
   SIGNALS_PER_SECOND_MAX,
 } from "../../domain/lobbies/room-limits.ts";
-import { CHANGE_STEPS_MAX, RULE_STEPS_MAX, UPKEEP_STEPS_MAX } from "../../domain/progression/event-steps.ts";
+import {
+  CHANGE_STEPS_MAX,
+  CHANGE_WRITTEN_STEPS_MAX,
+  RULE_STEPS_MAX,
+  UPKEEP_STEPS_MAX,
+  WRITTEN_STEPS_MAX,
+} from "../../domain/progression/event-steps.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
 import { IDENTITIES_MAX } from "../../domain/players/identities.ts";
 import { UPSERT_MAX } from "../../domain/players/upsert.ts";
@@ -132,11 +138,18 @@ export const LIMITS: readonly Limit[] = [
     "steps",
     "what counts one event, such as boards, together",
   ),
+  limit("evaluation.steps.written", WRITTEN_STEPS_MAX, "steps", "what those rules write"),
   limit(
     "evaluation.steps.change",
     CHANGE_STEPS_MAX,
     "steps",
     "rules, for all players whom a request changes",
+  ),
+  limit(
+    "evaluation.steps.change.written",
+    CHANGE_WRITTEN_STEPS_MAX,
+    "steps",
+    "what rules write, for all players whom a request changes",
   ),
   limit("list.limit.default", PAGE_LIMIT_DEFAULT, "items", "a page when `limit` is not given"),
   limit("list.limit", PAGE_LIMIT_MAX, "items", "a page"),

@@ -76,7 +76,7 @@ export const eventTraceFields = {
   guarded: z.array(z.string()).optional().meta({ description: "Event types that the loop guard cut off" }),
   loop: z.array(z.string()).optional().meta({ description: "Keys of the rules that set one another off" }),
   steps: z
-    .object({ rules: z.int(), upkeep: z.int() })
+    .object({ rules: z.int(), upkeep: z.int(), written: z.int().optional() })
     .optional()
     .meta({ description: "What it took: see `evaluation.steps` at GET /limits" }),
   dearest: z

@@ -3,6 +3,7 @@ import { sendMessage } from "../../inbox/send.ts";
 import { newId } from "../../ids.ts";
 import { outageOf } from "../../outages.ts";
 import { changePlayers } from "../../progression/change.ts";
+import { write } from "../../progression/event-steps.ts";
 import type { Turn } from "../../progression/turn.ts";
 import { grantBundle, isEmptyBundle, type RewardBundle } from "../../rewards/bundle.ts";
 import { tellReward } from "../../rewards/grant.ts";
@@ -166,7 +167,7 @@ const giveOne = (turn: Turn, { row, leaderboard }: Giving, winner: Winner): Priz
     eventId: null,
     expiresMs: null,
   };
-  turn.effects.rewardGrants.push(grant);
+  write(turn, "rewardGrants", grant);
   tellReward(turn, grant, { kind: "BUNDLE", code: null });
   sendMessage(turn, {
     type: "leaderboard.prize",

@@ -1,5 +1,6 @@
 import type { Json } from "../../events.ts";
 import { newId } from "../../ids.ts";
+import { write } from "../../progression/event-steps.ts";
 import { noteLoop } from "../../progression/loop-guard.ts";
 import type { SpawnedEvent } from "../../progression/effects.ts";
 import type { Turn } from "../../progression/turn.ts";
@@ -50,7 +51,7 @@ export const compileSending = (
     }
     const resolved = resolve(turn);
     if (resolved === undefined || !mayStillSend(turn, firing)) return;
-    const { root, player, event, effects } = turn;
+    const { root, player, event } = turn;
     const properties: SentAction = {
       action: { ...resolved, type },
       rule: firing,
@@ -60,7 +61,7 @@ export const compileSending = (
       hop: root.hop + 1,
     };
     if (!isPassable(properties, turn)) throw new RuleFailure(firing.actionId, TOO_LARGE);
-    effects.spawned.push({
+    write(turn, "spawned", {
       id: newId(),
       projectId: player.projectId,
       externalUserId,

@@ -87,7 +87,7 @@ export const traceRules = (
 type Before = readonly [outbox: number, executions: number, spawned: number];
 
 /** What explaining the rules of one event may take, beside running them. */
-export const explainAccount = (): EventAccount => new EventAccount(RULE_STEPS_MAX);
+export const explainAccount = (): EventAccount => new EventAccount(RULE_STEPS_MAX, Infinity);
 
 /** Steps of compiling and showing a condition. */
 const LEAF_STEPS = 50;

@@ -34,7 +34,7 @@ export type EventTrace = {
   /** Keys of the rules that set one another off, where the loop guard held the last of them. */
   loop?: string[];
   /** What evaluation has taken of the event's budgets, in steps; at the root only. */
-  steps?: { rules: number; upkeep: number };
+  steps?: { rules: number; upkeep: number; written?: number };
   /** The definition that took the most at once, where the steps did not suffice. */
   dearest?: Spender;
   /** Why the event could not be evaluated. */
@@ -130,7 +130,11 @@ export const spentBy = (turn: Turn): Pick<EventTrace, "steps" | "dearest"> => {
   const { rules, upkeep } = turn.root.accounts;
   const hit = stepsHitOf(turn);
   return {
-    steps: { rules: Math.round(rules.spent), upkeep: Math.round(upkeep.spent) },
+    steps: {
+      rules: Math.round(rules.spent),
+      upkeep: Math.round(upkeep.spent),
+      written: Math.round(rules.written.spent),
+    },
     ...(hit ? { dearest: hit.spender } : {}),
   };
 };

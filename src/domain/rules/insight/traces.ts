@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { DomainError, notFound } from "../../errors.ts";
 import { fnv1a, isId } from "../../ids.ts";
 import type { ProjectPlan } from "../../progression/plan.ts";
-import { stepsHitOf } from "../../progression/event-steps.ts";
+import { stepsHitOf, write } from "../../progression/event-steps.ts";
 import type { TraceRow } from "../../progression/effects.ts";
 import type { TraceSink, Turn } from "../../progression/turn.ts";
 import { DEFAULT_SETTINGS } from "../../projects/project.ts";
@@ -35,10 +35,10 @@ export const traceOf = (plan: ProjectPlan, eventId: string): TraceSink | undefin
  * anyway.
  */
 export const keepTrace = (turn: Turn): void => {
-  const { root, effects } = turn;
+  const { root } = turn;
   const isHeld = root.guarded.length > 0 || root.loop !== undefined || stepsHitOf(turn) !== undefined;
-  if (root.trace) effects.traces.push(rowOf(turn, root.trace.result()));
-  else if (isHeld) effects.traces.push(rowOf(turn, afterwards(turn)));
+  if (root.trace) write(turn, "traces", rowOf(turn, root.trace.result()));
+  else if (isHeld) write(turn, "traces", rowOf(turn, afterwards(turn)));
 };
 
 const rowOf = ({ project, root, nowMs }: Turn, trace: EventTrace): TraceRow => ({

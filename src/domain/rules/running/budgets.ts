@@ -1,3 +1,4 @@
+import { write } from "../../progression/event-steps.ts";
 import type { SharedCounters, SharedKey } from "../../progression/shared-counters.ts";
 import type { Effects } from "../../progression/effects.ts";
 import type { Turn } from "../../progression/turn.ts";
@@ -76,10 +77,11 @@ const compileBudget = (prefix: string, { asset, max, window }: Budget): Compiled
     giveBack: ({ shared, project, event }, amount) => {
       if (amount > 0) book.add(shared, keyOf(project, event.at), { atMs: event.at, amount: -amount });
     },
-    tell: ({ shared, project, event, effects }, rule) => {
+    tell: (turn, rule) => {
+      const { shared, project, event } = turn;
       if (!book.mayTell(shared, keyOf(project, event.at), event.at)) return;
       const data = { ruleKey: rule.key, ruleId: rule.id, asset, max, window: windowName(window) };
-      effects.outbox.push(outboxRow(project.projectId, "rule.budget_exhausted", data));
+      write(turn, "outbox", outboxRow(project.projectId, "rule.budget_exhausted", data));
     },
   };
 };

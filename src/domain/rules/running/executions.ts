@@ -1,5 +1,6 @@
 import { newId } from "../../ids.ts";
 import type { Effects, ExecutionRow } from "../../progression/effects.ts";
+import { write } from "../../progression/event-steps.ts";
 import type { Turn } from "../../progression/turn.ts";
 import type { CompiledRule } from "./compile.ts";
 
@@ -8,11 +9,12 @@ const EFFECTS_MAX = 50;
 
 /** Records that a rule fired, or would have. */
 export const recordExecution = (
-  { effects, event, player, root }: Turn,
+  turn: Turn,
   { id: ruleId, version }: Pick<CompiledRule, "id" | "version">,
   what: Pick<ExecutionRow, "mode" | "effects">,
-): void =>
-  void effects.executions.push({
+): void => {
+  const { event, player, root } = turn;
+  write(turn, "executions", {
     projectId: player.projectId,
     ruleId,
     id: newId(),
@@ -22,6 +24,7 @@ export const recordExecution = (
     depth: event.depth,
     ...what,
   });
+};
 
 type From = { outbox: number; spawned: number };
 

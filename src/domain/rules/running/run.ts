@@ -101,8 +101,10 @@ export type ConsiderOptions = { ignoreLimits?: boolean };
 export const considerRule = (rule: CompiledRule, turn: Turn, options?: ConsiderOptions): Outcome => {
   const { rules } = turn.root.accounts;
   const before = rules.spent;
+  const writtenBefore = rules.written.spent;
   const outcome = rules.isSpent ? OUT_OF_STEPS : decide(rule, turn, options?.ignoreLimits === true);
   rules.noteSpender(rule.spender, before);
+  rules.written.noteSpender(rule.spender, writtenBefore);
   turn.root.observe?.(rule, outcome);
   return outcome;
 };

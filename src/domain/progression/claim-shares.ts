@@ -1,0 +1,165 @@
+/** Steps of one project in one claim that make it dear: half of what a claim may take. */
+export const DEAR_STEPS = 1_000_000;
+/** Steps in one claim with which a dear project stays so. */
+const STILL_DEAR_STEPS = DEAR_STEPS / 4;
+/** How long a project is dear after the last such claim, in ms. */
+export const DEAR_MS = 10_000;
+/** How long a project counts as a neighbour after it was last seen, in ms. */
+export const NEIGHBOUR_MS = 10_000;
+/** Claims of a process that may have events of dear projects at once: one less than it makes. */
+export const DEAR_CLAIMS_MAX = 3;
+/** Dear projects that a process remembers; the one that became dear first is forgotten. */
+const DEAR_PROJECTS_MAX = 1_000;
+
+/** What a claim has taken up of a project. */
+export type Taken = { steps: number; events: number };
+
+type Dear = {
+  untilMs: number;
+  /** Steps of one of its events, on average. */
+  stepsEach: number;
+  /** The last claim found its events and came to none of them: the next one begins with them. */
+  isOwed: boolean;
+  /** The claim that alone may have its events. */
+  holder: ClaimShare | undefined;
+};
+
+/**
+ * Shares the claims of a process among projects. One that takes much of a claim is dear: while it has
+ * neighbours, one claim at once may have its events, and the others go on with those of everybody else.
+ * Claims with events of any dear project are DEAR_CLAIMS_MAX at once. A project that is alone has all claims.
+ * What is remembered here decides who goes first, and nothing else: it may be lost.
+ */
+export class ClaimShares {
+  readonly #nowMs: () => number;
+  readonly #dear = new Map<string, Dear>();
+  readonly #neighbours = new Neighbours();
+
+  /** @param nowMs a clock that only goes forward */
+  constructor(nowMs: () => number = () => performance.now()) {
+    this.#nowMs = nowMs;
+  }
+
+  /** Opens the share of a claim that is about to begin; it is to be closed when its transaction is over. */
+  open(): ClaimShare {
+    const nowMs = this.#nowMs();
+    for (const [id, { untilMs, holder }] of this.#dear) {
+      if (!holder && untilMs <= nowMs) this.#dear.delete(id);
+    }
+    const holders = new Set([...this.#dear.values()].flatMap(({ holder }) => holder ?? []));
+    const isFull = holders.size >= DEAR_CLAIMS_MAX;
+    const closed = [...this.#dear].filter(([, { holder }]) => isFull || holder !== undefined);
+    const free = isFull ? [] : [...this.#dear].filter(([, { holder }]) => holder === undefined);
+    const held = new Map(free.filter(([id]) => this.#neighbours.has(id, nowMs)));
+    return new ClaimShare({
+      closed: closed.map(([id]) => id),
+      reopened: Promise.race([...holders].map(({ changed }) => changed)),
+      held,
+      onFound: (ids) => this.#neighbours.seen(ids, this.#nowMs()),
+      onTaken: (id, taken) => this.#note(id, taken),
+    });
+  }
+
+  #note(id: string, { steps, events }: Taken): void {
+    const known = this.#dear.get(id);
+    if (steps < (known ? STILL_DEAR_STEPS : DEAR_STEPS)) return;
+    const untilMs = this.#nowMs() + DEAR_MS;
+    const dear = known ?? { untilMs, stepsEach: 0, isOwed: false, holder: undefined };
+    Object.assign(dear, { untilMs, stepsEach: steps / events });
+    this.#dear.set(id, dear);
+    if (this.#dear.size <= DEAR_PROJECTS_MAX) return;
+    const first = [...this.#dear].find(([, { holder }]) => holder === undefined);
+    if (first) this.#dear.delete(first[0]);
+  }
+}
+
+/** The project that was seen last, and the last one that is another. */
+class Neighbours {
+  #latest = { id: "", ms: -Infinity };
+  #other = { id: "", ms: -Infinity };
+
+  seen(ids: Iterable<string>, ms: number): void {
+    for (const id of ids) {
+      if (id !== this.#latest.id) this.#other = this.#latest;
+      this.#latest = { id, ms };
+    }
+  }
+
+  /** Whether another project than this one has been seen lately. */
+  has(id: string, nowMs: number): boolean {
+    const { ms } = this.#latest.id === id ? this.#other : this.#latest;
+    return ms > nowMs - NEIGHBOUR_MS;
+  }
+}
+
+type ShareParts = {
+  closed: readonly string[];
+  reopened: Promise<void>;
+  held: Map<string, Dear>;
+  onFound: (ids: Iterable<string>) => void;
+  onTaken: (id: string, taken: Taken) => void;
+};
+
+/** Which of the events that wait a claim may take. */
+export class ClaimShare {
+  /** Projects whose events stay in the queue, since other claims are at work on some of theirs. */
+  readonly closed: readonly string[];
+  /** Resolves, at the latest when those claims are over, when it is time to look for these events again. */
+  readonly reopened: Promise<void>;
+  readonly #parts: ShareParts;
+  readonly #held: Map<string, Dear>;
+  #change = Promise.withResolvers<void>();
+
+  constructor(parts: ShareParts) {
+    this.closed = parts.closed;
+    this.reopened = parts.reopened;
+    this.#parts = parts;
+    this.#held = parts.held;
+    for (const dear of this.#held.values()) dear.holder = this;
+  }
+
+  /** Resolves when the claim lets go of projects that it holds. */
+  get changed(): Promise<void> {
+    return this.#change.promise;
+  }
+
+  /** How many events make up a batch that takes `stepsMax`, `max` at most: few, where they may be dear. */
+  batchOf(max: number, stepsMax: number): number {
+    const each = Math.max(0, ...[...this.#held.values()].map(({ stepsEach }) => stepsEach));
+    return Math.max(1, Math.min(max, Math.ceil(stepsMax / each)));
+  }
+
+  /**
+   * Takes note of what the claim has found, and lets go of dear projects that are not among it.
+   * @returns the events in the order in which they are to be taken up: what is dear comes last, unless the
+   * claim before this one did not come to it
+   */
+  found<T extends { projectId: string }>(events: readonly T[]): T[] {
+    const ids = new Set(events.map(({ projectId }) => projectId));
+    this.#parts.onFound(ids);
+    this.#letGo([...this.#held.keys()].filter((id) => !ids.has(id)));
+    const turn = (id: string): number => {
+      const dear = this.#held.get(id);
+      if (dear === undefined) return 1;
+      return dear.isOwed ? 0 : 2;
+    };
+    return events.toSorted((a, b) => turn(a.projectId) - turn(b.projectId));
+  }
+
+  /** Notes what the claim took up of each project, and lets go of all. */
+  close(taken: ReadonlyMap<string, Taken>): void {
+    for (const [id, dear] of this.#held) dear.isOwed = !taken.has(id);
+    for (const [id, of] of taken) this.#parts.onTaken(id, of);
+    this.#letGo([...this.#held.keys()]);
+  }
+
+  #letGo(ids: readonly string[]): void {
+    if (ids.length === 0) return;
+    for (const id of ids) {
+      this.#held.get(id)!.holder = undefined;
+      this.#held.delete(id);
+    }
+    this.#change.resolve();
+    this.#change = Promise.withResolvers();
+  }
+}

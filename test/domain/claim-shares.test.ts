@@ -1,0 +1,247 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { sql } from "kysely";
+import { createApp } from "../../src/app.ts";
+import { partitionOf } from "../../src/domain/ids.ts";
+import { processPartitions, type Processed } from "../../src/domain/progression/claim.ts";
+import {
+  ClaimShares,
+  DEAR_CLAIMS_MAX,
+  DEAR_MS,
+  DEAR_STEPS,
+  NEIGHBOUR_MS,
+} from "../../src/domain/progression/claim-shares.ts";
+import { createPlanCache } from "../../src/domain/progression/plan.ts";
+import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
+import { processEvents } from "../../src/jobs/process-events.ts";
+import { createLog } from "../../src/log.ts";
+import { createMetrics } from "../../src/metrics.ts";
+import { openPlatform, type Platform } from "../../src/platform.ts";
+import { testConfig } from "../support/app.ts";
+import { eventually } from "../support/eventually.ts";
+import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { publish, rowsOf, xpOf } from "../support/rule-projects.ts";
+
+type Share = ReturnType<ClaimShares["open"]>;
+const of = (...ids: string[]): { projectId: string }[] => ids.map((projectId) => ({ projectId }));
+const spent = (id: string, steps = DEAR_STEPS, events = 4) => new Map([[id, { steps, events }]]);
+const times = <T>(n: number, make: (i: number) => T): T[] => Array.from({ length: n }, (_, i) => make(i));
+
+describe("the shares of claims", () => {
+  let now: number;
+  let shares: ClaimShares;
+  beforeEach(() => {
+    now = 1_000;
+    shares = new ClaimShares(() => now);
+  });
+  const claim = (taken: Map<string, { steps: number; events: number }>, ...ids: string[]): void => {
+    const share = shares.open();
+    share.found(of(...ids));
+    share.close(taken);
+  };
+
+  it("give a dear project one claim at once while it has neighbours, and all when it is alone", async () => {
+    claim(spent("dear"), "dear");
+    assert.deepEqual([shares.open().closed, shares.open().closed], [[], []], "alone");
+    claim(spent("plain", 1_000), "plain");
+    const first = shares.open();
+    const second = shares.open();
+    assert.deepEqual([first.closed, second.closed], [[], ["dear"]]);
+    assert.deepEqual([first.batchOf(100, 2_000_000), second.batchOf(100, 2_000_000)], [8, 100]);
+    first.found(of("dear"));
+    first.close(spent("dear"));
+    await second.reopened;
+    const third = shares.open();
+    assert.deepEqual(third.closed, []);
+    third.close(new Map());
+    now += NEIGHBOUR_MS;
+    claim(spent("dear"), "dear");
+    assert.deepEqual([shares.open().closed, shares.open().closed], [[], []], "alone again");
+  });
+
+  it("leave a project that is dear no more as it was, and one that takes little", () => {
+    claim(spent("plain", DEAR_STEPS - 1), "plain");
+    claim(spent("dear"), "dear");
+    claim(spent("plain", DEAR_STEPS - 1), "plain");
+    shares.open().close(new Map());
+    now += DEAR_MS;
+    claim(spent("plain", 1), "plain");
+    assert.deepEqual([shares.open().closed, shares.open().closed], [[], []]);
+  });
+
+  it("let go at once of dear projects that a claim has not found", async () => {
+    claim(spent("dear"), "dear", "plain");
+    const first = shares.open();
+    const second = shares.open();
+    first.found(of("plain"));
+    await second.reopened;
+    assert.deepEqual(shares.open().closed, []);
+  });
+
+  it("leave a claim to those who are not dear, however many dear projects there are", () => {
+    for (let i = 0; i < 9; i++) claim(spent(`dear${i}`), `dear${i}`);
+    const holding = times(DEAR_CLAIMS_MAX, (i) => {
+      const share = shares.open();
+      share.found(of(`dear${i}`));
+      return share;
+    });
+    assert.deepEqual(shares.open().closed.length, 9);
+    holding[0]!.close(new Map());
+    assert.deepEqual(shares.open().closed, ["dear1", "dear2"]);
+  });
+
+  it("take up dear events last, and first when the claim before came to none of them", () => {
+    claim(spent("a"), "a", "b");
+    const order = (share: Share): string =>
+      share
+        .found(of("a", "b", "c"))
+        .map(({ projectId }) => projectId)
+        .join("");
+    const first = shares.open();
+    assert.equal(order(first), "bca");
+    first.close(spent("b", 10));
+    const second = shares.open();
+    assert.equal(order(second), "abc");
+    second.close(spent("a"));
+    assert.equal(order(shares.open()), "bca");
+  });
+
+  it("never give one dear project to two claims, and tell everybody who waits", async () => {
+    const ids = ["a", "b", "c", "d", "e"];
+    const step = fc.record({
+      at: fc.nat(5),
+      finds: fc.subarray(ids),
+      takes: fc.boolean(),
+      passMs: fc.nat(100),
+    });
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { maxLength: 60 }), async (steps) => {
+        const own = new ClaimShares(() => now);
+        const open: { share: Share; found?: string[] }[] = [];
+        const waits: Promise<void>[] = [];
+        for (const id of ids) {
+          const share = own.open();
+          share.found(of(id));
+          share.close(spent(id));
+        }
+        for (const { at, finds, takes, passMs } of steps) {
+          now += passMs;
+          const claimed = open[at];
+          if (!claimed) {
+            const share = own.open();
+            if (share.closed.length > 0) waits.push(share.reopened);
+            open.push({ share });
+          } else if (claimed.found) {
+            claimed.share.close(new Map(claimed.found.flatMap((id) => (takes ? [...spent(id)] : []))));
+            open.splice(at, 1);
+          } else {
+            claimed.found = finds.filter((id) => !claimed.share.closed.includes(id));
+            const others = open.flatMap(({ found = [] }) => (found === claimed.found ? [] : found));
+            assert.deepEqual(
+              claimed.found.filter((id) => others.includes(id)),
+              [],
+            );
+            claimed.share.found(of(...claimed.found));
+          }
+        }
+        for (const { share } of open) share.close(new Map());
+        await Promise.all(waits);
+      }),
+      { numRuns: 200 },
+    );
+  });
+});
+
+/** Rules of a dear project, each of which tells 20 lines of 1 kB of every event. */
+const DEAR_RULES = 12;
+
+/** An external id in the partition. */
+const userOf = (projectId: string, part: number): string => {
+  for (let n = 0; ; n++) if (partitionOf(projectId, `u${n}`) === part) return `u${n}`;
+};
+
+describe("claims of a worker with a dear project", function () {
+  this.timeout(60_000);
+  let platform: Platform;
+  let domain: Domain;
+  let dear: string;
+  let plain: string;
+  const log = createLog(testConfig());
+
+  beforeEach(async () => {
+    platform = await openPlatform(testConfig(), log, { inMemory: true });
+    await platform.database.migrateUp();
+    domain = openDomain(platform.database);
+    dear = await domain.addProject();
+    plain = await domain.addProject();
+    const tell = { type: "emit_event", eventType: "told", channels: ["webhook"] };
+    const lines = times(20, () => ({ ...tell, properties: { text: "x".repeat(900) } }));
+    for (let i = 0; i < DEAR_RULES; i++) await publish(domain, dear, { key: `tell${i}`, actions: lines });
+    await publish(domain, plain, { key: "plain" });
+  });
+  afterEach(() => platform.close());
+
+  /** Events of a project in each of these partitions. */
+  const track = (projectId: string, parts: readonly number[], each = 1): Promise<string[]> =>
+    domain.track(
+      projectId,
+      parts.flatMap((part) => times(each, () => ({ user: userOf(projectId, part) }))),
+    );
+  const waiting = async (projectId: string): Promise<number> => {
+    const [row] = await rowsOf(
+      domain,
+      sql<{ n: string }>`select count(*) as n from event_q where project_id = ${projectId}`,
+    );
+    return Number(row!.n);
+  };
+
+  it("go on with its neighbours' events in other partitions, and forget none of its own", async () => {
+    const onError = (error: unknown): never => assert.fail(String(error));
+    const onLeft = (): never => assert.fail("left");
+    const shares = new ClaimShares();
+    const { transact } = domain;
+    const options = { transact, plans: createPlanCache(), claimLimit: 100, shares, onError, onLeft };
+    const claim = (...parts: number[]): Promise<Processed> =>
+      processPartitions(
+        options,
+        parts.map((part) => ({ part, afterProject: FIRST_PROJECT })),
+      );
+    await track(dear, [0], 9);
+    await track(plain, [0]);
+    await claim(0);
+    assert.deepEqual([await waiting(dear), await waiting(plain)], [0, 0]);
+
+    await track(dear, [1, 2, 3]);
+    await track(plain, [2, 3]);
+    const [first, second] = await Promise.all([claim(1), claim(2, 3)]);
+    assert.deepEqual([first.events, first.closed], [1, []]);
+    assert.deepEqual([second.events, second.closed], [2, [2, 3]]);
+    assert.deepEqual([await waiting(dear), await waiting(plain)], [2, 0]);
+    await second.reopened;
+    const third = await claim(2, 3);
+    assert.deepEqual([third.events, third.closed, await waiting(dear)], [2, [], 0]);
+  });
+
+  it("end with every event processed, without anybody who sweeps", async () => {
+    const app = createApp({ config: testConfig(), log, metrics: createMetrics(), platform });
+    await app.queue.start(app, [processEvents]);
+    const parts = times(12, (i) => i);
+    const wake = (): void => parts.forEach((part) => app.queue.wake(processEvents.name, String(part)));
+    await track(dear, [0], 9);
+    await track(plain, [1]);
+    wake();
+    await eventually(async () => (await waiting(dear)) + (await waiting(plain)) === 0);
+    for (let round = 0; round < 2; round++) {
+      await track(dear, parts, 2);
+      await track(plain, parts);
+      wake();
+    }
+    await eventually(async () => (await waiting(dear)) + (await waiting(plain)) === 0, { timeoutMs: 30_000 });
+    const xp = Object.values(await xpOf(domain, plain));
+    assert.equal(
+      xp.reduce((sum, one) => sum + one, 0),
+      1 + 2 * parts.length,
+    );
+    await app.queue.close();
+  });
+});
