@@ -18,6 +18,8 @@ const BUSY_CODES = /^(40...|55P03|57014|25P03|25P04)$/;
 const CANCELLED = "57014";
 /** No connection, resources (disk, memory, connections), the operator or a restart, I/O, a standby. */
 const NO_DATABASE = /^(08...|53...|57...|58...|25006)$/;
+/** With these PostgreSQL ends or refuses a whole session, whatever its code says of why. */
+const NO_SESSION = /^(FATAL|PANIC)$/;
 /** Of sockets and of looking up names, whatever they lead to. */
 const NO_SOCKET =
   /^(ECONN(REFUSED|RESET|ABORTED)|EPIPE|ETIMEDOUT|EAI_AGAIN|ENOTFOUND|EHOSTUNREACH|ENET(UNREACH|DOWN))$/;
@@ -36,15 +38,23 @@ const REDIS_ENDED = /to connection close|max number of clients reached/;
 const codeOf = (error: Error): string =>
   "code" in error && typeof error.code === "string" ? error.code : "";
 
+const severityOf = (error: Error): string =>
+  "severity" in error && typeof error.severity === "string" ? error.severity : "";
+
+const isDatabase = (error: Error): boolean =>
+  NO_DATABASE.test(codeOf(error)) ||
+  NO_SOCKET.test(codeOf(error)) ||
+  NO_SESSION.test(severityOf(error)) ||
+  NO_CONNECTION.test(error.message);
+
 const isRedis = ({ name, message }: Error): boolean =>
   name === "MaxRetriesPerRequestError" ||
   [NO_REDIS, REDIS_REFUSES, REDIS_ENDED].some((pattern) => pattern.test(message));
 
 const outageOfOne = (error: Error): Outage | undefined => {
   if (error instanceof DomainError) return error.code === "SERVICE_UNAVAILABLE" ? "service" : undefined;
-  const code = codeOf(error);
-  if (BUSY_CODES.test(code)) return "busy";
-  if (NO_DATABASE.test(code) || NO_SOCKET.test(code) || NO_CONNECTION.test(error.message)) return "database";
+  if (BUSY_CODES.test(codeOf(error))) return "busy";
+  if (isDatabase(error)) return "database";
   return isRedis(error) ? "redis" : undefined;
 };
 

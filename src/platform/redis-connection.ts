@@ -59,10 +59,15 @@ class WatchedRedis extends Redis {
     return new WatchedRedis(this.#url, { ...this.#policy, ...override });
   }
 
-  /** A command that waited and was given up meanwhile is not sent: its effect would come out of nothing. */
+  /**
+   * A command that waited and was given up meanwhile is not sent: its effect would come out of nothing. Those
+   * of a pipeline, and so of a transaction, are: it writes nothing before all of them have come, and the
+   * answers to all later commands would be taken for theirs.
+   */
   override sendCommand(command: Command, stream?: Parameters<Redis["sendCommand"]>[1]): unknown {
+    const isAlone = stream === undefined || !("isPipeline" in stream);
     const isGivenUp = this.options.commandTimeout !== undefined && !isWaiting(command);
-    if (this.#taken.has(command) && isGivenUp) return command.promise;
+    if (isAlone && isGivenUp && this.#taken.has(command)) return command.promise;
     this.#taken.add(command);
     return super.sendCommand(command, stream);
   }
@@ -102,13 +107,8 @@ class WatchedRedis extends Redis {
   }
 }
 
-/** Whether the time-out of a command is still to come; those in a transaction go together. */
-const isWaiting = (command: Command): boolean => {
-  const { _commandTimeoutTimer: timer, inTransaction } = command as Command & {
-    _commandTimeoutTimer?: NodeJS.Timeout;
-  };
-  return inTransaction || timer !== undefined;
-};
+/** Whether the time-out of a command is still to come. */
+const isWaiting = (command: Command): boolean => command["_commandTimeoutTimer"] !== undefined;
 
 /** Connects anew, once in a while, because of answers that say that this is no server to write to. */
 const replaceReadOnly = (): ((error: Error) => boolean) => {

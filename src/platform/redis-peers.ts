@@ -1,5 +1,6 @@
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
+import { type CalmWarning, calmWarnings } from "../domain/calm-log.ts";
 import { type Grouped, grouped } from "../domain/grouped.ts";
 import { BEAT_EVERY_MS, LEASE_MS, type Peers, type Self } from "../domain/peers.ts";
 
@@ -89,6 +90,7 @@ export type RedisPeersOptions = {
 export class RedisPeers implements Peers {
   readonly #redis: Redis;
   readonly #options: RedisPeersOptions;
+  readonly #warn: CalmWarning;
   readonly #keys: readonly [leases: string, doors: string];
   readonly #isListening: Grouped<string, boolean>;
   readonly #countSockets: Grouped<{ key: string; own: number }, number>;
@@ -101,6 +103,7 @@ export class RedisPeers implements Peers {
   constructor(redis: Redis, options: RedisPeersOptions) {
     this.#redis = redis;
     this.#options = options;
+    this.#warn = calmWarnings(options.log);
     this.#keys = [`${options.namespace}:processes:leases`, `${options.namespace}:processes:doors`];
     redis.defineCommand("laurelSockets", { lua: SOCKETS });
     redis.defineCommand("laurelJoins", { lua: JOINS });
@@ -204,7 +207,7 @@ export class RedisPeers implements Peers {
     try {
       if (!(await this.#beat(self))) self.onLost();
     } catch (err) {
-      this.#options.log.warn({ err }, "this process could not renew its lease");
+      this.#warn(err, "this process could not renew its lease");
     } finally {
       this.#isBeating = false;
     }

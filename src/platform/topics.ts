@@ -51,7 +51,7 @@ export const topicsOver = (
       await presence.subscribe(prefix + topic, guarded);
       return () => {
         Promise.resolve(presence.unsubscribe(prefix + topic, guarded)).catch((err: unknown) =>
-          log.warn({ err, topic }, "unsubscribe failed"),
+          warn(err, `${topic} could not be left`),
         );
       };
     },

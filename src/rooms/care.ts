@@ -1,5 +1,6 @@
 import { matchMaker } from "@colyseus/core";
 import type { App } from "../app.ts";
+import { type CalmWarning, calmWarnings } from "../domain/calm-log.ts";
 import { openRooms } from "./open-rooms.ts";
 import type { Listing } from "./listing.ts";
 import { tickAll } from "./ticker.ts";
@@ -15,6 +16,7 @@ const SETTLE_MS = 1_500;
 export class Care {
   readonly #app: App;
   readonly #listing: Listing;
+  readonly #warn: CalmWarning;
   #timer: NodeJS.Timeout | undefined;
   #retry: NodeJS.Timeout | undefined;
   #settledAtMs = 0;
@@ -24,6 +26,7 @@ export class Care {
   constructor(app: App, listing: Listing) {
     this.#app = app;
     this.#listing = listing;
+    this.#warn = calmWarnings(app.log);
   }
 
   start(): void {
@@ -62,7 +65,7 @@ export class Care {
         await this.#repair();
       } while (this.#isAgain);
     } catch (err) {
-      this.#app.log.warn({ err }, "the listing of rooms could not be checked");
+      this.#warn(err, "the listing of rooms could not be checked");
       clearTimeout(this.#retry);
       this.#retry = setTimeout(() => void this.#check(), RETRY_MS).unref();
     } finally {

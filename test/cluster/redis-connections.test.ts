@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { randomUUID } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { Redis, RedisOptions } from "ioredis";
 import { pino } from "pino";
@@ -53,6 +54,32 @@ describe("connections to Redis", function () {
   it("work again after such an outage: one that blocks", async () => {
     const redis = redisConnections(url, pino({ level: "silent" })).openBlocking();
     await isBackAfterOutage(redis, async () => (await redis.ping()) === "PONG");
+  });
+
+  it("give each command its own answer after one in a transaction was given up", async () => {
+    const opened = redisConnections(url, pino({ level: "silent" })).open();
+    opened.disconnect();
+    // What waits is given up by its time alone, and not when a connection was refused.
+    const redis = opened.duplicate({ maxRetriesPerRequest: null });
+    redis.on("error", () => undefined);
+    const key = `laurel-test:${randomUUID()}`;
+    try {
+      await redis.ping();
+      await proxy.cut();
+      await eventually(() => redis.status !== "ready");
+      redis
+        .multi()
+        .set(key, "one", "EX", 60)
+        .get(key)
+        .exec()
+        .catch(() => undefined);
+      await assert.rejects(redis.get(key), /Command timed out/);
+      await proxy.restore();
+      await eventually(async () => (await redis.ping().catch(() => "")) === "PONG");
+      for (const value of ["a", "b", "c", "d"]) assert.equal(await redis.echo(value), value);
+    } finally {
+      redis.disconnect();
+    }
   });
 
   it("that hear nothing fail the check of readiness", async () => {

@@ -20,6 +20,13 @@ describe("an error", () => {
     it(`with ${code} tells that the database does not work`, () =>
       assert.equal(outageOf(withCode(code)), "database"));
 
+  for (const severity of ["FATAL", "PANIC"])
+    it(`that ends a session (${severity}) tells that the database does not work, whatever its code`, () => {
+      assert.equal(outageOf(Object.assign(withCode("XX000"), { severity })), "database");
+      assert.equal(outageOf(Object.assign(withCode("XX000"), { severity: "ERROR" })), undefined);
+      assert.equal(outageOf(Object.assign(withCode("25P03"), { severity })), "busy");
+    });
+
   for (const text of [
     "Connection terminated unexpectedly",
     "Client has encountered a connection error and is not queryable",
