@@ -113,6 +113,22 @@ describe("simulation of rules", () => {
     ]);
   });
 
+  it("takes no larger properties and attributes than events and players have", async () => {
+    const ofBytes = (bytes: number) => ({ text: "x".repeat(bytes - JSON.stringify({ text: "" }).length) });
+    const given = (bytes: number) => simulate({ event: { ...event, properties: ofBytes(bytes) } });
+    const player = (attributes: object) => simulate({ player: { snapshot: { attributes } } });
+    assert.equal((await given(16 * 1024)).status, 200);
+    assert.equal((await player(ofBytes(8 * 1024))).status, 200);
+    const refused = async (answer: Promise<Answer>): Promise<unknown> => {
+      const { status, body } = await answer;
+      return [status, body.error.code, body.error.details[0].field];
+    };
+    const attributes = [400, "VALIDATION_ERROR", "player.snapshot.attributes"];
+    assert.deepEqual(await refused(given(16 * 1024 + 1)), [400, "VALIDATION_ERROR", "event.properties"]);
+    assert.deepEqual(await refused(player(ofBytes(8 * 1024 + 1))), attributes);
+    assert.deepEqual(await refused(player({ a: { b: { c: { d: 1 } } } })), attributes);
+  });
+
   it("shows the beginning of long values, however many conditions look at them", async () => {
     const [text, list] = ["😀".repeat(3_000), Array.from({ length: 2_000 }, (_, i) => i % 10)];
     const leaf = (i: number) => ({
