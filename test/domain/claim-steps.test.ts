@@ -98,6 +98,36 @@ describe("a claim of dear events", function () {
     assert(hits.length > 0 && hits.every(({ spender }) => spender.kind === "rule"));
   });
 
+  it("counts what explaining takes: a claim of traced events ends like one of dear events", async () => {
+    const projectId = await domain.addProject();
+    await rowsOf(
+      domain,
+      sql`update projects set settings = '{"traceSampling": {"live": 1}}'::jsonb where id = ${projectId}`,
+    );
+    const any = Array.from({ length: 50 }, () => ({
+      type: "event_property",
+      path: "n",
+      op: "eq",
+      value: "n",
+    }));
+    for (let i = 0; i < 12; i++) await publish(domain, projectId, { key: `r${i}`, conditions: { any } });
+    const [user] = usersOf(projectId, 1);
+    await domain.track(
+      projectId,
+      Array.from({ length: 150 }, () => ({ user: user!, properties: { n: 1 } })),
+    );
+    const options = { transact: domain.transact, plans: createPlanCache(), claimLimit: 500, onError };
+    const { events } = await processPartitions({ ...options, onLeft: () => assert.fail("left") }, [
+      { part: PART, afterProject: FIRST_PROJECT },
+    ]);
+    assert(events > 1 && events < 70, `${events} events in one claim`);
+    await processAll(domain);
+    const traces = sql<{ n: number; shown: boolean }>`
+      select count(*)::int as n, bool_and(trace #> '{rules,0,conditions}' is not null) as shown
+      from event_traces where project_id = ${projectId}`;
+    assert.equal((await rowsOf(domain, traces))[0]!.n, 150);
+  });
+
   it("has one result, however the events are split into batches", async () => {
     const results: unknown[] = [];
     for (const claimLimit of [1, 7, 1_000]) {

@@ -4,7 +4,8 @@ import type { Json } from "../../src/domain/events.ts";
 import { Metric } from "../../src/domain/metrics/metric.ts";
 import { RuleDocument } from "../../src/domain/rules/language/document.ts";
 import { compileGroup, type ConditionNode } from "../../src/domain/rules/language/groups.ts";
-import { GLOB_PATTERN_MAX, GLOB_TEXT_MAX } from "../../src/domain/rules/language/text.ts";
+import { GLOB_PATTERN_MAX, GLOB_TEXT_MAX, holdsText } from "../../src/domain/rules/language/text.ts";
+import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
 import { HOSTILE_PATHS } from "../support/rule-arbitraries.ts";
 import { aTurn } from "../support/rules.ts";
 
@@ -152,6 +153,31 @@ describe("hostile rules", () => {
     }
     const long = { type: "event_property", path: "t", op: "glob", value: "*".repeat(GLOB_PATTERN_MAX + 1) };
     assert.match(about({ all: [long] })[0]!, /^conditions\.all\.0\.value/);
+  });
+
+  it("look for a text in a text in time of both lengths, whatever they hold", () => {
+    const part = `${"a".repeat(1_000)}b${"a".repeat(1_500)}`;
+    const looked = times(40, {
+      type: "event_property",
+      path: "t",
+      op: "contains",
+      value: { $ref: "event.properties.p" },
+    });
+    const test = compileGroup({ any: looked as ConditionNode[] });
+    const turn = aTurn({ properties: { t: "a".repeat(13_700), p: part } });
+    const enoughMs = 80 * CPU_SLACK;
+    const tookMs = leastCpuMs(() => assert.equal(test(turn), false), enoughMs);
+    assert(tookMs < enoughMs, `${tookMs} ms`);
+    const words = fc.stringMatching(/^[ab]{0,12}$/);
+    const texts = fc.tuple(words, fc.nat(20), words).map(([one, n, other]) => one.repeat(n) + other);
+    fc.assert(
+      fc.property(texts, texts, texts, (before, middle, after) => {
+        assert(holdsText(before + middle + after, middle));
+        assert.equal(holdsText(before, after), before.includes(after));
+        assert.equal(holdsText(`${before}c${after}`, `${middle}c`), `${before}c`.endsWith(`${middle}c`));
+      }),
+      { numRuns: 500 },
+    );
   });
 
   it("say of what does not exist yet that it is not available yet", () => {

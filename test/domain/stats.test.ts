@@ -18,6 +18,7 @@ import { type ExplainedNode, failingLeaf } from "../../src/domain/rules/insight/
 import { createTrace } from "../../src/domain/rules/insight/trace.ts";
 import { fit, isTraced, TRACE_MAX_CHARACTERS } from "../../src/domain/rules/insight/traces.ts";
 import type { App } from "../../src/app.ts";
+import { StepBudget } from "../../src/domain/step-budget.ts";
 import type { Transact } from "../../src/domain/work.ts";
 import { flushRuleStats, ruleStatsOf } from "../../src/jobs/flush-rule-stats.ts";
 import { startRunners } from "../../src/jobs/runner.ts";
@@ -213,10 +214,11 @@ describe("traces", () => {
     evaluateEvent(openTurn(parts));
     const whole = trace.result();
     assert.ok(JSON.stringify(whole).length > TRACE_MAX_CHARACTERS);
-    const kept = fit(whole);
+    const steps = new StepBudget(Infinity);
+    const kept = fit(whole, steps);
     assert.ok(JSON.stringify(kept).length <= TRACE_MAX_CHARACTERS);
     assert.equal(kept.truncated, true);
-    const [one] = fit({ ...whole, rules: whole.rules.slice(0, 1) }).rules;
+    const [one] = fit({ ...whole, rules: whole.rules.slice(0, 1) }, steps).rules;
     const { actual } = one!.conditions!.children![0]!;
     assert.ok(String(actual).isWellFormed() && String(actual).length <= 66, String(actual));
   });

@@ -8,6 +8,8 @@ import type { Heard, Root, RuleEvent, Turn } from "./turn.ts";
 export const RULE_STEPS_MAX = 250_000;
 /** Steps that counters, streaks, segments, badges and leaderboards may take for one tracked event. */
 export const UPKEEP_STEPS_MAX = 250_000;
+/** Steps that explaining those rules may take beside running them; what is left is not shown. */
+export const EXPLAIN_STEPS_MAX = 250_000;
 /**
  * Steps of what those rules may write: 500 short rows, or 600 kB in long ones. The rule that crosses it
  * writes to its end, and no further one fires.
@@ -54,12 +56,19 @@ export class EventAccount extends SpenderBudget {
 }
 
 /** What evaluation of one tracked event may take: rules cannot starve counters, nor the other way round. */
-export type EventAccounts = { rules: EventAccount; upkeep: EventAccount; isTold: boolean };
+export type EventAccounts = {
+  rules: EventAccount;
+  upkeep: EventAccount;
+  /** Pays for showing what rules saw, of an event that is explained. */
+  explaining: EventAccount;
+  isTold: boolean;
+};
 
 const accountsOf = (rules: EventAccount): EventAccounts => ({
   rules,
   // Levels and badges come once: what they write is counted, and never keeps the rest from being counted.
   upkeep: new EventAccount(UPKEEP_STEPS_MAX, Infinity),
+  explaining: new EventAccount(EXPLAIN_STEPS_MAX, Infinity),
   isTold: false,
 });
 
@@ -131,8 +140,9 @@ export class ChangeBudget extends PacedBudget {
   }
 }
 
-/** Steps that both accounts have spent, without what they write. */
-export const stepsOf = ({ rules, upkeep }: EventAccounts): number => rules.spent + upkeep.spent;
+/** Steps that the accounts have spent, without what they write. */
+export const stepsOf = ({ rules, upkeep, explaining }: EventAccounts): number =>
+  rules.spent + upkeep.spent + explaining.spent;
 
 /** Steps of what both accounts write. */
 export const writtenOf = ({ rules, upkeep }: EventAccounts): number =>

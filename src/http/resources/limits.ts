@@ -48,6 +48,7 @@ import {
 import {
   CHANGE_STEPS_MAX,
   CHANGE_WRITTEN_STEPS_MAX,
+  EXPLAIN_STEPS_MAX,
   RULE_STEPS_MAX,
   UPKEEP_STEPS_MAX,
   WRITTEN_STEPS_MAX,
@@ -138,6 +139,7 @@ export const LIMITS: readonly Limit[] = [
     "steps",
     "what counts one event, such as boards, together",
   ),
+  limit("evaluation.steps.explaining", EXPLAIN_STEPS_MAX, "steps", "showing what those rules saw"),
   limit("evaluation.steps.written", WRITTEN_STEPS_MAX, "steps", "what those rules write"),
   limit(
     "evaluation.steps.change",

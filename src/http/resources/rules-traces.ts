@@ -1,9 +1,14 @@
 import { z } from "zod";
 import type { ExplainedNode } from "../../domain/rules/insight/trace-rules.ts";
 import type { EventTrace } from "../../domain/rules/insight/trace.ts";
+import { SHOWN_JSON_MAX, SHOWN_TEXT_MAX } from "../../domain/rules/language/shown-value.ts";
 import { JsonObject } from "./rules-bodies.ts";
 
 /** How evaluation is explained: by simulation, by stored traces, by samples of a backtest. */
+
+const SHOWN =
+  `What the condition saw. Of a long value, as of \`expected\`, a text of its beginning that ends in "…": ` +
+  `${SHOWN_TEXT_MAX} characters of a text, ${SHOWN_JSON_MAX} of the JSON of a list or an object`;
 
 const TraceNodeBody: z.ZodType<ExplainedNode> = z
   .object({
@@ -11,7 +16,7 @@ const TraceNodeBody: z.ZodType<ExplainedNode> = z
     type: z.string().meta({ example: "event_property" }),
     op: z.string().optional(),
     expected: z.unknown().optional(),
-    actual: z.unknown().optional(),
+    actual: z.unknown().optional().meta({ description: SHOWN }),
     pass: z.boolean(),
     skipped: z.boolean().optional().meta({ description: "The outcome of its group was clear without it" }),
     get children() {

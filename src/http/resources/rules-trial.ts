@@ -99,7 +99,7 @@ export const ruleTrialRoutes = [
       "Writes nothing. Every condition of every rule that listens to the event is shown with what it saw, " +
       "the events that it would bring about likewise, and what of the player would change. The player is " +
       "one of the project's or made up; drafts and inline rules stand in for what is published under their " +
-      "key.",
+      "key. The properties and attributes given have the bounds of live ones: 16 KiB and 8 KiB.",
     body: Simulation.meta({ example: SIMULATION_EXAMPLE }),
     readBody: readSimulation,
     response: z

@@ -148,10 +148,10 @@ export const replay = (
   } finally {
     steps.spend(EVENT_STEPS + stepsOf(accounts));
   }
-  if (trace) one.note(addUp(state, { trace: trace.result(), effects, at: event.at }));
+  if (trace) one.note(addUp(state, { trace: trace.result(), effects, at: event.at, steps }));
 };
 
-type Evaluated = { trace: EventTrace; effects: Effects; at: number };
+type Evaluated = { trace: EventTrace; effects: Effects; at: number; steps: StepBudget };
 
 const dayOf = (state: ReplayState, at: number) => {
   const name = new Date(at).toISOString().slice(0, DAY_LENGTH);
@@ -163,7 +163,7 @@ const bump = (histogram: Histogram, name: string, n = 1): void => {
 };
 
 /** @returns whether the rule fired */
-const addUp = (state: ReplayState, { trace, effects, at }: Evaluated): boolean => {
+const addUp = (state: ReplayState, { trace, effects, at, steps }: Evaluated): boolean => {
   const rules = rulesIn(trace);
   if (rules.length === 0) return false;
   const day = dayOf(state, at);
@@ -184,7 +184,7 @@ const addUp = (state: ReplayState, { trace, effects, at }: Evaluated): boolean =
   }
   state.sent += effects.spawned.length;
   const hasFired = rules.some(({ fired }) => fired);
-  keepSample(hasFired ? state.fires : state.misses, trace);
+  keepSample(hasFired ? state.fires : state.misses, trace, steps);
   return hasFired;
 };
 
@@ -193,9 +193,9 @@ const rulesIn = ({ rules, derived }: EventTrace): EventTrace["rules"] => [
   ...derived.flatMap(rulesIn),
 ];
 
-const keepSample = (samples: unknown[], trace: EventTrace): void => {
+const keepSample = (samples: unknown[], trace: EventTrace, steps: StepBudget): void => {
   if (samples.length >= SAMPLES_OF_EACH) return;
-  const short = fit(trace);
+  const short = fit(trace, steps);
   if (JSON.stringify(short).length <= SAMPLE_MAX_CHARACTERS) samples.push(short);
 };
 

@@ -12,7 +12,8 @@ import { readSharedCounters } from "../../progression/shared-counters.ts";
 import { sharedKeysOf } from "../../progression/shared-needs.ts";
 import type { PlayerState, RuleEvent } from "../../progression/turn.ts";
 import { mapInSlices } from "../../slices.ts";
-import { findOversize } from "../../oversize.ts";
+import { bytesOf, findOversize } from "../../oversize.ts";
+import { PROPERTIES_MAX_BYTES } from "../../tracking/event-input.ts";
 import type { Work } from "../../work.ts";
 import { type PublishedRule, rulePieces } from "../running/compile.ts";
 import { RuleDocument } from "../language/document.ts";
@@ -34,7 +35,10 @@ export const Simulation = z.strictObject({
       .string()
       .regex(/^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$/, "must be an event type")
       .describe("One of your own, one that happens to a player such as player.level_up, or system.schedule"),
-    properties: z.record(z.string(), z.unknown()).default({}),
+    properties: z
+      .record(z.string(), z.unknown())
+      .refine((properties) => bytesOf(properties) <= PROPERTIES_MAX_BYTES, "must be at most 16 KiB of JSON")
+      .default({}),
     timestamp: z.iso.datetime({ offset: true }).optional(),
     ruleKey: Key.optional().describe("With system.schedule: the rule that it is for"),
   }),

@@ -4,6 +4,7 @@ import { type AggregateState, DISTINCT_MAX, distinctHash } from "../../metrics/a
 import type { CounterState } from "../../metrics/counters.ts";
 import { type CompiledMetric, compileMetric, Metric } from "../../metrics/metric.ts";
 import { levelOf } from "../../progression/levels.ts";
+import { attributesProblem } from "../../progression/profile.ts";
 import { emptyHanded } from "../../progression/load.ts";
 import type { ProjectPlan } from "../../progression/plan.ts";
 import type { PlayerState } from "../../progression/turn.ts";
@@ -33,7 +34,13 @@ export const Snapshot = z.strictObject({
   timezone: Zone.optional(),
   locale: z.string().max(35).optional(),
   country: z.string().max(2).optional(),
-  attributes: z.record(z.string(), z.unknown()).default({}),
+  attributes: z
+    .record(z.string(), z.unknown())
+    .superRefine((attributes, context) => {
+      const message = attributesProblem(attributes);
+      if (message !== undefined) context.addIssue({ code: "custom", message });
+    })
+    .default({}),
   tags: z.array(Key).max(50).default([]),
   createdAt: Time.optional(),
   lastSeenAt: Time.optional(),

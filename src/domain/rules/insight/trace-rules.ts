@@ -1,5 +1,5 @@
 import type { Cause } from "../../events.ts";
-import { EventAccount, payBy, RULE_STEPS_MAX } from "../../progression/event-steps.ts";
+import { payBy } from "../../progression/event-steps.ts";
 import type { RuleEvent, Turn } from "../../progression/turn.ts";
 import { explainGroup, type TraceNode } from "../language/groups.ts";
 import type { CompiledRule, RuleSet } from "../running/compile.ts";
@@ -42,8 +42,6 @@ export type RuleTrace = {
 type TraceRules = ConsiderOptions & {
   /** Hears which rows of the outbox a rule has made. */
   told?: (from: number, to: number) => void;
-  /** Pays for what is shown. */
-  explaining?: EventAccount;
 };
 
 /**
@@ -53,14 +51,14 @@ type TraceRules = ConsiderOptions & {
 export const traceRules = (
   ruleSet: RuleSet,
   turn: Turn,
-  { told, explaining = explainAccount(), ...options }: TraceRules = {},
+  { told, ...options }: TraceRules = {},
 ): RuleTrace[] => {
   const stops = createStops();
   const traces: RuleTrace[] = [];
   const candidates = new Set(findCandidates(ruleSet, turn));
   for (const rule of listenersOf(ruleSet, turn.event)) {
     const stoppedBy = stops.stoppedBy(rule);
-    const conditions = explain(rule, turn, { shown: traces.length, account: explaining });
+    const conditions = explain(rule, turn, traces.length);
     if (!candidates.has(rule)) {
       // An indexed property has ruled it out, or nothing is left to ask it with: it costs the event nothing.
       if (conditions) traces.push(notAsked(rule, turn, conditions));
@@ -86,22 +84,14 @@ export const traceRules = (
 /** Lengths of the lists of outbox rows, executions and spawned events. */
 type Before = readonly [outbox: number, executions: number, spawned: number];
 
-/** What explaining the rules of one event may take, beside running them. */
-export const explainAccount = (): EventAccount => new EventAccount(RULE_STEPS_MAX, Infinity);
-
 /** Steps of compiling and showing a condition. */
 const LEAF_STEPS = 50;
 
 const stopped = (stoppedBy: string): Outcome => ({ fired: false, reason: "STOPPED", stoppedBy });
 
-type Explaining = { shown: number; account: EventAccount };
-
 /** The rule's conditions with what each one saw; undefined when enough has been shown. */
-const explain = (
-  rule: CompiledRule,
-  turn: Turn,
-  { shown, account }: Explaining,
-): ExplainedNode | undefined => {
+const explain = (rule: CompiledRule, turn: Turn, shown: number): ExplainedNode | undefined => {
+  const account = turn.root.accounts.explaining;
   if (shown >= TRACED_RULES_MAX || account.isSpent) return undefined;
   account.spend(LEAF_STEPS * rule.steps);
   return payBy(turn.root, account, () => explainGroup(rule.definition.conditions, turn));

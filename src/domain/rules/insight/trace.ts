@@ -2,14 +2,7 @@ import { entryAt } from "../../leaderboards/lists.ts";
 import { fromRankScore } from "../../leaderboards/scoring.ts";
 import { type Spender, stepsHitOf } from "../../progression/event-steps.ts";
 import type { RuleEvent, TraceSink, Turn } from "../../progression/turn.ts";
-import {
-  causeIn,
-  type Effect,
-  explainAccount,
-  listenersOf,
-  type RuleTrace,
-  traceRules,
-} from "./trace-rules.ts";
+import { causeIn, type Effect, listenersOf, type RuleTrace, traceRules } from "./trace-rules.ts";
 
 /** How an event was evaluated, with everything that it brought about. */
 export type EventTrace = {
@@ -51,7 +44,6 @@ export type TraceOptions = {
 /** Collects what evaluation does. Give it to `openTurn`; ask for its `result` when evaluation is over. */
 export const createTrace = (options: TraceOptions): TraceSink => {
   const nodes = new Map<RuleEvent, EventTrace>();
-  const explaining = explainAccount();
   const own = new Map<EventTrace, Own>();
   let root: Own | undefined;
   let open: Own | undefined;
@@ -74,7 +66,7 @@ export const createTrace = (options: TraceOptions): TraceSink => {
       const { trace, slices } = open;
       const told = (from: number, to: number) => void slices.push([from, to]);
       const ignoreLimits = options.ignoreLimits === true;
-      trace.rules = traceRules(turn.project.rules, turn, { ignoreLimits, told, explaining });
+      trace.rules = traceRules(turn.project.rules, turn, { ignoreLimits, told });
       trace.truncated = trace.rules.length < trace.rulesIndexed;
     },
     warn: (message) => void open?.trace.warnings.push(message),

@@ -5,16 +5,14 @@ import type { ProjectPlan } from "../../progression/plan.ts";
 import { stepsHitOf, write } from "../../progression/event-steps.ts";
 import type { TraceRow } from "../../progression/effects.ts";
 import type { TraceSink, Turn } from "../../progression/turn.ts";
+import { type StepBudget, TEXT_PER_STEP } from "../../step-budget.ts";
 import { DEFAULT_SETTINGS } from "../../projects/project.ts";
 import type { Work } from "../../work.ts";
-import type { ExplainedNode } from "./trace-rules.ts";
 import { createTrace, type EventTrace, spentBy } from "./trace.ts";
 
 const DAY_MS = 86_400_000;
 /** Characters of a stored trace as JSON. A longer one loses its conditions, then its rules. */
 export const TRACE_MAX_CHARACTERS = 64 * 1024;
-/** Characters of one value that a stored trace shows. */
-export const TRACED_VALUE_MAX = 64;
 
 const HASHES = 2 ** 32;
 
@@ -44,7 +42,7 @@ export const keepTrace = (turn: Turn): void => {
 const rowOf = ({ project, root, nowMs }: Turn, trace: EventTrace): TraceRow => ({
   projectId: project.projectId,
   eventId: root.id,
-  trace: fit(trace),
+  trace: fit(trace, root.accounts.explaining),
   expiresMs: nowMs + project.settings.tracesDays * DAY_MS,
 });
 
@@ -115,43 +113,29 @@ export const failedTrace = (
   return { projectId, eventId, trace, expiresMs: now.getTime() + DEFAULT_SETTINGS.tracesDays * DAY_MS };
 };
 
-/** A trace short enough to be kept: values clipped, and what is too much left out. */
-export const fit = (trace: EventTrace): EventTrace => {
-  const whole = clipTrace(trace, false);
-  if (JSON.stringify(whole).length <= TRACE_MAX_CHARACTERS) return whole;
-  const bare = { ...clipTrace(trace, true), truncated: true };
-  if (JSON.stringify(bare).length <= TRACE_MAX_CHARACTERS) return bare;
+/** A trace short enough to be kept: what is too much is left out. Writing it is charged to `steps`. */
+export const fit = (trace: EventTrace, steps: StepBudget): EventTrace => {
+  if (isShort(trace, steps)) return trace;
+  const bare = { ...bareTrace(trace), truncated: true };
+  if (isShort(bare, steps)) return bare;
   return { ...bare, rules: [], derived: [], effects: [], leaderboards: [], warnings: [] };
 };
 
-/** @param isBare without conditions, and without the rules that did nothing */
-const clipTrace = (trace: EventTrace, isBare: boolean): EventTrace => ({
+const isShort = (trace: EventTrace, steps: StepBudget): boolean => {
+  const { length } = JSON.stringify(trace);
+  steps.spend(length / TEXT_PER_STEP);
+  return length <= TRACE_MAX_CHARACTERS;
+};
+
+/** A trace without conditions, effects, and the rules that did nothing. */
+const bareTrace = (trace: EventTrace): EventTrace => ({
   ...trace,
   rules: trace.rules
-    .filter(({ fired }) => fired || !isBare)
-    .map(({ conditions, ...rule }) => ({
-      ...rule,
-      ...(conditions && !isBare ? { conditions: clipNode(conditions) } : {}),
-      effects: isBare ? [] : rule.effects,
-    })),
-  effects: isBare ? [] : trace.effects,
-  derived: trace.derived.map((derived) => clipTrace(derived, isBare)),
+    .filter(({ fired }) => fired)
+    .map(({ conditions: _conditions, ...rule }) => ({ ...rule, effects: [] })),
+  effects: [],
+  derived: trace.derived.map(bareTrace),
 });
-
-const clipNode = ({ expected, actual, children, ...node }: ExplainedNode): ExplainedNode => ({
-  ...node,
-  ...(expected === undefined ? {} : { expected: clipValue(expected) }),
-  ...(actual === undefined ? {} : { actual: clipValue(actual) }),
-  ...(children === undefined ? {} : { children: children.map(clipNode) }),
-});
-
-const clipValue = (value: unknown): unknown => {
-  if (value === null || typeof value === "number" || typeof value === "boolean") return value;
-  const text = typeof value === "string" ? value : JSON.stringify(value);
-  if (text.length <= TRACED_VALUE_MAX) return value;
-  // Whole characters only: half a surrogate pair is not text that the database takes.
-  return `${text.slice(0, TRACED_VALUE_MAX).toWellFormed()}…`;
-};
 
 const NO_TRACE =
   "the event has no trace: it was not sampled (settings.traceSampling), waits to be processed, or is too old";

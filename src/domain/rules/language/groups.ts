@@ -10,6 +10,7 @@ import {
   isDear,
   kindOf,
 } from "../conditions/index.ts";
+import { showValue } from "./shown-value.ts";
 import {
   groupOf,
   type GroupKey,
@@ -78,7 +79,10 @@ export const groupSteps = (node: ConditionNode): number => {
   return steps;
 };
 
-/** One node of an explained tree; `path` leads to it from the rule, such as `conditions.all[0]`. */
+/**
+ * One node of an explained tree; `path` leads to it from the rule, such as `conditions.all[0]`. Values are
+ * shown by `showValue`, so that an explanation is short however long they are.
+ */
 export type TraceNode = {
   path: string;
   type: string;
@@ -95,7 +99,10 @@ const DECIDE: Record<GroupKey, (children: readonly TraceNode[]) => boolean> = {
   none: (children) => !children.some(({ pass }) => pass),
 };
 
-/** Evaluates every leaf, whatever the others say, and shows what each one saw. */
+/**
+ * Evaluates every leaf, whatever the others say, and shows what each one saw. What it takes is charged to the
+ * turn's steps.
+ */
 export const explainGroup = (node: ConditionNode, turn: Turn, path = "conditions"): TraceNode => {
   const group = groupOf(node);
   if (group) {
@@ -104,11 +111,14 @@ export const explainGroup = (node: ConditionNode, turn: Turn, path = "conditions
     return { path, type: key, pass: DECIDE[key](children), children };
   }
   const condition = node as Condition;
+  const { steps } = turn.root;
   const { expected, actual } = kindOf(condition.type)!.explain(condition, turn);
+  // The test is compiled anew, and with it a list of values.
+  if ("value" in condition && Array.isArray(condition.value)) steps.spend(condition.value.length);
   const op = "op" in condition ? { op: condition.op } : {};
   const seen = {
-    ...(expected === undefined ? {} : { expected }),
-    ...(actual === undefined ? {} : { actual }),
+    ...(expected === undefined ? {} : { expected: showValue(expected, steps) }),
+    ...(actual === undefined ? {} : { actual: showValue(actual, steps) }),
   };
   return { path, type: condition.type, ...op, ...seen, pass: compileCondition(condition)(turn) };
 };

@@ -3,7 +3,7 @@ import type { Heard, Turn } from "../../progression/turn.ts";
 import { TEXT_PER_STEP } from "../../step-budget.ts";
 import { compileReference, isReferenceObject, Reference } from "./references.ts";
 import { Scalar, scalarList } from "./syntax.ts";
-import { compareText, compileGlob, GLOB_PATTERN_MAX, parseDuration, parseTime } from "./text.ts";
+import { compareText, compileGlob, GLOB_PATTERN_MAX, holdsText, parseDuration, parseTime } from "./text.ts";
 
 /** Decides about an actual value. A missing value is undefined. */
 export type Check = (actual: unknown, turn: Turn) => boolean;
@@ -141,7 +141,7 @@ const contains = scalar((operand) => (actual, turn) => {
   }
   if (!isText(actual) || !isText(operand)) return false;
   payForText(turn, COMPARED_PER_STEP, actual.length + operand.length);
-  return actual.includes(operand);
+  return holdsText(actual, operand);
 });
 
 const isRange = (operand: unknown): boolean =>

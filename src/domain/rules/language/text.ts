@@ -20,6 +20,45 @@ export const compareText = (a: string, b: string): number => {
   return a.length - b.length;
 };
 
+/**
+ * Characters of a part that the engine's own search is asked for. It learns from 250 of a part at most, and
+ * compares a longer one anew at nearly every place of a hostile text.
+ */
+const ENGINE_PART_MAX = 64;
+
+/** Whether `part` stands in `text`. Takes time in proportion to both lengths, whatever they hold. */
+export const holdsText = (text: string, part: string): boolean =>
+  part.length <= ENGINE_PART_MAX ? text.includes(part) : holdsLong(text, part);
+
+/**
+ * D. Knuth, J. Morris, V. Pratt: Fast Pattern Matching in Strings, SIAM Journal on Computing 6 (2), 1977.
+ * No character of the text is looked at again: how much of the part a mismatch leaves matched is known.
+ */
+const holdsLong = (text: string, part: string): boolean => {
+  if (part.length > text.length) return false;
+  const borders = bordersOf(part);
+  let matched = 0;
+  for (let i = 0; i < text.length; i++) {
+    const unit = text.charCodeAt(i);
+    while (matched > 0 && part.charCodeAt(matched) !== unit) matched = borders[matched - 1]!;
+    if (part.charCodeAt(matched) === unit && ++matched === part.length) return true;
+  }
+  return false;
+};
+
+/** Of each beginning of `part`, how long the longest shorter beginning is with which it ends. */
+const bordersOf = (part: string): Int32Array => {
+  const borders = new Int32Array(part.length);
+  let matched = 0;
+  for (let i = 1; i < part.length; i++) {
+    const unit = part.charCodeAt(i);
+    while (matched > 0 && part.charCodeAt(matched) !== unit) matched = borders[matched - 1]!;
+    if (part.charCodeAt(matched) === unit) matched++;
+    borders[i] = matched;
+  }
+  return borders;
+};
+
 /** Comparisons of characters that a glob makes in one step of a budget. */
 const COMPARISONS_PER_STEP = 16;
 
