@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { clientOf, must } from "../support/client.ts";
+import { clientOf } from "../support/client.ts";
 import { type Services, startServices } from "../support/cluster.ts";
 import { eventually } from "../support/eventually.ts";
 import { freePort, laurel, startProcess, temporaryDir } from "../support/process.ts";
