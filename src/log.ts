@@ -29,6 +29,12 @@ const censor = (value: unknown, depth = 0): unknown => {
 const censorText = (line: string): string =>
   line.replace(SECRET_TEXT, (_all, prefix?: string, bearer?: string) => `${prefix ?? bearer ?? ""}${CENSOR}`);
 
+/** What was thrown, which need not be an Error. */
+const serializeError = (thrown: unknown): unknown =>
+  typeof thrown === "object" && thrown !== null
+    ? censor({ ...pino.stdSerializers.err(thrown as Error) })
+    : { type: typeof thrown, message: String(thrown) };
+
 /** One line for people: time, level, message, then the rest as name=value; a stack below. */
 export const prettyLine = (json: string): string => {
   const line = JSON.parse(json) as Record<string, unknown> & { level: string; msg?: string; time: string };
@@ -65,7 +71,7 @@ export const createLog = (
         level: (label) => ({ level: label }),
         log: (fields) => censor(fields) as Record<string, unknown>,
       },
-      serializers: { err: (error: unknown) => censor({ ...pino.stdSerializers.err(error as Error) }) },
+      serializers: { err: serializeError },
     },
     { write: (line) => output.write(censorText(line)) },
   );

@@ -1,4 +1,5 @@
 import type { App } from "../app.ts";
+import { starvedMs, threadCpuMs } from "../domain/cpu-clock.ts";
 import { throwOutage } from "../domain/outages.ts";
 import type { PlayersOf } from "../domain/progression/change-free-players.ts";
 import { byProject, DUE_PAGE, type Due, findDue } from "../domain/progression/due-players.ts";
@@ -12,7 +13,8 @@ type Sweep = {
 
 /**
  * Goes once through all players for whom something is due, in pages. A player who cannot be changed
- * does not keep the others back; whoever is left out is found by the next run.
+ * does not keep the others back, nor does one for whom so much is computed that PostgreSQL ends the
+ * transaction; whoever is left out is found by the next run.
  */
 export const sweepDue = async (app: App, sweep: Sweep): Promise<void> => {
   const { due } = sweep;
@@ -30,10 +32,11 @@ export const sweepDue = async (app: App, sweep: Sweep): Promise<void> => {
 
 const settleTogether = async (app: App, sweep: Sweep, players: PlayersOf): Promise<void> => {
   const { projectId, playerIds } = players;
+  const sinceMs = threadCpuMs();
   try {
     await app.transact((work) => sweep.settle(work, players));
   } catch (err) {
-    throwOutage(err);
+    if (starvedMs(sinceMs) === undefined) throwOutage(err);
     if (playerIds.length === 1) {
       const what = { err, projectId, playerId: playerIds[0], table: sweep.due.table };
       app.log.error(what, "what is due could not be settled");

@@ -53,7 +53,11 @@ const sharesOf = (app: App): ClaimShares => {
 };
 
 /** What a claim had to hold. */
-type Held = { loops: LoopHit[]; hits: StepsHit[] };
+type Held = {
+  loops: LoopHit[];
+  /** By the event: a claim that is undone tells of it again. */
+  hits: Map<string, StepsHit>;
+};
 
 /** Where the next claim of a partition goes on, of those that do not begin anew. */
 const cursors = new WeakMap<App, Map<string, string>>();
@@ -101,7 +105,7 @@ const optionsOf = (app: App, { loops, hits }: Held) => ({
   onError: (error: unknown, event: object) =>
     app.log.error({ err: error, event }, "an event could not be processed"),
   onLoop: (hit: LoopHit) => void loops.push(hit),
-  onSteps: (hit: StepsHit) => void hits.push(hit),
+  onSteps: (hit: StepsHit) => void hits.set(hit.rootEventId, hit),
 });
 
 /** Key: a partition. Processes a claim of those that wait, until none is left. */
@@ -109,7 +113,7 @@ export const processEvents: JobTogether = {
   name: "process-events",
   concurrency: PROCESS_CONCURRENCY,
   runTogether: async (app, keys, { leave }) => {
-    const held: Held = { loops: [], hits: [] };
+    const held: Held = { loops: [], hits: new Map() };
     const places = cursorsOf(app);
     const taken = keys.map((key) => ({ part: Number(key), afterProject: places.get(key) ?? FIRST_PROJECT }));
     const onLeft = (left: readonly { part: number }[]): void => leave(left.map(({ part }) => String(part)));
@@ -152,7 +156,7 @@ const pauseHeld = async (app: App, { loops, hits }: Held): Promise<void> => {
     app.log.warn({ hit }, "a rule that loops is paused");
     await app.transact((work) => pauseLoopingRule(work, hit));
   }
-  for (const hit of hits) {
+  for (const hit of hits.values()) {
     if (hit.spender.kind !== "rule" || !watchesOf(app).steps.hit(hit.spender.id, nowMs)) continue;
     app.log.warn({ hit }, "a rule that takes the steps of event after event is paused");
     await app.transact((work) => pauseDearRule(work, hit));

@@ -10,6 +10,7 @@ import {
   DEAR_MS,
   DEAR_STEPS,
   NEIGHBOUR_MS,
+  SLOW_EVENT_MS,
 } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
@@ -24,7 +25,8 @@ import { publish, rowsOf, xpOf } from "../support/rule-projects.ts";
 
 type Share = ReturnType<ClaimShares["open"]>;
 const of = (...ids: string[]): { projectId: string }[] => ids.map((projectId) => ({ projectId }));
-const spent = (id: string, steps = DEAR_STEPS, events = 4) => new Map([[id, { steps, events }]]);
+const spent = (id: string, steps = DEAR_STEPS, events = 4, slowestMs = 0) =>
+  new Map([[id, { steps, events, slowestMs }]]);
 const times = <T>(n: number, make: (i: number) => T): T[] => Array.from({ length: n }, (_, i) => make(i));
 
 describe("the shares of claims", () => {
@@ -34,7 +36,7 @@ describe("the shares of claims", () => {
     now = 1_000;
     shares = new ClaimShares(() => now);
   });
-  const claim = (taken: Map<string, { steps: number; events: number }>, ...ids: string[]): void => {
+  const claim = (taken: ReturnType<typeof spent>, ...ids: string[]): void => {
     const share = shares.open();
     share.found(of(...ids));
     share.close(taken);
@@ -104,6 +106,17 @@ describe("the shares of claims", () => {
     assert.equal(order(second), "abc");
     second.close(spent("a"));
     assert.equal(order(shares.open()), "bca");
+  });
+
+  it("keep a project's events back after a slow one, and tell when that is over", async () => {
+    claim(spent("slow", DEAR_STEPS, 1, SLOW_EVENT_MS - 1), "slow");
+    assert.deepEqual(shares.open().closed, []);
+    claim(spent("slow", DEAR_STEPS, 1, SLOW_EVENT_MS), "slow");
+    const other = shares.open();
+    assert.deepEqual(other.closed, ["slow"], "also while it is alone");
+    now += 4 * SLOW_EVENT_MS;
+    assert.deepEqual(shares.open().closed, []);
+    await other.reopened;
   });
 
   it("never give one dear project to two claims, and tell everybody who waits", async () => {

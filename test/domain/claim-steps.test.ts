@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { partitionOf } from "../../src/domain/ids.ts";
-import { processPartitions } from "../../src/domain/progression/claim.ts";
+import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
+import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
 import type { StepsHit } from "../../src/domain/progression/event-steps.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type Place } from "../../src/domain/progression/queue.ts";
@@ -126,6 +127,36 @@ describe("a claim of dear events", function () {
       select count(*)::int as n, bool_and(trace #> '{rules,0,conditions}' is not null) as shown
       from event_traces where project_id = ${projectId}`;
     assert.equal((await rowsOf(domain, traces))[0]!.n, 150);
+  });
+
+  it("ends when it has taken too long, whatever its steps: each event takes 300 ms", async () => {
+    const projectId = await domain.addProject();
+    await publish(domain, projectId, { key: "plain" });
+    const user = usersOf(projectId, 1)[0]!;
+    await domain.track(
+      projectId,
+      Array.from({ length: 5 }, () => ({ user })),
+    );
+    const shares = new ClaimShares();
+    let readings = 0;
+    // Read before and after each event.
+    const cpuMs = (): number => 300 * Math.floor(++readings / 2);
+    const options = { transact: domain.transact, plans: createPlanCache(), claimLimit: 500, onError, shares };
+    const claim = (): Promise<Processed> =>
+      processPartitions({ ...options, cpuMs, onLeft: () => assert.fail("left") }, [
+        { part: PART, afterProject: FIRST_PROJECT },
+      ]);
+    const first = await claim();
+    assert.deepEqual([first.events, first.again.length], [2, 1]);
+    // It is dear by its time: with a neighbour, one claim has it at once.
+    const neighbour = shares.open();
+    neighbour.found([{ projectId: "neighbour" }]);
+    neighbour.close(new Map());
+    const share = shares.open();
+    assert.deepEqual(shares.open().closed, [projectId]);
+    share.close(new Map());
+    assert.deepEqual([(await claim()).events, (await claim()).events], [2, 1]);
+    assert.deepEqual(await xpOf(domain, projectId), { [user]: 5 });
   });
 
   it("has one result, however the events are split into batches", async () => {

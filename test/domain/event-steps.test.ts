@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/events.ts";
-import { RULE_STEPS_MAX, UPKEEP_STEPS_MAX } from "../../src/domain/progression/event-steps.ts";
+import { ChangeBudget, RULE_STEPS_MAX, UPKEEP_STEPS_MAX } from "../../src/domain/progression/event-steps.ts";
 import { TREE_MAX_LEAVES } from "../../src/domain/rules/language/trees.ts";
 import { SEGMENTS_MAX } from "../../src/domain/segments/segment.ts";
 import { STREAKS_MAX } from "../../src/domain/streaks/streak.ts";
@@ -205,5 +205,21 @@ describe("the steps of an event", function () {
     const { rules: spent, upkeep } = evaluate(aProject({ rules }), { properties }).turn.root.accounts;
     assert(spent.spent < RULE_STEPS_MAX / 20, `${spent.spent} steps of rules`);
     assert(upkeep.spent < UPKEEP_STEPS_MAX / 20, `${upkeep.spent} steps of upkeep`);
+  });
+});
+
+describe("what players share whom one transaction changes", () => {
+  it("is bounded by time where steps say too little: after 2 s no more rules fire", async () => {
+    let nowMs = 0;
+    const budget = new ChangeBudget(() => nowMs);
+    const stepsOfNext = async (ms: number): Promise<number> => {
+      const accounts = budget.open();
+      nowMs += ms;
+      await budget.close(accounts);
+      return accounts.rules.max;
+    };
+    assert.equal(await stepsOfNext(100), RULE_STEPS_MAX);
+    assert.equal(await stepsOfNext(2_000), RULE_STEPS_MAX);
+    assert.equal(await stepsOfNext(0), 0);
   });
 });

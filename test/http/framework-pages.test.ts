@@ -129,6 +129,11 @@ describe("log", () => {
     return lines.join("");
   };
 
+  it("shows what was thrown that is no Error as text", () => {
+    const { err } = JSON.parse(logged({ err: "no connection" })) as Record<string, unknown>;
+    assert.deepEqual(err, { type: "string", message: "no connection" });
+  });
+
   it("writes one line for each request, under its id, without the query", () =>
     withHttp({}, async (http) => {
       await http.send("GET", "/nowhere?token=hunter2", { headers: { "X-Request-Id": "request-0001" } });

@@ -1,10 +1,11 @@
+import { sql } from "kysely";
 import { SCHEDULE_TYPE } from "../rules/running/schedules.ts";
 import type { BatchStats, StatsRecorder } from "../rules/insight/stats.ts";
 import { keepTrace, traceOf } from "../rules/insight/traces.ts";
 import { PacedBudget, paced } from "../pace.ts";
-import type { Work } from "../work.ts";
+import { UNANSWERED, type Work } from "../work.ts";
 import { lockOrCreate, noteTimes } from "./batch-players.ts";
-import type { Taken } from "./claim-shares.ts";
+import { ClaimBudget } from "./claim-budget.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
 import {
   EVENT_STEPS,
@@ -32,21 +33,12 @@ export type BatchEars = {
   onSeen?: (events: readonly QueuedEvent[], nowMs: number) => void;
   /** Hears, after the commit, of every event whose loop was cut. */
   onLoop?: (hit: LoopHit) => void;
-  /** Hears, after the commit, of every event whose steps did not suffice. */
+  /**
+   * Hears of every event whose steps did not suffice, at once: a claim that is undone has taken them too, and
+   * tells of its events again when it is repeated.
+   */
   onSteps?: (hit: StepsHit) => void;
 };
-
-/** What a claim may take, and what it has taken up of each project. */
-export class ClaimBudget extends PacedBudget {
-  readonly taken = new Map<string, Taken>();
-
-  /** Counts an event. */
-  take(projectId: string, steps: number): void {
-    this.spend(steps);
-    const before = this.taken.get(projectId) ?? { steps: 0, events: 0 };
-    this.taken.set(projectId, { steps: before.steps + steps, events: before.events + 1 });
-  }
-}
 
 /** `steps`: what the batch may take; once it is spent, the events that are left stay in the queue. */
 type BatchInput = {
@@ -81,22 +73,24 @@ export const runBatch = async (
     counts,
     steps,
     loops: [],
-    hits: [],
+    onSteps,
   };
-  const { events, verdicts } = await applyAll(claimed, scene, made);
+  const { events, verdicts } = await applyAll(work, claimed, { scene, made });
   await unmakePlayers(
     work,
     claimed.slice(events.length).filter((event) => made.has(externalKey(event))),
   );
-  const { effects, loops, hits } = scene;
+  const { effects, loops } = scene;
   const done = events.map(({ projectId, part, seq }) => ({ projectId, part, seq }));
   await saveBatch(work, { players: states, effects, shared, verdicts, done });
   if (onSeen) work.afterCommit(() => onSeen(events, nowMs));
   if (counts) work.afterCommit(() => counts.commit(effects, nowMs));
   if (onLoop && loops.length > 0) work.afterCommit(() => loops.forEach(onLoop));
-  if (onSteps && hits.length > 0) work.afterCommit(() => hits.forEach(onSteps));
   return events;
 };
+
+/** After so long between two events PostgreSQL is told that the transaction goes on, in ms. */
+const STAND_STILL_MS = 1_000;
 
 type Applied = { events: readonly QueuedEvent[]; verdicts: EventVerdict[] };
 
@@ -105,21 +99,38 @@ type Applied = { events: readonly QueuedEvent[]; verdicts: EventVerdict[] };
  * @param made who was made by the batch, by `externalKey`: announced with their first event
  */
 const applyAll = async (
+  work: Work,
   events: readonly QueuedEvent[],
-  scene: Scene,
-  made: Set<string>,
+  { scene, made }: { scene: Scene; made: Set<string> },
 ): Promise<Applied> => {
   const verdicts: EventVerdict[] = [];
+  const { steps } = scene;
+  let askedMs = performance.now();
   for (const [i, event] of events.entries()) {
-    if (i > 0 && scene.steps.isSpent) return { events: events.slice(0, i), verdicts };
-    const accounts = openAccounts();
-    const firings = made.delete(externalKey(event)) ? announce(event, scene, accounts) : undefined;
-    const verdict = applyEvent(event, scene, { firings, accounts });
-    scene.steps.take(event.projectId, eventSteps(scene.plans.get(event.projectId)!, accounts));
-    await scene.steps.rest();
+    // Without a rest: what it has is to be saved before the transaction has stood still for long.
+    if (i > 0 && steps.isSpent) return { events: events.slice(0, i), verdicts };
+    if (i > 0) await steps.rest();
+    if (performance.now() - askedMs > STAND_STILL_MS) {
+      await sql`${sql.raw(UNANSWERED)} select`.execute(work.db);
+      askedMs = performance.now();
+    }
+    const verdict = applyTimed(event, scene, made);
     if (verdict) verdicts.push(verdict);
   }
   return { events, verdicts };
+};
+
+/** Applies an event and charges what it takes to the claim, also when it throws. */
+const applyTimed = (event: QueuedEvent, scene: Scene, made: Set<string>): EventVerdict | undefined => {
+  const { steps } = scene;
+  const sinceMs = steps.cpuMs();
+  const accounts = openAccounts();
+  try {
+    const firings = made.delete(externalKey(event)) ? announce(event, scene, accounts) : undefined;
+    return applyEvent(event, scene, { firings, accounts });
+  } finally {
+    steps.take(event, eventSteps(scene.plans.get(event.projectId)!, accounts), sinceMs);
+  }
 };
 
 const eventSteps = ({ segmentIndex, boards }: ProjectPlan, accounts: EventAccounts): number =>
@@ -154,7 +165,7 @@ type Scene = {
   counts: BatchStats | undefined;
   steps: ClaimBudget;
   loops: LoopHit[];
-  hits: StepsHit[];
+  onSteps: BatchEars["onSteps"];
 };
 
 type Firings = Turn["root"]["firings"];
@@ -209,7 +220,7 @@ const applyEvent = (queued: QueuedEvent, scene: Scene, before: Before): EventVer
   keepTrace(turn);
   if (turn.root.loop) scene.loops.push(turn.root.loop);
   const hit = stepsHitOf(turn);
-  if (hit) scene.hits.push(hit);
+  if (hit) scene.onSteps?.(hit);
   return problem === undefined ? undefined : reject(problem);
 };
 

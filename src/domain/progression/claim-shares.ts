@@ -1,3 +1,5 @@
+import { setTimeout as delay } from "node:timers/promises";
+
 /** Steps of one project in one claim that make it dear: half of what a claim may take. */
 export const DEAR_STEPS = 1_000_000;
 /** Steps in one claim with which a dear project stays so. */
@@ -8,11 +10,23 @@ export const DEAR_MS = 10_000;
 export const NEIGHBOUR_MS = 10_000;
 /** Claims of a process that may have events of dear projects at once: one less than it makes. */
 export const DEAR_CLAIMS_MAX = 3;
+/** CPU that evaluation of one event never takes unless its steps are far too few, in ms. */
+export const SLOW_EVENT_MS = 500;
+/** How long the events of a project with such an event stay in the queue, in times of what it has taken. */
+const REST_TIMES = 4;
+/** The longest such rest, in ms. */
+const REST_MAX_MS = 60_000;
 /** Dear projects that a process remembers; the one that became dear first is forgotten. */
 const DEAR_PROJECTS_MAX = 1_000;
 
 /** What a claim has taken up of a project. */
-export type Taken = { steps: number; events: number };
+export type Taken = {
+  /** For evaluation that takes longer than its steps say, those of its time. */
+  steps: number;
+  events: number;
+  /** CPU of the slowest event, in ms. */
+  slowestMs: number;
+};
 
 type Dear = {
   untilMs: number;
@@ -22,12 +36,16 @@ type Dear = {
   isOwed: boolean;
   /** The claim that alone may have its events. */
   holder: ClaimShare | undefined;
+  /** No claim has its events until `untilMs`, when `over` resolves. */
+  rest: { untilMs: number; over: Promise<void> } | undefined;
 };
 
 /**
  * Shares the claims of a process among projects. One that takes much of a claim is dear: while it has
  * neighbours, one claim at once may have its events, and the others go on with those of everybody else.
  * Claims with events of any dear project are DEAR_CLAIMS_MAX at once. A project that is alone has all claims.
+ * After an event of SLOW_EVENT_MS, for which the whole process stood still, its project rests for longer than
+ * that, in which nothing of others is lost: not even if such an event undoes all claims that are under way.
  * What is remembered here decides who goes first, and nothing else: it may be lost.
  */
 export class ClaimShares {
@@ -48,30 +66,42 @@ export class ClaimShares {
     }
     const holders = new Set([...this.#dear.values()].flatMap(({ holder }) => holder ?? []));
     const isFull = holders.size >= DEAR_CLAIMS_MAX;
-    const closed = [...this.#dear].filter(([, { holder }]) => isFull || holder !== undefined);
-    const free = isFull ? [] : [...this.#dear].filter(([, { holder }]) => holder === undefined);
+    const rests = [...this.#dear.values()].flatMap(({ rest }) => (isOver(rest, nowMs) ? [] : rest!.over));
+    const isClosed = ({ holder, rest }: Dear): boolean =>
+      isFull || holder !== undefined || !isOver(rest, nowMs);
+    const closed = [...this.#dear].filter(([, dear]) => isClosed(dear));
+    const free = [...this.#dear].filter(([, dear]) => !isClosed(dear));
     const held = new Map(free.filter(([id]) => this.#neighbours.has(id, nowMs)));
     return new ClaimShare({
       closed: closed.map(([id]) => id),
-      reopened: Promise.race([...holders].map(({ changed }) => changed)),
+      reopened: Promise.race([...[...holders].map(({ changed }) => changed), ...rests]),
       held,
       onFound: (ids) => this.#neighbours.seen(ids, this.#nowMs()),
       onTaken: (id, taken) => this.#note(id, taken),
     });
   }
 
-  #note(id: string, { steps, events }: Taken): void {
+  #note(id: string, { steps, events, slowestMs }: Taken): void {
     const known = this.#dear.get(id);
     if (steps < (known ? STILL_DEAR_STEPS : DEAR_STEPS)) return;
-    const untilMs = this.#nowMs() + DEAR_MS;
-    const dear = known ?? { untilMs, stepsEach: 0, isOwed: false, holder: undefined };
-    Object.assign(dear, { untilMs, stepsEach: steps / events });
+    const nowMs = this.#nowMs();
+    const rest = slowestMs < SLOW_EVENT_MS ? known?.rest : restOf(slowestMs, nowMs);
+    const untilMs = Math.max(nowMs + DEAR_MS, rest?.untilMs ?? 0);
+    const dear = known ?? { untilMs, stepsEach: 0, isOwed: false, holder: undefined, rest };
+    Object.assign(dear, { untilMs, stepsEach: steps / events, rest });
     this.#dear.set(id, dear);
     if (this.#dear.size <= DEAR_PROJECTS_MAX) return;
     const first = [...this.#dear].find(([, { holder }]) => holder === undefined);
     if (first) this.#dear.delete(first[0]);
   }
 }
+
+const restOf = (slowestMs: number, nowMs: number): NonNullable<Dear["rest"]> => {
+  const restMs = Math.min(REST_MAX_MS, REST_TIMES * slowestMs);
+  return { untilMs: nowMs + restMs, over: delay(restMs, undefined, { ref: false }) };
+};
+
+const isOver = (rest: Dear["rest"], nowMs: number): boolean => rest === undefined || rest.untilMs <= nowMs;
 
 /** The project that was seen last, and the last one that is another. */
 class Neighbours {

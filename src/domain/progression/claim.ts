@@ -1,20 +1,14 @@
 import { outageOf, throwOutage } from "../outages.ts";
 import { savepoint, type Transact, type Work } from "../work.ts";
-import { type BatchEars, ClaimBudget, runBatch, sharedKeys } from "./batch.ts";
+import { type BatchEars, runBatch, sharedKeys } from "./batch.ts";
+import { ClaimBudget } from "./claim-budget.ts";
 import { type ClaimShare, ClaimShares } from "./claim-shares.ts";
-import { failEvent } from "./fail-event.ts";
+import { countTry } from "./fail-event.ts";
 import { lockPlayers } from "./load.ts";
 import { type PlanCache, type ProjectPlan, tryLoadPlans } from "./plan.ts";
-import {
-  claimEvents,
-  lockPartitions,
-  type Place,
-  placesAgain,
-  postponeEvent,
-  type QueuedEvent,
-  RETRY_DELAYS_MS,
-} from "./queue.ts";
+import { claimEvents, lockPartitions, type Place, placesAgain, type QueuedEvent } from "./queue.ts";
 import { lockSharedCounters } from "./shared-counters.ts";
+import { blameSlowest } from "./starved.ts";
 import { ProjectsUnready } from "./unready.ts";
 
 export type ProcessOptions = BatchEars & {
@@ -28,6 +22,8 @@ export type ProcessOptions = BatchEars & {
   shares?: ClaimShares;
   /** How often in a row claims of these partitions have been undone because the database was busy. */
   busyInRow?: number;
+  /** The CPU that evaluation has taken, in ms; default: that of this thread. */
+  cpuMs?: () => number;
   /** Hears of the places that a claim leaves, before it goes on. */
   onLeft: (places: readonly Place[]) => void;
   onError: (error: unknown, event: QueuedEvent) => void;
@@ -61,7 +57,7 @@ export type Processed = {
  * definitions are being changed, or whose plan takes long to compile, stay in the queue meanwhile.
  * @throws what is no event's fault (`outages.ts`): all is undone, no try is counted, and it is to be run
  * again. Where the database was too busy BUSY_MAX times in a row, an event is to blame that alone cannot be
- * saved while others of the claim can
+ * saved while others of the claim can; at once, an event that took so long that its transaction was ended
  */
 export const processPartitions = async (
   options: ProcessOptions,
@@ -112,9 +108,15 @@ const processClaim = async (
   run: RunClaim,
 ): Promise<DoneClaim> => {
   const share = (options.shares ?? new ClaimShares()).open();
-  const steps = new ClaimBudget(CLAIM_STEPS_MAX);
+  const steps = new ClaimBudget(CLAIM_STEPS_MAX, options.cpuMs);
   try {
     return await options.transact((work) => tryClaim(work, { claim, share, steps }, { run, options }));
+  } catch (error) {
+    const { transact, onError } = options;
+    const blamed = await blameSlowest(transact, { error, steps, onError });
+    if (blamed === undefined) throw error;
+    const none = { events: 0, busy: [], closed: [], unprepared: [], waiting: [] };
+    return { ...none, parts: [blamed.part], again: claim.places, reopened: share.reopened };
   } finally {
     share.close(steps.taken);
   }
@@ -185,8 +187,8 @@ const runTogether: RunClaim = async (work, { events, projectIds, steps }, option
 
 /**
  * Steps after which a claim takes up no further event: about 200 ms, for which it holds its partitions and
- * players. They include what is written: 8 MB at most, in one statement. The last event may take
- * RULE_STEPS_MAX, UPKEEP_STEPS_MAX and WRITTEN_STEPS_MAX more.
+ * players, and 500 ms of CPU at most, whatever its steps. They include what is written: 8 MB at most, in one
+ * statement. The last event may take RULE_STEPS_MAX, UPKEEP_STEPS_MAX and WRITTEN_STEPS_MAX more.
  */
 export const CLAIM_STEPS_MAX = 2_000_000;
 
@@ -208,7 +210,7 @@ const runOneByOne: RunClaim = async (work, { events, projectIds, steps }, option
   }
   // Where none could be saved, the database is to blame.
   if (busy.length > 0 && busy.length === taken.length) throw busy[0]!.error;
-  for (const { event, error } of busy) await countTry(work, { event, error, options });
+  for (const { event, error } of busy) await countTry(work, { event, error, onError: options.onError });
   return taken;
 };
 
@@ -254,7 +256,7 @@ const runAlone = async (work: Work, { event, plan, options, steps }: Alone): Pro
   } catch (error) {
     throwUnlessTried(error, options);
     if (outageOf(error) !== undefined) return error;
-    await countTry(work, { event, error, options });
+    await countTry(work, { event, error, onError: options.onError });
   }
   return undefined;
 };
@@ -262,13 +264,4 @@ const runAlone = async (work: Work, { event, plan, options, steps }: Alone): Pro
 /** Throws an outage on, but not that of a busy database that has been waited for long enough. */
 const throwUnlessTried = (error: unknown, options: ProcessOptions): void => {
   if (outageOf(error) !== "busy" || !isTooOftenBusy(options)) throwOutage(error);
-};
-
-type Failed = { event: QueuedEvent; error: unknown; options: ProcessOptions };
-
-/** Tries the event again later, or gives it up after the last try. */
-const countTry = async (work: Work, { event, error, options }: Failed): Promise<void> => {
-  options.onError(error, event);
-  if (event.attempts < RETRY_DELAYS_MS.length) await postponeEvent(work, event);
-  else await failEvent(work, event, error);
 };

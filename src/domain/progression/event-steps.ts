@@ -1,3 +1,4 @@
+import { threadCpuMs } from "../cpu-clock.ts";
 import { PacedBudget } from "../pace.ts";
 import { StepBudget } from "../step-budget.ts";
 import { outboxRow } from "../work.ts";
@@ -117,16 +118,27 @@ export const EVENT_STEPS = 200;
 /** Steps of changing a player, beside what definitions take. */
 export const PLAYER_STEPS = 200;
 
+/**
+ * Steps that a millisecond of CPU counts for at least: 2 s for all players, a fifth of the speed at which
+ * steps take their time. Only what takes far longer than its steps say comes to it.
+ */
+const CHANGE_STEPS_PER_MS = 1_000;
+
 /** What the players share whom one transaction changes outside of events. */
 export class ChangeBudget extends PacedBudget {
   readonly written = new StepBudget(CHANGE_WRITTEN_STEPS_MAX);
+  readonly #cpuMs: () => number;
+  #openedMs = 0;
 
-  constructor() {
+  /** @param cpuMs the CPU that this thread has taken, in ms */
+  constructor(cpuMs = threadCpuMs) {
     super(CHANGE_STEPS_MAX);
+    this.#cpuMs = cpuMs;
   }
 
   /** The accounts of the next player; `close` them before those of another are opened. */
   open(): EventAccounts {
+    this.#openedMs = this.#cpuMs();
     const { isSpent, left } = this.written;
     const steps = isSpent ? 0 : Math.min(RULE_STEPS_MAX, this.left);
     return accountsOf(new EventAccount(steps, Math.min(WRITTEN_STEPS_MAX, left)));
@@ -134,7 +146,8 @@ export class ChangeBudget extends PacedBudget {
 
   /** Counts what a player has taken, and gives way to others. */
   async close(accounts: EventAccounts): Promise<void> {
-    this.spend(PLAYER_STEPS + stepsOf(accounts));
+    const timed = (this.#cpuMs() - this.#openedMs) * CHANGE_STEPS_PER_MS;
+    this.spend(PLAYER_STEPS + Math.max(stepsOf(accounts), timed));
     this.written.spend(accounts.rules.written.spent);
     await this.rest();
   }

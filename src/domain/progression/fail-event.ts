@@ -1,7 +1,7 @@
 import { failedTrace } from "../rules/insight/traces.ts";
 import { outboxRow, type Work } from "../work.ts";
 import { noEffects } from "./evaluate.ts";
-import type { QueuedEvent } from "./queue.ts";
+import { postponeEvent, type QueuedEvent, RETRY_DELAYS_MS } from "./queue.ts";
 import { saveBatch } from "./save.ts";
 import { noSharedCounters } from "./shared-counters.ts";
 
@@ -29,4 +29,13 @@ export const failEvent = async (work: Work, event: QueuedEvent, error: unknown):
     done: [{ projectId, part, seq }],
   };
   await saveBatch(work, batch);
+};
+
+type Failed = { event: QueuedEvent; error: unknown; onError: (error: unknown, event: QueuedEvent) => void };
+
+/** Tries the event again later, or gives it up after the last try. */
+export const countTry = async (work: Work, { event, error, onError }: Failed): Promise<void> => {
+  onError(error, event);
+  if (event.attempts < RETRY_DELAYS_MS.length) await postponeEvent(work, event);
+  else await failEvent(work, event, error);
 };

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { starvedMs, threadCpuMs } from "../cpu-clock.ts";
 import { DomainError } from "../errors.ts";
 import type { Json } from "../events.ts";
 import { jsonText } from "../json-text.ts";
@@ -23,7 +24,8 @@ export const LEASE_MS = 60_000;
  * Does one step of the job that has waited longest, of any project, and keeps what it came to in the same
  * transaction. The try is counted before, in a transaction of its own, so that a step that takes its process
  * along does so `ATTEMPTS_MAX` times at most. A step that throws is undone and tried again later; an outage
- * counts as no try, and where the try cannot be taken back for it either, that is made up for first.
+ * counts as no try, and where the try cannot be taken back for it either, that is made up for first. It does
+ * count when the step has computed for so long that PostgreSQL may have ended its transaction for that.
  * @returns whether there was one
  * @throws the outage that undid a step
  */
@@ -35,6 +37,7 @@ export const stepJob = async (
   await takeBack(transact);
   const claimed = await transact(claim);
   if (!claimed) return false;
+  const sinceMs = threadCpuMs();
   try {
     if (claimed.attempts > ATTEMPTS_MAX)
       throw new DomainError(
@@ -48,15 +51,21 @@ export const stepJob = async (
       await ("result" in step ? finish(work, row, step.result) : goOn(work, row, step));
     });
   } catch (error) {
-    if (outageOf(error) !== undefined) {
+    const isOutage = outageOf(error) !== undefined;
+    const ms = isOutage ? starvedMs(sinceMs) : undefined;
+    if (isOutage && ms === undefined) {
       undone.set(transact, [...(undone.get(transact) ?? []), claimed]);
       throw error;
     }
     onError(error, claimed.id);
-    await transact((work) => giveUpOrRetry(work, claimed, error));
+    const cause = ms === undefined ? error : new Error(tookTooLong(ms));
+    await transact((work) => giveUpOrRetry(work, claimed, cause));
   }
   return true;
 };
+
+const tookTooLong = (ms: number): string =>
+  `the step computed for ${Math.round(ms)} ms, and its transaction was lost meanwhile`;
 
 /** Claims whose step an outage has undone and whose try is counted still, of each process. */
 const undone = new WeakMap<Transact, readonly Row[]>();

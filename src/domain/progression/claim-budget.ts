@@ -1,0 +1,42 @@
+import { threadCpuMs } from "../cpu-clock.ts";
+import { PacedBudget } from "../pace.ts";
+import type { Taken } from "./claim-shares.ts";
+import type { QueuedEvent } from "./queue.ts";
+
+/**
+ * Steps that a millisecond of CPU counts for at least, should what was evaluated have counted fewer: what
+ * takes longer than its steps say is bounded all the same. A step is up to 0.2 us.
+ */
+export const STEPS_PER_MS = 4_000;
+
+/** An event, and the CPU that its evaluation has taken, in ms. */
+export type TimedEvent = { event: QueuedEvent; ms: number };
+
+/** What a claim may take, and what it has taken up of each project. */
+export class ClaimBudget extends PacedBudget {
+  readonly taken = new Map<string, Taken>();
+  /** What took the longest; also when its claim was undone. */
+  slowest: TimedEvent | undefined;
+  /** CPU that this thread has taken, in ms; only differences count. */
+  readonly cpuMs: () => number;
+
+  constructor(max: number, cpuMs = threadCpuMs) {
+    super(max);
+    this.cpuMs = cpuMs;
+  }
+
+  /** Counts an event whose evaluation began when `cpuMs` was `sinceMs`: its steps, or more for its time. */
+  take(event: QueuedEvent, steps: number, sinceMs: number): void {
+    const ms = this.cpuMs() - sinceMs;
+    const counted = Math.max(steps, ms * STEPS_PER_MS);
+    this.spend(counted);
+    const { projectId } = event;
+    const before = this.taken.get(projectId) ?? { steps: 0, events: 0, slowestMs: 0 };
+    this.taken.set(projectId, {
+      steps: before.steps + counted,
+      events: before.events + 1,
+      slowestMs: Math.max(before.slowestMs, ms),
+    });
+    if (this.slowest === undefined || ms > this.slowest.ms) this.slowest = { event, ms };
+  }
+}
