@@ -18,6 +18,37 @@ type Look = (value: unknown, path: PropertyKey[]) => Oversize | undefined;
 /** Bytes of a value as compact JSON. */
 export const bytesOf = (value: object): number => Buffer.byteLength(JSON.stringify(value));
 
+/** Levels that are looked into: what is deeper is refused for that. */
+const LEVELS_MAX = 40;
+
+/** Characters that remain of `left` after the JSON of `value`, which is looked at no further than that. */
+const without = (value: unknown, left: number, levels = LEVELS_MAX): number => {
+  if (left <= 0) return left;
+  if (typeof value === "string") return left - value.length - 2;
+  if (typeof value !== "object" || value === null) return left - 1;
+  let rest = left - 2;
+  if (levels === 0) return rest;
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length && rest > 0; i++) rest = without(value[i], rest, levels - 1);
+    return rest;
+  }
+  for (const name in value) {
+    if (rest <= 0) break;
+    rest = without((value as Record<string, unknown>)[name], rest - name.length - 2, levels - 1);
+  }
+  return rest;
+};
+
+/**
+ * Whether a value surely has so many characters of JSON or more: strings count as they are before anything is
+ * escaped, and signs between parts not at all. Takes no longer for a larger value.
+ */
+export const isLongJson = (value: unknown, chars: number): boolean => without(value, chars) <= 0;
+
+/** Whether a value has `max` bytes of JSON at most; one that is far larger is not written as JSON for it. */
+export const fitsBytes = (value: object, max: number): boolean =>
+  !isLongJson(value, max + 1) && bytesOf(value) <= max;
+
 type Def = {
   type: string;
   innerType?: z.ZodType;
