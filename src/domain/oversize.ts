@@ -26,15 +26,23 @@ const without = (value: unknown, left: number, levels = LEVELS_MAX): number => {
   if (left <= 0) return left;
   if (typeof value === "string") return left - value.length - 2;
   if (typeof value !== "object" || value === null) return left - 1;
-  let rest = left - 2;
-  if (levels === 0) return rest;
-  if (Array.isArray(value)) {
-    for (let i = 0; i < value.length && rest > 0; i++) rest = without(value[i], rest, levels - 1);
-    return rest;
-  }
-  for (const name in value) {
+  if (levels === 0) return left - 2;
+  return Array.isArray(value)
+    ? withoutItems(value, left - 2, levels - 1)
+    : withoutFields(value as Record<string, unknown>, left - 2, levels - 1);
+};
+
+const withoutItems = (items: readonly unknown[], left: number, levels: number): number => {
+  let rest = left;
+  for (let i = 0; i < items.length && rest > 0; i++) rest = without(items[i], rest, levels);
+  return rest;
+};
+
+const withoutFields = (fields: Record<string, unknown>, left: number, levels: number): number => {
+  let rest = left;
+  for (const name in fields) {
     if (rest <= 0) break;
-    rest = without((value as Record<string, unknown>)[name], rest - name.length - 2, levels - 1);
+    rest = without(fields[name], rest - name.length - 2, levels);
   }
   return rest;
 };

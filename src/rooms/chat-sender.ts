@@ -80,7 +80,7 @@ export class ChatSender {
     return sent;
   }
 
-  /** Word lists that have changed are compiled between two transactions, while the channel is locked in none. */
+  /** Word lists that have changed are compiled between two transactions, while no channel is locked. */
   async #transact(group: readonly Sending[]): Promise<{ sent: Sent[]; lines: ChatLine[] }> {
     const { app, ref } = this.#parts;
     const { projectId } = ref();

@@ -101,13 +101,13 @@ describe("the filter of chat, for any text", () => {
     const unread = { flags: ["word:@unread"], isShadowed: false };
     const texts = ["ab", "aabb", "a b ", "4b", "\ufdfa"].map((unit) => unit.repeat(2_000 / unit.length));
     for (const actions of [["MASK", "HOLD", "ALLOW"], ["MASK"], ["HOLD", "BLOCK"], ["ALLOW"]] as const) {
-      const filter = lists(...actions);
+      const dear = lists(...actions);
       for (const text of texts) {
-        const context = contextOf(filter);
+        const context = contextOf(dear);
         const tookMs = leastCpuMs(() => judge(context, text), BLOCK_MAX_MS);
         assert.ok(tookMs < BLOCK_MAX_MS, `${actions.join()}, ${text.slice(0, 4)}: ${tookMs} ms`);
       }
-      assert.ok(screenWords(filter, "MASK", texts[0]!).steps < 2 * SCREEN_STEPS_MAX);
+      assert.ok(screenWords(dear, "MASK", texts[0]!).steps < 2 * SCREEN_STEPS_MAX);
     }
     const [text = ""] = texts;
     const verdictOf = (...actions: ListAction[]) => judge(contextOf(lists(...actions)), text);

@@ -79,7 +79,10 @@ const rangeOf = async (
   return { before: lastSeq - (page - 1) * limit + 1 };
 };
 
-/** Counts a send before its transaction, and has the word lists ready for it. @throws RateLimited, and as readChannel */
+/**
+ * Counts a send before its transaction, and has the word lists ready for it.
+ * @throws RateLimited, and as readChannel
+ */
 const admit = async (app: App, asked: Asked, send: { content: string; clientMsgId?: string | undefined }) => {
   const { actor, ref, settings } = await app.transact(async (work) => {
     const place = await placeOf(work, asked);

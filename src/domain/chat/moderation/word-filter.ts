@@ -33,7 +33,7 @@ export type WordFilter = {
   /** Of its lists; undefined stands for that of the channel. */
   actions: ReadonlySet<ListAction | undefined>;
   rules: ReadonlyMap<string, readonly Rule[]>;
-  /** By the first letters, BEGIN_MAX of those that have as many: how many runs such rules have, descending. */
+  /** By the first letters, BEGIN_MAX of those that have as many: runs of such rules, descending. */
   lengths: ReadonlyMap<string, readonly number[]>;
   /** Bits of the beginnings, so that most places of a text are passed over without a string being made. */
   begins: Uint8Array;
