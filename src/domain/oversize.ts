@@ -18,6 +18,45 @@ type Look = (value: unknown, path: PropertyKey[]) => Oversize | undefined;
 /** Bytes of a value as compact JSON. */
 export const bytesOf = (value: object): number => Buffer.byteLength(JSON.stringify(value));
 
+/** Levels that are looked into: what is deeper is refused for that. */
+const LEVELS_MAX = 40;
+
+/** Characters that remain of `left` after the JSON of `value`, which is looked at no further than that. */
+const without = (value: unknown, left: number, levels = LEVELS_MAX): number => {
+  if (left <= 0) return left;
+  if (typeof value === "string") return left - value.length - 2;
+  if (typeof value !== "object" || value === null) return left - 1;
+  if (levels === 0) return left - 2;
+  return Array.isArray(value)
+    ? withoutItems(value, left - 2, levels - 1)
+    : withoutFields(value as Record<string, unknown>, left - 2, levels - 1);
+};
+
+const withoutItems = (items: readonly unknown[], left: number, levels: number): number => {
+  let rest = left;
+  for (let i = 0; i < items.length && rest > 0; i++) rest = without(items[i], rest, levels);
+  return rest;
+};
+
+const withoutFields = (fields: Record<string, unknown>, left: number, levels: number): number => {
+  let rest = left;
+  for (const name in fields) {
+    if (rest <= 0) break;
+    rest = without(fields[name], rest - name.length - 2, levels);
+  }
+  return rest;
+};
+
+/**
+ * Whether a value surely has so many characters of JSON or more: strings count as they are before anything is
+ * escaped, and signs between parts not at all. Takes no longer for a larger value.
+ */
+export const isLongJson = (value: unknown, chars: number): boolean => without(value, chars) <= 0;
+
+/** Whether a value has `max` bytes of JSON at most; one that is far larger is not written as JSON for it. */
+export const fitsBytes = (value: object, max: number): boolean =>
+  !isLongJson(value, max + 1) && bytesOf(value) <= max;
+
 type Def = {
   type: string;
   innerType?: z.ZodType;

@@ -1,6 +1,6 @@
 import express, { type Request, type RequestHandler, type Response } from "express";
 import { DomainError } from "../domain/errors.ts";
-import { BODY_LIMIT, BODY_PARTS_MAX, LARGE_BODY_PARTS_MAX } from "../domain/limits.ts";
+import { BODY_LIMIT, BODY_NAMES_MAX, BODY_PARTS_MAX, LARGE_BODY_PARTS_MAX } from "../domain/limits.ts";
 import { nextTurn } from "../domain/slices.ts";
 import { countParts } from "./json-size.ts";
 
@@ -45,9 +45,14 @@ const PARTS_AT_ONCE = 20_000;
 /** @returns how many names and values the JSON holds @throws DomainError PAYLOAD_TOO_LARGE */
 const checkParts = (bytes: Uint8Array, limit: number): number => {
   const max = limit > BODY_LIMIT ? LARGE_BODY_PARTS_MAX : BODY_PARTS_MAX;
-  const parts = countParts(bytes, max);
+  const { parts, names } = countParts(bytes, max);
   if (parts > max)
     throw new DomainError("PAYLOAD_TOO_LARGE", `The body may hold at most ${max} names and values`);
+  if (names > BODY_NAMES_MAX)
+    throw new DomainError(
+      "PAYLOAD_TOO_LARGE",
+      `An object of the body may have at most ${BODY_NAMES_MAX} names`,
+    );
   return parts;
 };
 

@@ -1,6 +1,7 @@
 import { DomainError } from "../domain/errors.ts";
 import type { ScoreSubmission } from "../domain/leaderboards/record-scores.ts";
 import { type BatchScore, unreadable } from "../domain/leaderboards/scores.ts";
+import { parseSized } from "../domain/oversize.ts";
 import { mapInSlices } from "../domain/slices.ts";
 import { refuseHostile } from "../domain/tracking/event-input.ts";
 import { SubmittedScore } from "./resources/score-bodies.ts";
@@ -19,7 +20,7 @@ const readItem = (item: unknown): ScoreItem => {
     if (error instanceof DomainError) return { problem: error.message };
     throw error;
   }
-  const read = SubmittedScore.safeParse(item);
+  const read = parseSized(SubmittedScore, item);
   if (!read.success) {
     const [issue] = read.error.issues;
     const path = issue!.path.join(".");

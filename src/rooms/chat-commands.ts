@@ -4,6 +4,7 @@ import { Seq } from "../domain/chat/bodies.ts";
 import type { ChannelRef } from "../domain/chat/channels.ts";
 import { CHAT_COMMANDS } from "../domain/chat/commands.ts";
 import { recordBlocked } from "../domain/chat/moderation/escalation.ts";
+import { prepareFilter } from "../domain/chat/moderation/filters.ts";
 import { admitReport, REPORT_NOTE_MAX, reportMessage } from "../domain/chat/moderation/report-message.ts";
 import { type ChatActor, REPORT_REASONS } from "../domain/chat/views.ts";
 import { forbidden } from "../domain/errors.ts";
@@ -54,6 +55,7 @@ export const CHAT_REQUESTS: ReadonlyMap<string, ChatRequest> = new Map([
       run: async (app, ref, actor, body) => {
         try {
           const transact = transactIn(app, ref.projectId);
+          if (name === "chat.edit") await prepareFilter({ transact }, ref.projectId);
           return (await transact((work) => command.run(work, ref, actor, body))).reply;
         } catch (error) {
           await noteRefused(app, ref, actor, error);

@@ -4,6 +4,7 @@ import { admitSend, type GiveBack } from "../domain/chat/admit-send.ts";
 import type { SendBody } from "../domain/chat/bodies.ts";
 import type { ChannelRef } from "../domain/chat/channels.ts";
 import { prepareText } from "../domain/chat/judging.ts";
+import { FilterUnready, prepareFilter } from "../domain/chat/moderation/filters.ts";
 import { type Sending, sendMessages, type Sent } from "../domain/chat/messages.ts";
 import type { ChannelSettings, ChatActor, ChatLine, ChatMessage } from "../domain/chat/views.ts";
 import { noteRefused } from "./chat-commands.ts";
@@ -73,12 +74,24 @@ export class ChatSender {
   }
 
   async #commit(group: readonly Sending[]): Promise<readonly Sent[]> {
-    const { app, ref } = this.#parts;
-    const transact = transactIn(app(), ref().projectId);
-    const { sent, lines } = await transact((work) => sendMessages(work, ref(), group));
+    const { sent, lines } = await this.#transact(group);
     // The next group's commit is on its way before a crowd is told of this one.
     setImmediate(() => this.#tell(lines));
     return sent;
+  }
+
+  /** Word lists that have changed are compiled between two transactions, while no channel is locked. */
+  async #transact(group: readonly Sending[]): Promise<{ sent: Sent[]; lines: ChatLine[] }> {
+    const { app, ref } = this.#parts;
+    const { projectId } = ref();
+    const transact = transactIn(app(), projectId);
+    try {
+      return await transact((work) => sendMessages(work, ref(), group, "throw"));
+    } catch (error) {
+      if (!(error instanceof FilterUnready)) throw error;
+      await prepareFilter({ transact }, projectId);
+      return transact((work) => sendMessages(work, ref(), group));
+    }
   }
 
   #tell(lines: readonly ChatLine[]): void {

@@ -2,9 +2,13 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { judge } from "../../src/domain/chat/moderation/judge.ts";
 import { findLinks } from "../../src/domain/chat/moderation/links.ts";
+import { type ListAction, SCREEN_STEPS_MAX } from "../../src/domain/chat/moderation/word-filter.ts";
 import { mask, screenAhead, screenWords } from "../../src/domain/chat/moderation/words.ts";
 import { contextOf, filterOf } from "../support/chat-filter.ts";
+import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
 
+/** CPU that a process may spend on one caller before others are served. */
+const BLOCK_MAX_MS = 100 * CPU_SLACK;
 const SIGNS = Array.from("fuckshit.as@1!4$ \u200b\u0301ａ🍆\ud800ﷺhttp://co");
 const TEXT = fc.oneof(
   fc.string({ unit: "binary", maxLength: 200 }),
@@ -85,6 +89,36 @@ describe("the filter of chat, for any text", () => {
       assert.ok(twice <= 2 * once + 64 * 65, `${unit}: ${once}, then ${twice}`);
       assert.ok(findLinks(unit.repeat(1_000)).length <= 1_000 * unit.length);
     }
+  });
+
+  it("bounds what a text costs, and makes of one that is dearer what the strongest list would", () => {
+    const words = Array.from({ length: 63 }, (_, at) => "ab".repeat(32).slice(0, at + 2)).flatMap((word) => [
+      ...["", "b"].map((first) => (first + word).slice(0, 64)),
+      ...Array.from({ length: 20 }, (_, at) => word.slice(0, at + 1) + word.slice(at)),
+    ]);
+    const lists = (...actions: ListAction[]) =>
+      filterOf(...actions.flatMap((action) => [true, false].map((isWord) => ({ action, words, isWord }))));
+    const unread = { flags: ["word:@unread"], isShadowed: false };
+    const texts = ["ab", "aabb", "a b ", "4b", "\ufdfa"].map((unit) => unit.repeat(2_000 / unit.length));
+    for (const actions of [["MASK", "HOLD", "ALLOW"], ["MASK"], ["HOLD", "BLOCK"], ["ALLOW"]] as const) {
+      const dear = lists(...actions);
+      for (const text of texts) {
+        const context = contextOf(dear);
+        const tookMs = leastCpuMs(() => judge(context, text), BLOCK_MAX_MS);
+        assert.ok(tookMs < BLOCK_MAX_MS, `${actions.join()}, ${text.slice(0, 4)}: ${tookMs} ms`);
+      }
+      assert.ok(screenWords(dear, "MASK", texts[0]!).steps < 2 * SCREEN_STEPS_MAX);
+    }
+    const [text = ""] = texts;
+    const verdictOf = (...actions: ListAction[]) => judge(contextOf(lists(...actions)), text);
+    assert.deepEqual(verdictOf("ALLOW", "MASK"), {
+      outcome: "MASKED",
+      content: "*".repeat(2_000),
+      ...unread,
+    });
+    assert.equal((verdictOf("MASK", "HOLD", "ALLOW") as { outcome: string }).outcome, "HELD");
+    assert.ok("error" in verdictOf("MASK", "HOLD", "BLOCK", "ALLOW"));
+    assert.equal((verdictOf("ALLOW") as { outcome: string }).outcome, "VISIBLE");
   });
 
   it("keeps what a mask leaves of a text", () => {

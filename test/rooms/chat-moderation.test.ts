@@ -47,6 +47,24 @@ describe("moderation of the room chat", () => {
     assert.deepEqual([kind, where], ["MUTE", null]);
   });
 
+  it("reads every message by the word lists as they are then, however often they change", async () => {
+    const [ada, reader] = [await enter(), await enter()];
+    const put = async (key: string, word: string) => {
+      const body = { action: "MASK", words: [word] };
+      must(await api.put(`/api/v1/chat/word-lists/${key}`, body, { key: tenant.key }), 200);
+    };
+    const said: string[] = [];
+    for (const word of ["one", "two", "three"]) {
+      await put(`list-${word}`, word);
+      await put("last", `${word}s`);
+      const all = await Promise.all(["one", "two threes"].map((text) => send(ada, `${text} ${word}s`)));
+      said.push(...all.map(({ content }) => content));
+    }
+    const expected = ["*** ****", "two threes ****", "*** ****", "*** threes ****", "*** ******"];
+    assert.deepEqual(said, [...expected, "*** ****** ******"]);
+    await eventually(() => reader.named("chat.message").length === said.length);
+  });
+
   it("takes a message away from who reads it when five have reported it, and gives it back", async () => {
     const [ada, reader] = [await enter(), await enter()];
     const { seq } = await send(ada, "you again");

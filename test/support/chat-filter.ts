@@ -1,10 +1,6 @@
 import type { JudgeContext } from "../../src/domain/chat/moderation/judge.ts";
-import {
-  compileWords,
-  type ListAction,
-  NO_LISTS,
-  type WordFilter,
-} from "../../src/domain/chat/moderation/word-filter.ts";
+import { compileWords, NO_LISTS } from "../../src/domain/chat/moderation/compile-words.ts";
+import type { ListAction, WordFilter } from "../../src/domain/chat/moderation/word-filter.ts";
 import { settingsFor } from "../../src/domain/chat/settings.ts";
 import type { ChannelSettings } from "../../src/domain/chat/views.ts";
 

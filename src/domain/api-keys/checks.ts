@@ -1,5 +1,6 @@
 import { conflict, invalid } from "../errors.ts";
 import type { Json } from "../events.ts";
+import { fitsBytes } from "../oversize.ts";
 import { limitsOf, planLimitExceeded } from "../tenants/plans.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../work.ts";
@@ -22,7 +23,7 @@ export type KeyFields = {
 export const checkKeyFields = async (work: Work, tenantId: string, fields: KeyFields): Promise<void> => {
   const { rateLimit, expiresAt, metadata } = fields;
   if (expiresAt) checkExpiry(expiresAt, work.now);
-  if (metadata && Buffer.byteLength(JSON.stringify(metadata)) > KEY_METADATA_MAX_BYTES)
+  if (metadata && !fitsBytes(metadata, KEY_METADATA_MAX_BYTES))
     throw invalid("metadata", "must be at most 4 KiB of JSON");
   if (rateLimit == null) return;
   const { requestsPerMinute } = await planOf(work, tenantId);

@@ -2,7 +2,7 @@ import { conflict, type DomainError, forbidden, notFound } from "../errors.ts";
 import type { Work } from "../work.ts";
 import { isMember } from "./access.ts";
 import type { Channel } from "./channel-row.ts";
-import { filterOf, guessFilter } from "./moderation/filters.ts";
+import { filterOf, guessFilter, type WhenUnready } from "./moderation/filters.ts";
 import { judge, type JudgeContext, type Verdict } from "./moderation/judge.ts";
 import { CONTENT_MAX } from "./settings.ts";
 import type { Scene, SceneSender } from "./scene.ts";
@@ -18,15 +18,19 @@ export type Court = {
   filter: JudgeContext["filter"];
 };
 
-/** By what was read for the scene; in no statement, or one after a change of the project's word lists. */
+/**
+ * By what was read for the scene; in no statement, or some after a change of the project's word lists.
+ * @throws FilterUnready if told to
+ */
 export const openCourt = async (
   work: Work,
   { channel, sanctions, listsVersion }: Pick<Scene, "channel" | "sanctions" | "listsVersion">,
+  whenUnready?: WhenUnready,
 ): Promise<Court> => ({
   now: work.now,
   channel,
   sanctions,
-  filter: await filterOf(work, channel.projectId, listsVersion),
+  filter: await filterOf(work, channel.projectId, listsVersion, whenUnready),
 });
 
 /** Who speaks: `sender` for a player. */

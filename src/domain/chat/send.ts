@@ -2,9 +2,11 @@ import { sql } from "kysely";
 import { DomainError, forbidden, invalid } from "../errors.ts";
 import { isId, newId } from "../ids.ts";
 import { KEPT, UNANSWERED, type Work } from "../work.ts";
+import { mapInSlices } from "../slices.ts";
 import { isModeratorRole, isPrivate, type Viewer } from "./access.ts";
 import type { Channel, ChannelRef } from "./channel-row.ts";
 import { checkSpeaker, type Court, openCourt, passText, type Passed, type Speaker } from "./judging.ts";
+import type { WhenUnready } from "./moderation/filters.ts";
 import { lockMentioned, MENTIONS_MAX, mentionedIn, resolveMentions, tellMentioned } from "./mentions.ts";
 import { readRows, showMessage, tombstoneOf } from "./message-view.ts";
 import {
@@ -107,11 +109,11 @@ const accept = ({ court, scene, lastSeq }: Deciding, { actor, send }: Sending): 
   return { message, verdict, people, isForEveryone: checkEveryone(court, speaker, send.content) };
 };
 
-/** Decides in order; one that is refused takes no number. */
-const decide = (court: Court, scene: Scene, sendings: readonly Sending[]): Decision[] => {
+/** Decides in order, in slices; one that is refused takes no number. */
+const decide = (court: Court, scene: Scene, sendings: readonly Sending[]): Promise<Decision[]> => {
   const fresh = new Map<string, Accepted>();
   let { lastSeq } = court.channel;
-  return sendings.map((sending): Decision => {
+  return mapInSlices(sendings, (sending): Decision => {
     const { actor, send } = sending;
     const playerId = playerOf(actor);
     const key =
@@ -225,18 +227,20 @@ const readKnown = async (
  * Commits a group of sends to one channel, in as many statements for 200 as for one: seq without gaps, in the
  * order given. One that is refused takes no seq and does not harm the others.
  * @returns outcomes in order, and the lines to tell the channel's readers once the commit is durable
+ * @throws FilterUnready if told to
  */
 export const sendMessages = async (
   work: Work,
   ref: ChannelRef,
   sendings: readonly Sending[],
+  whenUnready?: WhenUnready,
 ): Promise<{ sent: Sent[]; lines: ChatLine[] }> => {
   const question = questionOf(sendings);
   const locked = await lockMentioned(work, ref.projectId, question);
   const scene = await lockScene(work, ref, question);
   const { channel } = scene;
-  const court = await openCourt(work, scene);
-  const decisions = decide(court, scene, sendings);
+  const court = await openCourt(work, scene, whenUnready);
+  const decisions = await decide(court, scene, sendings);
   const known = await readKnown(work, channel, decisions);
   const accepted = decisions.flatMap((one) => ("accepted" in one && !one.isDuplicate ? [one.accepted] : []));
   if (accepted.length > 0) await write(work, channel, accepted);

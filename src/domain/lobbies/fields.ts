@@ -1,15 +1,13 @@
 import { z } from "zod";
 import type { Json } from "../events.ts";
+import { fitsBytes } from "../oversize.ts";
 import { LOBBY_NAME_MAX, LOBBY_PLAYERS_MAX, PASSCODE_MAX } from "./limits.ts";
 
 /** Free-form JSON of at most so many bytes. */
 export const Data = (maxBytes: number) =>
   z
     .record(z.string().max(255), z.unknown())
-    .refine(
-      (value) => Buffer.byteLength(JSON.stringify(value)) <= maxBytes,
-      `must be at most ${maxBytes / 1024} KiB of JSON`,
-    )
+    .refine((value) => fitsBytes(value, maxBytes), `must be at most ${maxBytes / 1024} KiB of JSON`)
     .transform((value): Json => value)
     .meta({ description: `At most ${maxBytes / 1024} KiB of JSON` });
 

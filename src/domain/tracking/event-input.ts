@@ -3,6 +3,7 @@ import { z } from "zod";
 import { DomainError, type FieldProblem } from "../errors.ts";
 import { isReservedType, type Json } from "../events.ts";
 import { newId, partitionOf } from "../ids.ts";
+import { isLongJson } from "../oversize.ts";
 import type { StepBudget } from "../step-budget.ts";
 import type { EventSchemas, Mismatch } from "./event-schemas.ts";
 
@@ -96,6 +97,7 @@ export type ReadContext = {
 
 /** Reads and checks one event. @throws DomainError VALIDATION_ERROR whose message names the field */
 export const readEvent = (input: unknown, { now, resolve, checks }: ReadContext): NewEvent => {
+  refuseLong(input);
   // Before the schema: it would drop a `__proto__` key without a word.
   refuseHostile("", input);
   const parsed = EventInput.safeParse(input);
@@ -103,8 +105,7 @@ export const readEvent = (input: unknown, { now, resolve, checks }: ReadContext)
   const event = parsed.data;
   const { externalUserId, eventType, properties, idempotencyKey } = event;
   const json = JSON.stringify(inKeyOrder(properties));
-  if (Buffer.byteLength(json) > PROPERTIES_MAX_BYTES)
-    throw bad("properties", "properties must be at most 16 KiB of JSON");
+  if (Buffer.byteLength(json) > PROPERTIES_MAX_BYTES) throw tooLong();
   if (isReservedType(eventType))
     throw bad("eventType", `eventType ${eventType} is reserved for the service's own events`);
 
@@ -132,6 +133,14 @@ export const readEvent = (input: unknown, { now, resolve, checks }: ReadContext)
   };
   const mismatch = project.schemas?.check(eventType, properties, checks);
   return mismatch ? judge(read, mismatch) : read;
+};
+
+const tooLong = (): DomainError => bad("properties", "properties must be at most 16 KiB of JSON");
+
+/** Refuses `properties` of megabytes before anything walks, sorts or copies them. */
+const refuseLong = (input: unknown): void => {
+  const properties = isObject(input) ? (input as Json)["properties"] : undefined;
+  if (isObject(properties) && isLongJson(properties, PROPERTIES_MAX_BYTES + 1)) throw tooLong();
 };
 
 const outOfReach = (projectId: string | undefined): never => {

@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { countRows, type Total } from "../counting.ts";
 import { conflict, DomainError, invalid, notFound } from "../errors.ts";
 import { isReservedType, type Json } from "../events.ts";
+import { fitsBytes } from "../oversize.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
 import { forgetProjects } from "../projects/resolve.ts";
 import { containing } from "../search.ts";
@@ -87,7 +88,7 @@ const checkSchema = ({ schema, enforcement }: EventTypeSchema): void => {
     if (enforcement !== "OFF") throw invalid("schema", `is required to ${enforcement}`);
     return;
   }
-  if (Buffer.byteLength(JSON.stringify(schema)) > SCHEMA_MAX_BYTES)
+  if (!fitsBytes(schema, SCHEMA_MAX_BYTES))
     throw invalid("schema", `must be at most ${SCHEMA_MAX_BYTES / 1024} KiB of JSON`);
   const compiled = compileSchema(schema);
   if ("validate" in compiled) return;

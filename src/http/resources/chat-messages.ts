@@ -7,6 +7,7 @@ import { admitSend, type GiveBack } from "../../domain/chat/admit-send.ts";
 import { deleteMessage, editMessage } from "../../domain/chat/change-message.ts";
 import type { ChannelRef } from "../../domain/chat/channel-row.ts";
 import { readChannel, readSettings } from "../../domain/chat/channels.ts";
+import { prepareFilter } from "../../domain/chat/moderation/filters.ts";
 import { type HistoryQuery, readMessages, sendMessages, type Sent } from "../../domain/chat/messages.ts";
 import { react, type React } from "../../domain/chat/react.ts";
 import { markRead } from "../../domain/chat/read-marker.ts";
@@ -78,12 +79,16 @@ const rangeOf = async (
   return { before: lastSeq - (page - 1) * limit + 1 };
 };
 
-/** Counts a send before its transaction. @throws RateLimited, and as readChannel */
+/**
+ * Counts a send before its transaction, and has the word lists ready for it.
+ * @throws RateLimited, and as readChannel
+ */
 const admit = async (app: App, asked: Asked, send: { content: string; clientMsgId?: string | undefined }) => {
   const { actor, ref, settings } = await app.transact(async (work) => {
     const place = await placeOf(work, asked);
     return { ...place, settings: await readSettings(work, place.ref, place.actor) };
   });
+  await prepareFilter(app, ref.projectId);
   return { actor, ref, giveBack: await admitSend(app, ref, { actor, send, settings }) };
 };
 
@@ -186,6 +191,7 @@ export const chatMessageRoutes = [
     params: MessageParams,
     body: MessagePatch,
     response: ChatMessageBody,
+    prepare: (app, { projectId }) => prepareFilter(app, projectId),
     run: (app, { projectId, caller, params, body }) =>
       app.transact(async (work) => {
         const { channelId, seq } = params;

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { DESIGNERS } from "../../domain/access.ts";
+import { prepareFilter } from "../../domain/chat/moderation/filters.ts";
 import { tryFilter } from "../../domain/chat/moderation/try-filter.ts";
 import { LIST_ACTIONS, LIST_MATCHES, WORD_LENGTH_MAX } from "../../domain/chat/moderation/word-filter.ts";
 import {
@@ -55,14 +56,16 @@ const Trial = z
     words: z
       .array(
         z.object({
-          list: z.string().meta({ description: "@en is the built-in list" }),
+          list: z
+            .string()
+            .meta({ description: "@en is the built-in list, @unread what takes too long to read" }),
           word: z.string(),
           action: z.enum(["MASK", "BLOCK", "HOLD"]),
           start: z.int().meta({ description: "In UTF-16 units of the text" }),
           end: z.int().meta({ description: "Exclusive" }),
         }),
       )
-      .meta({ description: "The rules that matched, and where" }),
+      .meta({ description: "The rules that matched, and where: of a list the longest at each place" }),
     links: z
       .array(z.object({ host: z.string(), domain: z.string().nullable() }))
       .meta({ description: "Where links are not all allowed: those that were found" }),
@@ -134,6 +137,7 @@ export const chatWordListRoutes = [
       })
       .meta({ example: { text: "well played" } }),
     response: Trial,
+    prepare: (app, { projectId }) => prepareFilter(app, projectId),
     run: (app, { projectId, body }) => app.transact((work) => tryFilter(work, projectId, body)),
   }),
 ];

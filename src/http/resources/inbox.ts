@@ -2,6 +2,7 @@ import { z } from "zod";
 import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
 import { listInbox, readMessage, sendByHand } from "../../domain/inbox/inbox.ts";
 import { BODY_MAX, TITLE_MAX } from "../../domain/inbox/send.ts";
+import { fitsBytes } from "../../domain/oversize.ts";
 import { pageBody, PageQuery } from "../../domain/paging.ts";
 import { getPlayer } from "../../domain/players/players.ts";
 import { Key } from "../../domain/rules/language/syntax.ts";
@@ -33,10 +34,7 @@ const NewMessage = z
     body: z.string().min(1).max(BODY_MAX).optional(),
     data: z
       .record(z.string().max(255), z.unknown())
-      .refine(
-        (value) => Buffer.byteLength(JSON.stringify(value)) <= DATA_MAX_BYTES,
-        "must be at most 8 KiB of JSON",
-      )
+      .refine((value) => fitsBytes(value, DATA_MAX_BYTES), "must be at most 8 KiB of JSON")
       .default({}),
     rewardKey: Key.optional().meta({
       description: "A reward to be claimed, for as long as the message stays",

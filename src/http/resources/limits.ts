@@ -29,6 +29,7 @@ import {
 } from "../../domain/lobbies/limits.ts";
 import {
   BODY_LIMIT,
+  BODY_NAMES_MAX,
   BODY_PARTS_MAX,
   DEFINITION_MAX_BYTES,
   LARGE_BODY_PARTS_MAX,
@@ -128,6 +129,7 @@ export const LIMITS: readonly Limit[] = [
     "items",
     "names and values in a body that may have more bytes than request.body",
   ),
+  limit("request.body.names", BODY_NAMES_MAX, "items", "names of one object in the JSON of a body"),
   limit("request.body.depth", JSON_MAX_DEPTH, "levels", "objects and arrays inside one another in a body"),
   limit("matchmaking.body", MATCHMAKE_BODY_LIMIT, "bytes", "the body of a matchmaking request"),
   limit("room.open", PROJECT_ROOMS_MAX, "items", "open rooms of a project"),

@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
+import { fitsBytes } from "../../domain/oversize.ts";
 import { METADATA_MAX_BYTES } from "../../domain/players/profile.ts";
 import { Zone } from "../../domain/rules/language/syntax.ts";
 import { LivesBody } from "./lives.ts";
@@ -17,10 +18,7 @@ const Attributes = z
   });
 const Metadata = z
   .record(z.string().max(255), z.unknown())
-  .refine(
-    (value) => Buffer.byteLength(JSON.stringify(value)) <= METADATA_MAX_BYTES,
-    "must be at most 16 KiB of JSON",
-  )
+  .refine((value) => fitsBytes(value, METADATA_MAX_BYTES), "must be at most 16 KiB of JSON")
   .meta({ description: "Free-form, at most 16 KiB; rules do not see it" });
 
 const Profile = z.object({

@@ -1,5 +1,6 @@
 import { englishDataset, type ParsedPattern, SyntaxKind } from "obscenity";
-import { compileWords, type Listed } from "./word-filter.ts";
+import { compileWords } from "./compile-words.ts";
+import type { Listed } from "./word-filter.ts";
 
 /** What the built-in list is called in flags and verdicts; no project's list can have the name. */
 export const BUILT_IN = "@en";

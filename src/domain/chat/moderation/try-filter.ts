@@ -1,3 +1,4 @@
+import { nextTurn } from "../../slices.ts";
 import type { Work } from "../../work.ts";
 import { admit } from "../access.ts";
 import { settingsFor } from "../settings.ts";
@@ -46,6 +47,8 @@ export const tryFilter = async (
   );
   const foreign =
     settings.links === "ALLOW_LIST" ? findForeignLink(text, settings.allowedDomains) : undefined;
+  // Its words are looked for once more.
+  await nextTurn();
   const links = settings.links === "ALLOW" ? [] : foreign ? [foreign] : findLinks(text);
   return {
     ...outcomeOf(verdict),

@@ -1,5 +1,6 @@
+import { StepBudget, StepsExceeded, TEXT_PER_STEP } from "../../step-budget.ts";
 import { GAP } from "./letters.ts";
-import { REPEATS_SEEN, type Run, spellingsOf } from "./runs.ts";
+import { REPEATS_SEEN, type Run } from "./runs.ts";
 
 export const LIST_ACTIONS = ["MASK", "BLOCK", "HOLD", "ALLOW"] as const;
 export type ListAction = (typeof LIST_ACTIONS)[number];
@@ -29,108 +30,61 @@ export type Rule = Listed & { word: string; spelling: string };
 export type WordFilter = {
   version: string;
   words: number;
+  /** Of its lists; undefined stands for that of the channel. */
+  actions: ReadonlySet<ListAction | undefined>;
   rules: ReadonlyMap<string, readonly Rule[]>;
-  /** By the first letters, BEGIN_MAX of those that have as many: how many runs such rules have, ascending. */
+  /** By the first letters, BEGIN_MAX of those that have as many: runs of such rules, descending. */
   lengths: ReadonlyMap<string, readonly number[]>;
   /** Bits of the beginnings, so that most places of a text are passed over without a string being made. */
   begins: Uint8Array;
 };
 
 /** Letters that rules are found by: of two, ordinary texts are full. */
-const BEGIN_MAX = 3;
-
-/** A word that was found; positions are UTF-16 units of the text, `end` is exclusive. */
-export type Hit = { rule: Rule; start: number; end: number };
-
-const REPEATED = /(.)\1+/gsu;
-
-const squeeze = (spelling: string): string => spelling.replace(REPEATED, "$1");
-
-/**
- * Rules that have the same letters and differ in doubled ones, the action or the match; what is beyond is
- * left out. Else lists made for it would make every text slow.
- */
-const TWINS_MAX = 32;
-
-/** Whether a word can be compared at all, and is no longer than words may be. */
-export const isComparable = (word: string): boolean => {
-  const spellings = spellingsOf(word);
-  return spellings.length > 0 && spellings.every((spelling) => spelling.length <= WORD_LENGTH_MAX);
-};
-
-/** Bits for each beginning: one in sixteen is set, so as many letters of a text are looked up in vain. */
-const BITS_EACH = 16;
-const BYTES_MIN = 32;
-
-const bitsOf = (begins: Iterable<string>): Uint8Array => {
-  const all = [...begins];
-  const bytes = Math.max(BYTES_MIN, 2 ** Math.ceil(Math.log2((all.length * BITS_EACH) / 8)));
-  const bits = new Uint8Array(bytes);
-  for (const begin of all) {
-    const [first = 0, second = 0, third = 0] = Array.from(begin, (letter) => letter.codePointAt(0)!);
-    const hash = hashOf(first, second, third);
-    bits[(hash >>> 3) & (bytes - 1)]! |= 1 << (hash & 7);
-  }
-  return bits;
-};
+export const BEGIN_MAX = 3;
 
 /** Of one to three letters, 0 for none. */
-const hashOf = (first: number, second: number, third: number): number => {
+export const hashOf = (first: number, second: number, third: number): number => {
   const mixed = Math.imul(first, 0x9e3779b1) ^ Math.imul(second, 0x85ebca6b) ^ Math.imul(third, 0xc2b2ae35);
   return (mixed ^ (mixed >>> 15)) >>> 0;
 };
 
-/** Compiles lists; words that cannot be compared are left out. */
-export const compileWords = (
-  version: string,
-  lists: Iterable<Listed & { words: readonly string[] }>,
-): WordFilter => {
-  const rules = new Map<string, Rule[]>();
-  const lengths = new Map<string, Set<number>>();
-  let words = 0;
-  for (const { words: listed, ...common } of lists)
-    for (const word of listed) {
-      words += 1;
-      for (const spelling of spellingsOf(word, common.action === "ALLOW")) {
-        if (spelling.length > WORD_LENGTH_MAX) continue;
-        const key = squeeze(spelling);
-        const letters = [...key];
-        addTwin(rules, key, { ...common, word, spelling });
-        const begin = letters.slice(0, BEGIN_MAX).join("");
-        const known = lengths.get(begin);
-        if (known) known.add(letters.length);
-        else lengths.set(begin, new Set([letters.length]));
-      }
-    }
-  return { version, words, rules, lengths: new Map(sortEach(lengths)), begins: bitsOf(lengths.keys()) };
-};
+/** A word that was found; positions are UTF-16 units of the text, `end` is exclusive. */
+export type Hit = { rule: Rule; start: number; end: number };
 
-const addTwin = (rules: Map<string, Rule[]>, key: string, rule: Rule): void => {
-  const twins = rules.get(key);
-  if (!twins) rules.set(key, [rule]);
-  else if (twins.length < TWINS_MAX && !twins.some((twin) => isSame(twin, rule))) twins.push(rule);
-};
-
-const isSame = (one: Rule, other: Rule): boolean =>
-  one.spelling === other.spelling &&
-  one.action === other.action &&
-  one.isStart === other.isStart &&
-  one.isEnd === other.isEnd;
-
-const sortEach = (lengths: ReadonlyMap<string, ReadonlySet<number>>): [string, number[]][] =>
-  [...lengths].map(([begin, set]) => [begin, [...set].toSorted((one, other) => one - other)]);
-
-/** Of a project without lists of its own. */
-export const NO_LISTS: WordFilter = compileWords("", []);
+/**
+ * Steps of looking through one text, for the lists of a project and for the built-in one each: at most some
+ * 40 ms. An ordinary text takes a few thousand.
+ */
+export const SCREEN_STEPS_MAX = 1_000_000;
 
 /** What was found, and in how many steps. */
-export type Found = { hits: Hit[]; steps: number };
+export type Found = {
+  /** Of several words of one list that begin at one place the longest. */
+  hits: Hit[];
+  steps: number;
+  /** The text would have taken more than SCREEN_STEPS_MAX, so that there may be more in it. */
+  isSpent: boolean;
+};
 
-/** Every word of a filter in a text, in any reading of it. */
+export const NOTHING_FOUND: Found = { hits: [], steps: 0, isSpent: false };
+
+/** Where words are looked for, and what has been found. */
+type Search = { filter: WordFilter; line: Line; hits: Hit[]; budget: StepBudget };
+
+/**
+ * The words of a filter in a text, in any reading of it. A shorter word of the same list and place is left
+ * out: what allows the longer one allows it too, and it asks for nothing else.
+ */
 export const findWords = (filter: WordFilter, lines: readonly Line[]): Found => {
-  const found: Found = { hits: [], steps: 0 };
-  if (filter.words > 0) for (const line of lines) findIn(filter, line, found);
-  return found;
+  if (filter.words === 0) return NOTHING_FOUND;
+  const hits: Hit[] = [];
+  const budget = new StepBudget(SCREEN_STEPS_MAX);
+  try {
+    for (const line of lines) findIn({ filter, line, hits, budget });
+  } catch (error) {
+    if (!(error instanceof StepsExceeded)) throw error;
+  }
+  return { hits, steps: budget.spent, isSpent: budget.isSpent };
 };
 
 /** A reading as one text, the code points of its runs, and where each of them begins in it. */
@@ -157,45 +111,61 @@ const mayBegin = ({ begins }: WordFilter, first: number, second: number, third: 
   return (begins[(hash >>> 3) & (begins.length - 1)]! & (1 << (hash & 7))) !== 0;
 };
 
-const findIn = (filter: WordFilter, line: Line, found: Found): void => {
+const findIn = (search: Search): void => {
+  const { filter, line, budget } = search;
   const { codes } = line;
   const count = line.runs.length;
   for (let from = 0; from < count; from += 1) {
-    found.steps += 1;
+    budget.charge(1);
     const first = codes[from]!;
     const second = codes[from + 1]!;
     const third = codes[from + 2]!;
-    // Rules of two letters, of more, and of one.
-    if (second !== 0 && mayBegin(filter, first, second, 0)) tryFrom(filter, line, [from, 2], found);
-    if (third !== 0 && mayBegin(filter, first, second, third)) tryFrom(filter, line, [from, 3], found);
-    if (mayBegin(filter, first, 0, 0)) tryFrom(filter, line, [from, 1], found);
+    const before = search.hits.length;
+    // Rules of three letters and more, of two, and of one: the longest first.
+    if (third !== 0 && mayBegin(filter, first, second, third)) tryFrom(search, { from, letters: 3, before });
+    if (second !== 0 && mayBegin(filter, first, second, 0)) tryFrom(search, { from, letters: 2, before });
+    if (mayBegin(filter, first, 0, 0)) tryFrom(search, { from, letters: 1, before });
   }
 };
 
+/** A place where rules may begin; `before` are the hits of earlier places. */
+type Start = { from: number; letters: number; before: number };
+
 /** Tries all lengths of rules that begin as the text does here. */
-const tryFrom = (
-  filter: WordFilter,
-  line: Line,
-  [from, letters]: readonly [from: number, letters: number],
-  found: Found,
-): void => {
+const tryFrom = (search: Search, { from, letters, before }: Start): void => {
+  const { filter, line, budget } = search;
   const { runs, text, offsets } = line;
   for (const length of filter.lengths.get(text.slice(offsets[from], offsets[from + letters])) ?? []) {
-    found.steps += 1;
-    if (from + length > runs.length) break;
-    findAt(filter, line, { from, upTo: from + length }, found);
+    budget.charge(1 + Math.floor(length / TEXT_PER_STEP));
+    if (from + length <= runs.length) findAt(search, { from, upTo: from + length }, before);
   }
 };
 
 /** Runs of a line; `upTo` is exclusive. */
 type Stretch = { from: number; upTo: number };
 
-const findAt = (filter: WordFilter, line: Line, stretch: Stretch, { hits }: Found): void => {
+/** Letters of a rule that are compared in one step. */
+const LETTERS_PER_STEP = 4;
+
+const findAt = ({ filter, line, hits, budget }: Search, stretch: Stretch, before: number): void => {
   const { runs, text, offsets } = line;
   const { from, upTo } = stretch;
-  for (const rule of filter.rules.get(text.slice(offsets[from], offsets[upTo])) ?? [])
-    if (isBounded(rule, runs, stretch) && isDoubled(rule, runs, stretch))
+  for (const rule of filter.rules.get(text.slice(offsets[from], offsets[upTo])) ?? []) {
+    budget.charge(1);
+    if (!isBounded(rule, runs, stretch) || hasLonger(rule, hits, before)) continue;
+    budget.charge(Math.ceil((upTo - from) / LETTERS_PER_STEP));
+    if (isDoubled(rule, runs, stretch))
       hits.push({ rule, start: runs[from]!.start, end: runs[upTo - 1]!.end });
+  }
+};
+
+/** Whether a word of the same list and action was found at this place, where the longest come first. */
+const hasLonger = ({ list, action }: Rule, hits: readonly Hit[], before: number): boolean => {
+  for (let at = before; at < hits.length; at += 1) {
+    const { rule } = hits[at]!;
+    if (rule.list === list && rule.action === action) return true;
+  }
+  return false;
 };
 
 const LETTER = /[\p{L}\p{N}]/u;

@@ -2,10 +2,12 @@ import { sql } from "kysely";
 import { changeConfig } from "../../config-lock.ts";
 import { conflict, invalid, notFound } from "../../errors.ts";
 import { newId } from "../../ids.ts";
+import { mapInSlices } from "../../slices.ts";
 import type { Work } from "../../work.ts";
 import { auditModerator } from "./moderator.ts";
 import { timeOf } from "./show-sanction.ts";
-import { isComparable, type ListAction, type ListMatch } from "./word-filter.ts";
+import { isComparable } from "./compile-words.ts";
+import type { ListAction, ListMatch } from "./word-filter.ts";
 
 /** Word lists of a project. */
 export const WORD_LISTS_MAX = 50;
@@ -62,8 +64,8 @@ export const getWordList = async ({ db }: Work, projectId: string, key: string):
   return { ...show(rows[0]), words: rows[0].words };
 };
 
-const checkWords = (words: readonly string[]): string[] => {
-  const bad = words.findIndex((word) => !isComparable(word));
+const checkWords = async (words: readonly string[]): Promise<string[]> => {
+  const bad = (await mapInSlices(words, isComparable)).indexOf(false);
   if (bad !== -1)
     throw invalid(`words.${bad}`, "must have a letter, a digit or a picture, and 64 letters at most");
   return [...new Set(words)];
@@ -79,7 +81,7 @@ export const putWordList = async (
   key: string,
   { action, match, words }: WordListInput,
 ): Promise<WordList> => {
-  const checked = checkWords(words);
+  const checked = await checkWords(words);
   await changeConfig(work, projectId);
   const at = sql`${work.now.toISOString()}::timestamptz`;
   await sql`

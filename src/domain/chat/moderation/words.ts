@@ -1,7 +1,14 @@
 import type { ChannelSettings } from "../views.ts";
 import { BUILT_IN_WORDS } from "./built-in-words.ts";
 import { readingsOf } from "./runs.ts";
-import { findWords, type Hit, lineOf, type ListAction, type WordFilter } from "./word-filter.ts";
+import {
+  findWords,
+  type Hit,
+  lineOf,
+  type ListAction,
+  NOTHING_FOUND,
+  type WordFilter,
+} from "./word-filter.ts";
 
 /** What a word brings about, the strongest first. */
 export type WordAction = Exclude<ListAction, "ALLOW">;
@@ -10,6 +17,14 @@ export type WordAction = Exclude<ListAction, "ALLOW">;
 export type WordMatch = { list: string; word: string; action: WordAction; start: number; end: number };
 
 type Screened = { matches: WordMatch[]; steps: number };
+
+/**
+ * What a text counts as a word of that takes too many steps to be read to its end. No project's list can have
+ * the name.
+ */
+const UNREAD = "@unread";
+
+const STRONGEST_FIRST: readonly WordAction[] = ["BLOCK", "HOLD", "MASK"];
 
 /** Screenings that were made ahead and not yet asked for, of all channels. */
 const AHEAD_MAX = 1_000;
@@ -51,18 +66,30 @@ export const screenWords = (
 const screen = (filter: WordFilter, profanity: ChannelSettings["profanity"], text: string): Screened => {
   const lines = readingsOf(text).map(lineOf);
   const own = findWords(filter, lines);
-  const builtIn = profanity === "OFF" ? { hits: [], steps: 0 } : findWords(BUILT_IN_WORDS, lines);
-  const hits = [...own.hits, ...builtIn.hits];
-  const matches: WordMatch[] = [];
+  const builtIn = profanity === "OFF" ? NOTHING_FOUND : findWords(BUILT_IN_WORDS, lines);
+  const matches = matchesOf([...own.hits, ...builtIn.hits], profanity, text);
   const steps = own.steps + builtIn.steps;
-  if (hits.length === 0) return { matches, steps };
+  const unread = [...(own.isSpent ? filter.actions : []), ...(builtIn.isSpent ? [profanity] : [])];
+  // What was not looked for must not pass: the text is what the strongest list would make of it.
+  const action = STRONGEST_FIRST.find((one) => unread.includes(one));
+  if (action) matches.push({ list: UNREAD, word: "", action, start: 0, end: text.length });
+  return { matches, steps };
+};
+
+const matchesOf = (
+  hits: readonly Hit[],
+  profanity: ChannelSettings["profanity"],
+  text: string,
+): WordMatch[] => {
+  if (hits.length === 0) return [];
+  const matches: WordMatch[] = [];
   const reach = allowedReach(hits, text.length);
   for (const { rule, start, end } of hits) {
     const action = rule.action ?? (profanity as WordAction);
     if (action === "ALLOW" || reach[start]! >= end) continue;
     matches.push({ list: rule.list, word: rule.word, action, start, end });
   }
-  return { matches, steps };
+  return matches;
 };
 
 /** For each place of a text, how far the allowed words reach that begin there or before. */
