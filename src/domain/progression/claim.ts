@@ -188,7 +188,8 @@ const runTogether: RunClaim = async (work, { events, projectIds, steps }, option
 /**
  * Steps after which a claim takes up no further event: about 200 ms, for which it holds its partitions and
  * players, and 500 ms of CPU at most, whatever its steps. They include what is written: 8 MB at most, in one
- * statement. The last event may take RULE_STEPS_MAX, UPKEEP_STEPS_MAX and WRITTEN_STEPS_MAX more.
+ * statement. The last event may take RULE_STEPS_MAX, UPKEEP_STEPS_MAX, EXPLAIN_STEPS_MAX and
+ * WRITTEN_STEPS_MAX more.
  */
 export const CLAIM_STEPS_MAX = 2_000_000;
 
