@@ -5,6 +5,7 @@ import { FIRST_PROJECT } from "../domain/progression/queue.ts";
 import { createPlanCache, type PlanCache } from "../domain/progression/plan.ts";
 import type { StepsHit } from "../domain/progression/event-steps.ts";
 import type { LoopHit } from "../domain/progression/turn.ts";
+import type { Work } from "../domain/work.ts";
 import {
   createRuleWatch,
   LOOPS_MAX,
@@ -120,7 +121,6 @@ export const processEvents: JobTogether = {
     const done = await claimOf(app, keys, (busy) =>
       processPartitions({ ...optionsOf(app, held), busyInRow: busy, onLeft }, taken),
     );
-    await pauseHeld(app, held);
     for (const part of done.busy) comeAgain(app, String(part));
     const lookAgain = (parts: readonly number[]): void => {
       for (const part of parts) app.queue.wakeHere(processEvents.name, String(part));
@@ -132,6 +132,8 @@ export const processEvents: JobTogether = {
       app.topics.publish(processedTopic(part), part);
     }
     for (const { part, afterProject } of done.again) places.set(String(part), afterProject);
+    // Whoever is at work on the definitions of one project holds up the events of no other.
+    void pauseHeld(app, held);
     if (done.events > 0) {
       app.metrics.eventsProcessed.inc(done.events);
       app.metrics.batches.inc();
@@ -149,16 +151,36 @@ const comeAgain = (app: App, key: string): void => {
   setTimeout(() => app.queue.wakeHere(processEvents.name, key), BUSY_RETRY_MS).unref();
 };
 
+/** Pauses the rules that were met too often. Never rejects. */
 const pauseHeld = async (app: App, { loops, hits }: Held): Promise<void> => {
   const nowMs = app.clock().getTime();
-  for (const hit of loops) {
-    if (!watchesOf(app).loops.hit(hit.chain.at(-1)!.ruleId, nowMs)) continue;
+  const { loops: loopWatch, steps: stepWatch } = watchesOf(app);
+  const looping = loops.filter(({ chain }) => loopWatch.hit(chain.at(-1)!.ruleId, nowMs));
+  const dear = [...hits.values()].filter(
+    ({ spender }) => spender.kind === "rule" && stepWatch.hit(spender.id, nowMs),
+  );
+  for (const hit of looping) {
     app.log.warn({ hit }, "a rule that loops is paused");
-    await app.transact((work) => pauseLoopingRule(work, hit));
+    await pauseSafely(app, (work) => pauseLoopingRule(work, hit));
   }
-  for (const hit of hits.values()) {
-    if (hit.spender.kind !== "rule" || !watchesOf(app).steps.hit(hit.spender.id, nowMs)) continue;
+  for (const hit of dear) {
     app.log.warn({ hit }, "a rule that takes the steps of event after event is paused");
-    await app.transact((work) => pauseDearRule(work, hit));
+    await pauseSafely(app, (work) => pauseDearRule(work, hit));
+  }
+};
+
+const PAUSE_TRIES = 5;
+
+/** Pauses a rule; while others are at work on the definitions of its project, again and again. */
+const pauseSafely = async (app: App, pause: (work: Work) => Promise<unknown>): Promise<void> => {
+  for (let tries = 1; ; tries++) {
+    try {
+      await app.transact(pause);
+      return;
+    } catch (err) {
+      if (tries < PAUSE_TRIES && outageOf(err) !== undefined) continue;
+      app.log.warn({ err }, "a rule could not be paused");
+      return;
+    }
   }
 };

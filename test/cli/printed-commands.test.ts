@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { aTenant, startApp, type TestApp } from "../support/app.ts";
-import { must } from "../support/client.ts";
+import { clientOf, must } from "../support/client.ts";
 import { blockWith, commandsOf, descendantsOf, finished, runPrinted } from "../support/commands.ts";
 import { root } from "../support/documents.ts";
 import { eventually } from "../support/eventually.ts";
-import { temporaryDir } from "../support/process.ts";
+import { freePort, startProcess, temporaryDir } from "../support/process.ts";
 import { startReceiver } from "../support/webhook-receiver.ts";
 
 const OPERATE = "docs/guides/operate.md";
@@ -46,9 +46,13 @@ describe("the commands that the documents print for operators", function () {
   it("reconcile all projects, and one of them", async () => {
     const commands = commandsOf(blockWith(OPERATE, "reconcile"));
     assert.equal(commands.length, 3);
-    const id = "00000000-0000-7000-8000-000000000000";
+    const port = await freePort();
+    const server = await startProcess(["serve"], { ...env, PORT: String(port) });
+    const { projectId } = await aTenant(clientOf(`http://127.0.0.1:${port}`));
+    server.child.kill("SIGTERM");
+    assert.equal(await server.ended, 0, server.output());
     for (const command of commands) {
-      const output = await finished(runPrinted(command.replace("<id>", id), env));
+      const output = await finished(runPrinted(command.replace("<id>", projectId), env));
       assert.match(output, /0 findings|"findings":0/, command);
     }
   });

@@ -27,7 +27,7 @@ import { publish, xpOf } from "../support/rule-projects.ts";
 
 /** How long the transactions of these tests may stand still, in ms. */
 const IDLE_MS = 300;
-/** CPU of a slow event or step, in ms: more than that, and than SLOW_EVENT_MS. */
+/** CPU of a slow event or step, in ms: more than that. */
 const SLOW_MS = 600;
 const PART = 3;
 /** Claims in which everything has come to its end. */

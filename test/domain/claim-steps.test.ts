@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { partitionOf } from "../../src/domain/ids.ts";
+import { SHARED_KEYS_MAX } from "../../src/domain/progression/batch.ts";
 import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
 import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
 import type { StepsHit } from "../../src/domain/progression/event-steps.ts";
@@ -157,6 +158,31 @@ describe("a claim of dear events", function () {
     share.close(new Map());
     assert.deepEqual([(await claim()).events, (await claim()).events], [2, 1]);
     assert.deepEqual(await xpOf(domain, projectId), { [user]: 5 });
+  });
+
+  it("ends where a project would lock too many counters at once, and goes on from there", async () => {
+    const projectId = await domain.addProject();
+    const RULES = 60;
+    const DAYS = 100;
+    const limits = { global: [{ max: 1, window: "DAY" }] };
+    for (let i = 0; i < RULES; i++)
+      await publish(domain, projectId, { key: `r${i}`, limits, stopOnMatch: false });
+    const user = usersOf(projectId, 1)[0]!;
+    await domain.track(
+      projectId,
+      Array.from({ length: DAYS }, (_, i) => ({ user, at: new Date(Date.now() - i * 86_400_000) })),
+    );
+    const options = { transact: domain.transact, plans: createPlanCache(), claimLimit: 500, onError };
+    const { events } = await processPartitions({ ...options, onLeft: () => assert.fail("left") }, [
+      { part: PART, afterProject: FIRST_PROJECT },
+    ]);
+    assert(events > 1 && events * RULES <= SHARED_KEYS_MAX + RULES, `${events} events in one claim`);
+    await processAll(domain);
+    const [fired] = await rowsOf(
+      domain,
+      sql<{ n: number }>`select sum(used)::int as n from shared_counters where project_id = ${projectId}`,
+    );
+    assert.equal(fired!.n, RULES * DAYS);
   });
 
   it("has one result, however the events are split into batches", async () => {

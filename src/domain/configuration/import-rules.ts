@@ -1,17 +1,16 @@
 import { sql } from "kysely";
 import { auditDefinitions, type DefinitionChange } from "../audit/definitions.ts";
-import { loadDefinitions } from "../definitions/load.ts";
 import { checkSize } from "../definitions/size.ts";
 import { conflict } from "../errors.ts";
 import { newId } from "../ids.ts";
 import { RULE_MAX_BYTES } from "../limits.ts";
 import { identifyActions, type RuleDocument } from "../rules/language/document.ts";
 import { loadNamed, mentionsOf, namedProblemsOf } from "../rules/language/named.ts";
-import { getGraph, graphOf } from "../rules/lifecycle/graph.ts";
+import { getGraph, graphOfLinked, loadLinked } from "../rules/lifecycle/graph.ts";
 import { refuseFullOfActive } from "../rules/lifecycle/publishing.ts";
 import { cycleText, LOOP_ADVICE, refusal } from "../rules/lifecycle/validate.ts";
 import type { RuleStatus } from "../rules/rule.ts";
-import { KEY_TAKEN, loadPublished, refuseFull, refuseReserved } from "../rules/rules.ts";
+import { KEY_TAKEN, refuseFull, refuseReserved } from "../rules/rules.ts";
 import { planAllSchedules } from "../rules/running/schedules.ts";
 import { mapInSlices } from "../slices.ts";
 import type { Work } from "../work.ts";
@@ -117,10 +116,7 @@ const refuseLoops = async (work: Work, projectId: string, wanted: readonly Wante
   if (published.length === 0) return;
   // With paused rules too there are no fewer; most often there are none at all.
   if ((await getGraph(work, projectId)).cycles.length === 0) return;
-  const rules = (await loadPublished(work, projectId)).map(({ id, key, definition, isShadow }) => {
-    return { id, key, definition, status: isShadow ? ("SHADOW" as const) : ("ACTIVE" as const) };
-  });
-  const { cycles } = graphOf(rules, await loadDefinitions(work, projectId));
+  const { cycles } = await graphOfLinked(await loadLinked(work, projectId));
   const endless = cycles.filter(({ isBounded }) => !isBounded);
   if (endless.length === 0) return;
   const cycleOf = new Map(endless.flatMap((cycle) => cycle.rules.map(({ key }) => [key, cycle])));

@@ -21,7 +21,7 @@ import type { ProjectPlan } from "./plan.ts";
 import type { QueuedEvent } from "./queue.ts";
 import { type EventVerdict, saveBatch } from "./save.ts";
 import { lockSharedCounters, type SharedCounters, type SharedKey } from "./shared-counters.ts";
-import { sharedKeysOf, sharesCounters } from "./shared-needs.ts";
+import { firstSharedKeys, sharesCounters } from "./shared-needs.ts";
 import type { Effects } from "./effects.ts";
 import type { LoopHit, PlayerState, TraceSink, Turn } from "./turn.ts";
 
@@ -62,7 +62,8 @@ export const runBatch = async (
   const nowMs = work.now.getTime();
   noteTimes(players, claimed, nowMs);
   await loadStates(work, states, [...plans.values()]);
-  const shared = await lockSharedCounters(work, await sharedKeys(plans, claimed, nowMs));
+  const { keys, covered } = await sharedKeys(plans, claimed, nowMs);
+  const shared = await lockSharedCounters(work, keys);
   const counts = stats?.openBatch();
   const scene: Scene = {
     plans,
@@ -75,7 +76,7 @@ export const runBatch = async (
     loops: [],
     onSteps,
   };
-  const { events, verdicts } = await applyAll(work, claimed, { scene, made });
+  const { events, verdicts } = await applyAll(work, claimed.slice(0, covered), { scene, made });
   await unmakePlayers(
     work,
     claimed.slice(events.length).filter((event) => made.has(externalKey(event))),
@@ -136,23 +137,32 @@ const applyTimed = (event: QueuedEvent, scene: Scene, made: Set<string>): EventV
 const eventSteps = ({ segmentIndex, boards }: ProjectPlan, accounts: EventAccounts): number =>
   EVENT_STEPS + segmentIndex.readers.length + 10 * boards.length + stepsOf(accounts) + writtenOf(accounts);
 
-/** The counters that players share which the events could touch. */
+/** Counters of one project that a claim locks in one statement; those of its first event may be more. */
+export const SHARED_KEYS_MAX = 5_000;
+
+/**
+ * The counters that players share which the events could touch: the first `covered` of them, those after
+ * which a project would need more than SHARED_KEYS_MAX.
+ */
 export const sharedKeys = async (
   plans: ReadonlyMap<string, ProjectPlan>,
   events: readonly QueuedEvent[],
   nowMs: number,
-): Promise<SharedKey[]> => {
+): Promise<{ keys: SharedKey[]; covered: number }> => {
   const steps = new PacedBudget(Infinity);
-  const keys: SharedKey[] = [];
+  const all: SharedKey[] = [];
+  let covered = events.length;
   for (const plan of [...plans.values()].filter(sharesCounters)) {
     const own = events.filter(({ projectId }) => projectId === plan.projectId);
     const coming = own.map(({ eventType, occurredAt }) => ({
       type: eventType,
       at: Math.min(occurredAt.getTime(), nowMs),
     }));
-    for (const key of await paced(sharedKeysOf(plan, coming), steps)) keys.push(key);
+    const first = await paced(firstSharedKeys(plan, coming, SHARED_KEYS_MAX), steps);
+    for (const key of first.keys) all.push(key);
+    if (first.covered < own.length) covered = Math.min(covered, events.indexOf(own[first.covered]!));
   }
-  return keys;
+  return { keys: all, covered };
 };
 
 type Scene = {

@@ -10,8 +10,11 @@ export const DEAR_MS = 10_000;
 export const NEIGHBOUR_MS = 10_000;
 /** Claims of a process that may have events of dear projects at once: one less than it makes. */
 export const DEAR_CLAIMS_MAX = 3;
-/** CPU that evaluation of one event never takes unless its steps are far too few, in ms. */
-export const SLOW_EVENT_MS = 500;
+/**
+ * CPU that evaluation of one event never takes unless its steps are far too few, in ms: half as long as the
+ * transaction of a claim may stand still (`BATCH` in patience.ts).
+ */
+export const SLOW_EVENT_MS = 1_500;
 /** How long the events of a project with such an event stay in the queue, in times of what it has taken. */
 const REST_TIMES = 4;
 /** The longest such rest, in ms. */

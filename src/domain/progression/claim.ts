@@ -199,10 +199,10 @@ type LoadedPlan = { plans: Map<string, ProjectPlan> } | { error: unknown };
 const runOneByOne: RunClaim = async (work, { events, projectIds, steps }, options) => {
   const loaded = new Map<string, LoadedPlan>();
   for (const projectId of projectIds) loaded.set(projectId, await tryPlan(work, projectId, options.plans));
-  await lockAhead(work, events, { loaded: [...loaded.values()], options });
+  const ahead = await lockAhead(work, events, { loaded: [...loaded.values()], options });
   const taken: QueuedEvent[] = [];
   const busy: { event: QueuedEvent; error: unknown }[] = [];
-  for (const event of events) {
+  for (const event of ahead) {
     if (taken.length > 0 && steps.isSpent) break;
     const error = await runAlone(work, { event, plan: loaded.get(event.projectId)!, options, steps });
     if (error !== undefined) busy.push({ event, error });
@@ -228,21 +228,25 @@ const tryPlan = async (work: Work, projectId: string, cache: PlanCache): Promise
 /**
  * Takes the locks of a whole claim at once, in the one order that everybody keeps: events that are tried one
  * by one would take them in theirs, and wait for others in a ring.
+ * @returns the events whose locks it has taken: the first ones, and at least one
  */
 const lockAhead = async (
   work: Work,
   events: readonly QueuedEvent[],
   { loaded, options }: { loaded: readonly LoadedPlan[]; options: ProcessOptions },
-): Promise<void> => {
+): Promise<readonly QueuedEvent[]> => {
   try {
     const plans = new Map(loaded.flatMap((plan) => ("plans" in plan ? [...plan.plans] : [])));
-    await savepoint(work, async () => {
+    return await savepoint(work, async () => {
       await lockPlayers(work, events);
-      await lockSharedCounters(work, await sharedKeys(plans, events, work.now.getTime()));
+      const { keys, covered } = await sharedKeys(plans, events, work.now.getTime());
+      await lockSharedCounters(work, keys);
+      return events.slice(0, covered);
     });
   } catch (error) {
     throwUnlessTried(error, options);
     // Each event then takes its own, and shows what is wrong.
+    return events;
   }
 };
 

@@ -133,11 +133,14 @@ export const claimEvents = async (
       select w.part, (select q.project_id from event_q q where q.part = w.part
         and q.project_id > w.project_id order by q.project_id limit 1), w.n + 1, w.m
       from w where w.project_id is not null and w.n < ${CLAIM_PROJECTS + closed.length}),
+    f as (
+      select part, project_id, m, row_number() over (partition by part order by n) as place from w
+      where project_id is not null and project_id <> all(${`{${closed.join(",")}}`}::uuid[])),
     c as materialized (
-      select q.* from w cross join lateral (
+      select q.* from f cross join lateral (
         select part, project_id, seq, event_id, attempts from event_q
-        where part = w.part and project_id = w.project_id order by seq limit w.m) q
-      where w.project_id <> all(${`{${closed.join(",")}}`}::uuid[]))
+        where part = f.part and project_id = f.project_id order by seq limit f.m) q
+      where f.place <= ${CLAIM_PROJECTS})
     select c.part, c.seq, c.project_id, c.event_id, c.attempts,
       e.external_user_id, e.event_type, e.properties, e.occurred_at
     from c cross join lateral (

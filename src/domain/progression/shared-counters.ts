@@ -34,14 +34,20 @@ export const createSharedCounters = (
   loaded: ReadonlyMap<string, { key: SharedKey; state: SharedState }>,
   isOpen = false,
 ): SharedCounters => {
-  let states = new Map(loaded);
+  const states = new Map(loaded);
+  /** What was changed, and what it was before, so that going back takes no more than what is undone. */
+  const changed: { id: string; before: { key: SharedKey; state: SharedState } | undefined }[] = [];
   const find = (key: SharedKey) => {
     const found = states.get(idOf(key));
     if (found) return found;
     if (!isOpen) throw new Error(`shared counter ${key.scope} was not locked`);
     return { key, state: { used: 0, times: null } };
   };
-  const set = (key: SharedKey, state: SharedState) => void states.set(idOf(key), { key, state });
+  const set = (key: SharedKey, state: SharedState): void => {
+    const id = idOf(key);
+    changed.push({ id, before: states.get(id) });
+    states.set(id, { key, state });
+  };
   return {
     used: (key) => find(key).state.used,
     add: (key, amount) => {
@@ -52,8 +58,13 @@ export const createSharedCounters = (
     setTimes: (key, times) => set(key, { ...find(key).state, times }),
     has: (key) => states.has(idOf(key)),
     save: () => {
-      const before = new Map(states);
-      return () => void (states = new Map(before));
+      const { length } = changed;
+      return () => {
+        for (const { id, before } of changed.splice(length).toReversed()) {
+          if (before) states.set(id, before);
+          else states.delete(id);
+        }
+      };
     },
     changes: () =>
       [...states]

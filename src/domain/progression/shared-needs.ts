@@ -18,12 +18,26 @@ export type Coming = { type: string; at: number };
  * few: a counter that is locked for nothing costs a wait, one that is missing fails the event. In pieces.
  */
 export function* sharedKeysOf(plan: ProjectPlan, events: readonly Coming[]): Pieces<SharedKey[]> {
+  return (yield* firstSharedKeys(plan, events, Infinity)).keys;
+}
+
+/**
+ * As `sharedKeysOf`, of the first of `events`: as many as need `max` counters together, and at least one.
+ * @returns the counters, and of how many events they are
+ */
+export function* firstSharedKeys(
+  plan: ProjectPlan,
+  events: readonly Coming[],
+  max: number,
+): Pieces<{ keys: SharedKey[]; covered: number }> {
   const needsOf = plannedNeeds(plan);
-  if (!needsOf) return [];
+  if (!needsOf) return { keys: [], covered: events.length };
   const found = new Map<string, SharedKey>();
   const add = (key: SharedKey): void => void found.set(`${key.windowNo}\0${key.scope}`, key);
   const known = new Set<readonly SharedKey[]>();
+  let covered = 0;
   for (const { type, at } of events) {
+    if (found.size > max) break;
     const { keys, rules } = yield* needsOf(type);
     yield keys.length;
     if (!known.has(keys)) keys.forEach(add);
@@ -32,8 +46,9 @@ export function* sharedKeysOf(plan: ProjectPlan, events: readonly Coming[]): Pie
       yield WINDOW_STEPS * (globalLimits.length + budgets.length);
       for (const counter of [...globalLimits, ...budgets]) add(counter.keyOf(plan, at));
     }
+    covered++;
   }
-  return [...found.values()];
+  return { keys: [...found.values()], covered };
 }
 
 /** Steps of finding the window of a counter at a time, and of naming it. */

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { outageOf } from "../outages.ts";
+import { BATCH, chosenPatience } from "../patience.ts";
 import type { Transact, Work } from "../work.ts";
 import { SLOW_EVENT_MS } from "./claim-shares.ts";
 import type { ClaimBudget } from "./claim-budget.ts";
@@ -17,15 +18,18 @@ type Undone = { error: unknown; steps: ClaimBudget; onError: (error: unknown, ev
 
 /**
  * Counts a try of the slowest event of a claim that an outage has undone, where that event has kept this
- * process from everything else for SLOW_EVENT_MS: PostgreSQL ends transactions that stand still and gives up
- * clients that do not answer, so the outage is of the event's own making. In a transaction of its own.
+ * process from everything else for half as long as a transaction may stand still: PostgreSQL ends those that
+ * do and gives up clients that do not answer, so the outage is of the event's own making. In a transaction of
+ * its own.
  * @returns the event that counts a try; undefined when there is none: then `error` tells of a true outage
  */
 export const blameSlowest = async (
   transact: Transact,
   { error, steps: { slowest }, onError }: Undone,
 ): Promise<QueuedEvent | undefined> => {
-  if (outageOf(error) === undefined || slowest === undefined || slowest.ms < SLOW_EVENT_MS) return undefined;
+  if (outageOf(error) === undefined || slowest === undefined) return undefined;
+  const { idleMs } = chosenPatience() ?? BATCH;
+  if (slowest.ms < Math.min(SLOW_EVENT_MS, idleMs / 2)) return undefined;
   const { event, ms } = slowest;
   try {
     await transact(async (work) => {
