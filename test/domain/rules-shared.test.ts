@@ -5,7 +5,7 @@ import { newId } from "../../src/domain/ids.ts";
 import { createSharedCounters, type SharedKey } from "../../src/domain/progression/shared-counters.ts";
 import { PacedBudget, paced } from "../../src/domain/pace.ts";
 import { atOnce } from "../../src/domain/slices.ts";
-import { CPU_SLACK, leastBlockMs, leastCpuMs } from "../support/cpu.ts";
+import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
 import { firstSharedKeys, sharedKeysOf } from "../../src/domain/progression/shared-needs.ts";
 import type { PlayerState } from "../../src/domain/progression/turn.ts";
 import { aProject, evaluate, fireAt } from "../support/evaluation.ts";
@@ -73,58 +73,6 @@ describe("limits over all players", () => {
 
 /** CPU that a process may spend on one caller before others are served. */
 const BLOCK_MAX_MS = 100 * CPU_SLACK;
-
-describe("shared counters", () => {
-  const keyOf = (scope: number): SharedKey => ({ projectId: "p", scope: String(scope), windowNo: 0 });
-  const SCOPES = 6;
-  const usedOf = (counters: ReturnType<typeof locked>): number[] =>
-    Array.from({ length: SCOPES }, (_, scope) => counters.used(keyOf(scope)));
-
-  it("are put back to what they were, however often and deep that was remembered", () => {
-    const step = fc.oneof(
-      fc.nat(SCOPES - 1).map((scope) => ({ kind: "add" as const, scope })),
-      fc.constant({ kind: "save" as const }),
-      fc.constant({ kind: "undo" as const }),
-      fc.constant({ kind: "keep" as const }),
-    );
-    fc.assert(
-      fc.property(fc.array(step, { maxLength: 40 }), fc.boolean(), (steps, isOpen) => {
-        const counters = isOpen
-          ? createSharedCounters(new Map(), true)
-          : locked(Array.from({ length: SCOPES }, (_, scope) => keyOf(scope)));
-        const saved: { used: number[]; undo: () => void }[] = [];
-        for (const one of steps) {
-          if (one.kind === "add") counters.add(keyOf(one.scope), 1);
-          else if (one.kind === "save") saved.push({ used: usedOf(counters), undo: counters.save() });
-          else {
-            const last = saved.pop();
-            if (one.kind === "keep" || !last) continue;
-            last.undo();
-            assert.deepEqual(usedOf(counters), last.used);
-          }
-        }
-        const changed = counters.changes().filter(({ u }) => u > 0);
-        assert.equal(
-          changed.reduce((sum, { u }) => sum + u, 0),
-          usedOf(counters).reduce((sum, used) => sum + used, 0),
-        );
-      }),
-    );
-  });
-
-  it("are remembered at a price that does not grow with their number", () => {
-    const counters = locked(Array.from({ length: 50_000 }, (_, scope) => keyOf(scope)));
-    const fire = (): void => {
-      for (let i = 0; i < 500; i++) {
-        const undo = counters.save();
-        counters.add(keyOf(i), 1);
-        undo();
-      }
-    };
-    const tookMs = leastCpuMs(fire, BLOCK_MAX_MS);
-    assert(tookMs < BLOCK_MAX_MS, `${tookMs} ms`);
-  });
-});
 
 describe("the counters that a batch locks", () => {
   const keysOf = (plan: ReturnType<typeof aProject>, ...types: string[]): string[] =>
