@@ -15,7 +15,7 @@ const locked = (count: number): SharedCounters =>
   createSharedCounters(
     new Map(
       Array.from({ length: count }, (_, scope) => [
-        `p\0${0}\0${scope}`,
+        ["p", 0, scope].join("\0"),
         { key: keyOf(scope), state: { used: 0, times: null } },
       ]),
     ),
