@@ -28,6 +28,7 @@ const suiteOf = (file) => {
   if (file.startsWith(join("test", "faults", "kill-"))) return "kills";
   if (/^test.faults.[r-z]/.test(file)) return "faults-2";
   if (file.startsWith(join("test", "http", "sweep-"))) return "sweeps";
+  if (/^test.(http|domain).*(cpu|steps|costs|slices|rules-hostile)[^/\\]*\.test\.ts$/.test(file)) return "cpu";
   return /^test.http.[m-z]/.test(file) ? "http-2" : folderOf(file);
 };
 const folderOf = (file) => folders.find((name) => file.startsWith(join("test", name) + sep)) ?? "embedded";
@@ -124,8 +125,11 @@ const planned = (names) =>
     });
 /** What is known of modules that were compiled before; coverage would be coarse of code from there. */
 const compiled = { NODE_COMPILE_CACHE: join(root, "node_modules/.cache/laurel-compile") };
-/** Killed processes write no coverage, and what else these run is covered by the others, in less time. */
-const uncovered = new Set([...withServices, "access", "hostile", "idempotency", "sweeps"]);
+/**
+ * Killed processes write no coverage, collecting it takes several times the CPU that some tests are about, and
+ * what else these run is covered by the others, in less time.
+ */
+const uncovered = new Set([...withServices, "cpu", "access", "hostile", "idempotency", "sweeps"]);
 const speed = (name) => {
   if (uncovered.has(name)) return { ...compiled, NODE_V8_COVERAGE: undefined };
   return process.env.NODE_V8_COVERAGE ? {} : compiled;
@@ -147,6 +151,7 @@ const together = [
   "cluster",
   "cli",
   "kills",
+  "cpu",
   "http-2",
   "embedded",
   "hostile",
