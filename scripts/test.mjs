@@ -28,7 +28,7 @@ const suiteOf = (file) => {
   if (file.startsWith(join("test", "faults", "kill-"))) return "kills";
   if (/^test.faults.[r-z]/.test(file)) return "faults-2";
   if (file.startsWith(join("test", "http", "sweep-"))) return "sweeps";
-  if (/^test.(http|domain).*(cpu|steps|costs|slices|rules-hostile)[^/\\]*\.test\.ts$/.test(file)) return "cpu";
+  if (/^test.(http|domain).*-steps\.test\.ts$/.test(file)) return "steps";
   return /^test.http.[m-z]/.test(file) ? "http-2" : folderOf(file);
 };
 const folderOf = (file) => folders.find((name) => file.startsWith(join("test", name) + sep)) ?? "embedded";
@@ -126,10 +126,10 @@ const planned = (names) =>
 /** What is known of modules that were compiled before; coverage would be coarse of code from there. */
 const compiled = { NODE_COMPILE_CACHE: join(root, "node_modules/.cache/laurel-compile") };
 /**
- * Killed processes write no coverage, collecting it takes several times the CPU that some tests are about, and
- * what else these run is covered by the others, in less time.
+ * Killed processes write no coverage, collecting it takes several times the CPU that tests of steps are about,
+ * and what else these run is covered by the others, in less time.
  */
-const uncovered = new Set([...withServices, "cpu", "access", "hostile", "idempotency", "sweeps"]);
+const uncovered = new Set([...withServices, "steps", "access", "hostile", "idempotency", "sweeps"]);
 const speed = (name) => {
   if (uncovered.has(name)) return { ...compiled, NODE_V8_COVERAGE: undefined };
   return process.env.NODE_V8_COVERAGE ? {} : compiled;
@@ -151,7 +151,7 @@ const together = [
   "cluster",
   "cli",
   "kills",
-  "cpu",
+  "steps",
   "http-2",
   "embedded",
   "hostile",
