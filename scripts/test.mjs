@@ -126,8 +126,8 @@ const planned = (names) =>
 /** What is known of modules that were compiled before; coverage would be coarse of code from there. */
 const compiled = { NODE_COMPILE_CACHE: join(root, "node_modules/.cache/laurel-compile") };
 /**
- * Killed processes write no coverage, collecting it takes several times the CPU that tests of steps bound, and
- * what else these run is covered by the others, in less time.
+ * Killed processes write no coverage, collecting it takes several times the CPU that tests of steps bound,
+ * and what else these run is covered by the others, in less time.
  */
 const uncovered = new Set([...withServices, "steps", "access", "hostile", "idempotency", "sweeps"]);
 const speed = (name) => {
