@@ -141,8 +141,8 @@ const eventSteps = ({ segmentIndex, boards }: ProjectPlan, accounts: EventAccoun
 export const SHARED_KEYS_MAX = 5_000;
 
 /**
- * The counters that players share which the events could touch: the first `covered` of them, those after
- * which a project would need more than SHARED_KEYS_MAX.
+ * The counters that players share which the first `covered` of the events could touch. The next event would
+ * be of a project that needs SHARED_KEYS_MAX already. At least one event is covered.
  */
 export const sharedKeys = async (
   plans: ReadonlyMap<string, ProjectPlan>,
