@@ -36,9 +36,9 @@ export const createPlanCache = (maxBytes = PLANS_MAX_BYTES): PlanCache => {
   const versions = createSizedCache<number>({ items: PLANS_MAX, bytes: Infinity });
   return {
     get: cache.get,
-    keep: (plan) => cache.keep(plan.projectId, plan, sizeOf(plan)),
+    keep: (plan) => cache.keep(plan.projectId, plan, { owner: plan.projectId, bytes: sizeOf(plan) }),
     triedVersion: versions.get,
-    tried: (projectId, configVersion) => void versions.keep(projectId, configVersion, 0),
+    tried: (projectId, configVersion) => void versions.keep(projectId, configVersion, { owner: projectId, bytes: 0 }),
     preparing: new Map(),
   };
 };
