@@ -38,7 +38,8 @@ export const createPlanCache = (maxBytes = PLANS_MAX_BYTES): PlanCache => {
     get: cache.get,
     keep: (plan) => cache.keep(plan.projectId, plan, { owner: plan.projectId, bytes: sizeOf(plan) }),
     triedVersion: versions.get,
-    tried: (projectId, configVersion) => void versions.keep(projectId, configVersion, { owner: projectId, bytes: 0 }),
+    tried: (projectId, configVersion) =>
+      void versions.keep(projectId, configVersion, { owner: projectId, bytes: 0 }),
     preparing: new Map(),
   };
 };
