@@ -65,7 +65,7 @@ const addTwin = (twins: Rule[], rule: Rule): void => {
   if (twins.length < TWINS_MAX && !twins.some((twin) => isSame(twin, rule))) twins.push(rule);
 };
 
-/** Memory of one rule and one beginning in a compiled list, and more of them in a filter, in bytes at most. */
+/** Memory of a rule and a beginning in a compiled list, and more of it in a filter, in bytes at most. */
 const RULE_BYTES = { list: 270, filter: 80 };
 const BEGIN_BYTES = { list: 350, filter: 110 };
 
