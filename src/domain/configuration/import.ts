@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { auditDefinition } from "../audit/definitions.ts";
 import type { Caller } from "../caller.ts";
-import { awaitConfigTurn, changeConfig } from "../config-lock.ts";
+import { changeConfig } from "../config-lock.ts";
 import { releaseCatalogue } from "../definitions/catalogue.ts";
 import { withinProjectSize } from "../definitions/size.ts";
 import { conflict } from "../errors.ts";
@@ -44,9 +44,6 @@ export type ConfigImport = {
   signal: AbortSignal;
 };
 
-/** What an import weighs while it waits for its turn: it holds its document. */
-const WAITING_WEIGHT = 10;
-
 /**
  * Makes a project what a document says: all of it, or with a throw nothing. No batch of events evaluates in
  * between. Time and statements grow with what changes, and others are served meanwhile.
@@ -59,7 +56,6 @@ export const importConfig = async (
   given: ConfigImport,
 ): Promise<ConfigChange[]> => {
   given.signal.throwIfAborted();
-  awaitConfigTurn(work, projectId, WAITING_WEIGHT);
   // First: what is compared must not change meanwhile.
   await changeConfig(work, projectId);
   const current = await exportConfig(work, projectId);
