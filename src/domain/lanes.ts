@@ -7,7 +7,7 @@ const LANE_WAITING_MAX = 60;
 const WAIT_MAX_MS = 10_000;
 
 /** Transactions that may wait, with the bytes of the requests that they hold meanwhile. */
-export type WaitingMax = { count: number; bytes: number };
+type WaitingMax = { count: number; bytes: number };
 
 const MIB = 1024 * 1024;
 /** What may wait in a process, over all lanes, for callers. */
@@ -19,7 +19,7 @@ const TENANT_WAITING_MAX: WaitingMax = { count: 150, bytes: 16 * MIB };
 const RETRY_SECONDS = 1;
 
 /** For whom a transaction waits. */
-export type Waiter = {
+type Waiter = {
   /** Undefined where the server acts by itself: then only the lane is bounded. */
   tenantId?: string | undefined;
   /** Of what it holds in memory while it waits, as it came. */

@@ -3,7 +3,7 @@ import { auditDefinition } from "../audit/definitions.ts";
 import type { Caller } from "../caller.ts";
 import { changeConfig } from "../config-lock.ts";
 import { releaseCatalogue } from "../definitions/catalogue.ts";
-import { withinProjectSize } from "../definitions/size.ts";
+import { changeRunning } from "../definitions/running.ts";
 import { conflict } from "../errors.ts";
 import type { Json } from "../events.ts";
 import {
@@ -29,7 +29,7 @@ import { type ConfigDocument, keyOf, sectionOf } from "./document.ts";
 import { exportConfig } from "./export.ts";
 import { refuseForbidden } from "./permit.ts";
 import { archiveDefinitions, importDefinitions, isDefinitions } from "./import-definitions.ts";
-import { importRules } from "./import-rules.ts";
+import { importRules, namedLoop } from "./import-rules.ts";
 import { naming } from "./named-error.ts";
 
 export type ConfigImport = {
@@ -65,13 +65,18 @@ export const importConfig = async (
   if (changes.length === 0) return changes;
   // A unit of work compares all that it knows with each flush.
   await forget(work);
-  await withinProjectSize(work, { projectId, reason: "DEFINITION_LIMIT" }, async () => {
+  const apply = async (): Promise<void> => {
     try {
       await applyAll(work, projectId, { changes, given });
     } finally {
       releaseCatalogue(work, projectId);
     }
-  });
+  };
+  try {
+    await changeRunning(work, { projectId, reason: "DEFINITION_LIMIT", isLong: true }, apply);
+  } catch (error) {
+    throw namedLoop(error, changes);
+  }
   await auditDefinition(work, "config.imported", { projectId, id: projectId });
   given.signal.throwIfAborted();
   return changes;
