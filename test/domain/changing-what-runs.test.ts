@@ -28,7 +28,7 @@ describe("what changes rules and definitions that run", () => {
     );
     assert.deepEqual(
       found.map(({ path }) => path),
-      KNOWN,
+      KNOWN.toSorted(),
     );
   });
 });

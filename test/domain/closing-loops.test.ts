@@ -186,7 +186,7 @@ describe("a change by which rules could set one another off without end", functi
     );
   });
 
-  it("is refused also where another rule on the way round has a limit that a shorter way leaves out", async () => {
+  it("is refused also where a limit of a rule ends another way round, and not this one", async () => {
     const projectId = await domain.addProject();
     await publish(domain, projectId, { key: "a", ...echo("x", "y") });
     await publish(domain, projectId, { key: "ends", ...echo("y", "x"), limits: { cooldownSeconds: 5 } });

@@ -167,7 +167,8 @@ export type RulesImport = {
 
 /**
  * Makes rules what a document says, and publishes them where it has them run, as the single changes do, in
- * time and statements that grow with their number. Call it under the project's config lock, when what rules name is there.
+ * time and statements that grow with their number. Call it under the project's config lock, when what rules
+ * name is there.
  * @throws DomainError as the single changes do, led by section and key
  */
 export const importRules = async (

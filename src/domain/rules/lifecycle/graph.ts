@@ -29,7 +29,7 @@ export type GraphNode = {
 /** `from` brings about each type of `via`, which sets off `to`. Both are ids of rules. */
 export type GraphEdge = { from: string; to: string; via: string[] };
 
-/** Rules that can set one another off in a circle: without end, or all that a circle which ends goes through. */
+/** Rules that can set one another off in a circle: those on one without end, or all on one that ends. */
 export type Cycle = {
   rules: { ruleId: string; key: string }[];
   /** One way round: rules and the event types between them, by turns. */

@@ -21,7 +21,7 @@ export type PublishMode = (typeof PUBLISH_MODES)[number];
 
 const RUNNING: readonly Rule["status"][] = ["ACTIVE", "SHADOW"];
 
-/** Lets a rule run that is `Runnable`, where the project has room for it. @throws DomainError CONFLICT: RULE_LIMIT */
+/** Lets a `Runnable` rule run, where the project has room. @throws DomainError CONFLICT: RULE_LIMIT */
 const withinRoom = async <T>(work: Work, { projectId, id }: Rule, run: () => Promise<T>): Promise<T> => {
   const active = await work.em.count(Rule, { projectId, status: { $in: [...RUNNING] }, id: { $ne: id } });
   refuseFullOfActive(active);
@@ -131,7 +131,7 @@ export const pauseRule = async (work: Work, projectId: string, ref: string): Pro
 };
 
 /** Why the engine pauses a rule by itself. */
-export type PauseReason = "LOOP_GUARD" | "BUDGET" | "STEPS";
+export type PauseReason = "LOOP_GUARD" | "BUDGET" | "STEPS" | "UNFIT";
 
 /**
  * Pauses a rule that the engine has found to do harm; call it in a transaction of its own, since a batch
