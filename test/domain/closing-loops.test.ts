@@ -166,7 +166,7 @@ describe("a change by which rules could set one another off without end", functi
     await publish(domain, projectId, { key: "a", ...echo("x", "y") });
     await publish(domain, projectId, { key: "b", ...echo("y", "x"), limits: { cooldownSeconds: 5 } });
     const { draftVersion } = await domain.transact((work) => getRule(work, projectId, "b"));
-    const open = { draftVersion, limits: {} };
+    const open = { draftVersion, limits: { perPlayer: [], global: [], budgets: [] } };
     await domain.transact((work) => patchRule(work, projectId, "b", open));
     await assert.rejects(
       domain.transact((work) => publishRule(work, projectId, "b", NOTE)),
