@@ -44,11 +44,10 @@ export const tryShareConfig = async (
  * Waits until no other transaction of this process is to change a project's definitions: without a
  * connection, and in the order of their coming. `changeConfig` does it too; call it first where something
  * comes before that.
- * @param weight more than 1 for what holds much memory while it waits
  * @throws OutOfTurn, for `transact`
  */
-export const awaitConfigTurn = ({ turns }: Work, projectId: string, weight?: number): void =>
-  turns.take(`config ${projectId}`, weight);
+export const awaitConfigTurn = ({ turns }: Work, projectId: string): void =>
+  turns.take(`config ${projectId}`);
 
 /**
  * Bumps a project's config version, alone: this waits for every batch that evaluates with the definitions of

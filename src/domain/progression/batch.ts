@@ -38,6 +38,8 @@ export type BatchEars = {
    * tells of its events again when it is repeated.
    */
   onSteps?: (hit: StepsHit) => void;
+  /** Hears, after the commit, of every plan that does without something. */
+  onLeftOut?: (plan: ProjectPlan) => void;
 };
 
 /** `steps`: what the batch may take; once it is spent, the events that are left stay in the queue. */
@@ -55,8 +57,10 @@ type BatchInput = {
 export const runBatch = async (
   work: Work,
   { events: claimed, plans, steps = new ClaimBudget(Infinity) }: BatchInput,
-  { stats, onSeen, onLoop, onSteps }: BatchEars,
+  { stats, onSeen, onLoop, onSteps, onLeftOut }: BatchEars,
 ): Promise<readonly QueuedEvent[]> => {
+  const lacking = [...plans.values()].filter(({ leftOut }) => leftOut.length > 0);
+  if (onLeftOut && lacking.length > 0) work.afterCommit(() => lacking.forEach(onLeftOut));
   const { players, made } = await lockOrCreate(work, claimed, plans);
   const states = [...new Set(players.values())];
   const nowMs = work.now.getTime();

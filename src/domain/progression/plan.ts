@@ -2,6 +2,7 @@ import { type CompiledBadge } from "../badges/badge.ts";
 import type { ActiveCampaign } from "../boosts/campaign-boost.ts";
 import { shareConfig, tryShareConfig } from "../config-lock.ts";
 import type { Currency } from "../currencies/currency.ts";
+import type { LeftOut } from "../definitions/left-out.ts";
 import { notFound } from "../errors.ts";
 import type { BoardIndex } from "../leaderboards/board-index.ts";
 import type { Board } from "../leaderboards/scoring.ts";
@@ -50,6 +51,8 @@ export type Economy = {
   boosts: readonly ActiveCampaign[];
   /** Counters that rules, badges and segments read. */
   metrics: MetricIndex;
+  /** What should be evaluated and cannot be. */
+  leftOut: readonly LeftOut[];
   /** Whether anything listens to an event type; then an effect of that type becomes a derived event. */
   hears(eventType: string): boolean;
 };

@@ -27,10 +27,23 @@ const REPEATED = /(.)\1+/gsu;
 const squeeze = (spelling: string): string => spelling.replace(REPEATED, "$1");
 
 /**
- * Rules that have the same letters and differ in doubled ones, the action or the match; what is beyond is
- * left out. Else lists made for it would make every text slow.
+ * Rules that have the same letters and differ in doubled ones, the action or the match. Else lists made for
+ * it would make every text slow. One list with more is refused; what several have together beyond is left
+ * out.
  */
-const TWINS_MAX = 32;
+export const TWINS_MAX = 32;
+
+/** Answers for the words of one list, one after the other, whether they have too many twins by then. */
+export const createTwinCheck = (action: ListAction): ((word: string) => boolean) => {
+  const spellings = new Map<string, Set<string>>();
+  return (word) =>
+    spellingsOf(word, action === "ALLOW").some((spelling) => {
+      const key = squeeze(spelling);
+      const twins = spellings.get(key) ?? new Set();
+      spellings.set(key, twins.add(spelling));
+      return twins.size > TWINS_MAX;
+    });
+};
 
 /** Whether a word can be compared at all, and is no longer than words may be. */
 export const isComparable = (word: string): boolean => {
