@@ -103,8 +103,8 @@ export const lockFreePlayers = async (
       select ${COLUMNS}, n.u as ref
       from n join players t on t.project_id = n.p and t.external_user_id = n.name
       for update of t skip locked)
-    select k.*, n.p as of, n.u as name, exists (
-      select 1 from players x where x.project_id = n.p and x.external_user_id = n.name and k.id is null) as held
+    select k.*, n.p as of, n.u as name, k.id is null and exists (
+      select 1 from players x where x.project_id = n.p and x.external_user_id = n.name) as held
     from n left join k on k.project_id = n.p and k.ref = n.u`.execute(work.db);
   const free = result.rows.filter((row) => row.id !== null);
   const held = result.rows.flatMap((row) =>

@@ -154,7 +154,8 @@ export const lockUnheldCounters = async (work: Work, keys: readonly SharedKey[])
     o as materialized (
       select x.*, exists (select 1 from shared_counters c
         where c.project_id = x.p and c.scope = x.s and c.window_no = x.w) as is_known
-      from x where not exists (select 1 from f where f.project_id = x.p and f.scope = x.s and f.window_no = x.w)),
+      from x where not exists (
+        select 1 from f where f.project_id = x.p and f.scope = x.s and f.window_no = x.w)),
     i as (
       insert into shared_counters as c (project_id, scope, window_no, touched_at)
       select p, s, w, ${touched} from o where not is_known order by p, s, w
