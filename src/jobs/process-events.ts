@@ -2,7 +2,12 @@ import { outageOf } from "../domain/outages.ts";
 import { type Processed, processPartitions } from "../domain/progression/claim.ts";
 import { ClaimShares } from "../domain/progression/claim-shares.ts";
 import { FIRST_PROJECT } from "../domain/progression/queue.ts";
-import { createPlanCache, type PlanCache, type ProjectPlan } from "../domain/progression/plan.ts";
+import {
+  createPlanCache,
+  type PlanCache,
+  type PlanCacheOptions,
+  type ProjectPlan,
+} from "../domain/progression/plan.ts";
 import type { StepsHit } from "../domain/progression/event-steps.ts";
 import type { LoopHit } from "../domain/progression/turn.ts";
 import type { Work } from "../domain/work.ts";
@@ -26,10 +31,23 @@ export const PROCESS_CONCURRENCY = 4;
 /** A partition that another worker has is looked at again after this. */
 const BUSY_RETRY_MS = 25;
 
+const shares = new WeakMap<App, ClaimShares>();
+
+const sharesOf = (app: App): ClaimShares => {
+  const known = shares.get(app) ?? new ClaimShares();
+  shares.set(app, known);
+  return known;
+};
+
 const plans = new WeakMap<App, PlanCache>();
 
 const plansOf = (app: App): PlanCache => {
-  const known = plans.get(app) ?? createPlanCache();
+  const own = sharesOf(app);
+  const options: PlanCacheOptions = {
+    onSteps: (projectId, steps) => own.charge(projectId, steps),
+    onPreparing: (projectId, over) => own.wait(projectId, over),
+  };
+  const known = plans.get(app) ?? createPlanCache(options);
   plans.set(app, known);
   return known;
 };
@@ -43,14 +61,6 @@ const watchesOf = (app: App): Watches => {
   const made = { loops: createRuleWatch(LOOPS_MAX), steps: createRuleWatch(STEPS_HITS_MAX) };
   const known = watches.get(app) ?? made;
   watches.set(app, known);
-  return known;
-};
-
-const shares = new WeakMap<App, ClaimShares>();
-
-const sharesOf = (app: App): ClaimShares => {
-  const known = shares.get(app) ?? new ClaimShares();
-  shares.set(app, known);
   return known;
 };
 
