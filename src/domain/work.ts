@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { SqlEntityManager } from "@mikro-orm/sql";
 import { type Kysely, sql } from "kysely";
-import type { Caller } from "./caller.ts";
+import type { Actor } from "./caller.ts";
 import type { EventData, EventType } from "./events.ts";
 import { fnv1a, isId, newId, OUTBOX_PARTITIONS } from "./ids.ts";
 import { createLanes, type Lanes, Turns } from "./lanes.ts";
@@ -30,9 +30,6 @@ export type OutboxRow = {
   eventId: string | null;
   data: unknown;
 };
-
-/** Who does something, and from where: for the audit log, sessions and limits. */
-export type Actor = { caller: Caller; ip: string; userAgent: string; requestId: string };
 
 /**
  * What a transaction may see of the tables (row-level security). "web": the tenant's rows and those of the
@@ -143,8 +140,9 @@ const enter = async (db: Db, sight: Sight): Promise<void> => {
 export const createTransact = (parts: TransactParts, sight?: Sight): Transact => {
   const once = transactOnce(parts, sight);
   const lanes = parts.lanes ?? createLanes();
+  const tenantId = sight?.role === "web" ? sight.tenantId || undefined : undefined;
   const transact: Transact = async (run) => {
-    const turns = new Turns(lanes);
+    const turns = new Turns(lanes, { tenantId, ...sight?.by?.waits });
     try {
       for (;;) {
         try {

@@ -2,7 +2,12 @@ import { outageOf } from "../domain/outages.ts";
 import { type Processed, processPartitions } from "../domain/progression/claim.ts";
 import { ClaimShares } from "../domain/progression/claim-shares.ts";
 import { FIRST_PROJECT } from "../domain/progression/queue.ts";
-import { createPlanCache, type PlanCache, type PlanCacheOptions } from "../domain/progression/plan.ts";
+import {
+  createPlanCache,
+  type PlanCache,
+  type PlanCacheOptions,
+  type ProjectPlan,
+} from "../domain/progression/plan.ts";
 import type { StepsHit } from "../domain/progression/event-steps.ts";
 import type { LoopHit } from "../domain/progression/turn.ts";
 import type { Work } from "../domain/work.ts";
@@ -11,6 +16,7 @@ import {
   LOOPS_MAX,
   pauseDearRule,
   pauseLoopingRule,
+  pauseUnfitRule,
   type RuleWatch,
   STEPS_HITS_MAX,
 } from "../domain/rules/running/loop-watch.ts";
@@ -63,6 +69,8 @@ type Held = {
   loops: LoopHit[];
   /** By the event: a claim that is undone tells of it again. */
   hits: Map<string, StepsHit>;
+  /** By the project: plans that do without something. */
+  lacking: Map<string, ProjectPlan>;
 };
 
 /** Where the next claim of a partition goes on, of those that do not begin anew. */
@@ -100,7 +108,7 @@ const claimOf = async (
   }
 };
 
-const optionsOf = (app: App, { loops, hits }: Held) => ({
+const optionsOf = (app: App, { loops, hits, lacking }: Held) => ({
   transact: app.transact,
   plans: plansOf(app),
   shares: sharesOf(app),
@@ -112,6 +120,7 @@ const optionsOf = (app: App, { loops, hits }: Held) => ({
     app.log.error({ err: error, event }, "an event could not be processed"),
   onLoop: (hit: LoopHit) => void loops.push(hit),
   onSteps: (hit: StepsHit) => void hits.set(hit.rootEventId, hit),
+  onLeftOut: (plan: ProjectPlan) => void lacking.set(plan.projectId, plan),
 });
 
 /** Key: a partition. Processes a claim of those that wait, until none is left. */
@@ -119,7 +128,7 @@ export const processEvents: JobTogether = {
   name: "process-events",
   concurrency: PROCESS_CONCURRENCY,
   runTogether: async (app, keys, { leave }) => {
-    const held: Held = { loops: [], hits: new Map() };
+    const held: Held = { loops: [], hits: new Map(), lacking: new Map() };
     const places = cursorsOf(app);
     const taken = keys.map((key) => ({ part: Number(key), afterProject: places.get(key) ?? FIRST_PROJECT }));
     const onLeft = (left: readonly { part: number }[]): void => leave(left.map(({ part }) => String(part)));
@@ -157,7 +166,7 @@ const comeAgain = (app: App, key: string): void => {
 };
 
 /** Pauses the rules that were met too often. Never rejects. */
-const pauseHeld = async (app: App, { loops, hits }: Held): Promise<void> => {
+const pauseHeld = async (app: App, { loops, hits, lacking }: Held): Promise<void> => {
   const nowMs = app.clock().getTime();
   const { loops: loopWatch, steps: stepWatch } = watchesOf(app);
   const looping = loops.filter(({ chain }) => loopWatch.hit(chain.at(-1)!.ruleId, nowMs));
@@ -172,6 +181,20 @@ const pauseHeld = async (app: App, { loops, hits }: Held): Promise<void> => {
     app.log.warn({ hit }, "a rule that takes the steps of event after event is paused");
     await pauseSafely(app, (work) => pauseDearRule(work, hit));
   }
+  for (const plan of lacking.values()) await pauseUnfit(app, plan);
+};
+
+/** Plans whose lack was told. */
+const told = new WeakSet<ProjectPlan>();
+
+/** Pauses the rules that a plan does without, once; what else it lacks cannot be paused, and is only told. */
+const pauseUnfit = async (app: App, plan: ProjectPlan): Promise<void> => {
+  if (told.has(plan)) return;
+  told.add(plan);
+  const { projectId, leftOut } = plan;
+  app.log.warn({ projectId, leftOut }, "stored definitions cannot be evaluated; rules among them are paused");
+  for (const one of leftOut.filter(({ kind }) => kind === "rule"))
+    await pauseSafely(app, (work) => pauseUnfitRule(work, projectId, one));
 };
 
 const PAUSE_TRIES = 5;

@@ -170,15 +170,13 @@ describe("plans that do not fit into the cache together", function () {
 
   it("that cannot be compiled fail events of their project alone, and rest for a while", async () => {
     const [broken, sound] = [await aProject(TOO_WIDE), await aProject(1)];
-    // The youngest comes last: it is not reached in a transaction.
-    await domain.transact(async ({ db }) => {
-      await sql`
-        update rules set created_at = now() + interval '1 day'
-        where project_id = ${broken} and key = 'r99'`.execute(db);
-      await sql`
-        update rule_versions v set definition = jsonb_set(definition, '{actions,0,type}', '"summon_dragon"')
-        from rules r where r.id = v.rule_id and r.project_id = ${broken} and r.key = 'r99'`.execute(db);
-    });
+    // Boards come after rules: they are not reached in a transaction.
+    const metric = { source: "EVENT", event: { eventTypes: ["goal"] }, aggregate: "count" };
+    const { id } = await domain.addBoard(broken, { key: "goals", name: "Goals", metric, operator: "SUM" });
+    await domain.transact(({ db }) =>
+      sql`update leaderboards set definition = jsonb_set(definition, '{metric,event}', 'null')
+        where id = ${id}`.execute(db),
+    );
     await track(broken);
     await track(sound);
     const first = await claim();

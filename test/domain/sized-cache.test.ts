@@ -31,6 +31,15 @@ describe("a cache that is bounded", () => {
     assert.equal(keptOf(cache, "de"), "e");
   });
 
+  it("by bytes has room again for what was dropped", () => {
+    const cache = createSizedCache<string>({ items: 10, bytes: 100 });
+    for (const key of "ab") cache.keep(key, key, own(50, key));
+    assert.equal(cache.drop("b"), "b");
+    assert.equal(cache.drop("unknown"), undefined);
+    cache.keep("c", "c", own(50, "c"));
+    assert.equal(keptOf(cache, "abc"), "ac");
+  });
+
   it("keeps what is others' when one owner keeps more than there is room for, again and again", () => {
     const cache = createSizedCache<string>({ items: 100, bytes: 100 });
     for (const key of "abc") cache.keep(key, key, own(10, "others"));

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
-import { loadDefinitions } from "../definitions/load.ts";
+import type { LeftOut } from "../definitions/left-out.ts";
+import { loadRunning } from "../definitions/load.ts";
 import { DomainError } from "../errors.ts";
 import { boardPieces } from "../leaderboards/board-index.ts";
 import { loadBoards } from "../leaderboards/leaderboards.ts";
@@ -9,7 +10,7 @@ import { bytesOf } from "../oversize.ts";
 import { type PacedBudget, paced, type Pieces } from "../pace.ts";
 import { type ProjectSettings, settingsFrom } from "../projects/project.ts";
 import { publishedPieces, type PublishedRule, type RuleSet } from "../rules/running/compile.ts";
-import { loadPublished } from "../rules/rules.ts";
+import { loadRunningRules } from "../rules/running/load-running.ts";
 import { TEXT_PER_STEP } from "../step-budget.ts";
 import { KEPT, type Work } from "../work.ts";
 import { type DefinitionsByKind, economyPieces } from "./economy.ts";
@@ -54,6 +55,8 @@ export type PlanParts = {
   rules: readonly PublishedRule[] | RuleSet;
   definitions: DefinitionsByKind;
   curve: LevelCurve;
+  /** What was not even read. */
+  unread: readonly LeftOut[];
 };
 
 /** How often definitions are read again that change while they are read. */
@@ -84,13 +87,13 @@ export const readParts = async (work: Work, projectId: string): Promise<PlanPart
   return undefined;
 };
 
-export const readPartsOf = async (work: Work, row: ProjectRow, given?: RuleSet): Promise<PlanParts> => ({
-  row,
-  boards: (await loadBoards(work, row.id)).filter((board) => board.status === "ACTIVE"),
-  rules: given ?? (await loadPublished(work, row.id)),
-  definitions: await loadDefinitions(work, row.id),
-  curve: await getCurve(work, row.id),
-});
+export const readPartsOf = async (work: Work, row: ProjectRow, given?: RuleSet): Promise<PlanParts> => {
+  const boards = (await loadBoards(work, row.id)).filter((board) => board.status === "ACTIVE");
+  const { rules, leftOut } = given ? { rules: given, leftOut: [] } : await loadRunningRules(work, row.id);
+  const found = await loadRunning(work, row.id);
+  const unread = [...leftOut, ...found.leftOut];
+  return { row, boards, rules, definitions: found.definitions, curve: await getCurve(work, row.id), unread };
+};
 
 /** Bytes of documents as JSON, in pieces. */
 function* sizePieces(documents: readonly object[]): Pieces<number> {
@@ -108,11 +111,14 @@ const isCompiled = (rules: PlanParts["rules"]): rules is RuleSet => "candidates"
 export const compileParts = (parts: PlanParts, steps: PacedBudget): Promise<ProjectPlan> =>
   paced(planPieces(parts), steps);
 
-function* planPieces({ row, boards, rules: given, definitions, curve }: PlanParts): Pieces<ProjectPlan> {
+function* planPieces(parts: PlanParts): Pieces<ProjectPlan> {
+  const { row, boards, rules: given, definitions, curve, unread } = parts;
   const rules = isCompiled(given) ? given : yield* publishedPieces(given, row.tenant_id);
+  const economy = yield* economyPieces(definitions, rules);
   const stored = [...definitions.values()].flat();
   return {
-    ...(yield* economyPieces(definitions, rules)),
+    ...economy,
+    leftOut: [...unread, ...economy.leftOut],
     ...versionOf(row),
     bytes: yield* sizePieces([...[...rules.all, ...stored].map(({ definition }) => definition), ...boards]),
     timezone: row.timezone,

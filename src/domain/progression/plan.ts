@@ -2,6 +2,7 @@ import { type CompiledBadge } from "../badges/badge.ts";
 import type { ActiveCampaign } from "../boosts/campaign-boost.ts";
 import { shareConfig, tryShareConfig } from "../config-lock.ts";
 import type { Currency } from "../currencies/currency.ts";
+import type { LeftOut } from "../definitions/left-out.ts";
 import { notFound } from "../errors.ts";
 import type { BoardIndex } from "../leaderboards/board-index.ts";
 import type { Board } from "../leaderboards/scoring.ts";
@@ -30,7 +31,8 @@ import {
   versionOf,
 } from "./plan-parts.ts";
 import { preparePlan } from "./plan-preparation.ts";
-import { ConfigHeld, ProjectsUnready } from "./unready.ts";
+import type { QueuedEvent } from "./queue.ts";
+import { EventsHeld, EventsUnready } from "./unready.ts";
 
 export { createPlanCache, type PlanCache, type PlanCacheOptions } from "./plan-cache.ts";
 
@@ -51,6 +53,8 @@ export type Economy = {
   boosts: readonly ActiveCampaign[];
   /** Counters that rules, badges and segments read. */
   metrics: MetricIndex;
+  /** What should be evaluated and cannot be. */
+  leftOut: readonly LeftOut[];
   /** Whether anything listens to an event type; then an effect of that type becomes a derived event. */
   hears(eventType: string): boolean;
 };
@@ -79,7 +83,7 @@ const PLANS_STEPS_MAX = 2 * PLAN_STEPS_MAX;
  * Thrown where the plans of projects take too long to be compiled in a transaction. Nothing has been done
  * but that the definitions of all projects asked for are held.
  */
-export class PlansUnprepared extends ProjectsUnready {
+export class PlansUnprepared extends EventsUnready {
   readonly versions: readonly Version[];
   readonly #cache: PlanCache;
 
@@ -89,8 +93,8 @@ export class PlansUnprepared extends ProjectsUnready {
     this.#cache = cache;
   }
 
-  get projectIds(): readonly string[] {
-    return this.versions.map(({ projectId }) => projectId);
+  override isLate(event: QueuedEvent): boolean {
+    return this.versions.some(({ projectId }) => projectId === event.projectId);
   }
 
   /** Until the first of them is ready: those that are not yet are asked for again. */
@@ -115,18 +119,24 @@ export const loadPlans = async (
 };
 
 /**
- * As `loadPlans`, for a batch of several projects: none of them waits for another's definitions.
- * @throws ProjectsUnready
+ * As `loadPlans`, of the projects of a claim's events: none of them waits for others who are at work on the
+ * definitions or the events of one.
+ * @throws EventsUnready
  */
 export const tryLoadPlans = async (
   work: Work,
-  projectIds: readonly string[],
+  events: readonly QueuedEvent[],
   cache: PlanCache,
 ): Promise<Map<string, ProjectPlan>> => {
+  const projectIds = [...new Set(events.map(({ projectId }) => projectId))];
   // Sent together: rows are read after locks are asked for, and those of projects that are held are not used.
-  const [kept, rows] = await Promise.all([tryShareConfig(work, projectIds), readRows(work, projectIds)]);
-  const held = projectIds.filter((id) => !kept.has(id));
-  if (held.length > 0) throw new ConfigHeld(held);
+  const [kept, rows] = await Promise.all([
+    tryShareConfig(work, projectIds, events),
+    readRows(work, projectIds),
+  ]);
+  const isHeld = (event: QueuedEvent): boolean => !kept.hasConfig(event.projectId) || !kept.hasEvents(event);
+  const held = new Set(events.filter(isHeld).map(({ projectId }) => projectId));
+  if (held.size > 0) throw new EventsHeld(`definitions or events of ${[...held].join(", ")}`, isHeld);
   return plansFrom(work, rows, cache);
 };
 

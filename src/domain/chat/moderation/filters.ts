@@ -5,20 +5,21 @@ import type { Transact, Work } from "../../work.ts";
 import { type CompiledList, compileList, joinLists, NO_LISTS } from "./compile-words.ts";
 import type { ListAction, ListMatch, WordFilter } from "./word-filter.ts";
 
-/** Memory of a compiled word. */
-const WORD_BYTES = 300;
-/** Memory of all filters that a process keeps compiled, and of all lists that are kept beside them. */
-const FILTERS_BYTES_MAX = 1_000_000 * WORD_BYTES;
-const LISTS_BYTES_MAX = 250_000 * WORD_BYTES;
+const MIB = 1024 * 1024;
+/** Memory of all filters that a process keeps compiled, each with that of its lists. */
+const FILTERS_BYTES_MAX = 320 * MIB;
+/** Memory of all lists that are kept beside the filters made of them. */
+const LISTS_BYTES_MAX = 192 * MIB;
 const KEPT_MAX = 10_000;
 
-/** By project. */
+/** Filters by project; each tells its version. */
 const kept = createSizedCache<WordFilter>({ items: KEPT_MAX, bytes: FILTERS_BYTES_MAX });
 
 /** Lists by project, key and version: after a change of one list the others need not be compiled anew. */
 const keptLists = createSizedCache<CompiledList>({ items: KEPT_MAX, bytes: LISTS_BYTES_MAX });
 
-const sizeOf = (owner: string, words: number) => ({ owner, bytes: words * WORD_BYTES });
+/** What is kept of a project counts as its own. */
+const sizeOf = (owner: string, { bytes }: { bytes: number }) => ({ owner, bytes });
 
 /** The lists of a project as this process last knew them: a guess at what `readFilter` will find. */
 export const guessFilter = (projectId: string): WordFilter => kept.get(projectId) ?? NO_LISTS;
@@ -73,7 +74,7 @@ const compiledList = async (
   const { key, action, match, words } = row;
   const isWord = match === "WORD";
   const list = await inSlices(compileList({ list: key, action, isStart: isWord, isEnd: isWord, words }));
-  return { name: nameOf(row), list: keptLists.keep(cacheKey(row), list, sizeOf(projectId, words.length)) };
+  return { name: nameOf(row), list: keptLists.keep(cacheKey(row), list, sizeOf(projectId, list)) };
 };
 
 /** Compiles what is not kept of a project's lists, in slices, and keeps it. */
@@ -90,7 +91,7 @@ const compileFilter = async (read: Read, projectId: string): Promise<WordFilter>
       lists.map(({ list }) => list),
     ),
   );
-  return kept.keep(projectId, filter, sizeOf(projectId, filter.words));
+  return kept.keep(projectId, filter, sizeOf(projectId, filter));
 };
 
 const compiling = new Map<string, Promise<unknown>>();

@@ -1,3 +1,4 @@
+import { DOCUMENT_STEPS_MAX, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "../../definitions/left-out.ts";
 import type { Metric } from "../../metrics/metric.ts";
 import type { Spender } from "../../progression/event-steps.ts";
 import type { RuleEvent } from "../../progression/turn.ts";
@@ -54,6 +55,8 @@ export type CompiledRule = RuleControls & {
   exclusiveGroup: string | undefined;
   isShadow: boolean;
   definition: RuleDocument;
+  /** Of the event types that it listens to. */
+  patterns: readonly string[];
 };
 
 /** The compiled rules of a project. */
@@ -74,6 +77,8 @@ export type RuleSet = {
   all: readonly CompiledRule[];
   /** What the rules' conditions count. */
   metrics: readonly Metric[];
+  /** Rules that should run and cannot. */
+  leftOut: readonly LeftOut[];
 };
 
 /** Steps of a firing, and of an action, beside its parts. */
@@ -110,6 +115,7 @@ export const compileRule = (rule: PublishedRule, order = 0): CompiledRule => {
     exclusiveGroup,
     isShadow,
     definition,
+    patterns: patternsOfRule(definition),
   };
 };
 
@@ -126,21 +132,33 @@ const nameOf = ({ id, version, key, isShadow }: PublishedRule): string =>
 
 /**
  * As `compileRules`, in pieces, for rules that were published: each is compiled once in a process, however
- * often a project's other definitions change, as long as it is kept. Reading it counts each time.
+ * often a project's other definitions change, as long as it is kept. Reading it counts each time. What is
+ * stored may be older than the bounds of today, and one that cannot run keeps no other from running.
  * @param owner the tenant, of whose rules a process keeps a share
  */
 export function* publishedPieces(rules: readonly PublishedRule[], owner: string): Pieces<RuleSet> {
   const compiled: CompiledRule[] = [];
+  const leftOut: LeftOut[] = [];
   for (const [order, published] of rules.toSorted(byOrder).entries()) {
+    const { id, key, version, definition } = published;
+    const leave = (why: string): void => void leftOut.push({ kind: "rule", id, key, version, why });
     const name = nameOf(published);
     const kept = keptRules.get(name);
-    const readSteps = kept?.readSteps ?? stepsOfValue(published.definition);
+    const readSteps = kept?.readSteps ?? stepsOfValue(definition);
+    if (readSteps > DOCUMENT_STEPS_MAX) {
+      leave(TOO_LARGE_TO_RUN);
+      continue;
+    }
     yield readSteps + (kept ? KEPT_STEPS : COMPILE_STEPS);
-    const rule = kept?.rule ?? compileRule(published);
-    if (!kept) keptRules.keep(name, { rule, readSteps }, { owner, bytes: bytesOf(published.definition) });
-    compiled.push({ ...rule, order });
+    try {
+      const rule = kept?.rule ?? compileRule(published);
+      if (!kept) keptRules.keep(name, { rule, readSteps }, { owner, bytes: bytesOf(definition) });
+      compiled.push({ ...rule, order });
+    } catch (error) {
+      leave(whyNot(error));
+    }
   }
-  return indexRules(compiled);
+  return indexRules(compiled, leftOut);
 }
 
 /** Steps of taking a rule that is kept, and of compiling one, beside reading its definition. */
@@ -165,9 +183,8 @@ export function* rulePieces(rules: readonly PublishedRule[]): Pieces<RuleSet> {
   return indexRules(compiled);
 }
 
-const indexRules = (compiled: readonly CompiledRule[]): RuleSet => {
-  const listening = compiled.map((rule) => ({ rule, patterns: patternsOfRule(rule.definition) }));
-  const indexOf = createTypeIndex(listening, (found) => indexType(found.map(({ rule }) => rule)));
+const indexRules = (compiled: readonly CompiledRule[], leftOut: readonly LeftOut[] = []): RuleSet => {
+  const indexOf = createTypeIndex(compiled, indexType);
   const byId = new Map(compiled.map((rule) => [rule.id, rule]));
   const schedule = (ruleId: string) => byId.get(ruleId);
   return {
@@ -185,6 +202,7 @@ const indexRules = (compiled: readonly CompiledRule[]): RuleSet => {
     schedule,
     all: compiled,
     metrics: compiled.flatMap(({ metrics }) => metrics),
+    leftOut,
   };
 };
 
