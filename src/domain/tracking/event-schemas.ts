@@ -106,7 +106,7 @@ export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX)
       for (const stored of missing.length === 0 ? [] : await readSchemas(transact, id, missing)) {
         const size = {
           owner: tenantId,
-          bytes: SCHEMA_BYTES + BYTES_PER_CHARACTER * Number(stored.characters),
+          bytes: SCHEMA_BYTES + BYTES_PER_CHARACTER * stored.characters,
         };
         ready.set(stored.name, kept.keep(keyOf(id, stored.name), readyOf(stored), size));
         steps.spend(COMPILE_STEPS_MAX);
@@ -144,7 +144,7 @@ type StoredSchema = Head & { schema: unknown };
 const readyOf = ({ version, enforcement, schema }: StoredSchema): Ready => {
   const made = compileSchema(schema);
   // What was saved has been compiled once; a schema of another version of the server accepts everything.
-  return { version: Number(version), enforcement, validate: "validate" in made ? made.validate : () => [] };
+  return { version, enforcement, validate: "validate" in made ? made.validate : () => [] };
 };
 
 const HEAD = sql`name, schema_version as version, enforcement, octet_length(schema::text) as characters`;
@@ -154,7 +154,7 @@ const readHeads = (transact: Transact, projectId: string): Promise<Head[]> =>
   transact(async ({ db }) => {
     const { rows } = await sql<Head>`
       select ${HEAD} from event_types where project_id = ${projectId} and ${ENFORCED}`.execute(db);
-    return rows.map((row) => ({ ...row, version: Number(row.version), characters: Number(row.characters) }));
+    return rows;
   });
 
 const readSchemas = (

@@ -47,17 +47,7 @@ export const createProjectRules = (transact: Transact, clock: () => Date): Proje
   return async (caller, projectId, inputs) => {
     if (caller.kind === "anonymous" || caller.kind === "admin") return { resolve: () => undefined };
     const find = await finder(caller, projectId, cached);
-    const types = new Map<Rules, Set<string>>();
-    for (const input of inputs) {
-      const { eventType, projectId: named } = (input ?? {}) as Sent;
-      if (typeof eventType !== "string" || !(named === undefined || typeof named === "string")) continue;
-      const rules = find(named);
-      if (rules?.stamp === null || !rules) continue;
-      const known = types.get(rules);
-      if (known) known.add(eventType);
-      else types.set(rules, new Set([eventType]));
-    }
-    const ready = await schemas(types);
+    const ready = await schemas(typesOf(inputs, find));
     return {
       resolve: (named) => {
         const rules = find(named);
@@ -70,6 +60,22 @@ export const createProjectRules = (transact: Transact, clock: () => Date): Proje
 
 /** Finds the rules of the project that an event names; undefined for one out of reach. */
 type Find = (named: string | undefined) => Rules | undefined;
+
+/** The types of events that were sent, by the rules of their projects, where these have schemas at all. */
+const typesOf = (inputs: readonly unknown[], find: Find): Map<Rules, Set<string>> => {
+  const types = new Map<Rules, Set<string>>();
+  for (const input of inputs) {
+    const { eventType, projectId } = (input ?? {}) as Sent;
+    if (typeof eventType !== "string" || !(projectId === undefined || typeof projectId === "string"))
+      continue;
+    const rules = find(projectId);
+    if (!rules || rules.stamp === null) continue;
+    const known = types.get(rules);
+    if (known) known.add(eventType);
+    else types.set(rules, new Set([eventType]));
+  }
+  return types;
+};
 
 const finder = async (
   caller: Extract<Caller, { kind: "key" | "user" }>,
