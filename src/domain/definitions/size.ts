@@ -1,7 +1,7 @@
 import type { SqlEntityManager } from "@mikro-orm/sql";
 import { sql } from "kysely";
 import { conflict, invalid } from "../errors.ts";
-import { DEFINITION_MAX_BYTES, PROJECT_MAX_BYTES } from "../limits.ts";
+import { COUNTERS_MAX, DEFINITION_MAX_BYTES, PROJECT_MAX_BYTES } from "../limits.ts";
 import { bytesOf } from "../oversize.ts";
 import type { Work } from "../work.ts";
 
@@ -17,8 +17,33 @@ export const checkSize = (name: string, document: object, max = DEFINITION_MAX_B
   if (bytes > max) throw invalid(name, `must be at most ${max} bytes of JSON, and has ${bytes}`, TOO_LARGE);
 };
 
+/** Bytes that a condition takes at least which reads a counter of its own. */
+const CONDITION_BYTES_MIN = 60;
+
+type ProjectSize = { bytes: number; counters: number };
+
+/** What runs in a project: one statement, and another one where it may read too many counters. */
+const sizeOf = async (work: Work, projectId: string): Promise<ProjectSize> => {
+  const bytes = await bytesOfAll(work, projectId);
+  const mayBeMany = bytes > COUNTERS_MAX * CONDITION_BYTES_MIN;
+  return { bytes, counters: mayBeMany ? await countCounters(work, projectId) : 0 };
+};
+
+/** Different metrics that rules, badges and segments read. */
+const countCounters = async ({ db }: Work, projectId: string): Promise<number> => {
+  const found = await sql<{ n: string | number }>`
+    select count(distinct metric) as n from (
+      select jsonb_path_query(v.definition->'conditions', 'strict $.**.metric') as metric
+      from rules r join rule_versions v on v.rule_id = r.id and v.version = r.published_version
+      where r.project_id = ${projectId} and r.status in ('ACTIVE', 'SHADOW')
+      union all select jsonb_path_query(definition, 'strict $.**.metric') from definitions
+      where project_id = ${projectId} and status = 'ACTIVE' and kind in ('badge', 'segment')
+    ) those where jsonb_typeof(metric) = 'object'`.execute(db);
+  return Number(found.rows[0]!.n);
+};
+
 /** Bytes of everything of a project that evaluation reads, as PostgreSQL writes JSON: one statement. */
-const projectBytes = async ({ db }: Work, projectId: string): Promise<number> => {
+const bytesOfAll = async ({ db }: Work, projectId: string): Promise<number> => {
   const found = await sql<{ bytes: string | number }>`
     select coalesce(sum(bytes), 0) as bytes from (
       select octet_length(v.definition::text) as bytes
@@ -46,16 +71,25 @@ export const withinProjectSize = async <T>(
   change: () => Promise<T>,
 ): Promise<T> => {
   if (together.has(work.em)) return change();
-  const before = await projectBytes(work, projectId);
+  const before = await sizeOf(work, projectId);
   together.add(work.em);
   try {
     const changed = await change();
     await work.em.flush();
-    const after = await projectBytes(work, projectId);
-    if (after <= PROJECT_MAX_BYTES || after <= before) return changed;
+    refuseLarger(await sizeOf(work, projectId), { before, reason });
+    return changed;
   } finally {
     together.delete(work.em);
   }
-  const limit = `${PROJECT_MAX_BYTES} bytes of active rules, definitions and leaderboards together`;
-  throw conflict(reason, `a project may have ${limit}`);
+};
+
+const refuseLarger = (
+  after: ProjectSize,
+  { before, reason }: { before: ProjectSize; reason: string },
+): void => {
+  const refuse = (limit: string) => conflict(reason, `a project may have ${limit}`);
+  if (after.bytes > Math.max(PROJECT_MAX_BYTES, before.bytes))
+    throw refuse(`${PROJECT_MAX_BYTES} bytes of active rules, definitions and leaderboards together`);
+  if (after.counters > Math.max(COUNTERS_MAX, before.counters))
+    throw refuse(`${COUNTERS_MAX} different metrics of active rules, badges and segments together`);
 };

@@ -5,6 +5,7 @@ import { type Board, fromRankScore, nextEntry, reachedUs } from "../leaderboards
 import { type CounterState, mergeCounters } from "../metrics/counters.ts";
 import { type CompiledMetric, compileMetric } from "../metrics/metric.ts";
 import { type Pieces, stepsOfValue } from "../pace.ts";
+import { isWithinRoom, withoutUnread } from "../progression/doc-room.ts";
 import { write } from "../progression/event-steps.ts";
 import type { ProjectPlan } from "../progression/plan.ts";
 import { attributesProblem, TAGS_MAX } from "../progression/profile.ts";
@@ -17,8 +18,11 @@ import type { Run, StreakDoc } from "../streaks/state.ts";
 import { type CompiledStreak, FREEZES_MAX } from "../streaks/streak.ts";
 import type { Merging } from "./merge-holdings.ts";
 
-/** Counters are joined by their aggregate; limits count the firings of both. In pieces. */
-export function* mergeDoc({ target, source }: Merging): Pieces<void> {
+/**
+ * Counters are joined by their aggregate, where there is room for those of both; limits count the firings of
+ * both. In pieces.
+ */
+export function* mergeDoc({ target, source, summary }: Merging): Pieces<void> {
   const [mine, theirs] = [target.player.doc, source.player.doc];
   const counters = theirs.c && (yield* countersOf(target.project, mine.c, theirs.c));
   const limits = theirs.l && (yield* limitsOf(mine.l, theirs.l));
@@ -30,7 +34,12 @@ export function* mergeDoc({ target, source }: Merging): Pieces<void> {
     ...(theirs.x ? { x: dayOf(mine.x, theirs.x) } : {}),
     ...(theirs.b ? { b: [...new Set([...(mine.b ?? []), ...theirs.b])] } : {}),
   };
-  target.player.doc = doc;
+  const kept = isWithinRoom(doc) ? doc : withoutUnread(target.project, doc);
+  target.player.doc = kept;
+  if (!isWithinRoom(kept)) {
+    target.player.doc = { ...kept, c: mine.c ?? {} };
+    summary.dropped.push("counters");
+  }
   target.player.dirty.doc = true;
 }
 
