@@ -194,7 +194,7 @@ export type Events = {
     rootEventId: string;
     paused: boolean;
   };
-  /** A definition whose counter did not count an event: there is no more room in what is kept of the player. */
+  /** A definition whose counter did not count an event: what is kept of the player has no more room. */
   "event.uncounted": {
     kind: "rule" | "badge" | "streak" | "segment" | "leaderboard";
     id: string;

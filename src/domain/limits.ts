@@ -27,7 +27,8 @@ export const PROJECT_MAX_BYTES = 4 * 1024 * 1024;
 /** Different counters that the rules, badges and segments which run in a project read together. */
 export const COUNTERS_MAX = 2_500;
 /**
- * Bytes of what is kept of a player in one document, as JSON: counters, and what limits of rules have counted.
+ * Bytes of what is kept of a player in one document, as JSON: counters, and what limits of rules have
+ * counted.
  * A thousand counters of rolling windows fit.
  */
 export const PLAYER_STATE_MAX_BYTES = 3 * 1024 * 1024;

@@ -34,14 +34,18 @@ export function* mergeDoc({ target, source, summary }: Merging): Pieces<void> {
     ...(theirs.x ? { x: dayOf(mine.x, theirs.x) } : {}),
     ...(theirs.b ? { b: [...new Set([...(mine.b ?? []), ...theirs.b])] } : {}),
   };
-  const kept = isWithinRoom(doc) ? doc : withoutUnread(target.project, doc);
-  target.player.doc = kept;
-  if (!isWithinRoom(kept)) {
-    target.player.doc = { ...kept, c: mine.c ?? {} };
-    summary.dropped.push("counters");
-  }
+  target.player.doc = fitting(doc, { target, summary });
   target.player.dirty.doc = true;
 }
+
+/** The document of both; where there is no room for it, with the counters of the target alone. */
+const fitting = (doc: PlayerDoc, { target, summary }: Pick<Merging, "target" | "summary">): PlayerDoc => {
+  if (isWithinRoom(doc)) return doc;
+  const read = withoutUnread(target.project, doc);
+  if (isWithinRoom(read)) return read;
+  summary.dropped.push("counters");
+  return { ...read, c: target.player.doc.c ?? {} };
+};
 
 /** Steps of finding a metric that was compiled before. */
 const METRIC_STEPS = 4;

@@ -25,7 +25,7 @@ export type LoadLimits = { bytesMax: number; rowsMax: number };
 /** Stands for all players whose documents fit. */
 const COUNT_TAG = "n";
 
-/** The players, with the bytes of each up to `bytesMax`: `r(i, p)`, and `doc` and `bytes` where it is loaded. */
+/** The players whose documents come to `bytesMax` at most: `r(i, p, doc, bytes)`. */
 const playersWithDocs = (rows: string, bytesMax: number): RawBuilder<unknown> => sql`
   q as materialized (select * from json_to_recordset(${rows}::json) as q(n int, i uuid, p uuid)),
   z as materialized (

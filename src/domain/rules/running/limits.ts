@@ -41,7 +41,7 @@ type CalendarLimit = { max: number; unit: CalendarUnit };
 type Parts = { lifetimeMax: number; calendar: CalendarLimit[]; rolling: RollingLimit[] };
 
 const NONE: LimitState = {};
-/** Bytes of JSON that a firing adds to a document at most: those of the limits of a rule that has not fired. */
+/** Bytes of JSON that a firing adds to a document at most: those of a rule that had not fired. */
 const GROWTH_MAX = 200;
 
 const zoneOf = ({ player, project }: Turn): string => firstZone(player.timezone, project.timezone);
