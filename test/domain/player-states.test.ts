@@ -133,7 +133,7 @@ describe("what is kept of a player", function () {
     }
   });
 
-  it("never passes its bound: what nothing reads goes, then nothing new counts, and that is told", async () => {
+  it("stays in its bounds: what nothing reads goes, then nothing new counts, and it is told", async () => {
     const projectId = await domain.addProject();
     const [user] = usersOf(projectId, 1);
     const [big, small] = [distinctOf("big"), { eventTypes: ["small"], aggregate: "count" }];
