@@ -194,6 +194,14 @@ export type Events = {
     rootEventId: string;
     paused: boolean;
   };
+  /** A definition whose counter did not count an event: what is kept of the player has no more room. */
+  "event.uncounted": {
+    kind: "rule" | "badge" | "streak" | "segment" | "leaderboard";
+    id: string;
+    key: string;
+    playerId: string;
+    rootEventId: string;
+  };
   "event.reverted": {
     eventId: string;
     externalUserId: string;
@@ -252,7 +260,7 @@ export const RESERVED_EVENT_TYPES: ReadonlySet<string> = new Set([
   ...catalogue("chat", "message_sent message_reported message_moderated player_sanctioned changed"),
   ...catalogue("raffle", "drawn"),
   ...catalogue("rule", "loop_detected budget_exhausted"),
-  ...catalogue("event", "failed reverted steps_exhausted"),
+  ...catalogue("event", "failed reverted steps_exhausted uncounted"),
   ...catalogue("inbox", "message"),
   ...catalogue("player", "notice"),
 ]);

@@ -1,6 +1,8 @@
 import { z } from "zod";
 import { isHeardType } from "../events.ts";
-import type { Spender } from "../progression/event-steps.ts";
+import { PLAYER_STATE_MAX_BYTES } from "../limits.ts";
+import { jsonLength, takeRoom } from "../progression/doc-room.ts";
+import { type Spender, tellUncounted } from "../progression/event-steps.ts";
 import type { Heard, Turn } from "../progression/turn.ts";
 import { type Pieces, stepsOfValue } from "../pace.ts";
 import { atOnce } from "../slices.ts";
@@ -150,8 +152,11 @@ const prepare = (metric: Metric): CompiledMetric => ({
   sampleOf: compileSample(metric),
 });
 
-/** The metrics of a project by event type. */
-export type MetricIndex = { forEvent(eventType: string): readonly CompiledMetric[] };
+/** The metrics of a project by event type, and the ids of all. */
+export type MetricIndex = {
+  forEvent(eventType: string): readonly CompiledMetric[];
+  ids: ReadonlySet<string>;
+};
 
 /** Indexes the metrics that a project's rules, badges and segments read; equal ones are one counter. */
 export const indexMetrics = (metrics: readonly Metric[]): MetricIndex => atOnce(metricPieces(metrics));
@@ -175,7 +180,7 @@ export function* metricPieces(
     patterns: metric.definition.eventTypes,
   }));
   const listening = createTypeIndex(listeners, (found) => found.map(({ metric }) => metric));
-  return { forEvent: listening };
+  return { forEvent: listening, ids: new Set(byId.keys()) };
 }
 
 type Whose = Pick<Turn, "player" | "project">;
@@ -203,6 +208,12 @@ export const countEvent = (turn: Turn): void => {
   }
 };
 
+/** Bytes of JSON that a sample adds to a document at most: those of a new counter. */
+const GROWTH_MAX = 100;
+
+const growthOf = ({ id }: CompiledMetric, old: CounterState | undefined, next: CounterState | undefined) =>
+  jsonLength(next) - (old === undefined ? -`"${id}":,`.length : jsonLength(old));
+
 const count = (turn: Turn, metric: CompiledMetric): void => {
   const { player, event } = turn;
   const sample = metric.sampleOf(turn);
@@ -213,6 +224,10 @@ const count = (turn: Turn, metric: CompiledMetric): void => {
   if (next === old) {
     if (isLate(metric, old, moment)) turn.warn(`late: ${nameOf(metric)} no longer counts that window`);
     return;
+  }
+  if (!takeRoom(turn, { most: GROWTH_MAX, grown: () => growthOf(metric, old, next) })) {
+    turn.warn(`full: ${nameOf(metric)} does not count, ${PLAYER_STATE_MAX_BYTES} bytes are kept of a player`);
+    return tellUncounted(turn, metric.spender);
   }
   if (isOver(metric, next)) turn.warn(`${nameOf(metric)} has reached the bound of ±9,000,000,000`);
   (player.doc.c ??= {})[metric.id] = next;

@@ -3,7 +3,7 @@ import { PacedBudget } from "../pace.ts";
 import { StepBudget } from "../step-budget.ts";
 import { outboxRow } from "../work.ts";
 import type { Effects } from "./effects.ts";
-import type { Heard, Root, RuleEvent, Turn } from "./turn.ts";
+import type { Heard, PlayerState, Root, RuleEvent, Turn } from "./turn.ts";
 
 /** Steps that the rules which one tracked event sets off may take together, derived events included. */
 export const RULE_STEPS_MAX = 250_000;
@@ -115,6 +115,13 @@ export const CHANGE_STEPS_MAX = 2_000_000;
 export const CHANGE_WRITTEN_STEPS_MAX = 4_000_000;
 /** Steps of an event beside what definitions take: of its rows, and of what is loaded with its player. */
 export const EVENT_STEPS = 200;
+/** Bytes of a player's document, as JSON, that are read and written again in one step. */
+const LOADED_PER_STEP = 4;
+
+/** Steps of having a player in hand: of reading what is kept in one document, and of writing it again. */
+export const loadSteps = ({ docSize }: Pick<PlayerState, "docSize">): number =>
+  docSize.bytes / LOADED_PER_STEP;
+
 /** Steps of changing a player, beside what definitions take. */
 export const PLAYER_STEPS = 200;
 
@@ -191,6 +198,16 @@ export const tellSteps = (turn: Turn): void => {
   const data = { ...hit.spender, rootEventId: hit.rootEventId, paused: false };
   const options = root.isTracked ? { eventId: root.id } : {};
   write(turn, "outbox", outboxRow(hit.projectId, "event.steps_exhausted", data, options));
+};
+
+/** Tells, once for a root, that a player's document had no room for what a definition counts. */
+export const tellUncounted = (turn: Turn, spender: Spender | undefined): void => {
+  const { root, player } = turn;
+  if (root.isUncountedTold || !spender) return;
+  root.isUncountedTold = true;
+  const data = { ...spender, rootEventId: root.id, playerId: player.id };
+  const options = root.isTracked ? { eventId: root.id } : {};
+  write(turn, "outbox", outboxRow(player.projectId, "event.uncounted", data, options));
 };
 
 /** An event of the past as definitions look at it; what they take is charged to `steps`. */

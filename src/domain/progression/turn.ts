@@ -6,6 +6,7 @@ import type { RuleObserver } from "../rules/running/observe.ts";
 import type { EventTrace } from "../rules/insight/trace.ts";
 import type { StepBudget } from "../step-budget.ts";
 import type { Effects } from "./effects.ts";
+import type { DocSize } from "./doc-room.ts";
 import type { EventAccount, EventAccounts } from "./event-steps.ts";
 import type { ProjectPlan } from "./plan.ts";
 import type { SharedCounters } from "./shared-counters.ts";
@@ -41,6 +42,8 @@ export type PlayerState = {
   lastSeenAt: Date | null;
   /** Counters and limit state, in one document. */
   doc: PlayerDoc;
+  /** What the document takes as JSON. */
+  docSize: DocSize;
   /** Entries of lists of boards, by the list's id. */
   entries: Map<string, EntryState>;
   /** Lists that were loaded with the player, besides those of boards with one ranking, by id. */
@@ -208,6 +211,8 @@ export type Root = {
   loop: LoopHit | undefined;
   /** What evaluation may take. */
   accounts: EventAccounts;
+  /** Whether it was told that something could not be counted. */
+  isUncountedTold?: boolean;
   /** The account that pays for what is done now. */
   steps: EventAccount;
   /** The rule whose actions run now: what they bring about comes from it. */
