@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
-import type { Bucket, Counted, Limiter } from "../domain/rate-limits/limiter.ts";
+import type { Bucket, Count, Counted, Limiter } from "../domain/rate-limits/limiter.ts";
 import { createMemoryWindows, type Usage, type Windows } from "../domain/rate-limits/memory-windows.ts";
 import { createRedisWindows } from "./redis-windows.ts";
 import { within } from "./within.ts";
@@ -10,6 +10,9 @@ const ANSWER_MAX_MS = 500;
 /** Between two looks whether it is back, in ms. */
 const LOOK_EVERY_MS = 1_000;
 const PROBE = { bucket: { name: "probe", points: 1, seconds: 10 }, key: "" };
+
+const opposite = (count: Count): Count => ({ ...count, points: -(count.points ?? 1) });
+const isTakenBack = ({ points = 1 }: Count): boolean => points < 0;
 
 /**
  * `shared` as long as it answers, else `own` at the same numbers. Only requests that are under way when it
@@ -37,20 +40,41 @@ const insured = (shared: Windows & { isReady(): boolean }, own: Windows, log?: L
     }
   };
 
-  const ask = async <T>(question: (windows: Windows) => Promise<T>): Promise<T> => {
+  const ask = async <T>(
+    question: (windows: Windows) => Promise<T>,
+    onLate: (answer: T) => Promise<unknown> = async () => undefined,
+  ): Promise<T> => {
     if (isAway && performance.now() >= lookAtMs) void look();
     if (isAway) return question(own);
+    let asked: Promise<T> | undefined;
     try {
       if (!shared.isReady()) throw new Error("not connected");
-      return await within(ANSWER_MAX_MS, question(shared));
+      asked = question(shared);
+      return await within(ANSWER_MAX_MS, asked);
     } catch (err) {
       leave(err);
+      // What is not known to have been undone stays counted.
+      asked?.then(onLate).catch(() => undefined);
       return question(own);
     }
   };
 
+  /** What an answer that came too late has counted was counted in this process, and is taken back. */
+  const consume = (counts: readonly Count[]): Promise<Usage[]> =>
+    ask(
+      (windows) => windows.consume(counts),
+      ({ length }) => Promise.all(counts.slice(0, length).map((count) => shared.consume([opposite(count)]))),
+    );
+
+  /** Where this process has counted the key by itself, the points are in its own window. */
+  const takeBack = async (count: Count): Promise<Usage> => {
+    const counted = await own.read(count.bucket, count.key);
+    const [usage] = counted && counted.used > 0 ? await own.consume([count]) : await consume([count]);
+    return usage!;
+  };
+
   return {
-    consume: (counts) => ask((windows) => windows.consume(counts)),
+    consume: (counts) => (counts.every(isTakenBack) ? Promise.all(counts.map(takeBack)) : consume(counts)),
     read: (bucket, key) => ask((windows) => windows.read(bucket, key)),
     reset: async (bucket, key) => {
       // What was counted in an outage is part of what is to be forgotten.
