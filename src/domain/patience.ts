@@ -29,8 +29,8 @@ export const STEP: Patience = { statementMs: 60_000, lockMs: 10_000, idleMs: 20_
 /** What an operator waits for: reconcile and the other commands. */
 export const LONG: Patience = { statementMs: 3_600_000, lockMs: 600_000, idleMs: 3_600_000 };
 /**
- * Migrations with their lock and their indexes. They rest for no longer than a step: one whose process is gone
- * without a word gives its lock back.
+ * Migrations with their lock and their indexes. They rest for no longer than a step: one whose process is
+ * gone without a word gives its lock back.
  */
 export const MIGRATION: Patience = { statementMs: 3_600_000, lockMs: 600_000, idleMs: 20_000 };
 

@@ -14,11 +14,18 @@ const PROBE = { bucket: { name: "probe", points: 1, seconds: 10 }, key: "" };
 const opposite = (count: Count): Count => ({ ...count, points: -(count.points ?? 1) });
 const isTakenBack = ({ points = 1 }: Count): boolean => points < 0;
 
+type Shared = Windows & { isReady(): boolean };
+/** Asks the shared windows or those of this process; `onLate` is told what the shared ones said too late. */
+type Ask = <T>(
+  question: (windows: Windows) => Promise<T>,
+  onLate?: (answer: T) => Promise<unknown>,
+) => Promise<T>;
+
 /**
  * `shared` as long as it answers, else `own` at the same numbers. Only requests that are under way when it
  * fails wait for it, half a second; then nobody asks it until a look from time to time has had an answer.
  */
-const insured = (shared: Windows & { isReady(): boolean }, own: Windows, log?: Logger): Windows => {
+const asker = (shared: Shared, own: Windows, log?: Logger): Ask => {
   let isAway = false;
   let lookAtMs = 0;
 
@@ -40,13 +47,10 @@ const insured = (shared: Windows & { isReady(): boolean }, own: Windows, log?: L
     }
   };
 
-  const ask = async <T>(
-    question: (windows: Windows) => Promise<T>,
-    onLate: (answer: T) => Promise<unknown> = async () => undefined,
-  ): Promise<T> => {
+  return async (question, onLate = async () => undefined) => {
     if (isAway && performance.now() >= lookAtMs) void look();
     if (isAway) return question(own);
-    let asked: Promise<T> | undefined;
+    let asked: ReturnType<typeof question> | undefined;
     try {
       if (!shared.isReady()) throw new Error("not connected");
       asked = question(shared);
@@ -58,6 +62,10 @@ const insured = (shared: Windows & { isReady(): boolean }, own: Windows, log?: L
       return question(own);
     }
   };
+};
+
+const insured = (shared: Shared, own: Windows, log?: Logger): Windows => {
+  const ask = asker(shared, own, log);
 
   /** What an answer that came too late has counted was counted in this process, and is taken back. */
   const consume = (counts: readonly Count[]): Promise<Usage[]> =>
