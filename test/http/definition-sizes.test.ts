@@ -236,8 +236,8 @@ describe("the size of definitions", () => {
           created_by, created_at, updated_at from definitions, generate_series(1, ${copies}::int) n
         where id = ${id}`.execute(db),
     );
-    const more = (key: string, window: object) =>
-      post("rules", aLessonRule({ key, conditions: { all: [count(window)] } }));
+    const more = (ruleKey: string, window: object) =>
+      post("rules", aLessonRule({ key: ruleKey, conditions: { all: [count(window)] } }));
     must(await more("known", { type: "ROLLING", seconds: 100_000 }), 201);
     must(await post("rules/known/publish", {}), 200);
     must(await more("another", { type: "LIFETIME" }), 201);
