@@ -18,7 +18,7 @@ import { publish, rowsOf, xpOf } from "../support/rule-projects.ts";
 /** How long a transaction of the worker waits for a lock, in ms. */
 const LOCK_MS = 300;
 
-describe("a rule that a worker has to pause while others are at work on its project's definitions", function () {
+describe("a rule that a worker has to pause while others change its project's definitions", function () {
   this.timeout(60_000);
   let directory: Awaited<ReturnType<typeof temporaryDir>>;
   let services: Services;
