@@ -113,7 +113,6 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
     response.locals["route"] = route.path;
     const signal = presenceOf(response);
     announceEnd(response, route);
-    const signal = presenceOf(response);
     const ip = clientIp(app, request);
     await refuseBlocked(accounts, ip);
     refuseOutsiders(app.config, ip, route);
