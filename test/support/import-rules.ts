@@ -1,3 +1,4 @@
+import { importGraph } from "./import-graph.ts";
 import { type Import, importsOf, packageOf, resolveImport, type SourceFile } from "./source-files.ts";
 
 type Layer =
@@ -114,15 +115,7 @@ export const importViolations = (files: readonly SourceFile[]): string[] => file
 
 /** The first cycle found from each file over imports that exist at run time, as `a -> b -> a`. */
 export const importCycles = (files: readonly SourceFile[]): string[] => {
-  const edges = new Map(
-    files.map(({ path, text }) => {
-      const kept = importsOf(text).filter(({ isTypeOnly }) => !isTypeOnly);
-      return [
-        path,
-        kept.map(({ specifier }) => resolveImport(path, specifier)).filter((to) => to !== undefined),
-      ];
-    }),
-  );
+  const edges = importGraph(files, { types: false });
   const done = new Set<string>();
   const cycles: string[] = [];
   const visit = (path: string, trail: readonly string[]): void => {
