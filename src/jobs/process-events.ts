@@ -4,7 +4,7 @@ import { ClaimShares } from "../domain/progression/claim-shares.ts";
 import { FIRST_PROJECT } from "../domain/progression/queue.ts";
 import { createPlanCache, type PlanCache } from "../domain/progression/plan.ts";
 import type { StepsHit } from "../domain/progression/event-steps.ts";
-import type { LoopHit } from "../domain/progression/turn.ts";
+import type { LoopHit } from "../domain/progression/rule-event.ts";
 import type { Work } from "../domain/work.ts";
 import {
   createRuleWatch,

@@ -12,7 +12,7 @@ import {
   readMetricAt,
   sampleOfEvent,
 } from "../../src/domain/metrics/metric.ts";
-import type { PlayerDoc } from "../../src/domain/progression/turn.ts";
+import type { PlayerDoc } from "../../src/domain/progression/player-state.ts";
 import { eventsFor, metric as anyMetric, zone as anyZone } from "../support/metric-arbitraries.ts";
 import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
 import { measure, type PastEvent, type World } from "../support/rule-reference.ts";

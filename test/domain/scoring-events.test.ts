@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { indexBoards, scoreEvent } from "../../src/domain/leaderboards/board-index.ts";
 import { scoreXp } from "../../src/domain/leaderboards/holdings.ts";
 import type { Board } from "../../src/domain/leaderboards/scoring.ts";
-import type { EntryState } from "../../src/domain/progression/turn.ts";
+import type { EntryState } from "../../src/domain/progression/player-state.ts";
 import { aBoard, aPlayer, aTurn, type TurnOptions } from "../support/turn.ts";
 
 describe("scores of events", () => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import type { Json } from "../../src/domain/events.ts";
 import { evaluateEvent, settleTurn } from "../../src/domain/progression/evaluate.ts";
-import type { PlayerState } from "../../src/domain/progression/turn.ts";
+import type { PlayerState } from "../../src/domain/progression/player-state.ts";
 import { refreshAllSegments, setMembership } from "../../src/domain/segments/membership.ts";
 import { orderSegments } from "../../src/domain/segments/segment.ts";
 import { aDefinition, aPass, aPlan, aPlayerState } from "../support/plan.ts";

@@ -1,8 +1,9 @@
 import type { Json } from "../../src/domain/events.ts";
 import { evaluateEvent } from "../../src/domain/progression/evaluate.ts";
 import type { ProjectPlan } from "../../src/domain/progression/plan.ts";
+import type { PlayerState } from "../../src/domain/progression/player-state.ts";
 import { createSharedCounters, type SharedCounters } from "../../src/domain/progression/shared-counters.ts";
-import type { PlayerState, Turn } from "../../src/domain/progression/turn.ts";
+import type { Turn } from "../../src/domain/progression/turn.ts";
 import {
   compileRules,
   type CompiledRule,

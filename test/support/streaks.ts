@@ -1,5 +1,5 @@
-import { pastEvent } from "../../src/domain/progression/event-steps.ts";
 import type { Json } from "../../src/domain/events.ts";
+import { pastEvent } from "../../src/domain/progression/rule-event.ts";
 import { qualify } from "../../src/domain/streaks/qualify.ts";
 import { settle, type ZoneChange } from "../../src/domain/streaks/settle.ts";
 import { type Settled, type Step, type Streak, untouched } from "../../src/domain/streaks/state.ts";

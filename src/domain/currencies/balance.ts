@@ -1,6 +1,6 @@
 import { newId } from "../ids.ts";
 import type { ProjectPlan } from "../progression/plan.ts";
-import type { BalanceState, LotState, PlayerState } from "../progression/turn.ts";
+import type { BalanceState, LotState, PlayerState } from "../progression/player-state.ts";
 import type { Currency } from "./currency.ts";
 
 /** Ceiling of every balance: each integer below it is exact in JavaScript and JSON. */

@@ -1,9 +1,10 @@
 import { isReservedType } from "../events.ts";
 import { compileFilter, filterSteps } from "../metrics/filter.ts";
 import { type Pieces, stepsOfValue } from "../pace.ts";
+import type { Spender } from "../progression/event-accounts.ts";
+import type { Heard } from "../progression/rule-event.ts";
 import { atOnce } from "../slices.ts";
-import type { Spender } from "../progression/event-steps.ts";
-import type { Heard, Turn } from "../progression/turn.ts";
+import type { Turn } from "../progression/turn.ts";
 import { compilePath } from "../rules/language/paths.ts";
 import type { Metric } from "./board-metric.ts";
 import { type HoldingBoards, holdingBoards } from "./holdings.ts";

@@ -1,4 +1,5 @@
-import type { PlayerState, Turn } from "../progression/turn.ts";
+import type { PlayerState } from "../progression/player-state.ts";
+import type { Turn } from "../progression/turn.ts";
 import { findList } from "./lists.ts";
 import { record } from "./record.ts";
 import { type Board, toRankScore, toUs } from "./scoring.ts";

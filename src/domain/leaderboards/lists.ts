@@ -1,6 +1,6 @@
+import type { EntryState, PlayerState } from "../progression/player-state.ts";
 import { compilePath } from "../rules/language/paths.ts";
 import type { Pieces } from "../pace.ts";
-import type { EntryState, PlayerState } from "../progression/turn.ts";
 import { periodIdOf } from "./period-ids.ts";
 import type { Board } from "./scoring.ts";
 import { type Window, windowAt } from "./windows.ts";

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { PlayerState } from "../progression/turn.ts";
+import type { PlayerState } from "../progression/player-state.ts";
 import type { Work } from "../work.ts";
 import { touchList } from "./lists.ts";
 import type { Board } from "./scoring.ts";

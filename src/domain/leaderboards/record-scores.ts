@@ -1,8 +1,8 @@
 import type { EntryChange, Json } from "../events.ts";
 import { playerIdsOf } from "../players/player-refs.ts";
 import { lockPlayersById } from "../progression/load.ts";
+import type { PlayerState } from "../progression/player-state.ts";
 import { takePlayers } from "../progression/several.ts";
-import type { PlayerState } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
 import { breakdownOf } from "./lists.ts";
 import type { Refusal, Scored } from "./record.ts";

@@ -1,4 +1,5 @@
-import type { EntryState, PlayerState, Turn } from "../progression/turn.ts";
+import type { EntryState, PlayerState } from "../progression/player-state.ts";
+import type { Turn } from "../progression/turn.ts";
 import { isPlain, type List, type NoList, openList, touchList } from "./lists.ts";
 import { type Board, fromRankScore, nextEntry, type Operation } from "./scoring.ts";
 

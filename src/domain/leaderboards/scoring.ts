@@ -1,4 +1,4 @@
-import type { EntryState } from "../progression/turn.ts";
+import type { EntryState } from "../progression/player-state.ts";
 import type { Metric, Operator } from "./board-metric.ts";
 import type { Sort } from "./definition.ts";
 import type { Audience, Bounds, EntryCost } from "./definition-parts.ts";

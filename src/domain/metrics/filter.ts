@@ -1,5 +1,6 @@
 import { z } from "zod";
-import type { Heard, Turn } from "../progression/turn.ts";
+import type { Heard } from "../progression/rule-event.ts";
+import type { Turn } from "../progression/turn.ts";
 import { checkOperand, comparisonFields, compileComparison, LIST_MAX } from "../rules/language/operators.ts";
 import { compilePath } from "../rules/language/paths.ts";
 import { Path, Scalar, scalarList } from "../rules/language/syntax.ts";

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { isHeardType } from "../events.ts";
-import type { Spender } from "../progression/event-steps.ts";
-import type { Heard, Turn } from "../progression/turn.ts";
+import type { Spender } from "../progression/event-accounts.ts";
+import type { Heard } from "../progression/rule-event.ts";
+import type { Turn } from "../progression/turn.ts";
 import { type Pieces, stepsOfValue } from "../pace.ts";
 import { atOnce } from "../slices.ts";
 import { StepBudget } from "../step-budget.ts";

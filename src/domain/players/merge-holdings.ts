@@ -9,7 +9,8 @@ import { currentLives, showLives } from "../lives/lives.ts";
 import { tell } from "../progression/emit.ts";
 import type { Pieces } from "../pace.ts";
 import { write } from "../progression/event-steps.ts";
-import type { BadgeState, BalanceState, Turn } from "../progression/turn.ts";
+import type { BadgeState, BalanceState } from "../progression/player-state.ts";
+import type { Turn } from "../progression/turn.ts";
 import { grantXp, XP_MAX } from "../progression/xp.ts";
 import type { MergeStrategy, MergeSummary } from "./merge-plan.ts";
 

@@ -7,23 +7,18 @@ import { UNANSWERED, type Work } from "../work.ts";
 import { lockOrCreate, noteTimes } from "./batch-players.ts";
 import { ClaimBudget } from "./claim-budget.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
-import {
-  EVENT_STEPS,
-  type EventAccounts,
-  openAccounts,
-  type StepsHit,
-  stepsHitOf,
-  stepsOf,
-  writtenOf,
-} from "./event-steps.ts";
+import { EVENT_STEPS, type EventAccounts, openAccounts, stepsOf, writtenOf } from "./event-accounts.ts";
+import { type StepsHit, stepsHitOf } from "./event-steps.ts";
 import { externalKey, loadStates, unmakePlayers } from "./load.ts";
 import type { ProjectPlan } from "./plan.ts";
+import type { PlayerState } from "./player-state.ts";
 import type { QueuedEvent } from "./queue.ts";
+import type { LoopHit } from "./rule-event.ts";
 import { type EventVerdict, saveBatch } from "./save.ts";
 import { lockSharedCounters, type SharedCounters, type SharedKey } from "./shared-counters.ts";
 import { firstSharedKeys, sharesCounters } from "./shared-needs.ts";
 import type { Effects } from "./effects.ts";
-import type { LoopHit, PlayerState, TraceSink, Turn } from "./turn.ts";
+import type { TraceSink, Turn } from "./turn.ts";
 
 /** Who hears of what a batch does. */
 export type BatchEars = {

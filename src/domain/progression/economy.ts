@@ -10,7 +10,7 @@ import type { RuleSet } from "../rules/running/compile.ts";
 import { indexSegments } from "../segments/segment-index.ts";
 import { compileSegment } from "../segments/segment.ts";
 import { compileStreak } from "../streaks/streak.ts";
-import type { Spender } from "./event-steps.ts";
+import type { Spender } from "./event-accounts.ts";
 import type { Level } from "./level-rewards.ts";
 import type { Economy, Live } from "./plan.ts";
 

@@ -10,12 +10,15 @@ import { runSpawned, SPAWNED_TYPES } from "../rules/running/spawned.ts";
 import { refreshSegments, watchSegments } from "../segments/membership.ts";
 import { advanceStreaks } from "../streaks/advance.ts";
 import { derive, tell } from "./emit.ts";
-import { type EventAccounts, openAccounts, payBy, tellSteps } from "./event-steps.ts";
+import { type EventAccounts, openAccounts } from "./event-accounts.ts";
+import { payBy, tellSteps } from "./event-steps.ts";
 import { isGuarded, tellLoop } from "./loop-guard.ts";
 import type { ProjectPlan } from "./plan.ts";
+import type { PlayerState } from "./player-state.ts";
+import type { RuleEvent } from "./rule-event.ts";
 import type { SharedCounters } from "./shared-counters.ts";
 import type { Effects } from "./effects.ts";
-import type { PlayerState, Root, RuleEvent, TraceSink, Turn } from "./turn.ts";
+import type { Root, TraceSink, Turn } from "./turn.ts";
 
 export const noEffects = (): Effects => ({
   outbox: [],

@@ -4,7 +4,8 @@ import { invalid } from "../errors.ts";
 import { grantBundle, RewardBundle } from "../rewards/bundle.ts";
 import { checkBundles } from "../rewards/references.ts";
 import { LEVELS_MAX } from "./levels.ts";
-import type { PlayerDoc, Turn } from "./turn.ts";
+import type { PlayerDoc } from "./player-state.ts";
+import type { Turn } from "./turn.ts";
 
 /** Perks of one level. */
 const PERKS_MAX = 50;

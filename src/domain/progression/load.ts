@@ -6,8 +6,8 @@ import { KEPT, type Work } from "../work.ts";
 import type { LoadedRow } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
 import type { ProjectPlan } from "./plan.ts";
+import type { PlayerState } from "./player-state.ts";
 import { nothingDirty } from "./snapshot.ts";
-import type { PlayerState } from "./turn.ts";
 
 /** A player by the integrator's id. */
 export type ExternalRef = { projectId: string; externalUserId: string };

@@ -6,15 +6,16 @@ import { limitedKeysOf } from "../rewards/shared-keys.ts";
 import type { Work } from "../work.ts";
 import { changePlans } from "./change.ts";
 import { changeEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
-import { ChangeBudget } from "./event-steps.ts";
+import { ChangeBudget } from "./event-accounts.ts";
 import { loadStates } from "./load.ts";
 import type { PlayerPart } from "./parts/part.ts";
 import { loadPlans, type ProjectPlan } from "./plan.ts";
+import type { PlayerState } from "./player-state.ts";
 import { saveBatch } from "./save.ts";
 import { lockSharedCounters } from "./shared-counters.ts";
 import { sharedKeysOf } from "./shared-needs.ts";
 import type { Effects } from "./effects.ts";
-import type { PlayerState, Turn } from "./turn.ts";
+import type { Turn } from "./turn.ts";
 
 /** What a change of any kind may give: XP, and with it levels. */
 const ANY_CHANGE: RewardBundle = { xp: 1 };

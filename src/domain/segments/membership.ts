@@ -1,5 +1,6 @@
 import type { ProjectPlan } from "../progression/plan.ts";
-import type { PlayerState, Turn } from "../progression/turn.ts";
+import type { PlayerState } from "../progression/player-state.ts";
+import type { Turn } from "../progression/turn.ts";
 
 /** What the segments' inputs were when they were last looked at. */
 type Seen = {

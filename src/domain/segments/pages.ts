@@ -1,11 +1,12 @@
 import { noEffects, openTurn, changeEvent } from "../progression/evaluate.ts";
 import { changePlans } from "../progression/change.ts";
+import { PLAYER_STEPS, stepsOf } from "../progression/event-accounts.ts";
 import { loadStates, lockPlayersById, type PlayersFrom, readPlayersPage } from "../progression/load.ts";
 import { loadPlans, type ProjectPlan } from "../progression/plan.ts";
-import { PLAYER_STEPS, stepsOf } from "../progression/event-steps.ts";
+import type { PlayerState } from "../progression/player-state.ts";
 import { takePlayers } from "../progression/several.ts";
 import { noSharedCounters } from "../progression/shared-counters.ts";
-import type { PlayerState, Turn } from "../progression/turn.ts";
+import type { Turn } from "../progression/turn.ts";
 import { PacedBudget } from "../pace.ts";
 import type { StepBudget } from "../step-budget.ts";
 import { newId } from "../ids.ts";

@@ -1,4 +1,4 @@
-import type { Heard } from "../progression/turn.ts";
+import type { Heard } from "../progression/rule-event.ts";
 import { earn } from "./extend.ts";
 import { firstDate, periodAt } from "./periods.ts";
 import { alone } from "./progress.ts";

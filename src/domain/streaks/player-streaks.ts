@@ -9,7 +9,8 @@ import { changePlans, changePlayer, changePlayers } from "../progression/change.
 import { loadStates } from "../progression/load.ts";
 import { streaks as streaksPart } from "../progression/parts/streaks.ts";
 import { type ProjectPlan, readPlan } from "../progression/plan.ts";
-import type { PlayerState, Turn } from "../progression/turn.ts";
+import type { PlayerState } from "../progression/player-state.ts";
+import type { Turn } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
 import { grantFreezes, settledAt, zoneOf } from "./advance.ts";
 import { announce, keep } from "./announce.ts";

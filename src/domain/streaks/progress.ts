@@ -1,5 +1,5 @@
-import type { Heard } from "../progression/turn.ts";
 import type { AggregateState } from "../metrics/aggregates.ts";
+import type { Heard } from "../progression/rule-event.ts";
 import type { Progress } from "./state.ts";
 import type { CompiledStreak } from "./streak.ts";
 

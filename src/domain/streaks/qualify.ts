@@ -1,4 +1,4 @@
-import type { Heard } from "../progression/turn.ts";
+import type { Heard } from "../progression/rule-event.ts";
 import { consecutive } from "./consecutive.ts";
 import { extend } from "./extend.ts";
 import { periodAt, periodStart } from "./periods.ts";

@@ -1,5 +1,5 @@
 import type { AggregateState } from "../metrics/aggregates.ts";
-import type { StreakState } from "../progression/turn.ts";
+import type { StreakState } from "../progression/player-state.ts";
 import type { CompiledStreak } from "./streak.ts";
 
 /**

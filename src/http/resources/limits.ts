@@ -46,6 +46,9 @@ import {
   SIGNAL_MAX_BYTES,
   SIGNALS_PER_SECOND_MAX,
 } from "../../domain/lobbies/room-limits.ts";
+import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
+import { IDENTITIES_MAX } from "../../domain/players/identities.ts";
+import { UPSERT_MAX } from "../../domain/players/upsert.ts";
 import {
   CHANGE_STEPS_MAX,
   CHANGE_WRITTEN_STEPS_MAX,
@@ -53,10 +56,7 @@ import {
   RULE_STEPS_MAX,
   UPKEEP_STEPS_MAX,
   WRITTEN_STEPS_MAX,
-} from "../../domain/progression/event-steps.ts";
-import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
-import { IDENTITIES_MAX } from "../../domain/players/identities.ts";
-import { UPSERT_MAX } from "../../domain/players/upsert.ts";
+} from "../../domain/progression/event-accounts.ts";
 import { JOBS_MAX } from "../../domain/project-jobs/project-jobs.ts";
 import type { Bucket } from "../../domain/rate-limits/limiter.ts";
 import { LIMITS as RATES } from "../../domain/rate-limits/limits.ts";

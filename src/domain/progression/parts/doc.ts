@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { PlayerDoc } from "../turn.ts";
+import type { PlayerDoc } from "../player-state.ts";
 import { type PlayerPart, rowsOfPlayer } from "./part.ts";
 
 /** Counters and limit state. */

@@ -6,12 +6,12 @@ import { DERIVED_EVENT_TYPES } from "../../events.ts";
 import { type CounterState } from "../../metrics/counters.ts";
 import { type CompiledMetric, compileMetric, foldEvents, type Metric } from "../../metrics/metric.ts";
 import { PacedBudget } from "../../pace.ts";
+import type { PlayerState } from "../../progression/player-state.ts";
 import { jobKind } from "../../project-jobs/job-kind.ts";
 import { loadStates, lockPlayersById } from "../../progression/load.ts";
 import { doc as docPart } from "../../progression/parts/doc.ts";
 import { changePlans } from "../../progression/change.ts";
 import { loadPlans, type ProjectPlan } from "../../progression/plan.ts";
-import type { PlayerState } from "../../progression/turn.ts";
 import type { Work } from "../../work.ts";
 import {
   FIRST_ID,

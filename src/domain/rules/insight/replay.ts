@@ -1,12 +1,12 @@
 import { z } from "zod";
 import type { Json } from "../../events.ts";
-import { EVENT_STEPS, openAccounts, stepsOf } from "../../progression/event-steps.ts";
+import { EVENT_STEPS, openAccounts, stepsOf } from "../../progression/event-accounts.ts";
+import type { PlayerState } from "../../progression/player-state.ts";
 import type { StepBudget } from "../../step-budget.ts";
 import { evaluateEvent, noEffects, openTurn } from "../../progression/evaluate.ts";
 import type { ProjectPlan } from "../../progression/plan.ts";
 import { createSharedCounters, type SharedCounters } from "../../progression/shared-counters.ts";
 import type { Effects } from "../../progression/effects.ts";
-import type { PlayerState } from "../../progression/turn.ts";
 import type { HistoryEvent } from "./history.ts";
 import { assetName, type Histogram } from "./stats.ts";
 import { failingLeaf } from "./trace-rules.ts";

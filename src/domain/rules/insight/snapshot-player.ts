@@ -4,10 +4,10 @@ import { type AggregateState, DISTINCT_MAX, distinctHash } from "../../metrics/a
 import type { CounterState } from "../../metrics/counters.ts";
 import { type CompiledMetric, compileMetric, Metric } from "../../metrics/metric.ts";
 import { levelOf } from "../../progression/levels.ts";
+import type { PlayerState } from "../../progression/player-state.ts";
 import { attributesProblem } from "../../progression/profile.ts";
 import { emptyHanded } from "../../progression/load.ts";
 import type { ProjectPlan } from "../../progression/plan.ts";
-import type { PlayerState } from "../../progression/turn.ts";
 import { deadlineAfter, periodAt } from "../../streaks/periods.ts";
 import { type Streak, untouched } from "../../streaks/state.ts";
 import type { CompiledStreak } from "../../streaks/streak.ts";

@@ -1,6 +1,7 @@
 import type { Cause } from "../../events.ts";
 import { payBy } from "../../progression/event-steps.ts";
-import type { RuleEvent, Turn } from "../../progression/turn.ts";
+import type { RuleEvent } from "../../progression/rule-event.ts";
+import type { Turn } from "../../progression/turn.ts";
 import { explainGroup, type TraceNode } from "../language/groups.ts";
 import type { CompiledRule, RuleSet } from "../running/compile.ts";
 import {

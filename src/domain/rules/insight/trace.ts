@@ -1,7 +1,9 @@
 import { entryAt } from "../../leaderboards/lists.ts";
 import { fromRankScore } from "../../leaderboards/scoring.ts";
-import { type Spender, stepsHitOf } from "../../progression/event-steps.ts";
-import type { RuleEvent, TraceSink, Turn } from "../../progression/turn.ts";
+import type { Spender } from "../../progression/event-accounts.ts";
+import { stepsHitOf } from "../../progression/event-steps.ts";
+import type { RuleEvent } from "../../progression/rule-event.ts";
+import type { TraceSink, Turn } from "../../progression/turn.ts";
 import { causeIn, type Effect, listenersOf, type RuleTrace, traceRules } from "./trace-rules.ts";
 
 /** How an event was evaluated, with everything that it brought about. */

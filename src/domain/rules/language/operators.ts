@@ -1,5 +1,6 @@
 import { z } from "zod";
-import type { Heard, Turn } from "../../progression/turn.ts";
+import type { Heard } from "../../progression/rule-event.ts";
+import type { Turn } from "../../progression/turn.ts";
 import { TEXT_PER_STEP } from "../../step-budget.ts";
 import { compileReference, isReferenceObject, Reference } from "./references.ts";
 import { Scalar, scalarList } from "./syntax.ts";

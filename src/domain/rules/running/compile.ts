@@ -1,8 +1,8 @@
 import type { Metric } from "../../metrics/metric.ts";
-import type { Spender } from "../../progression/event-steps.ts";
-import type { RuleEvent } from "../../progression/turn.ts";
 import { bytesOf } from "../../oversize.ts";
 import { type Pieces, stepsOfValue } from "../../pace.ts";
+import type { Spender } from "../../progression/event-accounts.ts";
+import type { RuleEvent } from "../../progression/rule-event.ts";
 import { atOnce } from "../../slices.ts";
 import { createSizedCache } from "../../sized-cache.ts";
 import { StepBudget } from "../../step-budget.ts";

@@ -1,5 +1,5 @@
 import type { StepsHit } from "../../progression/event-steps.ts";
-import type { LoopHit } from "../../progression/turn.ts";
+import type { LoopHit } from "../../progression/rule-event.ts";
 import type { Work } from "../../work.ts";
 import { pauseByEngine } from "../lifecycle/publishing.ts";
 

@@ -1,7 +1,8 @@
 import { entryAt, type List, openList } from "../../leaderboards/lists.ts";
 import { type Board, RANK_MAX, toRankScore, toUs } from "../../leaderboards/scoring.ts";
 import type { PastEvent } from "../../metrics/metric.ts";
-import type { EntryState, Turn } from "../../progression/turn.ts";
+import type { EntryState } from "../../progression/player-state.ts";
+import type { Turn } from "../../progression/turn.ts";
 import type { Pieces } from "../../pace.ts";
 import type { OtherScores, Reversal } from "./record.ts";
 

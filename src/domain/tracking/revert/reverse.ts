@@ -1,7 +1,7 @@
 import { scoreHoldings } from "../../leaderboards/holdings.ts";
 import type { PastEvent } from "../../metrics/metric.ts";
+import { stepsOf } from "../../progression/event-accounts.ts";
 import { DERIVED_MAX } from "../../progression/loop-guard.ts";
-import { stepsOf } from "../../progression/event-steps.ts";
 import type { Turn } from "../../progression/turn.ts";
 import { refreshSegments } from "../../segments/membership.ts";
 import type { Pieces } from "../../pace.ts";
