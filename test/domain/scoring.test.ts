@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
+import type { Board } from "../../src/domain/leaderboards/board.ts";
 import {
-  type Board,
   fromRankScore,
   RANK_MAX,
   reachedUs,

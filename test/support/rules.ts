@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { Json } from "../../src/domain/events.ts";
-import type { Board } from "../../src/domain/leaderboards/scoring.ts";
+import type { Board } from "../../src/domain/leaderboards/board.ts";
 import type { LedgerRow } from "../../src/domain/progression/effects.ts";
 import type { PlayerState } from "../../src/domain/progression/player-state.ts";
 import type { Turn } from "../../src/domain/progression/turn.ts";

@@ -1,9 +1,8 @@
 import { z } from "zod";
-import { definitionKind } from "../definitions/kind.ts";
+import { definitionKind, type Live } from "../definitions/kind.ts";
 import { isActiveKey } from "../definitions/references.ts";
 import { invalid } from "../errors.ts";
 import type { BoostView } from "../events.ts";
-import type { Live } from "../progression/plan.ts";
 import { Key } from "../rules/language/syntax.ts";
 import type { Work } from "../work.ts";
 

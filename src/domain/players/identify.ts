@@ -49,7 +49,7 @@ export const identifyPlayers = async (
     const event = changeEvent(newId(), nowMs);
     const turn = openTurn({ plan, player, event, nowMs, effects, shared, accounts });
     announcePlayer(turn, "IDENTIFY");
-    refreshSegments(turn);
+    refreshSegments(plan.segmentIndex, turn);
     await budget.close(accounts);
   }
   await saveBatch(work, { players: states, effects, shared, verdicts: [], done: [] });

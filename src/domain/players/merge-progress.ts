@@ -1,14 +1,15 @@
 import type { Json } from "../events.ts";
 import { newId } from "../ids.ts";
+import type { Board } from "../leaderboards/board.ts";
 import { followsPlayer } from "../leaderboards/holdings.ts";
-import { type Board, fromRankScore, nextEntry, reachedUs } from "../leaderboards/scoring.ts";
+import { fromRankScore, nextEntry, reachedUs } from "../leaderboards/scoring.ts";
 import { type CounterState, mergeCounters } from "../metrics/counters.ts";
 import { type CompiledMetric, compileMetric } from "../metrics/metric.ts";
 import { type Pieces, stepsOfValue } from "../pace.ts";
 import { write } from "../progression/event-steps.ts";
-import type { ProjectPlan } from "../progression/plan.ts";
 import type { EntryState, PlayerDoc, StreakState } from "../progression/player-state.ts";
 import { attributesProblem, TAGS_MAX } from "../progression/profile.ts";
+import type { ProjectPlan } from "../progression/project-plan.ts";
 import type { Turn } from "../progression/turn.ts";
 import { mergeLimits } from "../rules/running/merge-limits.ts";
 import { setMembership } from "../segments/membership.ts";

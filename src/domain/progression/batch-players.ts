@@ -1,8 +1,8 @@
 import { newId } from "../ids.ts";
 import type { Work } from "../work.ts";
 import { type ExternalRef, externalKey, insertPlayers, lockPlayers } from "./load.ts";
-import type { ProjectPlan } from "./plan.ts";
 import type { PlayerState } from "./player-state.ts";
+import type { ProjectPlan } from "./project-plan.ts";
 import type { QueuedEvent } from "./queue.ts";
 
 export type Locked = {

@@ -1,7 +1,7 @@
 import { compileBadge } from "../badges/badge.ts";
 import { compileCampaign } from "../boosts/campaign-boost.ts";
 import type { Currency } from "../currencies/currency.ts";
-import type { Stored } from "../definitions/kind.ts";
+import type { Stored, Live } from "../definitions/kind.ts";
 import { type Metric, metricPieces } from "../metrics/metric.ts";
 import { type Pieces, stepsOfValue } from "../pace.ts";
 import { atOnce } from "../slices.ts";
@@ -12,7 +12,7 @@ import { compileSegment } from "../segments/segment.ts";
 import { compileStreak } from "../streaks/streak.ts";
 import type { Spender } from "./event-accounts.ts";
 import type { Level } from "./level-rewards.ts";
-import type { Economy, Live } from "./plan.ts";
+import type { Economy } from "./project-plan.ts";
 
 /** A project's active definitions by kind. */
 export type DefinitionsByKind = ReadonlyMap<string, readonly Stored[]>;

@@ -5,8 +5,8 @@ import { PacedBudget, paced } from "../pace.ts";
 import { KEPT, type Work } from "../work.ts";
 import type { LoadedRow } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
-import type { ProjectPlan } from "./plan.ts";
 import type { PlayerState } from "./player-state.ts";
+import type { ProjectPlan } from "./project-plan.ts";
 import { nothingDirty } from "./snapshot.ts";
 
 /** A player by the integrator's id. */

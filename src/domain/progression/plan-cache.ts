@@ -1,6 +1,6 @@
 import { bytesOf } from "../oversize.ts";
 import { createSizedCache } from "../sized-cache.ts";
-import type { ProjectPlan } from "./plan.ts";
+import type { ProjectPlan } from "./project-plan.ts";
 
 /** Plans kept in a cache; a plan that has gone is compiled again. */
 const PLANS_MAX = 1_000;

@@ -1,8 +1,8 @@
 import { sql } from "kysely";
 import { loadDefinitions } from "../definitions/load.ts";
 import { boardPieces } from "../leaderboards/board-index.ts";
+import type { Board } from "../leaderboards/board.ts";
 import { loadBoards } from "../leaderboards/leaderboards.ts";
-import type { Board } from "../leaderboards/scoring.ts";
 import { type PacedBudget, paced, type Pieces } from "../pace.ts";
 import { type ProjectSettings, settingsFrom } from "../projects/project.ts";
 import { publishedPieces, type PublishedRule, type RuleSet } from "../rules/running/compile.ts";
@@ -11,7 +11,7 @@ import { KEPT, type Work } from "../work.ts";
 import { type DefinitionsByKind, economyPieces } from "./economy.ts";
 import { getCurve } from "./level-curves.ts";
 import type { LevelCurve } from "./levels.ts";
-import type { ProjectPlan } from "./plan.ts";
+import type { ProjectPlan } from "./project-plan.ts";
 
 export type Version = { projectId: string; configVersion: number };
 

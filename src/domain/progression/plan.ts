@@ -1,23 +1,10 @@
-import { type CompiledBadge } from "../badges/badge.ts";
-import type { ActiveCampaign } from "../boosts/campaign-boost.ts";
 import { shareConfig, tryShareConfig } from "../config-lock.ts";
-import type { Currency } from "../currencies/currency.ts";
 import { notFound } from "../errors.ts";
-import type { BoardIndex } from "../leaderboards/board-index.ts";
-import type { Board } from "../leaderboards/scoring.ts";
-import type { MetricIndex } from "../metrics/metric.ts";
 import { throwOutage } from "../outages.ts";
-import type { ProjectSettings } from "../projects/project.ts";
-import type { Reward } from "../rewards/reward.ts";
 import { PacedBudget } from "../pace.ts";
 import type { RuleSet } from "../rules/running/compile.ts";
-import type { SegmentIndex } from "../segments/segment-index.ts";
-import type { CompiledSegment } from "../segments/segment.ts";
-import type { CompiledStreak } from "../streaks/streak.ts";
 import { StepsExceeded } from "../step-budget.ts";
 import type { Transact, Work } from "../work.ts";
-import type { Level } from "./level-rewards.ts";
-import type { LevelCurve } from "./levels.ts";
 import type { PlanCache } from "./plan-cache.ts";
 import {
   compileParts,
@@ -29,44 +16,10 @@ import {
   type Version,
   versionOf,
 } from "./plan-parts.ts";
+import type { ProjectPlan } from "./project-plan.ts";
 import { ConfigHeld, ProjectsUnready } from "./unready.ts";
 
 export { createPlanCache, type PlanCache } from "./plan-cache.ts";
-
-/** A definition as evaluation uses it. */
-export type Live<D> = { id: string; definition: D };
-
-/** A project's definitions of the economy, compiled; archived ones are not in it. */
-export type Economy = {
-  currencies: ReadonlyMap<string, Currency>;
-  badges: ReadonlyMap<string, CompiledBadge>;
-  streaks: ReadonlyMap<string, CompiledStreak>;
-  segments: ReadonlyMap<string, CompiledSegment>;
-  /** The DYNAMIC ones, ready to be brought up to date. */
-  segmentIndex: SegmentIndex;
-  rewards: ReadonlyMap<string, Live<Reward>>;
-  /** By number. */
-  levels: ReadonlyMap<number, Level>;
-  boosts: readonly ActiveCampaign[];
-  /** Counters that rules, badges and segments read. */
-  metrics: MetricIndex;
-  /** Whether anything listens to an event type; then an effect of that type becomes a derived event. */
-  hears(eventType: string): boolean;
-};
-
-/** Everything of a project that evaluation needs, read and compiled once per config version. */
-export type ProjectPlan = Economy & {
-  projectId: string;
-  configVersion: number;
-  timezone: string;
-  isSandbox: boolean;
-  settings: ProjectSettings;
-  curve: LevelCurve;
-  boards: readonly Board[];
-  boardsByKey: ReadonlyMap<string, Board>;
-  boardIndex: BoardIndex;
-  rules: RuleSet;
-};
 
 /**
  * Steps that compiling a plan may take within a transaction, which holds locks meanwhile: about 50 ms. A

@@ -1,5 +1,5 @@
 import type { Cause, Json } from "../events.ts";
-import type { LoadedList } from "../leaderboards/lists.ts";
+import type { LoadedList } from "../leaderboards/list.ts";
 
 /**
  * What evaluation knows of a player: loaded once for a batch, changed in memory, saved once. Every value in

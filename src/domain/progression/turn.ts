@@ -1,11 +1,9 @@
 import type { EventData, EventType } from "../events.ts";
-import type { HoldingsBefore } from "../leaderboards/holdings.ts";
 import type { BundleGrant } from "../rewards/bundle.ts";
-import type { EventTrace } from "../rules/insight/trace.ts";
 import type { RuleObserver } from "../rules/running/observe.ts";
 import type { Effects } from "./effects.ts";
 import type { EventAccount, EventAccounts } from "./event-accounts.ts";
-import type { ProjectPlan } from "./plan.ts";
+import type { Game } from "./game.ts";
 import type { PlayerState } from "./player-state.ts";
 import type { LoopHit, RuleEvent, RuleStep } from "./rule-event.ts";
 import type { SharedCounters } from "./shared-counters.ts";
@@ -48,7 +46,10 @@ export type Root = {
   before: HoldingsBefore;
 };
 
-/** Collects what evaluation in trace mode sees; see rules/trace.ts. */
+/** What a player had when a turn began, of what boards show. */
+export type HoldingsBefore = { values: readonly number[]; ledger: number };
+
+/** Collects what evaluation in trace mode sees; see rules/insight/trace.ts. */
 export type TraceSink = {
   /** Around the pass of each event. */
   open(turn: Turn): void;
@@ -56,13 +57,11 @@ export type TraceSink = {
   /** Runs the rules in the place of `runRules`, and explains them. */
   runRules(turn: Turn): void;
   warn(message: string): void;
-  /** When evaluation is over. */
-  result(): EventTrace;
 };
 
 /** One event's pass over one player. Actions change `player` only through the domain's functions. */
 export type Turn = {
-  project: ProjectPlan;
+  project: Game;
   player: PlayerState;
   event: RuleEvent;
   nowMs: number;

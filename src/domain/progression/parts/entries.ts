@@ -1,5 +1,6 @@
 import { sql } from "kysely";
-import { BREAKDOWN_VALUES_MAX, isPlain, type ListStatus } from "../../leaderboards/lists.ts";
+import type { ListStatus } from "../../leaderboards/list.ts";
+import { BREAKDOWN_VALUES_MAX, isPlain } from "../../leaderboards/lists.ts";
 import type { EntryState, PlayerState } from "../player-state.ts";
 import type { PlayerPart } from "./part.ts";
 import { periodArm } from "./periods.ts";

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { LoadedList } from "../../leaderboards/lists.ts";
+import type { LoadedList } from "../../leaderboards/list.ts";
 import { graceMsOf } from "../../leaderboards/period.ts";
 import type { PlayerState } from "../player-state.ts";
 import type { Arm } from "./part.ts";

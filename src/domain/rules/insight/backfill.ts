@@ -7,11 +7,12 @@ import { type CounterState } from "../../metrics/counters.ts";
 import { type CompiledMetric, compileMetric, foldEvents, type Metric } from "../../metrics/metric.ts";
 import { PacedBudget } from "../../pace.ts";
 import type { PlayerState } from "../../progression/player-state.ts";
+import type { ProjectPlan } from "../../progression/project-plan.ts";
 import { jobKind } from "../../project-jobs/job-kind.ts";
 import { loadStates, lockPlayersById } from "../../progression/load.ts";
 import { doc as docPart } from "../../progression/parts/doc.ts";
 import { changePlans } from "../../progression/change.ts";
-import { loadPlans, type ProjectPlan } from "../../progression/plan.ts";
+import { loadPlans } from "../../progression/plan.ts";
 import type { Work } from "../../work.ts";
 import {
   FIRST_ID,

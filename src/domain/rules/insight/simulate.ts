@@ -7,8 +7,9 @@ import { PacedBudget, paced } from "../../pace.ts";
 import { showLives } from "../../lives/lives.ts";
 import { evaluateEvent, noEffects, openTurn } from "../../progression/evaluate.ts";
 import { loadStates, readPlayer } from "../../progression/load.ts";
-import { loadPlan, type ProjectPlan } from "../../progression/plan.ts";
+import { loadPlan } from "../../progression/plan.ts";
 import type { PlayerState } from "../../progression/player-state.ts";
+import type { ProjectPlan } from "../../progression/project-plan.ts";
 import type { RuleEvent } from "../../progression/rule-event.ts";
 import { readSharedCounters } from "../../progression/shared-counters.ts";
 import { sharedKeysOf } from "../../progression/shared-needs.ts";
@@ -96,7 +97,10 @@ export const simulate = async (
   const nowMs = work.now.getTime();
   const keys = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
   const shared = await readSharedCounters(work, keys);
-  const trace = createTrace({ eventId: null, ignoreLimits: simulation.overrides.limits === "IGNORE" });
+  const trace = createTrace(plan.rules, {
+    eventId: null,
+    ignoreLimits: simulation.overrides.limits === "IGNORE",
+  });
   const turn = openTurn({ plan, player, event, nowMs, effects: noEffects(), shared, trace });
   const before = standingOf(plan, player, nowMs);
   evaluateEvent(turn);

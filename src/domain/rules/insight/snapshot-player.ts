@@ -7,7 +7,7 @@ import { levelOf } from "../../progression/levels.ts";
 import type { PlayerState } from "../../progression/player-state.ts";
 import { attributesProblem } from "../../progression/profile.ts";
 import { emptyHanded } from "../../progression/load.ts";
-import type { ProjectPlan } from "../../progression/plan.ts";
+import type { ProjectPlan } from "../../progression/project-plan.ts";
 import { deadlineAfter, periodAt } from "../../streaks/periods.ts";
 import { type Streak, untouched } from "../../streaks/state.ts";
 import type { CompiledStreak } from "../../streaks/streak.ts";

@@ -2,8 +2,8 @@ import { sql } from "kysely";
 import { noEffects } from "../../progression/evaluate.ts";
 import { loadStates, lockPlayersById } from "../../progression/load.ts";
 import { PLAYER_PARTS } from "../../progression/parts/parts.ts";
-import type { ProjectPlan } from "../../progression/plan.ts";
 import type { PlayerState } from "../../progression/player-state.ts";
+import type { ProjectPlan } from "../../progression/project-plan.ts";
 import {
   lockSharedCounters,
   type SharedCounters,
