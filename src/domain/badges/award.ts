@@ -3,7 +3,7 @@ import { newId } from "../ids.ts";
 import { write } from "../progression/event-steps.ts";
 import type { BadgeState } from "../progression/player-state.ts";
 import type { Turn } from "../progression/turn.ts";
-import { grantBundle } from "../rewards/bundle.ts";
+import { grantBundle } from "../rewards/grant-bundle.ts";
 import { limitedKey } from "../rewards/shared-keys.ts";
 import { type CompiledBadge, PROGRESS_MAX } from "./badge.ts";
 

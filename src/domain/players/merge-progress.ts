@@ -14,9 +14,10 @@ import type { Turn } from "../progression/turn.ts";
 import { mergeLimits } from "../rules/running/merge-limits.ts";
 import { setMembership } from "../segments/membership.ts";
 import { runOf } from "../streaks/announce.ts";
+import type { CompiledStreak } from "../streaks/compile.ts";
 import { settle } from "../streaks/settle.ts";
 import type { Run, StreakDoc } from "../streaks/state.ts";
-import { type CompiledStreak, FREEZES_MAX } from "../streaks/streak.ts";
+import { FREEZES_MAX } from "../streaks/streak.ts";
 import type { Merging } from "./merge-holdings.ts";
 
 /** Counters are joined by their aggregate; limits count the firings of both. In pieces. */

@@ -9,9 +9,9 @@ import type { Reward } from "../rewards/reward.ts";
 import type { RuleSet } from "../rules/running/compile.ts";
 import { indexSegments } from "../segments/segment-index.ts";
 import { compileSegment } from "../segments/segment.ts";
-import { compileStreak } from "../streaks/streak.ts";
+import { compileStreak } from "../streaks/compile.ts";
 import type { Spender } from "./event-accounts.ts";
-import type { Level } from "./level-rewards.ts";
+import type { Level } from "./level.ts";
 import type { Economy } from "./project-plan.ts";
 
 /** A project's active definitions by kind. */

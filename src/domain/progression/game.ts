@@ -6,8 +6,8 @@ import type { Board } from "../leaderboards/board.ts";
 import type { MetricIndex } from "../metrics/metric.ts";
 import type { ProjectSettings } from "../projects/project.ts";
 import type { Reward } from "../rewards/reward.ts";
-import type { CompiledStreak } from "../streaks/streak.ts";
-import type { Level } from "./level-rewards.ts";
+import type { CompiledStreak } from "../streaks/compile.ts";
+import type { Level } from "./level.ts";
 import type { LevelCurve } from "./levels.ts";
 
 /**

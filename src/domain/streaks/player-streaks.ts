@@ -15,10 +15,10 @@ import type { Turn } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
 import { grantFreezes, settledAt, zoneOf } from "./advance.ts";
 import { announce, keep } from "./announce.ts";
+import type { CompiledStreak } from "./compile.ts";
 import { missedPeriods, repair, repairable, reset } from "./mend.ts";
 import { type PlayerStreak, showStreak } from "./show.ts";
 import { NO_STEPS, type LostRun, type Settled, type Streak } from "./state.ts";
-import type { CompiledStreak } from "./streak.ts";
 
 type Whose = { player: PlayerState; project: ProjectPlan };
 

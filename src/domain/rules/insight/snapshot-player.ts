@@ -8,9 +8,9 @@ import type { PlayerState } from "../../progression/player-state.ts";
 import { attributesProblem } from "../../progression/profile.ts";
 import { emptyHanded } from "../../progression/load.ts";
 import type { ProjectPlan } from "../../progression/project-plan.ts";
+import type { CompiledStreak } from "../../streaks/compile.ts";
 import { deadlineAfter, periodAt } from "../../streaks/periods.ts";
 import { type Streak, untouched } from "../../streaks/state.ts";
-import type { CompiledStreak } from "../../streaks/streak.ts";
 import { Key, smallRecord, Zone } from "../language/syntax.ts";
 import { firstZone, windowNumber } from "../language/zones.ts";
 
