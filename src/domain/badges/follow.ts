@@ -1,4 +1,5 @@
-import { counterSteps, readMetric } from "../metrics/metric.ts";
+import { counterSteps } from "../metrics/compile.ts";
+import { readMetric } from "../metrics/count.ts";
 import { metricId } from "../metrics/metric-id.ts";
 import type { Game } from "../progression/game.ts";
 import type { Turn } from "../progression/turn.ts";

@@ -2,7 +2,7 @@ import { followMetrics } from "../badges/follow.ts";
 import { type Cause, DERIVED_EVENT_TYPES, type EventData, type EventType } from "../events.ts";
 import { scoreEvent } from "../leaderboards/board-index.ts";
 import { holdingsOf, scoreHoldings } from "../leaderboards/holdings.ts";
-import { countEvent } from "../metrics/metric.ts";
+import { countEvent } from "../metrics/count.ts";
 import { giveBundle } from "../rewards/give.ts";
 import type { RuleObserver } from "../rules/running/observe.ts";
 import { runRules } from "../rules/running/run.ts";

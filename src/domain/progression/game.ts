@@ -3,7 +3,7 @@ import type { ActiveCampaign } from "../boosts/campaign-boost.ts";
 import type { Currency } from "../currencies/currency.ts";
 import type { Live } from "../definitions/kind.ts";
 import type { Board } from "../leaderboards/board.ts";
-import type { MetricIndex } from "../metrics/metric.ts";
+import type { MetricIndex } from "../metrics/compile.ts";
 import type { ProjectSettings } from "../projects/project.ts";
 import type { Reward } from "../rewards/reward.ts";
 import type { CompiledStreak } from "../streaks/compile.ts";

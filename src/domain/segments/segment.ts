@@ -2,8 +2,8 @@ import { z } from "zod";
 import type { Json } from "../events.ts";
 import type { Metric } from "../metrics/metric.ts";
 import type { Test } from "../rules/conditions/condition.ts";
+import { conditionMetrics } from "../rules/language/condition-metrics.ts";
 import { compileGroup, conditionProblems, Group, groupSteps } from "../rules/language/groups.ts";
-import { conditionMetrics } from "../rules/language/needs.ts";
 import { Key } from "../rules/language/syntax.ts";
 import { inputsOf, type SegmentInputs } from "./inputs.ts";
 

@@ -1,7 +1,7 @@
 import { fnv1a } from "../ids.ts";
 import { addSample, aggregateValue, type AggregateState } from "../metrics/aggregates.ts";
+import { compileSample } from "../metrics/compile.ts";
 import { compileFilter, filterSteps } from "../metrics/filter.ts";
-import { compileSample } from "../metrics/metric.ts";
 import type { Spender } from "../progression/event-accounts.ts";
 import type { Heard } from "../progression/rule-event.ts";
 import { createTypeIndex } from "../rules/language/patterns.ts";

@@ -1,8 +1,9 @@
 import { z } from "zod";
 import { newId } from "../../ids.ts";
 import { type AggregateState, DISTINCT_MAX, distinctHash } from "../../metrics/aggregates.ts";
+import { type CompiledMetric, compileMetric } from "../../metrics/compile.ts";
 import type { CounterState } from "../../metrics/counters.ts";
-import { type CompiledMetric, compileMetric, Metric } from "../../metrics/metric.ts";
+import { Metric } from "../../metrics/metric.ts";
 import { levelOf } from "../../progression/levels.ts";
 import type { PlayerState } from "../../progression/player-state.ts";
 import { attributesProblem } from "../../progression/profile.ts";

@@ -9,10 +9,10 @@ import { StepBudget } from "../../step-budget.ts";
 import { type Act, type Firing } from "../actions/action.ts";
 import { canFail, compileAction } from "../actions/index.ts";
 import type { Test } from "../conditions/condition.ts";
+import { conditionMetrics } from "../language/condition-metrics.ts";
 import { compileControls, type RuleControls } from "./controls.ts";
 import { identifyActions, type RuleDocument } from "../language/document.ts";
 import { compileGroup, groupSteps, type ConditionNode } from "../language/groups.ts";
-import { conditionMetrics } from "../language/needs.ts";
 import { compilePath, type Reader } from "../language/paths.ts";
 import { createTypeIndex } from "../language/patterns.ts";
 

@@ -2,7 +2,7 @@ import type { Board } from "../../leaderboards/board.ts";
 import type { List } from "../../leaderboards/list.ts";
 import { entryAt, openList } from "../../leaderboards/lists.ts";
 import { RANK_MAX, toRankScore, toUs } from "../../leaderboards/scoring.ts";
-import type { PastEvent } from "../../metrics/metric.ts";
+import type { PastEvent } from "../../metrics/count.ts";
 import type { EntryState } from "../../progression/player-state.ts";
 import type { PlanTurn } from "../../progression/project-plan.ts";
 import type { Turn } from "../../progression/turn.ts";

@@ -1,5 +1,5 @@
 import { isSubtractable, subtractSample, type AggregateState } from "../../metrics/aggregates.ts";
-import { compileSample } from "../../metrics/metric.ts";
+import { compileSample } from "../../metrics/compile.ts";
 import type { Turn } from "../../progression/turn.ts";
 import { keep } from "../../streaks/announce.ts";
 import { stateOf } from "../../streaks/advance.ts";

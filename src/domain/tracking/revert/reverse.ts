@@ -1,5 +1,5 @@
 import { scoreHoldings } from "../../leaderboards/holdings.ts";
-import type { PastEvent } from "../../metrics/metric.ts";
+import type { PastEvent } from "../../metrics/count.ts";
 import { stepsOf } from "../../progression/event-accounts.ts";
 import { DERIVED_MAX } from "../../progression/loop-guard.ts";
 import type { PlanTurn } from "../../progression/project-plan.ts";
