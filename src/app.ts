@@ -20,7 +20,7 @@ import { createIngest, type Ingest, ingestIn } from "./domain/tracking/group-com
 import { createProjectRules, type ProjectRules } from "./domain/tracking/project-rules.ts";
 import { createTransact, type Doorbell, type Transact, type TransactAs, type Work } from "./domain/work.ts";
 import type { WebhookSender } from "./domain/webhooks/delivering/sender.ts";
-import type { Queue } from "./jobs/job.ts";
+import type { Queue } from "./jobs/queue.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Limits, Platform } from "./platform.ts";
 import { createCaptcha } from "./platform/captcha.ts";

@@ -3,7 +3,7 @@ import { AsyncLocalStorage } from "node:async_hooks";
 import type { SqlEntityManager } from "@mikro-orm/sql";
 import { type Kysely, sql } from "kysely";
 import type { Caller } from "./caller.ts";
-import type { EventData, EventType } from "./events.ts";
+import type { EventData, EventType } from "./domain-events.ts";
 import { fnv1a, isId, newId, OUTBOX_PARTITIONS } from "./ids.ts";
 import { createLanes, type Lanes, Turns } from "./lanes.ts";
 import { ACCOUNTS_ROLE, WEB_ROLE } from "./migrations/row-security.ts";

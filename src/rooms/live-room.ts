@@ -17,6 +17,7 @@ import { forbidden, unauthorized } from "../domain/errors.ts";
 import { admitSocket } from "./admission.ts";
 import { type Principal, verifyToken } from "./authenticate.ts";
 import { refuseCreation, socketError } from "./errors.ts";
+import type { LiveClient, Session } from "./live-client.ts";
 import * as limits from "./messages.ts";
 import { CLOSE, type ClosedReason, live } from "./messages.ts";
 import { logFailure } from "./failure-log.ts";
@@ -26,11 +27,6 @@ import { SafeSerializer } from "./safe-serializer.ts";
 import { claimSeat, type SeatHolder } from "./seat-holder.ts";
 import { withdrawSeats } from "./seats.ts";
 import { Subjects } from "./subjects.ts";
-
-/** What the base room knows of one socket. */
-export type Session = { sinceMs: number; isWarned: boolean; isClosing: boolean };
-
-export type LiveClient = Client<{ auth: Principal; userData: Session; messages: Record<string, unknown> }>;
 
 /** What a room belongs to; part of its listing, so that rooms are found by it. */
 export type RoomMetadata = { projectId: string } & Record<string, unknown>;

@@ -2,7 +2,7 @@ import { newId } from "../ids.ts";
 import { type AbuseParts, noteAbuse } from "../rate-limits/abuse.ts";
 import type { Passwords } from "./passwords.ts";
 import { newRefreshToken } from "./refresh-tokens.ts";
-import type { RegisteredUser, Registration } from "./registration.ts";
+import type { RegisteredUser, Registration } from "./registration-request.ts";
 import type { SignedIn } from "./sessions.ts";
 import { REGISTRATION_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
 

@@ -1,4 +1,5 @@
-import type { BoostView, Cause, EventData } from "../events.ts";
+import type { EventData } from "../domain-events.ts";
+import type { BoostView, Cause } from "../events.ts";
 import { newId } from "../ids.ts";
 import type { BoostState, PlayerState, Stacking } from "../progression/player-state.ts";
 import type { RuleEvent } from "../progression/rule-event.ts";

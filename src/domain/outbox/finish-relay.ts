@@ -1,5 +1,6 @@
 import { sql } from "kysely";
-import type { EventType, Json } from "../events.ts";
+import type { EventType } from "../domain-events.ts";
+import type { Json } from "../events.ts";
 import type { Happened } from "../webhooks/body.ts";
 import { isWebhookType } from "../webhooks/catalogue/event-types.ts";
 import { planWebhooks } from "../webhooks/plan.ts";

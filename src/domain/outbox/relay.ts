@@ -1,5 +1,6 @@
 import { sql } from "kysely";
-import type { EntryChange, Events } from "../events.ts";
+import type { Events } from "../domain-events.ts";
+import type { EntryChange } from "../events.ts";
 import { readNoticeLists } from "../leaderboards/notices/notice-lists.ts";
 import type { RankStore } from "../leaderboards/ranks.ts";
 import { finishRelay, type OutboxRow, projectsOfWebhooks, type QueueRow } from "./finish-relay.ts";

@@ -1,5 +1,6 @@
 import { followMetrics } from "../badges/follow.ts";
-import { type Cause, DERIVED_EVENT_TYPES, type EventData, type EventType } from "../events.ts";
+import type { EventData, EventType } from "../domain-events.ts";
+import { type Cause, DERIVED_EVENT_TYPES } from "../events.ts";
 import { scoreEvent } from "../leaderboards/board-index.ts";
 import { holdingsOf, scoreHoldings } from "../leaderboards/holdings.ts";
 import { countEvent } from "../metrics/count.ts";

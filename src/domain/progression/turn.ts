@@ -1,4 +1,4 @@
-import type { EventData, EventType } from "../events.ts";
+import type { EventData, EventType } from "../domain-events.ts";
 import type { BundleGrant } from "../rewards/bundle.ts";
 import type { RuleObserver } from "../rules/running/observe.ts";
 import type { Effects } from "./effects.ts";

@@ -61,8 +61,7 @@ import { JOBS_MAX } from "../../domain/project-jobs/project-jobs.ts";
 import type { Bucket } from "../../domain/rate-limits/limiter.ts";
 import { LIMITS as RATES } from "../../domain/rate-limits/limits.ts";
 import { BULK_PLAYERS_MAX } from "../../domain/rewards/start-bulk-grant.ts";
-import { PLAN_LIMITS, type PlanLimits } from "../../domain/tenants/plans.ts";
-import { type Plan, PLANS } from "../../domain/tenants/tenant.ts";
+import { PLAN_LIMITS, type PlanLimits, type Plan, PLANS } from "../../domain/tenants/plans.ts";
 import {
   BATCH_MAX_BYTES,
   BATCH_MAX_EVENTS,

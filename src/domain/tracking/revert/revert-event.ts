@@ -1,6 +1,7 @@
 import { sql } from "kysely";
+import type { EventData } from "../../domain-events.ts";
 import { conflict, type DomainError, notFound } from "../../errors.ts";
-import type { EventData, Json } from "../../events.ts";
+import type { Json } from "../../events.ts";
 import { partitionOf } from "../../ids.ts";
 import { changePlans } from "../../progression/change.ts";
 import { openTurn } from "../../progression/evaluate.ts";
