@@ -1,6 +1,5 @@
 import { AsyncResource } from "node:async_hooks";
 import {
-  type Client,
   ClientState,
   type MessageContext,
   Room,
@@ -15,9 +14,9 @@ import { z } from "zod";
 import type { App } from "../app.ts";
 import { forbidden, unauthorized } from "../domain/errors.ts";
 import { admitSocket } from "./admission.ts";
-import { type Principal, verifyToken } from "./authenticate.ts";
+import { verifyToken } from "./authenticate.ts";
 import { refuseCreation, socketError } from "./errors.ts";
-import type { LiveClient, Session } from "./live-client.ts";
+import type { LiveClient } from "./live-client.ts";
 import * as limits from "./messages.ts";
 import { CLOSE, type ClosedReason, live } from "./messages.ts";
 import { logFailure } from "./failure-log.ts";

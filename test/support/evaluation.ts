@@ -3,7 +3,6 @@ import { evaluateEvent } from "../../src/domain/progression/evaluate.ts";
 import type { PlayerState } from "../../src/domain/progression/player-state.ts";
 import type { ProjectPlan } from "../../src/domain/progression/project-plan.ts";
 import { createSharedCounters, type SharedCounters } from "../../src/domain/progression/shared-counters.ts";
-import type { Turn } from "../../src/domain/progression/turn.ts";
 import { compileRules, type PublishedRule } from "../../src/domain/rules/running/compile.ts";
 import type { ObservedRule } from "../../src/domain/rules/running/observe.ts";
 import type { Outcome } from "../../src/domain/rules/running/outcome.ts";

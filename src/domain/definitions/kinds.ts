@@ -1,6 +1,6 @@
 import { badgeKind } from "../badges/kind.ts";
 import { campaignBoostKind } from "../boosts/kind.ts";
-import { currencyKind } from "../currencies/currency.ts";
+import { currencyKind } from "../currencies/kind.ts";
 import { levelKind } from "../progression/level-kind.ts";
 import { rewardKind } from "../rewards/kind.ts";
 import { segmentKind } from "../segments/kind.ts";

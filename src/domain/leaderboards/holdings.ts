@@ -1,5 +1,5 @@
 import type { PlayerState } from "../progression/player-state.ts";
-import type { Turn } from "../progression/turn.ts";
+import type { Turn, HoldingsBefore } from "../progression/turn.ts";
 import type { Board } from "./board.ts";
 import { findList } from "./lists.ts";
 import { record } from "./record.ts";

@@ -71,7 +71,7 @@ export type Dirty = {
 
 /**
  * The jsonb of player_states. `l`: limit state by rule id (`~` before the id of a rule in SHADOW); `c`:
- * counters by metric id (metrics/metric.ts); `x`: [local day number, XP of it before the cap] for the daily
+ * counters by metric id (metrics/counters.ts); `x`: [local day number, XP of it before the cap] for the daily
  * cap; `v`: the highest level whose reward was given, which a loss does not lower; `r`: how often a reversal
  * took back the reward of a level, by its number, or tiers of a badge, by `b:` and its key; `w`: how many of
  * each reward of the catalogue were given, by key; `b`: ids of boards from which the player is banned; `z`:

@@ -10,7 +10,7 @@ import { loadStates } from "../progression/load.ts";
 import { streaks as streaksPart } from "../progression/parts/streaks.ts";
 import { readPlan } from "../progression/plan.ts";
 import type { PlayerState } from "../progression/player-state.ts";
-import type { ProjectPlan } from "../progression/project-plan.ts";
+import type { Game } from "../progression/game.ts";
 import type { Turn } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
 import { grantFreezes, settledAt, zoneOf } from "./advance.ts";
@@ -20,7 +20,7 @@ import { missedPeriods, repair, repairable, reset } from "./mend.ts";
 import { type PlayerStreak, showStreak } from "./show.ts";
 import { NO_STEPS, type LostRun, type Settled, type Streak } from "./state.ts";
 
-type Whose = { player: PlayerState; project: ProjectPlan };
+type Whose = { player: PlayerState; project: Game };
 
 /** Reads a player's streaks without changing them. */
 export const readStreaks = async (work: Work, player: Player): Promise<Whose> => {
@@ -43,7 +43,7 @@ export const listStreaks = async (work: Work, player: Player): Promise<PlayerStr
 };
 
 /** @throws DomainError NOT_FOUND */
-export const streakOf = ({ streaks }: Pick<ProjectPlan, "streaks">, key: string): CompiledStreak => {
+export const streakOf = ({ streaks }: Pick<Game, "streaks">, key: string): CompiledStreak => {
   const streak = streaks.get(key);
   if (!streak) throw notFound("streak");
   return streak;
