@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { circlesOf, importGraph } from "./support/import-graph.ts";
-import { importCycles, importViolations } from "./support/import-rules.ts";
+import { importViolations } from "./support/import-rules.ts";
 import { importsOf, type SourceFile } from "./support/source-files.ts";
 
 const file = (path: string, ...lines: string[]): SourceFile => ({ path, text: lines.join("\n") });
@@ -56,16 +56,6 @@ describe("imports", () => {
       "src/platform/a.ts:2 platform may only `import type` from jobs (src/jobs/jobs.ts)",
       "src/helpers/a.ts:1 belongs to no layer",
     ]);
-  });
-
-  it("in a circle are found", () => {
-    const cycles = importCycles([
-      file("src/a.ts", `import "./b.ts";`),
-      file("src/b.ts", `import "./c.ts";\nimport type { D } from "./d.ts";`),
-      file("src/c.ts", `import "./b.ts";`),
-      file("src/d.ts", `import "./b.ts";`),
-    ]);
-    assert.deepEqual(cycles, ["src/b.ts -> src/c.ts -> src/b.ts"]);
   });
 
   it("in circles are found with type imports and without, the largest circle first", () => {

@@ -3,9 +3,6 @@ import { importsOf, resolveImport, type SourceFile } from "./source-files.ts";
 /** Nodes by name, with the names that each points at. */
 export type Graph = ReadonlyMap<string, readonly string[]>;
 
-/** Files that the largest circle of imports under src may have, type imports included. It may only shrink. */
-export const CIRCLE_FILES_MAX = 107;
-
 /** The imports among files: all of them, or only those that exist at run time. */
 export const importGraph = (files: readonly SourceFile[], { types }: { types: boolean }): Graph => {
   const known = new Set(files.map(({ path }) => path));

@@ -1,4 +1,3 @@
-import { importGraph } from "./import-graph.ts";
 import { type Import, importsOf, packageOf, resolveImport, type SourceFile } from "./source-files.ts";
 
 type Layer =
@@ -112,19 +111,3 @@ const violationsOf = ({ path, text }: SourceFile): string[] => {
 
 /** Who may import whom, for the files under src: one `path:line rule` for each violation. */
 export const importViolations = (files: readonly SourceFile[]): string[] => files.flatMap(violationsOf);
-
-/** The first cycle found from each file over imports that exist at run time, as `a -> b -> a`. */
-export const importCycles = (files: readonly SourceFile[]): string[] => {
-  const edges = importGraph(files, { types: false });
-  const done = new Set<string>();
-  const cycles: string[] = [];
-  const visit = (path: string, trail: readonly string[]): void => {
-    const start = trail.indexOf(path);
-    if (start >= 0) cycles.push([...trail.slice(start), path].join(" -> "));
-    if (start >= 0 || done.has(path)) return;
-    for (const next of edges.get(path) ?? []) visit(next, [...trail, path]);
-    done.add(path);
-  };
-  for (const path of edges.keys()) visit(path, []);
-  return cycles;
-};
