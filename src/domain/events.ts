@@ -52,7 +52,7 @@ export type BoostView = {
   scope: "PLAYER" | "SEGMENT" | "PROJECT";
 };
 
-/** What happens to players, by their events and rules, with the shape of `data`. */
+/** Events about players, rules and tracked events, with the shape of `data`. */
 export type PlayerEvents = {
   "player.created": PlayerRef & {
     displayName: string | null;

@@ -1,6 +1,6 @@
 import type { User } from "./user.ts";
 
-/** What whoever registers sends. */
+/** The body of a registration. */
 export type Registration = {
   email: string;
   name: string;
@@ -16,7 +16,7 @@ export type Registration = {
   website?: string | undefined;
 };
 
-/** What whoever has registered is answered. */
+/** The user in the answer to a registration. */
 export type RegisteredUser = {
   id: string;
   email: string;

@@ -5,7 +5,7 @@ import { type LobbyState, type Member, playersOf } from "./state.ts";
 /** A game that begins. */
 export type NewMatch = { id: string; playerIds: string[]; startedAt: Date };
 
-/** What is written of a lobby. */
+/** The parts of a lobby's change that are written to the database. */
 type Written = {
   work: Work;
   lobby: LobbyState;

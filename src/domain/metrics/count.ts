@@ -5,7 +5,7 @@ import { type AggregateState, isClamped, type Sample } from "./aggregates.ts";
 import { type CompiledMetric, indexMetrics } from "./compile.ts";
 import { addToCounter, type CounterState, isLate, type Moment, readCounter } from "./counters.ts";
 
-/** PlayerContext counters are read, and the project that says in which zone. */
+/** The player whose counters are read, and the project, for its time zone. */
 type PlayerContext = Pick<Turn, "player" | "project">;
 
 const momentOf = (

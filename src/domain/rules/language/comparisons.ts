@@ -6,6 +6,7 @@ import { isReferenceObject } from "./references.ts";
 /** Steps of looking an operand up, and characters of it that are prepared in one, such as a glob's. */
 const REFERENCE_STEPS = 2;
 const PREPARED_PER_STEP = 8;
+
 /** Decides about an actual value in a turn. A missing value is undefined. */
 type Decide = (actual: unknown, turn: Turn) => boolean;
 
