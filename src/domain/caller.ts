@@ -52,6 +52,16 @@ export type Caller =
       isTest: boolean;
     };
 
+/** Who does something, and from where: for the audit log, sessions and limits. */
+export type Actor = {
+  caller: Caller;
+  ip: string;
+  userAgent: string;
+  requestId: string;
+  /** Of a request: the bytes of its body, and when its client has gone. */
+  waits?: { bytes: number; signal: AbortSignal };
+};
+
 export type UserCaller = Extract<Caller, { kind: "user" }>;
 export type KeyCaller = Extract<Caller, { kind: "key" }>;
 export type AdminCaller = Extract<Caller, { kind: "admin" }>;

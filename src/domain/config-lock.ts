@@ -8,7 +8,15 @@ import { KEPT, UNANSWERED, type Work } from "./work.ts";
  */
 const LOCK_SPACE = 79;
 
+/** As LOCK_SPACE, of those that keep claims and jobs from the same events; the second is their place. */
+const EVENTS_SPACE = 89;
+
 const keyOf = (projectId: string): number => fnv1a(projectId) | 0;
+
+/** The events of a project that wait in one partition. */
+export type EventsPlace = { projectId: string; part: number };
+
+const keyOfPlace = ({ projectId, part }: EventsPlace): number => fnv1a(`${projectId} ${part}`) | 0;
 
 /**
  * Keeps the definitions of projects as they are until commit. What evaluates takes it first, and reads the
@@ -25,30 +33,54 @@ export const shareConfig = async ({ db }: Work, projectIds: readonly string[]): 
 };
 
 /**
- * As `shareConfig`, without waiting for whoever changes definitions, or waits to.
- * @returns the projects whose definitions are kept as they are now
+ * As `shareConfig`, for a claim: without waiting for whoever changes definitions, or waits to. With them it
+ * keeps events of some places from `holdEvents`, so that the hot path has one statement for both.
+ * @returns whether definitions of a project are kept as they are now, and events of a place for this claim
  */
 export const tryShareConfig = async (
   { db }: Work,
   projectIds: readonly string[],
-): Promise<ReadonlySet<string>> => {
-  const ids = [...new Set(projectIds)].toSorted();
-  const result = await sql<{ k: number; ok: boolean }>`
-    ${sql.raw(KEPT)} select k, pg_try_advisory_xact_lock_shared(${LOCK_SPACE}::int, k) as ok
-    from unnest(${`{${ids.map(keyOf).join(",")}}`}::int[]) as u(k)`.execute(db);
-  const granted = new Set(result.rows.filter(({ ok }) => ok).map(({ k }) => k));
-  return new Set(ids.filter((id) => granted.has(keyOf(id))));
+  places: readonly EventsPlace[],
+): Promise<{ hasConfig(projectId: string): boolean; hasEvents(place: EventsPlace): boolean }> => {
+  const configs = new Set(projectIds.map(keyOf));
+  const events = new Set(places.map(keyOfPlace));
+  const result = await sql<{ s: number; k: number; ok: boolean }>`
+    ${sql.raw(KEPT)} select s, k, pg_try_advisory_xact_lock_shared(s, k) as ok from (
+      select ${LOCK_SPACE}::int as s, k from unnest(${`{${[...configs].join(",")}}`}::int[]) as u(k)
+      union all
+      select ${EVENTS_SPACE}::int, k from unnest(${`{${[...events].join(",")}}`}::int[]) as u(k)) x`.execute(
+    db,
+  );
+  const granted = new Set(result.rows.filter(({ ok }) => ok).map(({ s, k }) => `${s} ${k}`));
+  return {
+    hasConfig: (projectId) => granted.has(`${LOCK_SPACE} ${keyOf(projectId)}`),
+    hasEvents: (place) => granted.has(`${EVENTS_SPACE} ${keyOfPlace(place)}`),
+  };
+};
+
+/**
+ * Waits until no claim has events of a project in these partitions, and keeps claims from them until commit,
+ * while those of other projects go on. A claim may have read them before: what is changed here of an event
+ * that waits has to give it a new place in the queue, or none, which undoes such a claim. Call it before
+ * definitions and players are locked, which is the order of claims.
+ */
+export const holdEvents = async ({ db }: Work, projectId: string, parts: Iterable<number>): Promise<void> => {
+  const keys = [...new Set([...parts].map((part) => keyOfPlace({ projectId, part })))].toSorted(
+    (a, b) => a - b,
+  );
+  await sql`
+    ${sql.raw(UNANSWERED)} select pg_advisory_xact_lock(${EVENTS_SPACE}::int, k)
+    from unnest(${`{${keys.join(",")}}`}::int[]) as u(k)`.execute(db);
 };
 
 /**
  * Waits until no other transaction of this process is to change a project's definitions: without a
  * connection, and in the order of their coming. `changeConfig` does it too; call it first where something
  * comes before that.
- * @param weight more than 1 for what holds much memory while it waits
  * @throws OutOfTurn, for `transact`
  */
-export const awaitConfigTurn = ({ turns }: Work, projectId: string, weight?: number): void =>
-  turns.take(`config ${projectId}`, weight);
+export const awaitConfigTurn = ({ turns }: Work, projectId: string): void =>
+  turns.take(`config ${projectId}`);
 
 /**
  * Bumps a project's config version, alone: this waits for every batch that evaluates with the definitions of

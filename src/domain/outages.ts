@@ -16,6 +16,7 @@ export const BUSY = "BUSY";
  */
 const BUSY_CODES = /^(40...|55P03|57014|25P03|25P04)$/;
 const CANCELLED = "57014";
+const LOCK_TIMEOUT = "55P03";
 /** No connection, resources (disk, memory, connections), the operator or a restart, I/O, a standby. */
 const NO_DATABASE = /^(08...|53...|57...|58...|25006)$/;
 /** With these PostgreSQL ends or refuses a whole session, whatever its code says of why. */
@@ -78,6 +79,10 @@ const RETRY_SECONDS = 1;
 /** A statement that has taken too long, or that an operator has ended: it need not have met other work. */
 const isCancelled = (error: unknown): boolean =>
   error instanceof Error && (codeOf(error) === CANCELLED || isCancelled(error.cause));
+
+/** Whether a lock was waited for as long as may be. */
+export const isLockTimeout = (error: unknown): boolean =>
+  error instanceof Error && (codeOf(error) === LOCK_TIMEOUT || isLockTimeout(error.cause));
 
 /** What a caller is told of each outage. */
 const TOLD: Readonly<Record<Outage, { message: string; reason: string }>> = {

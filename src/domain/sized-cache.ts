@@ -2,6 +2,7 @@ export type SizedCache<V> = {
   get(key: string): V | undefined;
   /** Keeps a value of so many bytes, in the place of those that were used longest ago. Answers it. */
   keep(key: string, value: V, bytes: number): V;
+  drop(key: string): void;
 };
 
 /** A cache bounded by number and bytes; the newest value is kept whatever its size. */
@@ -27,5 +28,6 @@ export const createSizedCache = <V>(max: { items: number; bytes: number }): Size
       while (kept.size > 1 && (kept.size > max.items || sum > max.bytes)) drop(kept.keys().next().value!);
       return value;
     },
+    drop,
   };
 };

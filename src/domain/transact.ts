@@ -54,8 +54,9 @@ const enter = async (db: Db, sight: Sight): Promise<void> => {
 export const createTransact = (parts: TransactParts, sight?: Sight): Transact => {
   const once = transactOnce(parts, sight);
   const lanes = parts.lanes ?? createLanes();
+  const tenantId = sight?.role === "web" ? sight.tenantId || undefined : undefined;
   const transact: Transact = async (run) => {
-    const turns = new Turns(lanes);
+    const turns = new Turns(lanes, { tenantId, ...sight?.by?.waits });
     try {
       for (;;) {
         try {

@@ -1,6 +1,6 @@
 import type { SqlEntityManager } from "@mikro-orm/sql";
 import { type Kysely, sql } from "kysely";
-import type { Caller } from "./caller.ts";
+import type { Actor } from "./caller.ts";
 import type { EventData, EventType } from "./domain-events.ts";
 import { fnv1a, newId, OUTBOX_PARTITIONS } from "./ids.ts";
 
@@ -26,9 +26,6 @@ export type OutboxRow = {
   data: unknown;
 };
 
-/** Who does something, and from where: for the audit log, sessions and limits. */
-export type Actor = { caller: Caller; ip: string; userAgent: string; requestId: string };
-
 /**
  * What a transaction may see of the tables (row-level security). "web": the tenant's rows and those of the
  * named projects. "accounts": the accounts of all tenants, and nothing of players: for look-ups before a
@@ -52,7 +49,7 @@ export type Work = {
   /** Whose request this is; undefined for what the server does by itself. */
   by: Actor | undefined;
   /** Its turns among the transactions of this process; see `Turns` of lanes.ts. */
-  turns: { readonly undone: number; take(key: string, weight?: number): void };
+  turns: { readonly undone: number; take(key: string): void };
   /** Puts an event into the outbox of this commit. */
   emit<T extends EventType>(projectId: string, type: T, data: EventData<T>, options?: EmitOptions): void;
   /** Rings for outbox partitions once the commit is durable. */

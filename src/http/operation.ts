@@ -1,10 +1,10 @@
 import type { Request, RequestHandler, Response } from "express";
 import type { App } from "../app.ts";
-import type { Caller } from "../domain/caller.ts";
+import type { Actor, Caller } from "../domain/caller.ts";
 import { DomainError } from "../domain/errors.ts";
 import { withPatience } from "../domain/patience.ts";
 import { refuseHostile } from "../domain/tracking/event-input.ts";
-import type { Actor, Sight } from "../domain/work.ts";
+import type { Sight } from "../domain/work.ts";
 import { requireAccess } from "./access.ts";
 import { refuseOutsiders } from "./admin-network.ts";
 import { checkBodyHeaders, readJson } from "./body.ts";
@@ -48,11 +48,13 @@ const bodyOf = async (
   return { raw, body: await parseBody(route, raw) };
 };
 
-const actorOf = (caller: Caller, request: Request, response: Response, ip: string): Actor => ({
+/** Call it when the body has been read. */
+const actorOf = (caller: Caller, { request, response, ip }: Arrival, signal: AbortSignal): Actor => ({
   caller,
   ip,
   userAgent: request.get("user-agent") ?? "",
   requestId: String(response.locals["requestId"]),
+  waits: { bytes: Buffer.isBuffer(request.body) ? request.body.length : 0, signal },
 });
 
 /** What of the database the operation may see. */
@@ -95,6 +97,7 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
   const accounts: App = { ...app, transact: app.transactAs({ role: "accounts" }) };
   return async (request, response) => {
     response.locals["route"] = route.path;
+    const signal = presenceOf(response);
     announceEnd(response, route);
     const ip = clientIp(app, request);
     await refuseBlocked(accounts, ip);
@@ -105,12 +108,11 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
     response.set(await consumeLimits(accounts, route, caller, ip));
     requireAccess(route.access, caller, app.config);
     const projectId = await projectOf(accounts, route.project, caller, request);
-    const actor = actorOf(caller, request, response, ip);
     const params = await parseParams(route, request.params);
     const query = await checkQuery(request.query);
     const { raw, body } = await bodyOf(route, request, response);
+    const actor = actorOf(caller, { request, response, ip }, signal);
     const sight = sightOf(actor, projectId);
-    const signal = presenceOf(response);
     const cookie = request.get("cookie") ?? "";
     const deviceToken = request.get("x-device-token") ?? "";
     const given = { params, query, body, cookie, deviceToken };

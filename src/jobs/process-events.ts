@@ -1,6 +1,7 @@
 import { outageOf } from "../domain/outages.ts";
 import { type Processed, processPartitions } from "../domain/progression/claim.ts";
 import { ClaimShares } from "../domain/progression/claim-shares.ts";
+import type { ProjectPlan } from "../domain/progression/project-plan.ts";
 import { FIRST_PROJECT } from "../domain/progression/queue.ts";
 import { createPlanCache, type PlanCache } from "../domain/progression/plan.ts";
 import type { StepsHit } from "../domain/progression/event-steps.ts";
@@ -11,6 +12,7 @@ import {
   LOOPS_MAX,
   pauseDearRule,
   pauseLoopingRule,
+  pauseUnfitRule,
   type RuleWatch,
   STEPS_HITS_MAX,
 } from "../domain/rules/running/loop-watch.ts";
@@ -58,6 +60,8 @@ type Held = {
   loops: LoopHit[];
   /** By the event: a claim that is undone tells of it again. */
   hits: Map<string, StepsHit>;
+  /** By the project: plans that do without something. */
+  lacking: Map<string, ProjectPlan>;
 };
 
 /** Where the next claim of a partition goes on, of those that do not begin anew. */
@@ -95,7 +99,7 @@ const claimOf = async (
   }
 };
 
-const optionsOf = (app: App, { loops, hits }: Held) => ({
+const optionsOf = (app: App, { loops, hits, lacking }: Held) => ({
   transact: app.transact,
   plans: plansOf(app),
   shares: sharesOf(app),
@@ -107,6 +111,7 @@ const optionsOf = (app: App, { loops, hits }: Held) => ({
     app.log.error({ err: error, event }, "an event could not be processed"),
   onLoop: (hit: LoopHit) => void loops.push(hit),
   onSteps: (hit: StepsHit) => void hits.set(hit.rootEventId, hit),
+  onLeftOut: (plan: ProjectPlan) => void lacking.set(plan.projectId, plan),
 });
 
 /** Key: a partition. Processes a claim of those that wait, until none is left. */
@@ -114,7 +119,7 @@ export const processEvents: JobTogether = {
   name: "process-events",
   concurrency: PROCESS_CONCURRENCY,
   runTogether: async (app, keys, { leave }) => {
-    const held: Held = { loops: [], hits: new Map() };
+    const held: Held = { loops: [], hits: new Map(), lacking: new Map() };
     const places = cursorsOf(app);
     const taken = keys.map((key) => ({ part: Number(key), afterProject: places.get(key) ?? FIRST_PROJECT }));
     const onLeft = (left: readonly { part: number }[]): void => leave(left.map(({ part }) => String(part)));
@@ -152,7 +157,7 @@ const comeAgain = (app: App, key: string): void => {
 };
 
 /** Pauses the rules that were met too often. Never rejects. */
-const pauseHeld = async (app: App, { loops, hits }: Held): Promise<void> => {
+const pauseHeld = async (app: App, { loops, hits, lacking }: Held): Promise<void> => {
   const nowMs = app.clock().getTime();
   const { loops: loopWatch, steps: stepWatch } = watchesOf(app);
   const looping = loops.filter(({ chain }) => loopWatch.hit(chain.at(-1)!.ruleId, nowMs));
@@ -167,6 +172,20 @@ const pauseHeld = async (app: App, { loops, hits }: Held): Promise<void> => {
     app.log.warn({ hit }, "a rule that takes the steps of event after event is paused");
     await pauseSafely(app, (work) => pauseDearRule(work, hit));
   }
+  for (const plan of lacking.values()) await pauseUnfit(app, plan);
+};
+
+/** Plans whose lack was told. */
+const told = new WeakSet<ProjectPlan>();
+
+/** Pauses the rules that a plan does without, once; what else it lacks cannot be paused, and is only told. */
+const pauseUnfit = async (app: App, plan: ProjectPlan): Promise<void> => {
+  if (told.has(plan)) return;
+  told.add(plan);
+  const { projectId, leftOut } = plan;
+  app.log.warn({ projectId, leftOut }, "stored definitions cannot be evaluated; rules among them are paused");
+  for (const one of leftOut.filter(({ kind }) => kind === "rule"))
+    await pauseSafely(app, (work) => pauseUnfitRule(work, projectId, one));
 };
 
 const PAUSE_TRIES = 5;

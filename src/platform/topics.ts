@@ -48,12 +48,18 @@ export const topicsOver = (
           log.error({ err, topic }, "a listener threw");
         }
       };
-      await presence.subscribe(prefix + topic, guarded);
-      return () => {
-        Promise.resolve(presence.unsubscribe(prefix + topic, guarded)).catch((err: unknown) =>
+      const leave = (): void =>
+        void Promise.resolve(presence.unsubscribe(prefix + topic, guarded)).catch((err: unknown) =>
           warn(err, `${topic} could not be left`),
         );
-      };
+      try {
+        await presence.subscribe(prefix + topic, guarded);
+      } catch (error) {
+        // The presence would go on listening for it, beside the next try.
+        leave();
+        throw error;
+      }
+      return leave;
     },
   };
 };

@@ -5,7 +5,10 @@ import { Redis } from "ioredis";
 import type { MessageFor, Topics } from "../../src/domain/topics.ts";
 import { createLog } from "../../src/log.ts";
 import { type Heard, heardOverRedis, topicsOver } from "../../src/platform/topics.ts";
-import { eventuallyHolds } from "../support/eventually.ts";
+import { openPresence } from "../../src/platform/redis-presence.ts";
+import { redisConnections } from "../../src/platform/redis-connection.ts";
+import { eventually, eventuallyHolds } from "../support/eventually.ts";
+import { startTcpProxy } from "../support/tcp-proxy.ts";
 
 const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
 const COUNT = 2_500;
@@ -49,6 +52,35 @@ describe("topics over Redis", () => {
     const later = messages(COUNT);
     await publisherWith(heardOverRedis(redis)).publishHeard(later.all);
     assert.deepEqual(later.made, []);
+  });
+
+  it("are heard once by who could not subscribe at first and tried again", async () => {
+    const { hostname, port } = new URL(REDIS_URL);
+    const proxy = await startTcpProxy(hostname, Number(port || 6379));
+    const presence = openPresence(redisConnections(`redis://127.0.0.1:${proxy.port}`, log));
+    try {
+      const topics = topicsOver(presence, { prefix, heard: heardOverRedis(redis), log });
+      const heard: unknown[] = [];
+      const listen = () => topics.subscribe("again", (message) => void heard.push(message));
+      const end = await listen();
+      proxy.hang();
+      await assert.rejects(listen());
+      await proxy.restore();
+      const second = await eventually(() => listen().catch(() => undefined));
+      end();
+      await eventually(async () => {
+        publisherWith(heardOverRedis(redis)).publish("again", "now");
+        return heard.length > 0;
+      });
+      heard.length = 0;
+      publisherWith(heardOverRedis(redis)).publish("again", "last");
+      await eventually(() => heard.includes("last"));
+      assert.equal(heard.filter((message) => message === "last").length, 1);
+      second();
+    } finally {
+      presence.shutdown();
+      await proxy.stop();
+    }
   });
 
   it("publish all when nobody can say who listens, and a few without asking", async () => {

@@ -77,6 +77,23 @@ describe("the filter of chat", () => {
     );
   });
 
+  it("ends words at the brackets and spaces that one character stands for", () => {
+    const words = filterOf(
+      { action: "MASK", words: ["noob"] },
+      { action: "MASK", words: ["fu"], isWord: false },
+      { action: "ALLOW", words: ["fuchs"] },
+    );
+    for (const sign of ["㈠", "⑴", "⒜", "ﷺ", "ͺ", "︵", "῁"])
+      for (const text of [`${sign} fuchs`, `fuchs ${sign}`]) assert.equal(shown(text, words), text);
+    for (const sign of ["㈠", "⑴", "⒜"])
+      for (const [text, masked] of [
+        [`${sign}fuchs${sign}`, `${sign}fuchs${sign}`],
+        [`${sign}noob${sign}`, `${sign}****${sign}`],
+      ] as const)
+        assert.equal(shown(text, words), masked);
+    assert.equal(shown("ﷺnoob ǆfuchs", words), "ﷺnoob ǆ**chs");
+  });
+
   it("does what the strongest word asks for, and the built-in list what the channel says", () => {
     const filter = filterOf(
       { action: "MASK", words: ["darn"] },

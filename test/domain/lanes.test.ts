@@ -1,10 +1,29 @@
 import assert from "node:assert/strict";
 import { changeConfig } from "../../src/domain/config-lock.ts";
+import { newId } from "../../src/domain/ids.ts";
 import { createLanes } from "../../src/domain/lanes.ts";
+import { createTransact } from "../../src/domain/transact.ts";
+import { Unprepared } from "../../src/domain/unprepared.ts";
+import { NO_DOORBELL, type Sight } from "../../src/domain/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { eventually } from "../support/eventually.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 
 const BUSY = { code: "SERVICE_UNAVAILABLE", reason: "BUSY", retryAfterSeconds: 1 };
+
+/** A transaction that keeps its lane and no connection until it is prepared. */
+class Held extends Unprepared {
+  readonly #until: Promise<void>;
+
+  constructor(until: Promise<void>) {
+    super("held");
+    this.#until = until;
+  }
+
+  override prepare(): Promise<void> {
+    return this.#until;
+  }
+}
 
 describe("a lane", () => {
   it("lets in one at a time, in the order of their coming", async () => {
@@ -12,7 +31,7 @@ describe("a lane", () => {
     const entered: number[] = [];
     assert.ok(lanes.tryEnter("a") && !lanes.tryEnter("a") && lanes.tryEnter("b"));
     const all = [1, 2, 3].map(async (n) => {
-      await lanes.enter("a", 1);
+      await lanes.enter("a");
       entered.push(n);
       lanes.leave("a");
     });
@@ -23,14 +42,66 @@ describe("a lane", () => {
     assert.ok(lanes.tryEnter("a"));
   });
 
-  it("sends away who is too much, and who has waited too long, without losing a place", async () => {
-    const lanes = createLanes(20);
+  it("sends away the 61st who waits, and who has waited too long, without losing a place", async () => {
+    const lanes = createLanes({ waitMaxMs: 20 });
     lanes.tryEnter("a");
-    const late = [lanes.enter("a", 40), lanes.enter("a", 20)];
-    await assert.rejects(lanes.enter("a", 1), BUSY);
+    const late = Array.from({ length: 60 }, () => lanes.enter("a"));
+    await assert.rejects(lanes.enter("a"), BUSY);
     for (const one of late) await assert.rejects(one, BUSY);
     lanes.leave("a");
     assert.ok(lanes.tryEnter("a"));
+  });
+
+  it("holds no more of a tenant over all lanes than its share, and so has room for another", async () => {
+    const lanes = createLanes({ tenantMax: { count: 3, bytes: 100 }, processMax: { count: 4, bytes: 150 } });
+    for (const key of ["a", "b", "c"]) lanes.tryEnter(key);
+    const waiting = [
+      lanes.enter("a", { tenantId: "greedy", bytes: 60 }),
+      lanes.enter("b", { tenantId: "greedy", bytes: 40 }),
+    ];
+    await assert.rejects(lanes.enter("c", { tenantId: "greedy", bytes: 1 }), BUSY);
+    waiting.push(lanes.enter("c", { tenantId: "greedy", bytes: 0 }));
+    await assert.rejects(lanes.enter("c", { tenantId: "greedy", bytes: 0 }), BUSY);
+    waiting.push(lanes.enter("c", { tenantId: "other", bytes: 50 }));
+    // All is taken now, whoever asks; the server itself still waits in its place.
+    await assert.rejects(lanes.enter("c", { tenantId: "third", bytes: 0 }), BUSY);
+    waiting.push(lanes.enter("c"));
+    for (const key of ["a", "b", "c", "c", "c"]) lanes.leave(key);
+    await Promise.all(waiting);
+  });
+
+  it("gives back what waited, however that ended", async () => {
+    const one = { count: 1, bytes: 10 };
+    const lanes = createLanes({ tenantMax: one, processMax: one, waitMaxMs: 20 });
+    lanes.tryEnter("a");
+    await assert.rejects(lanes.enter("a", { tenantId: "t", bytes: 10 }), BUSY);
+    const gone = new AbortController();
+    const aborted = lanes.enter("a", { tenantId: "t", bytes: 10, signal: gone.signal });
+    gone.abort(new Error("gone"));
+    await assert.rejects(aborted, { message: "gone" });
+    const entered = lanes.enter("a", { tenantId: "t", bytes: 10 });
+    lanes.leave("a");
+    await entered;
+    await assert.rejects(lanes.enter("a", { tenantId: "t", bytes: 10 }), BUSY);
+    lanes.leave("a");
+    assert.ok(lanes.tryEnter("a"));
+  });
+
+  it("lets who is waited for no more leave the line at once", async () => {
+    const lanes = createLanes();
+    lanes.tryEnter("a");
+    const gone = new AbortController();
+    const left = Array.from({ length: 60 }, () =>
+      lanes.enter("a", { tenantId: "t", bytes: 0, signal: gone.signal }),
+    );
+    gone.abort(new Error("gone"));
+    for (const one of left) await assert.rejects(one, { message: "gone" });
+    await assert.rejects(lanes.enter("a", { tenantId: "t", bytes: 0, signal: gone.signal }), {
+      message: "gone",
+    });
+    const stays = lanes.enter("a", { tenantId: "t", bytes: 0 });
+    lanes.leave("a");
+    await stays;
   });
 });
 
@@ -58,5 +129,40 @@ describe("a transaction that changes definitions", function () {
       done.map((one) => (one.status === "fulfilled" ? one.value : (one.reason as Error).message)),
       [0, "undone 1", 2, "undone 3", 4],
     );
+  });
+
+  it("waits as the request it is of: for a tenant, with its bytes, while its client is there", async () => {
+    const projectId = await domain.addProject();
+    const lanes = createLanes({ tenantMax: { count: 10, bytes: 100 } });
+    const parts = {
+      em: database.em,
+      clock: () => new Date(),
+      doorbell: NO_DOORBELL,
+      onError: (error: unknown): never => assert.fail(String(error)),
+      lanes,
+    };
+    const released = Promise.withResolvers<void>();
+    const isIn = Promise.withResolvers<void>();
+    const holding = createTransact(parts)(async (work) => {
+      await changeConfig(work, projectId);
+      isIn.resolve();
+      if (work.turns.undone === 0) throw new Held(released.promise);
+    });
+    await isIn.promise;
+    const client = new AbortController();
+    const requested = (tenantId: string, bytes: number): Promise<void> => {
+      const by = { caller: { kind: "anonymous" }, ip: "", userAgent: "", requestId: "" } as const;
+      const waits = { bytes, signal: client.signal };
+      const sight: Sight = { role: "web", tenantId, projectIds: [projectId], by: { ...by, waits } };
+      return createTransact(parts, sight)((work) => changeConfig(work, projectId));
+    };
+    const [tenant, another] = [newId(), newId()];
+    await assert.rejects(requested(tenant, 101), BUSY);
+    const waiting = [requested(tenant, 60), requested(another, 60)];
+    await eventually(() => assert.rejects(requested(tenant, 60), BUSY).then(() => true));
+    client.abort(new Error("gone"));
+    for (const one of waiting) await assert.rejects(one, { message: "gone" });
+    released.resolve();
+    await holding;
   });
 });

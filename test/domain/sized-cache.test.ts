@@ -26,4 +26,13 @@ describe("a cache that is bounded", () => {
     cache.keep("e", "e", 1);
     assert.equal(keptOf(cache, "de"), "e");
   });
+
+  it("by bytes has room again for what was dropped", () => {
+    const cache = createSizedCache<string>({ items: 10, bytes: 100 });
+    for (const key of "ab") cache.keep(key, key, 50);
+    cache.drop("b");
+    cache.drop("unknown");
+    cache.keep("c", "c", 50);
+    assert.equal(keptOf(cache, "abc"), "ac");
+  });
 });

@@ -164,6 +164,12 @@ describe("a user's own account", function () {
       assert.ok(Number(again.headers.get("retry-after")) >= 1);
     });
 
+    it("mails an address that another tenant's user has just wished for too", async () => {
+      const [email, other] = [anEmail(), await aTenant(api)];
+      must(await patch({ email, currentPassword: tenant.password }), 200);
+      must(await patch({ email, currentPassword: other.password }, other.token), 200);
+    });
+
     it("asks about or mails five addresses an hour for one user, wherever they ask from", async () => {
       const { email: taken } = await aTenant(api);
       const currentPassword = tenant.password;

@@ -27,7 +27,6 @@ describe("CPU of a project of a hundred thousand words", function () {
   before(async () => {
     api = await startApp();
     game = await aGame(api);
-    await game.player("ada");
     const settings = { slowModeSeconds: 0, burstMessages: 0, minuteMessages: 0 };
     await game.make("/chat/channels", { key: "trade", settings });
     for (let list = 0; list < LISTS; list += 1)
@@ -55,14 +54,17 @@ describe("CPU of a project of a hundred thousand words", function () {
       assert.equal(must(await game.post("/chat/filter/test", { text: bad }), 200).outcome, "BLOCKED");
     };
     assert((await leastBlockMs(trial, BLOCK_MAX_MS)) < BLOCK_MAX_MS);
+    let senders = 0;
     const message = async () => {
       await renew();
-      const body = { content: bad, playerId: "ext:ada" };
+      // Another one each time: three such messages mute a player.
+      const externalUserId = `sender-${(senders += 1)}`;
+      await game.player(externalUserId);
+      const body = { content: bad, playerId: `ext:${externalUserId}` };
       const answers = await Promise.all([1, 2].map(() => game.post("/chat/channels/trade/messages", body)));
       for (const answer of answers) assert.equal(answer.body.error.reason, "MESSAGE_BLOCKED");
     };
-    // Once: three such messages mute a player.
-    assert((await leastBlockMs(message, BLOCK_MAX_MS, 1)) < BLOCK_MAX_MS);
+    assert((await leastBlockMs(message, BLOCK_MAX_MS)) < BLOCK_MAX_MS);
   });
 
   it("is spent on what has changed, while no transaction is open", async () => {

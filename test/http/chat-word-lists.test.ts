@@ -48,6 +48,17 @@ describe("word lists", () => {
     assertError(await game.remove("/chat/word-lists/slurs"), 404);
   });
 
+  it("are refused with more words that differ in doubled letters alone than are compared", async () => {
+    const twins = Array.from({ length: 33 }, (_, n) =>
+      Array.from("abcdef", (letter, i) => ((n >> i) & 1 ? letter + letter : letter)).join(""),
+    );
+    const refused = await put("slurs", list("BLOCK", twins));
+    assertError(refused, 400);
+    assert.equal(refused.body.error.details[0].field, "words.32");
+    must(await put("slurs", list("BLOCK", [...twins.slice(0, 32), "noob"])), 200);
+    for (const word of [twins[0]!, twins[31]!]) assert.deepEqual(await outcome(word), ["MESSAGE_BLOCKED"]);
+  });
+
   it("are made, replaced and shown with their words, each change in the audit log", async () => {
     const made = must(await put("slurs", list("MASK", ["b", "a", "b"])), 200);
     assert.deepEqual([made.words, made.wordCount, made.match], [["b", "a"], 2, "WORD"]);

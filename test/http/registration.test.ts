@@ -212,6 +212,8 @@ describe("POST /auth/register", () => {
       assert.deepEqual(Object.keys(decoy.body.user), Object.keys(real.body.user));
       assert.equal(decoy.body.accessToken.length, real.body.accessToken.length);
       assert.equal(decoy.body.refreshToken.length, real.body.refreshToken.length);
+      const devices = [decoy, real].map(({ headers }) => headers.get("x-device-token") ?? "");
+      for (const device of devices) assert.match(device, /^[\w-]{43}$/);
       assert.equal(await storedUser(email), null);
       assert.equal(await api.app.transact(({ em }) => em.count(User, {})), users);
       assert.ok(!(await isKnownToken(decoy.body.refreshToken)));
@@ -230,9 +232,9 @@ describe("POST /auth/register", () => {
       const settings = { autoApproveTenants, defaultPlan, disposableEmail };
       const parts = { ...api.app, ...settings, passwords };
       const body = { email: anEmail(), name: "Ada", password: PASSWORD };
-      await registerIn(parts, { ...body, website: "x" }, anAddress());
+      await registerIn(parts, { ...body, website: "x" }, { ip: anAddress(), deviceToken: "" });
       assert.equal(hashed, 1);
-      await registerIn(parts, body, anAddress());
+      await registerIn(parts, body, { ip: anAddress(), deviceToken: "" });
       assert.equal(hashed, 2);
     });
 

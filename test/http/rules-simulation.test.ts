@@ -141,12 +141,33 @@ describe("simulation of rules", () => {
     const inline = Array.from({ length: 20 }, (_, i) => rule({ key: `r${i}`, conditions: { any } }));
     const answer = await simulate({ event: { ...event, properties: { text, list } }, inline });
     assert.equal(answer.status, 200);
-    assert.equal(answer.body.rules.length, 20);
+    // As a stored trace: beyond 64 KiB it loses conditions.
+    assert.equal(answer.body.truncated, true);
     const bytes = Buffer.byteLength(JSON.stringify(answer.body));
-    assert(bytes < 1_000_000, `${bytes} bytes`);
-    const [ofText, ofList] = answer.body.rules[0].conditions.children;
+    assert(bytes < 70_000, `${bytes} bytes`);
+    const one = await simulate({
+      event: { ...event, properties: { text, list } },
+      inline: inline.slice(0, 1),
+    });
+    const [ofText, ofList] = one.body.rules[0].conditions.children;
     assert.deepEqual([ofText.actual, ofText.expected], [`${"😀".repeat(32)}…`, `y${"😀".repeat(31)}\ufffd…`]);
     assert.equal(ofList.actual, `${JSON.stringify(list).slice(0, 128)}…`);
+  });
+
+  it("takes no other times than events have", async () => {
+    const at = (timestamp: string) => simulate({ event: { ...event, timestamp }, inline: [rule()] });
+    const fieldOf = async (answer: Promise<Answer>): Promise<unknown> => {
+      const { status, body } = await answer;
+      return [status, body.error.details[0].field];
+    };
+    const ahead = (hours: number) => new Date(Date.now() + hours * 3_600_000).toISOString();
+    assert.deepEqual(await fieldOf(at("0050-01-01T00:00:00Z")), [400, "timestamp"]);
+    assert.deepEqual(await fieldOf(at(ahead(25))), [400, "timestamp"]);
+    assert.equal((await at(ahead(23))).status, 200);
+    const settings = { maxEventAgeDays: 5 };
+    await api.patch("/api/v1/project-settings", settings, { key: tenant.key });
+    assert.deepEqual(await fieldOf(at(ahead(-6 * 24))), [400, "timestamp"]);
+    assert.equal((await at(ahead(-4 * 24))).status, 200);
   });
 
   const define = async (plural: string, document: Record<string, unknown>): Promise<void> => {

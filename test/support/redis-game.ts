@@ -65,49 +65,21 @@ export class FaultyGame {
   }
 
   /** Events after this call are processed within the time, whether or not anybody hears of it. */
-  async isProcessed(timeoutMs: number): Promise<void> {
-    const { api, tenant } = this.cluster;
-    const before = [...this.accepted];
-    await eventually(() => this.accepted.every((count, i) => count > before[i]!), {
-      timeoutMs,
-      label: "events",
-    });
-    const wanted = [...this.accepted];
-    await eventuallyHolds(
-      async () => {
-        for (const [i, { playerId }] of this.players.entries()) {
-          const { body } = await api.get(`/api/v1/players/${playerId}`, { key: tenant.key });
-          assert.ok(body.xp >= wanted[i]!, `XP of player ${i}: ${body.xp} of ${wanted[i]}`);
-        }
-      },
-      { timeoutMs, label: "events are processed" },
-    );
+  isProcessed(timeoutMs: number): Promise<void> {
+    return this.#holds("events are processed", timeoutMs, (wanted) => this.#isCounted(wanted));
   }
 
   /** Events after this call are processed, told and delivered within the time. */
-  async isWell(timeoutMs: number): Promise<void> {
-    const { api, tenant } = this.cluster;
-    const before = [...this.accepted];
-    await eventually(() => this.accepted.every((count, i) => count > before[i]!), {
-      timeoutMs,
-      label: "events",
+  isWell(timeoutMs: number): Promise<void> {
+    return this.#holds("all is well", timeoutMs, async (wanted) => {
+      await this.#isCounted(wanted);
+      for (const [i, { lastSeq }] of this.clients.entries())
+        assert.ok(lastSeq > wanted[i]!, `player ${i} was shown ${lastSeq} of ${wanted[i]} and more`);
+      const due = wanted.reduce((sum, count) => sum + count, 0);
+      assert.ok(this.delivered.size >= due, `${this.delivered.size} of ${due} deliveries`);
+      for (const place of [...this.lobby, ...this.watchers])
+        assert.ok(place.isOpen, `a socket is away: ${place.trail.slice(-3).join(", ")}`);
     });
-    const wanted = [...this.accepted];
-    await eventuallyHolds(
-      async () => {
-        for (const [i, { playerId }] of this.players.entries()) {
-          const { body } = await api.get(`/api/v1/players/${playerId}`, { key: tenant.key });
-          assert.ok(body.xp >= wanted[i]!, `XP of player ${i}: ${body.xp} of ${wanted[i]}`);
-          const { lastSeq } = this.clients[i]!;
-          assert.ok(lastSeq > wanted[i]!, `player ${i} was shown ${lastSeq} of ${wanted[i]} and more`);
-        }
-        const due = wanted.reduce((sum, count) => sum + count, 0);
-        assert.ok(this.delivered.size >= due, `${this.delivered.size} of ${due} deliveries`);
-        for (const place of [...this.lobby, ...this.watchers])
-          assert.ok(place.isOpen, `a socket is away: ${place.trail.slice(-3).join(", ")}`);
-      },
-      { timeoutMs, label: "all is well" },
-    );
   }
 
   /** Ends the load and holds everything that a client sees against what the API says. */
@@ -129,6 +101,23 @@ export class FaultyGame {
     return new Set(
       this.receiver.received.map(({ body }) => (JSON.parse(body.toString()) as { id: string }).id),
     );
+  }
+
+  /** Waits for an event of each player, then for `check` of how many of each were accepted by then. */
+  async #holds(label: string, timeoutMs: number, check: (wanted: number[]) => Promise<void>): Promise<void> {
+    const before = [...this.accepted];
+    const isAccepted = () => this.accepted.every((count, i) => count > before[i]!);
+    await eventually(isAccepted, { timeoutMs, label: "events" });
+    const wanted = [...this.accepted];
+    await eventuallyHolds(() => check(wanted), { timeoutMs, label });
+  }
+
+  async #isCounted(wanted: readonly number[]): Promise<void> {
+    const { api, tenant } = this.cluster;
+    for (const [i, { playerId }] of this.players.entries()) {
+      const { body } = await api.get(`/api/v1/players/${playerId}`, { key: tenant.key });
+      assert.ok(body.xp >= wanted[i]!, `XP of player ${i}: ${body.xp} of ${wanted[i]}`);
+    }
   }
 
   async #agrees(): Promise<void> {

@@ -15,15 +15,16 @@ export const requireMail = ({ mail }: Pick<Post, "mail">): void => {
  * mails of a day there is one more each half hour, so whoever asks in a stranger's name keeps nobody from
  * their link: one that is good has come, or comes. Not to be called in a transaction.
  *
- * @param origin what the account knows the asker by; each counts for itself, strangers together
+ * @param asker the tenant that asks, or what the account knows the asker by; each counts for itself, and
+ *   strangers together
  */
 export const isMailAllowed = async (
   limiter: Limiter,
   template: MailTemplate,
   email: string,
-  origin?: string,
+  asker?: string,
 ): Promise<boolean> => {
-  const key = [template, email, ...(origin === undefined ? [] : [origin])].join(":");
+  const key = [template, email, ...(asker === undefined ? [] : [asker])].join(":");
   if (!(await limiter.consume(LIMITS.mailMinute, key)).isAllowed) return false;
   const day = await limiter.consume(LIMITS.mailDay, key);
   // Opened by the mails of the day too: the next comes half an hour after one of them, not at once.

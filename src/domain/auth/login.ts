@@ -6,10 +6,10 @@ import { type AbuseParts, blockAbuser } from "../rate-limits/abuse.ts";
 import { limitKeyOf } from "../rate-limits/ip-address.ts";
 import { LIMITS } from "../rate-limits/limits.ts";
 import type { Work } from "../work.ts";
-import { findKnownOrigin, type Origin, rememberDevice } from "./known-origins.ts";
+import { findKnownOrigin, type Origin } from "./known-origins.ts";
 import { throttled, type ThrottleParts } from "./login-throttle.ts";
 import { NOBODYS_HASH, type Passwords } from "./passwords.ts";
-import { type SignedIn, startSession } from "./sessions.ts";
+import { type LoggedIn, startSessionOn } from "./sessions.ts";
 import type { Tokens } from "./tokens.ts";
 import { User } from "./user.ts";
 
@@ -18,8 +18,6 @@ export type LoginParts = ThrottleParts & AbuseParts & { tokens: Tokens; password
 
 /** From where is for the count of failures. */
 export type Login = Origin & { email: string; password: string };
-/** `deviceToken`: by it the account knows the device at the next sign-in. */
-export type LoggedIn = { signedIn: SignedIn; deviceToken: string };
 
 /**
  * Checks a password and starts a session. An unknown address, a disabled user, a deleted tenant and a wrong
@@ -47,8 +45,7 @@ export const login = async (parts: LoginParts, { email, password, ...origin }: L
     // Locked, so that a new password ends this session or forbids it.
     const user = await work.em.findOne(User, { id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
     if (!user || user.disabledAt || user.passwordHash !== hash) throw wrong();
-    const signedIn = await startSession(work, tokens, user, { method: "PASSWORD" });
-    return { signedIn, deviceToken: await rememberDevice(work, user, origin.deviceToken) };
+    return startSessionOn(work, tokens, user, { method: "PASSWORD", deviceToken: origin.deviceToken });
   });
 };
 

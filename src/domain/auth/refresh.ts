@@ -5,6 +5,7 @@ import { type Limiter, RateLimited } from "../rate-limits/limiter.ts";
 import { LIMITS } from "../rate-limits/limits.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import type { Transact, Work } from "../work.ts";
+import { rememberDevice } from "./known-origins.ts";
 import { hashRandomSecret } from "./random-secret.ts";
 import { forgetOldTokens, isRefreshToken, issueRefreshToken } from "./refresh-tokens.ts";
 import { revokeSessions } from "./session-list.ts";
@@ -18,6 +19,9 @@ export const REFRESH_GRACE_SECONDS = 30;
 
 export type RefreshParts = { transact: Transact; tokens: Tokens; limiter: Limiter; clock: () => Date };
 
+/** `deviceToken`: of a sign-in that could not answer it, because it told its tokens in an address. */
+export type Refreshed = { signedIn: SignedIn; deviceToken?: string };
+
 /**
  * Exchanges a refresh token for new tokens of its session; role and tenant are read anew, and the session's
  * end stays where it was. A token that comes back later than its grace has been stolen from somebody: the
@@ -26,12 +30,15 @@ export type RefreshParts = { transact: Transact; tokens: Tokens; limiter: Limite
  * @throws UNAUTHORIZED REFRESH_TOKEN_INVALID, REFRESH_TOKEN_EXPIRED, REFRESH_TOKEN_REVOKED,
  *   REFRESH_TOKEN_REUSED; FORBIDDEN TENANT_SUSPENDED; RateLimited USER_RATE
  */
-export const refresh = async (parts: RefreshParts, token: string): Promise<SignedIn> => {
+export const refresh = async (
+  parts: RefreshParts,
+  { refreshToken: token, deviceToken }: { refreshToken: string; deviceToken: string },
+): Promise<Refreshed> => {
   const { transact, tokens } = parts;
   if (!isRefreshToken(token)) throw unknownToken();
   const hash = hashRandomSecret(token);
   await countRefresh(parts, hash);
-  const outcome = await transact((work) => exchange(work, tokens, hash));
+  const outcome = await transact((work) => exchange(work, tokens, hash, deviceToken));
   if ("refusal" in outcome) throw outcome.refusal;
   return outcome;
 };
@@ -49,9 +56,9 @@ const countRefresh = async ({ transact, limiter, clock }: RefreshParts, hash: st
 };
 
 /** A refusal that is returned, not thrown: what it changed must be committed. */
-type Outcome = SignedIn | { refusal: DomainError };
+type Outcome = Refreshed | { refusal: DomainError };
 
-const exchange = async (work: Work, tokens: Tokens, hash: string): Promise<Outcome> => {
+const exchange = async (work: Work, tokens: Tokens, hash: string, deviceToken: string): Promise<Outcome> => {
   const { em, now } = work;
   const used = await useToken(work, hash);
   if (!used) throw unknownToken();
@@ -71,25 +78,33 @@ const exchange = async (work: Work, tokens: Tokens, hash: string): Promise<Outco
   session.lastUsedAt = now;
   const refreshToken = await issueRefreshToken(work, session, session.expiresAt);
   await forgetOldTokens(work, session.id);
-  return signedIn(work, tokens, { user, session, refreshToken });
+  const renewed = { signedIn: await signedIn(work, tokens, { user, session, refreshToken }) };
+  // Only a token that travelled in an address ends before its session.
+  if (used.expiresAt.getTime() >= session.expiresAt.getTime()) return renewed;
+  return { ...renewed, deviceToken: await rememberDevice(work, user, deviceToken) };
 };
 
-type UsedToken = { sessionId: string; isOver: boolean; isStolen: boolean };
+type UsedToken = { sessionId: string; expiresAt: Date; isOver: boolean; isStolen: boolean };
+
+type UsedRow = Omit<UsedToken, "expiresAt"> & { expiresAt: Date | string };
 
 /** Uses a token up: of several at once one wins, and the others are in its grace. Undefined: unknown. */
 const useToken = async ({ db, now }: Work, hash: string): Promise<UsedToken | undefined> => {
   const at = now.toISOString();
-  const won = await sql<UsedToken>`
+  const token = sql`session_id as "sessionId", expires_at as "expiresAt",
+    expires_at <= ${at}::timestamptz as "isOver"`;
+  const won = await sql<UsedRow>`
     update refresh_tokens set used_at = ${at}::timestamptz where hash = ${hash} and used_at is null
-    returning session_id as "sessionId", expires_at <= ${at}::timestamptz as "isOver",
-      false as "isStolen"`.execute(db);
-  if (won.rows[0]) return won.rows[0];
+    returning ${token}, false as "isStolen"`.execute(db);
   const graceStart = new Date(now.getTime() - REFRESH_GRACE_SECONDS * 1_000).toISOString();
-  const known = await sql<UsedToken>`
-    select session_id as "sessionId", expires_at <= ${at}::timestamptz as "isOver",
-      used_at < ${graceStart}::timestamptz as "isStolen"
-    from refresh_tokens where hash = ${hash}`.execute(db);
-  return known.rows[0];
+  const known =
+    won.rows[0] ??
+    (
+      await sql<UsedRow>`
+    select ${token}, used_at < ${graceStart}::timestamptz as "isStolen"
+    from refresh_tokens where hash = ${hash}`.execute(db)
+    ).rows[0];
+  return known && { ...known, expiresAt: new Date(known.expiresAt) };
 };
 
 const endStolen = async (work: Work, { id, userId, tenantId }: Session): Promise<DomainError> => {

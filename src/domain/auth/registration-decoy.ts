@@ -1,9 +1,10 @@
 import { newId } from "../ids.ts";
 import { type AbuseParts, noteAbuse } from "../rate-limits/abuse.ts";
 import type { Passwords } from "./passwords.ts";
+import { newRandomSecret } from "./random-secret.ts";
 import { newRefreshToken } from "./refresh-tokens.ts";
 import type { RegisteredUser, Registration } from "./registration-request.ts";
-import type { SignedIn } from "./sessions.ts";
+import type { LoggedIn } from "./sessions.ts";
 import { REGISTRATION_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
 
 export type BotParts = AbuseParts & { tokens: Tokens; passwords: Passwords };
@@ -16,7 +17,7 @@ export const answerBot = async (
   parts: BotParts,
   body: Registration,
   ip: string,
-): Promise<SignedIn<RegisteredUser>> => {
+): Promise<LoggedIn<RegisteredUser>> => {
   const { tokens, passwords } = parts;
   await noteAbuse(parts, "honeypot", ip);
   await passwords.hash(body.password);
@@ -31,5 +32,9 @@ export const answerBot = async (
   };
   const claims = { sub: user.id, tid: user.tenantId, sid: newId(), role: user.role };
   const { token, expiresIn } = await tokens.signDecoy(claims, REGISTRATION_TOKEN_SECONDS);
-  return { accessToken: token, refreshToken: newRefreshToken(), tokenType: "Bearer", expiresIn, user };
+  const refreshToken = newRefreshToken();
+  return {
+    signedIn: { accessToken: token, refreshToken, tokenType: "Bearer", expiresIn, user },
+    deviceToken: newRandomSecret(),
+  };
 };

@@ -7,12 +7,13 @@ import type { Transact, Work } from "../work.ts";
 import { type Captcha, requireCaptcha } from "./captcha.ts";
 import { type DisposableLists, refuseDisposable } from "./disposable.ts";
 import { mailVerification } from "./email-verification.ts";
+import type { Origin } from "./known-origins.ts";
 import { type Passwords, refuseWeakPassword } from "./passwords.ts";
 import { answerBot, type BotParts } from "./registration-decoy.ts";
 import { isNoticeAllowed, joinWaiting, requireOpenTenant, tellAdmins } from "./registration-join.ts";
 import type { Post } from "./account-mail.ts";
 import type { RegisteredUser, Registration } from "./registration-request.ts";
-import { type SignedIn, startSession } from "./sessions.ts";
+import { type LoggedIn, startSessionOn } from "./sessions.ts";
 import { REGISTRATION_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
 import type { User } from "./user.ts";
 
@@ -42,8 +43,8 @@ export type RegistrationParts = TenantDefaults &
 export const register = async (
   parts: RegistrationParts,
   body: Registration,
-  ip: string,
-): Promise<SignedIn<RegisteredUser>> => {
+  { ip, deviceToken }: Origin,
+): Promise<LoggedIn<RegisteredUser>> => {
   const { transact, passwords } = parts;
   const email = normaliseEmail(body.email);
   if (body.website) return answerBot(parts, { ...body, email }, ip);
@@ -58,7 +59,7 @@ export const register = async (
     const user = await join(work, parts, { body, account });
     if (!user.emailVerified) await mailVerification(work, parts, user);
     if (user.status === "PENDING" && isNoticed) await tellAdmins(work, parts.mail, user);
-    return signInNew(work, parts.tokens, user, body);
+    return signInNew(work, parts.tokens, user, { ...body, deviceToken });
   }).catch((error: unknown) => {
     if (!(error instanceof UniqueConstraintViolationException)) throw error;
     throw conflict(
@@ -99,11 +100,12 @@ const signInNew = async (
   work: Work,
   tokens: Tokens,
   user: User,
-  { invitationToken }: Registration,
-): Promise<SignedIn<RegisteredUser>> => {
+  { invitationToken, deviceToken }: Registration & Pick<Origin, "deviceToken">,
+): Promise<LoggedIn<RegisteredUser>> => {
   const method = invitationToken === undefined ? "PASSWORD" : "INVITATION";
   const expiresIn = REGISTRATION_TOKEN_SECONDS;
-  const session = await startSession(work, tokens, user, { method, expiresIn });
+  const started = await startSessionOn(work, tokens, user, { method, expiresIn, deviceToken });
   const { id, email, name, tenantId, role, emailVerified } = user;
-  return { ...session, user: { id, email, name, tenantId, role, emailVerified } };
+  const registered = { id, email, name, tenantId, role, emailVerified };
+  return { ...started, signedIn: { ...started.signedIn, user: registered } };
 };

@@ -4,7 +4,7 @@ import { unauthorized } from "../errors.ts";
 import { newId } from "../ids.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import type { Transact, Work } from "../work.ts";
-import { rememberAddress } from "./known-origins.ts";
+import { rememberAddress, rememberDevice } from "./known-origins.ts";
 import { isUseDue, noteUse } from "./last-used.ts";
 import { issueRefreshToken } from "./refresh-tokens.ts";
 import { Session, type SignInMethod } from "./session.ts";
@@ -27,6 +27,8 @@ export type SignedIn<U = SignedInUser> = {
   expiresIn: number;
   user: U;
 };
+/** `deviceToken`: by it the account knows the device at the next sign-in. */
+export type LoggedIn<U = SignedInUser> = { signedIn: SignedIn<U>; deviceToken: string };
 export type SignedInUser = { id: string; email: string; role: User["role"] };
 
 type SessionStart = {
@@ -69,6 +71,17 @@ export const startSession = async (
   const refreshToken = await issueRefreshToken(work, session, refreshUntil ?? expiresAt);
   return signedIn(work, tokens, { user, session, refreshToken, expiresIn });
 };
+
+/** As `startSession`, on a device that sent `deviceToken` of an earlier sign-in, or "". */
+export const startSessionOn = async (
+  work: Work,
+  tokens: Tokens,
+  user: User,
+  { deviceToken, ...start }: Omit<SessionStart, "refreshUntil"> & { deviceToken: string },
+): Promise<LoggedIn> => ({
+  signedIn: await startSession(work, tokens, user, start),
+  deviceToken: await rememberDevice(work, user, deviceToken),
+});
 
 type SignIn = { user: User; session: Session; refreshToken: string; expiresIn?: number };
 

@@ -6,9 +6,9 @@ import { newId } from "../ids.ts";
 import { RULE_MAX_BYTES } from "../limits.ts";
 import { identifyActions, type RuleDocument } from "../rules/language/document.ts";
 import { loadNamed, mentionsOf, namedProblemsOf } from "../rules/language/named.ts";
-import { getGraph, graphOfLinked, loadLinked } from "../rules/lifecycle/graph.ts";
 import { refuseFullOfActive } from "../rules/lifecycle/publishing.ts";
-import { cycleText, LOOP_ADVICE, refusal } from "../rules/lifecycle/validate.ts";
+import { EndlessLoops, loopText } from "../rules/lifecycle/loops.ts";
+import { refusal } from "../rules/lifecycle/validate.ts";
 import type { RuleStatus } from "../rules/rule.ts";
 import { KEY_TAKEN, refuseFull, refuseReserved } from "../rules/rules.ts";
 import { planAllSchedules } from "../rules/running/schedules.ts";
@@ -107,23 +107,14 @@ const refuseUnknown = async (work: Work, projectId: string, wanted: readonly Wan
   });
 };
 
-/**
- * Refuses circles without end of rules that run, where one of `wanted` is in it; the last of them is named.
- * @throws DomainError VALIDATION_ERROR RULE_LOOP
- */
-const refuseLoops = async (work: Work, projectId: string, wanted: readonly WantedRule[]): Promise<void> => {
-  const published = wanted.filter(({ status }) => isRunning(status));
-  if (published.length === 0) return;
-  // With paused rules too there are no fewer; most often there are none at all.
-  if ((await getGraph(work, projectId)).cycles.length === 0) return;
-  const { cycles } = await graphOfLinked(await loadLinked(work, projectId));
-  const endless = cycles.filter(({ isBounded }) => !isBounded);
-  if (endless.length === 0) return;
-  const cycleOf = new Map(endless.flatMap((cycle) => cycle.rules.map(({ key }) => [key, cycle])));
-  const last = published.findLast(({ change }) => cycleOf.has(change.key));
-  if (!last) return;
-  const message = `${cycleText(cycleOf.get(last.change.key)!)}: ${LOOP_ADVICE}`;
-  throw namedError(refusal([{ field: "triggers", message }], "RULE_LOOP"), last.change);
+/** The error of an import that closes a loop, named by the last of the rules on it that it changes. */
+export const namedLoop = (error: unknown, changes: readonly ConfigChange[]): unknown => {
+  if (!(error instanceof EndlessLoops)) return error;
+  const loopOf = new Map(error.loops.flatMap((loop) => loop.rules.map(({ key }) => [key, loop])));
+  const last = changes.findLast(({ section, key }) => section === "rules" && loopOf.has(key));
+  if (!last) return error;
+  const message = loopText(loopOf.get(last.key)!);
+  return namedError(refusal([{ field: "triggers", message }], "RULE_LOOP"), last);
 };
 
 const write = async (
@@ -176,8 +167,8 @@ export type RulesImport = {
 
 /**
  * Makes rules what a document says, and publishes them where it has them run, as the single changes do, in
- * time and statements that grow with their number. What can set off whom is looked at once, as it is in the
- * end. Call it under the project's config lock, when what rules name is there.
+ * time and statements that grow with their number. Call it under the project's config lock, when what rules
+ * name is there.
  * @throws DomainError as the single changes do, led by section and key
  */
 export const importRules = async (
@@ -191,7 +182,6 @@ export const importRules = async (
   for (const { key } of archived) archiveRow(draft, key);
   await refuseUnknown(work, projectId, wanted);
   await write(work, draft, { actor, signal });
-  await refuseLoops(work, projectId, wanted);
   const plans = draft.touched.map(({ id, status, draft: running }) => {
     return { id, running: isRunning(status) ? running : undefined };
   });

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import { auditDefinition } from "../audit/definitions.ts";
 import type { Caller } from "../caller.ts";
-import { awaitConfigTurn, changeConfig } from "../config-lock.ts";
+import { changeConfig } from "../config-lock.ts";
 import { releaseCatalogue } from "../definitions/catalogue.ts";
-import { withinProjectSize } from "../definitions/size.ts";
+import { changeRunning } from "../definitions/running.ts";
 import { conflict } from "../errors.ts";
 import type { Json } from "../events.ts";
 import {
@@ -29,7 +29,7 @@ import { type ConfigDocument, keyOf, sectionOf } from "./document.ts";
 import { exportConfig } from "./export.ts";
 import { refuseForbidden } from "./permit.ts";
 import { archiveDefinitions, importDefinitions, isDefinitions } from "./import-definitions.ts";
-import { importRules } from "./import-rules.ts";
+import { importRules, namedLoop } from "./import-rules.ts";
 import { naming } from "./named-error.ts";
 
 export type ConfigImport = {
@@ -44,9 +44,6 @@ export type ConfigImport = {
   signal: AbortSignal;
 };
 
-/** What an import weighs while it waits for its turn: it holds its document. */
-const WAITING_WEIGHT = 10;
-
 /**
  * Makes a project what a document says: all of it, or with a throw nothing. No batch of events evaluates in
  * between. Time and statements grow with what changes, and others are served meanwhile.
@@ -59,7 +56,6 @@ export const importConfig = async (
   given: ConfigImport,
 ): Promise<ConfigChange[]> => {
   given.signal.throwIfAborted();
-  awaitConfigTurn(work, projectId, WAITING_WEIGHT);
   // First: what is compared must not change meanwhile.
   await changeConfig(work, projectId);
   const current = await exportConfig(work, projectId);
@@ -69,13 +65,18 @@ export const importConfig = async (
   if (changes.length === 0) return changes;
   // A unit of work compares all that it knows with each flush.
   await forget(work);
-  await withinProjectSize(work, { projectId, reason: "DEFINITION_LIMIT" }, async () => {
+  const apply = async (): Promise<void> => {
     try {
       await applyAll(work, projectId, { changes, given });
     } finally {
       releaseCatalogue(work, projectId);
     }
-  });
+  };
+  try {
+    await changeRunning(work, { projectId, reason: "DEFINITION_LIMIT", isLong: true }, apply);
+  } catch (error) {
+    throw namedLoop(error, changes);
+  }
   await auditDefinition(work, "config.imported", { projectId, id: projectId });
   given.signal.throwIfAborted();
   return changes;

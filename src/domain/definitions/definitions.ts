@@ -10,7 +10,8 @@ import type { Work } from "../work.ts";
 import { Definition } from "./definition.ts";
 import { refuseInUse } from "./in-use.ts";
 import type { Defined, DefinitionKind } from "./kind.ts";
-import { checkSize, withinProjectSize } from "./size.ts";
+import { changeRunning } from "./running.ts";
+import { checkSize } from "./size.ts";
 
 /** Definitions of one kind with the archived ones, whose keys are kept: this many times `max`. */
 export const ARCHIVED_FACTOR = 10;
@@ -20,7 +21,7 @@ export const keyTaken = (key: string) =>
 
 /**
  * Creates a definition, which counts from the next batch of events on.
- * @throws DomainError CONFLICT: KEY_TAKEN, DEFINITION_LIMIT; VALIDATION_ERROR
+ * @throws DomainError CONFLICT: KEY_TAKEN, DEFINITION_LIMIT; VALIDATION_ERROR, also RULE_LOOP
  */
 export const createDefinition = async <D extends Defined>(
   work: Work,
@@ -30,7 +31,7 @@ export const createDefinition = async <D extends Defined>(
 ): Promise<Definition> => {
   await changeConfig(work, projectId);
   const size = { projectId, reason: "DEFINITION_LIMIT" };
-  const created = await withinProjectSize(work, size, () =>
+  const created = await changeRunning(work, size, () =>
     addDefinition(work, projectId, kind, { definition, createdBy }),
   );
   await auditDefinition(work, `${kind.kind}.created`, created);
@@ -149,7 +150,7 @@ export type DefinitionPatch = { version?: number | undefined; changes: Json };
 /**
  * Changes a definition, from the next batch of events on.
  * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE, VERSION_CONFLICT, DEFINITION_LIMIT;
- * VALIDATION_ERROR
+ * VALIDATION_ERROR, also RULE_LOOP
  */
 export const patchDefinition = async <D extends Defined>(
   work: Work,
@@ -172,7 +173,7 @@ export const patchDefinition = async <D extends Defined>(
   const definition = kind.schema.parse(given);
   checkSize(kind.kind, definition);
   await kind.check?.(work, projectId, definition, found.definition as unknown as D);
-  await withinProjectSize(work, { projectId, reason: "DEFINITION_LIMIT" }, async () => {
+  await changeRunning(work, { projectId, reason: "DEFINITION_LIMIT" }, async () => {
     replaceDefinition(found, definition, work.now);
     await work.em.flush();
   });

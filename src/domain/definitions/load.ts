@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { Work } from "../work.ts";
 import type { Defined, Stored } from "./kind.ts";
+import { type LeftOut, STORED_MAX_BYTES, TOO_LARGE_TO_RUN } from "./left-out.ts";
 
 type Row = { id: string; kind: string; definition: Defined; version: number };
 
@@ -23,6 +24,23 @@ export const loadDefinitions = async ({ db }: Work, projectId: string): Promise<
     select id, kind, definition, version from definitions
     where project_id = ${projectId} and status = 'ACTIVE' order by kind, key`.execute(db);
   return byKindOf(projectId, found.rows);
+};
+
+/** As `loadDefinitions`, without those that are too large to be evaluated. */
+export const loadRunning = async (
+  { db }: Work,
+  projectId: string,
+): Promise<{ definitions: ByKind; leftOut: LeftOut[] }> => {
+  const found = await sql<Row & { definition: Defined | null; key: string }>`
+    select id, kind, key, version,
+      case when pg_column_size(definition) <= ${STORED_MAX_BYTES} then definition end as definition
+    from definitions
+    where project_id = ${projectId} and status = 'ACTIVE' order by kind, key`.execute(db);
+  const leftOut = found.rows
+    .filter(({ definition }) => definition === null)
+    .map(({ kind, id, key, version }) => ({ kind, id, key, version, why: TOO_LARGE_TO_RUN }));
+  const rows = found.rows.filter(({ definition }) => definition !== null);
+  return { definitions: byKindOf(projectId, rows), leftOut };
 };
 
 /** As `loadDefinitions`, only those of the given names. */

@@ -1,9 +1,6 @@
-import type { SqlEntityManager } from "@mikro-orm/sql";
-import { sql } from "kysely";
-import { conflict, invalid } from "../errors.ts";
-import { DEFINITION_MAX_BYTES, PROJECT_MAX_BYTES } from "../limits.ts";
+import { invalid } from "../errors.ts";
+import { DEFINITION_MAX_BYTES } from "../limits.ts";
 import { bytesOf } from "../oversize.ts";
-import type { Work } from "../work.ts";
 
 /** Reason of a 400 for a document that is too large. */
 export const TOO_LARGE = "TOO_LARGE";
@@ -15,47 +12,4 @@ export const TOO_LARGE = "TOO_LARGE";
 export const checkSize = (name: string, document: object, max = DEFINITION_MAX_BYTES): void => {
   const bytes = bytesOf(document);
   if (bytes > max) throw invalid(name, `must be at most ${max} bytes of JSON, and has ${bytes}`, TOO_LARGE);
-};
-
-/** Bytes of everything of a project that evaluation reads, as PostgreSQL writes JSON: one statement. */
-const projectBytes = async ({ db }: Work, projectId: string): Promise<number> => {
-  const found = await sql<{ bytes: string | number }>`
-    select coalesce(sum(bytes), 0) as bytes from (
-      select octet_length(v.definition::text) as bytes
-      from rules r join rule_versions v on v.rule_id = r.id and v.version = r.published_version
-      where r.project_id = ${projectId} and r.status in ('ACTIVE', 'SHADOW')
-      union all select octet_length(definition::text) from definitions
-      where project_id = ${projectId} and status = 'ACTIVE'
-      union all select octet_length(definition::text) from leaderboards
-      where project_id = ${projectId} and status <> 'ARCHIVED') those`.execute(db);
-  return Number(found.rows[0]!.bytes);
-};
-
-/** Transactions that make many changes and are looked at once, at their end. */
-const together = new WeakSet<SqlEntityManager>();
-
-/**
- * Makes changes of what runs in a project, and refuses them when the project has become larger than it may
- * be. One that was larger before may still shrink. Call it under the project's config lock; inside another
- * call of the same transaction only the outer one looks.
- * @throws DomainError CONFLICT with `reason`
- */
-export const withinProjectSize = async <T>(
-  work: Work,
-  { projectId, reason }: { projectId: string; reason: string },
-  change: () => Promise<T>,
-): Promise<T> => {
-  if (together.has(work.em)) return change();
-  const before = await projectBytes(work, projectId);
-  together.add(work.em);
-  try {
-    const changed = await change();
-    await work.em.flush();
-    const after = await projectBytes(work, projectId);
-    if (after <= PROJECT_MAX_BYTES || after <= before) return changed;
-  } finally {
-    together.delete(work.em);
-  }
-  const limit = `${PROJECT_MAX_BYTES} bytes of active rules, definitions and leaderboards together`;
-  throw conflict(reason, `a project may have ${limit}`);
 };

@@ -1,7 +1,8 @@
 import { sql } from "kysely";
 import { auditDefinition } from "../audit/definitions.ts";
 import { changeConfig } from "../config-lock.ts";
-import { checkSize, withinProjectSize } from "../definitions/size.ts";
+import { changeRunning } from "../definitions/running.ts";
+import { checkSize } from "../definitions/size.ts";
 import { conflict, invalid, notFound } from "../errors.ts";
 import type { EntryChange } from "../events.ts";
 import { isId, newId } from "../ids.ts";
@@ -40,7 +41,7 @@ export const createLeaderboard = async (
   await checkRoom(work, projectId, key);
   await checkReferences(work, projectId, { key, definition });
   checkSize("leaderboard", definition);
-  const leaderboard = await withinProjectSize(work, sizeOf(projectId), async () =>
+  const leaderboard = await changeRunning(work, sizeOf(projectId), async () =>
     work.em.create(Leaderboard, {
       id: newId(),
       projectId,
@@ -139,7 +140,7 @@ export const patchLeaderboard = async (
   if (problem) throw invalid(problem.path.join("."), problem.message);
   await checkReferences(work, projectId, { key: leaderboard.key, definition });
   checkSize("leaderboard", definition);
-  await withinProjectSize(work, sizeOf(projectId), async () => {
+  await changeRunning(work, sizeOf(projectId), async () => {
     leaderboard.name = name ?? leaderboard.name;
     leaderboard.definition = definition;
   });

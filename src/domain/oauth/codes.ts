@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { hashRandomSecret, newRandomSecret } from "../auth/random-secret.ts";
-import { type SignedIn, startSession } from "../auth/sessions.ts";
+import { type LoggedIn, startSessionOn } from "../auth/sessions.ts";
 import type { Tokens } from "../auth/tokens.ts";
 import type { User } from "../auth/user.ts";
 import { invalid } from "../errors.ts";
@@ -21,7 +21,11 @@ export const issueCode = async ({ db, now }: Work, user: User, provider: Provide
 };
 
 /** Starts the session that a code stands for. @throws VALIDATION_ERROR OAUTH_CODE_INVALID */
-export const exchangeCode = async (work: Work, tokens: Tokens, code: string): Promise<SignedIn> => {
+export const exchangeCode = async (
+  work: Work,
+  tokens: Tokens,
+  { code, deviceToken }: { code: string; deviceToken: string },
+): Promise<LoggedIn> => {
   const { rows } = await sql<{ user_id: string; provider: ProviderId; expires_at: Date | string }>`
     delete from oauth_codes
     where hash = ${hashRandomSecret(code)} and expires_at > ${work.now.toISOString()}::timestamptz
@@ -37,5 +41,5 @@ export const exchangeCode = async (work: Work, tokens: Tokens, code: string): Pr
     const message = "is unknown, used or older than 60 seconds; start the sign-in again";
     throw invalid("code", message, "OAUTH_CODE_INVALID");
   }
-  return startSession(work, tokens, user, { method: methodOf(found.provider) });
+  return startSessionOn(work, tokens, user, { method: methodOf(found.provider), deviceToken });
 };

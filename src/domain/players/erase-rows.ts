@@ -39,7 +39,7 @@ export const newestEvent = async ({ db }: Work, person: Person): Promise<string 
 
 /**
  * Makes the events that wait nobody's: when their turn comes they are REJECTED, since their player is ERASED.
- * Nobody processes them meanwhile: their partitions are held.
+ * Nobody processes them meanwhile: they are held.
  */
 export const eraseQueued = async (work: Work, person: Person, rows: Counts): Promise<void> => {
   const { projectId, names } = person;
@@ -51,7 +51,12 @@ export const eraseQueued = async (work: Work, person: Person, rows: Counts): Pro
           select 1 from event_due d where d.project_id = e.project_id and d.event_id = e.id))`.execute(
     work.db,
   );
-  await eraseThese(work, person, { ids: waiting.rows.map(({ id }) => id), rows });
+  const ids = waiting.rows.map(({ id }) => id);
+  await eraseThese(work, person, { ids, rows });
+  // A claim that has read them with their names does not find them in the queue, and is undone.
+  await sql`
+    update event_q set seq = default
+    where project_id = ${projectId} and event_id = any(${uuids(ids)})`.execute(work.db);
 };
 
 /** Erases a page of events. @returns whether there may be more */

@@ -3,13 +3,13 @@ import { z } from "zod";
 import { ADMINS } from "../access.ts";
 import { audit } from "../audit/audit.ts";
 import { tenantOf } from "../caller.ts";
+import { holdEvents } from "../config-lock.ts";
 import { eraseLetters, eraseMentions } from "../chat/erase-mentions.ts";
 import { eraseChat } from "../chat/personal.ts";
 import type { Json } from "../events.ts";
 import { partitionOf } from "../ids.ts";
 import { leaveLobbies } from "../lobbies/leave-all.ts";
 import type { PlayerState } from "../progression/player-state.ts";
-import { holdPartitions } from "../progression/queue.ts";
 import { takePlayers } from "../progression/several.ts";
 import { jobKind, type JobInHand, type Step } from "../project-jobs/job-kind.ts";
 import { type ProjectJob, queueJob } from "../project-jobs/project-jobs.ts";
@@ -101,8 +101,9 @@ const countRows = async (work: Work, { projectId, params }: JobInHand<Params>): 
 const begin = async (work: Work, job: JobInHand<Params>): Promise<Step> => {
   const { projectId, params } = job;
   const before = await findPerson(work, { projectId, playerId: params.playerId });
-  await holdPartitions(
+  await holdEvents(
     work,
+    projectId,
     before.names.map((name) => partitionOf(projectId, name)),
   );
   let state: PlayerState | undefined;

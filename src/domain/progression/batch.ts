@@ -4,18 +4,18 @@ import type { BatchStats, StatsRecorder } from "../rules/insight/stats.ts";
 import { keepTrace, traceOf } from "../rules/insight/traces.ts";
 import { PacedBudget, paced } from "../pace.ts";
 import { UNANSWERED, type Work } from "../work.ts";
-import { lockOrCreate, noteTimes } from "./batch-players.ts";
+import { lockOrCreate, noteTimes, unmakePlayers, unmakingHeld } from "./batch-players.ts";
 import { ClaimBudget } from "./claim-budget.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
 import { EVENT_STEPS, type EventAccounts, openAccounts, stepsOf, writtenOf } from "./event-accounts.ts";
 import { type StepsHit, stepsHitOf } from "./event-steps.ts";
-import { externalKey, loadStates, unmakePlayers } from "./load.ts";
+import { externalKey, loadStates } from "./load.ts";
 import type { PlayerState } from "./player-state.ts";
 import type { PlanTurn, ProjectPlan } from "./project-plan.ts";
 import type { QueuedEvent } from "./queue.ts";
 import type { LoopHit } from "./rule-event.ts";
 import { type EventVerdict, saveBatch } from "./save.ts";
-import { lockSharedCounters, type SharedCounters, type SharedKey } from "./shared-counters.ts";
+import { lockUnheldCounters, type SharedCounters, type SharedKey } from "./shared-counters.ts";
 import { firstSharedKeys, sharesCounters } from "./shared-needs.ts";
 import type { Effects } from "./effects.ts";
 import type { TraceSink, Turn } from "./turn.ts";
@@ -33,6 +33,8 @@ export type BatchEars = {
    * tells of its events again when it is repeated.
    */
   onSteps?: (hit: StepsHit) => void;
+  /** Hears, after the commit, of every plan that does without something. */
+  onLeftOut?: (plan: ProjectPlan) => void;
 };
 
 /** `steps`: what the batch may take; once it is spent, the events that are left stay in the queue. */
@@ -50,15 +52,18 @@ type BatchInput = {
 export const runBatch = async (
   work: Work,
   { events: claimed, plans, steps = new ClaimBudget(Infinity) }: BatchInput,
-  { stats, onSeen, onLoop, onSteps }: BatchEars,
+  { stats, onSeen, onLoop, onSteps, onLeftOut }: BatchEars,
 ): Promise<readonly QueuedEvent[]> => {
+  const lacking = [...plans.values()].filter(({ leftOut }) => leftOut.length > 0);
+  if (onLeftOut && lacking.length > 0) work.afterCommit(() => lacking.forEach(onLeftOut));
   const { players, made } = await lockOrCreate(work, claimed, plans);
   const states = [...new Set(players.values())];
   const nowMs = work.now.getTime();
   noteTimes(players, claimed, nowMs);
   await loadStates(work, states, [...plans.values()]);
   const { keys, covered } = await sharedKeys(plans, claimed, nowMs);
-  const shared = await lockSharedCounters(work, keys);
+  const makers = claimed.filter((event) => made.has(externalKey(event)));
+  const shared = await unmakingHeld(work, makers, () => lockUnheldCounters(work, keys));
   const counts = stats?.openBatch();
   const scene: Scene = {
     plans,

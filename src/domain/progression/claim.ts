@@ -1,16 +1,16 @@
 import { outageOf, throwOutage } from "../outages.ts";
 import { savepoint, type Transact, type Work } from "../work.ts";
 import { type BatchEars, runBatch, sharedKeys } from "./batch.ts";
+import { lockUnheld } from "./batch-players.ts";
 import { ClaimBudget } from "./claim-budget.ts";
 import { type ClaimShare, ClaimShares } from "./claim-shares.ts";
 import { countTry } from "./fail-event.ts";
-import { lockPlayers } from "./load.ts";
 import { type PlanCache, tryLoadPlans } from "./plan.ts";
 import type { ProjectPlan } from "./project-plan.ts";
 import { claimEvents, lockPartitions, type Place, placesAgain, type QueuedEvent } from "./queue.ts";
-import { lockSharedCounters } from "./shared-counters.ts";
+import { lockUnheldCounters } from "./shared-counters.ts";
 import { blameSlowest } from "./starved.ts";
-import { ProjectsUnready } from "./unready.ts";
+import { EventsUnready } from "./unready.ts";
 
 export type ProcessOptions = BatchEars & {
   transact: Transact;
@@ -82,14 +82,14 @@ const BUSY_ALONE_MAX = 3;
 const isTooOftenBusy = ({ busyInRow = 0 }: ProcessOptions): boolean => busyInRow >= BUSY_MAX;
 
 /** A claim, with what is to be compiled before those of its events are taken up that it had to leave. */
-type DoneClaim = Processed & { unprepared: readonly ProjectsUnready[]; waiting: readonly number[] };
+type DoneClaim = Processed & { unprepared: readonly EventsUnready[]; waiting: readonly number[] };
 
 const prepared = (options: ProcessOptions, { unprepared, waiting, ...done }: DoneClaim): Processed =>
   unprepared.length === 0 ? done : { ...done, preparing: prepareAll(options, unprepared, waiting) };
 
 const prepareAll = async (
   { transact }: ProcessOptions,
-  unprepared: readonly ProjectsUnready[],
+  unprepared: readonly EventsUnready[],
   parts: readonly number[],
 ): Promise<readonly number[]> => {
   // What could not be read now is asked for again by the next claim.
@@ -97,7 +97,7 @@ const prepareAll = async (
   return parts;
 };
 
-type Claim = { events: readonly QueuedEvent[]; projectIds: readonly string[]; steps: ClaimBudget };
+type Claim = { events: readonly QueuedEvent[]; steps: ClaimBudget };
 /** @returns the events that were taken up; those after them stay in the queue */
 type RunClaim = (work: Work, claim: Claim, options: ProcessOptions) => Promise<readonly QueuedEvent[]>;
 
@@ -163,26 +163,24 @@ const takeReady = async (
 ): Promise<{
   events: readonly QueuedEvent[];
   taken: readonly QueuedEvent[];
-  unprepared: ProjectsUnready[];
+  unprepared: EventsUnready[];
 }> => {
-  const unprepared: ProjectsUnready[] = [];
+  const unprepared: EventsUnready[] = [];
   let events = found;
   for (;;) {
-    const projectIds = [...new Set(events.map((event) => event.projectId))];
     try {
-      const taken = events.length > 0 ? await run(work, { events, projectIds, steps }, options) : [];
+      const taken = events.length > 0 ? await run(work, { events, steps }, options) : [];
       return { events, taken, unprepared };
     } catch (error) {
-      if (!(error instanceof ProjectsUnready)) throw error;
+      if (!(error instanceof EventsUnready)) throw error;
       unprepared.push(error);
-      const late = new Set(error.projectIds);
-      events = events.filter(({ projectId }) => !late.has(projectId));
+      events = events.filter((event) => !error.isLate(event));
     }
   }
 };
 
-const runTogether: RunClaim = async (work, { events, projectIds, steps }, options) => {
-  const plans = await tryLoadPlans(work, projectIds, options.plans);
+const runTogether: RunClaim = async (work, { events, steps }, options) => {
+  const plans = await tryLoadPlans(work, events, options.plans);
   return runBatch(work, { events, plans, steps }, options);
 };
 
@@ -197,30 +195,44 @@ export const CLAIM_STEPS_MAX = 2_000_000;
 /** The plan of one project, or what was thrown when it was loaded. */
 type LoadedPlan = { plans: Map<string, ProjectPlan> } | { error: unknown };
 
-const runOneByOne: RunClaim = async (work, { events, projectIds, steps }, options) => {
+const runOneByOne: RunClaim = async (work, { events, steps }, options) => {
   const loaded = new Map<string, LoadedPlan>();
-  for (const projectId of projectIds) loaded.set(projectId, await tryPlan(work, projectId, options.plans));
+  for (const [projectId, own] of Map.groupBy(events, (event) => event.projectId))
+    loaded.set(projectId, await tryPlan(work, own, options.plans));
   const ahead = await lockAhead(work, events, { loaded: [...loaded.values()], options });
   const taken: QueuedEvent[] = [];
   const busy: { event: QueuedEvent; error: unknown }[] = [];
   for (const event of ahead) {
     if (taken.length > 0 && steps.isSpent) break;
     const error = await runAlone(work, { event, plan: loaded.get(event.projectId)!, options, steps });
+    // What was done already is not to be done again: the rest stays in the queue.
+    if (error instanceof EventsUnready && taken.length > 0) break;
+    if (error instanceof EventsUnready) throw error;
     if (error !== undefined) busy.push({ event, error });
     taken.push(event);
     if (busy.length > BUSY_ALONE_MAX) throw busy[0]!.error;
   }
-  // Where none could be saved, the database is to blame.
-  if (busy.length > 0 && busy.length === taken.length) throw busy[0]!.error;
-  for (const { event, error } of busy) await countTry(work, { event, error, onError: options.onError });
+  await blameBusy(work, { busy, taken }, options);
   return taken;
 };
 
-const tryPlan = async (work: Work, projectId: string, cache: PlanCache): Promise<LoadedPlan> => {
+/** Counts a try of the events that could not be saved where others of the claim could. */
+const blameBusy = async (
+  work: Work,
+  { busy, taken }: { busy: readonly { event: QueuedEvent; error: unknown }[]; taken: readonly QueuedEvent[] },
+  { onError }: ProcessOptions,
+): Promise<void> => {
+  // Where none could be saved, the database is to blame.
+  if (busy.length > 0 && busy.length === taken.length) throw busy[0]!.error;
+  for (const { event, error } of busy) await countTry(work, { event, error, onError });
+};
+
+/** @param events those of one project */
+const tryPlan = async (work: Work, events: readonly QueuedEvent[], cache: PlanCache): Promise<LoadedPlan> => {
   try {
-    return { plans: await savepoint(work, () => tryLoadPlans(work, [projectId], cache)) };
+    return { plans: await savepoint(work, () => tryLoadPlans(work, events, cache)) };
   } catch (error) {
-    if (error instanceof ProjectsUnready) throw error;
+    if (error instanceof EventsUnready) throw error;
     throwOutage(error);
     return { error };
   }
@@ -239,12 +251,13 @@ const lockAhead = async (
   try {
     const plans = new Map(loaded.flatMap((plan) => ("plans" in plan ? [...plan.plans] : [])));
     return await savepoint(work, async () => {
-      await lockPlayers(work, events);
+      await lockUnheld(work, events);
       const { keys, covered } = await sharedKeys(plans, events, work.now.getTime());
-      await lockSharedCounters(work, keys);
+      await lockUnheldCounters(work, keys);
       return events.slice(0, covered);
     });
   } catch (error) {
+    if (error instanceof EventsUnready) throw error;
     throwUnlessTried(error, options);
     // Each event then takes its own, and shows what is wrong.
     return events;
@@ -253,13 +266,17 @@ const lockAhead = async (
 
 type Alone = { event: QueuedEvent; plan: LoadedPlan; options: ProcessOptions; steps: ClaimBudget };
 
-/** @returns the error of an event that could not be saved because the database was busy */
+/**
+ * @returns the error of an event that could not be saved because the database was busy, or that of one that
+ * others hold
+ */
 const runAlone = async (work: Work, { event, plan, options, steps }: Alone): Promise<unknown> => {
   try {
     if ("error" in plan) throw plan.error;
     const { plans } = plan;
     await savepoint(work, () => runBatch(work, { events: [event], plans, steps }, options));
   } catch (error) {
+    if (error instanceof EventsUnready) return error;
     throwUnlessTried(error, options);
     if (outageOf(error) !== undefined) return error;
     await countTry(work, { event, error, onError: options.onError });

@@ -1,7 +1,8 @@
 import { compileBadge } from "../badges/badge.ts";
 import { compileCampaign } from "../boosts/campaign-boost.ts";
 import type { Currency } from "../currencies/currency.ts";
-import type { Stored, Live } from "../definitions/kind.ts";
+import type { Live, Stored } from "../definitions/kind.ts";
+import { DOCUMENT_STEPS_MAX, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "../definitions/left-out.ts";
 import { metricPieces } from "../metrics/compile.ts";
 import type { Metric } from "../metrics/metric.ts";
 import { type Pieces, stepsOfValue } from "../pace.ts";
@@ -18,15 +19,28 @@ import type { Economy } from "./project-plan.ts";
 /** A project's active definitions by kind. */
 export type DefinitionsByKind = ReadonlyMap<string, readonly Stored[]>;
 
+type Given = { definitions: DefinitionsByKind; leftOut: LeftOut[] };
+
+/** What cannot be compiled is left out, and keeps nothing else from being compiled. */
 function* compiled<D, C>(
-  definitions: DefinitionsByKind,
+  { definitions, leftOut }: Given,
   kind: string,
   compile: (stored: { id: string; definition: D }) => C,
 ): Pieces<Map<string, C>> {
   const found = new Map<string, C>();
-  for (const { id, definition } of definitions.get(kind) ?? []) {
-    yield stepsOfValue(definition);
-    found.set(definition.key, compile({ id, definition: definition as unknown as D }));
+  for (const { id, version, definition } of definitions.get(kind) ?? []) {
+    const { key } = definition;
+    const steps = stepsOfValue(definition);
+    if (steps > DOCUMENT_STEPS_MAX) {
+      leftOut.push({ kind, id, key, version, why: TOO_LARGE_TO_RUN });
+      continue;
+    }
+    yield steps;
+    try {
+      found.set(key, compile({ id, definition: definition as unknown as D }));
+    } catch (error) {
+      leftOut.push({ kind, id, key, version, why: whyNot(error) });
+    }
   }
   return found;
 }
@@ -37,9 +51,11 @@ export const compileEconomy = (definitions: DefinitionsByKind, rules: RuleSet): 
 
 /** As `compileEconomy`, in pieces. */
 export function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): Pieces<Economy> {
-  const badges = yield* compiled(definitions, "badge", compileBadge);
-  const streaks = yield* compiled(definitions, "streak", compileStreak);
-  const segments = yield* compiled(definitions, "segment", compileSegment);
+  const leftOut: LeftOut[] = [...rules.leftOut];
+  const given = { definitions, leftOut };
+  const badges = yield* compiled(given, "badge", compileBadge);
+  const streaks = yield* compiled(given, "streak", compileStreak);
+  const segments = yield* compiled(given, "segment", compileSegment);
   const spenders = new Map<Metric, Spender>();
   for (const { id, key, metrics } of rules.all)
     for (const metric of metrics) spenders.set(metric, { kind: "rule", id, key });
@@ -48,16 +64,17 @@ export function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): 
   for (const { id, definition, metrics } of segments.values())
     for (const metric of metrics) spenders.set(metric, { kind: "segment", id, key: definition.key });
   const index = yield* metricPieces([...spenders.keys()], (metric) => spenders.get(metric));
-  const levels = yield* compiled(definitions, "level", ({ definition }: Live<Level>) => definition);
+  const levels = yield* compiled(given, "level", ({ definition }: Live<Level>) => definition);
   return {
-    currencies: yield* compiled(definitions, "currency", ({ definition }: Live<Currency>) => definition),
+    currencies: yield* compiled(given, "currency", ({ definition }: Live<Currency>) => definition),
     badges,
     streaks,
     segments,
     segmentIndex: indexSegments([...segments.values()]),
-    rewards: yield* compiled(definitions, "reward", (live: Live<Reward>) => live),
+    rewards: yield* compiled(given, "reward", (live: Live<Reward>) => live),
     levels: new Map([...levels].map(([key, level]) => [Number(key), level])),
-    boosts: [...(yield* compiled(definitions, "boost", compileCampaign)).values()],
+    boosts: [...(yield* compiled(given, "boost", compileCampaign)).values()],
+    leftOut,
     metrics: index,
     hears: (eventType) =>
       rules.listeners(eventType).length > 0 ||

@@ -53,6 +53,22 @@ const COLUMNS = sql.raw(
 /** A row with the name or id by which it was asked for: its own, or that of one merged into it. */
 type FoundRow = PlayerRow & { ref: string };
 
+/** Expressions of players by the names asked for: `n` has the names of those who count. */
+const namedBy = (refs: readonly ExternalRef[]) => {
+  const wanted = refs.map(({ projectId, externalUserId }) => ({ p: projectId, u: externalUserId }));
+  return sql`r as materialized (
+      select * from json_to_recordset(${JSON.stringify(wanted)}::json) as r(p uuid, u text)),
+    m as materialized (
+      select r.p, r.u, x.external_user_id as name from r
+      join players s on s.project_id = r.p and s.external_user_id = r.u and s.merged_into is not null
+      join players x on x.project_id = s.project_id and x.id = s.merged_into),
+    n as materialized (
+      select r.p, r.u, coalesce(m.name, r.u) as name from r left join m on m.p = r.p and m.u = r.u)`;
+};
+
+const keyOfRef = (row: FoundRow): string =>
+  externalKey({ projectId: row.project_id, externalUserId: row.ref });
+
 /**
  * Locks the players that exist, in id order, and reads them, in one statement. Who has been merged into
  * another is that other player; so one player may stand for several of `refs`. The others' own rows are not
@@ -65,22 +81,36 @@ export const lockPlayers = async (
   work: Work,
   refs: readonly ExternalRef[],
 ): Promise<Map<string, PlayerState>> => {
-  const wanted = refs.map(({ projectId, externalUserId }) => ({ p: projectId, u: externalUserId }));
   const result = await sql<FoundRow>`
-    ${sql.raw(KEPT)} with r as materialized (
-      select * from json_to_recordset(${JSON.stringify(wanted)}::json) as r(p uuid, u text)),
-    m as materialized (
-      select r.p, r.u, x.external_user_id as name from r
-      join players s on s.project_id = r.p and s.external_user_id = r.u and s.merged_into is not null
-      join players x on x.project_id = s.project_id and x.id = s.merged_into),
-    n as materialized (
-      select r.p, r.u, coalesce(m.name, r.u) as name from r left join m on m.p = r.p and m.u = r.u)
+    ${sql.raw(KEPT)} with ${namedBy(refs)}
     select ${COLUMNS}, n.u as ref
     from n join players t on t.project_id = n.p and t.external_user_id = n.name
     order by t.project_id, t.id for update of t`.execute(work.db);
-  return playersOf(work, result.rows, (row) =>
-    externalKey({ projectId: row.project_id, externalUserId: row.ref }),
+  return playersOf(work, result.rows, keyOfRef);
+};
+
+/**
+ * As `lockPlayers`, without waiting for whoever holds some of them.
+ * @returns the players who were free, and which of `refs` are held by others
+ */
+export const lockFreePlayers = async (
+  work: Work,
+  refs: readonly ExternalRef[],
+): Promise<{ players: Map<string, PlayerState>; held: ExternalRef[] }> => {
+  const result = await sql<FoundRow | { id: null; of: string; name: string; held: boolean }>`
+    ${sql.raw(KEPT)} with ${namedBy(refs)},
+    k as materialized (
+      select ${COLUMNS}, n.u as ref
+      from n join players t on t.project_id = n.p and t.external_user_id = n.name
+      for update of t skip locked)
+    select k.*, n.p as of, n.u as name, k.id is null and exists (
+      select 1 from players x where x.project_id = n.p and x.external_user_id = n.name) as held
+    from n left join k on k.project_id = n.p and k.ref = n.u`.execute(work.db);
+  const free = result.rows.filter((row) => row.id !== null);
+  const held = result.rows.flatMap((row) =>
+    row.id === null && row.held ? [{ projectId: row.of, externalUserId: row.name }] : [],
   );
+  return { players: await playersOf(work, free, keyOfRef), held };
 };
 
 /** As `lockPlayers`, by id: the players by the ids that were asked for. */
@@ -185,15 +215,6 @@ export const insertPlayers = async (work: Work, players: readonly NewPlayer[]): 
     from json_to_recordset(${JSON.stringify(rows)}::json) as r(i uuid, p uuid, u text) order by p, u
     on conflict do nothing returning id`.execute(work.db);
   return new Set(result.rows.map((row) => row.id));
-};
-
-/** Takes players away again who were made in this transaction, and of whom nobody has been told. */
-export const unmakePlayers = async (work: Work, refs: readonly ExternalRef[]): Promise<void> => {
-  if (refs.length === 0) return;
-  const rows = refs.map(({ projectId, externalUserId }) => ({ p: projectId, u: externalUserId }));
-  await sql`
-    delete from players t using json_to_recordset(${JSON.stringify(rows)}::json) as r(p uuid, u text)
-    where t.project_id = r.p and t.external_user_id = r.u`.execute(work.db);
 };
 
 const msOf = (value: Date | string | null): number | null =>

@@ -1,12 +1,13 @@
 import { sql } from "kysely";
-import { loadDefinitions } from "../definitions/load.ts";
+import type { LeftOut } from "../definitions/left-out.ts";
+import { loadRunning } from "../definitions/load.ts";
 import { boardPieces } from "../leaderboards/board-index.ts";
 import type { Board } from "../leaderboards/board.ts";
 import { loadBoards } from "../leaderboards/leaderboards.ts";
 import { type PacedBudget, paced, type Pieces } from "../pace.ts";
 import { type ProjectSettings, settingsFrom } from "../projects/project.ts";
 import { publishedPieces, type PublishedRule, type RuleSet } from "../rules/running/compile.ts";
-import { loadPublished } from "../rules/rules.ts";
+import { loadRunningRules } from "../rules/running/load-running.ts";
 import { KEPT, type Work } from "../work.ts";
 import { type DefinitionsByKind, economyPieces } from "./economy.ts";
 import { getCurve } from "./level-curves.ts";
@@ -47,6 +48,8 @@ export type PlanParts = {
   rules: readonly PublishedRule[] | RuleSet;
   definitions: DefinitionsByKind;
   curve: LevelCurve;
+  /** What was not even read. */
+  unread: readonly LeftOut[];
 };
 
 /** How often definitions are read again that change while they are read. */
@@ -68,23 +71,26 @@ export const readParts = async (work: Work, projectId: string): Promise<PlanPart
   return undefined;
 };
 
-export const readPartsOf = async (work: Work, row: ProjectRow, given?: RuleSet): Promise<PlanParts> => ({
-  row,
-  boards: (await loadBoards(work, row.id)).filter((board) => board.status === "ACTIVE"),
-  rules: given ?? (await loadPublished(work, row.id)),
-  definitions: await loadDefinitions(work, row.id),
-  curve: await getCurve(work, row.id),
-});
+export const readPartsOf = async (work: Work, row: ProjectRow, given?: RuleSet): Promise<PlanParts> => {
+  const boards = (await loadBoards(work, row.id)).filter((board) => board.status === "ACTIVE");
+  const { rules, leftOut } = given ? { rules: given, leftOut: [] } : await loadRunningRules(work, row.id);
+  const found = await loadRunning(work, row.id);
+  const unread = [...leftOut, ...found.leftOut];
+  return { row, boards, rules, definitions: found.definitions, curve: await getCurve(work, row.id), unread };
+};
 
 const isCompiled = (rules: PlanParts["rules"]): rules is RuleSet => "candidates" in rules;
 
 export const compileParts = (parts: PlanParts, steps: PacedBudget): Promise<ProjectPlan> =>
   paced(planPieces(parts), steps);
 
-function* planPieces({ row, boards, rules: given, definitions, curve }: PlanParts): Pieces<ProjectPlan> {
+function* planPieces(parts: PlanParts): Pieces<ProjectPlan> {
+  const { row, boards, rules: given, definitions, curve, unread } = parts;
   const rules = isCompiled(given) ? given : yield* publishedPieces(given);
+  const economy = yield* economyPieces(definitions, rules);
   return {
-    ...(yield* economyPieces(definitions, rules)),
+    ...economy,
+    leftOut: [...unread, ...economy.leftOut],
     ...versionOf(row),
     timezone: row.timezone,
     isSandbox: row.sandbox_of !== null,

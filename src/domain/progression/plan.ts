@@ -17,7 +17,8 @@ import {
   versionOf,
 } from "./plan-parts.ts";
 import type { ProjectPlan } from "./project-plan.ts";
-import { ConfigHeld, ProjectsUnready } from "./unready.ts";
+import type { QueuedEvent } from "./queue.ts";
+import { EventsHeld, EventsUnready } from "./unready.ts";
 
 export { createPlanCache, type PlanCache } from "./plan-cache.ts";
 
@@ -31,7 +32,7 @@ const PLAN_STEPS_MAX = 250_000;
  * Thrown where the plans of projects take too long to be compiled in a transaction. Nothing has been done
  * but that the definitions of all projects asked for are held.
  */
-export class PlansUnprepared extends ProjectsUnready {
+export class PlansUnprepared extends EventsUnready {
   readonly versions: readonly Version[];
   readonly #cache: PlanCache;
 
@@ -41,8 +42,8 @@ export class PlansUnprepared extends ProjectsUnready {
     this.#cache = cache;
   }
 
-  get projectIds(): readonly string[] {
-    return this.versions.map(({ projectId }) => projectId);
+  override isLate(event: QueuedEvent): boolean {
+    return this.versions.some(({ projectId }) => projectId === event.projectId);
   }
 
   override async prepare(transact: Transact): Promise<void> {
@@ -88,18 +89,24 @@ export const loadPlans = async (
 };
 
 /**
- * As `loadPlans`, for a batch of several projects: none of them waits for another's definitions.
- * @throws ProjectsUnready
+ * As `loadPlans`, of the projects of a claim's events: none of them waits for others who are at work on the
+ * definitions or the events of one.
+ * @throws EventsUnready
  */
 export const tryLoadPlans = async (
   work: Work,
-  projectIds: readonly string[],
+  events: readonly QueuedEvent[],
   cache: PlanCache,
 ): Promise<Map<string, ProjectPlan>> => {
+  const projectIds = [...new Set(events.map(({ projectId }) => projectId))];
   // Sent together: rows are read after locks are asked for, and those of projects that are held are not used.
-  const [kept, rows] = await Promise.all([tryShareConfig(work, projectIds), readRows(work, projectIds)]);
-  const held = projectIds.filter((id) => !kept.has(id));
-  if (held.length > 0) throw new ConfigHeld(held);
+  const [kept, rows] = await Promise.all([
+    tryShareConfig(work, projectIds, events),
+    readRows(work, projectIds),
+  ]);
+  const isHeld = (event: QueuedEvent): boolean => !kept.hasConfig(event.projectId) || !kept.hasEvents(event);
+  const held = new Set(events.filter(isHeld).map(({ projectId }) => projectId));
+  if (held.size > 0) throw new EventsHeld(`definitions or events of ${[...held].join(", ")}`, isHeld);
   return plansFrom(work, rows, cache);
 };
 

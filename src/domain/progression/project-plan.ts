@@ -1,3 +1,4 @@
+import type { LeftOut } from "../definitions/left-out.ts";
 import type { BoardIndex } from "../leaderboards/board-index.ts";
 import type { RuleSet } from "../rules/running/compile.ts";
 import type { SegmentIndex } from "../segments/segment-index.ts";
@@ -13,6 +14,8 @@ export type Economy = Pick<
   segments: ReadonlyMap<string, CompiledSegment>;
   /** The DYNAMIC ones, ready to be brought up to date. */
   segmentIndex: SegmentIndex;
+  /** What should be evaluated and cannot be. */
+  leftOut: readonly LeftOut[];
 };
 
 /** Everything of a project that evaluation needs, read and compiled once per config version. */

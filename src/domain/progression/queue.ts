@@ -89,15 +89,10 @@ export const lockPartitions = async (
   });
 };
 
-/**
- * Waits until nobody processes events of these partitions, and keeps everybody from it until commit. Call it
- * before the project's definitions and players are locked, which is the order of batches.
- */
-export const holdPartitions = async ({ db }: Work, parts: Iterable<number>): Promise<void> => {
-  const sorted = [...new Set(parts)].toSorted((a, b) => a - b);
+/** Waits until nobody processes events of a partition, and keeps everybody from it until commit. */
+export const holdPartition = async ({ db }: Work, part: number): Promise<void> => {
   await sql`
-    ${sql.raw(UNANSWERED)} select pg_advisory_xact_lock(${LOCK_SPACE}::int, p)
-    from unnest(${`{${sorted.join(",")}}`}::int[]) as u(p)`.execute(db);
+    ${sql.raw(UNANSWERED)} select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${part}::int)`.execute(db);
 };
 
 type ClaimRow = {

@@ -5,7 +5,7 @@ import type { Transact, Work } from "../work.ts";
 import { SLOW_EVENT_MS } from "./claim-shares.ts";
 import type { ClaimBudget } from "./claim-budget.ts";
 import { countTry } from "./fail-event.ts";
-import { holdPartitions, type QueuedEvent } from "./queue.ts";
+import { holdPartition, type QueuedEvent } from "./queue.ts";
 
 /** Why an event counts a try whose claim was undone: computing it kept the process from its connections. */
 class TookTooLong extends Error {
@@ -33,7 +33,7 @@ export const blameSlowest = async (
   const { event, ms } = slowest;
   try {
     await transact(async (work) => {
-      await holdPartitions(work, [event.part]);
+      await holdPartition(work, event.part);
       if (await isWaiting(work, event)) await countTry(work, { event, error: new TookTooLong(ms), onError });
     });
     return event;

@@ -1,24 +1,27 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { Unprepared } from "../unprepared.ts";
+import type { QueuedEvent } from "./queue.ts";
 
-/** Thrown where events of some projects cannot be evaluated yet, while those of all others can. */
-export abstract class ProjectsUnready extends Unprepared {
-  abstract readonly projectIds: readonly string[];
+/** Thrown where some events of a claim cannot be evaluated yet, while all others can. */
+export abstract class EventsUnready extends Unprepared {
+  /** Whether an event is one of those, and stays in the queue. */
+  abstract isLate(event: QueuedEvent): boolean;
 }
 
-/** How soon projects are looked at again whose definitions were being changed, in ms. */
-const CHANGED_AFTER_MS = 50;
+/** How soon events are looked at again whose project or player others were at work on, in ms. */
+const HELD_AFTER_MS = 50;
 
-/** Thrown where definitions of projects are being changed: the change is not waited for in a transaction. */
-export class ConfigHeld extends ProjectsUnready {
-  readonly projectIds: readonly string[];
+/** Thrown where others hold what events need: they are not waited for in a transaction. */
+export class EventsHeld extends EventsUnready {
+  readonly isLate: (event: QueuedEvent) => boolean;
 
-  constructor(projectIds: readonly string[]) {
-    super(`definitions are being changed: ${projectIds.join(", ")}`);
-    this.projectIds = projectIds;
+  /** @param what they hold, for the message */
+  constructor(what: string, isLate: (event: QueuedEvent) => boolean) {
+    super(`others are at work on ${what}`);
+    this.isLate = isLate;
   }
 
   override async prepare(): Promise<void> {
-    await delay(CHANGED_AFTER_MS);
+    await delay(HELD_AFTER_MS);
   }
 }

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import { audit } from "../audit/audit.ts";
 import { changeConfig, shareConfig } from "../config-lock.ts";
-import { withinProjectSize } from "../definitions/size.ts";
+import { changeRunning } from "../definitions/running.ts";
 import { syncDefinitions } from "../definitions/sync.ts";
 import { syncLeaderboards } from "../leaderboards/sync.ts";
 import { getCurve, putCurve } from "../progression/level-curves.ts";
@@ -34,7 +34,8 @@ export type Synced = {
  * leaderboards and rules, by key. What only the sandbox has stays, as do its players and scores. No batch of
  * the sandbox evaluates meanwhile, and nobody changes the project's definitions: the copy is of one moment.
  *
- * @throws CONFLICT RULE_LIMIT, LEADERBOARD_LIMIT, DEFINITION_LIMIT when the sandbox has too many of its own
+ * @throws CONFLICT RULE_LIMIT, LEADERBOARD_LIMIT, DEFINITION_LIMIT when the sandbox has too many of its own;
+ *   EndlessLoops when rules of its own and those of the project could set one another off
  */
 export const syncSandbox = async (work: Work, sync: Sync): Promise<Synced> => {
   const { from, to } = sync;
@@ -43,7 +44,8 @@ export const syncSandbox = async (work: Work, sync: Sync): Promise<Synced> => {
     await (id === to ? changeConfig(work, id) : shareConfig(work, [id]));
   const { tenantId } = await copySettings(work, sync);
   const levelCurve = await copyCurve(work, sync);
-  const copied = await withinProjectSize(work, { projectId: to, reason: "DEFINITION_LIMIT" }, async () => ({
+  const change = { projectId: to, reason: "DEFINITION_LIMIT", copied: from, isLong: true } as const;
+  const copied = await changeRunning(work, change, async () => ({
     economy: await syncDefinitions(work, sync),
     leaderboards: await syncLeaderboards(work, sync),
     rules: await syncRules(work, sync),

@@ -17,7 +17,7 @@ export const RuleSchema = defineEntity({
     key: p.text(),
     name: p.text(),
     status: p.text().$type<RuleStatus>(),
-    /** Why the engine paused it: LOOP_GUARD, BUDGET or STEPS. */
+    /** Why the engine paused it: LOOP_GUARD, BUDGET, STEPS or UNFIT. */
     pauseReason: p.text().nullable(),
     /** What designers edit; only publishing makes it run. */
     draft: p.json<RuleDocument>(),

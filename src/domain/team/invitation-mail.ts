@@ -2,18 +2,20 @@ import { type Limiter, RateLimited } from "../rate-limits/limiter.ts";
 import { LIMITS } from "../rate-limits/limits.ts";
 
 /**
- * Counts a mail to somebody who never asked for it: 1 a minute and 5 a day to an address, whoever invites it,
- * and 50 an hour of a tenant. Not to be called in a transaction. @throws RateLimited EMAIL_RATE
+ * Counts a mail to somebody who never asked for it: of a tenant 1 a minute and 5 a day to an address, and 50
+ * an hour. What other tenants send counts apart, so that nobody uses up what another may send. Not to be
+ * called in a transaction. @throws RateLimited EMAIL_RATE
  */
 export const countInvitationMail = async (
   { limiter, clock }: { limiter: Limiter; clock: () => Date },
   tenantId: string,
   email: string,
 ): Promise<void> => {
+  const key = `invitation:${tenantId}:${email}`;
   const states = await limiter.consumeInTurn([
     { bucket: LIMITS.mailTenant, key: `invitation:${tenantId}` },
-    { bucket: LIMITS.mailMinute, key: `invitation:${email}` },
-    { bucket: LIMITS.mailDay, key: `invitation:${email}` },
+    { bucket: LIMITS.mailMinute, key },
+    { bucket: LIMITS.mailDay, key },
   ]);
   const refused = states.find(({ isAllowed }) => !isAllowed);
   if (!refused) return;

@@ -89,7 +89,7 @@ export type Invitee = { email: string; role: Role };
 
 /**
  * Everything that may refuse an invitation. It is asked before its mail is counted, so that what is refused
- * uses up nothing of an address that all tenants share.
+ * uses up nothing.
  *
  * @throws FORBIDDEN INSUFFICIENT_ROLE, CONFLICT ALREADY_MEMBER, INVITATION_ALREADY_PENDING, PAYMENT_REQUIRED
  *   PLAN_LIMIT_EXCEEDED

@@ -1,7 +1,7 @@
 import { UniqueConstraintViolationException } from "@mikro-orm/core";
 import type { Passwords } from "../auth/passwords.ts";
 import { refuseWeakPassword } from "../auth/passwords.ts";
-import { forgetSessions, type SignedIn, startSession } from "../auth/sessions.ts";
+import { forgetSessions, type LoggedIn, startSessionOn } from "../auth/sessions.ts";
 import type { Tokens } from "../auth/tokens.ts";
 import { User } from "../auth/user.ts";
 import { conflict } from "../errors.ts";
@@ -10,7 +10,7 @@ import type { Transact, Work } from "../work.ts";
 import { consumeInvitation, findInvitation } from "./accept.ts";
 
 export type JoinParts = { transact: Transact; tokens: Tokens; passwords: Passwords };
-export type Joining = { token: string; name: string; password: string };
+export type Joining = { token: string; name: string; password: string; deviceToken: string };
 
 /** What an invitation says to who opens its link. @throws as `findInvitation` */
 export const readInvitation = async (work: Work, token: string) => {
@@ -28,8 +28,8 @@ export const readInvitation = async (work: Work, token: string) => {
  */
 export const joinByInvitation = async (
   { transact, tokens, passwords }: JoinParts,
-  { token, name, password }: Joining,
-): Promise<SignedIn> => {
+  { token, name, password, deviceToken }: Joining,
+): Promise<LoggedIn> => {
   const { email, tenantId } = await transact(async (work) => {
     const { invitation } = await findInvitation(work, token);
     await requireFree(work, invitation);
@@ -44,7 +44,7 @@ export const joinByInvitation = async (
     if (removed > 0) work.afterCommit(forgetSessions);
     const account = { email, name, passwordHash, emailVerified: true };
     const user = await addUser(work, tenantId, { ...account, role, status: "ACTIVE" });
-    return startSession(work, tokens, user, { method: "INVITATION" });
+    return startSessionOn(work, tokens, user, { method: "INVITATION", deviceToken });
   }).catch((error: unknown) => {
     throw error instanceof UniqueConstraintViolationException ? taken() : error;
   });

@@ -177,7 +177,8 @@ const fromZod = (error: z.ZodError, input: unknown): DomainError => {
   return new DomainError("VALIDATION_ERROR", details.map(({ message }) => message).join("; "), { details });
 };
 
-const checkTime = (atMs: number, now: Date, maxEventAgeDays: number | null): void => {
+/** Refuses times that no event may have. @throws DomainError VALIDATION_ERROR */
+export const checkTime = (atMs: number, now: Date, maxEventAgeDays: number | null): void => {
   if (!Number.isFinite(atMs) || atMs < OLDEST_MS)
     throw bad("timestamp", "timestamp must be in year 1000 or later");
   if (atMs > now.getTime() + FUTURE_LIMIT_MS)

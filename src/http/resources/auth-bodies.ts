@@ -1,6 +1,8 @@
 import { z } from "zod";
+import type { LoggedIn } from "../../domain/auth/sessions.ts";
 import { ROLES } from "../../domain/caller.ts";
 import { EmailAddress } from "../../domain/email/address.ts";
+import { Reply } from "../route.ts";
 
 /** Longer input is not even hashed; the rules for new passwords are the domain's. */
 export const PASSWORD_INPUT_MAX = 512;
@@ -9,6 +11,13 @@ export const TOKEN_INPUT_MAX = 4_096;
 
 /** The header by which an account knows a device that has signed in before. */
 export const DEVICE_TOKEN = "X-Device-Token";
+
+/** What a sign-in answers with, and the token of its device, where it gives one. */
+export const signedInReply = <U>(
+  { signedIn, deviceToken }: Partial<LoggedIn<U>> & Pick<LoggedIn<U>, "signedIn">,
+  status = 200,
+): Reply<LoggedIn<U>["signedIn"]> =>
+  new Reply(status, signedIn, deviceToken === undefined ? {} : { [DEVICE_TOKEN]: deviceToken });
 
 export const Email = EmailAddress.meta({ example: "ada@example.com" });
 

@@ -21,6 +21,7 @@ import {
   Email,
   LoginBody,
   NewPassword,
+  signedInReply,
   TOKEN_INPUT_MAX,
 } from "./auth-bodies.ts";
 import { Accepted, Deleted } from "./plain-bodies.ts";
@@ -110,17 +111,16 @@ const signInRoutes = [
     description:
       "After 5 wrong passwords for an account from one address, the next tries wait 1, 2, 4 .. 60 seconds; " +
       "an address has 20 wrong passwords in 15 minutes, and an account 10 in an hour from all addresses " +
-      "and devices together that have not signed in to it before. The answer's X-Device-Token, sent with " +
-      "later logins, makes the device known wherever it is; a new password makes the address known.",
+      "and devices together that have not signed in to it before. The answer's X-Device-Token, as that of " +
+      "every way to sign in, makes the device known wherever it is when later logins send it; a new " +
+      "password makes the address known.",
     access: "public",
     project: "none",
     takesNoIdempotencyKey: true,
     body: z.object({ email: z.string().max(EMAIL_MAX), password: CurrentPassword }),
     response: LoginBody,
-    run: async (app, { body, actor, deviceToken: sent }) => {
-      const { signedIn, deviceToken } = await login(app, { ...body, ip: actor.ip, deviceToken: sent });
-      return new Reply(200, signedIn, { [DEVICE_TOKEN]: deviceToken });
-    },
+    run: async (app, { body, actor, deviceToken }) =>
+      signedInReply(await login(app, { ...body, ip: actor.ip, deviceToken })),
   }),
   route({
     method: "post",
@@ -131,13 +131,14 @@ const signInRoutes = [
     description:
       "A refresh token is good once: keep the new one. For 30 seconds after its use it works again, for " +
       "parallel tabs and lost answers; later the session ends, since two have the token. Role and tenant " +
-      "are read anew; the session ends 30 days after the sign-in all the same.",
+      "are read anew; the session ends 30 days after the sign-in all the same. To a refresh token that " +
+      "came in an address the answer has an X-Device-Token, as that of a login.",
     access: "public",
     project: "none",
     takesNoIdempotencyKey: true,
     body: z.object({ refreshToken: z.string().max(TOKEN_INPUT_MAX) }),
     response: LoginBody,
-    run: (app, { body }) => refresh(app, body.refreshToken),
+    run: async (app, { body, deviceToken }) => signedInReply(await refresh(app, { ...body, deviceToken })),
   }),
   route({
     ...own,

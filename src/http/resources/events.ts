@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { DEVELOPERS, EVERY_ROLE } from "../../domain/access.ts";
-import { type Caller, tenantOf } from "../../domain/caller.ts";
+import { type Actor, type Caller, tenantOf } from "../../domain/caller.ts";
 import { DomainError, invalid } from "../../domain/errors.ts";
 import type { Json } from "../../domain/events.ts";
 import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
@@ -20,7 +20,7 @@ import { EVENT_SOURCES, getEvent, listEvents } from "../../domain/tracking/event
 import { type BatchResult as Batch, trackBatch } from "../../domain/tracking/track.ts";
 import { WAIT_MAX_EVENTS } from "../../domain/tracking/wait.ts";
 import { BATCH_STEPS_MAX } from "../../domain/tracking/json-schema/run.ts";
-import type { Actor, Transact } from "../../domain/work.ts";
+import type { Transact } from "../../domain/work.ts";
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { Reply, route } from "../route.ts";
 

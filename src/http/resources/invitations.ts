@@ -18,7 +18,7 @@ import { joinByInvitation, readInvitation } from "../../domain/team/join.ts";
 import { normaliseEmail } from "../../domain/email/address.ts";
 import { Name } from "../../domain/tenants/text.ts";
 import { route } from "../route.ts";
-import { Email, LoginBody, NewPassword } from "./auth-bodies.ts";
+import { Email, LoginBody, NewPassword, signedInReply } from "./auth-bodies.ts";
 import { pageReply } from "./list-bodies.ts";
 import { InvitationBody, RoleInput } from "./team-bodies.ts";
 
@@ -147,10 +147,13 @@ export const invitationRoutes = [
     method: "post",
     id: "acceptInvitation",
     summary: "Accept an invitation",
-    description: "Makes the account that the invitation is for, and logs in. The link proves the address.",
+    description:
+      "Makes the account that the invitation is for, and logs in. The link proves the address. The " +
+      "answer's X-Device-Token makes the device known at the next login.",
     takesNoIdempotencyKey: true,
     body: z.object({ token: Token, name: Name, password: NewPassword }),
     response: LoginBody,
-    run: (app, { body }) => joinByInvitation(app, body),
+    run: async (app, { body, deviceToken }) =>
+      signedInReply(await joinByInvitation(app, { ...body, deviceToken })),
   }),
 ];

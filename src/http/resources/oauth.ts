@@ -17,7 +17,7 @@ import { REDIRECT_URI_MAX } from "../../domain/oauth/redirects.ts";
 import { startFlow, startLink } from "../../domain/oauth/start.ts";
 import { route } from "../route.ts";
 import { answerOf, cookieOf, redirect } from "./oauth-browser.ts";
-import { LoginBody, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
+import { LoginBody, signedInReply, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";
 
 const SECRET_MAX = 128;
@@ -145,12 +145,15 @@ export const oauthRoutes = [
     path: "/auth/oauth/exchange",
     id: "exchangeOAuthCode",
     summary: "Exchange a code for tokens",
-    description: "The `code` of a sign-in with response_mode=code is good once, for 60 seconds.",
+    description:
+      "The `code` of a sign-in with response_mode=code is good once, for 60 seconds. The answer's " +
+      "X-Device-Token makes the device known at the next login.",
     access: "public",
     takesNoIdempotencyKey: true,
     body: z.object({ code: z.string().max(SECRET_MAX) }),
     response: LoginBody,
-    run: ({ transact, tokens }, { body }) => transact((work) => exchangeCode(work, tokens, body.code)),
+    run: async ({ transact, tokens }, { body, deviceToken }) =>
+      signedInReply(await transact((work) => exchangeCode(work, tokens, { ...body, deviceToken }))),
   }),
   route({
     ...common,
@@ -161,7 +164,8 @@ export const oauthRoutes = [
     description:
       "Sends the browser to the provider, and from there back to redirect_uri: with access_token, " +
       "refresh_token, token_type and expires_in (seconds), or with error and error_description. The " +
-      "refresh token must be exchanged with POST /auth/refresh within 5 minutes.",
+      "refresh token must be exchanged with POST /auth/refresh within 5 minutes, whose answer has the " +
+      "X-Device-Token of the device.",
     access: "public",
     params: Params,
     query: z.object({

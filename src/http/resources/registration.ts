@@ -6,7 +6,7 @@ import { completeProfile } from "../../domain/auth/registration-profile.ts";
 import { ROLES, userOf } from "../../domain/caller.ts";
 import { Name } from "../../domain/tenants/text.ts";
 import { Reply, route } from "../route.ts";
-import { Email, NewPassword, SignedInBody, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
+import { Email, NewPassword, SignedInBody, signedInReply, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
 import { CaptchaToken } from "./password-reset.ts";
 
 const RegisterBody = z.object({
@@ -42,7 +42,8 @@ export const registrationRoutes = [
     summary: "Register a user",
     description:
       "Without tenantId and invitationToken it creates a tenant with the user as its OWNER. Each address " +
-      "of a client has 5 attempts an hour. Addresses of throw-away mailboxes are refused.",
+      "of a client has 5 attempts an hour. Addresses of throw-away mailboxes are refused. The answer's " +
+      "X-Device-Token makes the device known at the next login.",
     access: "public",
     project: "none",
     limits: ["registration"],
@@ -51,10 +52,11 @@ export const registrationRoutes = [
     status: 201,
     errors: ["PAYMENT_REQUIRED", "GONE"],
     response: SignedInBody.extend({ user: RegisteredUser }),
-    run: (app, { body, actor }) => {
+    run: async (app, { body, actor, deviceToken }) => {
       const { autoApproveTenants, defaultPlan, disposableEmail } = app.config;
       const settings = { autoApproveTenants, defaultPlan, disposableEmail };
-      return register({ ...app, ...settings }, body, actor.ip);
+      const from = { ip: actor.ip, deviceToken };
+      return signedInReply(await register({ ...app, ...settings }, body, from), 201);
     },
   }),
   route({

@@ -53,10 +53,9 @@ export const RuleBody = z
     status: z.enum(RULE_STATUSES).meta({
       description: "SHADOW: evaluated and recorded, and nothing of what it would do is done",
     }),
-    pauseReason: z
-      .string()
-      .nullable()
-      .meta({ description: "Why the engine paused it: LOOP_GUARD, BUDGET or STEPS; null when somebody did" }),
+    pauseReason: z.string().nullable().meta({
+      description: "Why the engine paused it: LOOP_GUARD, BUDGET, STEPS or UNFIT; null when somebody did",
+    }),
     tags: z.array(z.string()),
     draft: StoredRule.meta({ description: "What is edited" }),
     draftVersion: z.int(),

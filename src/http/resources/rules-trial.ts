@@ -99,7 +99,8 @@ export const ruleTrialRoutes = [
       "Writes nothing. Every condition of every rule that listens to the event is shown with what it saw, " +
       "the events that it would bring about likewise, and what of the player would change. The player is " +
       "one of the project's or made up; drafts and inline rules stand in for what is published under their " +
-      "key. The properties and attributes given have the bounds of live ones: 16 KiB and 8 KiB.",
+      "key. The properties, attributes and time given have the bounds of live ones, and so has what is " +
+      "shown: beyond 64 KiB it loses conditions and effects, and says `truncated`.",
     body: Simulation.meta({ example: SIMULATION_EXAMPLE }),
     readBody: readSimulation,
     response: z

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
-import { userOf } from "../../domain/caller.ts";
+import { type Actor, userOf } from "../../domain/caller.ts";
 import { REDIRECT_URI_MAX } from "../../domain/oauth/redirects.ts";
 import { transferOwnership } from "../../domain/team/members.ts";
 import { requestApproval } from "../../domain/tenants/approval.ts";
@@ -11,7 +11,7 @@ import { reauthenticate } from "../../domain/tenants/reauth.ts";
 import { APPROVAL_STATUSES, type Tenant } from "../../domain/tenants/tenant.ts";
 import { getTenant, REDIRECT_URIS_MAX, showTenant, updateTenant } from "../../domain/tenants/tenants.ts";
 import { Name } from "../../domain/tenants/text.ts";
-import type { Actor, Work } from "../../domain/work.ts";
+import type { Work } from "../../domain/work.ts";
 import { route } from "../route.ts";
 import { CurrentPassword } from "./auth-bodies.ts";
 

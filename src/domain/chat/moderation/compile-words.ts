@@ -13,6 +13,8 @@ import {
 /** One list, compiled: of it a filter is made, with others. */
 export type CompiledList = {
   words: number;
+  /** Estimate of its memory, rather too large. */
+  bytes: number;
   action: ListAction | undefined;
   /** By their letters without repeats. */
   rules: ReadonlyMap<string, readonly Rule[]>;
@@ -25,10 +27,23 @@ const REPEATED = /(.)\1+/gsu;
 const squeeze = (spelling: string): string => spelling.replace(REPEATED, "$1");
 
 /**
- * Rules that have the same letters and differ in doubled ones, the action or the match; what is beyond is
- * left out. Else lists made for it would make every text slow.
+ * Rules that have the same letters and differ in doubled ones, the action or the match. Else lists made for
+ * it would make every text slow. One list with more is refused; what several have together beyond is left
+ * out.
  */
-const TWINS_MAX = 32;
+export const TWINS_MAX = 32;
+
+/** Answers for the words of one list, one after the other, whether they have too many twins by then. */
+export const createTwinCheck = (action: ListAction): ((word: string) => boolean) => {
+  const spellings = new Map<string, Set<string>>();
+  return (word) =>
+    spellingsOf(word, action === "ALLOW").some((spelling) => {
+      const key = squeeze(spelling);
+      const twins = spellings.get(key) ?? new Set();
+      spellings.set(key, twins.add(spelling));
+      return twins.size > TWINS_MAX;
+    });
+};
 
 /** Whether a word can be compared at all, and is no longer than words may be. */
 export const isComparable = (word: string): boolean => {
@@ -63,11 +78,20 @@ const addTwin = (twins: Rule[], rule: Rule): void => {
   if (twins.length < TWINS_MAX && !twins.some((twin) => isSame(twin, rule))) twins.push(rule);
 };
 
+/** Memory of a rule and a beginning in a compiled list, and more of it in a filter, in bytes at most. */
+const RULE_BYTES = { list: 270, filter: 80 };
+const BEGIN_BYTES = { list: 350, filter: 110 };
+
+/** Memory of the texts of a rule, where `key` may be its spelling itself; bytes at most. */
+const textBytes = ({ word, spelling }: Rule, key: string): number =>
+  2 * (word.length + spelling.length + (key === spelling ? 0 : key.length));
+
 /** Compiles one list, with a rest after each word; words that cannot be compared are left out. */
 export function* compileList(listed: Listed & { words: readonly string[] }): Steps<CompiledList> {
   const { words, ...common } = listed;
   const rules = new Map<string, Rule[]>();
   const lengths = new Map<string, Set<number>>();
+  let bytes = 0;
   for (const word of words) {
     for (const spelling of spellingsOf(word, common.action === "ALLOW")) {
       if (spelling.length > WORD_LENGTH_MAX) continue;
@@ -75,6 +99,7 @@ export function* compileList(listed: Listed & { words: readonly string[] }): Ste
       const letters = [...key];
       const twins = rules.get(key);
       const rule = { ...common, word, spelling };
+      bytes += RULE_BYTES.list + textBytes(rule, key);
       if (twins) addTwin(twins, rule);
       else rules.set(key, [rule]);
       const begin = letters.slice(0, BEGIN_MAX).join("");
@@ -84,7 +109,8 @@ export function* compileList(listed: Listed & { words: readonly string[] }): Ste
     }
     yield;
   }
-  return { words: words.length, action: common.action, rules, lengths };
+  bytes += lengths.size * BEGIN_BYTES.list;
+  return { words: words.length, bytes, action: common.action, rules, lengths };
 }
 
 /** The rules of all lists by their letters; those of a list itself are not changed. */
@@ -124,9 +150,11 @@ function* joinLengths(lists: readonly CompiledList[]): Steps<Map<string, readonl
 export function* joinLists(version: string, lists: readonly CompiledList[]): Steps<WordFilter> {
   const rules = yield* joinRules(lists);
   const lengths = yield* joinLengths(lists);
+  const own = rules.size * RULE_BYTES.filter + lengths.size * BEGIN_BYTES.filter;
   return {
     version,
     words: lists.reduce((sum, { words }) => sum + words, 0),
+    bytes: lists.reduce((sum, { bytes }) => sum + bytes, own),
     actions: new Set(lists.map(({ action }) => action)),
     rules,
     lengths,

@@ -5,34 +5,18 @@ import type { Transact, Work } from "../../work.ts";
 import { type CompiledList, compileList, joinLists, NO_LISTS } from "./compile-words.ts";
 import type { ListAction, ListMatch, WordFilter } from "./word-filter.ts";
 
-/** Words of all filters that a process keeps compiled; some 300 bytes each. */
-const KEPT_WORDS_MAX = 1_000_000;
+const MIB = 1024 * 1024;
+/** Memory of all filters that a process keeps compiled, each with that of its lists. */
+const FILTERS_BYTES_MAX = 320 * MIB;
+/** Memory of all lists that are kept beside the filters made of them. */
+const LISTS_BYTES_MAX = 192 * MIB;
+const KEPT_MAX = 10_000;
 
-const kept = new Map<string, WordFilter>();
-let keptWords = 0;
-
-/** The one that was used longest ago goes first. */
-const keep = (projectId: string, filter: WordFilter): void => {
-  forget(projectId);
-  kept.set(projectId, filter);
-  keptWords += filter.words;
-  for (const oldest of kept.keys()) {
-    if (keptWords <= KEPT_WORDS_MAX || oldest === projectId) break;
-    forget(oldest);
-  }
-};
-
-const forget = (projectId: string): void => {
-  keptWords -= kept.get(projectId)?.words ?? 0;
-  kept.delete(projectId);
-};
-
-/** Memory of a compiled word, and of all lists that are kept beside the filters made of them. */
-const WORD_BYTES = 300;
-const LISTS_BYTES_MAX = 250_000 * WORD_BYTES;
+/** Filters by project; each tells its version. */
+const kept = createSizedCache<WordFilter>({ items: KEPT_MAX, bytes: FILTERS_BYTES_MAX });
 
 /** Lists by project, key and version: after a change of one list the others need not be compiled anew. */
-const keptLists = createSizedCache<CompiledList>({ items: 10_000, bytes: LISTS_BYTES_MAX });
+const keptLists = createSizedCache<CompiledList>({ items: KEPT_MAX, bytes: LISTS_BYTES_MAX });
 
 /** The lists of a project as this process last knew them: a guess at what `readFilter` will find. */
 export const guessFilter = (projectId: string): WordFilter => kept.get(projectId) ?? NO_LISTS;
@@ -87,7 +71,7 @@ const compiledList = async (
   const { key, action, match, words } = row;
   const isWord = match === "WORD";
   const list = await inSlices(compileList({ list: key, action, isStart: isWord, isEnd: isWord, words }));
-  return { name: nameOf(row), list: keptLists.keep(cacheKey(row), list, words.length * WORD_BYTES) };
+  return { name: nameOf(row), list: keptLists.keep(cacheKey(row), list, list.bytes) };
 };
 
 /** Compiles what is not kept of a project's lists, in slices, and keeps it. */
@@ -104,8 +88,7 @@ const compileFilter = async (read: Read, projectId: string): Promise<WordFilter>
       lists.map(({ list }) => list),
     ),
   );
-  keep(projectId, filter);
-  return filter;
+  return kept.keep(projectId, filter, filter.bytes);
 };
 
 const compiling = new Map<string, Promise<unknown>>();
@@ -150,7 +133,7 @@ export const filterOf = async (
   whenUnready: WhenUnready = "compile",
 ): Promise<WordFilter> => {
   if (version === null) {
-    forget(projectId);
+    kept.drop(projectId);
     return NO_LISTS;
   }
   const known = kept.get(projectId);
@@ -158,7 +141,5 @@ export const filterOf = async (
     if (whenUnready === "throw") throw new FilterUnready();
     return compileFilter((run) => run(work), projectId);
   }
-  kept.delete(projectId);
-  kept.set(projectId, known);
   return known;
 };

@@ -14,7 +14,9 @@ const runsOf = (letters: readonly Letter[], reading: Reading): Run[] => {
   let last: Run | undefined;
   for (const one of letters) {
     const letter = one[reading];
-    const { isWordy, start, end } = one;
+    const { start, end } = one;
+    // Brackets and spaces that a letter such as ⑴ is written out with end a word as any others do.
+    const isWordy = one.isWordy && letter !== GAP;
     if (last?.letter !== letter) {
       last = { letter, count: 1, isWordy, start, end };
       runs.push(last);

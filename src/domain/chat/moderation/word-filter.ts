@@ -30,6 +30,8 @@ export type Rule = Listed & { word: string; spelling: string };
 export type WordFilter = {
   version: string;
   words: number;
+  /** Estimate of its memory with that of its lists, rather too large. */
+  bytes: number;
   /** Of its lists; undefined stands for that of the channel. */
   actions: ReadonlySet<ListAction | undefined>;
   rules: ReadonlyMap<string, readonly Rule[]>;

@@ -6,7 +6,7 @@ import { mapInSlices } from "../../slices.ts";
 import type { Work } from "../../work.ts";
 import { auditModerator } from "./moderator.ts";
 import { timeOf } from "./show-sanction.ts";
-import { isComparable } from "./compile-words.ts";
+import { createTwinCheck, isComparable, TWINS_MAX } from "./compile-words.ts";
 import type { ListAction, ListMatch } from "./word-filter.ts";
 
 /** Word lists of a project. */
@@ -64,16 +64,21 @@ export const getWordList = async ({ db }: Work, projectId: string, key: string):
   return { ...show(rows[0]), words: rows[0].words };
 };
 
-const checkWords = async (words: readonly string[]): Promise<string[]> => {
+const TWINS_ADVICE = `is the ${TWINS_MAX + 1}th word of these letters that differs in doubled ones alone`;
+
+const checkWords = async (words: readonly string[], action: ListAction): Promise<string[]> => {
   const bad = (await mapInSlices(words, isComparable)).indexOf(false);
   if (bad !== -1)
     throw invalid(`words.${bad}`, "must have a letter, a digit or a picture, and 64 letters at most");
+  const twin = (await mapInSlices(words, createTwinCheck(action))).indexOf(true);
+  if (twin !== -1) throw invalid(`words.${twin}`, TWINS_ADVICE);
   return [...new Set(words)];
 };
 
 /**
  * Makes a list, or replaces it. It holds for every message that is sent after the commit.
- * @throws DomainError VALIDATION_ERROR for a word that no text can have, CONFLICT LIMIT_REACHED
+ * @throws DomainError VALIDATION_ERROR for a word that no text can have, or with too many twins; CONFLICT
+ *   LIMIT_REACHED
  */
 export const putWordList = async (
   work: Work,
@@ -81,7 +86,7 @@ export const putWordList = async (
   key: string,
   { action, match, words }: WordListInput,
 ): Promise<WordList> => {
-  const checked = await checkWords(words);
+  const checked = await checkWords(words, action);
   await changeConfig(work, projectId);
   const at = sql`${work.now.toISOString()}::timestamptz`;
   await sql`

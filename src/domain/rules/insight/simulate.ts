@@ -15,7 +15,7 @@ import { readSharedCounters } from "../../progression/shared-counters.ts";
 import { sharedKeysOf } from "../../progression/shared-needs.ts";
 import { mapInSlices } from "../../slices.ts";
 import { bytesOf, findOversize } from "../../oversize.ts";
-import { PROPERTIES_MAX_BYTES } from "../../tracking/event-input.ts";
+import { checkTime, PROPERTIES_MAX_BYTES } from "../../tracking/event-input.ts";
 import type { Work } from "../../work.ts";
 import { type PublishedRule, rulePieces } from "../running/compile.ts";
 import { RuleDocument } from "../language/document.ts";
@@ -24,6 +24,7 @@ import { loadPublishedInPages } from "../version-pages.ts";
 import { imaginePlayer, Snapshot } from "./snapshot-player.ts";
 import { Key } from "../language/syntax.ts";
 import { createTrace, type EventTrace } from "./trace.ts";
+import { fit } from "./traces.ts";
 
 const DRAFTS_MAX = 100;
 const INLINE_MAX = 20;
@@ -78,7 +79,7 @@ export type SimulatedEvent = EventTrace & { resultingState: Change };
 
 /**
  * Evaluates an event as processing would, in trace mode, and writes nothing: no locks, and limits over all
- * players as they stand.
+ * players as they stand. What it shows is as long as a stored trace at most.
  * @throws DomainError VALIDATION_ERROR; NOT_FOUND: a draft, or a player whom events may not make
  */
 export const simulate = async (
@@ -104,12 +105,15 @@ export const simulate = async (
   const turn = openTurn({ plan, player, event, nowMs, effects: noEffects(), shared, trace });
   const before = standingOf(plan, player, nowMs);
   evaluateEvent(turn);
-  return { ...trace.result(), resultingState: changeOf(before, standingOf(plan, player, nowMs)) };
+  const shown = fit(trace.result(), turn.root.accounts.explaining);
+  return { ...shown, resultingState: changeOf(before, standingOf(plan, player, nowMs)) };
 };
 
 const eventOf = ({ now }: Work, plan: ProjectPlan, { event }: Simulation): RuleEvent => {
   const { eventType: type, properties, timestamp, ruleKey } = event;
-  const at = timestamp === undefined ? now.getTime() : Math.min(Date.parse(timestamp), now.getTime());
+  const givenMs = timestamp === undefined ? now.getTime() : Date.parse(timestamp);
+  checkTime(givenMs, now, plan.settings.maxEventAgeDays);
+  const at = Math.min(givenMs, now.getTime());
   const base = { id: newId(), type, at, properties, depth: 0 };
   if (type === SCHEDULE_TYPE) return { ...base, ruleId: scheduledRule(plan, ruleKey) };
   if (ruleKey !== undefined) throw invalid("event.ruleKey", `goes with ${SCHEDULE_TYPE}`);

@@ -9,9 +9,9 @@ import { type Cycle, cyclesAmong, type GraphRule, loadLinked } from "./graph.ts"
  * Rules and definitions of which cycles are found within a transaction, which holds its connection and maybe
  * locks meanwhile: a few ms. Those of more are found outside.
  */
-const HERE_MAX = 150;
+export const HERE_MAX = 150;
 /** How often a transaction is undone to find cycles outside, before it finds them itself. */
-const UNDONE_MAX = 3;
+export const UNDONE_MAX = 3;
 
 /** Cycles that were found outside of a transaction, for the transactions that want them. */
 const found = createSizedCache<readonly Cycle[]>({ items: 1_000, bytes: 4 * 1024 * 1024 });

@@ -29,12 +29,12 @@ export type GraphNode = {
 /** `from` brings about each type of `via`, which sets off `to`. Both are ids of rules. */
 export type GraphEdge = { from: string; to: string; via: string[] };
 
-/** Rules that can set one another off in a circle. */
+/** Rules that can set one another off in a circle: those on one without end, or all on one that ends. */
 export type Cycle = {
   rules: { ruleId: string; key: string }[];
   /** One way round: rules and the event types between them, by turns. */
   path: string[];
-  /** A limit, cooldown, budget or `stopOnMatch` of a rule on it ends it. */
+  /** A limit, cooldown, budget or `stopOnMatch` ends every way round; else no rule on it has one. */
   isBounded: boolean;
 };
 
@@ -132,16 +132,27 @@ const netOf = function* (rules: readonly LinkedRule[], definitions: Definitions)
 const isCustom = (type: string): boolean => !isReservedType(type);
 
 const cyclesOf = function* ({ rules, names, edges }: Net): Steps<Cycle[]> {
-  const cycles: Cycle[] = [];
-  for (const component of yield* cyclicComponents(edges)) {
+  const without = edges.map((targets, node) => (rules[node]?.links.isBounded === true ? [] : targets));
+  const toCycle = function* (component: number[], isBounded: boolean): Steps<Cycle> {
     yield;
     const members = component.filter((node) => node < rules.length).toSorted((a, b) => a - b);
-    const way = yield* cycleThrough(edges, members[0]!, new Set(component));
-    cycles.push({
+    const way = yield* cycleThrough(isBounded ? edges : without, members[0]!, new Set(component));
+    return {
       rules: members.map((node) => ({ ruleId: rules[node]!.id, key: rules[node]!.key })),
       path: way.map((node) => names[node]!).filter((name) => name !== ""),
-      isBounded: members.some((node) => rules[node]!.links.isBounded),
-    });
+      isBounded,
+    };
+  };
+  const cycles: Cycle[] = [];
+  const components = yield* cyclicComponents(edges);
+  if (components.length === 0) return cycles;
+  // Without the rules that end what goes through them, what is left of circles has no end.
+  const endless = yield* cyclicComponents(without);
+  const isEndless = new Set(endless.flat());
+  for (const component of endless) cycles.push(yield* toCycle(component, false));
+  for (const component of components) {
+    if (component.some((node) => isEndless.has(node))) continue;
+    cycles.push(yield* toCycle(component, true));
   }
   return cycles;
 };
@@ -222,9 +233,9 @@ export const loadGraph = (work: Work, projectId: string): Promise<Linked> =>
 export const graphOfLinked = ({ rules, definitions }: Linked): Promise<RuleGraph> =>
   inSlices(graphSteps(rules, definitions));
 
-/** As `graphOfLinked` of `loadGraph`, within a transaction. */
-export const getGraph = async (work: Work, projectId: string): Promise<RuleGraph> =>
-  graphOfLinked(await loadGraph(work, projectId));
+/** The cycles of rules. In slices. */
+export const cyclesIn = ({ rules, definitions }: Linked): Promise<Cycle[]> =>
+  inSlices(cycleSteps(rules, definitions));
 
 /** The cycles that there would be with `rule` among `others`; only those it is part of. In slices. */
 export const cyclesAmong = async (

@@ -2,7 +2,8 @@ import { LockMode } from "@mikro-orm/core";
 import { audit } from "../../audit/audit.ts";
 import { changeConfig } from "../../config-lock.ts";
 import { actorOf } from "../../caller.ts";
-import { checkSize, withinProjectSize } from "../../definitions/size.ts";
+import { changeRunning } from "../../definitions/running.ts";
+import { checkSize } from "../../definitions/size.ts";
 import { conflict, DomainError } from "../../errors.ts";
 import { isId } from "../../ids.ts";
 import { RULE_MAX_BYTES } from "../../limits.ts";
@@ -37,7 +38,7 @@ export const orderRules = async (
   // Brings the published versions into the unit of work, with one statement.
   await presentRules(work, rules);
   const first = Math.min(PRIORITY_MAX, PRIORITY_STEP * rules.length);
-  await withinProjectSize(work, { projectId, reason: "RULE_LIMIT" }, async () => {
+  await changeRunning(work, { projectId, reason: "RULE_LIMIT" }, async () => {
     for (const [place, rule] of rules.entries())
       await prioritise(work, rule, { field: `ids.${place}`, priority: first - PRIORITY_STEP * place });
   });

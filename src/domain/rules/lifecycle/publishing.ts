@@ -1,6 +1,7 @@
 import { auditDefinition } from "../../audit/definitions.ts";
 import { changeConfig } from "../../config-lock.ts";
-import { checkSize, withinProjectSize } from "../../definitions/size.ts";
+import { changeRunning } from "../../definitions/running.ts";
+import { checkSize } from "../../definitions/size.ts";
 import { conflict } from "../../errors.ts";
 import { RULE_MAX_BYTES } from "../../limits.ts";
 import type { Work } from "../../work.ts";
@@ -20,11 +21,11 @@ export type PublishMode = (typeof PUBLISH_MODES)[number];
 
 const RUNNING: readonly Rule["status"][] = ["ACTIVE", "SHADOW"];
 
-/** Lets a rule run, where the project has room for it. @throws DomainError CONFLICT: RULE_LIMIT */
+/** Lets a `Runnable` rule run, where the project has room. @throws DomainError CONFLICT: RULE_LIMIT */
 const withinRoom = async <T>(work: Work, { projectId, id }: Rule, run: () => Promise<T>): Promise<T> => {
   const active = await work.em.count(Rule, { projectId, status: { $in: [...RUNNING] }, id: { $ne: id } });
   refuseFullOfActive(active);
-  return withinProjectSize(work, { projectId, reason: "RULE_LIMIT" }, run);
+  return changeRunning(work, { projectId, reason: "RULE_LIMIT", isLoopChecked: true }, run);
 };
 
 /** @param active rules that run besides the one to be published @throws DomainError CONFLICT: RULE_LIMIT */
@@ -130,7 +131,7 @@ export const pauseRule = async (work: Work, projectId: string, ref: string): Pro
 };
 
 /** Why the engine pauses a rule by itself. */
-export type PauseReason = "LOOP_GUARD" | "BUDGET" | "STEPS";
+export type PauseReason = "LOOP_GUARD" | "BUDGET" | "STEPS" | "UNFIT";
 
 /**
  * Pauses a rule that the engine has found to do harm; call it in a transaction of its own, since a batch

@@ -8,7 +8,8 @@ import { namedProblems } from "../language/named.ts";
 import type { Rule, RuleStatus } from "../rule.ts";
 import { lockRule } from "../rules.ts";
 import { cyclesWith } from "./cycles.ts";
-import { cycleText, LOOP_ADVICE, problemsOf, refusal } from "./validate.ts";
+import { loopText } from "./loops.ts";
+import { cycleText, problemsOf, refusal } from "./validate.ts";
 
 /** A rule as it was when it was checked, before anything was locked. */
 export type FoundRule = {
@@ -124,10 +125,7 @@ const check = async (
   const cycles = await cyclesWith(work, projectId, { id, key, status, definition });
   const endless = cycles.filter(({ isBounded }) => !isBounded);
   if (endless.length === 0) return { found, definition, warnings: cycles.map(cycleText) };
-  const details = endless.map((cycle) => ({
-    field: "triggers",
-    message: `${cycleText(cycle)}: ${LOOP_ADVICE}`,
-  }));
+  const details = endless.map((cycle) => ({ field: "triggers", message: loopText(cycle) }));
   throw refusal(details, "RULE_LOOP");
 };
 

@@ -1,3 +1,4 @@
+import { DOCUMENT_STEPS_MAX, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "../../definitions/left-out.ts";
 import type { Metric } from "../../metrics/metric.ts";
 import { bytesOf } from "../../oversize.ts";
 import { type Pieces, stepsOfValue } from "../../pace.ts";
@@ -54,6 +55,8 @@ export type CompiledRule = RuleControls & {
   exclusiveGroup: string | undefined;
   isShadow: boolean;
   definition: RuleDocument;
+  /** Of the event types that it listens to. */
+  patterns: readonly string[];
 };
 
 /** The compiled rules of a project. */
@@ -74,6 +77,8 @@ export type RuleSet = {
   all: readonly CompiledRule[];
   /** What the rules' conditions count. */
   metrics: readonly Metric[];
+  /** Rules that should run and cannot. */
+  leftOut: readonly LeftOut[];
 };
 
 /** Steps of a firing, and of an action, beside its parts. */
@@ -110,6 +115,7 @@ export const compileRule = (rule: PublishedRule, order = 0): CompiledRule => {
     exclusiveGroup,
     isShadow,
     definition,
+    patterns: patternsOfRule(definition),
   };
 };
 
@@ -132,14 +138,29 @@ const publishedRule = (rule: PublishedRule, order: number): CompiledRule => {
 const nameOf = ({ id, version, key, isShadow }: PublishedRule): string =>
   `${id} ${version} ${key} ${isShadow === true}`;
 
-/** As `compileRules`, in pieces, for rules that were published. */
+/**
+ * As `compileRules`, in pieces, for rules that were published: what is stored may be older than the bounds of
+ * today, and one that cannot run keeps no other from running.
+ */
 export function* publishedPieces(rules: readonly PublishedRule[]): Pieces<RuleSet> {
   const compiled: CompiledRule[] = [];
+  const leftOut: LeftOut[] = [];
   for (const [order, rule] of rules.toSorted(byOrder).entries()) {
-    yield keptRules.get(nameOf(rule)) ? KEPT_STEPS : COMPILE_STEPS + stepsOfValue(rule.definition);
-    compiled.push(publishedRule(rule, order));
+    const { id, key, version, definition } = rule;
+    const steps = keptRules.get(nameOf(rule)) ? KEPT_STEPS : COMPILE_STEPS + stepsOfValue(definition);
+    const leave = (why: string): void => void leftOut.push({ kind: "rule", id, key, version, why });
+    if (steps > DOCUMENT_STEPS_MAX) {
+      leave(TOO_LARGE_TO_RUN);
+      continue;
+    }
+    yield steps;
+    try {
+      compiled.push(publishedRule(rule, order));
+    } catch (error) {
+      leave(whyNot(error));
+    }
   }
-  return indexRules(compiled);
+  return indexRules(compiled, leftOut);
 }
 
 /** Steps of taking a rule that is kept, and of compiling one, beside reading its definition. */
@@ -164,9 +185,8 @@ export function* rulePieces(rules: readonly PublishedRule[]): Pieces<RuleSet> {
   return indexRules(compiled);
 }
 
-const indexRules = (compiled: readonly CompiledRule[]): RuleSet => {
-  const listening = compiled.map((rule) => ({ rule, patterns: patternsOfRule(rule.definition) }));
-  const indexOf = createTypeIndex(listening, (found) => indexType(found.map(({ rule }) => rule)));
+const indexRules = (compiled: readonly CompiledRule[], leftOut: readonly LeftOut[] = []): RuleSet => {
+  const indexOf = createTypeIndex(compiled, indexType);
   const byId = new Map(compiled.map((rule) => [rule.id, rule]));
   const schedule = (ruleId: string) => byId.get(ruleId);
   return {
@@ -184,6 +204,7 @@ const indexRules = (compiled: readonly CompiledRule[]): RuleSet => {
     schedule,
     all: compiled,
     metrics: compiled.flatMap(({ metrics }) => metrics),
+    leftOut,
   };
 };
 

@@ -1,7 +1,11 @@
+import { sql } from "kysely";
+import { changeConfig } from "../../config-lock.ts";
+import type { LeftOut } from "../../definitions/left-out.ts";
 import type { StepsHit } from "../../progression/event-steps.ts";
 import type { LoopHit } from "../../progression/rule-event.ts";
 import type { Work } from "../../work.ts";
-import { pauseByEngine } from "../lifecycle/publishing.ts";
+import { pauseByEngine, type PauseReason } from "../lifecycle/publishing.ts";
+import { planAllSchedules } from "./schedules.ts";
 
 /** Events whose steps one rule has spent within LOOPS_SPAN_MS after which a process pauses it. */
 export const STEPS_HITS_MAX = 100;
@@ -45,6 +49,26 @@ export const pauseDearRule = async (
 ): Promise<void> => {
   if (!(await pauseByEngine(work, projectId, spender.id, "STEPS"))) return;
   work.emit(projectId, "event.steps_exhausted", { ...spender, rootEventId, paused: true });
+};
+
+/**
+ * Pauses a rule that cannot be evaluated, without reading its documents: they may be what is too much. In a
+ * transaction of its own, as pauseLoopingRule.
+ */
+export const pauseUnfitRule = async (
+  work: Work,
+  projectId: string,
+  { id, version }: LeftOut,
+): Promise<void> => {
+  await changeConfig(work, projectId);
+  const reason: PauseReason = "UNFIT";
+  const { rows } = await sql<{ key: string }>`
+    update rules set status = 'PAUSED', pause_reason = ${reason},
+      updated_at = ${work.now.toISOString()}::timestamptz
+    where project_id = ${projectId} and id = ${id} and published_version = ${version}
+      and status in ('ACTIVE', 'SHADOW')
+    returning key`.execute(work.db);
+  if (rows.length > 0) await planAllSchedules(work, projectId, [{ id, running: undefined }]);
 };
 
 /**

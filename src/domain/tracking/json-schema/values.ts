@@ -45,9 +45,10 @@ export const lengthOf = (text: string): number => {
   return length;
 };
 
-const NEARLY = 1e-9;
+/** Rounding of the two decimals, and of their quotient, in relation to it. */
+const NEARLY = 4 * Number.EPSILON;
 
-/** Whether a number is a whole multiple, as far as floating point can tell. */
+/** Whether a number is a whole multiple, as far as floating point can tell: 19.99 is one of 0.01. */
 export const isMultiple = (value: number, of: number): boolean => {
   const quotient = value / of;
   return (

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { holdEvents } from "../../config-lock.ts";
 import type { EventData } from "../../domain-events.ts";
 import { conflict, type DomainError, notFound } from "../../errors.ts";
 import type { Json } from "../../events.ts";
@@ -6,7 +7,6 @@ import { partitionOf } from "../../ids.ts";
 import { changePlans } from "../../progression/change.ts";
 import { openTurn } from "../../progression/evaluate.ts";
 import { loadPlans } from "../../progression/plan.ts";
-import { holdPartitions } from "../../progression/queue.ts";
 import { saveBatch } from "../../progression/save.ts";
 import { PacedBudget, paced } from "../../pace.ts";
 import { StepsExceeded } from "../../step-budget.ts";
@@ -48,7 +48,7 @@ export type RevertResult = {
  * SHORTFALL
  */
 export const revertEvent = async (work: Work, projectId: string, revert: Revert): Promise<RevertResult> => {
-  const events = await holdEvents(work, projectId, revert.eventId);
+  const events = await holdAll(work, projectId, revert.eventId);
   const statuses = await statusesOf(work, projectId, events);
   const root = events.find(({ id }) => id === revert.eventId)!;
   const reversal = newReversal(root, revert);
@@ -107,7 +107,7 @@ const reversedOf = ({ xp, currencies, badges, scores }: Reversal): RevertResult[
 });
 
 /** Reads the event and what it has sent, and keeps workers away from the players whose events these are. */
-const holdEvents = async (work: Work, projectId: string, eventId: string): Promise<RevertedEvent[]> => {
+const holdAll = async (work: Work, projectId: string, eventId: string): Promise<RevertedEvent[]> => {
   const held = new Set<number>();
   for (;;) {
     const events = await readEvents(work, projectId, eventId);
@@ -116,7 +116,7 @@ const holdEvents = async (work: Work, projectId: string, eventId: string): Promi
     const parts = events.map(({ externalUserId }) => partitionOf(projectId, externalUserId));
     if (parts.every((part) => held.has(part))) return events;
     // A batch that was under way may have sent more: read again, now that there is none.
-    await holdPartitions(work, parts);
+    await holdEvents(work, projectId, parts);
     for (const part of parts) held.add(part);
   }
 };

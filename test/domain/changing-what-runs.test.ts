@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { readSourceFiles } from "../support/source-files.ts";
+
+const WRITES =
+  /(insert into|update) (definitions|rules|rule_versions)\b|em\.create\((Definition|RuleVersion|Rule),/;
+
+const KNOWN = [
+  // Called by `importConfig` and `syncSandbox` within `changeRunning`.
+  "src/domain/configuration/import-definitions.ts",
+  "src/domain/configuration/import-rules.ts",
+  "src/domain/definitions/sync.ts",
+  "src/domain/rules/lifecycle/sync.ts",
+  // Call it themselves.
+  "src/domain/definitions/definitions.ts",
+  "src/domain/rules/lifecycle/publishing.ts",
+  // Makes drafts, which do not run; pauses rules.
+  "src/domain/rules/rules.ts",
+  "src/domain/rules/running/loop-watch.ts",
+];
+
+describe("what changes rules and definitions that run", () => {
+  it("is written in places that changeRunning looks at, and in no others", () => {
+    const found = readSourceFiles().filter(
+      ({ path, text }) =>
+        path.startsWith("src/") &&
+        !path.includes("/migrations/") &&
+        WRITES.test(text.replaceAll(/\s+/g, " ")),
+    );
+    assert.deepEqual(
+      found.map(({ path }) => path),
+      KNOWN.toSorted(),
+    );
+  });
+});
