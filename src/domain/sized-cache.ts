@@ -1,31 +1,79 @@
+/** Whose a value is, and how large. */
+export type Size = { owner: string; bytes: number };
+
 export type SizedCache<V> = {
   get(key: string): V | undefined;
-  /** Keeps a value of so many bytes, in the place of those that were used longest ago. Answers it. */
-  keep(key: string, value: V, bytes: number): V;
-  drop(key: string): void;
+  /** Keeps a value in the place of others, as `createSizedCache` says. Answers it. */
+  keep(key: string, value: V, size: Size): V;
+  /** Lets go of a value. Answers it. */
+  drop(key: string): V | undefined;
 };
 
-/** A cache bounded by number and bytes; the newest value is kept whatever its size. */
+/** Owners with more than this part of a cache give way before all others do. */
+const OWNER_PART = 1 / 8;
+
+type Kept<V> = { value: V; owner: string; cost: number };
+/** `keys` in the order of their last use. */
+type Owned = { cost: number; keys: Set<string> };
+
+/**
+ * A cache bounded by number and bytes. Where it is full, the owner gives way who has most of it, if that is
+ * more than an eighth, else everybody: what was used longest ago. So one owner who fills it again and again
+ * takes nothing from others who use what they have. The newest value is kept whatever its size.
+ */
 export const createSizedCache = <V>(max: { items: number; bytes: number }): SizedCache<V> => {
-  const kept = new Map<string, { value: V; bytes: number }>();
+  const kept = new Map<string, Kept<V>>();
+  const owners = new Map<string, Owned>();
+  /** Owners of more than their part: fewer than eight, and the one who has just kept something. */
+  const large = new Set<Owned>();
+  /** Costs are bytes, and at least so many that the number is bounded with them. */
+  const leastCost = Math.floor(max.bytes / max.items);
   let sum = 0;
-  const drop = (key: string): void => {
-    sum -= kept.get(key)?.bytes ?? 0;
-    kept.delete(key);
+
+  const count = (owned: Owned, cost: number): void => {
+    sum += cost;
+    owned.cost += cost;
+    if (owned.keys.size > 0 && owned.cost > max.bytes * OWNER_PART) large.add(owned);
+    else large.delete(owned);
   };
+  const drop = (key: string): V | undefined => {
+    const found = kept.get(key);
+    if (!found) return undefined;
+    kept.delete(key);
+    const owned = owners.get(found.owner)!;
+    owned.keys.delete(key);
+    count(owned, -found.cost);
+    if (owned.keys.size === 0) owners.delete(found.owner);
+    return found.value;
+  };
+  const add = (key: string, one: Kept<V>): void => {
+    const owned = owners.get(one.owner) ?? { cost: 0, keys: new Set() };
+    owners.set(one.owner, owned);
+    kept.set(key, one);
+    owned.keys.add(key);
+    count(owned, one.cost);
+  };
+  const nextToGo = (newest: string): string => {
+    let most: Owned | undefined;
+    for (const owned of large) {
+      const isNewestOnly = owned.keys.size === 1 && owned.keys.has(newest);
+      if (!isNewestOnly && owned.cost > (most?.cost ?? 0)) most = owned;
+    }
+    return (most?.keys ?? kept.keys())[Symbol.iterator]().next().value!;
+  };
+
   return {
     get: (key) => {
       const found = kept.get(key);
       if (!found) return undefined;
-      kept.delete(key);
-      kept.set(key, found);
+      drop(key);
+      add(key, found);
       return found.value;
     },
-    keep: (key, value, bytes) => {
+    keep: (key, value, { owner, bytes }) => {
       drop(key);
-      kept.set(key, { value, bytes });
-      sum += bytes;
-      while (kept.size > 1 && (kept.size > max.items || sum > max.bytes)) drop(kept.keys().next().value!);
+      add(key, { value, owner, cost: Math.max(bytes, leastCost) });
+      while (kept.size > 1 && sum > max.bytes) drop(nextToGo(key));
       return value;
     },
     drop,

@@ -3,7 +3,7 @@ import { type Processed, processPartitions } from "../domain/progression/claim.t
 import { ClaimShares } from "../domain/progression/claim-shares.ts";
 import type { ProjectPlan } from "../domain/progression/project-plan.ts";
 import { FIRST_PROJECT } from "../domain/progression/queue.ts";
-import { createPlanCache, type PlanCache } from "../domain/progression/plan.ts";
+import { createPlanCache, type PlanCache, type PlanCacheOptions } from "../domain/progression/plan.ts";
 import type { StepsHit } from "../domain/progression/event-steps.ts";
 import type { LoopHit } from "../domain/progression/rule-event.ts";
 import type { Work } from "../domain/work.ts";
@@ -27,10 +27,23 @@ export const PROCESS_CONCURRENCY = 4;
 /** A partition that another worker has is looked at again after this. */
 const BUSY_RETRY_MS = 25;
 
+const shares = new WeakMap<App, ClaimShares>();
+
+const sharesOf = (app: App): ClaimShares => {
+  const known = shares.get(app) ?? new ClaimShares();
+  shares.set(app, known);
+  return known;
+};
+
 const plans = new WeakMap<App, PlanCache>();
 
 const plansOf = (app: App): PlanCache => {
-  const known = plans.get(app) ?? createPlanCache();
+  const own = sharesOf(app);
+  const options: PlanCacheOptions = {
+    onSteps: (projectId, steps) => own.charge(projectId, steps),
+    onPreparing: (projectId, over) => own.wait(projectId, over),
+  };
+  const known = plans.get(app) ?? createPlanCache(options);
   plans.set(app, known);
   return known;
 };
@@ -44,14 +57,6 @@ const watchesOf = (app: App): Watches => {
   const made = { loops: createRuleWatch(LOOPS_MAX), steps: createRuleWatch(STEPS_HITS_MAX) };
   const known = watches.get(app) ?? made;
   watches.set(app, known);
-  return known;
-};
-
-const shares = new WeakMap<App, ClaimShares>();
-
-const sharesOf = (app: App): ClaimShares => {
-  const known = shares.get(app) ?? new ClaimShares();
-  shares.set(app, known);
   return known;
 };
 

@@ -31,7 +31,7 @@ describe("the schemas of event types that a process keeps", () => {
     const ids = [await aProject(), await aProject(), await aProject()];
     // Room for two of three.
     const cache = createSchemaCache(2.6 * (SCHEMA_CHARACTERS + 1_024));
-    const ask = (work: Work, id: string) => cache(work, [{ id, stamp: 1 }]);
+    const ask = (work: Work, id: string) => cache(work, [{ id, tenant: id, stamp: 1 }]);
     await domain.transact(async (work) => {
       const made = [];
       for (const id of ids) made.push((await ask(work, id)).get(id));

@@ -9,11 +9,10 @@ import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { grantXp } from "../../src/domain/progression/xp.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { addCopies, aWideRule, TOO_WIDE } from "../support/many-rules.ts";
 import { processAll, publish, rowsOf, xpOf } from "../support/rule-projects.ts";
 
 const PART = 5;
-/** Rules of so many values that a plan of them is not compiled in a transaction. */
-const LARGE_RULES = 120;
 
 const userOf = (projectId: string): string => {
   for (let n = 0; ; n++) if (partitionOf(projectId, `u${n}`) === PART) return `u${n}`;
@@ -36,13 +35,7 @@ describe("a plan that takes long to compile", function () {
   /** Gives 1 XP for a goal, by each of the rules. */
   const aLargeProject = async (): Promise<string> => {
     const projectId = await domain.addProject();
-    const value = Array.from({ length: 90 }, (_, n) => `value ${n}`);
-    const leaf = { type: "event_property", path: "text", op: "in", value };
-    for (let i = 0; i < LARGE_RULES; i++)
-      await publish(domain, projectId, {
-        key: `r${i}`,
-        conditions: { all: [{ none: Array.from({ length: 24 }, () => leaf) }] },
-      });
+    await addCopies(domain.transact, projectId, { rule: aWideRule(), count: TOO_WIDE });
     return projectId;
   };
   const processedOf = async (projectId: string): Promise<number> => {
@@ -71,7 +64,7 @@ describe("a plan that takes long to compile", function () {
     assert(plans.get(large) && plans.get(neighbour));
     const second = await processPartitions(options, places);
     assert.deepEqual([second.events, second.preparing], [1, undefined]);
-    assert.deepEqual(await xpOf(domain, large), { [userOf(large)]: LARGE_RULES });
+    assert.deepEqual(await xpOf(domain, large), { [userOf(large)]: TOO_WIDE });
   });
 
   it("evaluates with the definitions that hold when it is used", async () => {
@@ -84,7 +77,7 @@ describe("a plan that takes long to compile", function () {
     await first.preparing;
     await publish(domain, large, { key: "late", actions: [{ type: "grant_xp", amount: 1_000 }] });
     await processAll(domain, { plans });
-    assert.deepEqual(await xpOf(domain, large), { u: LARGE_RULES + 1_000 });
+    assert.deepEqual(await xpOf(domain, large), { u: TOO_WIDE + 1_000 });
   });
 
   it("is compiled before the transaction of a request runs again, whose changes are made once", async () => {

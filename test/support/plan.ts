@@ -17,6 +17,8 @@ import { randomUUID } from "node:crypto";
 
 export const PROJECT = "11111111-1111-1111-1111-111111111111";
 
+const TENANT = "22222222-2222-2222-2222-222222222222";
+
 export type PlanParts = Omit<Partial<ProjectPlan>, "settings"> & {
   settings?: Partial<ProjectSettings>;
   /** Documents by kind, `{ currency: [{ key: "coins", name: "Coins" }] }`, as designers write them. */
@@ -40,7 +42,9 @@ export const aPlan = ({ settings, define = {}, ...more }: PlanParts = {}): Proje
   return {
     ...compileEconomy(definitions, rules),
     projectId: PROJECT,
+    tenantId: TENANT,
     configVersion: 1,
+    bytes: 0,
     timezone: "UTC",
     isSandbox: false,
     settings: { ...DEFAULT_SETTINGS, ...settings },

@@ -22,6 +22,9 @@ const REST_MAX_MS = 60_000;
 /** Dear projects that a process remembers; the one that became dear first is forgotten. */
 const DEAR_PROJECTS_MAX = 1_000;
 
+/** Projects that wait for something at once; the events of more are found, and left, by each claim. */
+const WAITING_MAX = 100;
+
 /** What a claim has taken up of a project. */
 export type Taken = {
   /** For evaluation that takes longer than its steps say, those of its time. */
@@ -30,6 +33,8 @@ export type Taken = {
   /** CPU of the slowest event, in ms. */
   slowestMs: number;
 };
+
+type Charged = { steps: number; untilMs: number };
 
 type Dear = {
   untilMs: number;
@@ -54,6 +59,9 @@ type Dear = {
 export class ClaimShares {
   readonly #nowMs: () => number;
   readonly #dear = new Map<string, Dear>();
+  readonly #charged = new Map<string, Charged>();
+  /** Projects whose events are not to be looked at, until when. */
+  readonly #waiting = new Map<string, Promise<void>>();
   readonly #neighbours = new Neighbours();
 
   /** @param nowMs a clock that only goes forward */
@@ -75,13 +83,36 @@ export class ClaimShares {
     const closed = [...this.#dear].filter(([, dear]) => isClosed(dear));
     const free = [...this.#dear].filter(([, dear]) => !isClosed(dear));
     const held = new Map(free.filter(([id]) => this.#neighbours.has(id, nowMs)));
+    const waiting = [...this.#waiting.values()];
     return new ClaimShare({
-      closed: closed.map(([id]) => id),
-      reopened: Promise.race([...[...holders].map(({ changed }) => changed), ...rests]),
+      closed: [...new Set([...closed.map(([id]) => id), ...this.#waiting.keys()])],
+      reopened: Promise.race([...[...holders].map(({ changed }) => changed), ...rests, ...waiting]),
       held,
       onFound: (ids) => this.#neighbours.seen(ids, this.#nowMs()),
       onTaken: (id, taken) => this.#note(id, taken),
     });
+  }
+
+  /** Counts steps that a project takes beside its events: DEAR_STEPS within DEAR_MS make it dear, too. */
+  charge(id: string, steps: number): void {
+    const nowMs = this.#nowMs();
+    for (const [first, { untilMs }] of this.#charged) {
+      if (untilMs > nowMs && this.#charged.size <= DEAR_PROJECTS_MAX) break;
+      this.#charged.delete(first);
+    }
+    const charged = this.#charged.get(id) ?? { steps: 0, untilMs: nowMs + DEAR_MS };
+    charged.steps += steps;
+    this.#charged.set(id, charged);
+    this.#note(id, { steps: charged.steps, events: 0, slowestMs: 0 });
+  }
+
+  /** Leaves the events of a project in the queue until `over`, which never rejects. */
+  wait(id: string, over: Promise<unknown>): void {
+    if (this.#waiting.size >= WAITING_MAX) return;
+    this.#waiting.set(
+      id,
+      over.then(() => void this.#waiting.delete(id)),
+    );
   }
 
   #note(id: string, { steps, events, slowestMs }: Taken): void {
@@ -91,8 +122,12 @@ export class ClaimShares {
     const rest = slowestMs < SLOW_EVENT_MS ? known?.rest : restOf(slowestMs, nowMs);
     const untilMs = Math.max(nowMs + DEAR_MS, rest?.untilMs ?? 0);
     const dear = known ?? { untilMs, stepsEach: 0, isOwed: false, holder: undefined, rest };
-    Object.assign(dear, { untilMs, stepsEach: steps / events, rest });
+    Object.assign(dear, { untilMs, stepsEach: events === 0 ? dear.stepsEach : steps / events, rest });
     this.#dear.set(id, dear);
+    this.#makeRoom();
+  }
+
+  #makeRoom(): void {
     if (this.#dear.size <= DEAR_PROJECTS_MAX) return;
     const first = [...this.#dear].find(([, { holder }]) => holder === undefined);
     if (first) this.#dear.delete(first[0]);

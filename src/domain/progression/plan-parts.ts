@@ -1,30 +1,36 @@
 import { sql } from "kysely";
 import type { LeftOut } from "../definitions/left-out.ts";
 import { loadRunning } from "../definitions/load.ts";
+import { DomainError } from "../errors.ts";
 import { boardPieces } from "../leaderboards/board-index.ts";
 import type { Board } from "../leaderboards/board.ts";
 import { loadBoards } from "../leaderboards/leaderboards.ts";
+import { BUSY } from "../outages.ts";
+import { bytesOf } from "../oversize.ts";
 import { type PacedBudget, paced, type Pieces } from "../pace.ts";
 import { type ProjectSettings, settingsFrom } from "../projects/project.ts";
 import { publishedPieces, type PublishedRule, type RuleSet } from "../rules/running/compile.ts";
 import { loadRunningRules } from "../rules/running/load-running.ts";
+import { TEXT_PER_STEP } from "../step-budget.ts";
 import { KEPT, type Work } from "../work.ts";
 import { type DefinitionsByKind, economyPieces } from "./economy.ts";
 import { getCurve } from "./level-curves.ts";
 import type { LevelCurve } from "./levels.ts";
 import type { ProjectPlan } from "./project-plan.ts";
 
-export type Version = { projectId: string; configVersion: number };
+/** A version of a project's definitions, and whose they are. */
+export type Version = { projectId: string; tenantId: string; configVersion: number };
 
 export type ProjectRow = {
   id: string;
+  tenant_id: string;
   config_version: string | number;
   timezone: string;
   settings: Partial<ProjectSettings>;
   sandbox_of: string | null;
 };
 
-const COLUMNS = sql.raw("id, config_version, timezone, settings, sandbox_of");
+const COLUMNS = sql.raw("id, tenant_id, config_version, timezone, settings, sandbox_of");
 
 export const readRows = async ({ db }: Work, projectIds: readonly string[]): Promise<ProjectRow[]> =>
   (
@@ -38,6 +44,7 @@ export const readProject = async ({ db }: Work, projectId: string): Promise<Proj
 
 export const versionOf = (row: ProjectRow): Version => ({
   projectId: row.id,
+  tenantId: row.tenant_id,
   configVersion: Number(row.config_version),
 });
 
@@ -55,9 +62,18 @@ export type PlanParts = {
 /** How often definitions are read again that change while they are read. */
 const READS_MAX = 5;
 
+/** Seconds after which who met changes comes back. */
+const RETRY_SECONDS = 1;
+
+const changing = (): DomainError =>
+  new DomainError("SERVICE_UNAVAILABLE", "The project's definitions change all the time, try again", {
+    reason: BUSY,
+    retryAfterSeconds: RETRY_SECONDS,
+  });
+
 /**
  * Reads a project's definitions without holding them: all of one version.
- * @throws Error when they change all the time
+ * @throws DomainError SERVICE_UNAVAILABLE BUSY when they change all the time
  */
 export const readParts = async (work: Work, projectId: string): Promise<PlanParts | undefined> => {
   let row = await readProject(work, projectId);
@@ -65,7 +81,7 @@ export const readParts = async (work: Work, projectId: string): Promise<PlanPart
     const parts = await readPartsOf(work, row);
     const after = await readProject(work, projectId);
     if (after?.config_version === row.config_version) return parts;
-    if (reads === READS_MAX) throw new Error(`the definitions of ${projectId} change all the time`);
+    if (reads === READS_MAX) throw changing();
     row = after;
   }
   return undefined;
@@ -79,6 +95,17 @@ export const readPartsOf = async (work: Work, row: ProjectRow, given?: RuleSet):
   return { row, boards, rules, definitions: found.definitions, curve: await getCurve(work, row.id), unread };
 };
 
+/** Bytes of documents as JSON, in pieces. */
+function* sizePieces(documents: readonly object[]): Pieces<number> {
+  let sum = 0;
+  for (const document of documents) {
+    const bytes = bytesOf(document);
+    sum += bytes;
+    yield 1 + bytes / TEXT_PER_STEP;
+  }
+  return sum;
+}
+
 const isCompiled = (rules: PlanParts["rules"]): rules is RuleSet => "candidates" in rules;
 
 export const compileParts = (parts: PlanParts, steps: PacedBudget): Promise<ProjectPlan> =>
@@ -86,12 +113,14 @@ export const compileParts = (parts: PlanParts, steps: PacedBudget): Promise<Proj
 
 function* planPieces(parts: PlanParts): Pieces<ProjectPlan> {
   const { row, boards, rules: given, definitions, curve, unread } = parts;
-  const rules = isCompiled(given) ? given : yield* publishedPieces(given);
+  const rules = isCompiled(given) ? given : yield* publishedPieces(given, row.tenant_id);
   const economy = yield* economyPieces(definitions, rules);
+  const stored = [...definitions.values()].flat();
   return {
     ...economy,
     leftOut: [...unread, ...economy.leftOut],
     ...versionOf(row),
+    bytes: yield* sizePieces([...[...rules.all, ...stored].map(({ definition }) => definition), ...boards]),
     timezone: row.timezone,
     isSandbox: row.sandbox_of !== null,
     settings: settingsFrom(row.settings),

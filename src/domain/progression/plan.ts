@@ -1,13 +1,13 @@
 import { shareConfig, tryShareConfig } from "../config-lock.ts";
 import { notFound } from "../errors.ts";
-import { throwOutage } from "../outages.ts";
 import { PacedBudget } from "../pace.ts";
 import type { RuleSet } from "../rules/running/compile.ts";
-import { StepsExceeded } from "../step-budget.ts";
+import { StepBudget, StepsExceeded } from "../step-budget.ts";
 import type { Transact, Work } from "../work.ts";
-import type { PlanCache } from "./plan-cache.ts";
+import { PLAN_STEPS_MAX, type PlanCache } from "./plan-cache.ts";
 import {
   compileParts,
+  type PlanParts,
   type ProjectRow,
   readParts,
   readPartsOf,
@@ -16,17 +16,15 @@ import {
   type Version,
   versionOf,
 } from "./plan-parts.ts";
+import { preparePlan } from "./plan-preparation.ts";
 import type { ProjectPlan } from "./project-plan.ts";
 import type { QueuedEvent } from "./queue.ts";
 import { EventsHeld, EventsUnready } from "./unready.ts";
 
-export { createPlanCache, type PlanCache } from "./plan-cache.ts";
+export { createPlanCache, type PlanCache, type PlanCacheOptions } from "./plan-cache.ts";
 
-/**
- * Steps that compiling a plan may take within a transaction, which holds locks meanwhile: about 50 ms. A
- * larger one is compiled outside.
- */
-const PLAN_STEPS_MAX = 250_000;
+/** Steps of all plans that are compiled in one transaction: about 100 ms. */
+const PLANS_STEPS_MAX = 2 * PLAN_STEPS_MAX;
 
 /**
  * Thrown where the plans of projects take too long to be compiled in a transaction. Nothing has been done
@@ -46,32 +44,11 @@ export class PlansUnprepared extends EventsUnready {
     return this.versions.some(({ projectId }) => projectId === event.projectId);
   }
 
-  override async prepare(transact: Transact): Promise<void> {
-    for (const version of this.versions) await prepareOnce(transact, version, this.#cache);
+  /** Until the first of them is ready: those that are not yet are asked for again. */
+  override prepare(transact: Transact): Promise<void> {
+    return Promise.race(this.versions.map((version) => preparePlan(transact, version, this.#cache)));
   }
 }
-
-/** Prepares the plan of one project, together with all who want it. */
-const prepareOnce = (transact: Transact, version: Version, cache: PlanCache): Promise<void> => {
-  const { projectId, configVersion } = version;
-  const running = cache.preparing.get(projectId);
-  if (running) return running;
-  const run = async (): Promise<void> => {
-    try {
-      const parts = await transact((work) => readParts(work, projectId));
-      if (parts) cache.keep(await compileParts(parts, new PacedBudget(Infinity)));
-    } catch (error) {
-      throwOutage(error);
-      // Whoever needs the plan compiles it in the transaction, and meets what is wrong there.
-    } finally {
-      cache.preparing.delete(projectId);
-    }
-    cache.tried(projectId, configVersion);
-  };
-  const preparing = run();
-  cache.preparing.set(projectId, preparing);
-  return preparing;
-};
 
 /**
  * The plans of `projectIds`, for evaluation in this transaction: a change of definitions waits for batches
@@ -117,8 +94,10 @@ const plansFrom = async (
 ): Promise<Map<string, ProjectPlan>> => {
   const plans = new Map<string, ProjectPlan>();
   const unprepared: Version[] = [];
+  const steps = new StepBudget(PLANS_STEPS_MAX);
   for (const row of rows) {
-    const plan = currentPlan(row, cache) ?? (await compileHere(work, row, cache));
+    const read = (): Promise<PlanParts> => readPartsOf(work, row);
+    const plan = currentPlan(row, cache) ?? (await compileHere(row, { cache, steps, read }));
     if (plan) plans.set(row.id, plan);
     else unprepared.push(versionOf(row));
   }
@@ -131,49 +110,59 @@ const currentPlan = (row: ProjectRow, cache: PlanCache): ProjectPlan | undefined
   return known?.configVersion === Number(row.config_version) ? known : undefined;
 };
 
-/** Compiles a plan in the transaction; undefined when it takes too many steps, and was not tried outside. */
+/** `steps`: what all plans of the transaction may take together. */
+type Here = { cache: PlanCache; steps: StepBudget; read: () => Promise<PlanParts> };
+
+/**
+ * Compiles a plan in the transaction.
+ * @returns undefined when it takes too many steps; one that did so before is not even read
+ * @throws what is wrong with its definitions
+ */
 const compileHere = async (
-  work: Work,
   row: ProjectRow,
-  cache: PlanCache,
+  { cache, steps, read }: Here,
 ): Promise<ProjectPlan | undefined> => {
-  const isTried = cache.triedVersion(row.id) === Number(row.config_version);
-  const steps = new PacedBudget(isTried ? Infinity : PLAN_STEPS_MAX);
+  const version = versionOf(row);
+  const reason = cache.brokenBy(version);
+  if (reason) throw reason;
+  if (steps.left === 0 || cache.isLarge(row.id)) return undefined;
+  const own = new PacedBudget(Math.min(PLAN_STEPS_MAX, steps.left));
   try {
-    return cache.keep(await compileParts(await readPartsOf(work, row), steps));
+    return cache.keep(await compileParts(await read(), own));
   } catch (error) {
-    if (error instanceof StepsExceeded && error.budget === steps) return undefined;
-    throw error;
+    if (!(error instanceof StepsExceeded && error.budget === own)) throw error;
+    cache.noteSteps(version, own.spent);
+    return undefined;
+  } finally {
+    steps.spend(own.spent);
+    cache.charge(row.id, own.spent);
   }
 };
 
 /**
- * The plan of one project for reads that are as good with the definitions of a moment ago: no lock. One that
- * was compiled while the definitions changed is not kept.
+ * The plan of one project for reads that are as good with the definitions of a moment ago: no lock.
  * @throws DomainError NOT_FOUND
+ * @throws PlansUnprepared
  */
 export const readPlan = async (work: Work, projectId: string, cache: PlanCache): Promise<ProjectPlan> => {
   const row = await readProject(work, projectId);
   if (!row) throw notFound("project");
-  const known = currentPlan(row, cache);
-  if (known) return known;
-  const parts = await readParts(work, projectId);
-  if (!parts) throw notFound("project");
-  const isTried = cache.triedVersion(projectId) === versionOf(parts.row).configVersion;
-  const steps = new PacedBudget(isTried ? Infinity : PLAN_STEPS_MAX);
-  try {
-    return cache.keep(await compileParts(parts, steps));
-  } catch (error) {
-    if (!(error instanceof StepsExceeded && error.budget === steps)) throw error;
-    throw new PlansUnprepared([versionOf(parts.row)], cache);
-  }
+  const read = async (): Promise<PlanParts> => {
+    const parts = await readParts(work, projectId);
+    if (!parts) throw notFound("project");
+    return parts;
+  };
+  const here = { cache, steps: new StepBudget(PLANS_STEPS_MAX), read };
+  const plan = currentPlan(row, cache) ?? (await compileHere(row, here));
+  if (!plan) throw new PlansUnprepared([versionOf(row)], cache);
+  return plan;
 };
 
-/** The plan of one project for a read: no lock, not cached. `rules` stand in for those that run. */
+/** The plan of one project for a read, with `rules` in the place of those that run: no lock, not cached. */
 export const loadPlan = async (
   work: Work,
   projectId: string,
-  rules?: RuleSet,
+  rules: RuleSet,
 ): Promise<ProjectPlan | undefined> => {
   const row = await readProject(work, projectId);
   return row && compileParts(await readPartsOf(work, row, rules), new PacedBudget(Infinity));

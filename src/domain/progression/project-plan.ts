@@ -21,10 +21,13 @@ export type Economy = Pick<
 /** Everything of a project that evaluation needs, read and compiled once per config version. */
 export type ProjectPlan = Omit<Game, keyof Economy> &
   Economy & {
+    tenantId: string;
     configVersion: number;
     isSandbox: boolean;
     boardIndex: BoardIndex;
     rules: RuleSet;
+    /** Of its documents, as JSON. */
+    bytes: number;
   };
 
 /** A turn as the evaluator has it: with the project's rules and indexes. */

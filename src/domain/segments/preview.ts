@@ -1,9 +1,9 @@
 import type { z } from "zod";
-import { notFound } from "../errors.ts";
 import type { PlayerRef } from "../events.ts";
 import { PacedBudget } from "../pace.ts";
 import { metricId } from "../metrics/metric-id.ts";
-import { loadPlan } from "../progression/plan.ts";
+import { changePlans } from "../progression/change.ts";
+import { readPlan } from "../progression/plan.ts";
 import type { ProjectPlan } from "../progression/project-plan.ts";
 import type { Turn } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
@@ -33,8 +33,7 @@ export const previewSegment = async (
   projectId: string,
   definition: z.output<typeof SegmentConditions>,
 ): Promise<SegmentPreview> => {
-  const plan = await loadPlan(work, projectId);
-  if (!plan) throw notFound("project");
+  const plan = await readPlan(work, projectId, changePlans);
   const segment = compileSegment({
     id: "",
     definition: { key: "preview", name: "Preview", kind: "DYNAMIC", definition },

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { Json } from "../events.ts";
 import type { StepBudget } from "../step-budget.ts";
+import { createSizedCache } from "../sized-cache.ts";
 import type { Work } from "../work.ts";
 import { compileSchema, type Validate } from "./json-schema/schema.ts";
 
@@ -50,7 +51,7 @@ const schemasOf = (stored: readonly Stored[]): EventSchemas => {
 };
 
 /** A project with the sum of its schemas' versions, which rises with every change of one; null for none. */
-export type SchemaStamp = { id: string; stamp: string | number | null };
+export type SchemaStamp = { id: string; tenant: string; stamp: string | number | null };
 
 /** Reads the schemas of those projects whose stamp has moved, and keeps them. */
 export type SchemaCache = (
@@ -78,26 +79,23 @@ const knownOf = (stamp: number, stored: readonly Stored[]): Known => {
 
 /** @param charactersMax what is kept between calls: those that were asked for last */
 export const createSchemaCache = (charactersMax = KEPT_CHARACTERS_MAX): SchemaCache => {
-  const known = new Map<string, Known>();
-  let characters = 0;
-  const forget = (id: string): void => {
-    characters -= known.get(id)?.characters ?? 0;
-    known.delete(id);
-  };
+  const items = Math.ceil(charactersMax / PROJECT_CHARACTERS);
+  const known = createSizedCache<Known>({ items, bytes: charactersMax });
   return async (work, projects) => {
-    const wanted = projects.flatMap(({ id, stamp }) =>
-      stamp === null ? [] : [{ id, stamp: Number(stamp) }],
-    );
-    const moved = wanted.filter(({ id, stamp }) => known.get(id)?.stamp !== stamp);
-    const read = moved.length === 0 ? undefined : await readSchemas(work, moved);
-    for (const { id, stamp } of moved) {
-      forget(id);
-      const made = knownOf(stamp, read!.get(id) ?? []);
-      known.set(id, made);
-      characters += made.characters;
+    const found = new Map<string, EventSchemas>();
+    const moved: SchemaStamp[] = [];
+    for (const project of projects) {
+      if (project.stamp === null) continue;
+      const kept = known.get(project.id);
+      if (kept?.stamp === Number(project.stamp)) found.set(project.id, kept.schemas);
+      else moved.push(project);
     }
-    const found = new Map(wanted.map(({ id }) => [id, known.get(id)!.schemas]));
-    while (characters > charactersMax) forget(known.keys().next().value!);
+    const read = moved.length === 0 ? undefined : await readSchemas(work, moved);
+    for (const { id, tenant, stamp } of moved) {
+      const made = knownOf(Number(stamp), read!.get(id) ?? []);
+      known.keep(id, made, { owner: tenant, bytes: made.characters });
+      found.set(id, made.schemas);
+    }
     return found;
   };
 };

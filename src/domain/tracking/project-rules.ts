@@ -50,7 +50,7 @@ export const createProjectRules = (transact: Transact, clock: () => Date): Proje
 };
 
 type Parts = { transact: Transact; schemas: SchemaCache };
-type Row = { id: string; age: number | null; stamp: string | number | null };
+type Row = { id: string; tenant: string; age: number | null; stamp: string | number | null };
 
 const readRules = (
   { transact, schemas }: Parts,
@@ -59,7 +59,7 @@ const readRules = (
 ): Promise<Rules[]> =>
   transact(async (work) => {
     const { rows } = await sql<Row>`
-      select id, (settings->>'maxEventAgeDays')::int as age,
+      select id, tenant_id as tenant, (settings->>'maxEventAgeDays')::int as age,
         (select sum(schema_version) from event_types t
           where t.project_id = projects.id and t.schema_version > 0) as stamp
       from projects

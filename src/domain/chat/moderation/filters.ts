@@ -18,6 +18,9 @@ const kept = createSizedCache<WordFilter>({ items: KEPT_MAX, bytes: FILTERS_BYTE
 /** Lists by project, key and version: after a change of one list the others need not be compiled anew. */
 const keptLists = createSizedCache<CompiledList>({ items: KEPT_MAX, bytes: LISTS_BYTES_MAX });
 
+/** What is kept of a project counts as its own. */
+const sizeOf = (owner: string, { bytes }: { bytes: number }) => ({ owner, bytes });
+
 /** The lists of a project as this process last knew them: a guess at what `readFilter` will find. */
 export const guessFilter = (projectId: string): WordFilter => kept.get(projectId) ?? NO_LISTS;
 
@@ -71,7 +74,7 @@ const compiledList = async (
   const { key, action, match, words } = row;
   const isWord = match === "WORD";
   const list = await inSlices(compileList({ list: key, action, isStart: isWord, isEnd: isWord, words }));
-  return { name: nameOf(row), list: keptLists.keep(cacheKey(row), list, list.bytes) };
+  return { name: nameOf(row), list: keptLists.keep(cacheKey(row), list, sizeOf(projectId, list)) };
 };
 
 /** Compiles what is not kept of a project's lists, in slices, and keeps it. */
@@ -88,7 +91,7 @@ const compileFilter = async (read: Read, projectId: string): Promise<WordFilter>
       lists.map(({ list }) => list),
     ),
   );
-  return kept.keep(projectId, filter, filter.bytes);
+  return kept.keep(projectId, filter, sizeOf(projectId, filter));
 };
 
 const compiling = new Map<string, Promise<unknown>>();

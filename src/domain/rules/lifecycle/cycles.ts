@@ -50,11 +50,10 @@ class CyclesUnknown extends Unprepared {
       linked: await loadLinked(work, this.#projectId),
     }));
     const cycles = await cyclesAmong(linked, this.#rule);
-    found.keep(
-      nameOf(this.#projectId, version, this.#rule),
-      cycles,
-      Buffer.byteLength(JSON.stringify(cycles)),
-    );
+    found.keep(nameOf(this.#projectId, version, this.#rule), cycles, {
+      owner: this.#projectId,
+      bytes: Buffer.byteLength(JSON.stringify(cycles)),
+    });
   }
 }
 

@@ -1,4 +1,5 @@
 import { sql } from "kysely";
+import { createSizedCache } from "../../sized-cache.ts";
 import type { Work } from "../../work.ts";
 import type { RuleStatus } from "../rule.ts";
 import { loadVersions } from "../version-pages.ts";
@@ -7,36 +8,11 @@ import { linksOf, type RuleLinks } from "./links.ts";
 /** A rule with what the graph needs of it. */
 export type LinkedRule = { id: string; key: string; status: RuleStatus; links: RuleLinks };
 
-/** Bytes of links that a process keeps, as JSON. */
+/** Links of rules that a process keeps, and their bytes as JSON. */
+const KEPT_MAX = 100_000;
 const KEPT_BYTES_MAX = 32 * 1024 * 1024;
 
-type Kept = { links: RuleLinks; bytes: number };
-
-const kept = new Map<string, Kept>();
-let keptBytes = 0;
-
-const keep = (name: string, links: RuleLinks): RuleLinks => {
-  const bytes = name.length + Buffer.byteLength(JSON.stringify(links));
-  forget(name);
-  kept.set(name, { links, bytes });
-  keptBytes += bytes;
-  while (keptBytes > KEPT_BYTES_MAX && kept.size > 1) forget(kept.keys().next().value!);
-  return links;
-};
-
-/** What is kept under a name, which is then the last to go. */
-const recall = (name: string): RuleLinks | undefined => {
-  const known = kept.get(name);
-  if (!known) return undefined;
-  kept.delete(name);
-  kept.set(name, known);
-  return known.links;
-};
-
-const forget = (name: string): void => {
-  keptBytes -= kept.get(name)?.bytes ?? 0;
-  kept.delete(name);
-};
+const kept = createSizedCache<RuleLinks>({ items: KEPT_MAX, bytes: KEPT_BYTES_MAX });
 
 type Row = { id: string; key: string; status: RuleStatus; version: number; writer: string };
 
@@ -58,12 +34,15 @@ export const loadLinkedRules = async (
   const found = new Map<string, RuleLinks>();
   const unknown: Row[] = [];
   for (const row of rows) {
-    const links = recall(nameOf(row));
+    const links = kept.get(nameOf(row));
     if (links) found.set(row.id, links);
     else unknown.push(row);
   }
   await loadVersions(work, unknown, (row, definition) => {
-    found.set(row.id, keep(nameOf(row), linksOf(definition)));
+    const name = nameOf(row);
+    const links = linksOf(definition);
+    const bytes = name.length + Buffer.byteLength(JSON.stringify(links));
+    found.set(row.id, kept.keep(name, links, { owner: projectId, bytes }));
   });
   return rows.flatMap(({ id, key, status }) => {
     const links = found.get(id);

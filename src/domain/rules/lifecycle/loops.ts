@@ -23,24 +23,25 @@ export const loopText = (loop: Cycle): string => `${cycleText(loop)}: ${LOOP_ADV
 /** Endless loops by the name of the documents that they follow from. */
 const known = createSizedCache<readonly Cycle[]>({ items: 1_000, bytes: 4 * 1024 * 1024 });
 
-const find = async (name: string, linked: Linked): Promise<readonly Cycle[]> => {
+/** What loops are looked for in: the name of the project's documents, and their links. */
+type Searched = { projectId: string; name: string; linked: Linked };
+
+const find = async ({ projectId, name, linked }: Searched): Promise<readonly Cycle[]> => {
   const loops = (await cyclesIn(linked)).filter(({ isBounded }) => !isBounded);
-  return known.keep(name, loops, Buffer.byteLength(JSON.stringify(loops)));
+  return known.keep(name, loops, { owner: projectId, bytes: Buffer.byteLength(JSON.stringify(loops)) });
 };
 
 /** Thrown where finding the loops of what was read takes too long for a transaction. */
 class LoopsUnknown extends Unprepared {
-  readonly #name: string;
-  readonly #linked: Linked;
+  readonly #searched: Searched;
 
-  constructor(name: string, linked: Linked) {
+  constructor(searched: Searched) {
     super("the loops of a project's rules are not known");
-    this.#name = name;
-    this.#linked = linked;
+    this.#searched = searched;
   }
 
   override async prepare(): Promise<void> {
-    await find(this.#name, this.#linked);
+    await find(this.#searched);
   }
 }
 
@@ -54,8 +55,9 @@ const endlessLoops = async (work: Work, { projectId, state, isLong }: Seen): Pro
   if (found) return found;
   const linked = await loadLinked(work, projectId);
   const isHere = isLong === true || rules + definitions <= HERE_MAX || work.turns.undone >= UNDONE_MAX;
-  if (!isHere) throw new LoopsUnknown(links, linked);
-  return find(links, linked);
+  const searched = { projectId, name: links, linked };
+  if (!isHere) throw new LoopsUnknown(searched);
+  return find(searched);
 };
 
 /** Transactions that have to know which loops there were before their change. */

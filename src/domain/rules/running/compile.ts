@@ -123,39 +123,37 @@ export const compileRule = (rule: PublishedRule, order = 0): CompiledRule => {
 const KEPT_RULES_MAX = 20_000;
 /** Bytes of their documents as JSON. */
 const KEPT_RULES_MAX_BYTES = 32 * 1024 * 1024;
-const keptRules = createSizedCache<CompiledRule>({ items: KEPT_RULES_MAX, bytes: KEPT_RULES_MAX_BYTES });
-
-/**
- * As `compileRule`, for a version that was published: compiled once in a process, however often a project's
- * other definitions change. What was compiled is kept also when the transaction that asked for it is over.
- */
-const publishedRule = (rule: PublishedRule, order: number): CompiledRule => {
-  const name = nameOf(rule);
-  const kept = keptRules.get(name) ?? keptRules.keep(name, compileRule(rule), bytesOf(rule.definition));
-  return { ...kept, order };
-};
+/** `readSteps`: those of reading its definition. */
+type KeptRule = { rule: CompiledRule; readSteps: number };
+const keptRules = createSizedCache<KeptRule>({ items: KEPT_RULES_MAX, bytes: KEPT_RULES_MAX_BYTES });
 
 const nameOf = ({ id, version, key, isShadow }: PublishedRule): string =>
   `${id} ${version} ${key} ${isShadow === true}`;
 
 /**
- * As `compileRules`, in pieces, for rules that were published: what is stored may be older than the bounds of
- * today, and one that cannot run keeps no other from running.
+ * As `compileRules`, in pieces, for rules that were published: each is compiled once in a process, however
+ * often a project's other definitions change, as long as it is kept. Reading it counts each time. What is
+ * stored may be older than the bounds of today, and one that cannot run keeps no other from running.
+ * @param owner the tenant, of whose rules a process keeps a share
  */
-export function* publishedPieces(rules: readonly PublishedRule[]): Pieces<RuleSet> {
+export function* publishedPieces(rules: readonly PublishedRule[], owner: string): Pieces<RuleSet> {
   const compiled: CompiledRule[] = [];
   const leftOut: LeftOut[] = [];
-  for (const [order, rule] of rules.toSorted(byOrder).entries()) {
-    const { id, key, version, definition } = rule;
-    const steps = keptRules.get(nameOf(rule)) ? KEPT_STEPS : COMPILE_STEPS + stepsOfValue(definition);
+  for (const [order, published] of rules.toSorted(byOrder).entries()) {
+    const { id, key, version, definition } = published;
     const leave = (why: string): void => void leftOut.push({ kind: "rule", id, key, version, why });
-    if (steps > DOCUMENT_STEPS_MAX) {
+    const name = nameOf(published);
+    const kept = keptRules.get(name);
+    const readSteps = kept?.readSteps ?? stepsOfValue(definition);
+    if (readSteps > DOCUMENT_STEPS_MAX) {
       leave(TOO_LARGE_TO_RUN);
       continue;
     }
-    yield steps;
+    yield readSteps + (kept ? KEPT_STEPS : COMPILE_STEPS);
     try {
-      compiled.push(publishedRule(rule, order));
+      const rule = kept?.rule ?? compileRule(published);
+      if (!kept) keptRules.keep(name, { rule, readSteps }, { owner, bytes: bytesOf(definition) });
+      compiled.push({ ...rule, order });
     } catch (error) {
       leave(whyNot(error));
     }

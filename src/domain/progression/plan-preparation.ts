@@ -1,0 +1,39 @@
+import { throwOutage } from "../outages.ts";
+import type { PacedBudget } from "../pace.ts";
+import type { Transact } from "../work.ts";
+import type { PlanCache } from "./plan-cache.ts";
+import { compileParts, readParts, type Version } from "./plan-parts.ts";
+
+/**
+ * Compiles the plan of one project outside of any transaction, together with all who want it, and hands it to
+ * the first who asks for it then. Plans of a process are prepared one by one, fairly between tenants.
+ * @throws what is wrong with its definitions, and no outage: that version is not tried again for a while
+ */
+export const preparePlan = (transact: Transact, version: Version, cache: PlanCache): Promise<void> => {
+  const { projectId, tenantId } = version;
+  const running = cache.preparing.get(projectId);
+  if (running) return running;
+  const preparing = cache.line
+    .run(tenantId, (steps) => prepareNow(transact, version, { cache, steps }))
+    .finally(() => cache.preparing.delete(projectId));
+  cache.begin(projectId, preparing);
+  return preparing;
+};
+
+const prepareNow = async (
+  transact: Transact,
+  version: Version,
+  { cache, steps }: { cache: PlanCache; steps: PacedBudget },
+): Promise<void> => {
+  try {
+    const parts = await transact((work) => readParts(work, version.projectId));
+    if (parts) cache.hand(await compileParts(parts, steps));
+    cache.noteSteps(version, steps.spent);
+  } catch (error) {
+    throwOutage(error);
+    cache.noteBroken(version, error);
+    throw error;
+  } finally {
+    cache.charge(version.projectId, steps.spent);
+  }
+};
