@@ -3,12 +3,13 @@ import {
   type EventTypeRecorder,
   writeEventTypes,
 } from "../domain/tracking/event-type-recorder.ts";
+import { mapInSlices } from "../domain/slices.ts";
 import type { App } from "../app.ts";
 import type { Job } from "./job.ts";
 
 const FLUSH_MS = 5_000;
-/** Types of one transaction. */
-const ROWS_AT_ONCE = 200;
+/** Types of one transaction: what is known of their properties may be 20 kB each. */
+const ROWS_AT_ONCE = 50;
 
 const recorders = new WeakMap<App, EventTypeRecorder>();
 
@@ -24,7 +25,7 @@ const flush = async (app: App): Promise<void> => {
   const recorder = eventTypesOf(app);
   const types = recorder.take();
   while (types.length > 0) {
-    const some = types.splice(0, ROWS_AT_ONCE);
+    const some = await mapInSlices(types.splice(0, ROWS_AT_ONCE), recorder.describe);
     try {
       await app.transact((work) => writeEventTypes(work, some));
     } catch (error) {

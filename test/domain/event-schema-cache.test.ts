@@ -1,45 +1,125 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { createSchemaCache } from "../../src/domain/tracking/event-schemas.ts";
-import type { Work } from "../../src/domain/work.ts";
+import {
+  createSchemaStore,
+  REQUEST_CHARACTERS_MAX,
+  type SchemaProject,
+  type SchemaStore,
+} from "../../src/domain/tracking/event-schemas.ts";
+import { SCHEMA_MAX_BYTES } from "../../src/domain/tracking/json-schema/schema.ts";
+import type { Transact } from "../../src/domain/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 
-const SCHEMA_CHARACTERS = 4_000;
+const FILLER = 4_000;
+/** What a schema of FILLER characters takes when it is compiled, with some to spare. */
+const COMPILED = 21 * FILLER;
 
 describe("the schemas of event types that a process keeps", () => {
   let database: Database;
   let domain: Domain;
+  let reads: number;
+  let counting: Transact;
   before(async () => {
     database = await openEmbeddedDatabase("memory://");
     await database.migrateUp();
     domain = openDomain(database);
+    counting = (run) => {
+      reads++;
+      return domain.transact(run);
+    };
   });
   after(() => database.close());
+  beforeEach(() => {
+    reads = 0;
+  });
 
-  const aProject = async (): Promise<string> => {
-    const projectId = await domain.addProject();
-    const schema = JSON.stringify({ type: "object", description: "x".repeat(SCHEMA_CHARACTERS) });
+  const aProject = async (types: readonly string[], { filler = FILLER, owner = "" } = {}) => {
+    const id = await domain.addProject();
+    const schema = JSON.stringify({ type: "object", required: ["n"], description: "x".repeat(filler) });
     await domain.transact(({ db }) =>
       sql`insert into event_types (project_id, name, schema, schema_version, enforcement)
-        values (${projectId}, 'goal', ${schema}::jsonb, 1, 'REJECT')`.execute(db),
+        select ${id}, name, ${schema}::json, 1, 'REJECT'
+        from json_array_elements_text(${JSON.stringify(types)}::json) as t(name)`.execute(db),
     );
-    return projectId;
+    const project: SchemaProject = { id, tenantId: owner === "" ? id : owner, stamp: types.length };
+    return project;
+  };
+  /** Whether an empty event of each type fits. */
+  const ask = async (store: SchemaStore, project: SchemaProject, types: readonly string[]) => {
+    const schemas = (await store(new Map([[project, new Set(types)]]))).get(project);
+    return types.map((type) => schemas?.check(type, {})?.failures[0]?.message ?? "fits");
   };
 
-  it("are bounded by their size: those that were asked for first go, and are read again", async () => {
-    const ids = [await aProject(), await aProject(), await aProject()];
-    // Room for two of three.
-    const cache = createSchemaCache(2.6 * (SCHEMA_CHARACTERS + 1_024));
-    const ask = (work: Work, id: string) => cache(work, [{ id, tenant: id, stamp: 1 }]);
-    await domain.transact(async (work) => {
-      const made = [];
-      for (const id of ids) made.push((await ask(work, id)).get(id));
-      assert.equal((await ask(work, ids[2]!)).get(ids[2]!), made[2], "kept");
-      assert.equal((await ask(work, ids[1]!)).get(ids[1]!), made[1], "kept");
-      const again = (await ask(work, ids[0]!)).get(ids[0]!);
-      assert.notEqual(again, made[0], "had gone");
-      assert.equal(again!.check("goal", {}), undefined);
-    });
+  it("are read for the types of a request only, and once", async () => {
+    const project = await aProject(["goal", "save", "foul"]);
+    const store = createSchemaStore(counting);
+    assert.deepEqual(await ask(store, project, ["goal", "other"]), ["must have n", "fits"]);
+    assert.equal(reads, 2, "which types have one, and that of goal");
+    await ask(store, project, ["goal"]);
+    assert.equal(reads, 2);
+    await ask(store, project, ["goal", "save", "foul"]);
+    assert.equal(reads, 3, "the other two");
+    await ask(store, { ...project, stamp: 4 }, ["save"]);
+    assert.equal(reads, 4, "whether it has changed");
+  });
+
+  it("follow a change of the schema and of its enforcement", async () => {
+    const project = await aProject(["goal"]);
+    const store = createSchemaStore(domain.transact);
+    await ask(store, project, ["goal"]);
+    await domain.transact(({ db }) =>
+      sql`update event_types set schema = '{"required": ["m"]}'::json, schema_version = 2
+        where project_id = ${project.id}`.execute(db),
+    );
+    assert.deepEqual(await ask(store, { ...project, stamp: 2 }, ["goal"]), ["must have m"]);
+    await domain.transact(({ db }) =>
+      sql`update event_types set enforcement = 'OFF', schema_version = 3
+        where project_id = ${project.id}`.execute(db),
+    );
+    assert.deepEqual(await ask(store, { ...project, stamp: 3 }, ["goal"]), ["fits"]);
+  });
+
+  it("are bounded by their memory: those that were asked for first go, and are read again", async () => {
+    const project = await aProject(["a", "b", "c"]);
+    const store = createSchemaStore(counting, 2.5 * COMPILED);
+    for (const type of ["a", "b", "c"]) await ask(store, project, [type]);
+    reads = 0;
+    await ask(store, project, ["b"]);
+    await ask(store, project, ["c"]);
+    assert.equal(reads, 0, "kept");
+    assert.deepEqual(await ask(store, project, ["a"]), ["must have n"]);
+    assert.equal(reads, 1, "had gone");
+  });
+
+  it("are a tenant's own to displace: another tenant's stay, however many projects come", async () => {
+    const other = await aProject(["goal"]);
+    const store = createSchemaStore(counting, 20 * COMPILED);
+    await ask(store, other, ["goal"]);
+    const types = Array.from({ length: 10 }, (_, i) => `t${i}`);
+    for (let i = 0; i < 6; i++) {
+      await ask(store, await aProject(types, { owner: "flooding" }), types);
+      reads = 0;
+      await ask(store, other, ["goal"]);
+      assert.equal(reads, 0);
+    }
+  });
+
+  it("hold no more together than one request may ask for, and what is beyond says so", async () => {
+    const filler = SCHEMA_MAX_BYTES - 200;
+    const types = Array.from({ length: Math.ceil(REQUEST_CHARACTERS_MAX / filler) + 1 }, (_, i) => `t${i}`);
+    const project = await aProject(types, { filler });
+    const answers = await ask(createSchemaStore(domain.transact), project, types);
+    assert.equal(answers[0], "must have n");
+    assert.match(answers.at(-1)!, /^cannot be checked: the schemas for this request's events hold more than/);
+  });
+
+  it("are compiled once for requests that ask at the same time", async () => {
+    const project = await aProject(["goal"]);
+    const store = createSchemaStore(counting);
+    await ask(store, project, ["none"]);
+    reads = 0;
+    await Promise.all(Array.from({ length: 5 }, () => ask(store, project, ["goal"])));
+    assert.equal(reads, 1);
   });
 });

@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
-import { createEventTypeRecorder } from "../../src/domain/tracking/event-type-recorder.ts";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
+import { createEventTypeRecorder, EVENT_TYPES_MAX } from "../../src/domain/tracking/event-type-recorder.ts";
 import {
   createShapeLearner,
   mergeShapes,
@@ -7,6 +9,15 @@ import {
   SAMPLES_MAX,
   SAMPLE_PLAYERS_MIN,
 } from "../../src/domain/tracking/property-shapes.ts";
+
+const MEBIBYTE = 1024 * 1024;
+
+const heapNow = (): number => {
+  setFlagsFromString("--expose-gc");
+  (runInNewContext("gc") as () => void)();
+  setFlagsFromString("--no-expose-gc");
+  return process.memoryUsage().heapUsed;
+};
 
 const players = (count: number): string[] => Array.from({ length: count }, (_, i) => `player-${i}`);
 
@@ -75,7 +86,7 @@ describe("the recorder of event types", () => {
     const recorder = createEventTypeRecorder();
     recorder.seen([event("a", { x: 1 }), event("b"), event("a"), event("system.grant")], 5);
     recorder.seen([event("a")], 9);
-    const [a, b, ...others] = recorder.take();
+    const [a, b, ...others] = recorder.take().map(recorder.describe);
     assert.deepEqual([a!.name, a!.total, a!.firstMs, a!.lastMs], ["a", 3, 5, 9]);
     assert.deepEqual(a!.shapes, { x: { types: ["number"], samples: [] } });
     assert.deepEqual([b!.name, b!.total, b!.shapes], ["b", 1, undefined]);
@@ -86,12 +97,38 @@ describe("the recorder of event types", () => {
   it("counts again what could not be written, together with what came meanwhile", () => {
     const recorder = createEventTypeRecorder();
     recorder.seen([event("a", { x: 1 })], 5);
-    const taken = recorder.take();
+    const taken = recorder.take().map(recorder.describe);
     recorder.seen([event("a")], 7);
     recorder.giveBack(taken);
-    const [a] = recorder.take();
+    const [a] = recorder.take().map(recorder.describe);
     assert.deepEqual([a!.total, a!.firstMs, a!.lastMs], [2, 5, 7]);
     assert.deepEqual(a!.shapes, { x: { types: ["number"], samples: [] } });
+  });
+
+  it("takes no more memory than it may, and counts all types whatever it has learnt of them", () => {
+    const recorder = createEventTypeRecorder(4 * MEBIBYTE);
+    const values = (type: number, player: number) =>
+      Object.fromEntries(
+        Array.from({ length: PATHS_MAX }, (_, i) => [`p${i}`, `${type} ${i} ${player} value`]),
+      );
+    const heapBefore = heapNow();
+    for (let type = 0; type < 100; type++)
+      for (let player = 0; player < 20; player++)
+        recorder.seen([{ ...event(`t${type}`, values(type, player)), externalUserId: `u${player}` }], 1);
+    assert.ok(heapNow() - heapBefore < 8 * MEBIBYTE, `${heapNow() - heapBefore}`);
+    const taken = recorder.take();
+    assert.deepEqual([taken.length, taken.every(({ total }) => total === 20)], [100, true]);
+    assert.equal(recorder.describe(taken[0]!).shapes, undefined, "gave way");
+    assert.equal(Object.keys(recorder.describe(taken[99]!).shapes!).length, PATHS_MAX);
+  });
+
+  it("counts the types of other projects however many one has", () => {
+    const recorder = createEventTypeRecorder();
+    const types = Array.from({ length: 5 * EVENT_TYPES_MAX }, (_, i) => event(`t${i}`));
+    recorder.seen([...types, { ...event("a"), projectId: "other" }], 1);
+    const taken = recorder.take();
+    assert.equal(taken.filter(({ projectId }) => projectId === "p").length, 2 * EVENT_TYPES_MAX);
+    assert.equal(taken.filter(({ projectId }) => projectId === "other").length, 1);
   });
 
   it("looks into a part of very many events and counts all of them", () => {

@@ -1,9 +1,10 @@
 import { sql } from "kysely";
 import type { Json } from "../events.ts";
-import type { StepBudget } from "../step-budget.ts";
+import { FairLine } from "../fair-line.ts";
 import { createSizedCache } from "../sized-cache.ts";
-import type { Work } from "../work.ts";
-import { compileSchema, type Validate } from "./json-schema/schema.ts";
+import type { StepBudget } from "../step-budget.ts";
+import type { Transact } from "../work.ts";
+import { COMPILE_STEPS_MAX, compileSchema, type Validate } from "./json-schema/schema.ts";
 
 export const ENFORCEMENTS = ["OFF", "WARN", "REJECT"] as const;
 export type Enforcement = (typeof ENFORCEMENTS)[number];
@@ -11,7 +12,7 @@ export type Enforcement = (typeof ENFORCEMENTS)[number];
 /** What the schema of an event's type says against the event. */
 export type Mismatch = { enforcement: "WARN" | "REJECT"; failures: { field: string; message: string }[] };
 
-/** The schemas of a project's event types that are enforced. */
+/** The schemas of those event types of a request that are enforced in their project. */
 export type EventSchemas = {
   /**
    * Undefined when the type has no schema or the properties fit it.
@@ -20,94 +21,152 @@ export type EventSchemas = {
   check(eventType: string, properties: Json, shared?: StepBudget): Mismatch | undefined;
 };
 
-type Stored = { name: string; schema: unknown; enforcement: "WARN" | "REJECT" };
-
 const PROPERTIES = "properties";
 
-/** Schemas are compiled with the first event of their type. */
-const schemasOf = (stored: readonly Stored[]): EventSchemas => {
-  const byName = new Map(stored.map((one) => [one.name, one]));
-  const compiled = new Map<string, Validate>();
-  const validatorOf = ({ name, schema }: Stored): Validate => {
-    const known = compiled.get(name);
-    if (known) return known;
-    const made = compileSchema(schema);
-    // What was saved has been compiled once; a schema of another version of the server accepts everything.
-    const validate = "validate" in made ? made.validate : () => [];
-    compiled.set(name, validate);
-    return validate;
-  };
-  return {
-    check: (eventType, properties, shared) => {
-      const type = byName.get(eventType);
-      if (!type) return undefined;
-      const failures = validatorOf(type)(properties, shared).map(({ path, message }) => ({
-        field: path === "" ? PROPERTIES : `${PROPERTIES}.${path}`,
-        message,
-      }));
-      return failures.length === 0 ? undefined : { enforcement: type.enforcement, failures };
-    },
-  };
-};
+/** A schema, ready. `version` rises with each change of it. */
+type Ready = { version: number; enforcement: "WARN" | "REJECT"; validate: Validate };
+
+const schemasOf = (ready: ReadonlyMap<string, Ready>): EventSchemas => ({
+  check: (eventType, properties, shared) => {
+    const type = ready.get(eventType);
+    if (!type) return undefined;
+    const failures = type.validate(properties, shared).map(({ path, message }) => ({
+      field: path === "" ? PROPERTIES : `${PROPERTIES}.${path}`,
+      message,
+    }));
+    return failures.length === 0 ? undefined : { enforcement: type.enforcement, failures };
+  },
+});
 
 /** A project with the sum of its schemas' versions, which rises with every change of one; null for none. */
-export type SchemaStamp = { id: string; tenant: string; stamp: string | number | null };
-
-/** Reads the schemas of those projects whose stamp has moved, and keeps them. */
-export type SchemaCache = (
-  work: Work,
-  projects: readonly SchemaStamp[],
-) => Promise<Map<string, EventSchemas>>;
+export type SchemaProject = { id: string; tenantId: string; stamp: number | null };
 
 /**
- * Characters of the schemas that are kept in a process, as JSON, with PROJECT_CHARACTERS for each project.
- * What is compiled of them takes about twenty bytes for each.
+ * Makes ready the schemas that events of these types are checked against, by project. What is not kept is
+ * read and compiled: one project at a time in a process, in slices, next that of the tenant who has had the
+ * least of it.
  */
-const KEPT_CHARACTERS_MAX = 8 * 1024 * 1024;
-const PROJECT_CHARACTERS = 1_024;
+export type SchemaStore = (
+  wanted: ReadonlyMap<SchemaProject, ReadonlySet<string>>,
+) => Promise<Map<SchemaProject, EventSchemas>>;
 
-type Known = { stamp: number; schemas: EventSchemas; characters: number };
+/** Characters of the schemas, as JSON, that the events of one request may be checked against. */
+export const REQUEST_CHARACTERS_MAX = 2 * 1024 * 1024;
+/** Memory of compiled schemas that a process keeps, in bytes. */
+const KEPT_BYTES_MAX = 64 * 1024 * 1024;
+/** What one takes for each character of its JSON, and beside them. */
+const BYTES_PER_CHARACTER = 20;
+const SCHEMA_BYTES = 1_024;
+/** Memory of what is known of schemas without reading them. */
+const HEADS_BYTES_MAX = 8 * 1024 * 1024;
+const HEAD_BYTES = 256;
+const PROJECTS_MAX = 10_000;
 
-const knownOf = (stamp: number, stored: readonly Stored[]): Known => {
-  const lengths = stored.map(({ schema }) => JSON.stringify(schema).length);
-  return {
-    stamp,
-    schemas: schemasOf(stored),
-    characters: lengths.reduce((sum, length) => sum + length, PROJECT_CHARACTERS),
+/** A schema that is enforced, by what is known without reading it. */
+type Head = { name: string; version: number; enforcement: "WARN" | "REJECT"; characters: number };
+type Heads = { stamp: number; byName: ReadonlyMap<string, Head> };
+
+const MANY: Validate = () => [
+  {
+    path: "",
+    message:
+      `cannot be checked: the schemas for this request's events hold more than ${REQUEST_CHARACTERS_MAX} ` +
+      "characters together; send events of fewer types at once",
+  },
+];
+
+/** @param bytesMax what is kept between calls */
+export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX): SchemaStore => {
+  const heads = createSizedCache<Heads>({ items: PROJECTS_MAX, bytes: HEADS_BYTES_MAX });
+  const kept = createSizedCache<Ready>({ items: Math.ceil(bytesMax / SCHEMA_BYTES), bytes: bytesMax });
+  const line = new FairLine();
+
+  const headsOf = async ({ id, tenantId, stamp }: SchemaProject): Promise<Heads["byName"]> => {
+    const known = heads.get(id);
+    if (known?.stamp === stamp) return known.byName;
+    const byName = new Map((await readHeads(transact, id)).map((head) => [head.name, head]));
+    const size = { owner: tenantId, bytes: HEAD_BYTES * (1 + byName.size) };
+    heads.keep(id, { stamp: stamp!, byName }, size);
+    return byName;
   };
-};
 
-/** @param charactersMax what is kept between calls: those that were asked for last */
-export const createSchemaCache = (charactersMax = KEPT_CHARACTERS_MAX): SchemaCache => {
-  const items = Math.ceil(charactersMax / PROJECT_CHARACTERS);
-  const known = createSizedCache<Known>({ items, bytes: charactersMax });
-  return async (work, projects) => {
-    const found = new Map<string, EventSchemas>();
-    const moved: SchemaStamp[] = [];
-    for (const project of projects) {
+  /** Puts those that are kept into `ready`. @returns the others */
+  const takeKept = ({ id }: SchemaProject, asked: readonly Head[], ready: Map<string, Ready>): Head[] =>
+    asked.filter(({ name, version }) => {
+      const found = kept.get(keyOf(id, name));
+      if (!found || found.version < version) return true;
+      ready.set(name, found);
+      return false;
+    });
+
+  const compile = ({ id, tenantId }: SchemaProject, asked: readonly Head[], ready: Map<string, Ready>) =>
+    line.run(tenantId, async (steps) => {
+      // Whoever was in front may have asked for the same.
+      const missing = takeKept({ id, tenantId, stamp: null }, asked, ready);
+      for (const stored of missing.length === 0 ? [] : await readSchemas(transact, id, missing)) {
+        const size = {
+          owner: tenantId,
+          bytes: SCHEMA_BYTES + BYTES_PER_CHARACTER * stored.characters,
+        };
+        ready.set(stored.name, kept.keep(keyOf(id, stored.name), readyOf(stored), size));
+        steps.spend(COMPILE_STEPS_MAX);
+        await steps.rest();
+      }
+    });
+
+  return async (wanted) => {
+    const found = new Map<SchemaProject, EventSchemas>();
+    let characters = 0;
+    for (const [project, types] of wanted) {
       if (project.stamp === null) continue;
-      const kept = known.get(project.id);
-      if (kept?.stamp === Number(project.stamp)) found.set(project.id, kept.schemas);
-      else moved.push(project);
-    }
-    const read = moved.length === 0 ? undefined : await readSchemas(work, moved);
-    for (const { id, tenant, stamp } of moved) {
-      const made = knownOf(Number(stamp), read!.get(id) ?? []);
-      known.keep(id, made, { owner: tenant, bytes: made.characters });
-      found.set(id, made.schemas);
+      const known = await headsOf(project);
+      const ready = new Map<string, Ready>();
+      const asked: Head[] = [];
+      for (const type of types) {
+        const head = known.get(type);
+        if (!head) continue;
+        characters += head.characters;
+        if (characters <= REQUEST_CHARACTERS_MAX) asked.push(head);
+        else ready.set(type, { ...head, validate: MANY });
+      }
+      const missing = takeKept(project, asked, ready);
+      if (missing.length > 0) await compile(project, missing, ready);
+      if (ready.size > 0) found.set(project, schemasOf(ready));
     }
     return found;
   };
 };
 
-const readSchemas = async (
-  { db }: Work,
-  projects: readonly { id: string }[],
-): Promise<Map<string, Stored[]>> => {
-  const ids = `{${projects.map(({ id }) => id).join(",")}}`;
-  const found = await sql<Stored & { project_id: string }>`
-    select project_id, name, schema, enforcement from event_types
-    where project_id = any(${ids}::uuid[]) and schema_version > 0
-      and schema is not null and enforcement <> 'OFF'`.execute(db);
-  return Map.groupBy(found.rows, ({ project_id }) => project_id);
+const keyOf = (projectId: string, name: string): string => `${projectId} ${name}`;
+
+type StoredSchema = Head & { schema: unknown };
+
+const readyOf = ({ version, enforcement, schema }: StoredSchema): Ready => {
+  const made = compileSchema(schema);
+  // What was saved has been compiled once; a schema of another version of the server accepts everything.
+  return { version, enforcement, validate: "validate" in made ? made.validate : () => [] };
 };
+
+const HEAD = sql`name, schema_version as version, enforcement, octet_length(schema::text) as characters`;
+const ENFORCED = sql`schema_version > 0 and schema is not null and enforcement <> 'OFF'`;
+
+const readHeads = (transact: Transact, projectId: string): Promise<Head[]> =>
+  transact(async ({ db }) => {
+    const { rows } = await sql<Head>`
+      select ${HEAD} from event_types where project_id = ${projectId} and ${ENFORCED}`.execute(db);
+    return rows;
+  });
+
+const readSchemas = (
+  transact: Transact,
+  projectId: string,
+  heads: readonly Head[],
+): Promise<StoredSchema[]> =>
+  transact(async ({ db }) => {
+    const names = JSON.stringify(heads.map(({ name }) => name));
+    const { rows } = await sql<StoredSchema>`
+      select ${HEAD}, schema from event_types
+      where project_id = ${projectId} and ${ENFORCED}
+        and name = any(array(select json_array_elements_text(${names}::json)))`.execute(db);
+    return rows;
+  });

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { Json } from "../events.ts";
+import { createSizedCache } from "../sized-cache.ts";
 import type { Work } from "../work.ts";
 import {
   createShapeLearner,
@@ -10,8 +11,12 @@ import {
 
 /** Event types of one project that are listed. */
 export const EVENT_TYPES_MAX = 1_000;
-/** Types of all projects that one process learns about; those that were quiet give way. */
+/** Types of all projects that one process learns about, and the memory of that; quiet ones give way. */
 const LEARNT_MAX = 5_000;
+const LEARNT_BYTES_MAX = 64 * 1024 * 1024;
+/** Types that are counted between two flushes: of a project, which lists no more anyway, and of all. */
+const COUNTED_MAX = 2 * EVENT_TYPES_MAX;
+const ALL_COUNTED_MAX = 100_000;
 /** Of each type, so many events are looked into between two flushes, and one in so many of the others. */
 const LOOKED_AT_FIRST = 50;
 const LOOK_EVERY = 64;
@@ -31,47 +36,31 @@ export type SeenEvent = { projectId: string; externalUserId: string; eventType: 
 
 /**
  * Counts the events that this process has taken up, by type, and learns from some of them what their
- * properties look like. Counts are exact but for what a process that is killed had not written yet.
+ * properties look like. Counts are exact but for what a process that is killed had not written yet, and for
+ * types of a project beyond COUNTED_MAX in one flush.
  */
 export type EventTypeRecorder = {
   /** Call it after the commit that took them up. */
   seen(events: readonly SeenEvent[], nowMs: number): void;
-  /** What has been seen since the last time; it is the caller's to write now. */
+  /** What has been seen since the last time, without shapes; it is the caller's to write now. */
   take(): SeenType[];
+  /** A type that was taken, with what has been learnt of it. */
+  describe(type: SeenType): SeenType;
   /** What could not be written counts again. */
   giveBack(types: readonly SeenType[]): void;
 };
 
 const keyOf = ({ projectId, name }: { projectId: string; name: string }): string => `${projectId}\0${name}`;
 
-export const createEventTypeRecorder = (): EventTypeRecorder => {
-  const learners = new Map<string, ShapeLearner>();
-  let counts = new Map<string, SeenType>();
+/** @param bytesMax memory of what is learnt */
+export const createEventTypeRecorder = (bytesMax = LEARNT_BYTES_MAX): EventTypeRecorder => {
+  const learners = createSizedCache<ShapeLearner>({ items: LEARNT_MAX, bytes: bytesMax });
+  let counts = new Counts();
 
-  const learnerOf = (key: string): ShapeLearner => {
-    const known = learners.get(key) ?? createShapeLearner();
-    learners.delete(key);
-    learners.set(key, known);
-    if (learners.size > LEARNT_MAX) learners.delete(learners.keys().next().value!);
-    return known;
-  };
-
-  const countOf = (event: SeenEvent, nowMs: number): SeenType => {
-    const key = `${event.projectId}\0${event.eventType}`;
-    const known = counts.get(key);
-    if (known) return known;
-    const { projectId, eventType: name } = event;
-    const opened = { projectId, name, total: 0, firstMs: nowMs, lastMs: nowMs, shapes: undefined };
-    counts.set(key, opened);
-    return opened;
-  };
-
-  const add = (type: SeenType): void => {
-    const known = counts.get(keyOf(type));
-    if (!known) return void counts.set(keyOf(type), type);
-    known.total += type.total;
-    known.firstMs = Math.min(known.firstMs, type.firstMs);
-    known.shapes ??= type.shapes;
+  const learn = (key: string, { projectId, properties, externalUserId }: SeenEvent): void => {
+    const learner = learners.get(key) ?? createShapeLearner();
+    learner.learn(properties, externalUserId);
+    learners.keep(key, learner, { owner: projectId, bytes: learner.bytes });
   };
 
   return {
@@ -79,22 +68,61 @@ export const createEventTypeRecorder = (): EventTypeRecorder => {
       for (const event of events) {
         // The service's own are no types of the integrator's.
         if (event.eventType.startsWith("system.")) continue;
-        const count = countOf(event, nowMs);
+        const { projectId, eventType: name } = event;
+        const key = keyOf({ projectId, name });
+        const count = counts.get(key) ?? counts.open(key, { projectId, name }, nowMs);
+        if (!count) continue;
         count.total++;
         count.lastMs = nowMs;
-        if (count.total <= LOOKED_AT_FIRST || count.total % LOOK_EVERY === 0)
-          learnerOf(keyOf(count)).learn(event.properties, event.externalUserId);
+        if (count.total <= LOOKED_AT_FIRST || count.total % LOOK_EVERY === 0) learn(key, event);
       }
     },
     take: () => {
-      const taken = [...counts.values()];
-      counts = new Map();
-      for (const type of taken) type.shapes = learners.get(keyOf(type))?.take() ?? type.shapes;
+      const taken = counts.all();
+      counts = new Counts();
       return taken;
     },
-    giveBack: (types) => types.forEach(add),
+    describe: (type) => ({ ...type, shapes: learners.get(keyOf(type))?.take() ?? type.shapes }),
+    giveBack: (types) => {
+      for (const type of types) counts.add(keyOf(type), type);
+    },
   };
 };
+
+/** Counts of types by key, bounded by project and altogether. */
+class Counts {
+  readonly #types = new Map<string, SeenType>();
+  readonly #ofProject = new Map<string, number>();
+
+  get(key: string): SeenType | undefined {
+    return this.#types.get(key);
+  }
+
+  /** Begins to count a type; undefined when there are too many. */
+  open(key: string, type: Pick<SeenType, "projectId" | "name">, nowMs: number): SeenType | undefined {
+    return this.#put(key, { ...type, total: 0, firstMs: nowMs, lastMs: nowMs, shapes: undefined });
+  }
+
+  add(key: string, type: SeenType): void {
+    const known = this.#types.get(key);
+    if (!known) return void this.#put(key, type);
+    known.total += type.total;
+    known.firstMs = Math.min(known.firstMs, type.firstMs);
+    known.shapes ??= type.shapes;
+  }
+
+  all(): SeenType[] {
+    return [...this.#types.values()];
+  }
+
+  #put(key: string, type: SeenType): SeenType | undefined {
+    const count = this.#ofProject.get(type.projectId) ?? 0;
+    if (count >= COUNTED_MAX || this.#types.size >= ALL_COUNTED_MAX) return undefined;
+    this.#ofProject.set(type.projectId, count + 1);
+    this.#types.set(key, type);
+    return type;
+  }
+}
 
 type KnownRow = { project_id: string; name: string; properties: PropertyShapes };
 

@@ -1,17 +1,29 @@
 import { sql } from "kysely";
 import type { Caller } from "../caller.ts";
 import { projectChanges } from "../projects/resolve.ts";
+import { createSizedCache } from "../sized-cache.ts";
 import type { Transact } from "../work.ts";
 import type { ReadContext } from "./event-input.ts";
-import { createSchemaCache, type EventSchemas, type SchemaCache } from "./event-schemas.ts";
+import { createSchemaStore, type SchemaProject } from "./event-schemas.ts";
 
-type Rules = { id: string; maxEventAgeDays: number | null; schemas?: EventSchemas };
+type Rules = SchemaProject & { maxEventAgeDays: number | null };
 
 /** Answers stay this long; a change of settings in another process reaches ingestion within it, in ms. */
 const CACHE_MS = 5_000;
 const CACHE_MAX = 10_000;
+/** Memory of the rules of one project, and of all that are kept. */
+const RULES_BYTES = 512;
+const CACHE_MAX_BYTES = 16 * 1024 * 1024;
 
-export type ProjectRules = (caller: Caller, projectId: string) => Promise<Pick<ReadContext, "resolve">>;
+/** An event as it was sent, of which nothing has been checked. */
+type Sent = { eventType?: unknown; projectId?: unknown };
+
+/** @param inputs the events of the request: what they need to be checked against is made ready */
+export type ProjectRules = (
+  caller: Caller,
+  projectId: string,
+  inputs: readonly unknown[],
+) => Promise<Pick<ReadContext, "resolve">>;
 
 /**
  * Makes the look-up of which projects a caller's events may name, and what these say of events. A key's
@@ -19,54 +31,81 @@ export type ProjectRules = (caller: Caller, projectId: string) => Promise<Pick<R
  * user's may name any project of the tenant, and the project of the request when they name none.
  */
 export const createProjectRules = (transact: Transact, clock: () => Date): ProjectRules => {
-  const schemas = createSchemaCache();
-  const cache = new Map<string, { until: number; changes: number; rules: Rules[] }>();
-  const cached = async (key: string, read: () => Promise<Rules[]>): Promise<Rules[]> => {
+  const schemas = createSchemaStore(transact);
+  type Cached = { until: number; changes: number; rules: Rules[] };
+  const cache = createSizedCache<Cached>({ items: CACHE_MAX, bytes: CACHE_MAX_BYTES });
+  const cached = async (column: "id" | "tenant_id", value: string): Promise<Rules[]> => {
     const now = clock().getTime();
     const changes = projectChanges();
-    const known = cache.get(key);
+    const known = cache.get(value);
     if (known && known.until > now && known.changes === changes) return known.rules;
-    const rules = await read();
-    if (cache.size >= CACHE_MAX) cache.clear();
-    cache.set(key, { until: now + CACHE_MS, changes, rules });
-    return rules;
+    const rules = await readRules(transact, column, value);
+    const size = { owner: value, bytes: RULES_BYTES * (1 + rules.length) };
+    return cache.keep(value, { until: now + CACHE_MS, changes, rules }, size).rules;
   };
 
-  return async (caller, projectId) => {
+  return async (caller, projectId, inputs) => {
     if (caller.kind === "anonymous" || caller.kind === "admin") return { resolve: () => undefined };
-    if (caller.kind === "key") {
-      const [own] = await cached(caller.projectId, () =>
-        readRules({ transact, schemas }, "id", caller.projectId),
-      );
-      const names = new Set([undefined, caller.projectId, caller.ownerProjectId]);
-      return { resolve: (named) => (names.has(named?.toLowerCase()) ? own : undefined) };
-    }
-    const all = await cached(caller.tenantId, () =>
-      readRules({ transact, schemas }, "tenant_id", caller.tenantId),
-    );
-    const byId = new Map(all.map((rules) => [rules.id, rules]));
-    return { resolve: (named) => byId.get(named?.toLowerCase() ?? projectId) };
+    const find = await finder(caller, projectId, cached);
+    const ready = await schemas(typesOf(inputs, find));
+    return {
+      resolve: (named) => {
+        const rules = find(named);
+        const own = rules && ready.get(rules);
+        return own ? { ...rules, schemas: own } : rules;
+      },
+    };
   };
 };
 
-type Parts = { transact: Transact; schemas: SchemaCache };
+/** Finds the rules of the project that an event names; undefined for one out of reach. */
+type Find = (named: string | undefined) => Rules | undefined;
+
+/** The types of events that were sent, by the rules of their projects, where these have schemas at all. */
+const typesOf = (inputs: readonly unknown[], find: Find): Map<Rules, Set<string>> => {
+  const types = new Map<Rules, Set<string>>();
+  for (const input of inputs) {
+    const { eventType, projectId } = (input ?? {}) as Sent;
+    if (typeof eventType !== "string" || !(projectId === undefined || typeof projectId === "string"))
+      continue;
+    const rules = find(projectId);
+    if (!rules || rules.stamp === null) continue;
+    const known = types.get(rules);
+    if (known) known.add(eventType);
+    else types.set(rules, new Set([eventType]));
+  }
+  return types;
+};
+
+const finder = async (
+  caller: Extract<Caller, { kind: "key" | "user" }>,
+  projectId: string,
+  cached: (column: "id" | "tenant_id", value: string) => Promise<Rules[]>,
+): Promise<Find> => {
+  if (caller.kind === "key") {
+    const [own] = await cached("id", caller.projectId);
+    const names = new Set([undefined, caller.projectId, caller.ownerProjectId]);
+    return (named) => (names.has(named?.toLowerCase()) ? own : undefined);
+  }
+  const all = await cached("tenant_id", caller.tenantId);
+  const byId = new Map(all.map((rules) => [rules.id, rules]));
+  return (named) => byId.get(named?.toLowerCase() ?? projectId);
+};
+
 type Row = { id: string; tenant: string; age: number | null; stamp: string | number | null };
 
-const readRules = (
-  { transact, schemas }: Parts,
-  column: "id" | "tenant_id",
-  value: string,
-): Promise<Rules[]> =>
-  transact(async (work) => {
+const readRules = (transact: Transact, column: "id" | "tenant_id", value: string): Promise<Rules[]> =>
+  transact(async ({ db }) => {
     const { rows } = await sql<Row>`
       select id, tenant_id as tenant, (settings->>'maxEventAgeDays')::int as age,
         (select sum(schema_version) from event_types t
           where t.project_id = projects.id and t.schema_version > 0) as stamp
       from projects
-      where ${sql.ref(column)} = ${value}::uuid and deleted_at is null`.execute(work.db);
-    const found = await schemas(work, rows);
-    return rows.map(({ id, age }) => {
-      const own = found.get(id);
-      return { id, maxEventAgeDays: age, ...(own ? { schemas: own } : {}) };
-    });
+      where ${sql.ref(column)} = ${value}::uuid and deleted_at is null`.execute(db);
+    return rows.map(({ id, tenant, age, stamp }) => ({
+      id,
+      tenantId: tenant,
+      maxEventAgeDays: age,
+      stamp: stamp === null ? null : Number(stamp),
+    }));
   });

@@ -25,24 +25,34 @@ type Path = {
   /** By JSON text. */
   samples: Set<string>;
   /** Hashes of the players who sent a value, by its JSON text. In memory only. */
-  candidates: Map<string, Set<number>>;
+  candidates: Map<string, readonly number[]>;
 };
+
+/** Memory of a path with its name and types, and of a value with who sent it, beside their characters. */
+const PATH_BYTES = 600;
+const VALUE_BYTES = 200;
+/** What a learner takes that has seen nothing. */
+const LEARNER_BYTES = 500;
 
 /** Learns what an event type's properties look like. */
 export type ShapeLearner = {
   learn(properties: Json, externalUserId: string): void;
   /** What is known; undefined when nothing was learnt since the last time. */
   take(): PropertyShapes | undefined;
+  /** About the memory that it takes. */
+  readonly bytes: number;
 };
 
 export const createShapeLearner = (): ShapeLearner => {
   const paths = new Map<string, Path>();
   let isNew = false;
+  let bytes = LEARNER_BYTES;
 
   const open = (path: string): Path | undefined => {
     if (paths.size >= PATHS_MAX) return undefined;
     const opened: Path = { types: new Set(), samples: new Set(), candidates: new Map() };
     paths.set(path, opened);
+    bytes += PATH_BYTES + 2 * path.length;
     return opened;
   };
 
@@ -54,7 +64,10 @@ export const createShapeLearner = (): ShapeLearner => {
       known.types.add(type);
       isNew = true;
     }
-    if (known.samples.size < SAMPLES_MAX && trySample(known, value, player)) isNew = true;
+    if (known.samples.size >= SAMPLES_MAX) return;
+    bytes -= bytesOf(known);
+    if (trySample(known, value, player)) isNew = true;
+    bytes += bytesOf(known);
   };
 
   const visit = (object: Json, prefix: string, at: { player: number; depth: number }): void => {
@@ -70,6 +83,9 @@ export const createShapeLearner = (): ShapeLearner => {
   };
 
   return {
+    get bytes() {
+      return bytes;
+    },
     learn: (properties, externalUserId) => visit(properties, "", { player: fnv1a(externalUserId), depth: 1 }),
     take: () => {
       if (!isNew) return undefined;
@@ -84,16 +100,19 @@ export const createShapeLearner = (): ShapeLearner => {
   };
 };
 
+/** Values are short, so that how long each is need not be asked. */
+const bytesOf = ({ samples, candidates }: Path): number => (samples.size + candidates.size) * VALUE_BYTES;
+
 /** @returns whether the value is one of those shown from now on */
 const trySample = ({ samples, candidates }: Path, value: unknown, player: number): boolean => {
   const text = sampleOf(value);
   if (text === undefined || samples.has(text)) return false;
-  const players = candidates.get(text) ?? new Set();
-  players.add(player);
-  if (players.size < SAMPLE_PLAYERS_MIN) {
-    if (!candidates.has(text) && candidates.size >= CANDIDATES_MAX)
+  const before = candidates.get(text) ?? [];
+  if (before.includes(player)) return false;
+  if (before.length + 1 < SAMPLE_PLAYERS_MIN) {
+    if (before.length === 0 && candidates.size >= CANDIDATES_MAX)
       candidates.delete(candidates.keys().next().value!);
-    candidates.set(text, players);
+    candidates.set(text, [...before, player]);
     return false;
   }
   candidates.delete(text);

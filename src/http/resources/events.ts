@@ -133,8 +133,11 @@ const track = async (
   };
 };
 
-const reader = async (app: App, caller: Caller, projectId: string): Promise<(input: unknown) => NewEvent> => {
-  const { resolve } = await app.projectRules(caller, projectId);
+const reader = async (
+  app: App,
+  { caller, projectId, inputs }: { caller: Caller; projectId: string; inputs: readonly unknown[] },
+): Promise<(input: unknown) => NewEvent> => {
+  const { resolve } = await app.projectRules(caller, projectId, inputs);
   const context = { now: app.clock(), resolve, checks: new StepBudget(BATCH_STEPS_MAX) };
   return (input) => readEvent(input, context);
 };
@@ -166,7 +169,8 @@ export const eventRoutes = [
     body: SingleEvent,
     response: EventResult,
     prepare: async (app, { caller, projectId, body, actor }) => {
-      const rules = await app.projectRules(caller, projectId);
+      const sent = { ...body, eventType: body.eventType ?? body.name };
+      const rules = await app.projectRules(caller, projectId, [sent]);
       const named = { actor, projectId: rules.resolve(body.projectId)?.id };
       return readEvent(await byAlias(app, named, body), { now: app.clock(), ...rules });
     },
@@ -199,7 +203,7 @@ export const eventRoutes = [
       if (events.length > BATCH_MAX_EVENTS) {
         throw invalid("events", `must hold at most ${BATCH_MAX_EVENTS} events`, "BATCH_TOO_MANY_ITEMS");
       }
-      const readOne = await reader(app, caller, projectId);
+      const readOne = await reader(app, { caller, projectId, inputs: events });
       return mapInSlices(events, (input) => {
         try {
           return readOne(input);
