@@ -9,6 +9,7 @@ import { stampIdsBy } from "./domain/ids.ts";
 import type { Limiter } from "./domain/rate-limits/limiter.ts";
 import type { Topics } from "./domain/topics.ts";
 import type { Peers } from "./domain/peers.ts";
+import { WEB } from "./domain/patience.ts";
 import { createBullQueue, createLocalQueue, type Queue } from "./jobs/queue.ts";
 import { lockDataDir } from "./platform/data-lock.ts";
 import { createLimiter } from "./platform/limiter.ts";
@@ -106,7 +107,11 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   const { createRedisRanks } = await import("./platform/redis-ranks.ts");
   const { databaseUrl = "", redisUrl = "", redisNamespace: namespace } = config;
   const connections = redisConnections(redisUrl, log);
-  const database = await openPostgres(databaseUrl, config.databasePoolMax, { isWatched: true, log });
+  const database = await openPostgres(databaseUrl, config.databasePoolMax, {
+    isWatched: true,
+    patience: WEB,
+    log,
+  });
   const redis = connections.open();
   const presence = openPresence(connections);
   await reach("PostgreSQL", "DATABASE_URL", () => database.ping(), log);

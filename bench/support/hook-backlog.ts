@@ -93,10 +93,11 @@ export const addOutbox = async (
   for (let at = 0; at < rows; at += chunk) {
     await pool.query(
       `with o as (
-        insert into outbox (project_id, id, type, data, created_at)
-        select $1, gen_random_uuid(), 'custom.backlog', json_build_object('n', n, 'text', repeat('x', 200)),
-          now()
+        insert into outbox (project_id, id, type, data, bytes, created_at)
+        select $1, gen_random_uuid(), 'custom.backlog', d.data, octet_length(d.data::text), now()
         from generate_series(1, $2::int) n
+        cross join lateral (
+          select jsonb_build_object('n', n, 'text', repeat('x', 200)) as data) d
         returning id),
       numbered as (select id, row_number() over () as n from o)
       insert into outbox_q (project_id, part, outbox_ids)

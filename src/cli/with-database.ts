@@ -34,7 +34,7 @@ export const withDatabase = async <T>(
   try {
     const database = isEmbedded
       ? await openEmbeddedDatabase(join(config.dataDir, "pglite"))
-      : await openPostgres(config.databaseUrl!, CONNECTIONS_MAX);
+      : await openPostgres(config.databaseUrl!, CONNECTIONS_MAX, { isWatched: true });
     try {
       return await run(database);
     } finally {

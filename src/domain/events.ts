@@ -190,6 +190,14 @@ export type PlayerEvents = {
     rootEventId: string;
     paused: boolean;
   };
+  /** A definition whose counter did not count an event: what is kept of the player has no more room. */
+  "event.uncounted": {
+    kind: "rule" | "badge" | "streak" | "segment" | "leaderboard";
+    id: string;
+    key: string;
+    playerId: string;
+    rootEventId: string;
+  };
   "event.reverted": {
     eventId: string;
     externalUserId: string;
@@ -242,7 +250,7 @@ export const RESERVED_EVENT_TYPES: ReadonlySet<string> = new Set([
   ...catalogue("chat", "message_sent message_reported message_moderated player_sanctioned changed"),
   ...catalogue("raffle", "drawn"),
   ...catalogue("rule", "loop_detected budget_exhausted"),
-  ...catalogue("event", "failed reverted steps_exhausted"),
+  ...catalogue("event", "failed reverted steps_exhausted uncounted"),
   ...catalogue("inbox", "message"),
   ...catalogue("player", "notice"),
 ]);

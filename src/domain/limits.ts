@@ -24,5 +24,12 @@ export const DEFINITION_MAX_BYTES = 32 * 1024;
  * SHADOW, definitions and leaderboards that are not archived.
  */
 export const PROJECT_MAX_BYTES = 4 * 1024 * 1024;
+/** Different counters that the rules, badges and segments which run in a project read together. */
+export const COUNTERS_MAX = 2_500;
+/**
+ * Bytes of what is kept of a player in one document, as JSON: counters, and what limits of rules have
+ * counted. A thousand counters of rolling windows fit.
+ */
+export const PLAYER_STATE_MAX_BYTES = 3 * 1024 * 1024;
 /** Bytes of a partial change beyond a whole document: versions, and null for what it takes away. */
 export const PATCH_MORE_BYTES = 1024;

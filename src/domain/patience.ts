@@ -26,10 +26,17 @@ export const BATCH: Patience = { statementMs: 15_000, lockMs: 5_000, idleMs: 3_0
  * Steps of long work, which compute for seconds between statements: exports, erasures, backfills, closings.
  */
 export const STEP: Patience = { statementMs: 60_000, lockMs: 10_000, idleMs: 20_000 };
-/**
- * What an operator waits for: migrations with their lock and their indexes, reconcile, the other commands.
- */
+/** What an operator waits for: reconcile and the other commands. */
 export const LONG: Patience = { statementMs: 3_600_000, lockMs: 600_000, idleMs: 3_600_000 };
+/**
+ * Migrations with their lock and their indexes. They rest for no longer than a step: one whose process is
+ * gone without a word gives its lock back.
+ */
+export const MIGRATION: Patience = { statementMs: 3_600_000, lockMs: 600_000, idleMs: 20_000 };
+
+/** Whether a statement may work for so long that a silence of the server says nothing about it. */
+export const isOfOperators = (patience: Patience | undefined): boolean =>
+  patience === LONG || patience === MIGRATION;
 
 /** Whether somebody waits for an answer, who is told to come back while the database is silent. */
 export const isOfRequests = (patience: Patience | undefined): boolean =>

@@ -146,9 +146,9 @@ const writeOutbox = async ({ db, now }: Work, rows: readonly OutboxRow[]): Promi
   const queue = outboxQueueRows(rows).map((row) => ({ ...row, ids: `{${row.ids.join(",")}}` }));
   await sql`
     ${sql.raw(UNANSWERED + KEPT)} with o as (
-      insert into outbox (project_id, id, type, player_id, player_seq, event_id, data, created_at)
+      insert into outbox (project_id, id, type, player_id, player_seq, event_id, data, bytes, created_at)
       select r."projectId", r.id, r.type, r."playerId", r."playerSeq",
-        r."eventId", r.data, ${now.toISOString()}::timestamptz
+        r."eventId", r.data, octet_length(r.data::text), ${now.toISOString()}::timestamptz
       from json_to_recordset(${JSON.stringify(rows)}::json)
         as r("projectId" uuid, id uuid, type text, "playerId" uuid, "playerSeq" bigint,
           "eventId" uuid, data jsonb))

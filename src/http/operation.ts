@@ -83,6 +83,20 @@ const presenceOf = (response: Response): AbortSignal => {
   return presence.signal;
 };
 
+/** Begins nothing for a client that has gone while its request waited for its turn. */
+const whilePresent = (transact: App["transact"], signal: AbortSignal): App["transact"] => {
+  let hasBegun = false;
+  return (run, ...rest) =>
+    transact(
+      (work) => {
+        if (!hasBegun) signal.throwIfAborted();
+        hasBegun = true;
+        return run(work);
+      },
+      ...rest,
+    );
+};
+
 const announceEnd = (response: Response, { deprecated }: AnyRoute): void => {
   if (deprecated) response.set({ "X-Deprecated": "true", Sunset: deprecated.sunset.toUTCString() });
 };
@@ -117,7 +131,7 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
     const deviceToken = request.get("x-device-token") ?? "";
     const given = { params, query, body, cookie, deviceToken };
     const execution = { route, sight, context: { caller, projectId, actor, signal, ...given } };
-    const scoped: App = { ...app, transact: app.transactAs(sight) };
+    const scoped: App = { ...app, transact: whilePresent(app.transactAs(sight), signal) };
     const keyed = await keyedRequest(request, execution, raw);
     try {
       const run = () => (keyed ? runKeyed(scoped, execution, keyed) : runOnce(scoped, execution));

@@ -1,5 +1,15 @@
+import type { App } from "../app.ts";
 import { relayPartitions } from "../domain/outbox/relay.ts";
+import { RelayTurns } from "../domain/outbox/relay-turns.ts";
 import type { JobTogether } from "./job.ts";
+
+const turns = new WeakMap<App, RelayTurns>();
+
+const turnsOf = (app: App): RelayTurns => {
+  const known = turns.get(app) ?? new RelayTurns();
+  turns.set(app, known);
+  return known;
+};
 
 /** Key: a partition of the outbox. Sends what has been committed until nothing waits. */
 export const relayOutbox: JobTogether = {
@@ -11,7 +21,10 @@ export const relayOutbox: JobTogether = {
       leave(more.map(String));
       done(parts.map(String));
     };
-    const { rows, again } = await relayPartitions({ ...app, onRelayed }, keys.map(Number));
+    const { rows, again } = await relayPartitions(
+      { ...app, turns: turnsOf(app), onRelayed },
+      keys.map(Number),
+    );
     app.metrics.outboxRelayed.inc(rows);
     if (rows > 0) await app.limits.pause?.();
     // What has been committed since then rings again.

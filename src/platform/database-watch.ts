@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
-import { chosenPatience, isOfRequests, LONG, WEB } from "../domain/patience.ts";
+import { chosenPatience, isOfOperators, isOfRequests, type Patience } from "../domain/patience.ts";
 import { databaseTime } from "./database-time.ts";
 import { LOOK_EVERY_MS, type Socketed, type Waiting } from "./waiting.ts";
 
@@ -12,6 +12,8 @@ const ANSWER_MAX_MS = 1_000;
 const RETRY_MS = 100;
 /** What requests have waited for so long when PostgreSQL falls silent is given up, in ms. */
 const WEB_MAX_MS = 500;
+/** What anything else waits for is given up when PostgreSQL has been silent for so long, in ms. */
+const SILENT_MAX_MS = 20_000;
 /** A connection from before a silence has so long to answer after it, in ms. */
 const SUSPECT_MS = 750;
 /** After so long without an answer, PostgreSQL is asked whether it works on the statement, in ms. */
@@ -72,6 +74,7 @@ const isAnswer = (error: unknown): boolean =>
  */
 export class DatabaseWatch {
   readonly #pool: WatchedPool;
+  readonly #usual: Patience;
   readonly #log: Logger | undefined;
   readonly #clients = new Set<PooledClient>();
   readonly #idle = new Set<PooledClient>();
@@ -82,14 +85,18 @@ export class DatabaseWatch {
   readonly #look: NodeJS.Timeout;
   readonly #asking: Promise<void>;
   #isSilent = false;
+  /** Counted as waits are, in looks. */
+  #silentMs = 0;
   #onBegun: (() => void) | undefined;
   /** Settles when the database has answered for the first time. */
   readonly begun = new Promise<void>((resolve) => {
     this.#onBegun = resolve;
   });
 
-  constructor(pool: WatchedPool, log?: Logger) {
+  /** @param usual the patience of what has chosen none */
+  constructor(pool: WatchedPool, usual: Patience, log?: Logger) {
     this.#pool = pool;
+    this.#usual = usual;
     this.#log = log;
     this.#follow();
     this.#guardConnect();
@@ -127,7 +134,7 @@ export class DatabaseWatch {
   #guardConnect(): void {
     const connect = this.#pool.connect.bind(this.#pool);
     this.#pool.connect = (...args) => {
-      const isWeb = isOfRequests(chosenPatience() ?? WEB);
+      const isWeb = isOfRequests(chosenPatience() ?? this.#usual);
       if (!isWeb || args.length > 0) return connect(...args);
       return this.#isSilent ? Promise.reject(silence()) : this.#unlessSilent(connect());
     };
@@ -144,13 +151,18 @@ export class DatabaseWatch {
   }
 
   #lookAtAll(): void {
+    this.#silentMs = this.#isSilent ? this.#silentMs + LOOK_EVERY_MS : 0;
     for (const { waiting } of this.#clients) {
-      const isGivenUp = this.#isSilent && isOfRequests(waiting.owedTo) && waiting.waitedMs >= WEB_MAX_MS;
-      if (!waiting.look() && !isGivenUp) continue;
+      if (!waiting.look() && !(this.#isSilent && this.#isGivenUp(waiting))) continue;
       waiting.end();
       // What one connection has not been told, the others may not have been either.
       this.#endIdle();
     }
+  }
+
+  #isGivenUp({ owedTo, waitedMs }: Waiting): boolean {
+    if (isOfRequests(owedTo)) return waitedMs >= WEB_MAX_MS;
+    return owedTo !== undefined && this.#silentMs >= SILENT_MAX_MS;
   }
 
   #endIdle(): void {
@@ -170,7 +182,7 @@ export class DatabaseWatch {
     this.#isSilent = false;
     this.#log?.info("the database answers again");
     this.#endIdle();
-    for (const { waiting } of this.#clients) if (waiting.owedTo !== LONG) waiting.suspect(SUSPECT_MS);
+    for (const { waiting } of this.#clients) if (!isOfOperators(waiting.owedTo)) waiting.suspect(SUSPECT_MS);
   }
 
   async #askForEver(): Promise<void> {

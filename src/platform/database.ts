@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import type { Transaction } from "@mikro-orm/core";
 import { createPostgreSqlTypeParsers, type SqlEntityManager } from "@mikro-orm/sql";
 import { Migrator } from "@mikro-orm/migrations";
 import { sql } from "kysely";
@@ -8,7 +9,7 @@ import type { Logger } from "pino";
 import { makeDir } from "../domain/data-dir.ts";
 import { entities } from "../domain/entities.ts";
 import { migrations } from "../domain/migrations/list.ts";
-import { LONG, WEB, withPatience } from "../domain/patience.ts";
+import { LONG, MIGRATION, type Patience, withPatience } from "../domain/patience.ts";
 import { DatabaseWatch, type WatchedPool } from "./database-watch.ts";
 import { type ClientPool, pipelineStatements, sendAsOneMessage } from "./statements.ts";
 
@@ -116,18 +117,19 @@ const makeDataDir = async (dataDir: string): Promise<void> => {
 };
 
 export type PostgresOptions = {
-  /** For servers: watches over the connections, and has the patience of requests unless another is chosen. */
+  /** Watches over the connections, over one more. */
   isWatched?: boolean;
+  /** Of what has chosen none. */
+  patience?: Patience;
   log?: Logger;
 };
 
 export const openPostgres = async (
   url: string,
   poolMax: number,
-  { isWatched = false, log }: PostgresOptions = {},
+  { isWatched = false, patience = LONG, log }: PostgresOptions = {},
 ): Promise<Database> => {
   const { MikroORM } = await import("@mikro-orm/postgresql");
-  const patience = isWatched ? WEB : LONG;
   let watch: DatabaseWatch | undefined;
   const orm = await MikroORM.init({
     ...common,
@@ -146,19 +148,19 @@ export const openPostgres = async (
         freeDeadClients(pool);
         pipelineStatements(pool, patience);
         pool.on("connect", (client) => void client.query(LOOK_FOR_CLIENT).catch(() => undefined));
-        if (isWatched) watch = new DatabaseWatch(pool, log);
+        if (isWatched) watch = new DatabaseWatch(pool, patience, log);
       },
     },
   });
   const em = orm.em as unknown as SqlEntityManager;
   // Makes the pool, which is else made with the first statement.
   em.getConnection().getClient();
-  // The lock lives on a connection of its own: the migrator opens its own transactions.
-  const alone = <T>(run: () => Promise<T>): Promise<T> =>
-    withPatience(LONG, () =>
+  // In the transaction that migrates: whoever has lost it has lost the lock, and the other way round.
+  const alone: Alone = (run) =>
+    withPatience(MIGRATION, () =>
       em.fork().transactional(async (tx) => {
         await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`.execute(tx.getKysely());
-        return run();
+        return run(tx.getTransactionContext());
       }),
     );
   const database = databaseOf(orm, alone);
@@ -198,13 +200,14 @@ const freeDeadClients = (pool: Pool): void => {
   pool.on("connect", (client) => {
     client.on("error", () => {
       const { release } = client;
+      // A process that closes its pool waits for it, and for nothing else.
       setTimeout(() => {
         try {
           release?.(true);
         } catch {
           // Its holder has given it back: that is the usual case.
         }
-      }, DEAD_CLIENT_GRACE_MS).unref();
+      }, DEAD_CLIENT_GRACE_MS);
     });
   });
 };
@@ -221,14 +224,18 @@ const statesOf = async ({ migrator }: Orm): Promise<MigrationState[]> => {
   return [...known, ...[...executed].toSorted().map((name) => ({ name, isApplied: true, isNewer: true }))];
 };
 
-const databaseOf = (orm: Orm, alone: <T>(run: () => Promise<T>) => Promise<T>): Database => ({
+/** Runs what migrates while no other does, in the transaction that it is given, if there is one. */
+type Alone = <T>(run: (transaction?: Transaction) => Promise<T>) => Promise<T>;
+
+const databaseOf = (orm: Orm, alone: Alone): Database => ({
   em: orm.em,
-  migrateUp: () => alone(async () => (await orm.migrator.up()).map(({ name }) => name)),
+  migrateUp: () =>
+    alone(async (transaction) => (await orm.migrator.up({ transaction })).map(({ name }) => name)),
   migrateDown: () =>
-    alone(async () => {
+    alone(async (transaction) => {
       const newer = (await statesOf(orm)).findLast(({ isNewer }) => isNewer);
       if (newer) throw new Error(`${newer.name} is of a newer version of Laurel: take it back with that one`);
-      return (await orm.migrator.down()).map(({ name }) => name);
+      return (await orm.migrator.down({ transaction })).map(({ name }) => name);
     }),
   migrationStates: () => statesOf(orm),
   vacuum: async () => void (await sql`vacuum analyze`.execute(orm.em.fork().getKysely())),

@@ -1,6 +1,6 @@
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
-import type { Bucket, Counted, Limiter } from "../domain/rate-limits/limiter.ts";
+import type { Bucket, Count, Counted, Limiter } from "../domain/rate-limits/limiter.ts";
 import { createMemoryWindows, type Usage, type Windows } from "../domain/rate-limits/memory-windows.ts";
 import { createRedisWindows } from "./redis-windows.ts";
 import { within } from "./within.ts";
@@ -11,11 +11,21 @@ const ANSWER_MAX_MS = 500;
 const LOOK_EVERY_MS = 1_000;
 const PROBE = { bucket: { name: "probe", points: 1, seconds: 10 }, key: "" };
 
+const opposite = (count: Count): Count => ({ ...count, points: -(count.points ?? 1) });
+const isTakenBack = ({ points = 1 }: Count): boolean => points < 0;
+
+type Shared = Windows & { isReady(): boolean };
+/** Asks the shared windows or those of this process; `onLate` is told what the shared ones said too late. */
+type Ask = <T>(
+  question: (windows: Windows) => Promise<T>,
+  onLate?: (answer: T) => Promise<unknown>,
+) => Promise<T>;
+
 /**
  * `shared` as long as it answers, else `own` at the same numbers. Only requests that are under way when it
  * fails wait for it, half a second; then nobody asks it until a look from time to time has had an answer.
  */
-const insured = (shared: Windows & { isReady(): boolean }, own: Windows, log?: Logger): Windows => {
+const asker = (shared: Shared, own: Windows, log?: Logger): Ask => {
   let isAway = false;
   let lookAtMs = 0;
 
@@ -37,20 +47,42 @@ const insured = (shared: Windows & { isReady(): boolean }, own: Windows, log?: L
     }
   };
 
-  const ask = async <T>(question: (windows: Windows) => Promise<T>): Promise<T> => {
+  return async (question, onLate = async () => undefined) => {
     if (isAway && performance.now() >= lookAtMs) void look();
     if (isAway) return question(own);
+    let asked: ReturnType<typeof question> | undefined;
     try {
       if (!shared.isReady()) throw new Error("not connected");
-      return await within(ANSWER_MAX_MS, question(shared));
+      asked = question(shared);
+      return await within(ANSWER_MAX_MS, asked);
     } catch (err) {
       leave(err);
+      // What is not known to have been undone stays counted.
+      asked?.then(onLate).catch(() => undefined);
       return question(own);
     }
   };
+};
+
+const insured = (shared: Shared, own: Windows, log?: Logger): Windows => {
+  const ask = asker(shared, own, log);
+
+  /** What an answer that came too late has counted was counted in this process, and is taken back. */
+  const consume = (counts: readonly Count[]): Promise<Usage[]> =>
+    ask(
+      (windows) => windows.consume(counts),
+      ({ length }) => Promise.all(counts.slice(0, length).map((count) => shared.consume([opposite(count)]))),
+    );
+
+  /** Where this process has counted the key by itself, the points are in its own window. */
+  const takeBack = async (count: Count): Promise<Usage> => {
+    const counted = await own.read(count.bucket, count.key);
+    const [usage] = counted && counted.used > 0 ? await own.consume([count]) : await consume([count]);
+    return usage!;
+  };
 
   return {
-    consume: (counts) => ask((windows) => windows.consume(counts)),
+    consume: (counts) => (counts.every(isTakenBack) ? Promise.all(counts.map(takeBack)) : consume(counts)),
     read: (bucket, key) => ask((windows) => windows.read(bucket, key)),
     reset: async (bucket, key) => {
       // What was counted in an outage is part of what is to be forgotten.

@@ -139,6 +139,8 @@ export class RedisPeers implements Peers {
   async join(self: Self): Promise<void> {
     this.#self = self;
     await this.#beat(self);
+    // It has left meanwhile.
+    if (this.#self !== self) return;
     this.#timer = setInterval(() => void this.#beatSafely(), BEAT_EVERY_MS).unref();
     // Messages of the time without Redis are lost, whether or not the lease was. Connections come back one by
     // one.

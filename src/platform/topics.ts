@@ -1,6 +1,7 @@
 import type { Presence } from "@colyseus/core";
 import type { Logger } from "pino";
 import type { Topics } from "../domain/topics.ts";
+import { mapInSlices } from "../domain/slices.ts";
 import { calmWarnings } from "../domain/calm-log.ts";
 
 /** Which of these topics has a listener in any process, by position. */
@@ -38,7 +39,9 @@ export const topicsOver = (
     publish,
     publishHeard: async (messages) => {
       const answers = await ask(messages.map(([topic]) => topic));
-      for (const [n, [topic, make]] of messages.entries()) if (answers[n]) publish(topic, make());
+      await mapInSlices(messages, ([topic, make], n) => {
+        if (answers[n]) publish(topic, make());
+      });
     },
     subscribe: async (topic, listener) => {
       const guarded = (message: unknown) => {

@@ -22,6 +22,7 @@ export class Care {
   #settledAtMs = 0;
   #isChecking = false;
   #isAgain = false;
+  #isStopped = false;
 
   constructor(app: App, listing: Listing) {
     this.#app = app;
@@ -34,6 +35,7 @@ export class Care {
   }
 
   stop(): void {
+    this.#isStopped = true;
     clearInterval(this.#timer);
     clearTimeout(this.#retry);
   }
@@ -67,7 +69,7 @@ export class Care {
     } catch (err) {
       this.#warn(err, "the listing of rooms could not be checked");
       clearTimeout(this.#retry);
-      this.#retry = setTimeout(() => void this.#check(), RETRY_MS).unref();
+      if (!this.#isStopped) this.#retry = setTimeout(() => void this.#check(), RETRY_MS).unref();
     } finally {
       this.#isChecking = false;
     }

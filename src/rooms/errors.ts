@@ -84,9 +84,13 @@ export const socketError = (error: unknown): ServerError => {
 
 /**
  * Throws an error of a room's creation as core takes it for a refusal: any but a ServerError is logged with
- * its stack, and players could write to the log at will. Core keeps code and message alone.
+ * its stack, so players could write to the log at will, and an outage would for every join. Core keeps code
+ * and message alone.
+ * @param report is told of an outage
  */
-export const refuseCreation = (error: unknown): never => {
-  if (!(error instanceof DomainError)) throw error;
-  throw new ServerError(error.code as unknown as number, error.message, { cause: error });
+export const refuseCreation = (error: unknown, report: (outage: unknown) => void): never => {
+  const told = error instanceof DomainError ? error : outageError(error);
+  if (!told) throw error;
+  if (told !== error) report(error);
+  throw new ServerError(told.code as unknown as number, told.message, { cause: error });
 };

@@ -80,7 +80,8 @@ export abstract class LiveRoom<S extends object> extends Room<{
     this.onMessage("session.renew", renew);
     this.onMessage("*", refuseMessage);
     this.clock.setInterval(() => this.#tend(), TEND_EVERY_MS);
-    await this.begin(options).catch(refuseCreation);
+    const report = (outage: unknown): void => this.report(outage, "onCreate");
+    await this.begin(options).catch((error: unknown) => refuseCreation(error, report));
   }
 
   override async onJoin(client: LiveClient, options: object): Promise<void> {

@@ -122,9 +122,13 @@ const readJoin = async (app: App, request: IncomingMessage): Promise<() => Promi
     ownSeat(await asOneJoin(() => matchMaker.joinOrCreate(target, withPrototype(body), context)));
 };
 
+/** A room that could not be made, of which core keeps the code and no reason. */
+const isUnavailable = (error: unknown): boolean =>
+  error instanceof ServerError && errorObject(error)?.code === "SERVICE_UNAVAILABLE";
+
 /** Whether the same join may well do in a moment, at this process or at another. */
 const isPassing = (error: unknown): boolean =>
-  outageOf(error) !== undefined || (isStopping() && !errorObject(error));
+  outageOf(error) !== undefined || isUnavailable(error) || (isStopping() && !errorObject(error));
 
 /** The client's address, by X-Forwarded-For as far as TRUSTED_PROXIES vouch for it. */
 const addressOf = ({ socket, headers }: IncomingMessage, { config }: App): string => {

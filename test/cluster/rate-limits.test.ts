@@ -256,5 +256,35 @@ describe("rate limits over processes", function () {
       const told = lines.map((line) => (JSON.parse(line) as { msg: string }).msg.split(":")[0]);
       assert.deepEqual(told, ["Redis does not answer", "Redis answers again"]);
     });
+
+    it("keep nothing of what was given back while Redis answered too late", async () => {
+      const key = randomUUID();
+      const direct = new Redis(services.env["REDIS_URL"]!);
+      const many = bucket(1_000);
+      try {
+        await limiter.consume(many, key);
+        for (let times = 0; times < 3; times++) {
+          const seen = lines.length;
+          proxy.slow(400);
+          await limiter.consume(many, key);
+          await limiter.consume(many, key, -1);
+          proxy.slow(0);
+          await eventually(
+            async () => {
+              await limiter.read(many, key);
+              return lines.length >= seen + 2;
+            },
+            { timeoutMs: 20_000, label: "Redis counts again" },
+          );
+        }
+        await eventually(async () => (await direct.get(nameOf(key))) === "1");
+        assert.equal((await limiter.read(many, key)).used, 1);
+        await limiter.consume(many, key, -1);
+        assert.equal((await limiter.read(many, key)).used, 0);
+      } finally {
+        direct.disconnect();
+        proxy.slow(0);
+      }
+    });
   });
 });

@@ -70,6 +70,21 @@ describe("the registry of processes that hold rooms", function () {
     assert.equal(a.lost(), 0);
   });
 
+  it("follows nothing any more for a process that leaves while it joins", async () => {
+    const redis = new Redis(REDIS_URL);
+    let followed = 0;
+    const hearing = { listenAgain: () => undefined, onReplaced: () => void followed++ };
+    const peers = createRedisPeers(redis, { namespace, log, hearing });
+    try {
+      const self = { processId: "f", door: "127.0.0.1:6", onLost: () => undefined, onDead: async () => {} };
+      await Promise.all([peers.join(self), peers.leave()]);
+      assert.equal(followed, 0);
+      assert.equal(await peers.doorOf("f"), undefined);
+    } finally {
+      peers.close();
+    }
+  });
+
   it("tells a process that its lease was lost", async () => {
     const { lost, redis } = await start("e");
     await redis.del(`${namespace}:processes:leases`);

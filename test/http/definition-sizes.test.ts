@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { DEFINITION_KINDS } from "../../src/domain/definitions/kinds.ts";
-import { DEFINITION_MAX_BYTES, PROJECT_MAX_BYTES, RULE_MAX_BYTES } from "../../src/domain/limits.ts";
+import {
+  COUNTERS_MAX,
+  DEFINITION_MAX_BYTES,
+  PROJECT_MAX_BYTES,
+  RULE_MAX_BYTES,
+} from "../../src/domain/limits.ts";
 import { bytesOf, findOversize } from "../../src/domain/oversize.ts";
 import { routes } from "../../src/http/routes.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
@@ -210,5 +215,34 @@ describe("the size of definitions", () => {
       must(await api.request("DELETE", `/api/v1/segments/copy${i}`, { key }), 200);
     must(await post("rules/lesson/publish", {}), 200);
     must(await post("config/import", { document }), 200);
+  });
+
+  it("of all that runs in a project reads a bounded number of different metrics", async () => {
+    const count = (window: object) => ({
+      type: "event_aggregate",
+      metric: { eventTypes: ["lesson"], aggregate: "count", window },
+      op: "gte",
+      value: 1,
+    });
+    const all = Array.from({ length: 50 }, (_, n) => count({ type: "ROLLING", seconds: 100_000 + n }));
+    const many = { key: "many", name: "Many", kind: "DYNAMIC", definition: { all } };
+    const { id } = must(await post("segments", many), 201);
+    const copies = Math.floor(COUNTERS_MAX / all.length) - 1;
+    await api.app.transact(({ db }) =>
+      sql`insert into definitions (id, project_id, kind, key, name, definition, status, version, created_by,
+          created_at, updated_at)
+        select gen_random_uuid(), project_id, kind, 'copy' || n, name,
+          replace(definition::text, '"seconds": 1', '"seconds": ' || n + 1)::jsonb, status, version,
+          created_by, created_at, updated_at from definitions, generate_series(1, ${copies}::int) n
+        where id = ${id}`.execute(db),
+    );
+    const more = (ruleKey: string, window: object) =>
+      post("rules", aLessonRule({ key: ruleKey, conditions: { all: [count(window)] } }));
+    must(await more("known", { type: "ROLLING", seconds: 100_000 }), 201);
+    must(await post("rules/known/publish", {}), 200);
+    must(await more("another", { type: "LIFETIME" }), 201);
+    assertError(await post("rules/another/publish", {}), 409, "RULE_LIMIT");
+    must(await api.request("DELETE", "/api/v1/segments/copy1", { key }), 200);
+    must(await post("rules/another/publish", {}), 200);
   });
 });

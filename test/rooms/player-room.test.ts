@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { readPlayerStream } from "../../src/domain/outbox/stream.ts";
+import { readPlayerStream, STREAM_BYTES } from "../../src/domain/outbox/stream.ts";
 import { getPlayer, grantPlayerXp } from "../../src/domain/players/players.ts";
 import { playerTopic } from "../../src/domain/topics.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
@@ -121,6 +121,30 @@ describe("room player", () => {
     assert.equal(snapshot?.data.reason, "GAP");
     assert.equal(me.named("session.ready")[0]?.data.resumed, false);
     await me.room.leave();
+  });
+
+  it("sends the whole state to a client that has missed more bytes than are told line by line", async () => {
+    const { token, playerId } = await aPlayer(api, tenant.key);
+    await grantXp(api, tenant.key, playerId);
+    const fatten = (bytes: number) =>
+      api.app.transact(({ db }) =>
+        sql`
+          update outbox set bytes = null,
+            data = data || jsonb_build_object('text', repeat('x', ${bytes}::int))
+          where project_id = ${tenant.projectId} and player_id = ${playerId}`.execute(db),
+      );
+    await fatten(STREAM_BYTES / 4);
+    const first = await join(api, token, "player", { lastSeq: 0 });
+    await heardUpTo(first, 2);
+    assert.deepEqual(seqs(first), [1, 2]);
+    await first.room.leave();
+    await fatten(STREAM_BYTES / 2);
+    const again = await join(api, token, "player", { lastSeq: 0 });
+    const [snapshot] = await eventually(
+      () => again.named("state.snapshot").length > 0 && again.named("state.snapshot"),
+    );
+    assert.equal(snapshot?.data.reason, "GAP");
+    await again.room.leave();
   });
 
   it("brings a client up to date that asks for it", async () => {

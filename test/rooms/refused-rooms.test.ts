@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { logger, setLogger } from "@colyseus/core/Logger";
+import { sql } from "kysely";
 import { aTenant, startApp } from "../support/app.ts";
 import { must } from "../support/client.ts";
 import { aPlayer, matchmake } from "./sdk.ts";
@@ -9,16 +10,21 @@ describe("a room that cannot be", () => {
   const before = logger;
   after(() => setLogger(before));
 
+  /** Lines of core from now on, which are in the log of the application otherwise. */
+  const hearCore = (): string[] => {
+    const told: string[] = [];
+    const hear = (...parts: unknown[]): void => void told.push(parts.map(String).join(" "));
+    setLogger({ trace: () => undefined, debug: () => undefined, info: hear, warn: hear, error: hear });
+    return told;
+  };
+
   it("is refused to who asks for it, and is no line in the log", async () => {
     const api = await startApp();
     const tenant = await aTenant(api);
     const { token } = await aPlayer(api, tenant.key);
     const board = { key: "board", name: "Board", metric: { source: "CUSTOM" }, operator: "LATEST" };
     must(await api.post("/api/v1/leaderboards", board, { key: tenant.key }), 201);
-    const told: string[] = [];
-    const hear = (...parts: unknown[]): void => void told.push(parts.map(String).join(" "));
-    // Of core, whose lines are in the log of the application otherwise.
-    setLogger({ trace: () => undefined, debug: () => undefined, info: hear, warn: hear, error: hear });
+    const told = hearCore();
     const answers: [room: string, body: object, status: number, code: string][] = [
       ["leaderboard", { leaderboardKey: "nowhere" }, 404, "NOT_FOUND"],
       ["leaderboard", { leaderboardKey: "board", board: "de" }, 400, "VALIDATION_ERROR"],
@@ -31,5 +37,30 @@ describe("a room that cannot be", () => {
       assert.deepEqual([answer.status, answer.body.error.code], [status, code], `${room} ${told.join()}`);
     }
     assert.deepEqual(told, []);
+  });
+
+  it("for an outage of the database is refused as such, and is no line of core's", async () => {
+    const api = await startApp();
+    const tenant = await aTenant(api);
+    const { token } = await aPlayer(api, tenant.key);
+    const join = () => matchmake(api, "joinOrCreate/lobbies", { token, body: { mode: "duel" } });
+    must(await api.post("/api/v1/lobbies", { mode: "duel", maxPlayers: 4 }, { key: tenant.key }), 201);
+    const told = hearCore();
+    const execute = (statement: string): Promise<unknown> =>
+      api.app.transact(({ db }) => sql.raw(statement).execute(db));
+    await execute(`create function refuse_reads() returns boolean language plpgsql as
+      $$ begin raise exception 'refused' using errcode = '53100'; end $$`);
+    await execute("create policy refused on lobbies as restrictive for select using (refuse_reads())");
+    try {
+      const { status, body, headers } = await join();
+      const { code, reason } = body.error;
+      assert.deepEqual([status, code, reason], [503, "SERVICE_UNAVAILABLE", "NOT_READY"]);
+      assert.ok(Number(headers.get("retry-after")) >= 1);
+    } finally {
+      await execute("drop policy refused on lobbies");
+      await execute("drop function refuse_reads");
+    }
+    assert.deepEqual(told, []);
+    assert.equal((await join()).status, 200);
   });
 });

@@ -1,4 +1,8 @@
 import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { PLAYER_STATE_MAX_BYTES } from "../../src/domain/limits.ts";
+import { metricId } from "../../src/domain/metrics/metric-id.ts";
+import { Metric } from "../../src/domain/metrics/metric.ts";
 import { must } from "./client.ts";
 import { eventually } from "./eventually.ts";
 import { damageRule, makeDue } from "./failed-event.ts";
@@ -60,6 +64,30 @@ const reverted: Scene = {
   },
 };
 
+/** A rule whose counter finds no room, since an older one takes all of it. */
+const uncounted: Scene = {
+  tells: ["event.uncounted"],
+  play: async (stage) => {
+    const actions = [{ type: "grant_xp", amount: 1 }];
+    const metrics = ["filling", "full"].map((type) =>
+      Metric.parse({ eventTypes: [type], aggregate: "count" }),
+    );
+    const all = metrics.map((metric) => ({ type: "event_aggregate", metric, op: "gte", value: 1 }));
+    await ruleOn(stage, "full", { actions, conditions: { all } });
+    const { projectId } = stage.game.tenant;
+    const bytes = PLAYER_STATE_MAX_BYTES - 40;
+    await stage.change(sql`
+      insert into player_states (project_id, player_id, doc, bytes)
+      select project_id, id, jsonb_build_object('c', jsonb_build_object(${metricId(metrics[0]!)}::text,
+        repeat('x', ${bytes}::int))), ${bytes}::int
+      from players where project_id = ${projectId} and external_user_id = 'ada'
+      on conflict (project_id, player_id) do update set doc = excluded.doc, bytes = excluded.bytes`);
+    await stage.game.track("ada", "full");
+    // The other scenes count again.
+    await stage.change(sql`update player_states set doc = '{}', bytes = 2 where project_id = ${projectId}`);
+  },
+};
+
 /** A rule that throws. */
 const failing: Scene = {
   tells: ["event.failed"],
@@ -80,4 +108,4 @@ const failing: Scene = {
 };
 
 /** Scenes about rules and tracked events. */
-export const EVENT_SCENES: readonly Scene[] = [loop, steps, budget, reverted, failing];
+export const EVENT_SCENES: readonly Scene[] = [loop, steps, budget, reverted, uncounted, failing];

@@ -4,7 +4,7 @@ import type { PlayerKey } from "../ledger/reference.ts";
 import type { Player } from "../players/player.ts";
 import { stateOfPlayer } from "../players/show.ts";
 import { changePlans, changePlayer } from "../progression/change.ts";
-import { loadStates } from "../progression/load.ts";
+import { loadStates } from "../progression/load-states.ts";
 import { boosts } from "../progression/parts/boosts.ts";
 import { segments } from "../progression/parts/segments.ts";
 import { readPlan } from "../progression/plan.ts";

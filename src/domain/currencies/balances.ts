@@ -5,7 +5,7 @@ import { keyOfReference, type PlayerKey } from "../ledger/reference.ts";
 import type { Player } from "../players/player.ts";
 import { stateOfPlayer } from "../players/show.ts";
 import { changePlans, changePlayer } from "../progression/change.ts";
-import { loadStates } from "../progression/load.ts";
+import { loadStates } from "../progression/load-states.ts";
 import { balances, lots } from "../progression/parts/balances.ts";
 import { readPlan } from "../progression/plan.ts";
 import type { Work } from "../work.ts";

@@ -1,9 +1,9 @@
 import type { SqlEntityManager } from "@mikro-orm/sql";
 import { conflict } from "../errors.ts";
-import { PROJECT_MAX_BYTES } from "../limits.ts";
+import { COUNTERS_MAX, PROJECT_MAX_BYTES } from "../limits.ts";
 import { refuseNewLoops, standingLoops } from "../rules/lifecycle/loops.ts";
 import type { Work } from "../work.ts";
-import { readRunningState } from "./running-state.ts";
+import { readRunningState, type RunningState } from "./running-state.ts";
 
 /** Transactions that make many changes and are looked at once, at their end. */
 const together = new WeakSet<SqlEntityManager>();
@@ -40,7 +40,7 @@ export const changeRunning = async <T>(
     const changed = await change();
     await work.em.flush();
     const after = await readRunningState(work, projectId);
-    if (after.bytes > PROJECT_MAX_BYTES && after.bytes > before.bytes) throw tooLarge(reason);
+    refuseLarger(after, { before, reason });
     if (isLoopChecked !== true && after.links !== before.links)
       await refuseNewLoops(work, projectId, { state: after, standing, isLong });
     return changed;
@@ -49,7 +49,13 @@ export const changeRunning = async <T>(
   }
 };
 
-const tooLarge = (reason: string): Error => {
-  const limit = `${PROJECT_MAX_BYTES} bytes of active rules, definitions and leaderboards together`;
-  return conflict(reason, `a project may have ${limit}`);
+const refuseLarger = (
+  after: RunningState,
+  { before, reason }: { before: RunningState; reason: string },
+): void => {
+  const refuse = (limit: string) => conflict(reason, `a project may have ${limit}`);
+  if (after.bytes > Math.max(PROJECT_MAX_BYTES, before.bytes))
+    throw refuse(`${PROJECT_MAX_BYTES} bytes of active rules, definitions and leaderboards together`);
+  if (after.counters > Math.max(COUNTERS_MAX, before.counters))
+    throw refuse(`${COUNTERS_MAX} different metrics of active rules, badges and segments together`);
 };

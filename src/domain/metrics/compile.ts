@@ -81,8 +81,11 @@ const prepare = (metric: Metric): CompiledMetric => ({
   sampleOf: compileSample(metric),
 });
 
-/** The metrics of a project by event type. */
-export type MetricIndex = { forEvent(eventType: string): readonly CompiledMetric[] };
+/** The metrics of a project by event type, and the ids of all. */
+export type MetricIndex = {
+  forEvent(eventType: string): readonly CompiledMetric[];
+  ids: ReadonlySet<string>;
+};
 
 /** Indexes the metrics that a project's rules, badges and segments read; equal ones are one counter. */
 export const indexMetrics = (metrics: readonly Metric[]): MetricIndex => atOnce(metricPieces(metrics));
@@ -106,5 +109,5 @@ export function* metricPieces(
     patterns: metric.definition.eventTypes,
   }));
   const listening = createTypeIndex(listeners, (found) => found.map(({ metric }) => metric));
-  return { forEvent: listening };
+  return { forEvent: listening, ids: new Set(byId.keys()) };
 }

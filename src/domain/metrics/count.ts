@@ -1,3 +1,6 @@
+import { PLAYER_STATE_MAX_BYTES } from "../limits.ts";
+import { jsonLength, takeRoom } from "../progression/doc-room.ts";
+import { tellUncounted } from "../progression/event-steps.ts";
 import type { Turn } from "../progression/turn.ts";
 import { firstZone } from "../rules/language/zones.ts";
 import { StepBudget } from "../step-budget.ts";
@@ -35,6 +38,12 @@ export const countEvent = (turn: Turn): void => {
   }
 };
 
+/** Bytes of JSON that a sample adds to a document at most: those of a new counter. */
+const GROWTH_MAX = 100;
+
+const growthOf = ({ id }: CompiledMetric, old: CounterState | undefined, next: CounterState | undefined) =>
+  jsonLength(next) - (old === undefined ? -`"${id}":,`.length : jsonLength(old));
+
 const count = (turn: Turn, metric: CompiledMetric): void => {
   const { player, event } = turn;
   const sample = metric.sampleOf(turn);
@@ -45,6 +54,10 @@ const count = (turn: Turn, metric: CompiledMetric): void => {
   if (next === old) {
     if (isLate(metric, old, moment)) turn.warn(`late: ${nameOf(metric)} no longer counts that window`);
     return;
+  }
+  if (!takeRoom(turn, { most: GROWTH_MAX, grown: () => growthOf(metric, old, next) })) {
+    turn.warn(`full: ${nameOf(metric)} does not count, ${PLAYER_STATE_MAX_BYTES} bytes are kept of a player`);
+    return tellUncounted(turn, metric.spender);
   }
   if (isOver(metric, next)) turn.warn(`${nameOf(metric)} has reached the bound of ±9,000,000,000`);
   (player.doc.c ??= {})[metric.id] = next;

@@ -11,6 +11,8 @@ import { Migration20261121000010 } from "./20261121000010-lobbies.ts";
 import { Migration20261121000011 } from "./20261121000011-chat.ts";
 import { Migration20261121000012 } from "./20261121000012-webhooks.ts";
 import { Migration20261122000001 } from "./20261122000001-known-origins.ts";
+import { Migration20261122000002 } from "./20261122000002-state-bytes.ts";
+import { Migration20261122000003 } from "./20261122000003-outbox-lanes.ts";
 
 /** Every migration, in order. */
 export const migrations = [
@@ -27,4 +29,6 @@ export const migrations = [
   { name: "20261121000011-chat", class: Migration20261121000011 },
   { name: "20261121000012-webhooks", class: Migration20261121000012 },
   { name: "20261122000001-known-origins", class: Migration20261122000001 },
+  { name: "20261122000002-state-bytes", class: Migration20261122000002 },
+  { name: "20261122000003-outbox-lanes", class: Migration20261122000003 },
 ];

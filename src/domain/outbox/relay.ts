@@ -1,24 +1,27 @@
-import { sql } from "kysely";
 import type { Events } from "../domain-events.ts";
 import type { EntryChange } from "../events.ts";
 import { readNoticeLists } from "../leaderboards/notices/notice-lists.ts";
 import type { RankStore } from "../leaderboards/ranks.ts";
-import { finishRelay, type OutboxRow, projectsOfWebhooks, type QueueRow } from "./finish-relay.ts";
+import { finishRelay, happened, projectsOfWebhooks } from "./finish-relay.ts";
 import { publishToRooms } from "./publish-to-rooms.ts";
+import { type OutboxRow, type Taken, type TakenCommit, takeRows } from "./read-queue.ts";
+import { RelayTurns, type RoundSize } from "./relay-turns.ts";
 import { messageOf } from "./stream.ts";
 import { type Changed, tellChanged } from "./tell-changed.ts";
-import { periodTopic, playerTopic, type Topics } from "../topics.ts";
-import { readSubscribers, type Subscribers } from "../webhooks/subscribers.ts";
-import { KEPT, type Transact, type Work } from "../work.ts";
+import { type MessageFor, periodTopic, playerTopic, type Topics } from "../topics.ts";
+import { eventsFor, type PlannedEvent } from "../webhooks/plan.ts";
+import { readSubscribers } from "../webhooks/subscribers.ts";
+import type { Transact, Work } from "../work.ts";
 
-/** Commits of a partition, and outbox rows of all partitions, that are relayed in one round. */
-const RELAY_COMMITS = 50;
-const RELAY_ROWS = 4_000;
+/** Bytes of a message to the topic of a player, beyond which the next rows are another one. */
+const MESSAGE_BYTES = 64 * 1024;
 
 export type RelayParts = {
   transact: Transact;
   ranks: RankStore;
   topics: Topics;
+  /** Remembers whose turn it is; absent: nobody's. */
+  turns?: RelayTurns;
   /** Hears of partitions that are done with before the others, and of those in which `more` may wait. */
   onRelayed?: (parts: readonly number[], more: readonly number[]) => void;
 };
@@ -31,24 +34,41 @@ export type Relayed = { rows: number; again: readonly number[] };
  * topics, then what changed in ranks is told and the queue rows go, in one commit. Partitions that have
  * nothing to tell that way do not wait for it. What a round costs hardly depends on the number of
  * partitions. A crash in between sends the rows again: the index keeps versions and players' rooms keep
- * sequence numbers, so twice is once.
+ * sequence numbers, so twice is once. What is tried after a round that failed is up to `turns`.
  */
-export const relayPartitions = async (
+export const relayPartitions = async (relay: RelayParts, parts: readonly number[]): Promise<Relayed> => {
+  const { turns = new RelayTurns() } = relay;
+  const plan = turns.next();
+  let projects = new Set<string>();
+  const had: RoundSize = { rows: plan.rows, bytes: plan.bytes };
+  try {
+    const seen = (found: Set<string>) => void (projects = found);
+    const round = await readRound(relay, parts, { plan, turns, seen });
+    had.rows = round.rows.length;
+    had.bytes = sumBytes(round.rows);
+    const relayed = round.queued.length === 0 ? { rows: 0, again: round.again } : await send(relay, round);
+    turns.done(plan, relayed.rows);
+    return relayed;
+  } catch (error) {
+    turns.failed(plan, projects, had);
+    throw error;
+  }
+};
+
+const sumBytes = (rows: readonly OutboxRow[]): number => rows.reduce((sum, { bytes }) => sum + bytes, 0);
+
+const send = async (
   { transact, ranks, topics, onRelayed = () => undefined }: RelayParts,
-  parts: readonly number[],
+  { queued, rows, again, periods, round, planned }: Round,
 ): Promise<Relayed> => {
-  const { again, rows, periods, round, subscribers, ...read } = await transact((work) =>
-    readRound(work, parts),
-  );
-  if (read.queued.length === 0) return { rows: 0, again };
   await applyRanks({ ranks, topics }, periods);
   await publishToPlayers(topics, rows);
   publishToRooms(topics, rows);
-  const finish = (work: Work, queued: readonly QueueRow[]): Promise<void> =>
-    finishRelay(work, queued, { rows, subscribers });
-  const [ranking, others] = splitByPeriods(read.queued, periods);
+  const finish = (work: Work, commits: readonly TakenCommit[]): Promise<void> =>
+    finishRelay(work, commits, { rows, planned });
+  const [ranking, others] = splitByPeriods(queued, periods);
   if (ranking.length === 0 || others.length === 0) {
-    await tellChanged({ transact, ranks, topics }, round, (work) => finish(work, read.queued));
+    await tellChanged({ transact, ranks, topics }, round, (work) => finish(work, queued));
     return { rows: rows.length, again };
   }
   await transact((work) => finish(work, others));
@@ -63,9 +83,9 @@ export const relayPartitions = async (
 
 /** The commits of partitions that have changes of boards among theirs, and those of the others. */
 const splitByPeriods = (
-  queued: readonly QueueRow[],
+  queued: readonly TakenCommit[],
   periods: readonly Period[],
-): [ranking: QueueRow[], others: QueueRow[]] => {
+): [ranking: TakenCommit[], others: TakenCommit[]] => {
   const ids = new Set(periods.flatMap(({ rowIds }) => rowIds));
   const parts = new Set(
     queued.filter(({ outbox_ids: of }) => of.some((id) => ids.has(id))).map(({ part }) => part),
@@ -73,66 +93,27 @@ const splitByPeriods = (
   return [queued.filter(({ part }) => parts.has(part)), queued.filter(({ part }) => !parts.has(part))];
 };
 
-/** The commits of a round, and the partitions of which it has not taken all. */
-type Taken = { queued: QueueRow[]; again: number[] };
-type Round = Taken & { rows: OutboxRow[]; periods: Period[]; round: Changed; subscribers: Subscribers[] };
+type Round = Taken & { periods: Period[]; round: Changed; planned: PlannedEvent[] };
 
-const readRound = async (work: Work, parts: readonly number[]): Promise<Round> => {
-  const taken = takeTurns(await readQueue(work, parts));
-  const rows = await readRows(work, taken.queued);
-  const periods = periodsOf(rows);
-  const changed = periods.map(({ projectId, periodId, entries }) => ({
-    projectId,
-    periodId,
-    playerIds: new Set(entries.keys()),
-  }));
-  const lists = await readNoticeLists(work, changed);
-  const subscribers = await readSubscribers(work, projectsOfWebhooks(rows));
-  return { ...taken, rows, periods, round: { changed, lists }, subscribers };
-};
-
-/** The oldest commits of each partition, in order. */
-const readQueue = async ({ db }: Work, parts: readonly number[]): Promise<QueueRow[]> => {
-  const found = await sql<QueueRow>`
-    ${sql.raw(KEPT)} select q.project_id, q.part, q.seq, q.outbox_ids
-    from unnest(${`{${parts.join(",")}}`}::smallint[]) as u(p) cross join lateral (
-      select project_id, part, seq, outbox_ids from outbox_q where part = u.p
-      order by seq limit ${RELAY_COMMITS}) q
-    order by q.part, q.seq`.execute(db);
-  return found.rows;
-};
-
-/**
- * Takes commits until there are enough rows: the first of each partition, the second of each, and so on, so
- * that each partition keeps its order and none stands before the others.
- */
-const takeTurns = (queue: readonly QueueRow[]): Taken => {
-  const byPart = Map.groupBy(queue, ({ part }) => part);
-  const queued: QueueRow[] = [];
-  let rows = 0;
-  for (let turn = 0; turn < RELAY_COMMITS && rows < RELAY_ROWS; turn++) {
-    for (const commits of byPart.values()) {
-      const commit = commits[turn];
-      if (!commit || rows >= RELAY_ROWS) continue;
-      queued.push(commit);
-      rows += commit.outbox_ids.length;
-    }
-  }
-  const taken = Map.groupBy(queued, ({ part }) => part);
-  const isMore = ([part, { length }]: [number, QueueRow[]]) =>
-    length === RELAY_COMMITS || length > (taken.get(part)?.length ?? 0);
-  return { queued, again: [...byPart].filter(isMore).map(([part]) => part) };
-};
-
-const readRows = async ({ db }: Work, queued: readonly QueueRow[]): Promise<OutboxRow[]> => {
-  const ids = queued.flatMap((row) => row.outbox_ids.map((id) => ({ p: row.project_id, i: id })));
-  if (ids.length === 0) return [];
-  const found = await sql<OutboxRow>`
-    ${sql.raw(KEPT)} select o.id, o.project_id, o.type, o.player_id, o.player_seq, o.data, o.created_at
-    from json_to_recordset(${JSON.stringify(ids)}::json) as r(p uuid, i uuid)
-    join outbox o on o.project_id = r.p and o.id = r.i`.execute(db);
-  const byId = new Map(found.rows.map((row) => [row.id, row]));
-  return ids.flatMap(({ i }) => byId.get(i) ?? []);
+/** Reads a round, and makes what webhooks want of it while no transaction is open. */
+const readRound = async (
+  { transact }: RelayParts,
+  parts: readonly number[],
+  of: Parameters<typeof takeRows>[2],
+): Promise<Round> => {
+  const { now, subscribers, ...read } = await transact(async (work) => {
+    const taken = await takeRows(work, parts, of);
+    const periods = periodsOf(taken.rows);
+    const changed = periods.map(({ projectId, periodId, entries }) => ({
+      projectId,
+      periodId,
+      playerIds: new Set(entries.keys()),
+    }));
+    const lists = await readNoticeLists(work, changed);
+    const told = await readSubscribers(work, projectsOfWebhooks(taken.rows));
+    return { ...taken, periods, round: { changed, lists }, subscribers: told, now: work.now };
+  });
+  return { ...read, planned: await eventsFor(subscribers, read.rows.map(happened), now) };
 };
 
 type Period = { projectId: string; periodId: string; entries: Map<string, EntryChange>; rowIds: string[] };
@@ -179,9 +160,26 @@ const publishToPlayers = async (topics: Topics, rows: readonly OutboxRow[]): Pro
     (row) => playerTopic(row.project_id, row.player_id!),
   );
   await topics.publishHeard(
-    [...rowsOf].map(([topic, own]) => [
-      topic,
-      () => own.map((row) => messageOf({ ...row, seq: row.player_seq! })),
-    ]),
+    [...rowsOf].flatMap(([topic, own]) =>
+      inMessages(own).map((some): MessageFor => [
+        topic,
+        () => some.map((row) => messageOf({ ...row, seq: row.player_seq! })),
+      ]),
+    ),
   );
+};
+
+/** Rows that go in one message each, in order. */
+const inMessages = (rows: readonly OutboxRow[]): OutboxRow[][] => {
+  const messages: OutboxRow[][] = [];
+  let left = 0;
+  for (const row of rows) {
+    if (left <= 0) {
+      messages.push([]);
+      left = MESSAGE_BYTES;
+    }
+    messages.at(-1)!.push(row);
+    left -= row.bytes;
+  }
+  return messages;
 };

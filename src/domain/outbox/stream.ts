@@ -5,6 +5,8 @@ import type { Work } from "../work.ts";
 
 /** Players asked for in one statement of `readStreamHeads`. */
 const HEADS_MAX = 1_000;
+/** Bytes of the lines that are read of one player; who is further behind is told none. */
+export const STREAM_BYTES = 256 * 1024;
 
 export type StreamRef = { projectId: string; playerId: string };
 
@@ -32,8 +34,9 @@ type LineRow = {
 export type StreamTail = { playerId: string; afterSeq: number };
 
 /**
- * The lines of a player's stream after `afterSeq`, in order, at most `limit`. Lines removed by retention are
- * missing, so the first one may be later than `afterSeq + 1`.
+ * The lines of a player's stream after `afterSeq`, in order, at most `limit`, and none where they are more
+ * than STREAM_BYTES. Lines removed by retention are missing, so the first one may be later than
+ * `afterSeq + 1`.
  */
 export const readPlayerStream = async (
   work: Work,
@@ -45,7 +48,10 @@ export const readPlayerStream = async (
   return lines!;
 };
 
-/** As `readPlayerStream` for many in one statement or none; in the order asked. */
+/**
+ * As `readPlayerStream` for many in one statement or none; in the order asked. Of a player whose lines are
+ * more than STREAM_BYTES there are none.
+ */
 export const readPlayerStreams = async (
   { db }: Work,
   projectId: string,
@@ -55,11 +61,14 @@ export const readPlayerStreams = async (
   if (tails.length === 0) return found;
   const asked = JSON.stringify(tails.map(({ playerId, afterSeq }, n) => ({ n, p: playerId, a: afterSeq })));
   const lines = await sql<LineRow & { n: number }>`
-    select r.n, o.* from json_to_recordset(${asked}::json) as r(n int, p uuid, a bigint)
+    select r.n, o.seq, o.id, o.type, o.data, o.created_at
+    from json_to_recordset(${asked}::json) as r(n int, p uuid, a bigint)
     cross join lateral (
-      select player_seq as seq, id, type, data, created_at from outbox
-      where project_id = ${projectId}::uuid and player_id = r.p and player_seq > r.a
-      order by player_seq limit ${limit}) o
+      select l.*, sum(coalesce(l.bytes, octet_length(l.data::text))) over () as bytes_of_all from (
+        select player_seq as seq, id, type, data, created_at, bytes from outbox
+        where project_id = ${projectId}::uuid and player_id = r.p and player_seq > r.a
+        order by player_seq limit ${limit}) l) o
+    where o.bytes_of_all <= ${STREAM_BYTES}
     order by r.n, o.seq`.execute(db);
   for (const row of lines.rows) found[row.n]!.push(messageOf(row));
   return found;

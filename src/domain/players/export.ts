@@ -5,6 +5,7 @@ import { auditDefinition } from "../audit/definitions.ts";
 import type { Json } from "../events.ts";
 import { jobKind } from "../project-jobs/job-kind.ts";
 import { type ProjectJob, queueJob } from "../project-jobs/project-jobs.ts";
+import { mapInSlices } from "../slices.ts";
 import type { Work } from "../work.ts";
 import { PERSONAL_TABLES, type PersonalTable } from "./personal-tables.ts";
 import { findPerson, type Person } from "./person.ts";
@@ -72,7 +73,7 @@ const readRows = async ({ db }: Work, person: Person, { one, room }: Read): Prom
     order by n`.execute(db);
   const fitting = found.rows.filter(({ r }) => r !== null);
   return {
-    rows: fitting.map(({ r }) => JSON.parse(r) as unknown),
+    rows: await mapInSlices(fitting, ({ r }) => JSON.parse(r) as unknown),
     bytes: Number(fitting.at(-1)?.upto ?? 0),
     isCut: fitting.length < found.rows.length,
   };

@@ -6,6 +6,7 @@ import { fromRankScore, nextEntry, reachedUs } from "../leaderboards/scoring.ts"
 import { type CompiledMetric, compileMetric } from "../metrics/compile.ts";
 import { type CounterState, mergeCounters } from "../metrics/counters.ts";
 import { type Pieces, stepsOfValue } from "../pace.ts";
+import { isWithinRoom, withoutUnread } from "../progression/doc-room.ts";
 import { write } from "../progression/event-steps.ts";
 import type { EntryState, PlayerDoc, StreakState } from "../progression/player-state.ts";
 import { attributesProblem, TAGS_MAX } from "../progression/profile.ts";
@@ -20,8 +21,11 @@ import type { Run, StreakDoc } from "../streaks/state.ts";
 import { FREEZES_MAX } from "../streaks/streak.ts";
 import type { Merging } from "./merge-holdings.ts";
 
-/** Counters are joined by their aggregate; limits count the firings of both. In pieces. */
-export function* mergeDoc({ target, source }: Merging): Pieces<void> {
+/**
+ * Counters are joined by their aggregate, where there is room for those of both; limits count the firings of
+ * both. In pieces.
+ */
+export function* mergeDoc({ target, source, summary }: Merging): Pieces<void> {
   const [mine, theirs] = [target.player.doc, source.player.doc];
   const counters = theirs.c && (yield* countersOf(target.project, mine.c, theirs.c));
   const limits = theirs.l && (yield* limitsOf(mine.l, theirs.l));
@@ -33,9 +37,18 @@ export function* mergeDoc({ target, source }: Merging): Pieces<void> {
     ...(theirs.x ? { x: dayOf(mine.x, theirs.x) } : {}),
     ...(theirs.b ? { b: [...new Set([...(mine.b ?? []), ...theirs.b])] } : {}),
   };
-  target.player.doc = doc;
+  target.player.doc = fitting(doc, { target, summary });
   target.player.dirty.doc = true;
 }
+
+/** The document of both; where there is no room for it, with the counters of the target alone. */
+const fitting = (doc: PlayerDoc, { target, summary }: Pick<Merging, "target" | "summary">): PlayerDoc => {
+  if (isWithinRoom(doc)) return doc;
+  const read = withoutUnread(target.project, doc);
+  if (isWithinRoom(read)) return read;
+  summary.dropped.push("counters");
+  return { ...read, c: target.player.doc.c ?? {} };
+};
 
 /** Steps of finding a metric that was compiled before. */
 const METRIC_STEPS = 4;

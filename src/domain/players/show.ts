@@ -3,9 +3,9 @@ import type { LivesView } from "../events.ts";
 import { showLives } from "../lives/lives.ts";
 import { changePlans } from "../progression/change.ts";
 import { type LevelProgress, levelProgress } from "../progression/levels.ts";
-import { emptyHanded, loadStates } from "../progression/load.ts";
-import { balances, lots } from "../progression/parts/balances.ts";
-import type { PlayerPart } from "../progression/parts/part.ts";
+import { emptyHanded } from "../progression/load.ts";
+import { loadStates } from "../progression/load-states.ts";
+import { balances, dueLots } from "../progression/parts/balances.ts";
 import { readPlan } from "../progression/plan.ts";
 import type { PlayerState } from "../progression/player-state.ts";
 import type { ProjectPlan } from "../progression/project-plan.ts";
@@ -69,8 +69,6 @@ export const stateOfPlayer = (player: Player): PlayerState => ({
   ...emptyHanded(),
 });
 
-const HELD: readonly PlayerPart[] = [balances, lots];
-
 /** Players of one project with what they hold: the same statements for any number. */
 export const showPlayers = async (
   work: Work,
@@ -79,7 +77,7 @@ export const showPlayers = async (
 ): Promise<ShownPlayer[]> => {
   const plan = await readPlan(work, projectId, changePlans);
   const states = players.map(stateOfPlayer);
-  const parts = HELD.filter((part) => part.isNeeded(plan));
+  const parts = [balances, dueLots(work.now)].filter((part) => part.isNeeded(plan));
   if (parts.length > 0) await loadStates(work, states, [plan], parts);
   return players.map((player, i) => show(plan, { player, state: states[i]!, nowMs: work.now.getTime() }));
 };

@@ -3,6 +3,7 @@ import { newId } from "../ids.ts";
 import type { Work } from "../work.ts";
 import { waitBriefly } from "./brief-wait.ts";
 import { type ExternalRef, externalKey, insertPlayers, lockFreePlayers, lockPlayers } from "./load.ts";
+import { LOADED_ROWS_MAX, loadFirst, PAGE_BYTES_MAX, partsFor } from "./load-states.ts";
 import type { PlayerState } from "./player-state.ts";
 import type { ProjectPlan } from "./project-plan.ts";
 import type { QueuedEvent } from "./queue.ts";
@@ -84,7 +85,7 @@ const mayCreate = ({ eventType }: QueuedEvent, { settings }: ProjectPlan): boole
   eventType.startsWith("system.") ? settings.createUnknownTargets : settings.autoCreatePlayers;
 
 /** Tells players the times of what is coming, so that what is kept by time is loaded. */
-export const noteTimes = (
+const noteTimes = (
   players: ReadonlyMap<string, PlayerState>,
   events: readonly QueuedEvent[],
   nowMs: number,
@@ -97,5 +98,33 @@ export const noteTimes = (
     own.push(Math.min(event.occurredAt.getTime(), nowMs));
     times.set(player, own);
   }
-  for (const [player, own] of times) player.timesMs = own;
+  for (const [player, own] of times) Object.assign(player, { timesMs: own, lists: new Map() });
+};
+
+type Loading = {
+  events: readonly QueuedEvent[];
+  players: ReadonlyMap<string, PlayerState>;
+  plans: ReadonlyMap<string, ProjectPlan>;
+};
+
+/**
+ * Loads what the players of a batch have, in the order of its events, as far as it may be in hand at once.
+ * @returns the events whose players were loaded, the first ones and at least one, and these players
+ */
+export const loadFitting = async (
+  work: Work,
+  { events, players, plans }: Loading,
+): Promise<{ fitting: readonly QueuedEvent[]; states: PlayerState[] }> => {
+  const all = [...plans.values()];
+  const limits = { bytesMax: PAGE_BYTES_MAX, rowsMax: LOADED_ROWS_MAX, parts: partsFor(all) };
+  for (let size = events.length; ; size = Math.ceil(size / 2)) {
+    const some = events.slice(0, size);
+    const states = [...new Set(some.flatMap((event) => players.get(externalKey(event)) ?? []))];
+    noteTimes(players, some, work.now.getTime());
+    const count = await loadFirst(work, states, all, limits);
+    if (count === undefined) continue;
+    const left = new Set(states.slice(count));
+    const end = some.findIndex((event) => left.has(players.get(externalKey(event))!));
+    return { fitting: end === -1 ? some : some.slice(0, end), states: states.slice(0, count) };
+  }
 };

@@ -4,12 +4,19 @@ import type { BatchStats, StatsRecorder } from "../rules/insight/stats.ts";
 import { keepTrace, traceOf } from "../rules/insight/traces.ts";
 import { PacedBudget, paced } from "../pace.ts";
 import { UNANSWERED, type Work } from "../work.ts";
-import { lockOrCreate, noteTimes, unmakePlayers, unmakingHeld } from "./batch-players.ts";
+import { loadFitting, lockOrCreate, unmakePlayers, unmakingHeld } from "./batch-players.ts";
 import { ClaimBudget } from "./claim-budget.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
-import { EVENT_STEPS, type EventAccounts, openAccounts, stepsOf, writtenOf } from "./event-accounts.ts";
+import {
+  EVENT_STEPS,
+  type EventAccounts,
+  loadSteps,
+  openAccounts,
+  stepsOf,
+  writtenOf,
+} from "./event-accounts.ts";
 import { type StepsHit, stepsHitOf } from "./event-steps.ts";
-import { externalKey, loadStates } from "./load.ts";
+import { externalKey } from "./load.ts";
 import type { PlayerState } from "./player-state.ts";
 import type { PlanTurn, ProjectPlan } from "./project-plan.ts";
 import type { QueuedEvent } from "./queue.ts";
@@ -57,11 +64,9 @@ export const runBatch = async (
   const lacking = [...plans.values()].filter(({ leftOut }) => leftOut.length > 0);
   if (onLeftOut && lacking.length > 0) work.afterCommit(() => lacking.forEach(onLeftOut));
   const { players, made } = await lockOrCreate(work, claimed, plans);
-  const states = [...new Set(players.values())];
   const nowMs = work.now.getTime();
-  noteTimes(players, claimed, nowMs);
-  await loadStates(work, states, [...plans.values()]);
-  const { keys, covered } = await sharedKeys(plans, claimed, nowMs);
+  const { fitting, states } = await loadFitting(work, { events: claimed, players, plans });
+  const { keys, covered } = await sharedKeys(plans, fitting, nowMs);
   const makers = claimed.filter((event) => made.has(externalKey(event)));
   const shared = await unmakingHeld(work, makers, () => lockUnheldCounters(work, keys));
   const counts = stats?.openBatch();
@@ -75,8 +80,9 @@ export const runBatch = async (
     steps,
     loops: [],
     onSteps,
+    uncharged: new Set(states),
   };
-  const { events, verdicts } = await applyAll(work, claimed.slice(0, covered), { scene, made });
+  const { events, verdicts } = await applyAll(work, fitting.slice(0, covered), { scene, made });
   await unmakePlayers(
     work,
     claimed.slice(events.length).filter((event) => made.has(externalKey(event))),
@@ -123,14 +129,16 @@ const applyAll = async (
 
 /** Applies an event and charges what it takes to the claim, also when it throws. */
 const applyTimed = (event: QueuedEvent, scene: Scene, made: Set<string>): EventVerdict | undefined => {
-  const { steps } = scene;
+  const { steps, uncharged } = scene;
   const sinceMs = steps.cpuMs();
   const accounts = openAccounts();
+  const player = scene.players.get(externalKey(event));
+  const loading = player && uncharged.delete(player) ? loadSteps(player) : 0;
   try {
     const firings = made.delete(externalKey(event)) ? announce(event, scene, accounts) : undefined;
     return applyEvent(event, scene, { firings, accounts });
   } finally {
-    steps.take(event, eventSteps(scene.plans.get(event.projectId)!, accounts), sinceMs);
+    steps.take(event, loading + eventSteps(scene.plans.get(event.projectId)!, accounts), sinceMs);
   }
 };
 
@@ -176,6 +184,8 @@ type Scene = {
   steps: ClaimBudget;
   loops: LoopHit[];
   onSteps: BatchEars["onSteps"];
+  /** Players whose loading has not been charged yet: their first event is. */
+  uncharged: Set<PlayerState>;
 };
 
 type Firings = Turn["root"]["firings"];

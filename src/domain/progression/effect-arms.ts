@@ -23,8 +23,8 @@ const outboxArms = (outbox: readonly OutboxRow[]): Arm[] => [
     name: "ob",
     rows: outbox,
     write: (rows, now) => sql`
-      insert into outbox (project_id, id, type, player_id, player_seq, event_id, data, created_at)
-      select "projectId", id, type, "playerId", "playerSeq", "eventId", data, ${now}
+      insert into outbox (project_id, id, type, player_id, player_seq, event_id, data, bytes, created_at)
+      select "projectId", id, type, "playerId", "playerSeq", "eventId", data, octet_length(data::text), ${now}
       from jsonb_to_recordset(${rows}::jsonb) as x(
         "projectId" uuid, id uuid, type text, "playerId" uuid,
         "playerSeq" bigint, "eventId" uuid, data jsonb)`,

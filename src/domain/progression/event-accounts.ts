@@ -1,6 +1,7 @@
 import { threadCpuMs } from "../cpu-clock.ts";
 import { PacedBudget } from "../pace.ts";
 import { StepBudget } from "../step-budget.ts";
+import type { PlayerState } from "./player-state.ts";
 
 /** Steps that the rules which one tracked event sets off may take together, derived events included. */
 export const RULE_STEPS_MAX = 250_000;
@@ -74,6 +75,13 @@ export const CHANGE_STEPS_MAX = 2_000_000;
 export const CHANGE_WRITTEN_STEPS_MAX = 4_000_000;
 /** Steps of an event beside what definitions take: of its rows, and of what is loaded with its player. */
 export const EVENT_STEPS = 200;
+/** Bytes of a player's document, as JSON, that are read and written again in one step. */
+const LOADED_PER_STEP = 4;
+
+/** Steps of having a player in hand: of reading what is kept in one document, and of writing it again. */
+export const loadSteps = ({ docSize }: Pick<PlayerState, "docSize">): number =>
+  docSize.bytes / LOADED_PER_STEP;
+
 /** Steps of changing a player, beside what definitions take. */
 export const PLAYER_STEPS = 200;
 

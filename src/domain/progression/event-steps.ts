@@ -72,3 +72,13 @@ export const tellSteps = (turn: Turn): void => {
   const options = root.isTracked ? { eventId: root.id } : {};
   write(turn, "outbox", outboxRow(hit.projectId, "event.steps_exhausted", data, options));
 };
+
+/** Tells, once for a root, that a player's document had no room for what a definition counts. */
+export const tellUncounted = (turn: Turn, spender: Spender | undefined): void => {
+  const { root, player } = turn;
+  if (root.isUncountedTold || !spender) return;
+  root.isUncountedTold = true;
+  const data = { ...spender, rootEventId: root.id, playerId: player.id };
+  const options = root.isTracked ? { eventId: root.id } : {};
+  write(turn, "outbox", outboxRow(player.projectId, "event.uncounted", data, options));
+};

@@ -30,6 +30,8 @@ export type Game = {
   boosts: readonly ActiveCampaign[];
   boards: readonly Board[];
   boardsByKey: ReadonlyMap<string, Board>;
+  /** The rules that run, as far as turns know them; of one in SHADOW, counts are kept apart. */
+  rules: { all: readonly { id: string; isShadow: boolean }[] };
   /** Counters that rules, badges and segments read. */
   metrics: MetricIndex;
   /** Whether anything listens to an event type; then an effect of that type becomes a derived event. */

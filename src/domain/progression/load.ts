@@ -1,12 +1,7 @@
 import { sql } from "kysely";
 import type { Json } from "../events.ts";
-import { touchLists } from "../leaderboards/lists.ts";
-import { PacedBudget, paced } from "../pace.ts";
 import { KEPT, type Work } from "../work.ts";
-import type { LoadedRow } from "./parts/part.ts";
-import { PLAYER_PARTS } from "./parts/parts.ts";
 import type { PlayerState } from "./player-state.ts";
-import type { ProjectPlan } from "./project-plan.ts";
 import { nothingDirty } from "./snapshot.ts";
 
 /** A player by the integrator's id. */
@@ -253,6 +248,7 @@ const stateOf = (row: PlayerRow): PlayerState => ({
 /** A player who holds nothing yet, for all that is kept beside the row. */
 export const emptyHanded = () => ({
   doc: {},
+  docSize: { bytes: 0, isExact: false, isPruned: false },
   entries: new Map(),
   lists: new Map(),
   timesMs: [],
@@ -264,35 +260,3 @@ export const emptyHanded = () => ({
   boosts: new Map(),
   dirty: nothingDirty(),
 });
-
-/**
- * Loads what evaluation under `plans` may touch of `players`, beside their rows: one statement, by primary
- * keys only.
- * @param parts what is loaded; a merge takes everything, whether or not there is still a definition of it
- */
-export const loadStates = async (
-  work: Work,
-  players: readonly PlayerState[],
-  plans: readonly ProjectPlan[],
-  parts = PLAYER_PARTS.filter((part) => plans.some((plan) => part.isNeeded(plan))),
-): Promise<void> => {
-  if (players.length === 0) return;
-  const plansById = new Map(plans.map((plan) => [plan.projectId, plan]));
-  const steps = new PacedBudget(Infinity);
-  for (const player of players) {
-    const { boards = [] } = plansById.get(player.projectId) ?? {};
-    await paced(touchLists(boards, player, { timesMs: player.timesMs, nowMs: work.now.getTime() }), steps);
-  }
-  const byId = new Map(players.map((player) => [`${player.projectId}${player.id}`, player]));
-  const rows = JSON.stringify(players.map(({ id, projectId }) => ({ i: id, p: projectId })));
-  const result = await sql<LoadedRow>`
-    ${sql.raw(KEPT)} with r as materialized (
-      select * from json_to_recordset(${rows}::json) as r(i uuid, p uuid)),
-    s(k, project_id, player_id, ref, r) as (${sql.join(
-      parts.map((part) => part.load(plans, players)),
-      sql` union all `,
-    )}) select * from s`.execute(work.db);
-  const byTag = new Map(parts.map((part) => [part.tag, part]));
-  for (const { k, project_id, player_id, ref, r } of result.rows)
-    byTag.get(k)!.read(byId.get(`${project_id}${player_id}`)!, ref ?? "", r);
-};

@@ -32,6 +32,8 @@ export type PlayerState = {
   lastSeenAt: Date | null;
   /** Counters and limit state, in one document. */
   doc: PlayerDoc;
+  /** What the document takes as JSON. */
+  docSize: DocSize;
   /** Entries of lists of boards, by the list's id. */
   entries: Map<string, EntryState>;
   /** Lists that were loaded with the player, besides those of boards with one ranking, by id. */
@@ -89,6 +91,12 @@ export type PlayerDoc = {
   z?: Readonly<Record<string, number>>;
   s?: Readonly<Record<string, readonly [minute: number, scores: number]>>;
 };
+
+/**
+ * What a player's document takes as JSON, in bytes. Of a small one it is a bound from above, so that nobody
+ * has to measure what was counted; a large one is measured. `isPruned`: it has nothing that nobody reads.
+ */
+export type DocSize = { bytes: number; isExact: boolean; isPruned: boolean };
 
 export type EntryState = {
   rankScore: number;

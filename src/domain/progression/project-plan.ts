@@ -19,7 +19,7 @@ export type Economy = Pick<
 };
 
 /** Everything of a project that evaluation needs, read and compiled once per config version. */
-export type ProjectPlan = Omit<Game, keyof Economy> &
+export type ProjectPlan = Omit<Game, keyof Economy | "rules"> &
   Economy & {
     tenantId: string;
     configVersion: number;

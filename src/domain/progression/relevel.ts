@@ -6,6 +6,7 @@ import type { Cause } from "../events.ts";
 import { jobKind, type JobInHand, type Step } from "../project-jobs/job-kind.ts";
 import type { Work } from "../work.ts";
 import { changePlayers } from "./change.ts";
+import { fittingPlayers } from "./load-states.ts";
 import { getCurve } from "./level-curves.ts";
 import { grantLevelRewards } from "./level-rewards.ts";
 import { levelOf } from "./levels.ts";
@@ -61,9 +62,18 @@ const nextPage = async (work: Work, projectId: string, after: string | null): Pr
 const step = async (work: Work, { projectId, createdBy, ...job }: JobInHand<object>): Promise<Step> => {
   const state = State.parse(job.state);
   const { raised, lowered } = state;
-  const page = await nextPage(work, projectId, state.after);
-  if (page.length === 0) return { result: { raised, lowered } };
-  const playerIds = page.filter(({ differs }) => differs).map(({ id }) => id);
+  const found = await nextPage(work, projectId, state.after);
+  if (found.length === 0) return { result: { raised, lowered } };
+  const differing = found.filter(({ differs }) => differs).map(({ id }) => id);
+  const playerIds = await fittingPlayers(work, projectId, differing);
+  const firstLeft = differing[playerIds.length];
+  const page =
+    firstLeft === undefined
+      ? found
+      : found.slice(
+          0,
+          found.findIndex(({ id }) => id === firstLeft),
+        );
   const cause: Cause = { kind: "LEVEL", actor: createdBy };
   const changed = await changePlayers(work, projectId, { playerIds }, (turn) => relevel(turn, cause));
   const { total } =

@@ -7,7 +7,7 @@ import type { Work } from "../work.ts";
 import { changePlans } from "./change.ts";
 import { changeEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
 import { ChangeBudget } from "./event-accounts.ts";
-import { loadStates } from "./load.ts";
+import { loadStates } from "./load-states.ts";
 import type { PlayerPart } from "./parts/part.ts";
 import { loadPlans } from "./plan.ts";
 import type { PlayerState } from "./player-state.ts";

@@ -30,6 +30,8 @@ export type Root = {
   loop: LoopHit | undefined;
   /** What evaluation may take. */
   accounts: EventAccounts;
+  /** Whether it was told that something could not be counted. */
+  isUncountedTold?: boolean;
   /** The account that pays for what is done now. */
   steps: EventAccount;
   /** The rule whose actions run now: what they bring about comes from it. */

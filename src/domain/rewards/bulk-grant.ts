@@ -2,6 +2,7 @@ import { sql } from "kysely";
 import { z } from "zod";
 import { ADMINS } from "../access.ts";
 import { changePlayers } from "../progression/change.ts";
+import { fittingPlayers } from "../progression/load-states.ts";
 import type { Turn } from "../progression/turn.ts";
 import { jobKind, type JobInHand, type Step } from "../project-jobs/job-kind.ts";
 import { savepoint, type Work } from "../work.ts";
@@ -87,7 +88,8 @@ const giveEach = async (
 const step = async (work: Work, job: JobInHand<Params>): Promise<Step> => {
   const state = State.parse(job.state);
   const { granted, skipped, failed } = state;
-  const page = await nextPage(work, job.projectId, job.params, state);
+  const named = await nextPage(work, job.projectId, job.params, state);
+  const page = await fittingPlayers(work, job.projectId, named);
   if (page.length === 0) return { result: { granted, skipped, failed } };
   const counts = await savepoint(work, () => givePage(work, job, page)).catch(() =>
     giveEach(work, job, page),

@@ -1,7 +1,8 @@
 import { noEffects, openTurn, changeEvent } from "../progression/evaluate.ts";
 import { changePlans } from "../progression/change.ts";
 import { PLAYER_STEPS, stepsOf } from "../progression/event-accounts.ts";
-import { loadStates, lockPlayersById, type PlayersFrom, readPlayersPage } from "../progression/load.ts";
+import { lockPlayersById, type PlayersFrom, readPlayersPage } from "../progression/load.ts";
+import { loadPage } from "../progression/load-states.ts";
 import { loadPlans } from "../progression/plan.ts";
 import type { PlayerState } from "../progression/player-state.ts";
 import type { ProjectPlan } from "../progression/project-plan.ts";
@@ -56,11 +57,14 @@ export const scratchTurn = (
   });
 };
 
-/** Reads a page of players, with what they have, without locks. */
-export const readPage = async (work: Work, plan: ProjectPlan, from: PlayersFrom): Promise<PlayerState[]> => {
-  const players = await readPlayersPage(work, plan.projectId, from, SEGMENT_PAGE);
-  await loadStates(work, players, [plan]);
-  return players;
+/** `isLast`: whether there are no further players. */
+export type Page = { players: PlayerState[]; isLast: boolean };
+
+/** Reads a page of players, with what they have, without locks; fewer where they have much. */
+export const readPage = async (work: Work, plan: ProjectPlan, from: PlayersFrom): Promise<Page> => {
+  const found = await readPlayersPage(work, plan.projectId, from, SEGMENT_PAGE);
+  const players = await loadPage(work, found, plan);
+  return { players, isLast: players.length === found.length && found.length < SEGMENT_PAGE };
 };
 
 /**
@@ -76,7 +80,7 @@ export const refreshPage = async (
   const page = await readPage(work, plan, { after });
   const steps = new PacedBudget(PAGE_STEPS_MAX);
   const looked: PlayerState[] = [];
-  for (const player of page) {
+  for (const player of page.players) {
     if (steps.isSpent) break;
     const turn = scratchTurn(plan, player, { nowMs: work.now.getTime(), steps });
     refreshAllSegments(plan.segmentIndex, turn, which);
@@ -86,7 +90,7 @@ export const refreshPage = async (
   }
   const moving = looked.filter(({ dirty }) => dirty.segments.size > 0).map(({ id }) => id);
   if (moving.length > 0) await refreshPlayers(work, plan.projectId, { playerIds: moving, which });
-  const isLast = looked.length === page.length && page.length < SEGMENT_PAGE;
+  const isLast = page.isLast && looked.length === page.players.length;
   return {
     evaluated: looked.length,
     moved: moving.length,

@@ -7,7 +7,7 @@ import { readPlan } from "../progression/plan.ts";
 import type { ProjectPlan } from "../progression/project-plan.ts";
 import type { Turn } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
-import { LAST_PLAYER, readPage, scratchTurn, SEGMENT_PAGE } from "./pages.ts";
+import { LAST_PLAYER, readPage, scratchTurn } from "./pages.ts";
 import { compileSegment, type CompiledSegment, type SegmentConditions } from "./segment.ts";
 
 /** Players that a preview looks at, the ones made last; fewer where a look at each takes long. */
@@ -49,7 +49,7 @@ export const previewSegment = async (
   let before = LAST_PLAYER;
   while (!preview.isComplete && preview.evaluated < PREVIEW_PLAYERS_MAX && !steps.isSpent) {
     const page = await readPage(work, plan, { before });
-    for (const player of page) {
+    for (const player of page.players) {
       if (steps.isSpent) break;
       const turn = scratchTurn(plan, player, { nowMs: work.now.getTime(), steps });
       if (await isMember(segment, turn, steps)) {
@@ -60,7 +60,7 @@ export const previewSegment = async (
       preview.evaluated++;
       before = player.id;
     }
-    preview.isComplete = page.length < SEGMENT_PAGE && !steps.isSpent;
+    preview.isComplete = page.isLast && !steps.isSpent;
   }
   return preview;
 };

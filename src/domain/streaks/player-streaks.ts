@@ -6,7 +6,7 @@ import { newId } from "../ids.ts";
 import { stateOfPlayer } from "../players/show.ts";
 import type { Player } from "../players/player.ts";
 import { changePlans, changePlayer, changePlayers } from "../progression/change.ts";
-import { loadStates } from "../progression/load.ts";
+import { loadStates } from "../progression/load-states.ts";
 import { streaks as streaksPart } from "../progression/parts/streaks.ts";
 import { readPlan } from "../progression/plan.ts";
 import type { PlayerState } from "../progression/player-state.ts";

@@ -48,15 +48,18 @@ type Bell = { next(): Promise<void>; close(): void };
 
 const listen = async (topics: Topics, parts: ReadonlySet<number>): Promise<Bell> => {
   let ring = (): void => undefined;
+  let timer: NodeJS.Timeout | undefined;
   const listening = [...parts].map((part) => topics.subscribe(processedTopic(part), () => ring()));
   const ends = await Promise.allSettled(listening);
   return {
     next: () =>
       new Promise<void>((resolve) => {
         ring = resolve;
-        setTimeout(resolve, LOOK_EVERY_MS);
+        clearTimeout(timer);
+        timer = setTimeout(resolve, LOOK_EVERY_MS);
       }),
     close: () => {
+      clearTimeout(timer);
       for (const end of ends) if (end.status === "fulfilled") end.value();
     },
   };

@@ -6,6 +6,8 @@ import { isPattern, isSubscribed } from "./catalogue/event-types.ts";
 
 /** Events that one call looks at, whatever of them it gives. */
 const SEEN_AT_ONCE = 1_000;
+/** Bytes of events that one page has at most, or one event; a page that is full has more behind it. */
+export const PAGE_BYTES = 1024 * 1024;
 /** Being read is written down this often, in ms. */
 const READ_NOTED_MS = 3_600_000;
 
@@ -52,7 +54,10 @@ export const readFeed = async (work: Work, owner: FeedOwner, query: FeedQuery): 
   const { rows, oldest } = await readEvents(work, owner, after ?? 0);
   if (after !== undefined) checkPlace(after, { oldest, lastSeq });
   // Where nothing is kept, who begins goes on behind it.
-  return pageOf(rows, after ?? (oldest === null ? lastSeq : 0), query);
+  const page = pageOf(rows, after ?? (oldest === null ? lastSeq : 0), query);
+  const bodies = await readBodies(work, owner, page.seqs);
+  const data = bodies.map((body) => JSON.parse(body) as Json);
+  return { data, nextCursor: PREFIX + page.last, hasMore: page.hasMore };
 };
 
 /** @throws VALIDATION_ERROR, GONE, by the number of the oldest event that is kept behind it */
@@ -67,17 +72,23 @@ const checkPlace = (after: number, at: { oldest: number | null; lastSeq: number 
     });
 };
 
-/** What of the rows is asked for, and up to where they were looked at. */
-const pageOf = (rows: readonly Row[], after: number, { limit, types }: FeedQuery): FeedPage => {
-  const data: Json[] = [];
+/** The numbers of what is asked for, and up to where rows were looked at. */
+type Page = { seqs: number[]; last: number; hasMore: boolean };
+
+const pageOf = (rows: readonly Row[], after: number, { limit, types }: FeedQuery): Page => {
+  const seqs: number[] = [];
   let last = after;
-  for (const { seq, type, body } of rows) {
-    if (data.length === limit) return { data, nextCursor: PREFIX + last, hasMore: true };
-    const isAsked = body !== null && (types === undefined || isSubscribed(types, type));
-    if (isAsked) data.push(JSON.parse(body) as Json);
+  let left = PAGE_BYTES;
+  for (const { seq, type, bytes } of rows) {
+    if (seqs.length === limit) return { seqs, last, hasMore: true };
+    if (bytes !== null && (types === undefined || isSubscribed(types, type))) {
+      left -= bytes;
+      if (left < 0 && seqs.length > 0) return { seqs, last, hasMore: true };
+      seqs.push(Number(seq));
+    }
     last = Number(seq);
   }
-  return { data, nextCursor: PREFIX + last, hasMore: rows.length === SEEN_AT_ONCE };
+  return { seqs, last, hasMore: rows.length === SEEN_AT_ONCE };
 };
 
 const checkTypes = (types: readonly string[] | undefined): void => {
@@ -102,8 +113,8 @@ const noteRead = async ({ db, now }: Work, { tenantId, projectId }: FeedOwner): 
   return Number(noted.rows[0]!.last_seq);
 };
 
-/** `body` is null where it told of somebody who was erased. */
-type Row = { seq: string | number; type: string; body: string | null };
+/** `bytes` is null where it told of somebody who was erased. */
+type Row = { seq: string | number; type: string; bytes: number | null };
 
 const readEvents = async (
   { db }: Work,
@@ -111,9 +122,24 @@ const readEvents = async (
   after: number,
 ): Promise<{ rows: Row[]; oldest: number | null }> => {
   const found = await sql<Row>`
-    select seq, type, body from webhook_events
+    select seq, type, octet_length(body) as bytes from webhook_events
     where project_id = ${projectId}::uuid and seq > ${after}
     order by seq limit ${SEEN_AT_ONCE}`.execute(db);
   const [first] = found.rows;
   return { rows: found.rows, oldest: first === undefined ? null : Number(first.seq) };
+};
+
+/** Bodies in order; one that was taken away meanwhile is missing. */
+const readBodies = async (
+  { db }: Work,
+  { projectId }: FeedOwner,
+  seqs: readonly number[],
+): Promise<string[]> => {
+  if (seqs.length === 0) return [];
+  const { rows } = await sql<{ body: string }>`
+    select body from webhook_events
+    where project_id = ${projectId}::uuid and seq = any(${`{${seqs.join(",")}}`}::bigint[])
+      and body is not null
+    order by seq`.execute(db);
+  return rows.map(({ body }) => body);
 };

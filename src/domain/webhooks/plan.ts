@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import { idFor } from "../ids.ts";
+import { mapInSlices } from "../slices.ts";
 import type { Work } from "../work.ts";
 import { type Happened, webhookBody } from "./body.ts";
 import { isSubscribed, isWebhookType } from "./catalogue/event-types.ts";
@@ -10,18 +11,14 @@ import type { Subscribers } from "./subscribers.ts";
 export const deliveryId = (webhookId: string, event: { id: string; createdAt: Date }): string =>
   idFor(event.createdAt.getTime(), `${webhookId}:${event.id}`);
 
-type NewEvent = {
-  project: string;
-  tenant: string;
-  /** Its place among the new ones of the project, from 1. */
-  place: number;
+/** An event as the feed and webhooks get it: `text` is the inside of a JSON object. */
+export type PlannedEvent = {
   id: string;
-  type: string;
-  players: string[];
-  body: string;
-  at: string;
-  expires: string;
+  project: string;
+  text: string;
+  deliveries: readonly { webhook: string; id: string }[];
 };
+
 /** Whether an event `e` is about somebody who was erased since it was committed: it is told to nobody. */
 const IS_OF_ERASED = tellsOfErased({
   projectId: sql`e.project`,
@@ -30,25 +27,19 @@ const IS_OF_ERASED = tellsOfErased({
   createdAt: sql`e.at`,
 });
 
-type NewDelivery = { project: string; place: number; webhook: string; id: string };
-
 /**
  * Puts events into the feeds of their projects, their bodies frozen, and plans the deliveries to webhooks
- * that want them: one statement. Numbers of a feed follow the order of `happened`, and that of commits,
+ * that want them: one statement. Numbers of a feed follow the order of `planned`, and that of commits,
  * because the row of the feed is locked until this one; so call it last.
  * @returns how many deliveries were planned
  */
-export const planWebhooks = async (
-  work: Work,
-  subscribers: readonly Subscribers[],
-  happened: readonly Happened[],
-): Promise<number> => {
-  const { events, deliveries } = newRows(work, subscribers, happened);
-  if (events.length === 0) return 0;
+export const planWebhooks = async (work: Work, planned: readonly PlannedEvent[]): Promise<number> => {
+  if (planned.length === 0) return 0;
+  const { events, deliveries, webhooks } = newRows(planned);
   const now = work.now.toISOString();
   await sql`
     with e as materialized (
-      select * from json_to_recordset(${JSON.stringify(events)}::json) as x(project uuid, tenant uuid,
+      select * from json_to_recordset(${asList(events)}::json) as x(project uuid, tenant uuid,
         place int,
         id uuid, type text, players uuid[], body text, at timestamptz, expires timestamptz)),
     counted as (select project, tenant, count(*) as n from e group by project, tenant),
@@ -69,46 +60,71 @@ export const planWebhooks = async (
       status, due_at, next_attempt_at, created_at, updated_at, expires_at)
     select d.webhook, d.id, n.tenant, n.project, n.seq, n.id, n.type, 'pending', ${now}::timestamptz,
       ${now}::timestamptz, ${now}::timestamptz, ${now}::timestamptz, n.expires
-    from json_to_recordset(${JSON.stringify(deliveries)}::json)
+    from json_to_recordset(${asList(deliveries)}::json)
       as d(project uuid, place int, webhook uuid, id uuid)
     join numbered n on n.project = d.project and n.place = d.place and not n.erased
     on conflict (webhook_id, id) do nothing`.execute(work.db);
-  if (deliveries.length > 0) work.ringWebhooks(new Set(deliveries.map(({ webhook }) => webhook)));
+  if (webhooks.size > 0) work.ringWebhooks(webhooks);
   return deliveries.length;
 };
 
+const asList = (items: readonly string[]): string => `[${items.join(",")}]`;
+
+/** Rows as JSON; an event's place is that among the new ones of its project, from 1. */
 const newRows = (
-  { now }: Work,
-  subscribers: readonly Subscribers[],
-  happened: readonly Happened[],
-): { events: NewEvent[]; deliveries: NewDelivery[] } => {
-  const byProject = new Map(subscribers.map((one) => [one.projectId, one]));
+  planned: readonly PlannedEvent[],
+): { events: string[]; deliveries: string[]; webhooks: Set<string> } => {
   const places = new Map<string, number>();
-  const events: NewEvent[] = [];
-  const deliveries: NewDelivery[] = [];
-  for (const event of happened) {
-    const { projectId: project, type } = event;
-    const wanted = byProject.get(project);
-    if (!wanted || !isWebhookType(type)) continue;
-    const webhooks = wanted.webhooks.filter(({ events: patterns }) => isSubscribed(patterns, type));
-    if (webhooks.length === 0 && !wanted.isFeedRead) continue;
-    const body = webhookBody(event);
-    if (body === undefined) continue;
+  const webhooks = new Set<string>();
+  const deliveries: string[] = [];
+  const events = planned.map((event) => {
+    const { project, text } = event;
     const place = (places.get(project) ?? 0) + 1;
     places.set(project, place);
-    events.push({
-      project,
-      tenant: wanted.tenantId,
-      place,
-      id: event.id,
-      type,
-      players: playersOf(event),
-      body,
-      at: event.createdAt.toISOString(),
-      expires: new Date(now.getTime() + wanted.keptMs).toISOString(),
-    });
-    for (const { id: webhook } of webhooks)
-      deliveries.push({ project, place, webhook, id: deliveryId(webhook, event) });
-  }
-  return { events, deliveries };
+    for (const { webhook, id } of event.deliveries) {
+      webhooks.add(webhook);
+      deliveries.push(`{"project":"${project}","place":${place},"webhook":"${webhook}","id":"${id}"}`);
+    }
+    return `{"place":${place},${text}}`;
+  });
+  return { events, deliveries, webhooks };
+};
+
+/**
+ * What of some events goes into feeds and to webhooks, made in slices: one event may be 64 KiB, so call it
+ * where no transaction is open.
+ */
+export const eventsFor = async (
+  subscribers: readonly Subscribers[],
+  happened: readonly Happened[],
+  now: Date,
+): Promise<PlannedEvent[]> => {
+  if (subscribers.length === 0) return [];
+  const byProject = new Map(subscribers.map((one) => [one.projectId, one]));
+  const planned = await mapInSlices(happened, (event) => {
+    const wanted = byProject.get(event.projectId);
+    return wanted && plannedEvent(wanted, event, now);
+  });
+  return planned.filter((event) => event !== undefined);
+};
+
+const plannedEvent = (wanted: Subscribers, event: Happened, now: Date): PlannedEvent | undefined => {
+  const { id, projectId: project, type } = event;
+  if (!isWebhookType(type)) return undefined;
+  const webhooks = wanted.webhooks.filter(({ events: patterns }) => isSubscribed(patterns, type));
+  if (webhooks.length === 0 && !wanted.isFeedRead) return undefined;
+  const body = webhookBody(event);
+  if (body === undefined) return undefined;
+  const row = {
+    project,
+    tenant: wanted.tenantId,
+    id,
+    type,
+    players: playersOf(event),
+    body,
+    at: event.createdAt.toISOString(),
+    expires: new Date(now.getTime() + wanted.keptMs).toISOString(),
+  };
+  const deliveries = webhooks.map(({ id: webhook }) => ({ webhook, id: deliveryId(webhook, event) }));
+  return { id, project, text: JSON.stringify(row).slice(1, -1), deliveries };
 };

@@ -8,7 +8,7 @@ import { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../work.ts";
 import { type Happened, webhookBody } from "./body.ts";
 import { sampleOf, TEST_TYPE } from "./catalogue/samples.ts";
-import { deliveryId, planWebhooks } from "./plan.ts";
+import { deliveryId, eventsFor, planWebhooks } from "./plan.ts";
 import { attemptOf } from "./delivering/note.ts";
 import { auditWebhook, lockWebhook } from "./registration.ts";
 import { liveSecrets } from "./secrets.ts";
@@ -84,7 +84,7 @@ export const makeTestEvent = async (
   if ((await work.em.count(Project, { id: projectId })) === 0) throw notFound("Project");
   const event = sampleEvent(work, projectId, eventType);
   const subscribers = await readSubscribers(work, [projectId]);
-  const deliveries = await planWebhooks(work, subscribers, [event]);
+  const deliveries = await planWebhooks(work, await eventsFor(subscribers, [event], work.now));
   return { event: JSON.parse(webhookBody(event)!) as Json, deliveries };
 };
 

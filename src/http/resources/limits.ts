@@ -31,10 +31,12 @@ import {
   BODY_LIMIT,
   BODY_NAMES_MAX,
   BODY_PARTS_MAX,
+  COUNTERS_MAX,
   DEFINITION_MAX_BYTES,
   LARGE_BODY_PARTS_MAX,
   MATCHMAKE_BODY_LIMIT,
   PLAYER_SOCKETS_MAX,
+  PLAYER_STATE_MAX_BYTES,
   PROJECT_MAX_BYTES,
   PROJECT_ROOMS_MAX,
   RULE_MAX_BYTES,
@@ -46,9 +48,6 @@ import {
   SIGNAL_MAX_BYTES,
   SIGNALS_PER_SECOND_MAX,
 } from "../../domain/lobbies/room-limits.ts";
-import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
-import { IDENTITIES_MAX } from "../../domain/players/identities.ts";
-import { UPSERT_MAX } from "../../domain/players/upsert.ts";
 import {
   CHANGE_STEPS_MAX,
   CHANGE_WRITTEN_STEPS_MAX,
@@ -57,6 +56,10 @@ import {
   UPKEEP_STEPS_MAX,
   WRITTEN_STEPS_MAX,
 } from "../../domain/progression/event-accounts.ts";
+import { REQUEST_BYTES_MAX } from "../../domain/progression/load-states.ts";
+import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
+import { IDENTITIES_MAX } from "../../domain/players/identities.ts";
+import { UPSERT_MAX } from "../../domain/players/upsert.ts";
 import { JOBS_MAX } from "../../domain/project-jobs/project-jobs.ts";
 import type { Bucket } from "../../domain/rate-limits/limiter.ts";
 import { LIMITS as RATES } from "../../domain/rate-limits/limits.ts";
@@ -221,6 +224,24 @@ export const LIMITS: readonly Limit[] = [
     PROJECT_MAX_BYTES,
     "bytes",
     "active rules, definitions and leaderboards of a project together, as JSON",
+  ),
+  limit(
+    "project.counters",
+    COUNTERS_MAX,
+    "items",
+    "different metrics that active rules, badges and segments of a project read together",
+  ),
+  limit(
+    "player.state",
+    PLAYER_STATE_MAX_BYTES,
+    "bytes",
+    "counters of a player, and what limits of rules have counted, together as JSON",
+  ),
+  limit(
+    "player.states.changed",
+    REQUEST_BYTES_MAX,
+    "bytes",
+    "of these, of all players whom a request changes",
   ),
   ...DEFINITION_KINDS.map(({ plural, max }) =>
     limit(`definition.${plural}`, max, "items", `${plural} of a project, without archived ones`),

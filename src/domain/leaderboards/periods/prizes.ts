@@ -3,6 +3,7 @@ import { sendMessage } from "../../inbox/send.ts";
 import { newId } from "../../ids.ts";
 import { outageOf } from "../../outages.ts";
 import { changePlayers } from "../../progression/change.ts";
+import { fittingPlayers } from "../../progression/load-states.ts";
 import { write } from "../../progression/event-steps.ts";
 import type { Turn } from "../../progression/turn.ts";
 import { isEmptyBundle, type RewardBundle } from "../../rewards/bundle.ts";
@@ -59,14 +60,19 @@ export const givePrizes = async (
   { row, leaderboard, prizes }: Prizes,
   closing: Closing,
 ): Promise<{ closing: Closing; isDone: boolean }> => {
-  const page = await readPlaces(work, row, closing.position);
+  const places = await readPlaces(work, row, closing.position);
   const cap = lastRank(prizes, closing.count);
-  const winners = firstPlaces(page).flatMap(({ position, rank, player_id }): Winner[] => {
+  const all = firstPlaces(places).flatMap(({ position, rank, player_id }): Winner[] => {
     const prize = prizeOf(prizes, Number(rank), closing.count);
     if (prize === undefined || isEmptyBundle(prizes[prize]!.rewards)) return [];
     const { rewards } = prizes[prize]!;
     return [{ position: Number(position), rank: Number(rank), playerId: player_id, prize, rewards }];
   });
+  const ids = all.map(({ playerId }) => playerId);
+  const { length: fitting } = await fittingPlayers(work, row.project_id, ids);
+  const winners = all.slice(0, fitting);
+  const upTo = all[fitting]?.position ?? Infinity;
+  const page = places.filter(({ position }) => Number(position) < upTo);
   const giving = { row, leaderboard };
   const given =
     winners.length === 0
@@ -82,7 +88,7 @@ export const givePrizes = async (
       position: closing.position + page.length,
       granted: closing.granted + given.filter(({ s }) => s === "GRANTED" || s === "WAITING").length,
     },
-    isDone: page.length < PRIZES_PAGE || Number(last!.rank) > cap,
+    isDone: (places.length < PRIZES_PAGE && upTo === Infinity) || Number(last!.rank) > cap,
   };
 };
 

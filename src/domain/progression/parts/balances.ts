@@ -42,6 +42,24 @@ const insertLot = (lots: LotState[], lot: LotState): void => {
   lots.splice(place, 0, lot);
 };
 
+/**
+ * What is over of lots by a moment: one for each currency, which is not to be written. It is all that showing
+ * a balance asks for.
+ */
+export const dueLots = (now: Date): PlayerPart => ({
+  tag: "o",
+  isNeeded: ({ currencies }) => currencies.size > 0,
+  load: () => sql`
+    select 'o', r.p, r.i, s.currency_key, to_jsonb(s.due)
+    from r cross join lateral (
+      select currency_key, sum(remaining) as due from currency_lots s
+      where s.project_id = r.p and s.player_id = r.i and s.expires_at <= ${now.toISOString()}::timestamptz
+      group by currency_key) s`,
+  read: (player, key, due) =>
+    void player.lots.set(key, [{ id: "", remaining: Number(due), expiresMs: now.getTime() }]),
+  arms: () => [],
+});
+
 /** Lots of gains that expire. A lot that is used up goes. */
 export const lots: PlayerPart = {
   tag: "o",

@@ -1,22 +1,25 @@
 import { sql } from "kysely";
 import type { PlayerDoc } from "../player-state.ts";
-import { type PlayerPart, rowsOfPlayer } from "./part.ts";
+import type { PlayerPart } from "./part.ts";
 
-/** Counters and limit state. */
+/** Counters and limit state. What it reads, documents and their bytes, is part of `r`; see load-states.ts. */
 export const doc: PlayerPart = {
   tag: "d",
   isNeeded: () => true,
-  load: () => sql`select 'd', r.p, r.i, null, s.doc
-    ${rowsOfPlayer("player_states", "doc")}`,
-  read: (player, _ref, value) => void (player.doc = value as PlayerDoc),
+  load: () => sql`select 'd', r.p, r.i, r.bytes::text, r.doc from r where r.doc is not null`,
+  read: (player, bytes, value) => {
+    player.doc = value as PlayerDoc;
+    player.docSize = { bytes: Number(bytes), isExact: false, isPruned: false };
+  },
   arms: (players) => [
     {
       name: "d",
       rows: players.filter(({ dirty }) => dirty.doc).map((t) => ({ p: t.projectId, i: t.id, d: t.doc })),
       write: (rows) => sql`
-        insert into player_states (project_id, player_id, doc)
-        select p, i, d from json_to_recordset(${rows}::json) as x(p uuid, i uuid, d jsonb)
-        on conflict (project_id, player_id) do update set doc = excluded.doc`,
+        insert into player_states (project_id, player_id, doc, bytes)
+        select p, i, d::jsonb, octet_length(d::text)
+        from json_to_recordset(${rows}::json) as x(p uuid, i uuid, d json)
+        on conflict (project_id, player_id) do update set doc = excluded.doc, bytes = excluded.bytes`,
     },
   ],
 };

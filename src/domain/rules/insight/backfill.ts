@@ -11,7 +11,9 @@ import { PacedBudget } from "../../pace.ts";
 import type { PlayerState } from "../../progression/player-state.ts";
 import type { ProjectPlan } from "../../progression/project-plan.ts";
 import { jobKind } from "../../project-jobs/job-kind.ts";
-import { loadStates, lockPlayersById } from "../../progression/load.ts";
+import { lockPlayersById } from "../../progression/load.ts";
+import { loadPage } from "../../progression/load-states.ts";
+import { isWithinRoom, withoutUnread } from "../../progression/doc-room.ts";
 import { doc as docPart } from "../../progression/parts/doc.ts";
 import { changePlans } from "../../progression/change.ts";
 import { loadPlans } from "../../progression/plan.ts";
@@ -55,6 +57,7 @@ const State = z.object({
   after: z.string().default(FIRST_ID),
   part: Part.optional(),
   unsettled: z.number().default(0),
+  full: z.number().default(0),
   players: z.number().default(0),
   changed: z.number().default(0),
   events: z.number().default(0),
@@ -88,11 +91,12 @@ export const backfill = jobKind({
   access: { scope: "rules:manage", roles: DESIGNERS },
   params: z.object({ ruleId: z.uuid() }),
   step: async (work, { projectId, params, state }) => {
-    const { after, part, players, changed, events, unsettled, ...begun } = State.parse(state);
+    const { after, part, players, changed, events, unsettled, full, ...begun } = State.parse(state);
     const plan = (await loadPlans(work, [projectId], changePlans)).get(projectId);
     if (!plan) return { result: { players, changed, note: "the project is gone" } };
     const { isRunning, counters, notRebuilt } = countersOf(plan, params.ruleId);
-    const result = { players, changed, events, notRebuilt, ...(unsettled > 0 ? { unsettled } : {}) };
+    const notCounted = { ...(unsettled > 0 ? { unsettled } : {}), ...(full > 0 ? { full } : {}) };
+    const result = { players, changed, events, notRebuilt, ...notCounted };
     if (!isRunning) return { result: { ...result, note: "the rule does not run any more" } };
     const ids = counters.length === 0 ? [] : await nextPlayers(work, projectId, after);
     if (ids.length === 0) return { result };
@@ -105,6 +109,7 @@ export const backfill = jobKind({
       changed: changed + done.changed,
       events: events + done.events,
       unsettled: unsettled + done.unsettled,
+      full: full + done.full,
       total,
     };
     return { state: next, progress: (100 * next.players) / Math.max(total, next.players) };
@@ -123,19 +128,23 @@ type Recount = { ids: readonly string[]; counters: readonly CompiledMetric[]; pa
 const recount = async (work: Work, plan: ProjectPlan, { ids, counters, part }: Recount) => {
   const { projectId } = plan;
   const locked = await lockPlayersById(work, projectId, ids);
-  const players = [...new Set(locked.values())];
-  await loadStates(work, players, [plan], [docPart]);
-  const done = { last: undefined as string | undefined, players: 0, changed: 0, events: 0, unsettled: 0 };
+  const own = ids.flatMap((id) => locked.get(id) ?? []).filter((player, i, all) => all.indexOf(player) === i);
+  const players = await loadPage(work, own, plan, [docPart]);
+  const loaded = new Set(players);
+  const none = { players: 0, changed: 0, events: 0, unsettled: 0, full: 0 };
+  const done = { last: undefined as string | undefined, ...none };
   const steps = new PacedBudget(STEPS_AT_ONCE);
   let left: Part | undefined;
   for (const id of ids) {
     const player = locked.get(id);
     // Whoever was merged meanwhile is another player's by now.
     if (player?.id === id) {
+      if (!loaded.has(player)) break;
       const begun = part?.playerId === id ? part : undefined;
       const counted = await recountPlayer(work, plan, { player, counters, steps, part: begun });
       done.events += counted.events;
-      if (counted.isUnsettled) done.unsettled++;
+      done.unsettled += Number(counted.isUnsettled === true);
+      done.full += Number(counted.isFull === true);
       left = counted.left;
       if (left) break;
     }
@@ -157,7 +166,7 @@ type Recounted = {
 };
 
 /** `events`: how many were read; `left`: where the next step goes on with the player. */
-type Counted = { events: number; left?: Part; isUnsettled?: boolean };
+type Counted = { events: number; left?: Part; isUnsettled?: boolean; isFull?: boolean };
 
 /**
  * Counts the history of a player, as far as a step goes. What was counted in steps is taken over only where
@@ -190,8 +199,7 @@ const recountPlayer = async (work: Work, plan: ProjectPlan, recounted: Recounted
     if (restarts === RESTARTS_MAX) return { events: read(), isUnsettled: true };
     return { events: read(), left: { ...NOTHING_YET, playerId, restarts: restarts + 1 } };
   }
-  keep(player, counters, states);
-  return { events: read() };
+  return { events: read(), isFull: !keep(plan, player, { counters, states }) };
 };
 
 const NOTHING_YET = { after: FIRST_ID, states: {}, ...NO_EVENTS };
@@ -224,20 +232,28 @@ const count = async (
   }
 };
 
+/** @returns whether there was room for what was counted; else the counters stay as they are */
 const keep = (
+  plan: ProjectPlan,
   player: PlayerState,
-  counters: readonly CompiledMetric[],
-  states: ReadonlyMap<string, CounterState>,
-): void => {
+  { counters, states }: Pick<Counting, "counters" | "states">,
+): boolean => {
   const kept = { ...player.doc.c };
+  let isChanged = false;
   for (const { id } of counters) {
     const state = states.get(id);
     if (JSON.stringify(state) === JSON.stringify(kept[id])) continue;
     if (state === undefined) delete kept[id];
     else kept[id] = state;
-    player.dirty.doc = true;
+    isChanged = true;
   }
-  player.doc = { ...player.doc, c: kept };
+  if (!isChanged) return true;
+  const counted = { ...player.doc, c: kept };
+  const doc = isWithinRoom(counted) ? counted : withoutUnread(plan, counted);
+  if (!isWithinRoom(doc)) return false;
+  player.doc = doc;
+  player.dirty.doc = true;
+  return true;
 };
 
 /** The players' documents alone: nothing else of them has changed. */

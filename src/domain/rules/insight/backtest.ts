@@ -8,7 +8,8 @@ import { PacedBudget } from "../../pace.ts";
 import type { PlayerState } from "../../progression/player-state.ts";
 import type { ProjectPlan } from "../../progression/project-plan.ts";
 import { jobKind } from "../../project-jobs/job-kind.ts";
-import { loadStates, readPlayersPage } from "../../progression/load.ts";
+import { readPlayersPage } from "../../progression/load.ts";
+import { loadPage } from "../../progression/load-states.ts";
 import { loadPlan } from "../../progression/plan.ts";
 import type { Work } from "../../work.ts";
 import { compileRules } from "../running/compile.ts";
@@ -124,13 +125,16 @@ export const backtest = jobKind({
     const page = await readPlayersPage(work, projectId, { after }, PLAYERS_AT_ONCE);
     if (page.length === 0) return { result: { ...about(params), ...resultOf(run) } };
     const sampled = page.filter((player) => isSampled(player, params.sampleRate));
-    await loadStates(work, sampled, [plan]);
+    const loaded = new Set(await loadPage(work, sampled, plan));
     const eventsBefore = run.state.events;
     const steps = new PacedBudget(STEPS_AT_ONCE);
     let last = after;
     let seen = 0;
     for (const player of page) {
-      if (sampled.includes(player)) await replayPlayer(work, run, player, { ...params, steps });
+      const isReplayed = isSampled(player, params.sampleRate);
+      // The next step begins with those who did not fit.
+      if (isReplayed && !loaded.has(player)) break;
+      if (isReplayed) await replayPlayer(work, run, player, { ...params, steps });
       last = player.id;
       seen++;
       if (run.state.events - eventsBefore >= EVENTS_AT_ONCE || steps.isSpent) break;

@@ -1,5 +1,6 @@
 import type { PlayerDoc } from "../../progression/player-state.ts";
 import type { Turn } from "../../progression/turn.ts";
+import { jsonLength, noteGrowth } from "../../progression/doc-room.ts";
 import type { Limit, RuleDocument } from "../language/document.ts";
 import {
   checkRolling,
@@ -41,6 +42,8 @@ type CalendarLimit = { max: number; unit: CalendarUnit };
 type Parts = { lifetimeMax: number; calendar: CalendarLimit[]; rolling: RollingLimit[] };
 
 const NONE: LimitState = {};
+/** Bytes of JSON that a firing adds to a document at most: those of a rule that had not fired. */
+const GROWTH_MAX = 200;
 
 const zoneOf = ({ player, project }: Turn): string => firstZone(player.timezone, project.timezone);
 
@@ -88,6 +91,9 @@ export const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): C
       for (const unit of units)
         state[SLOT[unit]] = counted(state[SLOT[unit]] ?? [], windowNumber(unit, zone, event.at));
       if (timesKept > 0) keepTime(state, event.at, timesKept);
+      const old = player.doc.l?.[ruleId];
+      const grown = () => jsonLength(state) - (old === undefined ? -`"${ruleId}":,`.length : jsonLength(old));
+      noteGrowth(turn, { most: GROWTH_MAX, grown });
       (player.doc.l ??= {})[ruleId] = state;
       player.dirty.doc = true;
     },

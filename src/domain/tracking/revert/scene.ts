@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { noEffects } from "../../progression/evaluate.ts";
-import { loadStates, lockPlayersById } from "../../progression/load.ts";
+import { lockPlayersById } from "../../progression/load.ts";
+import { loadStates } from "../../progression/load-states.ts";
 import { PLAYER_PARTS } from "../../progression/parts/parts.ts";
 import type { PlayerState } from "../../progression/player-state.ts";
 import type { ProjectPlan } from "../../progression/project-plan.ts";

@@ -100,6 +100,17 @@ export const ruleTypes: EntriesOf<RuleType> = {
       paused: z.boolean(),
     }),
   },
+  "event.uncounted": {
+    occurs:
+      "a player's counters take all the room there is, and one of this definition did not count an event",
+    data: z.object({
+      kind: z.enum(["rule", "badge", "streak", "segment", "leaderboard"]),
+      id: Id,
+      key: Text,
+      playerId: Id,
+      rootEventId: Id,
+    }),
+  },
   "event.reverted": {
     occurs: "what a tracked event had brought was taken back",
     data: z.object({

@@ -1,0 +1,136 @@
+/** Outbox rows of all partitions, and bytes of their data, that are relayed in one round. */
+export const RELAY_ROWS = 4_000;
+export const RELAY_BYTES = 2 * 1024 * 1024;
+/** Rounds of a project by itself begin no smaller than this, in rows and in bytes. */
+const LEAST: RoundSize = { rows: 1, bytes: 1 };
+const WHOLE: RoundSize = { rows: RELAY_ROWS, bytes: RELAY_BYTES };
+
+/**
+ * How long a project rests whose smallest round has failed, in ms: at first, and at most. It rests for longer
+ * only where rounds of others have gone through meanwhile: else what all need may be away.
+ */
+const REST_MS = 1_000;
+const REST_MAX_MS = 60_000;
+/** Projects with rounds of their own that a process remembers; whoever was first is forgotten. */
+const APART_MAX = 1_000;
+
+/** Before the id of every project. */
+export const BEFORE_ALL = "00000000-0000-0000-0000-000000000000";
+
+export type RoundSize = { rows: number; bytes: number };
+
+/** What a round takes: rows of one project, or of all but some. */
+export type RoundPlan = RoundSize & { only: string | undefined; without: readonly string[] };
+
+type Apart = RoundSize & {
+  hasFailedAlone: boolean;
+  restMs: number;
+  restsUntilMs: number;
+  /** Rounds that had gone through when it last began to rest. */
+  gone: number;
+};
+
+const halved = (value: number, least: number): number => Math.max(least, Math.floor(value / 2));
+
+/**
+ * Whose turn it is in the relay of a process. All projects share a round until one fails: then each project
+ * that was in it has rounds of its own, in turn with those of the others, until one has gone through. A
+ * project whose own round fails is tried with half of what that round had, down to one row, and rests when
+ * that fails as well; each round that goes through is followed by one twice as large. What is remembered here
+ * decides what is tried next, and nothing else: it may be lost.
+ */
+export class RelayTurns {
+  readonly #nowMs: () => number;
+  readonly #apart = new Map<string, Apart>();
+  /** The project behind which the next round of a partition begins. */
+  readonly #after = new Map<number, string>();
+  #wasShared = false;
+  /** Rounds with rows that went through. */
+  #gone = 0;
+
+  /** @param nowMs a clock that only goes forward */
+  constructor(nowMs: () => number = () => performance.now()) {
+    this.#nowMs = nowMs;
+  }
+
+  /** What the next round takes. */
+  next(): RoundPlan {
+    const only = this.#wasShared ? this.#ready() : undefined;
+    this.#wasShared = only === undefined;
+    if (only === undefined) return { ...WHOLE, only, without: [...this.#apart.keys()] };
+    const { rows, bytes } = this.#apart.get(only)!;
+    return { rows, bytes, only, without: [] };
+  }
+
+  /** Whether a project waits for a round of its own. */
+  get hasReady(): boolean {
+    return this.#ready() !== undefined;
+  }
+
+  /** Behind which project a shared round begins in a partition. */
+  placeOf(part: number): string {
+    return this.#after.get(part) ?? BEFORE_ALL;
+  }
+
+  /** The next shared round of the partition begins behind this project; undefined: at the first one. */
+  goOnBehind(part: number, project: string | undefined): void {
+    if (project === undefined) this.#after.delete(part);
+    else this.#after.set(part, project);
+  }
+
+  /** A round went through; `rows` is how many it had. */
+  done({ only }: RoundPlan, rows: number): void {
+    if (rows > 0) this.#gone++;
+    const apart = only === undefined ? undefined : this.#apart.get(only);
+    if (only === undefined || apart === undefined) return;
+    this.#apart.delete(only);
+    // Its rows may be in partitions that are in hand elsewhere: it is looked at once more.
+    if (rows === 0 && apart.hasFailedAlone)
+      this.#rest(only, { ...apart, hasFailedAlone: false, restMs: REST_MS });
+    if (rows === 0 || (apart.rows >= RELAY_ROWS && apart.bytes >= RELAY_BYTES)) return;
+    const size = {
+      rows: Math.min(RELAY_ROWS, apart.rows * 2),
+      bytes: Math.min(RELAY_BYTES, apart.bytes * 2),
+    };
+    this.#apart.set(only, { ...apart, ...size, restMs: REST_MS, restsUntilMs: 0 });
+  }
+
+  /** A round failed that was of these projects and had so much. */
+  failed({ only }: RoundPlan, projects: Iterable<string>, had: RoundSize): void {
+    if (only === undefined) {
+      const apart = { ...WHOLE, hasFailedAlone: false, restMs: REST_MS, restsUntilMs: 0, gone: this.#gone };
+      for (const project of projects) this.#keep(project, apart);
+      return;
+    }
+    const apart = this.#apart.get(only);
+    if (!apart) return;
+    this.#apart.delete(only);
+    const failed = { ...apart, hasFailedAlone: true };
+    if (apart.rows === LEAST.rows) {
+      const isLonger = apart.restsUntilMs > 0 && apart.gone < this.#gone;
+      const restMs = isLonger ? Math.min(REST_MAX_MS, apart.restMs * 2) : apart.restMs;
+      return this.#rest(only, { ...failed, restMs });
+    }
+    const rows = halved(Math.min(apart.rows, had.rows), LEAST.rows);
+    const bytes = halved(Math.min(apart.bytes, had.bytes), LEAST.bytes);
+    this.#keep(only, { ...failed, rows, bytes });
+  }
+
+  /** Puts a project behind the others for a while. */
+  #rest(project: string, apart: Apart): void {
+    const restsUntilMs = this.#nowMs() + apart.restMs;
+    this.#keep(project, { ...apart, restsUntilMs, gone: this.#gone });
+  }
+
+  #keep(project: string, apart: Apart): void {
+    this.#apart.set(project, apart);
+    const [first] = this.#apart.keys();
+    if (this.#apart.size > APART_MAX && first !== undefined) this.#apart.delete(first);
+  }
+
+  #ready(): string | undefined {
+    const nowMs = this.#nowMs();
+    for (const [project, { restsUntilMs }] of this.#apart) if (restsUntilMs <= nowMs) return project;
+    return undefined;
+  }
+}

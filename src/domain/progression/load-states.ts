@@ -1,0 +1,176 @@
+import { type RawBuilder, sql } from "kysely";
+import { conflict } from "../errors.ts";
+import { touchLists } from "../leaderboards/lists.ts";
+import { PacedBudget, paced } from "../pace.ts";
+import { KEPT, type Work } from "../work.ts";
+import { shrinkDoc } from "./doc-room.ts";
+import { doc } from "./parts/doc.ts";
+import type { LoadedRow, PlayerPart } from "./parts/part.ts";
+import { PLAYER_PARTS } from "./parts/parts.ts";
+import type { PlayerState } from "./player-state.ts";
+import type { ProjectPlan } from "./project-plan.ts";
+
+/** Bytes of documents, as JSON, that a claim or a page of players loads: some tens of MB in memory. */
+export const PAGE_BYTES_MAX = 6 * 1024 * 1024;
+/** Bytes of documents that a request loads which changes many players at once. */
+export const REQUEST_BYTES_MAX = 32 * 1024 * 1024;
+/** Rows that are loaded for several players at once, beside their documents. */
+export const LOADED_ROWS_MAX = 100_000;
+/** How much larger than in the table a document may be that was written before its bytes were noted. */
+const UNCOMPRESSED = 4;
+
+/** `bytesMax`: of documents; `rowsMax`: of all else. One player alone is loaded whatever there is. */
+export type LoadLimits = { bytesMax: number; rowsMax: number };
+
+/** Stands for all players whose documents fit. */
+const COUNT_TAG = "n";
+
+/** The players whose documents come to `bytesMax` at most: `r(i, p, doc, bytes)`. */
+const playersWithDocs = (rows: string, bytesMax: number): RawBuilder<unknown> => sql`
+  q as materialized (select * from json_to_recordset(${rows}::json) as q(n int, i uuid, p uuid)),
+  z as materialized (
+    select q.n, q.i, q.p, s.doc,
+      coalesce(s.bytes, ${sql.lit(UNCOMPRESSED)} * pg_column_size(s.doc), 0) as bytes
+    from q left join lateral (
+      select doc, bytes from player_states s
+      where s.project_id = q.p and s.player_id = q.i limit 1) s on true),
+  r as materialized (
+    select i, p, doc, bytes from (select z.*, sum(bytes) over (order by n) as upto from z) z
+    where n = 0 or upto <= ${bytesMax}::bigint)`;
+
+const playersAlone = (rows: string): RawBuilder<unknown> => sql`
+  r as materialized (select * from json_to_recordset(${rows}::json) as r(i uuid, p uuid))`;
+
+/**
+ * Loads what evaluation under `plans` may touch of `players`, beside their rows: one statement, by primary
+ * keys only. A document that is larger than it may be loses what nothing reads any more.
+ * @returns how many of the players were loaded, the first ones; undefined when there were more than
+ * `rowsMax` rows: then nothing was
+ */
+export const loadFirst = async (
+  work: Work,
+  players: readonly PlayerState[],
+  plans: readonly ProjectPlan[],
+  { parts, ...limits }: LoadLimits & { parts: readonly PlayerPart[] },
+): Promise<number | undefined> => {
+  if (players.length === 0) return 0;
+  const { bytesMax, rowsMax } = players.length > 1 ? limits : UNLIMITED;
+  const plansById = new Map(plans.map((plan) => [plan.projectId, plan]));
+  await nameLists(work, players, plansById);
+  const byId = new Map(players.map((player) => [`${player.projectId}${player.id}`, player]));
+  const rows = JSON.stringify(players.map(({ id, projectId }, n) => ({ n, i: id, p: projectId })));
+  const from = parts.includes(doc) ? playersWithDocs(rows, bytesMax) : playersAlone(rows);
+  const loads = [
+    sql`select ${sql.lit(COUNT_TAG)}, null::uuid, null::uuid, (select count(*) from r)::text, null::jsonb`,
+    ...parts.map((part) => part.load(plans, players)),
+  ];
+  const result = await sql<LoadedRow>`
+    ${sql.raw(KEPT)} with ${from},
+    s(k, project_id, player_id, ref, r) as (${sql.join(loads, sql` union all `)})
+    select * from s limit ${rowsMax + players.length + 1}::bigint`.execute(work.db);
+  if (result.rows.length > rowsMax + players.length) return undefined;
+  const byTag = new Map(parts.map((part) => [part.tag, part]));
+  let count = 0;
+  for (const { k, project_id, player_id, ref, r } of result.rows) {
+    if (k === COUNT_TAG) count = Number(ref);
+    else byTag.get(k)!.read(byId.get(`${project_id}${player_id}`)!, ref ?? "", r);
+  }
+  for (const player of players.slice(0, count)) {
+    const plan = plansById.get(player.projectId);
+    if (plan) shrinkDoc(plan, player);
+  }
+  return count;
+};
+
+/** More than there can be. */
+const UNLIMITED: LoadLimits = { bytesMax: Number.MAX_SAFE_INTEGER, rowsMax: 1_000_000_000 };
+
+const nameLists = async (
+  work: Work,
+  players: readonly PlayerState[],
+  plans: ReadonlyMap<string, ProjectPlan>,
+): Promise<void> => {
+  const steps = new PacedBudget(Infinity);
+  for (const player of players) {
+    const { boards = [] } = plans.get(player.projectId) ?? {};
+    await paced(touchLists(boards, player, { timesMs: player.timesMs, nowMs: work.now.getTime() }), steps);
+  }
+};
+
+/** The parts of players that evaluation under the plans may touch. */
+export const partsFor = (plans: readonly ProjectPlan[]): PlayerPart[] =>
+  PLAYER_PARTS.filter((part) => plans.some((plan) => part.isNeeded(plan)));
+
+/**
+ * As `loadFirst`, for all of the players or none.
+ * @param parts what is loaded; a merge takes everything, whether or not there is still a definition of it
+ * @throws DomainError CONFLICT TOO_MUCH_AT_ONCE when players have too much to be loaded together
+ */
+export const loadStates = async (
+  work: Work,
+  players: readonly PlayerState[],
+  plans: readonly ProjectPlan[],
+  parts: readonly PlayerPart[] = partsFor(plans),
+): Promise<void> => {
+  const limits = { bytesMax: REQUEST_BYTES_MAX, rowsMax: REQUEST_ROWS_MAX };
+  const count = await loadFirst(work, players, plans, { parts, ...limits });
+  if (count !== players.length)
+    throw conflict(
+      "TOO_MUCH_AT_ONCE",
+      "these players have too much to be taken together: name fewer of them",
+    );
+};
+
+/** As LOADED_ROWS_MAX, for what is loaded with all players whom a request names. */
+const REQUEST_ROWS_MAX = 2 * LOADED_ROWS_MAX;
+
+/**
+ * As `loadFirst`, for a page of players of whom the first ones will do.
+ * @returns those who were loaded: at least one, where there are any
+ */
+export const loadPage = async (
+  work: Work,
+  page: readonly PlayerState[],
+  plan: ProjectPlan,
+  parts: readonly PlayerPart[] = partsFor([plan]),
+): Promise<PlayerState[]> => {
+  for (let size = page.length; ; size = Math.ceil(size / 2)) {
+    const some = page.slice(0, size);
+    const limits = { bytesMax: PAGE_BYTES_MAX, rowsMax: LOADED_ROWS_MAX };
+    const count = await loadFirst(work, some, [plan], { parts, ...limits });
+    if (count !== undefined) return some.slice(0, count);
+  }
+};
+
+/** Bytes that a row beside the document stands for. */
+const ROW_BYTES = 100;
+
+const rowsOf = (table: string, projectId: string): RawBuilder<unknown> => sql`(
+  select ${sql.lit(ROW_BYTES)} * count(*) from ${sql.table(table)} t
+  where t.project_id = ${projectId} and t.player_id = p.id)`;
+
+/**
+ * The first of some players, by id, whose documents, lots and badges fit into one page: at least one, where
+ * there are any. Who was merged is the other player.
+ */
+export const fittingPlayers = async (
+  { db }: Work,
+  projectId: string,
+  ids: readonly string[],
+): Promise<string[]> => {
+  if (ids.length < 2) return [...ids];
+  const { rows } = await sql<{ n: string | number }>`
+    select count(*) as n from (
+      select o, sum(coalesce(s.bytes, ${sql.lit(UNCOMPRESSED)} * pg_column_size(s.doc), 0)
+        + ${rowsOf("currency_lots", projectId)} + ${rowsOf("player_badges", projectId)})
+        over (order by o) as upto
+      from unnest(${`{${ids.join(",")}}`}::uuid[]) with ordinality as u(i, o)
+      left join lateral (
+        select coalesce(p.merged_into, p.id) as id from players p
+        where p.project_id = ${projectId} and p.id = u.i limit 1) p on true
+      left join lateral (
+        select bytes, doc from player_states s
+        where s.project_id = ${projectId} and s.player_id = p.id limit 1) s on true) x
+    where o = 1 or upto <= ${PAGE_BYTES_MAX}::bigint`.execute(db);
+  return ids.slice(0, Number(rows[0]!.n));
+};

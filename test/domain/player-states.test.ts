@@ -1,0 +1,174 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import type { Json } from "../../src/domain/events.ts";
+import { partitionOf } from "../../src/domain/ids.ts";
+import { PLAYER_STATE_MAX_BYTES } from "../../src/domain/limits.ts";
+import { metricId } from "../../src/domain/metrics/metric-id.ts";
+import { Metric } from "../../src/domain/metrics/metric.ts";
+import { changePlayers } from "../../src/domain/progression/change.ts";
+import { processPartitions } from "../../src/domain/progression/claim.ts";
+import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
+import { createPlanCache } from "../../src/domain/progression/plan.ts";
+import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
+import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { processAll, publish, rowsOf } from "../support/rule-projects.ts";
+
+const PART = 5;
+const PLAYERS = 8;
+const MIB = 1024 * 1024;
+
+const usersOf = (projectId: string, count: number): string[] => {
+  const users: string[] = [];
+  for (let n = 0; users.length < count; n++)
+    if (partitionOf(projectId, `u${n}`) === PART) users.push(`u${n}`);
+  return users;
+};
+
+const distinctOf = (type: string): Json => ({ eventTypes: [type], aggregate: "distinct", property: "x" });
+const reading = (metric: Json): Json => ({ type: "event_aggregate", metric, op: "gte", value: 1 });
+
+describe("what is kept of a player", function () {
+  this.timeout(120_000);
+  let database: Database;
+  let domain: Domain;
+
+  before(async () => {
+    database = await openEmbeddedDatabase("memory://");
+    await database.migrateUp();
+    domain = openDomain(database);
+  });
+  after(() => database.close());
+
+  /** Makes players whose documents have one counter of so many bytes. */
+  const withCounter = async (
+    projectId: string,
+    users: readonly string[],
+    { id, bytes, isNoted = true }: { id: string; bytes: number; isNoted?: boolean },
+  ): Promise<string[]> => {
+    const ids: string[] = [];
+    for (const user of users) ids.push(await domain.addPlayer(projectId, user));
+    await rowsOf(
+      domain,
+      sql`
+        insert into player_states (project_id, player_id, doc, bytes)
+        select ${projectId}::uuid, i, jsonb_build_object('c', jsonb_build_object(${id}::text, case
+          when ${isNoted}::boolean then repeat(md5(i::text), ${bytes / 32}::int)
+          else (select string_agg(md5(random()::text), '') from generate_series(1, ${bytes / 32}::int))
+        end)),
+          case when ${isNoted}::boolean then ${bytes}::int end
+        from unnest(${`{${ids.join(",")}}`}::uuid[]) as u(i)
+        on conflict (project_id, player_id) do update set doc = excluded.doc, bytes = excluded.bytes`,
+    );
+    return ids;
+  };
+  const docs = (projectId: string): Promise<{ counters: string[]; bytes: number; noted: number }[]> =>
+    rowsOf(
+      domain,
+      sql`
+        select array(select jsonb_object_keys(doc->'c')) as counters, octet_length(doc::text) as bytes,
+          bytes as noted
+        from player_states where project_id = ${projectId}`,
+    );
+  /** How many events each claim takes until none is left. */
+  const claims = async (shares = new ClaimShares()): Promise<number[]> => {
+    const onError = (error: unknown): never => assert.fail(String(error));
+    const options = { transact: domain.transact, plans: createPlanCache(), claimLimit: 500, onError, shares };
+    const taken: number[] = [];
+    for (let places = [{ part: PART, afterProject: FIRST_PROJECT }]; places.length > 0;) {
+      const done = await processPartitions({ ...options, onLeft: () => assert.fail("left") }, places);
+      if (done.events > 0) taken.push(done.events);
+      places = [...done.again];
+    }
+    return taken;
+  };
+
+  it("is loaded by a claim for no more players than fit in hand, and the next claims go on", async () => {
+    const projectId = await domain.addProject();
+    const metric = distinctOf("big");
+    await publish(domain, projectId, { key: "big", conditions: { all: [reading(metric)] } });
+    const users = usersOf(projectId, PLAYERS);
+    await withCounter(projectId, users, { id: metricId(Metric.parse(metric)), bytes: 2 * MIB });
+    await domain.track(
+      projectId,
+      users.map((user) => ({ user, type: "unheard" })),
+    );
+    const taken = await claims();
+    assert.equal(
+      taken.reduce((sum, events) => sum + events, 0),
+      PLAYERS,
+    );
+    assert(Math.max(...taken) <= 3, taken.join(", "));
+  });
+
+  it("counts as steps of the claim: a project of large players is dear", async () => {
+    const projectId = await domain.addProject();
+    const users = usersOf(projectId, 6);
+    await withCounter(projectId, users, { id: "unread", bytes: MIB });
+    await domain.track(
+      projectId,
+      users.map((user) => ({ user, type: "unheard" })),
+    );
+    const neighbour = await domain.addProject();
+    await domain.track(neighbour, [{ user: usersOf(neighbour, 1)[0]!, type: "unheard" }]);
+    const shares = new ClaimShares();
+    await claims(shares);
+    const [share, other] = [shares.open(), shares.open()];
+    assert.deepEqual([share.closed, other.closed], [[], [projectId]]);
+    for (const one of [share, other]) one.close(new Map());
+  });
+
+  it("may be larger than ever since before it was bounded: it is taken alone, and shrinks", async () => {
+    const projectId = await domain.addProject();
+    const users = usersOf(projectId, 2);
+    await withCounter(projectId, users, { id: "unread", bytes: 9 * MIB, isNoted: false });
+    await domain.track(
+      projectId,
+      users.map((user) => ({ user, type: "unheard" })),
+    );
+    assert.deepEqual(await claims(), [1, 1]);
+    for (const { counters, bytes, noted } of await docs(projectId)) {
+      assert.deepEqual(counters, []);
+      assert(bytes < 100 && noted < 100, `${bytes} bytes, ${noted} noted`);
+    }
+  });
+
+  it("stays in its bounds: what nothing reads goes, then nothing new counts, and it is told", async () => {
+    const projectId = await domain.addProject();
+    const [user] = usersOf(projectId, 1);
+    const [big, small] = [distinctOf("big"), { eventTypes: ["small"], aggregate: "count" }];
+    const [bigId, smallId] = [big, small].map((metric) => metricId(Metric.parse(metric))) as [string, string];
+    const conditions = { all: [reading(big), reading(small)] };
+    await publish(domain, projectId, { key: "reads", conditions });
+    const uncounted = () =>
+      rowsOf(
+        domain,
+        sql<{ data: Json }>`
+          select data from outbox where project_id = ${projectId} and type = 'event.uncounted'`,
+      );
+    const full = PLAYER_STATE_MAX_BYTES - 32;
+    await withCounter(projectId, [user!], { id: "unread", bytes: full });
+    await domain.track(projectId, [{ user: user!, type: "small" }]);
+    await processAll(domain);
+    assert.deepEqual((await docs(projectId))[0]!.counters, [smallId]);
+    assert.deepEqual(await uncounted(), []);
+
+    await withCounter(projectId, [user!], { id: bigId, bytes: full });
+    await domain.track(projectId, [{ user: user!, type: "small" }]);
+    await processAll(domain);
+    const [doc] = await docs(projectId);
+    assert.deepEqual(doc!.counters, [bigId]);
+    assert(doc!.bytes <= PLAYER_STATE_MAX_BYTES);
+    const [told, ...more] = await uncounted();
+    assert.deepEqual([told!.data["kind"], told!.data["key"], more.length], ["rule", "reads", 0]);
+  });
+
+  it("is not loaded for many players by one request: it is refused, and said why", async () => {
+    const projectId = await domain.addProject();
+    const ids = await withCounter(projectId, usersOf(projectId, 18), { id: "unread", bytes: 2 * MIB });
+    const change = (playerIds: readonly string[]) =>
+      domain.transact((work) => changePlayers(work, projectId, { playerIds }, () => undefined));
+    await assert.rejects(change(ids), { code: "CONFLICT", reason: "TOO_MUCH_AT_ONCE" });
+    assert.equal((await change(ids.slice(0, 4))).length, 4);
+  });
+});
