@@ -16,6 +16,8 @@ import { define, publish, rowsOf } from "../support/rule-projects.ts";
 
 const PART = 7;
 const SIZES = [1, 10, 100, 500];
+/** Tells PostgreSQL once a second that a transaction goes on: how often depends on the machine. */
+const STILL_HERE = "/* unanswered */ select";
 
 /** External ids whose events fall into one partition. */
 const usersOf = (projectId: string, prefix: string, count: number, part = PART): string[] => {
@@ -122,7 +124,8 @@ describe("a batch of events", function () {
       reentrant: true,
       limits: { cooldownSeconds: 1 },
     });
-    await publish(domain, projectId, { key: "shadow", ...onMine }, "SHADOW");
+    const limits = { cooldownSeconds: 1 };
+    await publish(domain, projectId, { key: "shadow", ...onMine, limits }, "SHADOW");
     return projectId;
   };
 
@@ -146,7 +149,7 @@ describe("a batch of events", function () {
   const run = async (expected: number, parts?: readonly number[]): Promise<number> => {
     const start = statements.length;
     assert.equal(await claim(parts), expected);
-    return statements.length - start;
+    return statements.slice(start).filter((text) => text !== STILL_HERE).length;
   };
 
   const assertConstant = (counts: readonly number[], most: number): void => {

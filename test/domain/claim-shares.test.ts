@@ -106,7 +106,10 @@ describe("the shares of claims", () => {
     const second = shares.open();
     assert.equal(order(second), "abc");
     second.close(spent("a"));
-    assert.equal(order(shares.open()), "bca");
+    const third = shares.open();
+    assert.equal(order(third), "bca");
+    third.close(new Map([...spent("a", DEAR_STEPS, 0), ...spent("b", 10)]));
+    assert.equal(order(shares.open()), "abc", "only what its events need was looked for");
   });
 
   it("keep a project's events back after a slow one, and tell when that is over", async () => {

@@ -76,8 +76,16 @@ describe("an event whose evaluation throws", function () {
   /** Compiles, and throws for every event. */
   const THROWS = { id: "a1", type: "grant_xp", amount: 10, rounding: "SIDEWAYS" };
   const SOUND = { id: "a1", type: "grant_xp", amount: 10, rounding: "FLOOR" };
-  /** Does not even compile. */
-  const UNKNOWN = { id: "a1", type: "summon_dragon" };
+  const aCountOf = (event: object): object => ({ source: "EVENT", event, aggregate: "count" });
+  /** As `damage`, of what leaderboards count: without it no plan can be made. */
+  const damageBoard = (metric: object): Promise<unknown> =>
+    transact(async ({ db }) => {
+      await sql`
+        update leaderboards
+        set definition = jsonb_set(definition, '{metric}', ${JSON.stringify(metric)}::jsonb)
+        where project_id = ${projectId}`.execute(db);
+      await sql`update projects set config_version = config_version + 1 where id = ${projectId}`.execute(db);
+    });
 
   const processAll = async (): Promise<void> => {
     const onError = (error: unknown, { eventId }: { eventId: string }) => void told.push({ error, eventId });
@@ -199,7 +207,9 @@ describe("an event whose evaluation throws", function () {
 
   it("harms its own project alone when not even the definitions can be read", async () => {
     const others = [await aProject(), await aProject()];
-    await damage(UNKNOWN);
+    const event = { eventTypes: ["good"] };
+    await domain.addBoard(projectId, { key: "count", name: "Count", metric: aCountOf(event) });
+    await damageBoard({ source: "EVENT" });
     const user = "u";
     const ids = await domain.track(projectId, [
       { user, type: "good" },
@@ -212,7 +222,7 @@ describe("an event whose evaluation throws", function () {
       assert.equal(await xpOf(same, other), 10);
     }
     assert.deepEqual(await Promise.all(ids.map((id) => statusOf(id))), ["PENDING", "PENDING"]);
-    await damage(SOUND);
+    await damageBoard(aCountOf(event));
     await later(SECOND);
     assert.deepEqual(await Promise.all(ids.map((id) => statusOf(id))), ["PROCESSED", "PROCESSED"]);
     assert.equal(await xpOf(user), 20);

@@ -66,7 +66,7 @@ export const runBatch = async (
   const { players, made } = await lockOrCreate(work, claimed, plans);
   const nowMs = work.now.getTime();
   const { fitting, states } = await loadFitting(work, { events: claimed, players, plans });
-  const { keys, covered } = await sharedKeys(plans, fitting, nowMs);
+  const { keys, covered } = await sharedKeys(plans, fitting, nowMs, steps);
   const makers = claimed.filter((event) => made.has(externalKey(event)));
   const shared = await unmakingHeld(work, makers, () => lockUnheldCounters(work, keys));
   const counts = stats?.openBatch();
@@ -150,14 +150,16 @@ export const SHARED_KEYS_MAX = 5_000;
 
 /**
  * The counters that players share which the first `covered` of the events could touch. The next event would
- * be of a project that needs SHARED_KEYS_MAX already. At least one event is covered.
+ * be of a project that needs SHARED_KEYS_MAX already. At least one event is covered. What looking for them
+ * takes is charged to their project.
  */
 export const sharedKeys = async (
   plans: ReadonlyMap<string, ProjectPlan>,
   events: readonly QueuedEvent[],
   nowMs: number,
+  steps: ClaimBudget,
 ): Promise<{ keys: SharedKey[]; covered: number }> => {
-  const steps = new PacedBudget(Infinity);
+  const looked = new PacedBudget(Infinity);
   const all: SharedKey[] = [];
   let covered = events.length;
   for (const plan of [...plans.values()].filter(sharesCounters)) {
@@ -166,7 +168,9 @@ export const sharedKeys = async (
       type: eventType,
       at: Math.min(occurredAt.getTime(), nowMs),
     }));
-    const first = await paced(firstSharedKeys(plan, coming, SHARED_KEYS_MAX), steps);
+    const before = looked.spent;
+    const first = await paced(firstSharedKeys(plan, coming, SHARED_KEYS_MAX), looked);
+    steps.takeAhead(plan.projectId, looked.spent - before);
     for (const key of first.keys) all.push(key);
     if (first.covered < own.length) covered = Math.min(covered, events.indexOf(own[first.covered]!));
   }

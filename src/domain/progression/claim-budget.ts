@@ -19,24 +19,41 @@ export class ClaimBudget extends PacedBudget {
   slowest: TimedEvent | undefined;
   /** CPU that this thread has taken, in ms; only differences count. */
   readonly cpuMs: () => number;
+  /** By the project: steps that are spent with its next event. */
+  readonly #ahead = new Map<string, number>();
 
   constructor(max: number, cpuMs = threadCpuMs) {
     super(max);
     this.cpuMs = cpuMs;
   }
 
+  /**
+   * Counts what the events of a project take together before the first of them. The claim spends it with that
+   * one, so that events of others that come before are taken up all the same.
+   */
+  takeAhead(projectId: string, steps: number): void {
+    const before = this.#takenOf(projectId);
+    this.taken.set(projectId, { ...before, steps: before.steps + steps });
+    this.#ahead.set(projectId, (this.#ahead.get(projectId) ?? 0) + steps);
+  }
+
   /** Counts an event whose evaluation began when `cpuMs` was `sinceMs`: its steps, or more for its time. */
   take(event: QueuedEvent, steps: number, sinceMs: number): void {
     const ms = this.cpuMs() - sinceMs;
     const counted = Math.max(steps, ms * STEPS_PER_MS);
-    this.spend(counted);
     const { projectId } = event;
-    const before = this.taken.get(projectId) ?? { steps: 0, events: 0, slowestMs: 0 };
+    this.spend(counted + (this.#ahead.get(projectId) ?? 0));
+    this.#ahead.delete(projectId);
+    const before = this.#takenOf(projectId);
     this.taken.set(projectId, {
       steps: before.steps + counted,
       events: before.events + 1,
       slowestMs: Math.max(before.slowestMs, ms),
     });
     if (this.slowest === undefined || ms > this.slowest.ms) this.slowest = { event, ms };
+  }
+
+  #takenOf(projectId: string): Taken {
+    return this.taken.get(projectId) ?? { steps: 0, events: 0, slowestMs: 0 };
   }
 }

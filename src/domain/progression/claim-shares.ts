@@ -216,7 +216,7 @@ export class ClaimShare {
 
   /** Notes what the claim took up of each project, and lets go of all. */
   close(taken: ReadonlyMap<string, Taken>): void {
-    for (const [id, dear] of this.#held) dear.isOwed = !taken.has(id);
+    for (const [id, dear] of this.#held) dear.isOwed = (taken.get(id)?.events ?? 0) === 0;
     for (const [id, of] of taken) this.#parts.onTaken(id, of);
     this.#letGo([...this.#held.keys()]);
   }

@@ -199,7 +199,7 @@ const runOneByOne: RunClaim = async (work, { events, steps }, options) => {
   const loaded = new Map<string, LoadedPlan>();
   for (const [projectId, own] of Map.groupBy(events, (event) => event.projectId))
     loaded.set(projectId, await tryPlan(work, own, options.plans));
-  const ahead = await lockAhead(work, events, { loaded: [...loaded.values()], options });
+  const ahead = await lockAhead(work, events, { loaded: [...loaded.values()], options, steps });
   const taken: QueuedEvent[] = [];
   const busy: { event: QueuedEvent; error: unknown }[] = [];
   for (const event of ahead) {
@@ -246,13 +246,13 @@ const tryPlan = async (work: Work, events: readonly QueuedEvent[], cache: PlanCa
 const lockAhead = async (
   work: Work,
   events: readonly QueuedEvent[],
-  { loaded, options }: { loaded: readonly LoadedPlan[]; options: ProcessOptions },
+  { loaded, options, steps }: { loaded: readonly LoadedPlan[]; options: ProcessOptions; steps: ClaimBudget },
 ): Promise<readonly QueuedEvent[]> => {
   try {
     const plans = new Map(loaded.flatMap((plan) => ("plans" in plan ? [...plan.plans] : [])));
     return await savepoint(work, async () => {
       await lockUnheld(work, events);
-      const { keys, covered } = await sharedKeys(plans, events, work.now.getTime());
+      const { keys, covered } = await sharedKeys(plans, events, work.now.getTime(), steps);
       await lockUnheldCounters(work, keys);
       return events.slice(0, covered);
     });

@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import type { App } from "../../src/app.ts";
+import { changeConfig } from "../../src/domain/config-lock.ts";
+import { partitionOf } from "../../src/domain/ids.ts";
+import { BATCH, withPatience } from "../../src/domain/patience.ts";
+import type { Transact } from "../../src/domain/work.ts";
+import { processEvents } from "../../src/jobs/process-events.ts";
+import { createLog } from "../../src/log.ts";
+import { createMetrics } from "../../src/metrics.ts";
+import { type Database, openPostgres } from "../../src/platform/database.ts";
+import { type Services, startServices } from "../support/cluster.ts";
+import { eventually } from "../support/eventually.ts";
+import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { temporaryDir } from "../support/process.ts";
+import { publish, rowsOf, xpOf } from "../support/rule-projects.ts";
+
+/** How long a transaction of the worker waits for a lock, in ms. */
+const LOCK_MS = 300;
+
+describe("a rule that a worker has to pause while others change its project's definitions", function () {
+  this.timeout(60_000);
+  let directory: Awaited<ReturnType<typeof temporaryDir>>;
+  let services: Services;
+  let database: Database;
+  let domain: Domain;
+  before(async () => {
+    directory = await temporaryDir();
+    services = await startServices(directory.path);
+    database = await openPostgres(services.databaseUrl, 6);
+    await database.migrateUp();
+    domain = openDomain(database);
+  });
+  after(async () => {
+    await database?.close();
+    await services?.remove();
+    await directory?.remove();
+  });
+
+  /** A worker's process, of which `transact` makes the transactions. */
+  const appWith = (transact: Transact): App =>
+    ({
+      transact,
+      clock: () => new Date(),
+      log: createLog({ logLevel: "silent" }),
+      metrics: createMetrics(),
+      topics: domain.topics,
+      queue: { wakeHere: () => undefined },
+      limits: { claimEvents: 100, claimTogether: 100 },
+    }) as unknown as App;
+  const runJob = (app: App, projectId: string, user: string): Promise<readonly string[]> => {
+    const keys = [String(partitionOf(projectId, user))];
+    const claim = () =>
+      processEvents.runTogether(app, keys, { leave: () => undefined, done: () => undefined });
+    return withPatience({ ...BATCH, lockMs: LOCK_MS }, claim);
+  };
+  const statusOf = async (ruleId: string): Promise<string> =>
+    (await rowsOf(domain, sql<{ status: string }>`select status from rules where id = ${ruleId}`))[0]!.status;
+  const isChangeWaiting = async (): Promise<boolean> => {
+    const rows = await rowsOf(
+      domain,
+      sql`select 1 from pg_locks where locktype = 'advisory' and not granted
+        and database = (select oid from pg_database where datname = current_database())`,
+    );
+    return rows.length > 0;
+  };
+
+  it("keeps events of nobody waiting, and is paused once they are done", async () => {
+    const mine = await domain.addProject();
+    const other = await domain.addProject();
+    const unfit = await publish(domain, mine, { key: "unfit" });
+    await publish(domain, other, { key: "sound" });
+    await domain.transact(async (work) => {
+      await sql`update rule_versions set definition = '{"priority": 5}' where rule_id = ${unfit}`.execute(
+        work.db,
+      );
+      await changeConfig(work, mine);
+    });
+    await domain.track(mine, [{ user: "u" }]);
+    await domain.track(other, [{ user: "u" }]);
+    const [evaluated, waiting, released] = Array.from({ length: 3 }, () => Promise.withResolvers<void>()) as [
+      PromiseWithResolvers<void>,
+      PromiseWithResolvers<void>,
+      PromiseWithResolvers<void>,
+    ];
+    let refused = 0;
+    /** The change is next to have the definitions when the claim lets go of them. */
+    const transact: Transact = async (run) => {
+      try {
+        return await domain.transact(async (work) => {
+          const value = await run(work);
+          evaluated.resolve();
+          await waiting.promise;
+          return value;
+        });
+      } catch (error) {
+        refused++;
+        throw error;
+      }
+    };
+    const change = evaluated.promise.then(() =>
+      openDomain(database).transact(async (work) => {
+        await changeConfig(work, mine);
+        await released.promise;
+      }),
+    );
+    const app = appWith(transact);
+    try {
+      const claim = runJob(app, mine, "u");
+      await evaluated.promise;
+      await eventually(isChangeWaiting);
+      waiting.resolve();
+      await claim;
+      assert.equal(refused, 0, "the claim does not wait for the pause");
+      await runJob(app, other, "u");
+      assert.deepEqual(await xpOf(domain, other), { u: 1 });
+      await eventually(() => refused > 0);
+      assert.equal(await statusOf(unfit), "ACTIVE");
+    } finally {
+      waiting.resolve();
+      released.resolve();
+      await change;
+    }
+    await eventually(async () => (await statusOf(unfit)) === "PAUSED");
+  });
+});
