@@ -75,7 +75,7 @@ const uncounted: Scene = {
     const all = metrics.map((metric) => ({ type: "event_aggregate", metric, op: "gte", value: 1 }));
     await ruleOn(stage, "full", { actions, conditions: { all } });
     const { projectId } = stage.game.tenant;
-    const bytes = PLAYER_STATE_MAX_BYTES - 40;
+    const bytes = PLAYER_STATE_MAX_BYTES - 30;
     await stage.change(sql`
       insert into player_states (project_id, player_id, doc, bytes)
       select project_id, id, jsonb_build_object('c', jsonb_build_object(${metricId(metrics[0]!)}::text,
