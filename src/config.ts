@@ -3,7 +3,7 @@ import { z } from "zod";
 import { type Env, RULES } from "./config/rules.ts";
 import { SETTINGS } from "./config/settings.ts";
 import type { MailMode } from "./domain/email/mail.ts";
-import type { Plan } from "./domain/tenants/tenant.ts";
+import type { Plan } from "./domain/tenants/plans.ts";
 import { readSecrets } from "./secrets.ts";
 import { VERSION } from "./version.ts";
 

@@ -4,7 +4,7 @@ import { z } from "zod";
 import { CAPTCHA_PROVIDERS } from "../domain/auth/captcha.ts";
 import { MAIL_MODES } from "../domain/email/mail.ts";
 import { networkOf } from "../domain/rate-limits/ip-address.ts";
-import { PLANS } from "../domain/tenants/tenant.ts";
+import { PLANS } from "../domain/tenants/plans.ts";
 import { privateKeyOf } from "../secrets.ts";
 
 /** Of a pepper or an encryption key. */

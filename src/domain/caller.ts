@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import type { PlanLimits } from "./tenants/plans.ts";
-import type { ApprovalStatus, Plan } from "./tenants/tenant.ts";
+import type { PlanLimits, Plan } from "./tenants/plans.ts";
+import type { ApprovalStatus } from "./tenants/tenant.ts";
 
 /** Console roles, exactly as on the wire. */
 export const ROLES = ["OWNER", "ADMIN", "DESIGNER", "DEVELOPER", "VIEWER"] as const;

@@ -1,5 +1,4 @@
 import type { MergeSummary } from "./players/merge-plan.ts";
-import type { ChatEvents, LeaderboardEvents, LobbyEvents, NoticeEvents } from "./realtime-events.ts";
 
 /** Why something happened. Carried by ledger entries, domain events and live messages. */
 export type Cause = {
@@ -53,11 +52,8 @@ export type BoostView = {
   scope: "PLAYER" | "SEGMENT" | "PROJECT";
 };
 
-/**
- * The domain events that commits put into the outbox, with the shape of `data`. Webhooks, the live player
- * stream and the rules read this list; `leaderboard.entries_changed` is internal and feeds the rank index.
- */
-export type Events = {
+/** Events about players, rules and tracked events, with the shape of `data`. */
+export type PlayerEvents = {
   "player.created": PlayerRef & {
     displayName: string | null;
     xp: number;
@@ -214,10 +210,7 @@ export type Events = {
     };
     shortfall: Record<string, number>;
   };
-} & LeaderboardEvents &
-  LobbyEvents &
-  ChatEvents &
-  NoticeEvents;
+};
 
 /**
  * [playerId, rankScore, rankTie, version, isHidden]: absolute values, so applying one twice or late is
@@ -230,9 +223,6 @@ export type EntryChange = [
   version: number,
   isHidden?: boolean,
 ];
-
-export type EventType = keyof Events;
-export type EventData<T extends EventType> = Events[T];
 
 /**
  * The type under which an event that a rule emits goes to webhooks and the live stream: an integrator's own

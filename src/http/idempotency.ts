@@ -13,7 +13,8 @@ import {
   type StoredAnswer,
 } from "../domain/idempotency/idempotency.ts";
 import { outageOf } from "../domain/outages.ts";
-import { joining, type Sight } from "../domain/work.ts";
+import { joining } from "../domain/transact.ts";
+import type { Sight } from "../domain/work.ts";
 import { errorBody } from "./errors.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import { type AnyRoute, Reply, type RouteContext } from "./route.ts";

@@ -42,13 +42,3 @@ export type JobTogether = JobParts & {
 };
 
 export type AnyJob = Job | JobTogether;
-
-/** The doorbell. `wake` coalesces: many wakes of one key while it runs become one more run. */
-export type Queue = {
-  wake(job: string, key: string): void;
-  /** As `wake`, but always in this process. */
-  wakeHere(job: string, key: string): void;
-  start(app: App, jobs: readonly AnyJob[]): Promise<void>;
-  /** Takes no new work and waits for the work in hand. */
-  close(): Promise<void>;
-};

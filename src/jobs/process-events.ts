@@ -1,15 +1,11 @@
 import { outageOf } from "../domain/outages.ts";
 import { type Processed, processPartitions } from "../domain/progression/claim.ts";
 import { ClaimShares } from "../domain/progression/claim-shares.ts";
+import type { ProjectPlan } from "../domain/progression/project-plan.ts";
 import { FIRST_PROJECT } from "../domain/progression/queue.ts";
-import {
-  createPlanCache,
-  type PlanCache,
-  type PlanCacheOptions,
-  type ProjectPlan,
-} from "../domain/progression/plan.ts";
+import { createPlanCache, type PlanCache, type PlanCacheOptions } from "../domain/progression/plan.ts";
 import type { StepsHit } from "../domain/progression/event-steps.ts";
-import type { LoopHit } from "../domain/progression/turn.ts";
+import type { LoopHit } from "../domain/progression/rule-event.ts";
 import type { Work } from "../domain/work.ts";
 import {
   createRuleWatch,

@@ -1,8 +1,24 @@
 import { setTimeout as delay } from "node:timers/promises";
 import Bull from "bull";
 import type { Logger } from "pino";
-import type { Queue } from "./job.ts";
-import { type Runners, startRunners } from "./runner.ts";
+
+/** The runners of a process's jobs, by name, and their intervals. */
+export type Runners = {
+  jobs: readonly { name: string; staysHere?: true }[];
+  push(job: string, key: string): void;
+  close(): Promise<void>;
+};
+
+/** The doorbell. `wake` coalesces: many wakes of one key while it runs become one more run. */
+export type Queue = {
+  wake(job: string, key: string): void;
+  /** As `wake`, but always in this process. */
+  wakeHere(job: string, key: string): void;
+  /** Has the runners of this process take the keys of their jobs. */
+  start(runners: Runners): Promise<void>;
+  /** Takes no new work and waits for the work in hand. */
+  close(): Promise<void>;
+};
 
 /**
  * Wakes go out together, at once, and again after this long at the earliest, in ms: what a message costs does
@@ -17,8 +33,8 @@ export const createLocalQueue = (): Queue => {
   return {
     wake,
     wakeHere: wake,
-    start: async (app, jobs) => {
-      runners = startRunners(app, jobs);
+    start: async (started) => {
+      runners = started;
     },
     close: async () => runners?.close(),
   };
@@ -64,9 +80,9 @@ export const createBullQueue = (options: BullOptions): Queue => {
   return {
     wake: (job, key) => (local.has(job) ? runners?.push(job, key) : sendGathered(job, key)),
     wakeHere: (job, key) => runners?.push(job, key),
-    start: async (app, jobs) => {
-      runners = startRunners(app, jobs);
-      for (const { name, staysHere } of jobs) {
+    start: async (started) => {
+      runners = started;
+      for (const { name, staysHere } of started.jobs) {
         if (staysHere) local.add(name);
         const push = async (job: Bull.Job<{ keys?: readonly string[] }>) => {
           // Without keys it is from a process of an older version, whose rows the sweep finds.

@@ -4,6 +4,7 @@ import { outageOf } from "../domain/outages.ts";
 import { BATCH, withPatience } from "../domain/patience.ts";
 import type { AnyJob, HeldKeys } from "./job.ts";
 import { Pauses } from "./pauses.ts";
+import type { Runners } from "./queue.ts";
 
 /** The key of interval runs. */
 export const EVERY_KEY = "*";
@@ -113,9 +114,6 @@ class Runner {
   }
 }
 
-/** The runners of a process's jobs, by name, and their intervals. */
-export type Runners = { push(job: string, key: string): void; close(): Promise<void> };
-
 /**
  * Starts the jobs in this process. Those with an interval run at once and then on it: in every process, since
  * a sweep is cheap and may happen twice, and a sweep that hung on one process or on Redis would be missed
@@ -136,6 +134,7 @@ export const startRunners = (app: App, jobs: readonly AnyJob[]): Runners => {
     return [setInterval(() => push(name, EVERY_KEY), everyMs).unref()];
   });
   return {
+    jobs,
     push,
     close: async () => {
       for (const timer of timers) clearInterval(timer);

@@ -2,7 +2,7 @@ import type { App } from "../app.ts";
 import type { ChannelRef } from "../domain/chat/channels.ts";
 import { readLastSeqs } from "../domain/chat/messages.ts";
 import { findReaders, readerKey } from "../domain/chat/readers.ts";
-import type { LiveClient } from "./live-room.ts";
+import type { LiveClient } from "./live-client.ts";
 
 /** A chat room that is compared with the database from time to time. */
 export type OpenRoom = {

@@ -1,4 +1,4 @@
-import type { LiveClient } from "./live-room.ts";
+import type { LiveClient } from "./live-client.ts";
 
 const TYPING_EVERY_MS = 3_000;
 const TYPING_SHOWN_MS = 5_000;

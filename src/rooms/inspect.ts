@@ -10,7 +10,8 @@ import {
   type RoomSession,
 } from "../domain/live-rooms.ts";
 import { stateForOperator } from "./inspect-state.ts";
-import type { LiveClient, LiveRoom } from "./live-room.ts";
+import type { LiveClient } from "./live-client.ts";
+import type { LiveRoom } from "./live-room.ts";
 import { CLOSE } from "./messages.ts";
 import { openRooms } from "./open-rooms.ts";
 

@@ -11,7 +11,8 @@ import { type BoardReader, type BoardView, createBoardReader, type Place } from 
 import { parse } from "./errors.ts";
 import { freeRoomId } from "./free-room-id.ts";
 import { BoardPlace, LeaderboardState, syncRows } from "./leaderboard-state.ts";
-import { type LiveClient, LiveRoom } from "./live-room.ts";
+import type { LiveClient } from "./live-client.ts";
+import { LiveRoom } from "./live-room.ts";
 import { live } from "./messages.ts";
 import { Refresher } from "./refresher.ts";
 import { BOARD_SHARDS, leaderboardRoomId } from "./room-ids.ts";

@@ -1,6 +1,5 @@
 import { AsyncResource } from "node:async_hooks";
 import {
-  type Client,
   ClientState,
   type MessageContext,
   Room,
@@ -15,8 +14,9 @@ import { z } from "zod";
 import type { App } from "../app.ts";
 import { forbidden, unauthorized } from "../domain/errors.ts";
 import { admitSocket } from "./admission.ts";
-import { type Principal, verifyToken } from "./authenticate.ts";
+import { verifyToken } from "./authenticate.ts";
 import { refuseCreation, socketError } from "./errors.ts";
+import type { LiveClient } from "./live-client.ts";
 import * as limits from "./messages.ts";
 import { CLOSE, type ClosedReason, live } from "./messages.ts";
 import { logFailure } from "./failure-log.ts";
@@ -26,11 +26,6 @@ import { SafeSerializer } from "./safe-serializer.ts";
 import { claimSeat, type SeatHolder } from "./seat-holder.ts";
 import { withdrawSeats } from "./seats.ts";
 import { Subjects } from "./subjects.ts";
-
-/** What the base room knows of one socket. */
-export type Session = { sinceMs: number; isWarned: boolean; isClosing: boolean };
-
-export type LiveClient = Client<{ auth: Principal; userData: Session; messages: Record<string, unknown> }>;
 
 /** What a room belongs to; part of its listing, so that rooms are found by it. */
 export type RoomMetadata = { projectId: string } & Record<string, unknown>;

@@ -19,7 +19,8 @@ import { type LobbyNotice, type LobbySignal, lobbyTopic, signalTopic } from "../
 import { authenticate, pinOptions, requirePlayer } from "./authenticate.ts";
 import { asJson } from "./client-json.ts";
 import { parse } from "./errors.ts";
-import { type LiveClient, LiveRoom } from "./live-room.ts";
+import type { LiveClient } from "./live-client.ts";
+import { LiveRoom } from "./live-room.ts";
 import { enterLobby, readEntry } from "./lobby-entry.ts";
 import { LobbyMirror } from "./lobby-mirror.ts";
 import { type Absence, type Change, LobbyPresence } from "./lobby-presence.ts";

@@ -1,7 +1,8 @@
 import { z } from "zod";
-import type { CustomData, EventData, EventType } from "../domain/events.ts";
+import type { EventData, EventType } from "../domain/domain-events.ts";
+import type { CustomData } from "../domain/events.ts";
 import { levelProgress } from "../domain/progression/levels.ts";
-import type { ProjectPlan } from "../domain/progression/plan.ts";
+import type { ProjectPlan } from "../domain/progression/project-plan.ts";
 import { sumBundles } from "../domain/rewards/sum.ts";
 import type { PlayerMessage } from "../domain/topics.ts";
 import type { Live } from "./messages.ts";

@@ -1,5 +1,5 @@
 import type { WebSocket } from "ws";
-import type { LiveClient } from "./live-room.ts";
+import type { LiveClient } from "./live-client.ts";
 
 /** The open sockets of each player or user in one room, so that nobody has to look through all. */
 export class Subjects {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { awardBadge, progressBadge, revokeBadge } from "../../src/domain/badges/award.ts";
 import { followMetrics } from "../../src/domain/badges/follow.ts";
-import { countEvent } from "../../src/domain/metrics/metric.ts";
+import { countEvent } from "../../src/domain/metrics/count.ts";
 import { createSharedCounters } from "../../src/domain/progression/shared-counters.ts";
 import { limitedKey } from "../../src/domain/rewards/shared-keys.ts";
 import { reverseBadges } from "../../src/domain/tracking/revert/reverse-badges.ts";

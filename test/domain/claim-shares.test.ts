@@ -15,6 +15,7 @@ import {
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { processEvents } from "../../src/jobs/process-events.ts";
+import { startRunners } from "../../src/jobs/runner.ts";
 import { createLog } from "../../src/log.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { openPlatform, type Platform } from "../../src/platform.ts";
@@ -240,7 +241,7 @@ describe("claims of a worker with a dear project", function () {
 
   it("end with every event processed, without anybody who sweeps", async () => {
     const app = createApp({ config: testConfig(), log, metrics: createMetrics(), platform });
-    await app.queue.start(app, [processEvents]);
+    await app.queue.start(startRunners(app, [processEvents]));
     const parts = times(12, (i) => i);
     const wake = (): void => parts.forEach((part) => app.queue.wake(processEvents.name, String(part)));
     await track(dear, [0], 9);

@@ -1,6 +1,10 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/events.ts";
-import { ChangeBudget, RULE_STEPS_MAX, UPKEEP_STEPS_MAX } from "../../src/domain/progression/event-steps.ts";
+import {
+  ChangeBudget,
+  RULE_STEPS_MAX,
+  UPKEEP_STEPS_MAX,
+} from "../../src/domain/progression/event-accounts.ts";
 import { TREE_MAX_LEAVES } from "../../src/domain/rules/language/trees.ts";
 import { SEGMENTS_MAX } from "../../src/domain/segments/segment.ts";
 import { STREAKS_MAX } from "../../src/domain/streaks/streak.ts";

@@ -13,7 +13,8 @@ import {
   queueJob,
 } from "../../src/domain/project-jobs/project-jobs.ts";
 import { LEASE_MS, stepJob } from "../../src/domain/project-jobs/step-job.ts";
-import { createTransact, NO_DOORBELL, type Transact, type Work } from "../../src/domain/work.ts";
+import { createTransact } from "../../src/domain/transact.ts";
+import { NO_DOORBELL, type Transact, type Work } from "../../src/domain/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/crashing.ts";
 import { openDomain } from "../support/leaderboards.ts";

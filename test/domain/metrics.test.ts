@@ -1,18 +1,17 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/events.ts";
-import { isReversible, mergeCounters, subtractFromCounter } from "../../src/domain/metrics/counters.ts";
+import { compileMetric, indexMetrics } from "../../src/domain/metrics/compile.ts";
 import {
-  compileMetric,
   countEvent,
   foldEvents,
-  indexMetrics,
-  Metric,
   readMetric,
   readMetricAt,
   sampleOfEvent,
-} from "../../src/domain/metrics/metric.ts";
-import type { PlayerDoc } from "../../src/domain/progression/turn.ts";
+} from "../../src/domain/metrics/count.ts";
+import { isReversible, mergeCounters, subtractFromCounter } from "../../src/domain/metrics/counters.ts";
+import { Metric } from "../../src/domain/metrics/metric.ts";
+import type { PlayerDoc } from "../../src/domain/progression/player-state.ts";
 import { eventsFor, metric as anyMetric, zone as anyZone } from "../support/metric-arbitraries.ts";
 import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
 import { measure, type PastEvent, type World } from "../support/rule-reference.ts";

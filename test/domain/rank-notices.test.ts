@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { sql } from "kysely";
-import type { EntryChange, EventData } from "../../src/domain/events.ts";
+import type { EventData } from "../../src/domain/domain-events.ts";
+import type { EntryChange } from "../../src/domain/events.ts";
 import { newId } from "../../src/domain/ids.ts";
 import { tellDueRanks } from "../../src/domain/leaderboards/notices/due.ts";
 import { significanceOf } from "../../src/domain/leaderboards/notices/significance.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { type RawBuilder, sql } from "kysely";
 import { changeBalance } from "../../src/domain/currencies/balances.ts";
-import { currencyKind } from "../../src/domain/currencies/currency.ts";
 import { holdCurrency } from "../../src/domain/currencies/holds.ts";
+import { currencyKind } from "../../src/domain/currencies/kind.ts";
 import { createDefinition } from "../../src/domain/definitions/definitions.ts";
 import { getPlayer } from "../../src/domain/players/players.ts";
 import type { Finding } from "../../src/domain/reconcile/finding.ts";

@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/events.ts";
-import { countEvent, indexMetrics } from "../../src/domain/metrics/metric.ts";
-import type { BadgeState, PlayerState } from "../../src/domain/progression/turn.ts";
+import { indexMetrics } from "../../src/domain/metrics/compile.ts";
+import { countEvent } from "../../src/domain/metrics/count.ts";
+import type { BadgeState, PlayerState } from "../../src/domain/progression/player-state.ts";
 import { CONDITION_TYPES } from "../../src/domain/rules/conditions/index.ts";
 import {
   compileGroup,

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { compileComparison } from "../../src/domain/rules/language/comparisons.ts";
 import { StepBudget } from "../../src/domain/step-budget.ts";
 import * as fc from "fast-check";
 import {
@@ -7,7 +8,7 @@ import {
   type ConditionNode,
   conditionProblems,
 } from "../../src/domain/rules/language/groups.ts";
-import { compileComparison, OPERATOR_NAMES } from "../../src/domain/rules/language/operators.ts";
+import { OPERATOR_NAMES } from "../../src/domain/rules/language/operators.ts";
 import { compareText, compileGlob } from "../../src/domain/rules/language/text.ts";
 import { actual, comparison, OPERANDS } from "../support/rule-arbitraries.ts";
 import { isBefore, says, type Value } from "../support/rule-reference.ts";

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/events.ts";
 import { compileRule } from "../../src/domain/rules/running/compile.ts";
-import { considerRule, type Outcome } from "../../src/domain/rules/running/run.ts";
+import type { Outcome } from "../../src/domain/rules/running/outcome.ts";
+import { considerRule } from "../../src/domain/rules/running/run.ts";
 import { type CalendarUnit, windowNumber } from "../../src/domain/rules/language/zones.ts";
 import { aPlayer, aRule, aTurn, NOW } from "../support/rules.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/events.ts";
-import type { Board } from "../../src/domain/leaderboards/scoring.ts";
+import type { Board } from "../../src/domain/leaderboards/board.ts";
 import { compileRules } from "../../src/domain/rules/running/compile.ts";
 import { considerRule, runRules } from "../../src/domain/rules/running/run.ts";
 import { traceRules } from "../../src/domain/rules/insight/trace-rules.ts";

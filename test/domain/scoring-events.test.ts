@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { indexBoards, scoreEvent } from "../../src/domain/leaderboards/board-index.ts";
+import type { Board } from "../../src/domain/leaderboards/board.ts";
 import { scoreXp } from "../../src/domain/leaderboards/holdings.ts";
-import type { Board } from "../../src/domain/leaderboards/scoring.ts";
-import type { EntryState } from "../../src/domain/progression/turn.ts";
+import type { EntryState } from "../../src/domain/progression/player-state.ts";
 import { aBoard, aPlayer, aTurn, type TurnOptions } from "../support/turn.ts";
 
 describe("scores of events", () => {
@@ -75,7 +75,8 @@ describe("scores of XP", () => {
     const player = aPlayer();
     const at = (xp: number, ms: number): EntryState | undefined => {
       player.xp = xp;
-      scoreXp(aTurn({ player, at: ms, boards }).turn);
+      const { turn } = aTurn({ player, at: ms, boards });
+      scoreXp(turn.project.boardIndex, turn);
       return player.entries.get("w1");
     };
     assert.equal(at(0, 1), undefined);

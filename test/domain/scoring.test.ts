@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
+import type { Board } from "../../src/domain/leaderboards/board.ts";
 import {
-  type Board,
   fromRankScore,
   RANK_MAX,
   reachedUs,
@@ -9,7 +9,7 @@ import {
   unitsOf,
 } from "../../src/domain/leaderboards/scoring.ts";
 import { submitScore } from "../../src/domain/leaderboards/submit.ts";
-import type { EntryState } from "../../src/domain/progression/turn.ts";
+import type { EntryState } from "../../src/domain/progression/player-state.ts";
 import { aBoard, aTurn } from "../support/turn.ts";
 
 const submitAll = (

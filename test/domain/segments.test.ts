@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import type { Json } from "../../src/domain/events.ts";
 import { evaluateEvent, settleTurn } from "../../src/domain/progression/evaluate.ts";
-import type { PlayerState } from "../../src/domain/progression/turn.ts";
+import type { PlayerState } from "../../src/domain/progression/player-state.ts";
 import { refreshAllSegments, setMembership } from "../../src/domain/segments/membership.ts";
 import { orderSegments } from "../../src/domain/segments/segment.ts";
 import { aDefinition, aPass, aPlan, aPlayerState } from "../support/plan.ts";
@@ -110,12 +110,12 @@ describe("dynamic segments", () => {
     const sweep = aPass({ plan, player, nowMs: NOW, event: { type: "system.change" } });
     settleTurn(sweep.turn, player.xp);
     assert.deepEqual(keysOf(player), [], "no input has changed");
-    refreshAllSegments(sweep.turn, "TIMED");
+    refreshAllSegments(sweep.turn.project.segmentIndex, sweep.turn, "TIMED");
     assert.deepEqual(keysOf(player), ["idle"]);
     const event = aPass({ plan, player, nowMs: NOW + 1 });
     evaluateEvent(event.turn);
     assert.deepEqual(keysOf(player), []);
-    refreshAllSegments(event.turn, "ALL");
+    refreshAllSegments(event.turn.project.segmentIndex, event.turn, "ALL");
     assert.deepEqual(keysOf(player), ["pro"], "all are looked at");
   });
 
@@ -124,7 +124,7 @@ describe("dynamic segments", () => {
     const created = new Date(NOW - 3 * DAY);
     const player = known({ createdAt: created, lastSeenAt: new Date(NOW - DAY), tags: ["x"] });
     const { turn } = aPass({ plan, player, event: { at: created.getTime() + 1 }, nowMs: NOW });
-    refreshAllSegments(turn, "ALL");
+    refreshAllSegments(turn.project.segmentIndex, turn, "ALL");
     assert.deepEqual(keysOf(player), []);
   });
 
@@ -175,7 +175,7 @@ describe("dynamic segments", () => {
         if (batches.length === 0) return;
         const fresh = { ...player, segments: new Map(player.segments) };
         const { turn, effects } = aPass({ plan, player: fresh });
-        refreshAllSegments(turn, "ALL");
+        refreshAllSegments(turn.project.segmentIndex, turn, "ALL");
         assert.deepEqual(told(effects), []);
       }),
     );

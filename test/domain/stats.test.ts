@@ -207,7 +207,7 @@ describe("traces", () => {
       },
     }));
     const plan = aPlan({ rules: ruleSetOf(...documents) });
-    const trace = createTrace({ eventId: newId() });
+    const trace = createTrace(plan.rules, { eventId: newId() });
     const event = { id: newId(), type: "tried", at: NOW, properties: { text: long }, depth: 0 };
     const shared = createSharedCounters(new Map(), true);
     const parts = { plan, player: aPlayerState(), event, nowMs: NOW, effects: noEffects(), shared, trace };

@@ -9,7 +9,8 @@ import { createApiKeyHasher, newSecret, prefixOf } from "../../src/domain/api-ke
 import { createTokens, type Tokens } from "../../src/domain/auth/tokens.ts";
 import type { Role } from "../../src/domain/caller.ts";
 import { newId } from "../../src/domain/ids.ts";
-import { createTransact, NO_DOORBELL, type Work } from "../../src/domain/work.ts";
+import { createTransact } from "../../src/domain/transact.ts";
+import { NO_DOORBELL, type Work } from "../../src/domain/work.ts";
 import { type ProjectSource, route } from "../../src/http/route.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { startTinyHttp, type TinyHttp } from "../support/tiny-http.ts";

@@ -2,13 +2,9 @@ import assert from "node:assert/strict";
 import addFormats from "ajv-formats";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { z } from "zod";
-import {
-  CUSTOM_TYPE,
-  eventTypes,
-  shapeOf,
-  type WebhookEvent,
-} from "../../src/domain/webhooks/catalogue/catalogue.ts";
+import { CUSTOM_TYPE, eventTypes, shapeOf } from "../../src/domain/webhooks/catalogue/catalogue.ts";
 import { NOISY_TYPES } from "../../src/domain/webhooks/catalogue/event-types.ts";
+import type { WebhookEvent } from "../../src/domain/webhooks/catalogue/webhook-event.ts";
 import { startApp, type TestApp } from "../support/app.ts";
 import { must } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";

@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { Json } from "../../src/domain/events.ts";
-import { compileMetric, foldEvents, Metric } from "../../src/domain/metrics/metric.ts";
+import { compileMetric } from "../../src/domain/metrics/compile.ts";
+import { foldEvents } from "../../src/domain/metrics/count.ts";
+import { Metric } from "../../src/domain/metrics/metric.ts";
 import { queueJob } from "../../src/domain/project-jobs/project-jobs.ts";
 import { stepJob } from "../../src/domain/project-jobs/step-job.ts";
 import type { JobKind } from "../../src/domain/project-jobs/job-kind.ts";

@@ -5,7 +5,8 @@ import { LeaderboardDefinition } from "../../src/domain/leaderboards/definition.
 import type { Leaderboard } from "../../src/domain/leaderboards/leaderboard.ts";
 import { createLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
 import { periodIdOf } from "../../src/domain/leaderboards/period-ids.ts";
-import { createTransact, NO_DOORBELL, type Transact } from "../../src/domain/work.ts";
+import { createTransact } from "../../src/domain/transact.ts";
+import { NO_DOORBELL, type Transact } from "../../src/domain/work.ts";
 import { leaderboardPeriods } from "../../src/jobs/leaderboard-periods.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "./leaderboards.ts";

@@ -1,4 +1,4 @@
-import { currencyKind } from "../../src/domain/currencies/currency.ts";
+import { currencyKind } from "../../src/domain/currencies/kind.ts";
 import { createDefinition } from "../../src/domain/definitions/definitions.ts";
 import { DomainError } from "../../src/domain/errors.ts";
 import { RuleDocument } from "../../src/domain/rules/language/document.ts";

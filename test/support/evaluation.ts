@@ -1,14 +1,11 @@
 import type { Json } from "../../src/domain/events.ts";
 import { evaluateEvent } from "../../src/domain/progression/evaluate.ts";
-import type { ProjectPlan } from "../../src/domain/progression/plan.ts";
+import type { PlayerState } from "../../src/domain/progression/player-state.ts";
+import type { ProjectPlan } from "../../src/domain/progression/project-plan.ts";
 import { createSharedCounters, type SharedCounters } from "../../src/domain/progression/shared-counters.ts";
-import type { PlayerState, Turn } from "../../src/domain/progression/turn.ts";
-import {
-  compileRules,
-  type CompiledRule,
-  type PublishedRule,
-} from "../../src/domain/rules/running/compile.ts";
-import type { Outcome } from "../../src/domain/rules/running/run.ts";
+import { compileRules, type PublishedRule } from "../../src/domain/rules/running/compile.ts";
+import type { ObservedRule } from "../../src/domain/rules/running/observe.ts";
+import type { Outcome } from "../../src/domain/rules/running/outcome.ts";
 import { aPass, aPlan, aPlayerState, type PlanParts } from "./plan.ts";
 import { aRule, NOW } from "./rules.ts";
 
@@ -46,8 +43,8 @@ export const evaluate = (plan: ProjectPlan, options: EvaluateOptions = {}) => {
   const pass = aPass({ plan, player, event, ...(nowMs === undefined ? {} : { nowMs }) });
   const shared = options.shared ?? createSharedCounters(new Map(), true);
   const outcomes: { key: string; outcome: Outcome }[] = [];
-  const turn: Turn = { ...pass.turn, shared };
-  turn.root.observe = ({ key }: CompiledRule, outcome: Outcome) => void outcomes.push({ key, outcome });
+  const turn = { ...pass.turn, shared };
+  turn.root.observe = ({ key }: ObservedRule, outcome: Outcome) => void outcomes.push({ key, outcome });
   const problem = evaluateEvent(turn);
   const told = pass.effects.outbox.map(({ type: name, data }) => ({ type: name, data: data as Json }));
   return {

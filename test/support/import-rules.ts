@@ -111,27 +111,3 @@ const violationsOf = ({ path, text }: SourceFile): string[] => {
 
 /** Who may import whom, for the files under src: one `path:line rule` for each violation. */
 export const importViolations = (files: readonly SourceFile[]): string[] => files.flatMap(violationsOf);
-
-/** The first cycle found from each file over imports that exist at run time, as `a -> b -> a`. */
-export const importCycles = (files: readonly SourceFile[]): string[] => {
-  const edges = new Map(
-    files.map(({ path, text }) => {
-      const kept = importsOf(text).filter(({ isTypeOnly }) => !isTypeOnly);
-      return [
-        path,
-        kept.map(({ specifier }) => resolveImport(path, specifier)).filter((to) => to !== undefined),
-      ];
-    }),
-  );
-  const done = new Set<string>();
-  const cycles: string[] = [];
-  const visit = (path: string, trail: readonly string[]): void => {
-    const start = trail.indexOf(path);
-    if (start >= 0) cycles.push([...trail.slice(start), path].join(" -> "));
-    if (start >= 0 || done.has(path)) return;
-    for (const next of edges.get(path) ?? []) visit(next, [...trail, path]);
-    done.add(path);
-  };
-  for (const path of edges.keys()) visit(path, []);
-  return cycles;
-};

@@ -15,7 +15,8 @@ import { grantXp } from "../../src/domain/progression/xp.ts";
 import { identifyPlayer } from "../../src/domain/players/players.ts";
 import type { Topics } from "../../src/domain/topics.ts";
 import { storeEvents } from "../../src/domain/tracking/ingest.ts";
-import { createTransact, NO_DOORBELL, type Transact } from "../../src/domain/work.ts";
+import { createTransact } from "../../src/domain/transact.ts";
+import { NO_DOORBELL, type Transact } from "../../src/domain/work.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { ALL_PARTS, processParts } from "./process-parts.ts";
 

@@ -2,10 +2,11 @@ import { compileEconomy } from "../../src/domain/progression/economy.ts";
 import { DEFAULT_CURVE } from "../../src/domain/progression/levels.ts";
 import { emptyHanded } from "../../src/domain/progression/load.ts";
 import { noEffects, openTurn } from "../../src/domain/progression/evaluate.ts";
-import type { ProjectPlan } from "../../src/domain/progression/plan.ts";
+import type { PlayerState } from "../../src/domain/progression/player-state.ts";
+import type { ProjectPlan, PlanTurn } from "../../src/domain/progression/project-plan.ts";
+import type { RuleEvent } from "../../src/domain/progression/rule-event.ts";
 import { createSharedCounters } from "../../src/domain/progression/shared-counters.ts";
 import type { Effects } from "../../src/domain/progression/effects.ts";
-import type { PlayerState, RuleEvent, Turn } from "../../src/domain/progression/turn.ts";
 import type { Stored } from "../../src/domain/definitions/kind.ts";
 import { DEFINITION_KINDS } from "../../src/domain/definitions/kinds.ts";
 import { indexBoards } from "../../src/domain/leaderboards/board-index.ts";
@@ -95,7 +96,7 @@ export const aPass = ({ plan = aPlan(), player = aPlayerState(), ...more }: Pass
   const full = { id: randomUUID(), type: "tried", at: nowMs, properties: {}, depth: 0, ...event };
   const shared = createSharedCounters(new Map(), true);
   const warnings: string[] = [];
-  const turn: Turn = {
+  const turn: PlanTurn = {
     ...openTurn({ plan, player, event: full, nowMs, effects, shared, isTracked: true }),
     warn: (message) => void warnings.push(message),
   };

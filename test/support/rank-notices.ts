@@ -1,4 +1,4 @@
-import type { EventData } from "../../src/domain/events.ts";
+import type { EventData } from "../../src/domain/domain-events.ts";
 import { DEFAULT_RANK_CHANGE } from "../../src/domain/leaderboards/definition-parts.ts";
 import { significanceOf } from "../../src/domain/leaderboards/notices/significance.ts";
 

@@ -1,10 +1,11 @@
 import { randomUUID } from "node:crypto";
 import type { Json } from "../../src/domain/events.ts";
-import type { Board } from "../../src/domain/leaderboards/scoring.ts";
+import type { Board } from "../../src/domain/leaderboards/board.ts";
+import type { PlayerState } from "../../src/domain/progression/player-state.ts";
+import type { ProjectPlan } from "../../src/domain/progression/project-plan.ts";
 import { atOnce } from "../../src/domain/slices.ts";
 import { evaluateEvent, noEffects } from "../../src/domain/progression/evaluate.ts";
-import type { ProjectPlan } from "../../src/domain/progression/plan.ts";
-import type { PlayerState, Turn } from "../../src/domain/progression/turn.ts";
+import type { Turn } from "../../src/domain/progression/turn.ts";
 import { compileRules } from "../../src/domain/rules/running/compile.ts";
 import { newReversal, type PlayerRecord } from "../../src/domain/tracking/revert/record.ts";
 import { reversePlayer } from "../../src/domain/tracking/revert/reverse.ts";

@@ -5,7 +5,7 @@ import { DEFINITION_KINDS } from "../../src/domain/definitions/kinds.ts";
 import type { Json } from "../../src/domain/events.ts";
 import type { ProcessOptions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
-import type { LoopHit } from "../../src/domain/progression/turn.ts";
+import type { LoopHit } from "../../src/domain/progression/rule-event.ts";
 import { RuleDocument } from "../../src/domain/rules/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";

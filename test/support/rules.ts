@@ -1,8 +1,9 @@
 import { randomUUID } from "node:crypto";
 import type { Json } from "../../src/domain/events.ts";
-import type { Board } from "../../src/domain/leaderboards/scoring.ts";
+import type { Board } from "../../src/domain/leaderboards/board.ts";
 import type { LedgerRow } from "../../src/domain/progression/effects.ts";
-import type { PlayerState, Turn } from "../../src/domain/progression/turn.ts";
+import type { PlayerState } from "../../src/domain/progression/player-state.ts";
+import type { Turn } from "../../src/domain/progression/turn.ts";
 import { compileRules, type PublishedRule, type RuleSet } from "../../src/domain/rules/running/compile.ts";
 import { RuleDocument } from "../../src/domain/rules/language/document.ts";
 import { aPass, aPlan, aPlayerState } from "./plan.ts";

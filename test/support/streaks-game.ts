@@ -1,5 +1,5 @@
 import type { Json } from "../../src/domain/events.ts";
-import type { PlayerState } from "../../src/domain/progression/turn.ts";
+import type { PlayerState } from "../../src/domain/progression/player-state.ts";
 import { advanceStreaks } from "../../src/domain/streaks/advance.ts";
 import { settleDue } from "../../src/domain/streaks/due.ts";
 import type { Streak } from "../../src/domain/streaks/state.ts";

@@ -1,9 +1,9 @@
-import { pastEvent } from "../../src/domain/progression/event-steps.ts";
 import type { Json } from "../../src/domain/events.ts";
+import { pastEvent } from "../../src/domain/progression/rule-event.ts";
+import { type CompiledStreak, compileStreak } from "../../src/domain/streaks/compile.ts";
 import { qualify } from "../../src/domain/streaks/qualify.ts";
 import { settle, type ZoneChange } from "../../src/domain/streaks/settle.ts";
 import { type Settled, type Step, type Streak, untouched } from "../../src/domain/streaks/state.ts";
-import { type CompiledStreak, compileStreak } from "../../src/domain/streaks/streak.ts";
 import { aDefinition } from "./plan.ts";
 
 export const DAY_MS = 86_400_000;

@@ -1,7 +1,8 @@
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { shapeOf, type WebhookEvent } from "../../src/domain/webhooks/catalogue/catalogue.ts";
+import { shapeOf } from "../../src/domain/webhooks/catalogue/catalogue.ts";
+import type { WebhookEvent } from "../../src/domain/webhooks/catalogue/webhook-event.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 const FILE = join(ROOT, "src/domain/webhooks/catalogue/examples.json");

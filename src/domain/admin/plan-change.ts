@@ -1,7 +1,7 @@
 import { lockTenant } from "../tenants/lock-tenant.ts";
-import type { PlanLimits } from "../tenants/plans.ts";
+import type { PlanLimits, Plan } from "../tenants/plans.ts";
 import { setPlan } from "../tenants/set-plan.ts";
-import type { Plan, Tenant } from "../tenants/tenant.ts";
+import type { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../work.ts";
 
 /** Null goes back to the plan's limit; absent stays as it is. */

@@ -4,8 +4,8 @@ import { notFound } from "../errors.ts";
 import { isId } from "../ids.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
 import { containing } from "../search.ts";
-import { limitsOf, type PlanLimits } from "../tenants/plans.ts";
-import { type ApprovalStatus, type Plan, Tenant } from "../tenants/tenant.ts";
+import { limitsOf, type PlanLimits, type Plan } from "../tenants/plans.ts";
+import { type ApprovalStatus, Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../work.ts";
 
 export type TenantQuery = PageQuery & {

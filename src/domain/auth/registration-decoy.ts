@@ -3,7 +3,7 @@ import { type AbuseParts, noteAbuse } from "../rate-limits/abuse.ts";
 import type { Passwords } from "./passwords.ts";
 import { newRandomSecret } from "./random-secret.ts";
 import { newRefreshToken } from "./refresh-tokens.ts";
-import type { RegisteredUser, Registration } from "./registration.ts";
+import type { RegisteredUser, Registration } from "./registration-request.ts";
 import type { LoggedIn } from "./sessions.ts";
 import { REGISTRATION_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
 

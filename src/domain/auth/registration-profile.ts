@@ -2,7 +2,7 @@ import { audit } from "../audit/audit.ts";
 import { conflict, forbidden, notFound } from "../errors.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import type { Work } from "../work.ts";
-import type { RegisteredUser } from "./registration.ts";
+import type { RegisteredUser } from "./registration-request.ts";
 import { User } from "./user.ts";
 
 export type Profile = { name: string; tenantName?: string | undefined };

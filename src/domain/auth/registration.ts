@@ -12,33 +12,10 @@ import { type Passwords, refuseWeakPassword } from "./passwords.ts";
 import { answerBot, type BotParts } from "./registration-decoy.ts";
 import { isNoticeAllowed, joinWaiting, requireOpenTenant, tellAdmins } from "./registration-join.ts";
 import type { Post } from "./account-mail.ts";
+import type { RegisteredUser, Registration } from "./registration-request.ts";
 import { type LoggedIn, startSessionOn } from "./sessions.ts";
 import { REGISTRATION_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
 import type { User } from "./user.ts";
-
-export type Registration = {
-  email: string;
-  name: string;
-  password: string;
-  /** Name of the new tenant; the user's name when absent. */
-  tenantName?: string | undefined;
-  /** Tenant to join. */
-  tenantId?: string | undefined;
-  /** From the mail of an invitation; it decides the tenant and the role. */
-  invitationToken?: string | undefined;
-  captchaToken?: string | undefined;
-  /** Invisible to people; only a bot fills it. */
-  website?: string | undefined;
-};
-
-export type RegisteredUser = {
-  id: string;
-  email: string;
-  name: string;
-  tenantId: string;
-  role: User["role"];
-  emailVerified: boolean;
-};
 
 export type RegistrationParts = TenantDefaults &
   BotParts &

@@ -1,8 +1,9 @@
 import type { Cause } from "../events.ts";
 import { newId } from "../ids.ts";
 import { write } from "../progression/event-steps.ts";
-import type { BadgeState, Turn } from "../progression/turn.ts";
-import { grantBundle } from "../rewards/bundle.ts";
+import type { BadgeState } from "../progression/player-state.ts";
+import type { Turn } from "../progression/turn.ts";
+import { grantBundle } from "../rewards/grant-bundle.ts";
 import { limitedKey } from "../rewards/shared-keys.ts";
 import { type CompiledBadge, PROGRESS_MAX } from "./badge.ts";
 

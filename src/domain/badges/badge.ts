@@ -1,10 +1,6 @@
 import { z } from "zod";
-import { definitionKind } from "../definitions/kind.ts";
-import { invalid } from "../errors.ts";
 import { Metric } from "../metrics/metric.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
-import { checkBundles } from "../rewards/references.ts";
-import { startCounting } from "../rewards/shared-keys.ts";
 import { Key } from "../rules/language/syntax.ts";
 
 export const TIERS_MAX = 20;
@@ -30,7 +26,7 @@ const Tier = z.strictObject({
 });
 export type Tier = z.output<typeof Tier>;
 
-const shape = z.strictObject({
+export const badgeShape = z.strictObject({
   key: Key,
   name: z.string().min(1).max(100),
   description: z.string().max(2_000).optional(),
@@ -60,7 +56,7 @@ const shape = z.strictObject({
   availableFrom: z.iso.datetime({ offset: true }).optional(),
   availableUntil: z.iso.datetime({ offset: true }).optional(),
 });
-type BadgeShape = z.output<typeof shape>;
+type BadgeShape = z.output<typeof badgeShape>;
 
 type Fault = { path: (string | number)[]; message: string };
 
@@ -88,7 +84,7 @@ const faultsOf = (badge: BadgeShape): Fault[] => {
 };
 
 /** A badge of a project. */
-export const Badge = shape.superRefine((badge, context) => {
+export const Badge = badgeShape.superRefine((badge, context) => {
   for (const fault of faultsOf(badge)) context.addIssue({ code: "custom", ...fault });
 });
 export type Badge = z.output<typeof Badge>;
@@ -113,30 +109,3 @@ export const compileBadge = ({ id, definition }: { id: string; definition: Badge
     untilMs: availableUntil === undefined ? Infinity : Date.parse(availableUntil),
   };
 };
-
-/**
- * Tiers can be added and thresholds changed: players keep the tiers they hold. A tier cannot be taken away,
- * since players may hold it.
- */
-const checkChange = (badge: Badge, before: Badge): void => {
-  if (badge.tiers.length < before.tiers.length)
-    throw invalid("tiers", `there are ${before.tiers.length}, which players may hold; none can be removed`);
-};
-
-export const badgeKind = definitionKind<Badge>({
-  kind: "badge",
-  plural: "badges",
-  tag: "Badges",
-  schema: Badge,
-  shape,
-  max: 1_000,
-  check: async (work, projectId, badge, before) => {
-    if (before) checkChange(badge, before);
-    const { key, tiers, maxAwards } = badge;
-    const bundles = tiers.map(({ rewards }, i) => ({ bundle: rewards, field: `tiers.${i}.rewards` }));
-    const isKnown = before !== undefined;
-    await checkBundles(work, projectId, { kind: "badge", key, bundles, tiers: tiers.length, isKnown });
-    if (maxAwards !== undefined && before?.maxAwards === undefined)
-      await startCounting(work, { projectId, kind: "badge", key });
-  },
-});

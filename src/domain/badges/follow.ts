@@ -1,6 +1,7 @@
-import { counterSteps, readMetric } from "../metrics/metric.ts";
+import { counterSteps } from "../metrics/compile.ts";
+import { readMetric } from "../metrics/count.ts";
 import { metricId } from "../metrics/metric-id.ts";
-import type { ProjectPlan } from "../progression/plan.ts";
+import type { Game } from "../progression/game.ts";
 import type { Turn } from "../progression/turn.ts";
 import { badgeStateOf, setProgress } from "./award.ts";
 import type { CompiledBadge } from "./badge.ts";
@@ -8,9 +9,9 @@ import type { CompiledBadge } from "./badge.ts";
 type Followers = ReadonlyMap<string, readonly CompiledBadge[]>;
 
 const NOBODY: readonly CompiledBadge[] = [];
-const byPlan = new WeakMap<ProjectPlan["badges"], Followers>();
+const byPlan = new WeakMap<Game["badges"], Followers>();
 
-const indexFollowers = (badges: ProjectPlan["badges"]): Followers => {
+const indexFollowers = (badges: Game["badges"]): Followers => {
   const followers = new Map<string, CompiledBadge[]>();
   for (const badge of badges.values()) {
     for (const metric of badge.metrics) {
@@ -22,7 +23,7 @@ const indexFollowers = (badges: ProjectPlan["badges"]): Followers => {
 };
 
 /** The badges that follow a counter, by its id: worked out once for a plan. */
-const followersOf = (badges: ProjectPlan["badges"], id: string): readonly CompiledBadge[] => {
+const followersOf = (badges: Game["badges"], id: string): readonly CompiledBadge[] => {
   let followers = byPlan.get(badges);
   if (!followers) byPlan.set(badges, (followers = indexFollowers(badges)));
   return followers.get(id) ?? NOBODY;
@@ -30,7 +31,7 @@ const followersOf = (badges: ProjectPlan["badges"], id: string): readonly Compil
 
 /** The badges that an event of this type may bring on by itself. */
 export const badgesFollowing = (
-  { badges, metrics }: Pick<ProjectPlan, "badges" | "metrics">,
+  { badges, metrics }: Pick<Game, "badges" | "metrics">,
   eventType: string,
 ): readonly CompiledBadge[] =>
   badges.size === 0 ? NOBODY : metrics.forEvent(eventType).flatMap(({ id }) => followersOf(badges, id));

@@ -1,6 +1,9 @@
-import type { BoostView, Cause, EventData } from "../events.ts";
+import type { EventData } from "../domain-events.ts";
+import type { BoostView, Cause } from "../events.ts";
 import { newId } from "../ids.ts";
-import type { BoostState, PlayerState, RuleEvent, Stacking, Turn } from "../progression/turn.ts";
+import type { BoostState, PlayerState, Stacking } from "../progression/player-state.ts";
+import type { RuleEvent } from "../progression/rule-event.ts";
+import type { Turn } from "../progression/turn.ts";
 import type { ActiveCampaign } from "./campaign-boost.ts";
 
 /** Boosts of one player that have not ended. */

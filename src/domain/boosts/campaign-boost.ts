@@ -1,11 +1,7 @@
 import { z } from "zod";
-import { definitionKind } from "../definitions/kind.ts";
-import { isActiveKey } from "../definitions/references.ts";
-import { invalid } from "../errors.ts";
+import type { Live } from "../definitions/kind.ts";
 import type { BoostView } from "../events.ts";
-import type { Live } from "../progression/plan.ts";
 import { Key } from "../rules/language/syntax.ts";
-import type { Work } from "../work.ts";
 
 /** What a boost multiplies gains of. */
 export const BoostTarget = z
@@ -19,7 +15,7 @@ const Time = z.iso.datetime({ offset: true }).refine((text) => Date.parse(text) 
   error: "must be a time before the year 9999",
 });
 
-const shape = z.strictObject({
+export const campaignBoostShape = z.strictObject({
   key: Key.meta({ description: "Of boosts with one key the highest counts, players' own included" }),
   name: z.string().min(1).max(100),
   applies: BoostTarget.meta({ description: "xp, currency:{key} or score:{key of a leaderboard}" }),
@@ -30,11 +26,11 @@ const shape = z.strictObject({
 });
 
 /** A boost for a segment or for all players of a project. */
-export const CampaignBoost = shape.refine(
+export const CampaignBoost = campaignBoostShape.refine(
   ({ startsAt, expiresAt }) => Date.parse(startsAt) < Date.parse(expiresAt),
   { path: ["expiresAt"], error: "must be after startsAt" },
 );
-export type CampaignBoost = z.output<typeof shape>;
+export type CampaignBoost = z.output<typeof campaignBoostShape>;
 
 /** A campaign as evaluation uses it. */
 export type ActiveCampaign = Live<CampaignBoost> & { startsMs: number; expiresMs: number };
@@ -55,27 +51,4 @@ export const showCampaign = ({ id, startsMs, expiresMs, definition }: ActiveCamp
   expiresAt: new Date(expiresMs).toISOString(),
   usesLeft: null,
   scope: definition.segmentKey === undefined ? "PROJECT" : "SEGMENT",
-});
-
-/** A board may be made after the campaign for it; a currency or segment that is not there is a slip. */
-const check = async (
-  work: Work,
-  projectId: string,
-  { applies, segmentKey }: CampaignBoost,
-): Promise<void> => {
-  const [target, currencyKey] = applies.split(":") as [string, string?];
-  if (target === "currency" && !(await isActiveKey(work, projectId, { kind: "currency", key: currencyKey! })))
-    throw invalid("applies", `there is no currency ${currencyKey}`);
-  if (segmentKey !== undefined && !(await isActiveKey(work, projectId, { kind: "segment", key: segmentKey })))
-    throw invalid("segmentKey", `there is no segment ${segmentKey}`);
-};
-
-export const campaignBoostKind = definitionKind<CampaignBoost>({
-  kind: "boost",
-  plural: "boosts",
-  tag: "Boosts",
-  schema: CampaignBoost,
-  shape,
-  max: 100,
-  check,
 });

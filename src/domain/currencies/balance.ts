@@ -1,6 +1,6 @@
 import { newId } from "../ids.ts";
-import type { ProjectPlan } from "../progression/plan.ts";
-import type { BalanceState, LotState, PlayerState } from "../progression/turn.ts";
+import type { BalanceState, LotState, PlayerState } from "../progression/player-state.ts";
+import type { Game } from "../progression/game.ts";
 import type { Currency } from "./currency.ts";
 
 /** Ceiling of every balance: each integer below it is exact in JavaScript and JSON. */
@@ -39,7 +39,7 @@ const NO_LOTS: readonly LotState[] = [];
 /** What of a turn decides what a player has; a turn is one. */
 export type Purse = {
   player: Pick<PlayerState, "balances" | "lots">;
-  project: Pick<ProjectPlan, "currencies">;
+  project: Pick<Game, "currencies">;
   nowMs: number;
 };
 

@@ -1,10 +1,9 @@
 import { z } from "zod";
-import { definitionKind } from "../definitions/kind.ts";
 import { Key } from "../rules/language/syntax.ts";
 
 const amount = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 
-const shape = z.strictObject({
+export const currencyShape = z.strictObject({
   key: Key,
   name: z.string().min(1).max(100),
   description: z.string().max(2_000).optional(),
@@ -32,17 +31,11 @@ const shape = z.strictObject({
 });
 
 /** A currency of a project. */
-export const Currency = shape.refine(({ minBalance, maxBalance = Infinity }) => minBalance <= maxBalance, {
-  path: ["maxBalance"],
-  error: "must not be below minBalance",
-});
-export type Currency = z.output<typeof shape>;
-
-export const currencyKind = definitionKind<Currency>({
-  kind: "currency",
-  plural: "currencies",
-  tag: "Currencies",
-  schema: Currency,
-  shape,
-  max: 20,
-});
+export const Currency = currencyShape.refine(
+  ({ minBalance, maxBalance = Infinity }) => minBalance <= maxBalance,
+  {
+    path: ["maxBalance"],
+    error: "must not be below minBalance",
+  },
+);
+export type Currency = z.output<typeof currencyShape>;

@@ -1,5 +1,6 @@
 import { appendLedger } from "../ledger/append.ts";
-import type { LotState, Turn } from "../progression/turn.ts";
+import type { LotState } from "../progression/player-state.ts";
+import type { Turn } from "../progression/turn.ts";
 import { takeFromLots } from "./balance.ts";
 
 /**

@@ -16,9 +16,13 @@ export type Stored<D extends Defined = Defined> = {
   version: number;
 };
 
+/** A definition as evaluation uses it. */
+export type Live<D> = { id: string; definition: D };
+
 /**
  * A kind of definition: currencies, badges and so on. All kinds share one table, one set of operations and
- * one way to be exported and imported; add one by a file in its feature's folder and a line in `kinds.ts`.
+ * one way to be exported and imported; add one by a `kind.ts` in its feature's folder and a line in
+ * `kinds.ts`.
  */
 export type DefinitionKind<D extends Defined = Defined> = {
   /** Singular, as in audit actions: `badge`. */

@@ -1,10 +1,10 @@
-import { badgeKind } from "../badges/badge.ts";
-import { campaignBoostKind } from "../boosts/campaign-boost.ts";
-import { currencyKind } from "../currencies/currency.ts";
-import { levelKind } from "../progression/level-rewards.ts";
-import { rewardKind } from "../rewards/reward.ts";
-import { segmentKind } from "../segments/segment.ts";
-import { streakKind } from "../streaks/streak.ts";
+import { badgeKind } from "../badges/kind.ts";
+import { campaignBoostKind } from "../boosts/kind.ts";
+import { currencyKind } from "../currencies/kind.ts";
+import { levelKind } from "../progression/level-kind.ts";
+import { rewardKind } from "../rewards/kind.ts";
+import { segmentKind } from "../segments/kind.ts";
+import { streakKind } from "../streaks/kind.ts";
 import type { DefinitionKind } from "./kind.ts";
 
 /** Every kind, in the order in which an import makes them: what others name comes first. */

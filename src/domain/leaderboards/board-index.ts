@@ -1,14 +1,16 @@
 import { isReservedType } from "../events.ts";
 import { compileFilter, filterSteps } from "../metrics/filter.ts";
 import { type Pieces, stepsOfValue } from "../pace.ts";
+import type { Spender } from "../progression/event-accounts.ts";
+import type { Heard } from "../progression/rule-event.ts";
 import { atOnce } from "../slices.ts";
-import type { Spender } from "../progression/event-steps.ts";
-import type { Heard, Turn } from "../progression/turn.ts";
+import type { Turn } from "../progression/turn.ts";
 import { compilePath } from "../rules/language/paths.ts";
 import type { Metric } from "./board-metric.ts";
+import type { Board } from "./board.ts";
 import { type HoldingBoards, holdingBoards } from "./holdings.ts";
 import { record } from "./record.ts";
-import { type Board, toRankScore, toUs } from "./scoring.ts";
+import { toRankScore, toUs } from "./scoring.ts";
 
 /** What a board takes of an event; undefined when the event does not count. */
 export type ScoreOf = (heard: Heard) => number | undefined;

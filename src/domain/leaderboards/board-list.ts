@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { invalid, notFound } from "../errors.ts";
 import type { Work } from "../work.ts";
 import type { Leaderboard } from "./leaderboard.ts";
-import type { ListStatus } from "./lists.ts";
+import type { ListStatus } from "./list.ts";
 import { periodIdOf } from "./period-ids.ts";
 import type { PeriodRef } from "./ranks.ts";
 import { FIXED_KEY, keyWithResets, type Timed, type Window, windowAt, windowOf } from "./windows.ts";

@@ -1,6 +1,7 @@
 import type { Turn } from "../progression/turn.ts";
+import type { Board } from "./board.ts";
 import type { Place } from "./record.ts";
-import { type Board, fromRankScore, toUs } from "./scoring.ts";
+import { fromRankScore, toUs } from "./scoring.ts";
 
 const MINUTE_MS = 60_000;
 

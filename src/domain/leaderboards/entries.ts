@@ -3,13 +3,14 @@ import { invalid, notFound } from "../errors.ts";
 import { getPlayer } from "../players/players.ts";
 import type { Transact, Work } from "../work.ts";
 import { type BoardList, findList, isOver, type ListQuery } from "./board-list.ts";
+import type { Board } from "./board.ts";
 import { boardOf, type Leaderboard } from "./leaderboard.ts";
 import { getLeaderboard } from "./leaderboards.ts";
-import type { ListStatus } from "./lists.ts";
+import type { ListStatus } from "./list.ts";
 import { type Kept, readKept } from "./names.ts";
 import { type Places, readPlace, readPlaces } from "./places.ts";
 import type { PeriodRef, RankStore, Standing } from "./ranks.ts";
-import { type Board, fromRankScore, reachedUs } from "./scoring.ts";
+import { fromRankScore, reachedUs } from "./scoring.ts";
 import { checkSegment, type Scope, scopeOf } from "./segment-places.ts";
 
 export { AROUND_LIMIT_DEFAULT } from "./places.ts";

@@ -1,8 +1,9 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Work } from "../work.ts";
-import { BREAKDOWN_VALUE_MAX, BREAKDOWN_VALUES_MAX, type List, listOf } from "./lists.ts";
+import type { Board } from "./board.ts";
+import type { List } from "./list.ts";
+import { BREAKDOWN_VALUE_MAX, BREAKDOWN_VALUES_MAX, listOf } from "./lists.ts";
 import { makePeriods } from "./make-periods.ts";
-import type { Board } from "./scoring.ts";
 import { windowAt } from "./windows.ts";
 
 /**

@@ -2,15 +2,17 @@ import { sql } from "kysely";
 import { conflict } from "../errors.ts";
 import type { Json } from "../events.ts";
 import { PacedBudget } from "../pace.ts";
-import { pastEvent } from "../progression/event-steps.ts";
-import type { EntryState } from "../progression/turn.ts";
+import type { EntryState } from "../progression/player-state.ts";
+import { pastEvent } from "../progression/rule-event.ts";
 import type { Work } from "../work.ts";
 import type { Metric } from "./board-metric.ts";
 import { compileScore, type ScoreOf } from "./board-index.ts";
-import { findList, type List } from "./lists.ts";
+import type { Board } from "./board.ts";
+import type { List } from "./list.ts";
+import { findList } from "./lists.ts";
 import { makePeriods } from "./make-periods.ts";
 import { isEnough, isInAudience } from "./record.ts";
-import { type Board, nextEntry, toRankScore, toUs } from "./scoring.ts";
+import { nextEntry, toRankScore, toUs } from "./scoring.ts";
 
 /** Events a backfill counts at most; it holds the project's processing up while it runs. */
 export const BACKFILL_EVENTS_MAX = 200_000;

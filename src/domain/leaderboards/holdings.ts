@@ -1,7 +1,9 @@
-import type { PlayerState, Turn } from "../progression/turn.ts";
+import type { PlayerState } from "../progression/player-state.ts";
+import type { Turn, HoldingsBefore } from "../progression/turn.ts";
+import type { Board } from "./board.ts";
 import { findList } from "./lists.ts";
 import { record } from "./record.ts";
-import { type Board, toRankScore, toUs } from "./scoring.ts";
+import { toRankScore, toUs } from "./scoring.ts";
 
 type ReadValue = (turn: Pick<Turn, "project" | "player">) => number;
 
@@ -68,11 +70,12 @@ export const holdingBoards = (boards: readonly Board[]): HoldingBoards => ({
   }),
 });
 
-/** What a player had when a turn began, of what boards show. */
-export type HoldingsBefore = { values: readonly number[]; ledger: number };
-
-export const holdingsOf = (turn: Pick<Turn, "project" | "player" | "effects">): HoldingsBefore => ({
-  values: turn.project.boardIndex.values.map(({ read }) => read(turn)),
+/** What the turn's player has now, of what boards show. */
+export const holdingsOf = (
+  { values }: Pick<HoldingBoards, "values">,
+  turn: Pick<Turn, "project" | "player" | "effects">,
+): HoldingsBefore => ({
+  values: values.map(({ read }) => read(turn)),
   ledger: turn.effects.ledger.length,
 });
 
@@ -80,19 +83,18 @@ export const holdingsOf = (turn: Pick<Turn, "project" | "player" | "effects">): 
  * Writes what the turn has changed of the player's holdings to the boards of them, at the time of its event.
  * @returns the keys of boards whose period is closed
  */
-export const scoreHoldings = (turn: Turn, xpBefore: number): string[] => {
-  const { boardIndex } = turn.project;
-  if (turn.player.xp !== xpBefore) scoreXp(turn);
-  const closed = boardIndex.gains.length > 0 ? scoreGains(turn) : [];
-  if (boardIndex.values.length > 0) closed.push(...scoreValues(turn));
-  turn.root.before = holdingsOf(turn);
+export const scoreHoldings = (boards: HoldingBoards, turn: Turn, xpBefore: number): string[] => {
+  if (turn.player.xp !== xpBefore) scoreXp(boards, turn);
+  const closed = boards.gains.length > 0 ? scoreGains(boards, turn) : [];
+  if (boards.values.length > 0) closed.push(...scoreValues(boards, turn));
+  turn.root.before = holdingsOf(boards, turn);
   return closed;
 };
 
 /** Writes the player's total XP to every board of it. A player without XP enters with the first. */
-export const scoreXp = (turn: Turn): void => {
+export const scoreXp = ({ xp: boards }: Pick<HoldingBoards, "xp">, turn: Turn): void => {
   const { xp } = turn.player;
-  for (const board of turn.project.boardIndex.xp) setValue(turn, board, { value: xp, atMs: turn.event.at });
+  for (const board of boards) setValue(turn, board, { value: xp, atMs: turn.event.at });
 };
 
 type Value = { value: number; atMs: number };
@@ -109,10 +111,10 @@ const setValue = (turn: Turn, board: Board, { value, atMs: at }: Value): boolean
   return refusal?.reason !== "LEADERBOARD_CLOSED";
 };
 
-const scoreGains = (turn: Turn): string[] => {
+const scoreGains = ({ gains }: HoldingBoards, turn: Turn): string[] => {
   const gained = gainsSince(turn);
   const closed: string[] = [];
-  for (const { board, currencyKey } of turn.project.boardIndex.gains) {
+  for (const { board, currencyKey } of gains) {
     const amount = gained.get(currencyKey) ?? 0;
     const list = findList(board, turn.player, turn.event.at);
     const hasEntry = typeof list !== "string" && turn.player.entries.has(list.id);
@@ -144,10 +146,10 @@ const gainsSince = ({ effects, player, root }: Turn): Map<string | null, number>
  * Where a value has changed it is written to the window of the event, and to that of now, if another, where
  * the player is on it: what a late event has changed, the player has by now.
  */
-const scoreValues = (turn: Turn): string[] => {
-  const { player, event, nowMs, project, root } = turn;
+const scoreValues = ({ values }: HoldingBoards, turn: Turn): string[] => {
+  const { player, event, nowMs, root } = turn;
   const closed: string[] = [];
-  project.boardIndex.values.forEach(({ board, read }, i) => {
+  values.forEach(({ board, read }, i) => {
     const value = read(turn);
     if (value === root.before.values[i]) return;
     if (!setValue(turn, board, { value, atMs: event.at })) closed.push(board.key);

@@ -1,7 +1,8 @@
 import { defineEntity, p } from "@mikro-orm/core";
+import type { Board, BoardStatus } from "./board.ts";
 import type { Definition } from "./definition.ts";
 import { DEFAULT_RANK_CHANGE } from "./definition-parts.ts";
-import { type Board, type BoardStatus, toRankScore } from "./scoring.ts";
+import { toRankScore } from "./scoring.ts";
 
 export const LeaderboardSchema = defineEntity({
   name: "Leaderboard",

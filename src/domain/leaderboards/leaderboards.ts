@@ -8,6 +8,7 @@ import type { EntryChange } from "../events.ts";
 import { isId, newId } from "../ids.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
 import type { Transact, Work } from "../work.ts";
+import type { Board, BoardStatus } from "./board.ts";
 import type { Definition, LeaderboardDefinition, LeaderboardPatch } from "./definition.ts";
 import { definitionProblem } from "./definition-problems.ts";
 import { deleteEntries, fillFromEvents } from "./fill.ts";
@@ -16,7 +17,6 @@ import { boardOf, Leaderboard } from "./leaderboard.ts";
 import { openBoard } from "./periods/open.ts";
 import type { EntrySource, Ties } from "./ranks.ts";
 import { checkReferences } from "./references.ts";
-import type { Board, BoardStatus } from "./scoring.ts";
 
 /** Leaderboards of a project that are not archived: each costs the evaluation of every event. */
 export const LEADERBOARDS_MAX = 100;

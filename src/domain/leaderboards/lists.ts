@@ -1,8 +1,9 @@
+import type { EntryState, PlayerState } from "../progression/player-state.ts";
 import { compilePath } from "../rules/language/paths.ts";
 import type { Pieces } from "../pace.ts";
-import type { EntryState, PlayerState } from "../progression/turn.ts";
+import type { Board } from "./board.ts";
 import { periodIdOf } from "./period-ids.ts";
-import type { Board } from "./scoring.ts";
+import type { List, NoList } from "./list.ts";
 import { type Window, windowAt } from "./windows.ts";
 
 /** Values of a breakdown that one window may have, each with a ranking of its own. */
@@ -11,25 +12,6 @@ export const BREAKDOWN_VALUES_MAX = 1_000;
 export const BREAKDOWN_VALUE_MAX = 64;
 /** Ids that are remembered of a board; they are hashes. */
 const IDS_REMEMBERED_MAX = 2_000;
-
-export type ListStatus = "OPEN" | "CLOSING" | "CLOSED" | "ARCHIVED";
-
-/** One ranking: the entries of one window of a board and one value of its breakdown. */
-export type List = { id: string; board: Board; window: Window; value: string };
-
-/** A list as the database has it; `status` is null while it has no row. */
-export type LoadedList = List & {
-  status: ListStatus | null;
-  /** Whether its window was over when its row was made. */
-  isLate: boolean;
-  writtenMs: number | null;
-  /** Whether its window has as many values of the breakdown as it may have. */
-  isFull: boolean;
-  isLoaded: boolean;
-};
-
-/** Why a player has no place on a board at a time. */
-export type NoList = "LATE" | "OUTSIDE" | "NO_VALUE" | "FULL";
 
 /** Boards of one window and one ranking, whose id is the board's own: they cost nothing to find. */
 export const isPlain = ({ period, breakdownAttribute }: Board): boolean =>

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { Work } from "../work.ts";
-import { isPlain, type List } from "./lists.ts";
+import type { List } from "./list.ts";
+import { isPlain } from "./lists.ts";
 import { graceMsOf } from "./period.ts";
 
 const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());

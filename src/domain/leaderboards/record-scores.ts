@@ -1,13 +1,14 @@
 import type { EntryChange, Json } from "../events.ts";
 import { playerIdsOf } from "../players/player-refs.ts";
 import { lockPlayersById } from "../progression/load.ts";
+import type { PlayerState } from "../progression/player-state.ts";
 import { takePlayers } from "../progression/several.ts";
-import type { PlayerState } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
+import type { Board } from "./board.ts";
 import { breakdownOf } from "./lists.ts";
 import type { Refusal, Scored } from "./record.ts";
 import { isMeta, SCORE_META_MAX_BYTES } from "./score-meta.ts";
-import { type Board, isBeyondRange } from "./scoring.ts";
+import { isBeyondRange } from "./scoring.ts";
 import { submitScore } from "./submit.ts";
 
 /**

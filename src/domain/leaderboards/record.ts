@@ -1,6 +1,9 @@
-import type { EntryState, PlayerState, Turn } from "../progression/turn.ts";
-import { isPlain, type List, type NoList, openList, touchList } from "./lists.ts";
-import { type Board, fromRankScore, nextEntry, type Operation } from "./scoring.ts";
+import type { EntryState, PlayerState } from "../progression/player-state.ts";
+import type { Turn } from "../progression/turn.ts";
+import type { Board } from "./board.ts";
+import type { List, NoList } from "./list.ts";
+import { isPlain, openList, touchList } from "./lists.ts";
+import { fromRankScore, nextEntry, type Operation } from "./scoring.ts";
 
 /** Why a score did not count; what callers of the API are told as the reason. */
 export type RefusalReason =

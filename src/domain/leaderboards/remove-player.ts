@@ -4,13 +4,13 @@ import { notFound } from "../errors.ts";
 import type { EntryChange } from "../events.ts";
 import { getPlayer } from "../players/players.ts";
 import { lockPlayersById } from "../progression/load.ts";
+import type { EntryState, PlayerDoc, PlayerState } from "../progression/player-state.ts";
 import { takePlayers } from "../progression/several.ts";
-import type { EntryState, PlayerDoc, PlayerState } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
+import type { Board } from "./board.ts";
 import { boardOf } from "./leaderboard.ts";
 import { getLeaderboard } from "./leaderboards.ts";
 import { findList } from "./lists.ts";
-import type { Board } from "./scoring.ts";
 
 /** Lists of which it is remembered that a player was removed. */
 const REMOVED_MAX = 100;

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { getDefinition } from "../definitions/definitions.ts";
 import { invalid } from "../errors.ts";
-import { segmentKind } from "../segments/segment.ts";
+import { segmentKind } from "../segments/kind.ts";
 import type { Work } from "../work.ts";
 import type { Standing } from "./ranks.ts";
 

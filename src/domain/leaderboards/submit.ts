@@ -5,6 +5,7 @@ import { newId } from "../ids.ts";
 import { tell } from "../progression/emit.ts";
 import { write } from "../progression/event-steps.ts";
 import type { Turn } from "../progression/turn.ts";
+import type { Board } from "./board.ts";
 import { violationOf } from "./bounds.ts";
 import {
   entryRefusal,
@@ -17,15 +18,7 @@ import {
   type Scored,
   unchanged,
 } from "./record.ts";
-import {
-  type Board,
-  fromRankScore,
-  isBeyondRange,
-  nextEntry,
-  type Operation,
-  toRankScore,
-  toUs,
-} from "./scoring.ts";
+import { fromRankScore, isBeyondRange, nextEntry, type Operation, toRankScore, toUs } from "./scoring.ts";
 
 export type SubmitOptions = {
   /** When the score was made, in ms; default: the time of the turn's event. */

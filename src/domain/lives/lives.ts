@@ -1,8 +1,9 @@
 import type { Cause, LivesView } from "../events.ts";
 import { appendLedger } from "../ledger/append.ts";
+import type { LivesStored, PlayerState } from "../progression/player-state.ts";
 import type { LivesSettings } from "../projects/project.ts";
 import type { LedgerRow } from "../progression/effects.ts";
-import type { LivesStored, PlayerState, Turn } from "../progression/turn.ts";
+import type { Turn } from "../progression/turn.ts";
 
 /** Lives that a player may have, also where grants may exceed the project's maximum. */
 export const LIVES_MAX = 1_000_000;

@@ -7,10 +7,7 @@ import { dueAt } from "./due.ts";
 import { readPeople, showLobby } from "./show.ts";
 import { isListed, type Lock, type LobbyRef, type LobbyState, lockLobby, type Member } from "./state.ts";
 import type { LobbyChange, LobbyOccurrence, Occurrence } from "./views.ts";
-import { writeLobby } from "./write.ts";
-
-/** A game that begins. */
-export type NewMatch = { id: string; playerIds: string[]; startedAt: Date };
+import { writeLobby, type NewMatch } from "./write.ts";
 
 /**
  * A change of one lobby in hand: its row is locked, and everything is done to `lobby` in memory until it is

@@ -1,6 +1,18 @@
 import { sql } from "kysely";
+import type { Work } from "../work.ts";
 import { type LobbyState, type Member, playersOf } from "./state.ts";
-import type { LobbyTurn, NewMatch } from "./turn.ts";
+
+/** A game that begins. */
+export type NewMatch = { id: string; playerIds: string[]; startedAt: Date };
+
+/** The parts of a lobby's change that are written to the database. */
+type Written = {
+  work: Work;
+  lobby: LobbyState;
+  /** Members whose rows are to be written, also those who have left. */
+  touched: ReadonlyMap<string, Member>;
+  match: NewMatch | undefined;
+};
 
 const iso = (time: Date | null): string | null => time?.toISOString() ?? null;
 
@@ -33,7 +45,7 @@ const lobbyRow = (lobby: LobbyState) => ({
 });
 
 /** Writes a lobby, the members that were touched and a game that begins: one statement. */
-export const writeLobby = async ({ work, lobby, touched, match }: LobbyTurn): Promise<void> => {
+export const writeLobby = async ({ work, lobby, touched, match }: Written): Promise<void> => {
   const members = [...touched.values()].map((member) => memberRow(member, work.now));
   const { projectId, id } = lobby;
   await sql`

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { Heard, Turn } from "../progression/turn.ts";
-import { checkOperand, comparisonFields, compileComparison, LIST_MAX } from "../rules/language/operators.ts";
+import type { Heard } from "../progression/rule-event.ts";
+import { checkOperand, comparisonFields, LIST_MAX, compileCheck } from "../rules/language/operators.ts";
 import { compilePath } from "../rules/language/paths.ts";
 import { Path, Scalar, scalarList } from "../rules/language/syntax.ts";
 import {
@@ -52,9 +52,8 @@ export const compileFilter = (filter: Filter): ((heard: Heard) => boolean) => {
   if (group) return joinTests(group.key, group.members.map(compileFilter));
   const { path, op, value } = filter as Leaf;
   const read = compilePath(path);
-  const matches = compileComparison({ op, value });
-  // Only a `$ref`, which a filter does not take, reads more of the turn than its event.
-  return (heard) => matches(read(heard.event.properties), heard as Turn);
+  const matches = compileCheck(op, value);
+  return (heard) => matches(read(heard.event.properties), heard);
 };
 
 /** What a look at an event takes at most, in steps, beside the texts and lists that it looks through. */

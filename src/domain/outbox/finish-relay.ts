@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { EventType } from "../events.ts";
+import type { EventType } from "../domain-events.ts";
 import type { Happened } from "../webhooks/body.ts";
 import { isWebhookType } from "../webhooks/catalogue/event-types.ts";
 import { type PlannedEvent, planWebhooks } from "../webhooks/plan.ts";

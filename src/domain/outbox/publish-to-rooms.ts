@@ -1,5 +1,6 @@
 import type { ChatLine } from "../chat/views.ts";
-import type { EventType, Events, Json } from "../events.ts";
+import type { EventType, Events } from "../domain-events.ts";
+import type { Json } from "../events.ts";
 import { boardTopic, chatTopic, lobbiesTopic, lobbyTopic, noticeTopic, type Topics } from "../topics.ts";
 
 type Row = { project_id: string; type: EventType; data: Json };

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
-import type { EventType, Json } from "../events.ts";
+import type { EventType } from "../domain-events.ts";
+import type { Json } from "../events.ts";
 import { KEPT, type Work } from "../work.ts";
 import { BEFORE_ALL, type RelayTurns, type RoundPlan } from "./relay-turns.ts";
 

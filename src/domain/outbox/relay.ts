@@ -1,4 +1,5 @@
-import type { EntryChange, Events } from "../events.ts";
+import type { Events } from "../domain-events.ts";
+import type { EntryChange } from "../events.ts";
 import { readNoticeLists } from "../leaderboards/notices/notice-lists.ts";
 import type { RankStore } from "../leaderboards/ranks.ts";
 import { finishRelay, happened, projectsOfWebhooks } from "./finish-relay.ts";

@@ -2,9 +2,9 @@ import { sql } from "kysely";
 import type { Json } from "../events.ts";
 import { newId } from "../ids.ts";
 import { announcePlayer, changeEvent, noEffects, openTurn } from "../progression/evaluate.ts";
+import { ChangeBudget } from "../progression/event-accounts.ts";
 import { insertPlayers, lockPlayers } from "../progression/load.ts";
 import { changePlans } from "../progression/change.ts";
-import { ChangeBudget } from "../progression/event-steps.ts";
 import { loadPlans } from "../progression/plan.ts";
 import { saveBatch } from "../progression/save.ts";
 import { noSharedCounters } from "../progression/shared-counters.ts";
@@ -49,7 +49,7 @@ export const identifyPlayers = async (
     const event = changeEvent(newId(), nowMs);
     const turn = openTurn({ plan, player, event, nowMs, effects, shared, accounts });
     announcePlayer(turn, "IDENTIFY");
-    refreshSegments(turn);
+    refreshSegments(plan.segmentIndex, turn);
     await budget.close(accounts);
   }
   await saveBatch(work, { players: states, effects, shared, verdicts: [], done: [] });

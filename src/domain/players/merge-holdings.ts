@@ -9,14 +9,16 @@ import { currentLives, showLives } from "../lives/lives.ts";
 import { tell } from "../progression/emit.ts";
 import type { Pieces } from "../pace.ts";
 import { write } from "../progression/event-steps.ts";
-import type { BadgeState, BalanceState, Turn } from "../progression/turn.ts";
+import type { BadgeState, BalanceState } from "../progression/player-state.ts";
+import type { PlanTurn } from "../progression/project-plan.ts";
+import type { Turn } from "../progression/turn.ts";
 import { grantXp, XP_MAX } from "../progression/xp.ts";
 import type { MergeStrategy, MergeSummary } from "./merge-plan.ts";
 
 /** Two players on their way to be one. Effects on the source are told in its own stream. */
 export type Merging = {
-  target: Turn;
-  source: Turn;
+  target: PlanTurn;
+  source: PlanTurn;
   mergeId: string;
   strategy: MergeStrategy;
   cause: Cause;

@@ -1,21 +1,24 @@
 import type { Json } from "../events.ts";
 import { newId } from "../ids.ts";
+import type { Board } from "../leaderboards/board.ts";
 import { followsPlayer } from "../leaderboards/holdings.ts";
-import { type Board, fromRankScore, nextEntry, reachedUs } from "../leaderboards/scoring.ts";
+import { fromRankScore, nextEntry, reachedUs } from "../leaderboards/scoring.ts";
+import { type CompiledMetric, compileMetric } from "../metrics/compile.ts";
 import { type CounterState, mergeCounters } from "../metrics/counters.ts";
-import { type CompiledMetric, compileMetric } from "../metrics/metric.ts";
 import { type Pieces, stepsOfValue } from "../pace.ts";
 import { isWithinRoom, withoutUnread } from "../progression/doc-room.ts";
 import { write } from "../progression/event-steps.ts";
-import type { ProjectPlan } from "../progression/plan.ts";
+import type { EntryState, PlayerDoc, StreakState } from "../progression/player-state.ts";
 import { attributesProblem, TAGS_MAX } from "../progression/profile.ts";
-import type { EntryState, PlayerDoc, StreakState, Turn } from "../progression/turn.ts";
+import type { ProjectPlan } from "../progression/project-plan.ts";
+import type { Turn } from "../progression/turn.ts";
 import { mergeLimits } from "../rules/running/merge-limits.ts";
 import { setMembership } from "../segments/membership.ts";
 import { runOf } from "../streaks/announce.ts";
+import type { CompiledStreak } from "../streaks/compile.ts";
 import { settle } from "../streaks/settle.ts";
 import type { Run, StreakDoc } from "../streaks/state.ts";
-import { type CompiledStreak, FREEZES_MAX } from "../streaks/streak.ts";
+import { FREEZES_MAX } from "../streaks/streak.ts";
 import type { Merging } from "./merge-holdings.ts";
 
 /**

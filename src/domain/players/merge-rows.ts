@@ -3,7 +3,7 @@ import { mergeModeration } from "../chat/moderation/personal.ts";
 import { mergeChat } from "../chat/personal.ts";
 import type { Json } from "../events.ts";
 import { allLists, openLists } from "../leaderboards/periods/lists-of-project.ts";
-import type { PlayerState } from "../progression/turn.ts";
+import type { PlayerState } from "../progression/player-state.ts";
 import type { Work } from "../work.ts";
 import type { Merging } from "./merge-holdings.ts";
 import { METADATA_MAX_BYTES, type PlayerProfile, type ProfileColumns } from "./profile.ts";

@@ -1,5 +1,6 @@
 import { sql } from "kysely";
 import type { Cause, Json } from "../events.ts";
+import type { PlayerState } from "../progression/player-state.ts";
 import {
   attributesProblem,
   type Difference,
@@ -7,7 +8,7 @@ import {
   TAGS_MAX,
   updatePlayer,
 } from "../progression/profile.ts";
-import type { PlayerState, Turn } from "../progression/turn.ts";
+import type { Turn } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
 
 /** What callers may say of a player; a field that is absent stays, `null` clears. */

@@ -6,8 +6,9 @@ import { type LevelProgress, levelProgress } from "../progression/levels.ts";
 import { emptyHanded } from "../progression/load.ts";
 import { loadStates } from "../progression/load-states.ts";
 import { balances, dueLots } from "../progression/parts/balances.ts";
-import { type ProjectPlan, readPlan } from "../progression/plan.ts";
-import type { PlayerState } from "../progression/turn.ts";
+import { readPlan } from "../progression/plan.ts";
+import type { PlayerState } from "../progression/player-state.ts";
+import type { ProjectPlan } from "../progression/project-plan.ts";
 import type { Work } from "../work.ts";
 import type { Player, PlayerStatus } from "./player.ts";
 

@@ -2,8 +2,8 @@ import type { Cause } from "../events.ts";
 import { newId } from "../ids.ts";
 import { announcePlayer } from "../progression/evaluate.ts";
 import { externalKey, insertPlayers, lockPlayers } from "../progression/load.ts";
+import type { PlayerState } from "../progression/player-state.ts";
 import { type Several, takePlayers } from "../progression/several.ts";
-import type { PlayerState } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
 import {
   changeProfile,

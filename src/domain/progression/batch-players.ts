@@ -4,9 +4,9 @@ import type { Work } from "../work.ts";
 import { waitBriefly } from "./brief-wait.ts";
 import { type ExternalRef, externalKey, insertPlayers, lockFreePlayers, lockPlayers } from "./load.ts";
 import { LOADED_ROWS_MAX, loadFirst, PAGE_BYTES_MAX, partsFor } from "./load-states.ts";
-import type { ProjectPlan } from "./plan.ts";
+import type { PlayerState } from "./player-state.ts";
+import type { ProjectPlan } from "./project-plan.ts";
 import type { QueuedEvent } from "./queue.ts";
-import type { PlayerState } from "./turn.ts";
 import { EventsHeld } from "./unready.ts";
 
 export type Locked = {

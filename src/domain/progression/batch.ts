@@ -12,19 +12,20 @@ import {
   type EventAccounts,
   loadSteps,
   openAccounts,
-  type StepsHit,
-  stepsHitOf,
   stepsOf,
   writtenOf,
-} from "./event-steps.ts";
+} from "./event-accounts.ts";
+import { type StepsHit, stepsHitOf } from "./event-steps.ts";
 import { externalKey } from "./load.ts";
-import type { ProjectPlan } from "./plan.ts";
+import type { PlayerState } from "./player-state.ts";
+import type { PlanTurn, ProjectPlan } from "./project-plan.ts";
 import type { QueuedEvent } from "./queue.ts";
+import type { LoopHit } from "./rule-event.ts";
 import { type EventVerdict, saveBatch } from "./save.ts";
 import { lockUnheldCounters, type SharedCounters, type SharedKey } from "./shared-counters.ts";
 import { firstSharedKeys, sharesCounters } from "./shared-needs.ts";
 import type { Effects } from "./effects.ts";
-import type { LoopHit, PlayerState, TraceSink, Turn } from "./turn.ts";
+import type { TraceSink, Turn } from "./turn.ts";
 
 /** Who hears of what a batch does. */
 export type BatchEars = {
@@ -195,7 +196,7 @@ type Firings = Turn["root"]["firings"];
 type Before = { firings: Firings | undefined; accounts: EventAccounts };
 type TurnMore = { trace?: TraceSink | undefined; firings?: Firings | undefined; accounts: EventAccounts };
 
-const turnOf = (queued: QueuedEvent, player: PlayerState, scene: Scene, more: TurnMore): Turn => {
+const turnOf = (queued: QueuedEvent, player: PlayerState, scene: Scene, more: TurnMore): PlanTurn => {
   const { eventId, eventType, properties, occurredAt, projectId } = queued;
   const { plans, effects, shared, nowMs, counts } = scene;
   const plan = plans.get(projectId)!;
@@ -240,7 +241,7 @@ const applyEvent = (queued: QueuedEvent, scene: Scene, before: Before): EventVer
   const trace = traceOf(scene.plans.get(projectId)!, eventId);
   const turn = turnOf(queued, player, scene, { trace, ...before });
   const problem = evaluateEvent(turn);
-  keepTrace(turn);
+  keepTrace(turn, trace);
   if (turn.root.loop) scene.loops.push(turn.root.loop);
   const hit = stepsHitOf(turn);
   if (hit) scene.onSteps?.(hit);

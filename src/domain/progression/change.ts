@@ -5,15 +5,16 @@ import type { RewardBundle } from "../rewards/bundle.ts";
 import { limitedKeysOf } from "../rewards/shared-keys.ts";
 import type { Work } from "../work.ts";
 import { changeEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
-import { ChangeBudget } from "./event-steps.ts";
+import { ChangeBudget } from "./event-accounts.ts";
 import { lockPlayersById } from "./load.ts";
 import { loadStates } from "./load-states.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
 import { createPlanCache, loadPlans } from "./plan.ts";
+import type { PlayerState } from "./player-state.ts";
 import { saveBatch } from "./save.ts";
 import { lockSharedCounters } from "./shared-counters.ts";
 import { sharedKeysOf } from "./shared-needs.ts";
-import type { PlayerState, Turn } from "./turn.ts";
+import type { Turn } from "./turn.ts";
 
 /**
  * Plans are as good for a change as for an event: each is valid for one config version, whoever compiled it.

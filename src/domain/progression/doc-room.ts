@@ -1,12 +1,7 @@
 import { PLAYER_STATE_MAX_BYTES } from "../limits.ts";
-import type { ProjectPlan } from "./plan.ts";
-import type { PlayerDoc, PlayerState, Turn } from "./turn.ts";
-
-/**
- * What a player's document takes as JSON, in bytes. Of a small one it is a bound from above, so that nobody
- * has to measure what was counted; a large one is measured. `isPruned`: it has nothing that nobody reads.
- */
-export type DocSize = { bytes: number; isExact: boolean; isPruned: boolean };
+import type { Game } from "./game.ts";
+import type { PlayerDoc, PlayerState, DocSize } from "./player-state.ts";
+import type { Turn } from "./turn.ts";
 
 /** Bytes that a bound may come to before the document is measured. */
 const MEASURED_FROM = PLAYER_STATE_MAX_BYTES / 2;
@@ -67,7 +62,7 @@ export const noteGrowth = (turn: Turn, growth: Growth): void => {
 /** Whether a document may be kept as it is. */
 export const isWithinRoom = (doc: PlayerDoc): boolean => jsonLength(doc) <= PLAYER_STATE_MAX_BYTES;
 
-type Readers = Pick<ProjectPlan, "metrics" | "rules">;
+type Readers = Pick<Game, "metrics" | "rules">;
 
 const keptOf = <V>(values: Readonly<Record<string, V>> = {}, isRead: (id: string) => boolean) =>
   Object.fromEntries(Object.entries(values).filter(([id]) => isRead(id)));

@@ -1,19 +1,20 @@
 import { compileBadge } from "../badges/badge.ts";
 import { compileCampaign } from "../boosts/campaign-boost.ts";
 import type { Currency } from "../currencies/currency.ts";
-import type { Stored } from "../definitions/kind.ts";
+import type { Live, Stored } from "../definitions/kind.ts";
 import { DOCUMENT_STEPS_MAX, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "../definitions/left-out.ts";
-import { type Metric, metricPieces } from "../metrics/metric.ts";
+import { metricPieces } from "../metrics/compile.ts";
+import type { Metric } from "../metrics/metric.ts";
 import { type Pieces, stepsOfValue } from "../pace.ts";
 import { atOnce } from "../slices.ts";
 import type { Reward } from "../rewards/reward.ts";
 import type { RuleSet } from "../rules/running/compile.ts";
 import { indexSegments } from "../segments/segment-index.ts";
 import { compileSegment } from "../segments/segment.ts";
-import { compileStreak } from "../streaks/streak.ts";
-import type { Spender } from "./event-steps.ts";
-import type { Level } from "./level-rewards.ts";
-import type { Economy, Live } from "./plan.ts";
+import { compileStreak } from "../streaks/compile.ts";
+import type { Spender } from "./event-accounts.ts";
+import type { Level } from "./level.ts";
+import type { Economy } from "./project-plan.ts";
 
 /** A project's active definitions by kind. */
 export type DefinitionsByKind = ReadonlyMap<string, readonly Stored[]>;

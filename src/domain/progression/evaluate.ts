@@ -1,8 +1,9 @@
 import { followMetrics } from "../badges/follow.ts";
-import { type Cause, DERIVED_EVENT_TYPES, type EventData, type EventType } from "../events.ts";
+import type { EventData, EventType } from "../domain-events.ts";
+import { type Cause, DERIVED_EVENT_TYPES } from "../events.ts";
 import { scoreEvent } from "../leaderboards/board-index.ts";
 import { holdingsOf, scoreHoldings } from "../leaderboards/holdings.ts";
-import { countEvent } from "../metrics/metric.ts";
+import { countEvent } from "../metrics/count.ts";
 import { giveBundle } from "../rewards/give.ts";
 import type { RuleObserver } from "../rules/running/observe.ts";
 import { runRules } from "../rules/running/run.ts";
@@ -10,12 +11,15 @@ import { runSpawned, SPAWNED_TYPES } from "../rules/running/spawned.ts";
 import { refreshSegments, watchSegments } from "../segments/membership.ts";
 import { advanceStreaks } from "../streaks/advance.ts";
 import { derive, tell } from "./emit.ts";
-import { type EventAccounts, openAccounts, payBy, tellSteps } from "./event-steps.ts";
+import { type EventAccounts, openAccounts } from "./event-accounts.ts";
+import { payBy, tellSteps } from "./event-steps.ts";
 import { isGuarded, tellLoop } from "./loop-guard.ts";
-import type { ProjectPlan } from "./plan.ts";
+import type { PlayerState } from "./player-state.ts";
+import type { PlanTurn, ProjectPlan } from "./project-plan.ts";
+import type { RuleEvent } from "./rule-event.ts";
 import type { SharedCounters } from "./shared-counters.ts";
 import type { Effects } from "./effects.ts";
-import type { PlayerState, Root, RuleEvent, TraceSink, Turn } from "./turn.ts";
+import type { Root, TraceSink, Turn } from "./turn.ts";
 
 export const noEffects = (): Effects => ({
   outbox: [],
@@ -49,9 +53,9 @@ export type TurnParts = {
 };
 
 /** Opens the pass of a root event: what it emits becomes outbox rows numbered by the player's stream. */
-export const openTurn = ({ isTracked = false, trace, observe, firings, ...parts }: TurnParts): Turn => {
+export const openTurn = ({ isTracked = false, trace, observe, firings, ...parts }: TurnParts): PlanTurn => {
   const { event, accounts = openAccounts() } = parts;
-  watchSegments(parts.plan, parts.player);
+  watchSegments(parts.plan.segmentIndex, parts.player);
   const root: Root = {
     id: event.id,
     isTracked,
@@ -62,7 +66,7 @@ export const openTurn = ({ isTracked = false, trace, observe, firings, ...parts 
     firings: firings ?? new Map(),
     guarded: [],
     toldBefore: parts.effects.outbox.length,
-    before: holdingsOf({ ...parts, project: parts.plan }),
+    before: holdingsOf(parts.plan.boardIndex, { ...parts, project: parts.plan }),
     loop: undefined,
     accounts,
     steps: accounts.upkeep,
@@ -77,10 +81,10 @@ const ignore = (): void => undefined;
 
 /** The pass of one event, sharing everything else with its root's. */
 const passOf = (
-  { project, player, nowMs, effects, shared, root }: Omit<Turn, "event" | "emit" | "give" | "warn">,
+  { project, player, nowMs, effects, shared, root }: Omit<PlanTurn, "event" | "emit" | "give" | "warn">,
   event: RuleEvent,
-): Turn => {
-  const turn: Turn = {
+): PlanTurn => {
+  const turn: PlanTurn = {
     project,
     player,
     event,
@@ -104,7 +108,7 @@ const passOf = (
  * Pure but for `turn`; no I/O. The order is part of the contract with integrators.
  * @returns a sentence when the event was sent for something that cannot be done
  */
-export const evaluateEvent = (turn: Turn): string | undefined => {
+export const evaluateEvent = (turn: PlanTurn): string | undefined => {
   const { player, event } = turn;
   const xpBefore = player.xp;
   const problem = SPAWNED_TYPES.has(event.type) ? runTraced(turn, runSpawned) : evaluateOne(turn);
@@ -121,14 +125,14 @@ export const evaluateEvent = (turn: Turn): string | undefined => {
  * Takes up what the effects so far have brought about, until nothing is left or the loop guard stops it.
  * @param xpBefore the player's XP when the turn was opened
  */
-export const settleTurn = (turn: Turn, xpBefore: number): void => {
-  const { root } = turn;
-  refreshSegments(turn);
+export const settleTurn = (turn: PlanTurn, xpBefore: number): void => {
+  const { root, project } = turn;
+  refreshSegments(project.segmentIndex, turn);
   while (root.taken < root.derived.length && !isGuarded(turn)) {
     const event = root.derived[root.taken++]!;
     evaluateOne(passOf(turn, event));
   }
-  scoreHoldings(turn, xpBefore);
+  scoreHoldings(project.boardIndex, turn, xpBefore);
   tellLoop(turn);
   tellSteps(turn);
 };
@@ -136,19 +140,18 @@ export const settleTurn = (turn: Turn, xpBefore: number): void => {
 /** Steps of one pass over a player, whatever listens. */
 const PASS_STEPS = 50;
 
-const evaluateOne = (turn: Turn): undefined => {
+const evaluateOne = (turn: PlanTurn): undefined => {
   const { trace } = turn.root;
+  const { rules, boardIndex, segmentIndex } = turn.project;
   trace?.open(turn);
   turn.root.steps.spend(PASS_STEPS);
   countEvent(turn);
   advanceStreaks(turn);
-  refreshSegments(turn);
-  payBy(turn.root, turn.root.accounts.rules, () =>
-    trace ? trace.runRules(turn) : runRules(turn.project.rules, turn),
-  );
+  refreshSegments(segmentIndex, turn);
+  payBy(turn.root, turn.root.accounts.rules, () => (trace ? trace.runRules(turn) : runRules(rules, turn)));
   followMetrics(turn);
-  scoreEvent(turn, turn.project.boardIndex);
-  refreshSegments(turn);
+  scoreEvent(turn, boardIndex);
+  refreshSegments(segmentIndex, turn);
   trace?.close(turn);
 };
 

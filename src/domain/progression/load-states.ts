@@ -7,8 +7,8 @@ import { shrinkDoc } from "./doc-room.ts";
 import { doc } from "./parts/doc.ts";
 import type { LoadedRow, PlayerPart } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
-import type { ProjectPlan } from "./plan.ts";
-import type { PlayerState } from "./turn.ts";
+import type { PlayerState } from "./player-state.ts";
+import type { ProjectPlan } from "./project-plan.ts";
 
 /** Bytes of documents, as JSON, that a claim or a page of players loads: some tens of MB in memory. */
 export const PAGE_BYTES_MAX = 6 * 1024 * 1024;

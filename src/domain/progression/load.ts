@@ -1,8 +1,8 @@
 import { sql } from "kysely";
 import type { Json } from "../events.ts";
 import { KEPT, type Work } from "../work.ts";
+import type { PlayerState } from "./player-state.ts";
 import { nothingDirty } from "./snapshot.ts";
-import type { PlayerState } from "./turn.ts";
 
 /** A player by the integrator's id. */
 export type ExternalRef = { projectId: string; externalUserId: string };

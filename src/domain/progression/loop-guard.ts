@@ -1,6 +1,7 @@
 import { outboxRow } from "../work.ts";
 import { write } from "./event-steps.ts";
-import type { RuleStep, Turn } from "./turn.ts";
+import type { RuleStep } from "./rule-event.ts";
+import type { Turn } from "./turn.ts";
 
 /** Steps from a tracked event to the last event it may bring about. */
 export const DEPTH_MAX = 5;

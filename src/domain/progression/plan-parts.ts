@@ -3,8 +3,8 @@ import type { LeftOut } from "../definitions/left-out.ts";
 import { loadRunning } from "../definitions/load.ts";
 import { DomainError } from "../errors.ts";
 import { boardPieces } from "../leaderboards/board-index.ts";
+import type { Board } from "../leaderboards/board.ts";
 import { loadBoards } from "../leaderboards/leaderboards.ts";
-import type { Board } from "../leaderboards/scoring.ts";
 import { BUSY } from "../outages.ts";
 import { bytesOf } from "../oversize.ts";
 import { type PacedBudget, paced, type Pieces } from "../pace.ts";
@@ -16,7 +16,7 @@ import { KEPT, type Work } from "../work.ts";
 import { type DefinitionsByKind, economyPieces } from "./economy.ts";
 import { getCurve } from "./level-curves.ts";
 import type { LevelCurve } from "./levels.ts";
-import type { ProjectPlan } from "./plan.ts";
+import type { ProjectPlan } from "./project-plan.ts";
 
 /** A version of a project's definitions, and whose they are. */
 export type Version = { projectId: string; tenantId: string; configVersion: number };

@@ -1,23 +1,9 @@
-import { type CompiledBadge } from "../badges/badge.ts";
-import type { ActiveCampaign } from "../boosts/campaign-boost.ts";
 import { shareConfig, tryShareConfig } from "../config-lock.ts";
-import type { Currency } from "../currencies/currency.ts";
-import type { LeftOut } from "../definitions/left-out.ts";
 import { notFound } from "../errors.ts";
-import type { BoardIndex } from "../leaderboards/board-index.ts";
-import type { Board } from "../leaderboards/scoring.ts";
-import type { MetricIndex } from "../metrics/metric.ts";
-import type { ProjectSettings } from "../projects/project.ts";
-import type { Reward } from "../rewards/reward.ts";
 import { PacedBudget } from "../pace.ts";
 import type { RuleSet } from "../rules/running/compile.ts";
-import type { SegmentIndex } from "../segments/segment-index.ts";
-import type { CompiledSegment } from "../segments/segment.ts";
-import type { CompiledStreak } from "../streaks/streak.ts";
 import { StepBudget, StepsExceeded } from "../step-budget.ts";
 import type { Transact, Work } from "../work.ts";
-import type { Level } from "./level-rewards.ts";
-import type { LevelCurve } from "./levels.ts";
 import { PLAN_STEPS_MAX, type PlanCache } from "./plan-cache.ts";
 import {
   compileParts,
@@ -31,50 +17,11 @@ import {
   versionOf,
 } from "./plan-parts.ts";
 import { preparePlan } from "./plan-preparation.ts";
+import type { ProjectPlan } from "./project-plan.ts";
 import type { QueuedEvent } from "./queue.ts";
 import { EventsHeld, EventsUnready } from "./unready.ts";
 
 export { createPlanCache, type PlanCache, type PlanCacheOptions } from "./plan-cache.ts";
-
-/** A definition as evaluation uses it. */
-export type Live<D> = { id: string; definition: D };
-
-/** A project's definitions of the economy, compiled; archived ones are not in it. */
-export type Economy = {
-  currencies: ReadonlyMap<string, Currency>;
-  badges: ReadonlyMap<string, CompiledBadge>;
-  streaks: ReadonlyMap<string, CompiledStreak>;
-  segments: ReadonlyMap<string, CompiledSegment>;
-  /** The DYNAMIC ones, ready to be brought up to date. */
-  segmentIndex: SegmentIndex;
-  rewards: ReadonlyMap<string, Live<Reward>>;
-  /** By number. */
-  levels: ReadonlyMap<number, Level>;
-  boosts: readonly ActiveCampaign[];
-  /** Counters that rules, badges and segments read. */
-  metrics: MetricIndex;
-  /** What should be evaluated and cannot be. */
-  leftOut: readonly LeftOut[];
-  /** Whether anything listens to an event type; then an effect of that type becomes a derived event. */
-  hears(eventType: string): boolean;
-};
-
-/** Everything of a project that evaluation needs, read and compiled once per config version. */
-export type ProjectPlan = Economy & {
-  projectId: string;
-  tenantId: string;
-  configVersion: number;
-  timezone: string;
-  isSandbox: boolean;
-  settings: ProjectSettings;
-  curve: LevelCurve;
-  boards: readonly Board[];
-  boardsByKey: ReadonlyMap<string, Board>;
-  boardIndex: BoardIndex;
-  rules: RuleSet;
-  /** Of its documents, as JSON. */
-  bytes: number;
-};
 
 /** Steps of all plans that are compiled in one transaction: about 100 ms. */
 const PLANS_STEPS_MAX = 2 * PLAN_STEPS_MAX;

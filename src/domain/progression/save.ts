@@ -7,9 +7,9 @@ import { at, type Arm } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
 import { jsonText } from "../json-text.ts";
 import { inSlices } from "../slices.ts";
+import type { PlayerState } from "./player-state.ts";
 import type { SharedCounters } from "./shared-counters.ts";
 import type { Effects } from "./effects.ts";
-import type { PlayerState } from "./turn.ts";
 
 /** A processed event's place in the queue. */
 export type QueueRef = { projectId: string; part: number; seq: number };

@@ -6,15 +6,17 @@ import { limitedKeysOf } from "../rewards/shared-keys.ts";
 import type { Work } from "../work.ts";
 import { changePlans } from "./change.ts";
 import { changeEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
-import { ChangeBudget } from "./event-steps.ts";
+import { ChangeBudget } from "./event-accounts.ts";
 import { loadStates } from "./load-states.ts";
 import type { PlayerPart } from "./parts/part.ts";
-import { loadPlans, type ProjectPlan } from "./plan.ts";
+import { loadPlans } from "./plan.ts";
+import type { PlayerState } from "./player-state.ts";
+import type { PlanTurn, ProjectPlan } from "./project-plan.ts";
 import { saveBatch } from "./save.ts";
 import { lockSharedCounters } from "./shared-counters.ts";
 import { sharedKeysOf } from "./shared-needs.ts";
 import type { Effects } from "./effects.ts";
-import type { PlayerState, Turn } from "./turn.ts";
+import type { Turn } from "./turn.ts";
 
 /** What a change of any kind may give: XP, and with it levels. */
 const ANY_CHANGE: RewardBundle = { xp: 1 };
@@ -24,9 +26,9 @@ export type Several = {
   plan: ProjectPlan;
   effects: Effects;
   /** Opens a turn for one of the players; `settle` it before the next one is opened. */
-  open(player: PlayerState): Turn;
+  open(player: PlayerState): PlanTurn;
   /** Takes up what the turn's effects have brought about, and gives way to others in between. */
-  settle(turn: Turn): Promise<void>;
+  settle(turn: PlanTurn): Promise<void>;
   /** Writes everything, in one statement. */
   save(): Promise<void>;
 };

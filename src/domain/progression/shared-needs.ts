@@ -6,7 +6,7 @@ import type { Pieces } from "../pace.ts";
 import type { Action } from "../rules/actions/index.ts";
 import type { CompiledRule } from "../rules/running/compile.ts";
 import { SPAWNED_TYPES } from "../rules/running/spawned.ts";
-import type { ProjectPlan } from "./plan.ts";
+import type { ProjectPlan } from "./project-plan.ts";
 import type { SharedKey } from "./shared-counters.ts";
 
 /** An event of a batch as far as it decides what has to be locked. */

@@ -1,5 +1,6 @@
 import type { Effects } from "./effects.ts";
-import type { Dirty, PlayerState, Turn } from "./turn.ts";
+import type { Dirty, PlayerState } from "./player-state.ts";
+import type { Turn } from "./turn.ts";
 
 const copyMap = <K, V>(from: ReadonlyMap<K, V>, to: Map<K, V>): void => {
   to.clear();

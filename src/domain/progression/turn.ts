@@ -1,193 +1,12 @@
-import type { Cause, EventData, EventType, Json } from "../events.ts";
+import type { EventData, EventType } from "../domain-events.ts";
 import type { BundleGrant } from "../rewards/bundle.ts";
-import type { HoldingsBefore } from "../leaderboards/holdings.ts";
-import type { LoadedList } from "../leaderboards/lists.ts";
 import type { RuleObserver } from "../rules/running/observe.ts";
-import type { EventTrace } from "../rules/insight/trace.ts";
-import type { StepBudget } from "../step-budget.ts";
 import type { Effects } from "./effects.ts";
-import type { DocSize } from "./doc-room.ts";
-import type { EventAccount, EventAccounts } from "./event-steps.ts";
-import type { ProjectPlan } from "./plan.ts";
+import type { EventAccount, EventAccounts } from "./event-accounts.ts";
+import type { Game } from "./game.ts";
+import type { PlayerState } from "./player-state.ts";
+import type { LoopHit, RuleEvent, RuleStep } from "./rule-event.ts";
 import type { SharedCounters } from "./shared-counters.ts";
-
-/**
- * What evaluation knows of a player: loaded once for a batch, changed in memory, saved once. Every value in
- * here is replaced and never edited in place, so that a shallow copy can be put back (snapshot.ts).
- */
-export type PlayerState = {
-  id: string;
-  projectId: string;
-  externalUserId: string;
-  displayName: string | null;
-  status: "ACTIVE" | "SUSPENDED" | "BANNED" | "MERGED" | "ERASED";
-  /** Deleted by REST: SUSPENDED, and hidden from lists and boards. */
-  isDeleted?: boolean;
-  xp: number;
-  level: number;
-  /** Sequence of the player stream: +1 for each outbox row of the player. */
-  seq: number;
-  ledgerSeq: number;
-  /** Tip of the player's ledger chain, hexadecimal; see ledger/chain.ts. */
-  ledgerHash: string | null;
-  lives: LivesStored;
-  timezone: string | null;
-  /** When the player's zone last changed, in ms: streaks take one change a day. */
-  zoneChangedMs: number | null;
-  locale: string | null;
-  country: string | null;
-  attributes: Json;
-  tags: string[];
-  createdAt: Date;
-  lastSeenAt: Date | null;
-  /** Counters and limit state, in one document. */
-  doc: PlayerDoc;
-  /** What the document takes as JSON. */
-  docSize: DocSize;
-  /** Entries of lists of boards, by the list's id. */
-  entries: Map<string, EntryState>;
-  /** Lists that were loaded with the player, besides those of boards with one ranking, by id. */
-  lists: Map<string, LoadedList>;
-  /** Times of what is coming, in ms: lists of those times are loaded; of now, where there are none. */
-  timesMs: readonly number[];
-  /** The attributes as they were when the lists were named: what the player changes now counts from later. */
-  firstAttributes?: Json;
-  /** By key of the currency. */
-  balances: Map<string, BalanceState>;
-  /** Lots of currencies that expire, by key of the currency, the one that expires first in front. */
-  lots: Map<string, readonly LotState[]>;
-  /** By key of the badge. */
-  badges: Map<string, BadgeState>;
-  /** By key of the streak. */
-  streaks: Map<string, StreakState>;
-  /** Keys of segments that the player is in, with when the player entered, in ms. */
-  segments: Map<string, number>;
-  /** The player's own boosts by id; those of the project are part of the plan. */
-  boosts: Map<string, BoostState>;
-  /** What has to be written back. */
-  dirty: Dirty;
-};
-
-/** Keys of what changed, by where it is kept; see the part of each (parts.ts). */
-export type Dirty = {
-  profile: boolean;
-  doc: boolean;
-  entries: Set<string>;
-  balances: Set<string>;
-  lots: Set<string>;
-  badges: Set<string>;
-  streaks: Set<string>;
-  segments: Set<string>;
-  boosts: Set<string>;
-};
-
-/**
- * The jsonb of player_states. `l`: limit state by rule id (`~` before the id of a rule in SHADOW); `c`:
- * counters by metric id (metrics/metric.ts); `x`: [local day number, XP of it before the cap] for the daily
- * cap; `v`: the highest level whose reward was given, which a loss does not lower; `r`: how often a reversal
- * took back the reward of a level, by its number, or tiers of a badge, by `b:` and its key; `w`: how many of
- * each reward of the catalogue were given, by key; `b`: ids of boards from which the player is banned; `z`:
- * versions of entries that were removed, by list; `s`: [minute, scores submitted in it], by id of a board
- * that limits these.
- */
-export type PlayerDoc = {
-  l?: Record<string, unknown>;
-  c?: Record<string, unknown>;
-  x?: readonly [day: number, xp: number];
-  v?: number;
-  r?: Readonly<Record<string, number>>;
-  w?: Readonly<Record<string, number>>;
-  b?: readonly string[];
-  z?: Readonly<Record<string, number>>;
-  s?: Readonly<Record<string, readonly [minute: number, scores: number]>>;
-};
-
-export type EntryState = {
-  rankScore: number;
-  rankTie: number;
-  latestUs: number;
-  version: number;
-  /** Scores submitted, where the board limits them. */
-  submissions?: number;
-  /** What was submitted with the score, when that is to be written. */
-  meta?: Json | null;
-};
-
-/** Lives as stored: `count` and `anchorMs` are null until first used; see lives/lives.ts for what is read. */
-export type LivesStored = {
-  count: number | null;
-  anchorMs: number | null;
-  unlimitedUntilMs: number | null;
-};
-
-/** Available is balance - held. */
-export type BalanceState = { balance: number; held: number; earned: number; spent: number };
-export type LotState = {
-  id: string;
-  /** 0: used up, and goes. */
-  remaining: number;
-  expiresMs: number;
-  /** Whether it has to be written back. */
-  isChanged?: true;
-};
-
-export type BadgeState = {
-  /** 0: none held. */
-  tier: number;
-  progress: number;
-  timesAwarded: number;
-  serialNo: number | null;
-  firstEarnedMs: number | null;
-  lastEarnedMs: number | null;
-  revokedMs: number | null;
-};
-
-/** `current`, `longest`, `freezes` and `deadlineMs` have columns of their own; the rest is one document. */
-export type StreakState = {
-  current: number;
-  longest: number;
-  freezes: number;
-  /** The instant at which the streak breaks unless it is extended. */
-  deadlineMs: number | null;
-  doc: Json;
-};
-
-export type Stacking = "MAX" | "MULTIPLY" | "EXTEND" | "REPLACE";
-export type BoostState = {
-  id: string;
-  boostKey: string;
-  /** `xp`, `currency:{key}` or `score:{leaderboard key}`. */
-  applies: string;
-  factor: number;
-  stacking: Stacking;
-  startsMs: number;
-  expiresMs: number;
-  usesLeft: number | null;
-  cause: Cause;
-};
-
-/**
- * The event as rules see it; `at` is its timestamp in ms, never later than now. A derived event carries the
- * id of its root: what they cause is one event's effect.
- */
-export type RuleEvent = {
-  id: string;
-  type: string;
-  at: number;
-  properties: Json;
-  /** 0 for the tracked event itself; +1 for each event that an effect of another brought about. */
-  depth: number;
-  /** Set on `system.schedule`: the one rule that it is for. */
-  ruleId?: string;
-  /** The rules that led to a derived event, from the root on. */
-  via?: readonly RuleStep[];
-};
-
-/** A rule that acted on the way to an event. */
-export type RuleStep = { ruleId: string; ruleKey: string };
-
-/** Where the loop guard stepped in: the rules on the way, the one that was held at the end. */
-export type LoopHit = { projectId: string; rootEventId: string; chain: readonly RuleStep[] };
 
 /** What the passes of one root event share. */
 export type Root = {
@@ -229,10 +48,10 @@ export type Root = {
   before: HoldingsBefore;
 };
 
-/** An event that something asks about, and the budget that pays for the answer. */
-export type Heard = { event: RuleEvent; root: { steps: StepBudget } };
+/** What a player had when a turn began, of what boards show. */
+export type HoldingsBefore = { values: readonly number[]; ledger: number };
 
-/** Collects what evaluation in trace mode sees; see rules/trace.ts. */
+/** Collects what evaluation in trace mode sees; see rules/insight/trace.ts. */
 export type TraceSink = {
   /** Around the pass of each event. */
   open(turn: Turn): void;
@@ -240,13 +59,11 @@ export type TraceSink = {
   /** Runs the rules in the place of `runRules`, and explains them. */
   runRules(turn: Turn): void;
   warn(message: string): void;
-  /** When evaluation is over. */
-  result(): EventTrace;
 };
 
 /** One event's pass over one player. Actions change `player` only through the domain's functions. */
 export type Turn = {
-  project: ProjectPlan;
+  project: Game;
   player: PlayerState;
   event: RuleEvent;
   nowMs: number;

@@ -6,7 +6,8 @@ import { fittingPlayers } from "../progression/load-states.ts";
 import type { Turn } from "../progression/turn.ts";
 import { jobKind, type JobInHand, type Step } from "../project-jobs/job-kind.ts";
 import { savepoint, type Work } from "../work.ts";
-import { grantBundle, RewardBundle } from "./bundle.ts";
+import { RewardBundle } from "./bundle.ts";
+import { grantBundle } from "./grant-bundle.ts";
 
 /** Players of one step. */
 const PAGE = 200;

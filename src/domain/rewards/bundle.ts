@@ -1,6 +1,5 @@
 import { z } from "zod";
 import type { Cause } from "../events.ts";
-import type { Turn } from "../progression/turn.ts";
 import { Key } from "../rules/language/syntax.ts";
 
 const amount = z.int().min(1).max(Number.MAX_SAFE_INTEGER);
@@ -61,11 +60,6 @@ const isEmpty = (part: unknown): boolean =>
 
 /** Whether a bundle gives nothing. */
 export const isEmptyBundle = (bundle: RewardBundle): boolean => Object.values(bundle).every(isEmpty);
-
-/** Gives everything in a bundle. What cannot be given (an archived currency, say) leaves a warning. */
-export const grantBundle = (turn: Turn, grant: BundleGrant): void => {
-  if (!isEmptyBundle(grant.bundle)) turn.give(turn, grant);
-};
 
 /** Pieces of a reward that one grant may be of. */
 export const QUANTITY_MAX = 1_000_000;

@@ -1,10 +1,11 @@
+import type { Live } from "../definitions/kind.ts";
 import type { Cause } from "../events.ts";
 import { newId } from "../ids.ts";
 import { write } from "../progression/event-steps.ts";
-import type { Live } from "../progression/plan.ts";
 import type { RewardGrantRow } from "../progression/effects.ts";
 import type { Turn } from "../progression/turn.ts";
-import { grantBundle, multiplyBundle, QUANTITY_MAX } from "./bundle.ts";
+import { multiplyBundle, QUANTITY_MAX } from "./bundle.ts";
+import { grantBundle } from "./grant-bundle.ts";
 import type { Reward } from "./reward.ts";
 import { limitedKey } from "./shared-keys.ts";
 

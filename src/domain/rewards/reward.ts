@@ -1,16 +1,11 @@
 import { z } from "zod";
-import { definitionKind } from "../definitions/kind.ts";
-import { checkActiveKey } from "../definitions/references.ts";
-import { invalid } from "../errors.ts";
 import { Key } from "../rules/language/syntax.ts";
 import { isEmptyBundle, RewardBundle } from "./bundle.ts";
-import { checkBundles } from "./references.ts";
-import { startCounting } from "./shared-keys.ts";
 
 /** Pieces of a reward, for its stock and for each player. */
 const PIECES_MAX = 1_000_000_000;
 
-const shape = z.strictObject({
+export const rewardShape = z.strictObject({
   key: Key,
   name: z.string().min(1).max(100),
   description: z.string().max(2_000).optional(),
@@ -43,7 +38,7 @@ const shape = z.strictObject({
     .optional()
     .meta({ description: "How long a grant waits to be claimed; without it, for ever" }),
 });
-type RewardShape = z.output<typeof shape>;
+type RewardShape = z.output<typeof rewardShape>;
 
 const kindFault = ({ kind, bundle, fulfilment }: RewardShape): [string, string] | undefined => {
   if (kind === "BUNDLE") {
@@ -55,7 +50,7 @@ const kindFault = ({ kind, bundle, fulfilment }: RewardShape): [string, string] 
 };
 
 /** A reward of the catalogue. */
-export const Reward = shape.superRefine((reward, context) => {
+export const Reward = rewardShape.superRefine((reward, context) => {
   const fault = kindFault(reward);
   if (fault) context.addIssue({ code: "custom", path: [fault[0]], message: fault[1] });
   const { availableFrom: from, availableUntil: until } = reward;
@@ -63,25 +58,3 @@ export const Reward = shape.superRefine((reward, context) => {
     context.addIssue({ code: "custom", path: ["availableUntil"], message: "must be after availableFrom" });
 });
 export type Reward = z.output<typeof Reward>;
-
-export const rewardKind = definitionKind<Reward>({
-  kind: "reward",
-  plural: "rewards",
-  tag: "Rewards",
-  schema: Reward,
-  shape,
-  max: 500,
-  check: async (work, projectId, reward, before) => {
-    const { key, bundle, price, stock } = reward;
-    if (before && (before.kind !== reward.kind || before.fulfilment !== reward.fulfilment))
-      throw invalid("kind", "what a reward is cannot change: players may hold it");
-    if (price) {
-      const reference = { kind: "currency", key: price.currencyKey, field: "price.currencyKey" };
-      await checkActiveKey(work, projectId, reference);
-    }
-    const bundles = bundle ? [{ bundle, field: "bundle" }] : [];
-    await checkBundles(work, projectId, { kind: "reward", key, bundles, isKnown: before !== undefined });
-    if (stock !== undefined && before?.stock === undefined)
-      await startCounting(work, { projectId, kind: "reward", key });
-  },
-});

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { ProjectPlan } from "../progression/plan.ts";
+import type { Game } from "../progression/game.ts";
 import type { SharedKey } from "../progression/shared-counters.ts";
 import type { Work } from "../work.ts";
 import type { RewardBundle } from "./bundle.ts";
@@ -14,7 +14,7 @@ export const limitedKey = (projectId: string, kind: LimitedKind, key: string): S
   windowNo: 0,
 });
 
-type Part = Pick<ProjectPlan, "projectId" | "badges" | "rewards" | "levels">;
+type Part = Pick<Game, "projectId" | "badges" | "rewards" | "levels">;
 
 /** What a thing that may be given gives in turn, and the counter that it has where it is limited. */
 type Given = { bundles: readonly RewardBundle[]; counter?: SharedKey };

@@ -1,6 +1,6 @@
 import type { Json } from "../events.ts";
 import { metricId } from "../metrics/metric-id.ts";
-import type { PlayerState } from "../progression/turn.ts";
+import type { PlayerState } from "../progression/player-state.ts";
 import { compilePath } from "../rules/language/paths.ts";
 
 /**

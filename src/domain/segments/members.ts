@@ -7,11 +7,12 @@ import { isId } from "../ids.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
 import { getPlayer } from "../players/players.ts";
 import { lockPlayersById } from "../progression/load.ts";
+import type { PlayerState } from "../progression/player-state.ts";
 import { takePlayers } from "../progression/several.ts";
-import type { PlayerState } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
+import { segmentKind } from "./kind.ts";
 import { setMembership } from "./membership.ts";
-import { type Segment, segmentKind } from "./segment.ts";
+import type { Segment } from "./segment.ts";
 
 /** Players put in or taken out by one request. */
 export const MEMBERS_CHANGED_MAX = 1_000;

@@ -1,5 +1,6 @@
-import type { ProjectPlan } from "../progression/plan.ts";
-import type { PlayerState, Turn } from "../progression/turn.ts";
+import type { PlayerState } from "../progression/player-state.ts";
+import type { Turn } from "../progression/turn.ts";
+import type { SegmentIndex } from "./segment-index.ts";
 
 /** What the segments' inputs were when they were last looked at. */
 type Seen = {
@@ -17,10 +18,7 @@ type Seen = {
 const SEEN = new WeakMap<PlayerState, Seen>();
 
 /** Remembers what a player's segments are based on, before a turn changes any of it. */
-export const watchSegments = (
-  { segmentIndex: { dynamic, readers } }: Pick<ProjectPlan, "segmentIndex">,
-  player: PlayerState,
-): void => {
+export const watchSegments = ({ dynamic, readers }: SegmentIndex, player: PlayerState): void => {
   if (dynamic.length === 0 || SEEN.get(player)?.isGivenUp === false) return;
   const values = readers.map((read) => read(player));
   // Whoever has been made just now has no line in the player stream yet.
@@ -30,8 +28,11 @@ export const watchSegments = (
 const READERS_PER_STEP = 4;
 
 /** Takes note of the inputs as they are now. @returns the places of those that have changed since */
-const lookAgain = ({ project, player, root }: Turn, { values }: Seen): Set<number> | undefined => {
-  const { readers, dynamic } = project.segmentIndex;
+const lookAgain = (
+  { readers, dynamic }: SegmentIndex,
+  { player, root }: Turn,
+  { values }: Seen,
+): Set<number> | undefined => {
   root.accounts.upkeep.spend((readers.length + dynamic.length) / READERS_PER_STEP);
   let changed: Set<number> | undefined;
   for (let place = 0; place < readers.length; place++) {
@@ -48,22 +49,22 @@ const lookAgain = ({ project, player, root }: Turn, { values }: Seen): Set<numbe
  * `player.segment_left`. Only those are evaluated that read something that has changed since the last look.
  * Times are measured at the turn's event, or, when that is late, at the latest event of the player.
  */
-export const refreshSegments = (turn: Turn): void => {
-  if (turn.project.segmentIndex.dynamic.length === 0) return;
+export const refreshSegments = (index: SegmentIndex, turn: Turn): void => {
+  if (index.dynamic.length === 0) return;
   const seen = SEEN.get(turn.player)!;
   if (seen.isGivenUp) return;
   if (turn.root.accounts.upkeep.isSpent) return giveUp(turn, seen);
-  const changed = lookAgain(turn, seen);
-  if (changed || seen.isNew) refreshSome(turn, seen, { changed: changed ?? new Set(), isTime: false });
+  const changed = lookAgain(index, turn, seen);
+  if (changed || seen.isNew) refreshSome(index, turn, { seen, changed: changed ?? new Set(), isTime: false });
 };
 
 /** As `refreshSegments`, and of those that nothing has changed for: all, or those that time alone changes. */
-export const refreshAllSegments = (turn: Turn, which: "ALL" | "TIMED"): void => {
+export const refreshAllSegments = (index: SegmentIndex, turn: Turn, which: "ALL" | "TIMED"): void => {
   const seen = SEEN.get(turn.player);
   if (!seen) return;
-  const changed = lookAgain(turn, seen) ?? new Set();
+  const changed = lookAgain(index, turn, seen) ?? new Set();
   seen.isNew ||= which === "ALL";
-  refreshSome(turn, seen, { changed, isTime: true });
+  refreshSome(index, turn, { seen, changed, isTime: true });
 };
 
 const giveUp = ({ warn }: Turn, seen: Seen): void => {
@@ -71,12 +72,12 @@ const giveUp = ({ warn }: Turn, seen: Seen): void => {
   warn("out of steps: segments stay as they are");
 };
 
-type Reason = { changed: Set<number>; isTime: boolean };
+type Refresh = { seen: Seen; changed: Set<number>; isTime: boolean };
 
-const refreshSome = (turn: Turn, seen: Seen, { changed, isTime }: Reason): void => {
+const refreshSome = ({ dynamic }: SegmentIndex, turn: Turn, { seen, changed, isTime }: Refresh): void => {
   const asOf = asOfLatest(turn);
   const { upkeep } = turn.root.accounts;
-  for (const segment of turn.project.segmentIndex.dynamic) {
+  for (const segment of dynamic) {
     const { key, inputs, isTimed, ownInput } = segment;
     const isAffected = seen.isNew || (isTime && isTimed) || inputs.some((place) => changed.has(place));
     if (!isAffected) continue;
@@ -118,7 +119,8 @@ const move = ({ player, event, emit, nowMs }: Turn, segmentKey: string, isMember
 export const setMembership = (turn: Turn, segmentKey: string, isMember: boolean): string | undefined => {
   const segment = turn.project.segments.get(segmentKey);
   if (!segment) return `there is no segment ${segmentKey}`;
-  if (segment.test) return `segment ${segmentKey} is DYNAMIC: its definition decides who is in it`;
+  if (segment.definition.kind === "DYNAMIC")
+    return `segment ${segmentKey} is DYNAMIC: its definition decides who is in it`;
   move(turn, segmentKey, isMember);
   return undefined;
 };

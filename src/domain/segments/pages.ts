@@ -1,12 +1,14 @@
 import { noEffects, openTurn, changeEvent } from "../progression/evaluate.ts";
 import { changePlans } from "../progression/change.ts";
+import { PLAYER_STEPS, stepsOf } from "../progression/event-accounts.ts";
 import { lockPlayersById, type PlayersFrom, readPlayersPage } from "../progression/load.ts";
 import { loadPage } from "../progression/load-states.ts";
-import { loadPlans, type ProjectPlan } from "../progression/plan.ts";
-import { PLAYER_STEPS, stepsOf } from "../progression/event-steps.ts";
+import { loadPlans } from "../progression/plan.ts";
+import type { PlayerState } from "../progression/player-state.ts";
+import type { ProjectPlan } from "../progression/project-plan.ts";
 import { takePlayers } from "../progression/several.ts";
 import { noSharedCounters } from "../progression/shared-counters.ts";
-import type { PlayerState, Turn } from "../progression/turn.ts";
+import type { Turn } from "../progression/turn.ts";
 import { PacedBudget } from "../pace.ts";
 import type { StepBudget } from "../step-budget.ts";
 import { newId } from "../ids.ts";
@@ -81,7 +83,7 @@ export const refreshPage = async (
   for (const player of page.players) {
     if (steps.isSpent) break;
     const turn = scratchTurn(plan, player, { nowMs: work.now.getTime(), steps });
-    refreshAllSegments(turn, which);
+    refreshAllSegments(plan.segmentIndex, turn, which);
     looked.push(player);
     steps.spend(stepsOf(turn.root.accounts));
     await steps.rest();
@@ -102,13 +104,13 @@ const refreshPlayers = async (
   { playerIds, which }: { playerIds: readonly string[]; which: "ALL" | "TIMED" },
 ): Promise<void> => {
   let players: PlayerState[] = [];
-  const { open, settle, save } = await takePlayers(work, {
+  const { plan, open, settle, save } = await takePlayers(work, {
     projectId,
     lock: async () => (players = [...(await lockPlayersById(work, projectId, playerIds)).values()]),
   });
   for (const player of new Set(players)) {
     const turn = open(player);
-    refreshAllSegments(turn, which);
+    refreshAllSegments(plan.segmentIndex, turn, which);
     await settle(turn);
   }
   await save();

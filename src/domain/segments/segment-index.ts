@@ -1,4 +1,4 @@
-import type { Spender } from "../progression/event-steps.ts";
+import type { Spender } from "../progression/event-accounts.ts";
 import type { Test } from "../rules/conditions/condition.ts";
 import { type InputReader, readerOf } from "./inputs.ts";
 import { type CompiledSegment, orderSegments } from "./segment.ts";

@@ -1,18 +1,11 @@
-import { sql } from "kysely";
 import { z } from "zod";
-import { TOTAL_EXACT_MAX } from "../counting.ts";
-import { heldCatalogue } from "../definitions/catalogue.ts";
-import { definitionKind } from "../definitions/kind.ts";
-import { conflict, invalid } from "../errors.ts";
 import type { Json } from "../events.ts";
 import type { Metric } from "../metrics/metric.ts";
 import type { Test } from "../rules/conditions/condition.ts";
+import { conditionMetrics } from "../rules/language/condition-metrics.ts";
 import { compileGroup, conditionProblems, Group, groupSteps } from "../rules/language/groups.ts";
-import { conditionMetrics } from "../rules/language/needs.ts";
 import { Key } from "../rules/language/syntax.ts";
-import type { Work } from "../work.ts";
 import { inputsOf, type SegmentInputs } from "./inputs.ts";
-import { countMembers } from "./member-counts.ts";
 
 /** Segments of one project that are not archived. */
 export const SEGMENTS_MAX = 200;
@@ -44,7 +37,7 @@ const explain = (definition: unknown, context: z.RefinementCtx): unknown => {
 /** Conditions that decide who is in a segment: those of rules, but for `event_property`. */
 export const SegmentConditions = z.preprocess(explain, Group);
 
-const shape = z.strictObject({
+export const segmentShape = z.strictObject({
   key: Key,
   name: z.string().min(1).max(100),
   description: z.string().max(2_000).optional(),
@@ -55,14 +48,14 @@ const shape = z.strictObject({
   definition: SegmentConditions.optional().describe("Of a DYNAMIC segment"),
 });
 
-const fits = ({ kind, definition }: z.output<typeof shape>, context: z.RefinementCtx): void => {
+const fits = ({ kind, definition }: z.output<typeof segmentShape>, context: z.RefinementCtx): void => {
   if ((kind === "DYNAMIC") === (definition !== undefined)) return;
   const message = kind === "DYNAMIC" ? "is required for a DYNAMIC segment" : "goes with kind DYNAMIC";
   context.addIssue({ code: "custom", path: ["definition"], message });
 };
 
 /** A segment of a project's players. */
-export const Segment = shape.superRefine(fits);
+export const Segment = segmentShape.superRefine(fits);
 export type Segment = z.output<typeof Segment>;
 
 /** A segment ready for evaluation. */
@@ -123,53 +116,3 @@ export const orderSegments = <S extends { key: string; segmentKeys: readonly str
   }
   return { ordered };
 };
-
-const readSegments = async (work: Work, projectId: string): Promise<Segment[]> => {
-  const catalogue = heldCatalogue(work, projectId);
-  if (catalogue) return catalogue.all("segment").map(({ definition }) => definition as Segment);
-  const found = await sql<{ definition: Segment }>`
-    select definition from definitions
-    where project_id = ${projectId} and kind = 'segment' and status = 'ACTIVE'`.execute(work.db);
-  return found.rows.map(({ definition }) => definition);
-};
-
-const readBy = new WeakMap<Segment, readonly string[]>();
-
-/** Keys of the segments that a segment's conditions read. */
-const segmentsReadBy = (segment: Segment): readonly string[] => {
-  const known = readBy.get(segment) ?? inputsOf(segment.definition ?? { all: [] }).segmentKeys;
-  readBy.set(segment, known);
-  return known;
-};
-
-const check = async (
-  work: Work,
-  projectId: string,
-  definition: Segment,
-  before: Segment | undefined,
-): Promise<void> => {
-  if (before && before.kind !== definition.kind) throw invalid("kind", "cannot change: make another segment");
-  if (!definition.definition) return;
-  const known = await readSegments(work, projectId);
-  const all = [...known.filter(({ key }) => key !== definition.key), definition];
-  const order = orderSegments(all.map((one) => ({ key: one.key, segmentKeys: segmentsReadBy(one) })));
-  if ("ring" in order)
-    throw conflict("SEGMENT_CYCLE", `segments read one another: ${order.ring.join(" → ")}`);
-};
-
-export const segmentKind = definitionKind<Segment>({
-  kind: "segment",
-  plural: "segments",
-  tag: "Segments",
-  schema: Segment,
-  shape,
-  max: SEGMENTS_MAX,
-  check,
-  extra: {
-    shape: { memberCount: z.int().describe(`Counted up to ${TOTAL_EXACT_MAX}`) },
-    read: async (work, projectId, keys) => {
-      const counts = await countMembers(work, projectId, keys);
-      return new Map(keys.map((key) => [key, { memberCount: counts.get(key) ?? 0 }]));
-    },
-  },
-});

@@ -2,10 +2,10 @@ import type { Turn } from "../progression/turn.ts";
 import { createTypeIndex } from "../rules/language/patterns.ts";
 import { firstZone } from "../rules/language/zones.ts";
 import { announce, keep } from "./announce.ts";
+import type { CompiledStreak } from "./compile.ts";
 import { qualify } from "./qualify.ts";
 import { adoptZone, settle, type ZoneChange } from "./settle.ts";
 import { type Settled, type Streak, untouched } from "./state.ts";
-import type { CompiledStreak } from "./streak.ts";
 
 type Streaks = ReadonlyMap<string, CompiledStreak>;
 type Listening = (eventType: string) => readonly CompiledStreak[];

@@ -1,11 +1,12 @@
 import { newId } from "../ids.ts";
 import { write } from "../progression/event-steps.ts";
 import type { Turn } from "../progression/turn.ts";
-import { grantBundle } from "../rewards/bundle.ts";
+import { grantBundle } from "../rewards/grant-bundle.ts";
+import type { CompiledStreak } from "./compile.ts";
 import { repairableUntil } from "./mend.ts";
 import { firstDate, lastDate, periodName } from "./periods.ts";
 import type { ArchivedRun, Step, Streak } from "./state.ts";
-import type { CompiledStreak, Streak as Definition } from "./streak.ts";
+import type { Streak as Definition } from "./streak.ts";
 
 /** How long nothing may have come for a run that was over when it was written, before it is settled. */
 const QUIET_MS = 600_000;

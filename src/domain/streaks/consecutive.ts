@@ -1,10 +1,10 @@
-import type { Heard } from "../progression/turn.ts";
+import type { Heard } from "../progression/rule-event.ts";
+import type { CompiledStreak } from "./compile.ts";
 import { earn } from "./extend.ts";
 import { firstDate, periodAt } from "./periods.ts";
 import { alone } from "./progress.ts";
 import { breakRun } from "./settle.ts";
 import { NO_STEPS, type Run, type Settled, type Step, type Streak } from "./state.ts";
-import type { CompiledStreak } from "./streak.ts";
 
 /**
  * Counts events in a row until one that breaks. An event that comes late, from before the last break, changes

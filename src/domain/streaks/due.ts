@@ -4,8 +4,8 @@ import type { Turn } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
 import { settledAt } from "./advance.ts";
 import { announce, keep } from "./announce.ts";
+import type { CompiledStreak } from "./compile.ts";
 import type { Streak } from "./state.ts";
-import type { CompiledStreak } from "./streak.ts";
 
 /** What is due where: see findDue. */
 export const DUE_STREAKS = {

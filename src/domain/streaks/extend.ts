@@ -1,6 +1,6 @@
+import type { CompiledStreak } from "./compile.ts";
 import { deadlineAfter, firstDate } from "./periods.ts";
 import type { Run, Settled, Step, Streak } from "./state.ts";
-import type { CompiledStreak } from "./streak.ts";
 
 /** Freezes after one more was earned by a run's length, if it was. */
 export const earn = ({ definition: { freeze } }: CompiledStreak, freezes: number, length: number): number => {

@@ -1,6 +1,6 @@
+import type { CompiledStreak } from "./compile.ts";
 import { deadlineAfter, periodAt } from "./periods.ts";
 import { type LostRun, type Settled, type Step, type Streak, without } from "./state.ts";
-import type { CompiledStreak } from "./streak.ts";
 
 const HOUR_MS = 3_600_000;
 

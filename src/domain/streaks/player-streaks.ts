@@ -8,17 +8,19 @@ import type { Player } from "../players/player.ts";
 import { changePlans, changePlayer, changePlayers } from "../progression/change.ts";
 import { loadStates } from "../progression/load-states.ts";
 import { streaks as streaksPart } from "../progression/parts/streaks.ts";
-import { type ProjectPlan, readPlan } from "../progression/plan.ts";
-import type { PlayerState, Turn } from "../progression/turn.ts";
+import { readPlan } from "../progression/plan.ts";
+import type { PlayerState } from "../progression/player-state.ts";
+import type { Game } from "../progression/game.ts";
+import type { Turn } from "../progression/turn.ts";
 import type { Work } from "../work.ts";
 import { grantFreezes, settledAt, zoneOf } from "./advance.ts";
 import { announce, keep } from "./announce.ts";
+import type { CompiledStreak } from "./compile.ts";
 import { missedPeriods, repair, repairable, reset } from "./mend.ts";
 import { type PlayerStreak, showStreak } from "./show.ts";
 import { NO_STEPS, type LostRun, type Settled, type Streak } from "./state.ts";
-import type { CompiledStreak } from "./streak.ts";
 
-type Whose = { player: PlayerState; project: ProjectPlan };
+type Whose = { player: PlayerState; project: Game };
 
 /** Reads a player's streaks without changing them. */
 export const readStreaks = async (work: Work, player: Player): Promise<Whose> => {
@@ -41,7 +43,7 @@ export const listStreaks = async (work: Work, player: Player): Promise<PlayerStr
 };
 
 /** @throws DomainError NOT_FOUND */
-export const streakOf = ({ streaks }: Pick<ProjectPlan, "streaks">, key: string): CompiledStreak => {
+export const streakOf = ({ streaks }: Pick<Game, "streaks">, key: string): CompiledStreak => {
   const streak = streaks.get(key);
   if (!streak) throw notFound("streak");
   return streak;

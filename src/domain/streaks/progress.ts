@@ -1,7 +1,7 @@
-import type { Heard } from "../progression/turn.ts";
 import type { AggregateState } from "../metrics/aggregates.ts";
+import type { Heard } from "../progression/rule-event.ts";
+import type { CompiledStreak } from "./compile.ts";
 import type { Progress } from "./state.ts";
-import type { CompiledStreak } from "./streak.ts";
 
 /** Periods of which is kept how far they have come; of older ones an event counts if it is enough alone. */
 const PERIODS_KEPT = 2;

@@ -1,11 +1,11 @@
-import type { Heard } from "../progression/turn.ts";
+import type { Heard } from "../progression/rule-event.ts";
+import type { CompiledStreak } from "./compile.ts";
 import { consecutive } from "./consecutive.ts";
 import { extend } from "./extend.ts";
 import { periodAt, periodStart } from "./periods.ts";
 import { gather } from "./progress.ts";
 import { adoptZone, rewind, settle, takeUp, thaw, type ZoneChange } from "./settle.ts";
 import { NO_STEPS, type Run, type Settled, type Step, type Streak, without } from "./state.ts";
-import type { CompiledStreak } from "./streak.ts";
 
 /** After a change of zone, the next period counts no sooner than this after the last one that did. */
 const ZONE_REST_MS = 28_800_000;

@@ -1,6 +1,6 @@
+import type { CompiledStreak } from "./compile.ts";
 import { deadlineAfter, periodAt } from "./periods.ts";
 import { type LostRun, NO_STEPS, type Run, type Settled, type Step, type Streak, without } from "./state.ts";
-import type { CompiledStreak } from "./streak.ts";
 
 const DAY_MS = 86_400_000;
 

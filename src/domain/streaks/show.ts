@@ -1,9 +1,9 @@
+import type { CompiledStreak } from "./compile.ts";
 import { isAtRisk } from "./due.ts";
 import { repairable, repairableUntil } from "./mend.ts";
 import { firstDate, periodAt, periodName } from "./periods.ts";
 import { statesOf } from "./progress.ts";
 import type { Run, Streak } from "./state.ts";
-import type { CompiledStreak } from "./streak.ts";
 
 /** Frozen periods that are shown, the newest. */
 const FROZEN_SHOWN = 100;

@@ -1,6 +1,6 @@
 import type { AggregateState } from "../metrics/aggregates.ts";
-import type { StreakState } from "../progression/turn.ts";
-import type { CompiledStreak } from "./streak.ts";
+import type { StreakState } from "../progression/player-state.ts";
+import type { CompiledStreak } from "./compile.ts";
 
 /**
  * A run of periods (of CONSECUTIVE: of events), as far as columns do not hold it. Periods are numbers in

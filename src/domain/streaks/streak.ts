@@ -1,17 +1,10 @@
 import { z } from "zod";
-import { definitionKind } from "../definitions/kind.ts";
-import { fnv1a } from "../ids.ts";
-import { addSample, aggregateValue, type AggregateState } from "../metrics/aggregates.ts";
-import { compileFilter, Filter, filterSteps } from "../metrics/filter.ts";
-import { compileSample, EVENT_TYPES_MAX, WindowlessMetric } from "../metrics/metric.ts";
-import type { Spender } from "../progression/event-steps.ts";
-import type { Heard } from "../progression/turn.ts";
+import { Filter } from "../metrics/filter.ts";
+import { EVENT_TYPES_MAX, WindowlessMetric } from "../metrics/metric.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
-import { createTypeIndex } from "../rules/language/patterns.ts";
+import { patternsOf } from "../rules/language/patterns.ts";
 import { EventPattern, Key } from "../rules/language/syntax.ts";
-import { CALENDAR_UNITS, type CalendarUnit } from "../rules/language/zones.ts";
-import { checkReferences, checkStreak } from "./check.ts";
-import type { Calendar } from "./periods.ts";
+import { CALENDAR_UNITS } from "../rules/language/zones.ts";
 
 export const STREAKS_MAX = 20;
 export const QUALIFY_PARTS_MAX = 5;
@@ -56,7 +49,7 @@ const Milestone = z.strictObject({
   rewards: RewardBundle.default({}),
 });
 
-const shape = z.strictObject({
+export const streakShape = z.strictObject({
   key: Key,
   name: z.string().min(1).max(100),
   description: z.string().max(2_000).optional(),
@@ -99,8 +92,62 @@ const shape = z.strictObject({
   milestones: z.array(Milestone).max(MILESTONES_MAX).default([]),
 });
 
+export type Streak = z.output<typeof streakShape>;
+
+const OWN_PATTERNS: ReadonlySet<string> = new Set(
+  ["extended", "at_risk", "frozen", "broken", "repaired"].flatMap((what) =>
+    patternsOf(`player.streak_${what}`),
+  ),
+);
+
+/** A zod check: what fields say of one another. */
+const checkStreak = (streak: Streak, context: z.RefinementCtx): void => {
+  const refuse = (path: (string | number)[], message: string) =>
+    context.addIssue({ code: "custom", path, message });
+  const { mode, breakOn, freeze, key } = streak;
+  if (mode === "PERIODIC" && breakOn) refuse(["breakOn"], "is for CONSECUTIVE streaks");
+  if (mode === "CONSECUTIVE") checkConsecutive(streak, refuse);
+  if (freeze && freeze.initial > freeze.max) refuse(["freeze", "initial"], "must be at most max");
+  if (streak.repairCost && streak.repairWindowHours === 0)
+    refuse(["repairCost"], "needs repairWindowHours above 0");
+  checkEventTypes(streak, refuse);
+  streak.milestones.forEach(({ rewards }, i) => {
+    // More would feed the run that earned it.
+    if ((rewards.streakFreezes?.[key] ?? 0) > 1)
+      refuse(["milestones", i, "rewards", "streakFreezes", key], "may be at most 1 of the streak itself");
+  });
+};
+
+/** What streaks cause would feed them. */
+const checkEventTypes = (
+  { qualify, breakOn }: Streak,
+  refuse: (path: (string | number)[], message: string) => void,
+): void => {
+  const lists = [
+    ...qualify.parts.map(({ metric }, i) => ({
+      path: ["qualify", "parts", i, "metric", "eventTypes"],
+      types: metric.eventTypes,
+    })),
+    { path: ["breakOn", "eventTypes"], types: breakOn?.eventTypes ?? [] },
+  ];
+  for (const { path, types } of lists) {
+    types.forEach((type, i) => {
+      if (OWN_PATTERNS.has(type)) refuse([...path, i], "includes what streaks themselves cause");
+    });
+  }
+};
+
+const checkConsecutive = (
+  { breakOn, period, graceSeconds }: Streak,
+  refuse: (path: string[], message: string) => void,
+): void => {
+  if (!breakOn) refuse(["breakOn"], "is needed: an event that ends a CONSECUTIVE streak");
+  if (period !== "DAY") refuse(["period"], "is for PERIODIC streaks");
+  if (graceSeconds > 0) refuse(["graceSeconds"], "is for PERIODIC streaks");
+};
+
 /** A streak of a project. */
-export const Streak = shape.superRefine(checkStreak).meta({
+export const Streak = streakShape.superRefine(checkStreak).meta({
   example: {
     key: "daily-lesson",
     name: "Daily lesson",
@@ -113,105 +160,4 @@ export const Streak = shape.superRefine(checkStreak).meta({
     repairWindowHours: 48,
     milestones: [{ length: 7, every: 7, rewards: { xp: 50 } }],
   },
-});
-export type Streak = z.output<typeof shape>;
-
-/** A part of what qualifies, ready for evaluation. */
-export type CompiledPart = {
-  threshold: number;
-  /** The state with the turn's event; the same one when the event does not count for this part. */
-  add(state: AggregateState | null, heard: Heard): AggregateState | null;
-  valueOf(state: AggregateState | null): number;
-};
-
-/** What an event of some type may do to a streak. */
-type Doings = { parts: readonly number[]; mayBreak: boolean };
-
-/** A streak ready for evaluation. */
-export type CompiledStreak = {
-  id: string;
-  definition: Streak;
-  calendar: Calendar;
-  graceMs: number;
-  /** A run is at risk when this much or less is left, in ms. */
-  riskMs: number;
-  parts: readonly CompiledPart[];
-  /** Tells whether what periods have gathered was gathered for these parts. */
-  signature: number;
-  /** Whether an event of a type can do anything to it. */
-  hears(eventType: string): boolean;
-  /** The parts, by their place, that an event of a type counts for, and whether it may end the run. */
-  heard(eventType: string): Doings;
-  breaks(heard: Heard): boolean;
-  /** What an event takes at most, in steps, beside the texts that filters look through. */
-  steps: number;
-  spender: Spender;
-};
-
-const HOUR_MS = 3_600_000;
-/** Domain convention: the last 4 hours of a day, the last day of a week, the last 3 days of a month. */
-const RISK_MS: Record<CalendarUnit, number> = { DAY: 4 * HOUR_MS, WEEK: 24 * HOUR_MS, MONTH: 72 * HOUR_MS };
-
-const NOTHING: Doings = { parts: [], mayBreak: false };
-
-const compilePart = ({ metric, threshold }: Streak["qualify"]["parts"][number]): CompiledPart => {
-  const { aggregate } = metric;
-  const sampleOf = compileSample(metric);
-  return {
-    threshold,
-    add: (state, heard) => {
-      const sample = sampleOf(heard);
-      return sample === undefined ? state : addSample(aggregate, state ?? undefined, sample, heard.event.at);
-    },
-    valueOf: (state) => aggregateValue(aggregate, state ?? undefined) ?? 0,
-  };
-};
-
-/** Steps of settling a streak, and of adding to a part; telling values apart takes more. */
-const SETTLE_STEPS = 50;
-const PART_STEPS = 10;
-const DISTINCT_STEPS = 100;
-
-const stepsOf = ({ qualify: { parts }, breakOn }: Streak): number => {
-  let steps = SETTLE_STEPS + filterSteps(breakOn?.filter);
-  for (const { metric } of parts)
-    steps += filterSteps(metric.filter) + (metric.aggregate === "distinct" ? DISTINCT_STEPS : PART_STEPS);
-  return steps;
-};
-
-export const compileStreak = ({ id, definition }: { id: string; definition: Streak }): CompiledStreak => {
-  const { qualify, breakOn, period, dayStartsAtMinutes, graceSeconds } = definition;
-  const listeners = [
-    ...qualify.parts.map(({ metric }, part) => ({ patterns: metric.eventTypes, part })),
-    ...(breakOn ? [{ patterns: breakOn.eventTypes, part: -1 }] : []),
-  ];
-  const heard = createTypeIndex(listeners, (found): Doings => {
-    if (found.length === 0) return NOTHING;
-    const parts = found.map(({ part }) => part);
-    return { parts: parts.filter((part) => part >= 0), mayBreak: parts.includes(-1) };
-  });
-  return {
-    id,
-    definition,
-    calendar: { unit: period, dayStartsMs: dayStartsAtMinutes * 60_000 },
-    graceMs: graceSeconds * 1_000,
-    riskMs: RISK_MS[period],
-    parts: qualify.parts.map(compilePart),
-    signature: fnv1a(JSON.stringify(qualify.parts)),
-    hears: (eventType) => heard(eventType) !== NOTHING,
-    heard,
-    steps: stepsOf(definition),
-    spender: { kind: "streak", id, key: definition.key },
-    breaks: breakOn?.filter ? compileFilter(breakOn.filter) : () => breakOn !== undefined,
-  };
-};
-
-export const streakKind = definitionKind<Streak>({
-  kind: "streak",
-  plural: "streaks",
-  tag: "Streaks",
-  schema: Streak,
-  shape,
-  max: STREAKS_MAX,
-  check: checkReferences,
 });

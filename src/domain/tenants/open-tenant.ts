@@ -2,7 +2,8 @@ import type { Role } from "../caller.ts";
 import { newId } from "../ids.ts";
 import type { Work } from "../work.ts";
 import { User } from "../auth/user.ts";
-import { type Plan, Tenant } from "./tenant.ts";
+import type { Plan } from "./plans.ts";
+import { Tenant } from "./tenant.ts";
 
 /** How new tenants begin, from the configuration. */
 export type TenantDefaults = { autoApproveTenants: boolean; defaultPlan: Plan };

@@ -1,5 +1,7 @@
 import { DomainError } from "../errors.ts";
-import type { Plan } from "./tenant.ts";
+
+export const PLANS = ["FREE", "STARTER", "PRO", "ENTERPRISE"] as const;
+export type Plan = (typeof PLANS)[number];
 
 /** What a plan allows; null is without limit. */
 export type PlanLimits = {

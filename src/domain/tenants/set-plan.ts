@@ -4,7 +4,8 @@ import { audit } from "../audit/audit.ts";
 import { forgetSessions } from "../auth/sessions.ts";
 import type { Work } from "../work.ts";
 import { lockTenant } from "./lock-tenant.ts";
-import { PLANS, type Tenant } from "./tenant.ts";
+import { PLANS } from "./plans.ts";
+import type { Tenant } from "./tenant.ts";
 
 export const PLAN_LIMIT_MAX = 1_000_000_000;
 const Limit = z.int().min(0).max(PLAN_LIMIT_MAX).nullable().optional();

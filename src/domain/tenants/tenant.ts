@@ -1,11 +1,8 @@
 import { defineEntity, p } from "@mikro-orm/core";
-import type { PlanLimits } from "./plans.ts";
+import type { Plan, PlanLimits } from "./plans.ts";
 
 export const APPROVAL_STATUSES = ["PENDING", "APPROVED", "REJECTED", "SUSPENDED"] as const;
 export type ApprovalStatus = (typeof APPROVAL_STATUSES)[number];
-
-export const PLANS = ["FREE", "STARTER", "PRO", "ENTERPRISE"] as const;
-export type Plan = (typeof PLANS)[number];
 
 export const TenantSchema = defineEntity({
   name: "Tenant",

@@ -2,22 +2,10 @@ import { DomainError } from "../errors.ts";
 import type { Topics } from "../topics.ts";
 import type { Transact } from "../work.ts";
 import type { NewEvent } from "./event-input.ts";
-import type { Effect } from "./events.ts";
+import type { EventResult } from "./event-result.ts";
 import type { Ingest } from "./group-commit.ts";
 import type { Ingested } from "./ingest.ts";
 import { settle, WAIT_MAX_EVENTS } from "./wait.ts";
-
-/** What the sender of one event is told. */
-export type EventResult = {
-  eventId: string | null;
-  status: "PENDING" | "PROCESSED" | "DUPLICATE" | "REJECTED" | "FAILED";
-  skipped: boolean;
-  message: string;
-  existingEventId?: string;
-  effects?: Effect[];
-  /** What the type's schema says against the event, which was taken all the same. */
-  warnings?: string[];
-};
 
 export type BatchResult = { accepted: number; rejected: number; skipped: number; results: EventResult[] };
 

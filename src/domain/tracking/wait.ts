@@ -3,8 +3,8 @@ import { outageOf } from "../outages.ts";
 import { processedTopic, type Topics } from "../topics.ts";
 import type { Transact } from "../work.ts";
 import type { NewEvent } from "./event-input.ts";
+import type { EventResult } from "./event-result.ts";
 import { readStatuses, type StatusOfEvent } from "./events.ts";
-import type { EventResult } from "./track.ts";
 
 /** How long `?wait=true` waits before it answers PENDING, in ms. */
 export const WAIT_MAX_MS = 2_000;

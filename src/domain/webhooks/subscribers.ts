@@ -1,6 +1,5 @@
 import { sql } from "kysely";
-import { PLAN_LIMITS, type PlanLimits, hasFeature, limitsOf } from "../tenants/plans.ts";
-import type { Plan } from "../tenants/tenant.ts";
+import { PLAN_LIMITS, type PlanLimits, hasFeature, limitsOf, type Plan } from "../tenants/plans.ts";
 import type { Work } from "../work.ts";
 
 /** Who gets the events of a project: webhooks, and the feed where somebody reads it. */

@@ -10,8 +10,9 @@ import { type Caller, MEMBER_STATUSES, ROLES, userOf } from "../../domain/caller
 import { EMAIL_MAX } from "../../domain/email/address.ts";
 import { DomainError } from "../../domain/errors.ts";
 import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { PLANS } from "../../domain/tenants/plans.ts";
 import { Name } from "../../domain/tenants/text.ts";
-import { APPROVAL_STATUSES, PLANS } from "../../domain/tenants/tenant.ts";
+import { APPROVAL_STATUSES } from "../../domain/tenants/tenant.ts";
 import { requireAccess } from "../access.ts";
 import { type AnyRoute, Reply, route } from "../route.ts";
 import {

@@ -15,12 +15,9 @@ import {
   type NewEvent,
   readEvent,
 } from "../../domain/tracking/event-input.ts";
+import type { EventResult as Tracked } from "../../domain/tracking/event-result.ts";
 import { EVENT_SOURCES, getEvent, listEvents } from "../../domain/tracking/events.ts";
-import {
-  type BatchResult as Batch,
-  type EventResult as Tracked,
-  trackBatch,
-} from "../../domain/tracking/track.ts";
+import { type BatchResult as Batch, trackBatch } from "../../domain/tracking/track.ts";
 import { WAIT_MAX_EVENTS } from "../../domain/tracking/wait.ts";
 import { BATCH_STEPS_MAX } from "../../domain/tracking/json-schema/run.ts";
 import type { Transact } from "../../domain/work.ts";

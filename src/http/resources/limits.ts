@@ -55,7 +55,7 @@ import {
   RULE_STEPS_MAX,
   UPKEEP_STEPS_MAX,
   WRITTEN_STEPS_MAX,
-} from "../../domain/progression/event-steps.ts";
+} from "../../domain/progression/event-accounts.ts";
 import { REQUEST_BYTES_MAX } from "../../domain/progression/load-states.ts";
 import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
 import { IDENTITIES_MAX } from "../../domain/players/identities.ts";
@@ -64,8 +64,7 @@ import { JOBS_MAX } from "../../domain/project-jobs/project-jobs.ts";
 import type { Bucket } from "../../domain/rate-limits/limiter.ts";
 import { LIMITS as RATES } from "../../domain/rate-limits/limits.ts";
 import { BULK_PLAYERS_MAX } from "../../domain/rewards/start-bulk-grant.ts";
-import { PLAN_LIMITS, type PlanLimits } from "../../domain/tenants/plans.ts";
-import { type Plan, PLANS } from "../../domain/tenants/tenant.ts";
+import { PLAN_LIMITS, type PlanLimits, type Plan, PLANS } from "../../domain/tenants/plans.ts";
 import {
   BATCH_MAX_BYTES,
   BATCH_MAX_EVENTS,

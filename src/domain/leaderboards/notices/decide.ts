@@ -1,4 +1,4 @@
-import type { Events } from "../../events.ts";
+import type { Events } from "../../domain-events.ts";
 import type { Standing } from "../ranks.ts";
 import { fromRankScore } from "../scoring.ts";
 import type { NoticeList } from "./notice-lists.ts";

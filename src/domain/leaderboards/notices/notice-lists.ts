@@ -1,8 +1,8 @@
 import { sql } from "kysely";
 import { KEPT, type Work } from "../../work.ts";
+import type { Board } from "../board.ts";
 import { DEFAULT_RANK_CHANGE, type RankChange } from "../definition-parts.ts";
 import type { PeriodRef, Ties } from "../ranks.ts";
-import type { Board } from "../scoring.ts";
 import { ALL_TIME_KEY, keyWithResets } from "../windows.ts";
 import type { Lead } from "./significance.ts";
 

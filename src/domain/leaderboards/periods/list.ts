@@ -5,7 +5,7 @@ import { offsetOf, type PageQuery } from "../../paging.ts";
 import type { Transact, Work } from "../../work.ts";
 import { boardOf, type Leaderboard } from "../leaderboard.ts";
 import { getLeaderboard } from "../leaderboards.ts";
-import type { ListStatus } from "../lists.ts";
+import type { ListStatus } from "../list.ts";
 import { type Name, readNames } from "../names.ts";
 import type { PeriodRef, RankStore } from "../ranks.ts";
 import { fromRankScore, reachedUs } from "../scoring.ts";

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Work } from "../../work.ts";
-import type { ListStatus } from "../lists.ts";
+import type { ListStatus } from "../list.ts";
 import type { Ties } from "../ranks.ts";
 
 /** Where an entry stands in storage order; its player is the last to decide. */

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { BalanceState, LotState } from "../turn.ts";
+import type { BalanceState, LotState } from "../player-state.ts";
 import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
 
 /** Balances of currencies. */

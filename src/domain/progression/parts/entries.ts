@@ -1,6 +1,7 @@
 import { sql } from "kysely";
-import type { EntryState, PlayerState } from "../turn.ts";
-import { BREAKDOWN_VALUES_MAX, isPlain, type ListStatus } from "../../leaderboards/lists.ts";
+import type { ListStatus } from "../../leaderboards/list.ts";
+import { BREAKDOWN_VALUES_MAX, isPlain } from "../../leaderboards/lists.ts";
+import type { EntryState, PlayerState } from "../player-state.ts";
 import type { PlayerPart } from "./part.ts";
 import { periodArm } from "./periods.ts";
 

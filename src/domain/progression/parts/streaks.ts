@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Json } from "../../events.ts";
-import type { StreakState } from "../turn.ts";
+import type { StreakState } from "../player-state.ts";
 import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
 
 /** Streaks of a player. `due_at` is when the sweeper has to look (streaks/due.ts). */

@@ -4,8 +4,9 @@ import { write } from "../../progression/event-steps.ts";
 import { noteLoop } from "../../progression/loop-guard.ts";
 import type { SpawnedEvent } from "../../progression/effects.ts";
 import type { Turn } from "../../progression/turn.ts";
+import { compileReference } from "../language/lookups.ts";
 import { RuleFailure } from "../running/failures.ts";
-import { compileReference, type Reference } from "../language/references.ts";
+import type { Reference } from "../language/references.ts";
 import { type Act, type Firing, firingNumber } from "./action.ts";
 import { isPassable, PASSED_ON_MAX_BYTES } from "./values.ts";
 

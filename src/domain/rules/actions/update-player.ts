@@ -1,7 +1,8 @@
 import { z } from "zod";
 import type { Json } from "../../events.ts";
+import type { PlayerState } from "../../progression/player-state.ts";
 import { updatePlayer as update } from "../../progression/profile.ts";
-import type { PlayerState, Turn } from "../../progression/turn.ts";
+import type { Turn } from "../../progression/turn.ts";
 import { setMembership } from "../../segments/membership.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
 import { RuleFailure } from "../running/failures.ts";

@@ -2,7 +2,8 @@ import { z } from "zod";
 import type { Json } from "../../events.ts";
 import type { Turn } from "../../progression/turn.ts";
 import { TEXT_PER_STEP } from "../../step-budget.ts";
-import { compileReference, isReferenceObject, Reference } from "../language/references.ts";
+import { compileReference } from "../language/lookups.ts";
+import { isReferenceObject, Reference } from "../language/references.ts";
 import { Scalar, scalarList } from "../language/syntax.ts";
 
 /**

@@ -1,7 +1,10 @@
 import { z } from "zod";
 import { DISTINCT_MAX } from "../../metrics/aggregates.ts";
-import { compileMetric, counterSteps, Metric, readMetric } from "../../metrics/metric.ts";
-import { checkOperand, compileComparison, expectedOf, numericFields } from "../language/operators.ts";
+import { compileMetric, counterSteps } from "../../metrics/compile.ts";
+import { readMetric } from "../../metrics/count.ts";
+import { Metric } from "../../metrics/metric.ts";
+import { compileComparison, expectedOf } from "../language/comparisons.ts";
+import { checkOperand, numericFields } from "../language/operators.ts";
 import { conditionKind } from "./condition.ts";
 
 const largestOf = (value: unknown): number => {

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { checkOperand, comparisonFields, compileComparison, expectedOf } from "../language/operators.ts";
+import { compileComparison, expectedOf } from "../language/comparisons.ts";
+import { checkOperand, comparisonFields } from "../language/operators.ts";
 import { compilePath } from "../language/paths.ts";
 import { Path } from "../language/syntax.ts";
 import { conditionKind } from "./condition.ts";

@@ -2,7 +2,8 @@ import { z } from "zod";
 import { entryAt } from "../../leaderboards/lists.ts";
 import { fromRankScore } from "../../leaderboards/scoring.ts";
 import type { Turn } from "../../progression/turn.ts";
-import { checkOperand, compileComparison, expectedOf, numericFields } from "../language/operators.ts";
+import { compileComparison, expectedOf } from "../language/comparisons.ts";
+import { checkOperand, numericFields } from "../language/operators.ts";
 import { Key } from "../language/syntax.ts";
 import { conditionKind } from "./condition.ts";
 

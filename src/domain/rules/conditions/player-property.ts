@@ -1,6 +1,8 @@
 import { z } from "zod";
-import { checkOperand, comparisonFields, compileComparison, expectedOf } from "../language/operators.ts";
-import { compilePlayerValue, isPlayerValue, PLAYER_VALUES } from "../language/references.ts";
+import { compileComparison, expectedOf } from "../language/comparisons.ts";
+import { compilePlayerValue } from "../language/lookups.ts";
+import { checkOperand, comparisonFields } from "../language/operators.ts";
+import { isPlayerValue, PLAYER_VALUES } from "../language/references.ts";
 import { conditionKind } from "./condition.ts";
 
 /** The player's value at the moment the rule runs, after the rules before it. */

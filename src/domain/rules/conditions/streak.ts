@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { streakMeasure } from "../../streaks/advance.ts";
-import { checkOperand, compileComparison, expectedOf, numericFields } from "../language/operators.ts";
+import { compileComparison, expectedOf } from "../language/comparisons.ts";
+import { checkOperand, numericFields } from "../language/operators.ts";
 import { Key } from "../language/syntax.ts";
 import { conditionKind } from "./condition.ts";
 

@@ -3,17 +3,20 @@ import { z } from "zod";
 import { DESIGNERS } from "../../access.ts";
 import { countRows } from "../../counting.ts";
 import { DERIVED_EVENT_TYPES } from "../../events.ts";
+import { type CompiledMetric, compileMetric } from "../../metrics/compile.ts";
+import { foldEvents } from "../../metrics/count.ts";
 import { type CounterState } from "../../metrics/counters.ts";
-import { type CompiledMetric, compileMetric, foldEvents, type Metric } from "../../metrics/metric.ts";
+import type { Metric } from "../../metrics/metric.ts";
 import { PacedBudget } from "../../pace.ts";
+import type { PlayerState } from "../../progression/player-state.ts";
+import type { ProjectPlan } from "../../progression/project-plan.ts";
 import { jobKind } from "../../project-jobs/job-kind.ts";
 import { lockPlayersById } from "../../progression/load.ts";
 import { loadPage } from "../../progression/load-states.ts";
 import { isWithinRoom, withoutUnread } from "../../progression/doc-room.ts";
 import { doc as docPart } from "../../progression/parts/doc.ts";
 import { changePlans } from "../../progression/change.ts";
-import { loadPlans, type ProjectPlan } from "../../progression/plan.ts";
-import type { PlayerState } from "../../progression/turn.ts";
+import { loadPlans } from "../../progression/plan.ts";
 import type { Work } from "../../work.ts";
 import {
   FIRST_ID,

@@ -1,12 +1,12 @@
 import { z } from "zod";
 import type { Json } from "../../events.ts";
-import { EVENT_STEPS, openAccounts, stepsOf } from "../../progression/event-steps.ts";
+import { EVENT_STEPS, openAccounts, stepsOf } from "../../progression/event-accounts.ts";
+import type { PlayerState } from "../../progression/player-state.ts";
+import type { ProjectPlan } from "../../progression/project-plan.ts";
 import type { StepBudget } from "../../step-budget.ts";
 import { evaluateEvent, noEffects, openTurn } from "../../progression/evaluate.ts";
-import type { ProjectPlan } from "../../progression/plan.ts";
 import { createSharedCounters, type SharedCounters } from "../../progression/shared-counters.ts";
 import type { Effects } from "../../progression/effects.ts";
-import type { PlayerState } from "../../progression/turn.ts";
 import type { HistoryEvent } from "./history.ts";
 import { assetName, type Histogram } from "./stats.ts";
 import { failingLeaf } from "./trace-rules.ts";
@@ -134,7 +134,7 @@ export const replay = (
 ): void => {
   const { plan, state, shared } = run;
   const effects = noEffects();
-  const trace = isWatched(plan, event.type) ? createTrace({ eventId: event.id }) : undefined;
+  const trace = isWatched(plan, event.type) ? createTrace(plan.rules, { eventId: event.id }) : undefined;
   const root = { id: event.id, type: event.type, at: event.at, properties: event.properties, depth: 0 };
   const parts = { plan, player: one.state, event: root, nowMs: event.at, effects, shared };
   state.events++;

@@ -8,10 +8,12 @@ import { showLives } from "../../lives/lives.ts";
 import { evaluateEvent, noEffects, openTurn } from "../../progression/evaluate.ts";
 import { readPlayer } from "../../progression/load.ts";
 import { loadStates } from "../../progression/load-states.ts";
-import { loadPlan, type ProjectPlan } from "../../progression/plan.ts";
+import { loadPlan } from "../../progression/plan.ts";
+import type { PlayerState } from "../../progression/player-state.ts";
+import type { ProjectPlan } from "../../progression/project-plan.ts";
+import type { RuleEvent } from "../../progression/rule-event.ts";
 import { readSharedCounters } from "../../progression/shared-counters.ts";
 import { sharedKeysOf } from "../../progression/shared-needs.ts";
-import type { PlayerState, RuleEvent } from "../../progression/turn.ts";
 import { mapInSlices } from "../../slices.ts";
 import { bytesOf, findOversize } from "../../oversize.ts";
 import { checkTime, PROPERTIES_MAX_BYTES } from "../../tracking/event-input.ts";
@@ -97,7 +99,10 @@ export const simulate = async (
   const nowMs = work.now.getTime();
   const keys = await paced(sharedKeysOf(plan, [event]), new PacedBudget(Infinity));
   const shared = await readSharedCounters(work, keys);
-  const trace = createTrace({ eventId: null, ignoreLimits: simulation.overrides.limits === "IGNORE" });
+  const trace = createTrace(plan.rules, {
+    eventId: null,
+    ignoreLimits: simulation.overrides.limits === "IGNORE",
+  });
   const turn = openTurn({ plan, player, event, nowMs, effects: noEffects(), shared, trace });
   const before = standingOf(plan, player, nowMs);
   evaluateEvent(turn);

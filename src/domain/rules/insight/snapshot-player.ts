@@ -1,16 +1,17 @@
 import { z } from "zod";
 import { newId } from "../../ids.ts";
 import { type AggregateState, DISTINCT_MAX, distinctHash } from "../../metrics/aggregates.ts";
+import { type CompiledMetric, compileMetric } from "../../metrics/compile.ts";
 import type { CounterState } from "../../metrics/counters.ts";
-import { type CompiledMetric, compileMetric, Metric } from "../../metrics/metric.ts";
+import { Metric } from "../../metrics/metric.ts";
 import { levelOf } from "../../progression/levels.ts";
+import type { PlayerState } from "../../progression/player-state.ts";
 import { attributesProblem } from "../../progression/profile.ts";
 import { emptyHanded } from "../../progression/load.ts";
-import type { ProjectPlan } from "../../progression/plan.ts";
-import type { PlayerState } from "../../progression/turn.ts";
+import type { ProjectPlan } from "../../progression/project-plan.ts";
+import type { CompiledStreak } from "../../streaks/compile.ts";
 import { deadlineAfter, periodAt } from "../../streaks/periods.ts";
 import { type Streak, untouched } from "../../streaks/state.ts";
-import type { CompiledStreak } from "../../streaks/streak.ts";
 import { Key, smallRecord, Zone } from "../language/syntax.ts";
 import { firstZone, windowNumber } from "../language/zones.ts";
 

@@ -1,9 +1,8 @@
 import { sql } from "kysely";
 import type { Effects } from "../../progression/effects.ts";
 import type { Work } from "../../work.ts";
-import type { CompiledRule } from "../running/compile.ts";
-import type { RuleObserver } from "../running/observe.ts";
-import type { RuleReason } from "../running/run.ts";
+import type { ObservedRule, RuleObserver } from "../running/observe.ts";
+import type { RuleReason } from "../running/outcome.ts";
 import { failingLeaf } from "./trace-rules.ts";
 import type { EventTrace } from "./trace.ts";
 
@@ -77,10 +76,10 @@ export type StatsRecorder = {
 
 type Tally = Partial<Record<RuleReason, number>>;
 
-type ProjectTally = { tallies: Map<CompiledRule, Tally>; observer: RuleObserver };
+type ProjectTally = { tallies: Map<ObservedRule, Tally>; observer: RuleObserver };
 
 const tallyProject = (): ProjectTally => {
-  const tallies = new Map<CompiledRule, Tally>();
+  const tallies = new Map<ObservedRule, Tally>();
   const considered: RuleObserver["considered"] = (rule, { reason }) => {
     let tally = tallies.get(rule);
     if (!tally) tallies.set(rule, (tally = {}));

@@ -1,16 +1,11 @@
 import type { Cause } from "../../events.ts";
 import { payBy } from "../../progression/event-steps.ts";
-import type { RuleEvent, Turn } from "../../progression/turn.ts";
+import type { RuleEvent } from "../../progression/rule-event.ts";
+import type { Turn } from "../../progression/turn.ts";
 import { explainGroup, type TraceNode } from "../language/groups.ts";
 import type { CompiledRule, RuleSet } from "../running/compile.ts";
-import {
-  type ConsiderOptions,
-  considerRule,
-  createStops,
-  findCandidates,
-  type Outcome,
-  type RuleReason,
-} from "../running/run.ts";
+import type { Outcome, RuleReason } from "../running/outcome.ts";
+import { type ConsiderOptions, considerRule, createStops, findCandidates } from "../running/run.ts";
 
 /** Rules of one event that are explained; the ones after them run without being shown. */
 export const TRACED_RULES_MAX = 200;

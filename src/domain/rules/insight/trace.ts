@@ -1,7 +1,10 @@
 import { entryAt } from "../../leaderboards/lists.ts";
 import { fromRankScore } from "../../leaderboards/scoring.ts";
-import { type Spender, stepsHitOf } from "../../progression/event-steps.ts";
-import type { RuleEvent, TraceSink, Turn } from "../../progression/turn.ts";
+import type { Spender } from "../../progression/event-accounts.ts";
+import { stepsHitOf } from "../../progression/event-steps.ts";
+import type { RuleEvent } from "../../progression/rule-event.ts";
+import type { TraceSink, Turn } from "../../progression/turn.ts";
+import type { RuleSet } from "../running/compile.ts";
 import { causeIn, type Effect, listenersOf, type RuleTrace, traceRules } from "./trace-rules.ts";
 
 /** How an event was evaluated, with everything that it brought about. */
@@ -41,15 +44,18 @@ export type TraceOptions = {
   ignoreLimits?: boolean;
 };
 
-/** Collects what evaluation does. Give it to `openTurn`; ask for its `result` when evaluation is over. */
-export const createTrace = (options: TraceOptions): TraceSink => {
+/** Collects how one event was evaluated; `result` is for when evaluation is over. */
+export type Tracer = TraceSink & { result(): EventTrace };
+
+/** Traces evaluation with these rules. Give it to `openTurn`. */
+export const createTrace = (rules: RuleSet, options: TraceOptions): Tracer => {
   const nodes = new Map<RuleEvent, EventTrace>();
   const own = new Map<EventTrace, Own>();
   let root: Own | undefined;
   let open: Own | undefined;
   return {
     open: (turn) => {
-      const trace = emptyTrace(turn, root ? null : options.eventId);
+      const trace = emptyTrace(rules, turn, root ? null : options.eventId);
       open = {
         trace,
         turn,
@@ -66,7 +72,7 @@ export const createTrace = (options: TraceOptions): TraceSink => {
       const { trace, slices } = open;
       const told = (from: number, to: number) => void slices.push([from, to]);
       const ignoreLimits = options.ignoreLimits === true;
-      trace.rules = traceRules(turn.project.rules, turn, { ignoreLimits, told });
+      trace.rules = traceRules(rules, turn, { ignoreLimits, told });
       trace.truncated = trace.rules.length < trace.rulesIndexed;
     },
     warn: (message) => void open?.trace.warnings.push(message),
@@ -93,12 +99,12 @@ type Own = {
   scores?: ReadonlyMap<string, number>;
 };
 
-const emptyTrace = ({ event, player, nowMs, project }: Turn, eventId: string | null): EventTrace => ({
+const emptyTrace = (rules: RuleSet, { event, player, nowMs }: Turn, eventId: string | null): EventTrace => ({
   eventId,
   eventType: event.type,
   player: { playerId: player.id, externalUserId: player.externalUserId },
   evaluatedAt: new Date(nowMs).toISOString(),
-  rulesIndexed: listenersOf(project.rules, event).length,
+  rulesIndexed: listenersOf(rules, event).length,
   rules: [],
   effects: [],
   derived: [],

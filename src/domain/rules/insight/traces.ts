@@ -1,14 +1,14 @@
 import { sql } from "kysely";
 import { DomainError, notFound } from "../../errors.ts";
 import { fnv1a, isId } from "../../ids.ts";
-import type { ProjectPlan } from "../../progression/plan.ts";
 import { stepsHitOf, write } from "../../progression/event-steps.ts";
 import type { TraceRow } from "../../progression/effects.ts";
-import type { TraceSink, Turn } from "../../progression/turn.ts";
+import type { PlanTurn, ProjectPlan } from "../../progression/project-plan.ts";
+import type { Turn } from "../../progression/turn.ts";
 import { type StepBudget, TEXT_PER_STEP } from "../../step-budget.ts";
 import { DEFAULT_SETTINGS } from "../../projects/project.ts";
 import type { Work } from "../../work.ts";
-import { createTrace, type EventTrace, spentBy } from "./trace.ts";
+import { createTrace, type EventTrace, spentBy, type Tracer } from "./trace.ts";
 
 const DAY_MS = 86_400_000;
 /** Characters of a stored trace as JSON. A longer one loses its conditions, then its rules. */
@@ -24,18 +24,18 @@ export const isTraced = ({ settings, isSandbox }: ProjectPlan, eventId: string):
 };
 
 /** The trace of a tracked event that is to be explained; undefined for all others. Give it to `openTurn`. */
-export const traceOf = (plan: ProjectPlan, eventId: string): TraceSink | undefined =>
-  isTraced(plan, eventId) ? createTrace({ eventId }) : undefined;
+export const traceOf = (plan: ProjectPlan, eventId: string): Tracer | undefined =>
+  isTraced(plan, eventId) ? createTrace(plan.rules, { eventId }) : undefined;
 
 /**
  * Keeps what a tracked event's evaluation was like: of those that are explained, and always where the loop
  * guard stepped in or the steps did not suffice, then without conditions unless the event was explained
  * anyway.
  */
-export const keepTrace = (turn: Turn): void => {
+export const keepTrace = (turn: PlanTurn, trace: Tracer | undefined): void => {
   const { root } = turn;
   const isHeld = root.guarded.length > 0 || root.loop !== undefined || stepsHitOf(turn) !== undefined;
-  if (root.trace) write(turn, "traces", rowOf(turn, root.trace.result()));
+  if (trace) write(turn, "traces", rowOf(turn, trace.result()));
   else if (isHeld) write(turn, "traces", rowOf(turn, afterwards(turn)));
 };
 
@@ -47,7 +47,7 @@ const rowOf = ({ project, root, nowMs }: Turn, trace: EventTrace): TraceRow => (
 });
 
 /** What is known of an event that nobody has watched: which rules fired, what it brought about. */
-const afterwards = (turn: Turn): EventTrace => {
+const afterwards = (turn: PlanTurn): EventTrace => {
   const { event, player, root, project, nowMs } = turn;
   const about = {
     player: { playerId: player.id, externalUserId: player.externalUserId },

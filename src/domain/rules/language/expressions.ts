@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { Turn } from "../../progression/turn.ts";
-import { compileReference, isReferenceObject, Reference } from "./references.ts";
+import { compileReference } from "./lookups.ts";
+import { isReferenceObject, Reference } from "./references.ts";
 
 export const EXPRESSION_MAX_DEPTH = 6;
 export const EXPRESSION_MAX_NODES = 32;

@@ -23,8 +23,6 @@ import {
   visitLeaves,
 } from "./trees.ts";
 
-export type { Problem } from "./trees.ts";
-
 /** Conditions put together; `{ all: [] }` is always true. */
 export type Group = { all: ConditionNode[] } | { any: ConditionNode[] } | { none: ConditionNode[] };
 export type ConditionNode = Tree<Condition>;

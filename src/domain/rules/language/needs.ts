@@ -1,8 +1,7 @@
 import type { Metric } from "../../metrics/metric.ts";
+import { conditionMetrics } from "./condition-metrics.ts";
 import type { RuleDocument } from "./document.ts";
-import type { ConditionNode } from "./groups.ts";
 import { currencyOf } from "./references.ts";
-import { visitLeaves } from "./trees.ts";
 
 /** The kinds of definitions that a rule can name by key. */
 export type NamedKind = "currency" | "streak" | "badge" | "leaderboard" | "segment" | "reward";
@@ -14,15 +13,6 @@ export type Mention = { kind: NamedKind; key: string; path: string };
 export type RuleNeeds = {
   metrics: readonly Metric[];
   mentions: readonly Mention[];
-};
-
-/** The metrics that a tree of conditions reads. */
-export const conditionMetrics = (conditions: ConditionNode): Metric[] => {
-  const metrics: Metric[] = [];
-  visitLeaves(conditions, (leaf) => {
-    if (leaf.type === "event_aggregate") metrics.push(leaf.metric);
-  });
-  return metrics;
 };
 
 const KEY_FIELDS: Readonly<Record<string, NamedKind>> = {

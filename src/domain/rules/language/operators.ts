@@ -1,12 +1,12 @@
 import { z } from "zod";
-import type { Heard, Turn } from "../../progression/turn.ts";
+import type { Heard } from "../../progression/rule-event.ts";
 import { TEXT_PER_STEP } from "../../step-budget.ts";
-import { compileReference, isReferenceObject, Reference } from "./references.ts";
+import { isReferenceObject, Reference } from "./references.ts";
 import { Scalar, scalarList } from "./syntax.ts";
 import { compareText, compileGlob, GLOB_PATTERN_MAX, holdsText, parseDuration, parseTime } from "./text.ts";
 
-/** Decides about an actual value. A missing value is undefined. */
-export type Check = (actual: unknown, turn: Turn) => boolean;
+/** Decides about an actual value, at the time of an event. A missing value is undefined. */
+export type Check = (actual: unknown, heard: Heard) => boolean;
 
 /** An operator: which operands it takes, and what it decides. An operand of another type makes it false. */
 type Operator = {
@@ -40,9 +40,6 @@ const isList = (value: unknown): value is Scalar[] => Array.isArray(value);
 /** Characters that are compared one by one, and items of a list, in one step. */
 const COMPARED_PER_STEP = 16;
 const ITEMS_PER_STEP = 4;
-/** Steps of looking an operand up, and characters of it that are prepared in one, such as a glob's. */
-const REFERENCE_STEPS = 2;
-const PREPARED_PER_STEP = 8;
 /** Steps of reading a time. */
 const TIME_STEPS = 3;
 
@@ -64,9 +61,9 @@ const ordered = (
 ): Operator =>
   operator(isOrdered, "must be a number or a string", (operand: number | string) => {
     if (isNumber(operand)) return numbers(operand);
-    return (actual, turn) => {
+    return (actual, heard) => {
       if (!isText(actual)) return false;
-      payForText(turn, COMPARED_PER_STEP, Math.min(actual.length, operand.length));
+      payForText(heard, COMPARED_PER_STEP, Math.min(actual.length, operand.length));
       return decide(compareText(actual, operand));
     };
   });
@@ -82,9 +79,9 @@ const list = (make: (operand: ReadonlySet<unknown>) => Check): Operator => ({
 const text = (make: (operand: string) => (actual: string) => boolean): Operator =>
   operator(isText, "must be a string", (operand: string) => {
     const decide = make(operand);
-    return (actual, turn) => {
+    return (actual, heard) => {
       if (!isText(actual)) return false;
-      payForText(turn, TEXT_PER_STEP, operand.length);
+      payForText(heard, TEXT_PER_STEP, operand.length);
       return decide(actual);
     };
   });
@@ -95,8 +92,8 @@ const time = (decide: (actualMs: number, operandMs: number) => boolean): Operato
     "must be an ISO 8601 date or date-time with a zone",
     (operand: string) => {
       const operandMs = parseTime(operand)!;
-      return (actual, turn) => {
-        turn.root.steps.spend(TIME_STEPS);
+      return (actual, heard) => {
+        heard.root.steps.spend(TIME_STEPS);
         const actualMs = parseTime(actual);
         return actualMs !== undefined && decide(actualMs, operandMs);
       };
@@ -122,7 +119,7 @@ const not = (base: Operator): Operator => ({
   ...base,
   make: (operand) => {
     const check = base.make(operand);
-    return (actual, turn) => !check(actual, turn);
+    return (actual, heard) => !check(actual, heard);
   },
 });
 
@@ -134,13 +131,13 @@ const unary = (check: Check): Operator => ({
 
 const eq = scalar((operand) => (actual) => actual === operand);
 const isIn = list((operand) => (actual) => operand.has(actual));
-const contains = scalar((operand) => (actual, turn) => {
+const contains = scalar((operand) => (actual, heard) => {
   if (Array.isArray(actual)) {
-    payForText(turn, ITEMS_PER_STEP, actual.length);
+    payForText(heard, ITEMS_PER_STEP, actual.length);
     return actual.includes(operand);
   }
   if (!isText(actual) || !isText(operand)) return false;
-  payForText(turn, COMPARED_PER_STEP, actual.length + operand.length);
+  payForText(heard, COMPARED_PER_STEP, actual.length + operand.length);
   return holdsText(actual, operand);
 });
 
@@ -183,14 +180,14 @@ const OPERATORS = {
   not_in: not(isIn),
   contains,
   not_contains: not(contains),
-  contains_any: list((operand) => (actual, turn) => {
+  contains_any: list((operand) => (actual, heard) => {
     if (!Array.isArray(actual)) return false;
-    payForText(turn, ITEMS_PER_STEP, 4 * actual.length);
+    payForText(heard, ITEMS_PER_STEP, 4 * actual.length);
     return actual.some((item) => operand.has(item));
   }),
-  contains_all: list((operand) => (actual, turn) => {
+  contains_all: list((operand) => (actual, heard) => {
     if (!Array.isArray(actual)) return false;
-    payForText(turn, ITEMS_PER_STEP, 4 * actual.length);
+    payForText(heard, ITEMS_PER_STEP, 4 * actual.length);
     const found = new Set(actual.filter((item) => operand.has(item)));
     return found.size === operand.size;
   }),
@@ -201,7 +198,7 @@ const OPERATORS = {
     `must be a string of at most ${GLOB_PATTERN_MAX} characters`,
     (operand: string) => {
       const matches = compileGlob(operand);
-      return (actual, turn) => isText(actual) && matches(actual, turn.root.steps);
+      return (actual, heard) => isText(actual) && matches(actual, heard.root.steps);
     },
   ),
   exists: unary((actual) => actual !== undefined),
@@ -244,20 +241,8 @@ export const checkOperand = ({ op, value }: Comparison, context: z.RefinementCtx
     context.addIssue({ code: "custom", path: ["value"], message: `${problem} (${op})` });
 };
 
-/** Turns a comparison into a closure over the actual value. A literal is prepared once. */
-export const compileComparison = ({ op, value }: Comparison): Check => {
+/** Prepares an operator for an operand in hand; one that does not fit makes it false. */
+export const compileCheck = (op: OperatorName, operand: unknown): Check => {
   const { make }: Operator = OPERATORS[op];
-  if (!isReferenceObject(value)) return make(value);
-  const resolve = compileReference(value);
-  return (actual, turn) => {
-    const operand = resolve(turn);
-    turn.root.steps.spend(
-      isText(operand) ? REFERENCE_STEPS + operand.length / PREPARED_PER_STEP : REFERENCE_STEPS,
-    );
-    return make(operand)(actual, turn);
-  };
+  return make(operand);
 };
-
-/** What the actual value is held against, as a trace shows it. */
-export const expectedOf = ({ value }: Comparison, turn: Turn): unknown =>
-  isReferenceObject(value) ? compileReference(value)(turn) : value;

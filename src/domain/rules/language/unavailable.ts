@@ -1,4 +1,4 @@
-import type { Problem } from "./groups.ts";
+import type { Problem } from "./trees.ts";
 
 /**
  * What the rule format has names for and this version does not do. Said in so many words, at the path,

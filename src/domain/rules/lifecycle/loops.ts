@@ -2,7 +2,6 @@ import { readRunningState, type RunningState } from "../../definitions/running-s
 import { DomainError } from "../../errors.ts";
 import { createSizedCache } from "../../sized-cache.ts";
 import { Unprepared } from "../../unprepared.ts";
-import type { Turns } from "../../lanes.ts";
 import type { Work } from "../../work.ts";
 import { HERE_MAX, UNDONE_MAX } from "./cycles.ts";
 import { type Cycle, cyclesIn, type Linked, loadLinked } from "./graph.ts";
@@ -62,13 +61,13 @@ const endlessLoops = async (work: Work, { projectId, state, isLong }: Seen): Pro
 };
 
 /** Transactions that have to know which loops there were before their change. */
-const asking = new WeakSet<Turns>();
+const asking = new WeakSet<Work["turns"]>();
 
 /** Thrown after a change with which there are loops: it is undone to see which there were without it. */
 class StandingWanted extends Unprepared {
-  readonly #turns: Turns;
+  readonly #turns: Work["turns"];
 
-  constructor(turns: Turns) {
+  constructor(turns: Work["turns"]) {
     super("the loops of before are not known");
     this.#turns = turns;
   }

@@ -1,19 +1,19 @@
 import { DOCUMENT_STEPS_MAX, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "../../definitions/left-out.ts";
 import type { Metric } from "../../metrics/metric.ts";
-import type { Spender } from "../../progression/event-steps.ts";
-import type { RuleEvent } from "../../progression/turn.ts";
 import { bytesOf } from "../../oversize.ts";
 import { type Pieces, stepsOfValue } from "../../pace.ts";
+import type { Spender } from "../../progression/event-accounts.ts";
+import type { RuleEvent } from "../../progression/rule-event.ts";
 import { atOnce } from "../../slices.ts";
 import { createSizedCache } from "../../sized-cache.ts";
 import { StepBudget } from "../../step-budget.ts";
 import { type Act, type Firing } from "../actions/action.ts";
 import { canFail, compileAction } from "../actions/index.ts";
 import type { Test } from "../conditions/condition.ts";
+import { conditionMetrics } from "../language/condition-metrics.ts";
 import { compileControls, type RuleControls } from "./controls.ts";
 import { identifyActions, type RuleDocument } from "../language/document.ts";
 import { compileGroup, groupSteps, type ConditionNode } from "../language/groups.ts";
-import { conditionMetrics } from "../language/needs.ts";
 import { compilePath, type Reader } from "../language/paths.ts";
 import { createTypeIndex } from "../language/patterns.ts";
 

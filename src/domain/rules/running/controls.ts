@@ -1,4 +1,4 @@
-import type { RuleStep } from "../../progression/turn.ts";
+import type { RuleStep } from "../../progression/rule-event.ts";
 import { type CompiledBudget, compileBudgets } from "./budgets.ts";
 import type { RuleDocument } from "../language/document.ts";
 import { type CompiledLimits, compileLimits } from "./limits.ts";

@@ -1,4 +1,5 @@
-import type { PlayerDoc, Turn } from "../../progression/turn.ts";
+import type { PlayerDoc } from "../../progression/player-state.ts";
+import type { Turn } from "../../progression/turn.ts";
 import { jsonLength, noteGrowth } from "../../progression/doc-room.ts";
 import type { Limit, RuleDocument } from "../language/document.ts";
 import {

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { changeConfig } from "../../config-lock.ts";
 import type { LeftOut } from "../../definitions/left-out.ts";
 import type { StepsHit } from "../../progression/event-steps.ts";
-import type { LoopHit } from "../../progression/turn.ts";
+import type { LoopHit } from "../../progression/rule-event.ts";
 import type { Work } from "../../work.ts";
 import { pauseByEngine, type PauseReason } from "../lifecycle/publishing.ts";
 import { planAllSchedules } from "./schedules.ts";

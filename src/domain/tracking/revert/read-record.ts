@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Cause, Json } from "../../events.ts";
-import type { ProjectPlan } from "../../progression/plan.ts";
+import type { ProjectPlan } from "../../progression/project-plan.ts";
 import type { RuleDocument } from "../../rules/language/document.ts";
 import { metricId } from "../../metrics/metric-id.ts";
 import { needsOf } from "../../rules/language/needs.ts";

@@ -1,11 +1,13 @@
 import { idFloor } from "../../ids.ts";
-import { findList, type List, type NoList } from "../../leaderboards/lists.ts";
+import type { Board } from "../../leaderboards/board.ts";
+import type { List, NoList } from "../../leaderboards/list.ts";
+import { findList } from "../../leaderboards/lists.ts";
 import { PacedBudget } from "../../pace.ts";
+import type { EntryState, PlayerState } from "../../progression/player-state.ts";
+import type { ProjectPlan } from "../../progression/project-plan.ts";
+import { pastEvent } from "../../progression/rule-event.ts";
 import type { StepBudget } from "../../step-budget.ts";
-import { type Board, nextEntry, toRankScore, toUs } from "../../leaderboards/scoring.ts";
-import { pastEvent } from "../../progression/event-steps.ts";
-import type { ProjectPlan } from "../../progression/plan.ts";
-import type { EntryState, PlayerState } from "../../progression/turn.ts";
+import { nextEntry, toRankScore, toUs } from "../../leaderboards/scoring.ts";
 import { playerHistory } from "../../rules/insight/history.ts";
 import type { Work } from "../../work.ts";
 import type { OtherScores, RevertedEvent } from "./record.ts";

@@ -1,5 +1,5 @@
 import { revokeBadge } from "../../badges/award.ts";
-import { readMetric } from "../../metrics/metric.ts";
+import { readMetric } from "../../metrics/count.ts";
 import { metricId } from "../../metrics/metric-id.ts";
 import type { Turn } from "../../progression/turn.ts";
 import { limitedKey } from "../../rewards/shared-keys.ts";

@@ -1,5 +1,6 @@
+import type { CompiledMetric } from "../../metrics/compile.ts";
+import { type PastEvent, sampleOfEvent } from "../../metrics/count.ts";
 import { type CounterState, isReversible, subtractFromCounter } from "../../metrics/counters.ts";
-import { type CompiledMetric, type PastEvent, sampleOfEvent } from "../../metrics/metric.ts";
 import type { Turn } from "../../progression/turn.ts";
 import type { Pieces } from "../../pace.ts";
 import type { CausedTold, Reversal } from "./record.ts";

@@ -1,7 +1,11 @@
-import { entryAt, type List, openList } from "../../leaderboards/lists.ts";
-import { type Board, RANK_MAX, toRankScore, toUs } from "../../leaderboards/scoring.ts";
-import type { PastEvent } from "../../metrics/metric.ts";
-import type { EntryState, Turn } from "../../progression/turn.ts";
+import type { Board } from "../../leaderboards/board.ts";
+import type { List } from "../../leaderboards/list.ts";
+import { entryAt, openList } from "../../leaderboards/lists.ts";
+import { RANK_MAX, toRankScore, toUs } from "../../leaderboards/scoring.ts";
+import type { PastEvent } from "../../metrics/count.ts";
+import type { EntryState } from "../../progression/player-state.ts";
+import type { PlanTurn } from "../../progression/project-plan.ts";
+import type { Turn } from "../../progression/turn.ts";
 import type { Pieces } from "../../pace.ts";
 import type { OtherScores, Reversal } from "./record.ts";
 
@@ -27,7 +31,7 @@ export const isFrom = (
 
 /** Takes events out of the boards that count them, in pieces. */
 export function* reverseScores(
-  turn: Turn,
+  turn: PlanTurn,
   events: readonly PastEvent[],
   context: ScoreContext,
 ): Pieces<void> {

@@ -1,12 +1,12 @@
 import { isSubtractable, subtractSample, type AggregateState } from "../../metrics/aggregates.ts";
-import { compileSample } from "../../metrics/metric.ts";
+import { compileSample } from "../../metrics/compile.ts";
 import type { Turn } from "../../progression/turn.ts";
 import { keep } from "../../streaks/announce.ts";
 import { stateOf } from "../../streaks/advance.ts";
+import type { CompiledStreak } from "../../streaks/compile.ts";
 import { deadlineAfter, periodAt, periodName } from "../../streaks/periods.ts";
 import { isEnough, statesOf } from "../../streaks/progress.ts";
 import { type Run, type Streak, without } from "../../streaks/state.ts";
-import type { CompiledStreak } from "../../streaks/streak.ts";
 import type { CausedTold, PlayerRecord, Reversal } from "./record.ts";
 
 type Extended = { streakKey: string; current: number; period: string; milestone: number | null };

@@ -1,7 +1,8 @@
 import { scoreHoldings } from "../../leaderboards/holdings.ts";
-import type { PastEvent } from "../../metrics/metric.ts";
+import type { PastEvent } from "../../metrics/count.ts";
+import { stepsOf } from "../../progression/event-accounts.ts";
 import { DERIVED_MAX } from "../../progression/loop-guard.ts";
-import { stepsOf } from "../../progression/event-steps.ts";
+import type { PlanTurn } from "../../progression/project-plan.ts";
 import type { Turn } from "../../progression/turn.ts";
 import { refreshSegments } from "../../segments/membership.ts";
 import type { Pieces } from "../../pace.ts";
@@ -30,7 +31,7 @@ type Kept = (key: string) => boolean;
  * Takes back what an event has caused for the turn's player, in memory. The turn is one of the event's own
  * type and time, so that windows are those that it counted in. Rules do not hear of it. In pieces.
  */
-export function* reversePlayer(turn: Turn, record: PlayerRecord, context: ReverseContext): Pieces<void> {
+export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: ReverseContext): Pieces<void> {
   const { player, root } = turn;
   const { reversal } = context;
   const xpBefore = player.xp;
@@ -65,9 +66,9 @@ export function* reversePlayer(turn: Turn, record: PlayerRecord, context: Revers
     others: record.scores,
     reversal,
   });
-  for (const key of scoreHoldings(turn, xpBefore))
+  for (const key of scoreHoldings(turn.project.boardIndex, turn, xpBefore))
     reversal.left.add(`leaderboard ${key}: its period is closed`);
-  refreshSegments(turn);
+  refreshSegments(turn.project.segmentIndex, turn);
   // What is taken back sets nothing off.
   root.derived.length = 0;
   yield stepsOf(root.accounts);

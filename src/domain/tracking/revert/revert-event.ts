@@ -1,7 +1,8 @@
 import { sql } from "kysely";
 import { holdEvents } from "../../config-lock.ts";
+import type { EventData } from "../../domain-events.ts";
 import { conflict, type DomainError, notFound } from "../../errors.ts";
-import type { EventData, Json } from "../../events.ts";
+import type { Json } from "../../events.ts";
 import { partitionOf } from "../../ids.ts";
 import { changePlans } from "../../progression/change.ts";
 import { openTurn } from "../../progression/evaluate.ts";

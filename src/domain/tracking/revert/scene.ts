@@ -3,14 +3,14 @@ import { noEffects } from "../../progression/evaluate.ts";
 import { lockPlayersById } from "../../progression/load.ts";
 import { loadStates } from "../../progression/load-states.ts";
 import { PLAYER_PARTS } from "../../progression/parts/parts.ts";
-import type { ProjectPlan } from "../../progression/plan.ts";
+import type { PlayerState } from "../../progression/player-state.ts";
+import type { ProjectPlan } from "../../progression/project-plan.ts";
 import {
   lockSharedCounters,
   type SharedCounters,
   type SharedKey,
 } from "../../progression/shared-counters.ts";
 import type { Effects } from "../../progression/effects.ts";
-import type { PlayerState } from "../../progression/turn.ts";
 import { limitedKey } from "../../rewards/shared-keys.ts";
 import { type PacedBudget, paced, type Pieces } from "../../pace.ts";
 import type { Work } from "../../work.ts";

@@ -8,9 +8,7 @@ import { lobbyTypes } from "./lobby.ts";
 import { chatTypes, ruleTypes } from "./other.ts";
 import { playerTypes } from "./player.ts";
 import { CauseShape, Data, PLAYER, Text } from "./shapes.ts";
-
-/** An event as webhooks are sent it. */
-export type WebhookEvent = { id: string; type: string; projectId: string; createdAt: string; data: Json };
+import type { WebhookEvent } from "./webhook-event.ts";
 
 /** What the catalogue says of a type. */
 export type EventTypeInfo = {

@@ -1,5 +1,5 @@
 import type { z } from "zod";
-import type { EventData, EventType } from "../../events.ts";
+import type { EventData, EventType } from "../../domain-events.ts";
 
 /** What a type of event is about. */
 export type Entry<T = unknown> = {

@@ -1,4 +1,5 @@
-import type { WebhookEvent } from "./catalogue.ts";
+import type { WebhookEvent } from "./webhook-event.ts";
+
 import examples from "./examples.json" with { type: "json" };
 
 /**

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { EventType } from "../../events.ts";
+import type { EventType } from "../../domain-events.ts";
 import type { EntriesOf } from "./entry.ts";
 import { Id, PLAYER, Text, Time } from "./shapes.ts";
 

@@ -1,6 +1,5 @@
 import { sql } from "kysely";
-import { hasFeature } from "../../tenants/plans.ts";
-import { PLANS } from "../../tenants/tenant.ts";
+import { hasFeature, PLANS } from "../../tenants/plans.ts";
 import type { Work } from "../../work.ts";
 import { ERASED_ERROR, tellsOfErased } from "../persons.ts";
 import { SEND_TIMEOUT_MS } from "./sender.ts";

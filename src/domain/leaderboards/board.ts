@@ -1,0 +1,34 @@
+import type { Metric, Operator } from "./board-metric.ts";
+import type { Sort } from "./definition.ts";
+import type { Audience, Bounds, EntryCost } from "./definition-parts.ts";
+import type { Period } from "./period.ts";
+import type { Ties } from "./ranks.ts";
+
+export type BoardStatus = "ACTIVE" | "PAUSED" | "ARCHIVED";
+
+/** A leaderboard as scoring needs it. */
+export type Board = {
+  id: string;
+  key: string;
+  /** What the ids of its lists are made of; of a board with one ranking, the id of its one list. */
+  periodId: string;
+  resets: number;
+  /** What happened before is late, in ms. */
+  resetAtMs: number | null;
+  status: BoardStatus;
+  period: Period;
+  ties: Ties;
+  sort: Sort;
+  operator: Operator;
+  scoreDecimals: number;
+  metric: Metric;
+  breakdownAttribute?: string | undefined;
+  audience?: Audience | undefined;
+  bounds?: Bounds | undefined;
+  entryCost?: EntryCost | undefined;
+  maxSubmissions?: number | undefined;
+  /** A first score enters at this or better. */
+  minRankScore?: number | undefined;
+  /** Whether periods that were over when their first score came give prizes. */
+  prizesForLate: boolean;
+};

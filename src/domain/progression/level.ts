@@ -1,0 +1,34 @@
+import { z } from "zod";
+import { RewardBundle } from "../rewards/bundle.ts";
+import { LEVELS_MAX } from "./levels.ts";
+
+/** Perks of one level. */
+const PERKS_MAX = 50;
+/** Bytes of a level's perks as JSON. */
+const PERKS_MAX_BYTES = 8 * 1024;
+
+/** What a level is called and what reaching it gives. */
+export const Level = z.strictObject({
+  key: z
+    .string()
+    .regex(/^[1-9]\d{0,3}$/, { error: "must be the number of a level, such as 5", abort: true })
+    .refine((key) => Number(key) <= LEVELS_MAX, `must be at most ${LEVELS_MAX}`)
+    .meta({ description: "The level's number as text", example: "5" }),
+  name: z.string().min(1).max(100),
+  iconUrl: z
+    .url({ protocol: /^https$/ })
+    .max(2_048)
+    .optional(),
+  rewards: RewardBundle.default({}),
+  perks: z
+    .record(z.string().min(1).max(64), z.unknown())
+    .refine((perks) => Object.keys(perks).length <= PERKS_MAX, `must be at most ${PERKS_MAX}`)
+    .refine(
+      (perks) => Buffer.byteLength(JSON.stringify(perks)) <= PERKS_MAX_BYTES,
+      "must be at most 8 KiB of JSON",
+    )
+    .default({})
+    .meta({ description: "Shown to players as they are; the service does nothing with them" }),
+});
+
+export type Level = z.output<typeof Level>;

@@ -1,0 +1,26 @@
+/** Why a rule fired or did not. */
+export type RuleReason =
+  | "MATCHED"
+  | "CONDITIONS_NOT_MET"
+  | "NOT_ACTIVE_YET"
+  | "EXPIRED"
+  | "ROLLOUT_EXCLUDED"
+  | "HOLDOUT"
+  | "LIMIT_REACHED"
+  | "COOLDOWN"
+  | "BUDGET_EXHAUSTED"
+  | "STEPS_EXHAUSTED"
+  | "STOPPED"
+  | "ACTION_FAILED"
+  | "LOOP_GUARD"
+  | "PLAYER_INELIGIBLE";
+
+export type Outcome = {
+  /** Of a rule in SHADOW: it would have. */
+  fired: boolean;
+  reason: RuleReason;
+  detail?: string;
+  /** When the limit that refused lets the rule fire again, in ms. */
+  nextEligibleMs?: number;
+  stoppedBy?: string;
+};

@@ -1,0 +1,159 @@
+import assert from "node:assert/strict";
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { SqlEntityManager } from "@mikro-orm/sql";
+import { sql } from "kysely";
+import { isId } from "./ids.ts";
+import { createLanes, type Lanes, Turns } from "./lanes.ts";
+import { ACCOUNTS_ROLE, WEB_ROLE } from "./migrations/row-security.ts";
+import { Unprepared } from "./unprepared.ts";
+import {
+  type Db,
+  type Doorbell,
+  KEPT,
+  ONE_MESSAGE,
+  outboxPart,
+  outboxQueueRows,
+  outboxRow,
+  type OutboxRow,
+  type Sight,
+  type Transact,
+  type TransactAs,
+  UNANSWERED,
+  type Work,
+} from "./work.ts";
+
+export type TransactParts = {
+  em: SqlEntityManager;
+  clock: () => Date;
+  doorbell: Doorbell;
+  onError: (error: unknown) => void;
+  /** Shared by all transactions of a process; absent: by those of one Transact. */
+  lanes?: Lanes;
+};
+
+const open = new AsyncLocalStorage<true>();
+
+/** Whether a transaction is open here: nothing but the database may be spoken to then. */
+export const isTransacting = (): boolean => open.getStore() !== undefined;
+
+const enter = async (db: Db, sight: Sight): Promise<void> => {
+  const [role, tenantId, projectIds] =
+    sight.role === "web" ? [WEB_ROLE, sight.tenantId, sight.projectIds] : [ACCOUNTS_ROLE, "", []];
+  assert([...projectIds, ...(tenantId === "" ? [] : [tenantId])].every(isId), "a sight is made of ids");
+  // Four times as cheap as set_config() with parameters.
+  await sql`${sql.raw(ONE_MESSAGE)} set local role ${sql.raw(role)};
+    set local laurel.tenant_id = ${sql.lit(tenantId)};
+    set local laurel.project_ids = ${sql.lit(`{${projectIds.join(",")}}`)}`.execute(db);
+};
+
+/**
+ * Makes the one way to change the database: forks the EntityManager, begins, runs, flushes, writes the
+ * outbox, commits, then rings. A transact inside a transact is a bug (with one connection it would wait for
+ * itself) and asserts. What throws `Unprepared` is undone and run again when that is prepared.
+ */
+export const createTransact = (parts: TransactParts, sight?: Sight): Transact => {
+  const once = transactOnce(parts, sight);
+  const lanes = parts.lanes ?? createLanes();
+  const tenantId = sight?.role === "web" ? sight.tenantId || undefined : undefined;
+  const transact: Transact = async (run) => {
+    const turns = new Turns(lanes, { tenantId, ...sight?.by?.waits });
+    try {
+      for (;;) {
+        try {
+          return await once(turns, run);
+        } catch (error) {
+          if (!(error instanceof Unprepared)) throw error;
+          turns.undone++;
+          await error.prepare(transact);
+        }
+      }
+    } finally {
+      turns.release();
+    }
+  };
+  return transact;
+};
+
+const transactOnce =
+  ({ em, clock, doorbell, onError }: TransactParts, sight?: Sight) =>
+  async <T>(turns: Turns, run: (work: Work) => Promise<T>): Promise<T> => {
+    assert(!isTransacting(), "transact() inside transact()");
+    const afterCommit: (() => void)[] = [];
+    const emitted: OutboxRow[] = [];
+    const rung = new Set<number>();
+    const rungEvents = new Set<number>();
+    const result = await open.run(true, () =>
+      em.fork().transactional(async (tx) => {
+        const txEm = tx;
+        const work: Work = {
+          em: txEm,
+          db: txEm.getKysely(),
+          now: clock(),
+          by: sight?.by,
+          turns,
+          emit: (projectId, type, data, options = {}) =>
+            void emitted.push(outboxRow(projectId, type, data, options)),
+          ring: (parts) => {
+            for (const part of parts) rung.add(part);
+          },
+          ringEvents: (parts) => {
+            for (const part of parts) rungEvents.add(part);
+          },
+          ringJobs: () => void afterCommit.push(doorbell.jobs),
+          ringWebhooks: (ids) => void afterCommit.push(() => doorbell.webhooks(ids)),
+          afterCommit: (callback) => void afterCommit.push(callback),
+        };
+        if (sight) await enter(work.db, sight);
+        const value = await run(work);
+        await txEm.flush();
+        if (emitted.length > 0) {
+          await writeOutbox(work, emitted);
+          work.ring(emitted.map(outboxPart));
+        }
+        return value;
+      }),
+    );
+    if (rung.size > 0) afterCommit.push(() => doorbell.outbox(rung));
+    if (rungEvents.size > 0) afterCommit.push(() => doorbell.events(rungEvents));
+    for (const callback of afterCommit) {
+      try {
+        callback();
+      } catch (error) {
+        onError(error);
+      }
+    }
+    return result;
+  };
+
+/**
+ * Transacts that join a transaction in progress, for what must share one commit with what comes after it. Its
+ * functions see one another's changes, and a throw of any undoes all. `outer` is the sight of `work`.
+ */
+export const joining =
+  (work: Work, outer: Sight): TransactAs =>
+  (sight) =>
+  async (run) => {
+    const isOther = sight !== outer;
+    if (isOther) await enter(work.db, sight);
+    const value = await run({ ...work, by: sight.by });
+    await work.em.flush();
+    if (isOther) await enter(work.db, outer);
+    return value;
+  };
+
+/** Writes outbox rows and their queue rows in one statement. */
+const writeOutbox = async ({ db, now }: Work, rows: readonly OutboxRow[]): Promise<void> => {
+  const queue = outboxQueueRows(rows).map((row) => ({ ...row, ids: `{${row.ids.join(",")}}` }));
+  await sql`
+    ${sql.raw(UNANSWERED + KEPT)} with o as (
+      insert into outbox (project_id, id, type, player_id, player_seq, event_id, data, bytes, created_at)
+      select r."projectId", r.id, r.type, r."playerId", r."playerSeq",
+        r."eventId", r.data, octet_length(r.data::text), ${now.toISOString()}::timestamptz
+      from json_to_recordset(${JSON.stringify(rows)}::json)
+        as r("projectId" uuid, id uuid, type text, "playerId" uuid, "playerSeq" bigint,
+          "eventId" uuid, data jsonb))
+    insert into outbox_q (project_id, part, outbox_ids)
+    select q.project_id, q.part, q.ids::uuid[]
+    from json_to_recordset(${JSON.stringify(queue)}::json)
+      as q(project_id uuid, part smallint, ids text)`.execute(db);
+};
