@@ -81,6 +81,8 @@ export const shrinkDoc = (readers: Readers, player: PlayerState): void => {
   if (player.docSize.bytes <= PLAYER_STATE_MAX_BYTES) return;
   player.docSize = measure(player, false);
   if (player.docSize.bytes > PLAYER_STATE_MAX_BYTES) pruneDoc(readers, player);
+  // What was only estimated is noted, so that nobody measures it again.
+  else player.dirty.doc = true;
 };
 
 /** Lets go of what no definition reads. */

@@ -11,13 +11,16 @@ import type { PlayerState } from "./player-state.ts";
 import type { ProjectPlan } from "./project-plan.ts";
 
 /** Bytes of documents, as JSON, that a claim or a page of players loads: some tens of MB in memory. */
-export const PAGE_BYTES_MAX = 6 * 1024 * 1024;
+export const PAGE_BYTES_MAX = 4 * 1024 * 1024;
 /** Bytes of documents that a request loads which changes many players at once. */
 export const REQUEST_BYTES_MAX = 32 * 1024 * 1024;
 /** Rows that are loaded for several players at once, beside their documents. */
 export const LOADED_ROWS_MAX = 100_000;
-/** How much larger than in the table a document may be that was written before its bytes were noted. */
-const UNCOMPRESSED = 4;
+/**
+ * How much larger than in the table a document may be that was written before its bytes were noted: those of
+ * rolling windows compress to a thirteenth.
+ */
+const UNCOMPRESSED = 24;
 
 /** `bytesMax`: of documents; `rowsMax`: of all else. One player alone is loaded whatever there is. */
 export type LoadLimits = { bytesMax: number; rowsMax: number };

@@ -54,8 +54,8 @@ export type SchemaStore = (
 export const REQUEST_CHARACTERS_MAX = 2 * 1024 * 1024;
 /** Memory of compiled schemas that a process keeps, in bytes. */
 const KEPT_BYTES_MAX = 64 * 1024 * 1024;
-/** What one takes for each character of its JSON, and beside them. */
-const BYTES_PER_CHARACTER = 20;
+/** What one takes for each character of its JSON at most, and beside them. */
+const BYTES_PER_CHARACTER = 36;
 const SCHEMA_BYTES = 1_024;
 /** Memory of what is known of schemas without reading them. */
 const HEADS_BYTES_MAX = 8 * 1024 * 1024;
