@@ -13,15 +13,16 @@ export type RunningState = {
   links: string;
 };
 
-/** Bytes that a condition takes at least which reads a counter of its own. */
-const CONDITION_BYTES_MIN = 60;
+/** Metrics of one document at most: each condition may have its own. */
+const DOCUMENT_METRICS_MAX = 50;
 
-type Row = Record<"bytes" | "rules" | "definitions", string | number> & { links: string | null };
+type Row = Record<"bytes" | "rules" | "definitions" | "counting", string | number> & { links: string | null };
 
 /** What runs in a project: one statement, and another one where it may read too many counters. */
 export const readRunningState = async (work: Work, projectId: string): Promise<RunningState> => {
   const { rows } = await sql<Row>`
     select coalesce(sum(octet_length(text)), 0) as bytes,
+      count(*) filter (where strpos(text, '"metric"') > 0) as counting,
       count(*) filter (where kind = 'rule') as rules,
       count(*) filter (where kind not in ('rule', 'leaderboard')) as definitions,
       md5(string_agg(kind || ' ' || key || ' ' || md5(text), ',' order by kind, key)
@@ -34,11 +35,16 @@ export const readRunningState = async (work: Work, projectId: string): Promise<R
       where project_id = ${projectId} and status = 'ACTIVE'
       union all select 'leaderboard', key, definition::text from leaderboards
       where project_id = ${projectId} and status <> 'ARCHIVED' offset 0) those`.execute(work.db);
-  const { rules, definitions, links } = rows[0]!;
-  const bytes = Number(rows[0]!.bytes);
-  const mayBeMany = bytes > COUNTERS_MAX * CONDITION_BYTES_MIN;
+  const { bytes, rules, definitions, counting, links } = rows[0]!;
+  const mayBeMany = Number(counting) > COUNTERS_MAX / DOCUMENT_METRICS_MAX;
   const counters = mayBeMany ? await countCounters(work, projectId) : 0;
-  return { bytes, rules: Number(rules), definitions: Number(definitions), counters, links: links ?? "" };
+  return {
+    bytes: Number(bytes),
+    rules: Number(rules),
+    definitions: Number(definitions),
+    counters,
+    links: links ?? "",
+  };
 };
 
 const countCounters = async ({ db }: Work, projectId: string): Promise<number> => {
