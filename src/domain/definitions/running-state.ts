@@ -18,33 +18,23 @@ const DOCUMENT_METRICS_MAX = 50;
 
 type Row = Record<"bytes" | "rules" | "definitions" | "counting", string | number> & { links: string | null };
 
-const LINKS = sql`
-  md5(string_agg(kind || ' ' || key || ' ' || md5(text), ',' order by kind, key)
-    filter (where kind in ('rule', 'badge', 'level', 'reward', 'segment', 'streak')))`;
-
-/**
- * What runs in a project: one statement, and another one where it may read too many counters.
- * @param isNamed whether `links` is worked out, which takes a third longer; else it is ""
- */
-export const readRunningState = async (
-  work: Work,
-  projectId: string,
-  isNamed = true,
-): Promise<RunningState> => {
+/** What runs in a project: one statement, and another one where it may read too many counters. */
+export const readRunningState = async (work: Work, projectId: string): Promise<RunningState> => {
   const { rows } = await sql<Row>`
-    select coalesce(sum(octet_length(text)), 0) as bytes,
-      count(*) filter (where strpos(text, '"metric"') > 0) as counting,
+    select coalesce(sum(bytes), 0) as bytes,
+      count(*) filter (where has_metric) as counting,
       count(*) filter (where kind = 'rule') as rules,
       count(*) filter (where kind not in ('rule', 'leaderboard')) as definitions,
-      ${isNamed ? LINKS : sql`null`} as links
+      md5(string_agg(kind || ' ' || key || ' ' || digest, ',' order by kind, key)
+        filter (where kind in ('rule', 'badge', 'level', 'reward', 'segment', 'streak'))) as links
     from (
-      select 'rule' as kind, r.key, v.definition::text as text
+      select 'rule' as kind, r.key, v.bytes, v.digest, v.has_metric
       from rules r join rule_versions v on v.rule_id = r.id and v.version = r.published_version
       where r.project_id = ${projectId} and r.status in ('ACTIVE', 'SHADOW')
-      union all select kind, key, definition::text from definitions
+      union all select kind, key, bytes, digest, has_metric from definitions
       where project_id = ${projectId} and status = 'ACTIVE'
-      union all select 'leaderboard', key, definition::text from leaderboards
-      where project_id = ${projectId} and status <> 'ARCHIVED' offset 0) those`.execute(work.db);
+      union all select 'leaderboard', key, bytes, digest, has_metric from leaderboards
+      where project_id = ${projectId} and status <> 'ARCHIVED') those`.execute(work.db);
   const { bytes, rules, definitions, counting, links } = rows[0]!;
   const mayBeMany = Number(counting) > COUNTERS_MAX / DOCUMENT_METRICS_MAX;
   const counters = mayBeMany ? await countCounters(work, projectId) : 0;
@@ -62,9 +52,9 @@ const countCounters = async ({ db }: Work, projectId: string): Promise<number> =
     select count(distinct metric) as n from (
       select jsonb_path_query(v.definition->'conditions', 'strict $.**.metric') as metric
       from rules r join rule_versions v on v.rule_id = r.id and v.version = r.published_version
-      where r.project_id = ${projectId} and r.status in ('ACTIVE', 'SHADOW')
+      where r.project_id = ${projectId} and r.status in ('ACTIVE', 'SHADOW') and v.has_metric
       union all select jsonb_path_query(definition, 'strict $.**.metric') from definitions
-      where project_id = ${projectId} and status = 'ACTIVE' and kind in ('badge', 'segment')
+      where project_id = ${projectId} and status = 'ACTIVE' and kind in ('badge', 'segment') and has_metric
     ) those where jsonb_typeof(metric) = 'object'`.execute(db);
   return Number(found.rows[0]!.n);
 };

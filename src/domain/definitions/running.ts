@@ -33,16 +33,15 @@ export const changeRunning = async <T>(
   change: () => Promise<T>,
 ): Promise<T> => {
   if (together.has(work.em)) return change();
-  const isNamed = isLoopChecked !== true;
-  const before = await readRunningState(work, projectId, isNamed);
+  const before = await readRunningState(work, projectId);
   const standing = await standingLoops(work, copied === undefined ? [projectId] : [projectId, copied]);
   together.add(work.em);
   try {
     const changed = await change();
     await work.em.flush();
-    const after = await readRunningState(work, projectId, isNamed);
+    const after = await readRunningState(work, projectId);
     refuseLarger(after, { before, reason });
-    if (isNamed && after.links !== before.links)
+    if (!isLoopChecked && after.links !== before.links)
       await refuseNewLoops(work, projectId, { state: after, standing, isLong });
     return changed;
   } finally {

@@ -13,6 +13,7 @@ import { Migration20261121000012 } from "./20261121000012-webhooks.ts";
 import { Migration20261122000001 } from "./20261122000001-known-origins.ts";
 import { Migration20261122000002 } from "./20261122000002-state-bytes.ts";
 import { Migration20261122000003 } from "./20261122000003-outbox-lanes.ts";
+import { Migration20261122000004 } from "./20261122000004-running-sizes.ts";
 
 /** Every migration, in order. */
 export const migrations = [
@@ -31,4 +32,5 @@ export const migrations = [
   { name: "20261122000001-known-origins", class: Migration20261122000001 },
   { name: "20261122000002-state-bytes", class: Migration20261122000002 },
   { name: "20261122000003-outbox-lanes", class: Migration20261122000003 },
+  { name: "20261122000004-running-sizes", class: Migration20261122000004 },
 ];
