@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import type { PlanLimits, Plan } from "./tenants/plans.ts";
-import type { ApprovalStatus } from "./tenants/tenant.ts";
 
 /** Console roles, exactly as on the wire. */
 export const ROLES = ["OWNER", "ADMIN", "DESIGNER", "DEVELOPER", "VIEWER"] as const;
@@ -93,3 +92,7 @@ export const actorOf = (caller: Caller): string =>
       : caller.kind === "admin"
         ? `${caller.isMachine ? "platform-token" : "admin"}:${caller.adminId}`
         : "anonymous";
+
+export const APPROVAL_STATUSES = ["PENDING", "APPROVED", "REJECTED", "SUSPENDED"] as const;
+
+export type ApprovalStatus = (typeof APPROVAL_STATUSES)[number];

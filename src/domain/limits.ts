@@ -33,3 +33,6 @@ export const COUNTERS_MAX = 2_500;
 export const PLAYER_STATE_MAX_BYTES = 3 * 1024 * 1024;
 /** Bytes of a partial change beyond a whole document: versions, and null for what it takes away. */
 export const PATCH_MORE_BYTES = 1024;
+
+/** Problems told at once: whoever sends a thousand faults does not read a thousand answers. */
+export const PROBLEMS_MAX = 100;

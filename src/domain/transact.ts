@@ -4,23 +4,20 @@ import type { SqlEntityManager } from "@mikro-orm/sql";
 import { sql } from "kysely";
 import { isId } from "./ids.ts";
 import { createLanes, type Lanes, Turns } from "./lanes.ts";
-import { ACCOUNTS_ROLE, WEB_ROLE } from "./migrations/row-security.ts";
+import { ACCOUNTS_ROLE, WEB_ROLE } from "./row-roles.ts";
 import { Unprepared } from "./unprepared.ts";
 import {
   type Db,
   type Doorbell,
   KEPT,
   ONE_MESSAGE,
-  outboxPart,
-  outboxQueueRows,
-  outboxRow,
-  type OutboxRow,
   type Sight,
   type Transact,
   type TransactAs,
   UNANSWERED,
   type Work,
 } from "./work.ts";
+import { type OutboxRow, outboxPart, outboxQueueRows, outboxRow } from "./outbox-row.ts";
 
 export type TransactParts = {
   em: SqlEntityManager;

@@ -2,29 +2,10 @@ import type { SqlEntityManager } from "@mikro-orm/sql";
 import { type Kysely, sql } from "kysely";
 import type { Actor } from "./caller.ts";
 import type { EventData, EventType } from "./domain-events.ts";
-import { fnv1a, newId, OUTBOX_PARTITIONS } from "./ids.ts";
+import type { EmitOptions } from "./outbox-row.ts";
 
 /** The tables are spoken to in SQL text, so their rows are typed where they are read. */
 export type Db = Kysely<Record<string, never>>;
-
-export type EmitOptions = {
-  playerId?: string;
-  playerSeq?: number;
-  eventId?: string;
-  /** The id of the row, for one that is looked for later; else a new one. */
-  id?: string;
-};
-
-/** A row of the outbox before it has been written. */
-export type OutboxRow = {
-  id: string;
-  projectId: string;
-  type: string;
-  playerId: string | null;
-  playerSeq: number | null;
-  eventId: string | null;
-  data: unknown;
-};
 
 /**
  * What a transaction may see of the tables (row-level security). "web": the tenant's rows and those of the
@@ -102,40 +83,6 @@ export const KEPT = "/* kept */";
  * it. What it throws is thrown by that one, at the latest by the commit. KEPT may follow.
  */
 export const UNANSWERED = "/* unanswered */";
-
-export const outboxRow = (
-  projectId: string,
-  type: string,
-  data: unknown,
-  options: EmitOptions = {},
-): OutboxRow => ({
-  id: options.id ?? newId(),
-  projectId,
-  type,
-  playerId: options.playerId ?? null,
-  playerSeq: options.playerSeq ?? null,
-  eventId: options.eventId ?? null,
-  data,
-});
-
-/** A player's rows share a partition, so that one relay sends them in order. */
-export const outboxPart = (row: Pick<OutboxRow, "playerId" | "projectId">): number =>
-  fnv1a(row.playerId ?? row.projectId) % OUTBOX_PARTITIONS;
-
-export type OutboxQueueRow = { project_id: string; part: number; ids: string[] };
-
-/** The queue rows that announce `rows`: one for each project and partition, ids in order. */
-export const outboxQueueRows = (rows: readonly OutboxRow[]): OutboxQueueRow[] => {
-  const byPart = new Map<string, OutboxQueueRow>();
-  for (const row of rows) {
-    const part = outboxPart(row);
-    const key = `${row.projectId}:${part}`;
-    const queued = byPart.get(key);
-    if (queued) queued.ids.push(row.id);
-    else byPart.set(key, { project_id: row.projectId, part, ids: [row.id] });
-  }
-  return [...byPart.values()];
-};
 
 /**
  * Runs `run` under a savepoint: a throw undoes only what it did. MikroORM's own nested transaction would fork

@@ -8,7 +8,7 @@ import { type Processed, processPartitions } from "../../src/domain/progression/
 import { lockPlayers } from "../../src/domain/progression/load.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
-import { lockSharedCounters } from "../../src/domain/progression/shared-counters.ts";
+import { lockSharedCounters } from "../../src/domain/progression/lock-shared-counters.ts";
 import type { Work } from "../../src/domain/work.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { type Services, startServices } from "../support/cluster.ts";

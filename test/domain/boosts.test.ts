@@ -9,7 +9,7 @@ import {
 } from "../../src/domain/boosts/boosts.ts";
 import type { Json } from "../../src/domain/events.ts";
 import { adjustCurrency } from "../../src/domain/currencies/adjust.ts";
-import { DEFAULT_SETTINGS, type ProjectSettings } from "../../src/domain/projects/project.ts";
+import { DEFAULT_SETTINGS, type ProjectSettings } from "../../src/domain/projects/project-settings.ts";
 import { grantXp } from "../../src/domain/progression/xp.ts";
 import { assertLedger } from "../support/economy.ts";
 import { aPass, aPlan, aPlayerState, type PlanParts } from "../support/plan.ts";

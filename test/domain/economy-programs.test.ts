@@ -10,7 +10,7 @@ import { adjustLives } from "../../src/domain/lives/lives.ts";
 import { saveTurn } from "../../src/domain/progression/snapshot.ts";
 import type { Turn } from "../../src/domain/progression/turn.ts";
 import { grantXp } from "../../src/domain/progression/xp.ts";
-import { DEFAULT_SETTINGS } from "../../src/domain/projects/project.ts";
+import { DEFAULT_SETTINGS } from "../../src/domain/projects/project-settings.ts";
 import { assertLedger, lotsOf } from "../support/economy.ts";
 import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
-import type { Stored } from "../../src/domain/definitions/kind.ts";
+import type { Stored } from "../../src/domain/definitions/live.ts";
 import type { Json } from "../../src/domain/events.ts";
 import { createCauses, directCauses } from "../../src/domain/rules/lifecycle/causes.ts";
 import { cycleThrough, cyclicComponents } from "../../src/domain/rules/lifecycle/components.ts";

@@ -3,15 +3,15 @@ import { sql } from "kysely";
 import { DomainError } from "../../src/domain/errors.ts";
 import { readEntry } from "../../src/domain/leaderboards/entries.ts";
 import {
+  LEADERBOARDS_MAX,
   archiveLeaderboard,
   getLeaderboard,
-  LEADERBOARDS_MAX,
   listLeaderboards,
-  loadBoards,
   patchLeaderboard,
   pauseLeaderboard,
   resumeLeaderboard,
 } from "../../src/domain/leaderboards/leaderboards.ts";
+import { loadBoards } from "../../src/domain/leaderboards/load-boards.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 

@@ -9,7 +9,7 @@ import {
   type LivesChange,
   showLives,
 } from "../../src/domain/lives/lives.ts";
-import { DEFAULT_SETTINGS, type LivesSettings } from "../../src/domain/projects/project.ts";
+import { DEFAULT_SETTINGS, type LivesSettings } from "../../src/domain/projects/project-settings.ts";
 import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
 
 const START = Date.parse("2026-06-15T12:00:00Z");

@@ -8,7 +8,7 @@ import { tellDueRanks } from "../../src/domain/leaderboards/notices/due.ts";
 import { significanceOf } from "../../src/domain/leaderboards/notices/significance.ts";
 import { DEFAULT_RANK_CHANGE } from "../../src/domain/leaderboards/definition-parts.ts";
 import { relayPartitions } from "../../src/domain/outbox/relay.ts";
-import { outboxPart } from "../../src/domain/work.ts";
+import { outboxPart } from "../../src/domain/outbox-row.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { makeCrashing } from "../support/crashing.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";

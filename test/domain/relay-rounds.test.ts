@@ -4,7 +4,7 @@ import { newId, OUTBOX_PARTITIONS } from "../../src/domain/ids.ts";
 import { relayPartitions } from "../../src/domain/outbox/relay.ts";
 import { RELAY_BYTES, RelayTurns } from "../../src/domain/outbox/relay-turns.ts";
 import { readFeed } from "../../src/domain/webhooks/feed.ts";
-import { outboxPart } from "../../src/domain/work.ts";
+import { outboxPart } from "../../src/domain/outbox-row.ts";
 import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhook-app.ts";
 
 const ROW_BYTES = 16 * 1024;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import type { Json } from "../../src/domain/events.ts";
 import { compileExpression, Expression } from "../../src/domain/rules/language/expressions.ts";
-import { DEFAULT_SETTINGS } from "../../src/domain/projects/project.ts";
+import { DEFAULT_SETTINGS } from "../../src/domain/projects/project-settings.ts";
 import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
 import { aTurn } from "../support/rules.ts";
 

@@ -7,16 +7,16 @@ import { createSharedCounters } from "../../src/domain/progression/shared-counte
 import { compileRule } from "../../src/domain/rules/running/compile.ts";
 import { differenceOf } from "../../src/domain/rules/insight/lift.ts";
 import {
+  type Histogram,
   bucketEnd,
   bucketOf,
   createStatsRecorder,
-  type Histogram,
   percentile,
-  writeStats,
 } from "../../src/domain/rules/insight/stats.ts";
+import { writeStats } from "../../src/domain/progression/write-stats.ts";
 import { type ExplainedNode, failingLeaf } from "../../src/domain/rules/insight/trace-rules.ts";
 import { createTrace } from "../../src/domain/rules/insight/trace.ts";
-import { fit, isTraced, TRACE_MAX_CHARACTERS } from "../../src/domain/rules/insight/traces.ts";
+import { TRACE_MAX_CHARACTERS, fit, isTraced } from "../../src/domain/rules/running/keep-trace.ts";
 import type { App } from "../../src/app.ts";
 import { StepBudget } from "../../src/domain/step-budget.ts";
 import type { Transact } from "../../src/domain/work.ts";

@@ -7,7 +7,8 @@ import {
   unsuspendTenant,
 } from "../../src/domain/tenants/approval.ts";
 import { setPlan } from "../../src/domain/tenants/set-plan.ts";
-import type { ApprovalStatus, Tenant as TenantRow } from "../../src/domain/tenants/tenant.ts";
+import type { Tenant as TenantRow } from "../../src/domain/tenants/tenant.ts";
+import type { ApprovalStatus } from "../../src/domain/caller.ts";
 import type { Work } from "../../src/domain/work.ts";
 import { route } from "../../src/http/route.ts";
 import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";

@@ -7,10 +7,10 @@ import type { ProjectPlan, PlanTurn } from "../../src/domain/progression/project
 import type { RuleEvent } from "../../src/domain/progression/rule-event.ts";
 import { createSharedCounters } from "../../src/domain/progression/shared-counters.ts";
 import type { Effects } from "../../src/domain/progression/effects.ts";
-import type { Stored } from "../../src/domain/definitions/kind.ts";
+import type { Stored } from "../../src/domain/definitions/live.ts";
 import { DEFINITION_KINDS } from "../../src/domain/definitions/kinds.ts";
 import { indexBoards } from "../../src/domain/leaderboards/board-index.ts";
-import { DEFAULT_SETTINGS, type ProjectSettings } from "../../src/domain/projects/project.ts";
+import { DEFAULT_SETTINGS, type ProjectSettings } from "../../src/domain/projects/project-settings.ts";
 import { compileRules } from "../../src/domain/rules/running/compile.ts";
 import type { Json } from "../../src/domain/events.ts";
 import { randomUUID } from "node:crypto";

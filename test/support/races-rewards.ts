@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
-import type { Answer } from "./client.ts";
-import { must } from "./client.ts";
+import { type Answer, must } from "./client.ts";
 import { eventuallyHolds } from "./eventually.ts";
 import { type Arena, oneWins, type Race, sideIn, tally, together } from "./races.ts";
 import type { Side } from "./sides.ts";

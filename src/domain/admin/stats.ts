@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { type Plan, PLANS } from "../tenants/plans.ts";
-import { APPROVAL_STATUSES, type ApprovalStatus } from "../tenants/tenant.ts";
+import { APPROVAL_STATUSES, type ApprovalStatus } from "../caller.ts";
 import type { Work } from "../work.ts";
 
 /** Counts stop here: a table this long says no more by being longer. */

@@ -5,7 +5,8 @@ import { isId } from "../ids.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
 import { containing } from "../search.ts";
 import { limitsOf, type PlanLimits, type Plan } from "../tenants/plans.ts";
-import { type ApprovalStatus, Tenant } from "../tenants/tenant.ts";
+import { Tenant } from "../tenants/tenant.ts";
+import type { ApprovalStatus } from "../caller.ts";
 import type { Work } from "../work.ts";
 
 export type TenantQuery = PageQuery & {

@@ -1,10 +1,9 @@
 import { sql } from "kysely";
 import { isUseDue, noteUse } from "../auth/last-used.ts";
 import { createShortCache, CACHE_TTL_MS } from "../auth/short-cache.ts";
-import type { KeyCaller } from "../caller.ts";
+import type { ApprovalStatus, KeyCaller } from "../caller.ts";
 import { type DomainError, unauthorized } from "../errors.ts";
 import type { PlanLimits, Plan } from "../tenants/plans.ts";
-import type { ApprovalStatus } from "../tenants/tenant.ts";
 import type { Transact, Work } from "../work.ts";
 import type { ApiKeyStatus } from "./api-key.ts";
 import { type ApiKeyHasher, isSecret } from "./secret.ts";

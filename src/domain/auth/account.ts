@@ -1,13 +1,13 @@
 import { LockMode } from "@mikro-orm/core";
 import { sql } from "kysely";
 import { audit } from "../audit/audit.ts";
-import type { MemberStatus, Role, UserCaller } from "../caller.ts";
+import type { ApprovalStatus, MemberStatus, Role, UserCaller } from "../caller.ts";
 import type { Mail } from "../email/mail.ts";
 import { conflict, DomainError, invalid, unauthorized } from "../errors.ts";
 import { RateLimited } from "../rate-limits/limiter.ts";
 import { LIMITS } from "../rate-limits/limits.ts";
 import type { Plan } from "../tenants/plans.ts";
-import { type ApprovalStatus, Tenant } from "../tenants/tenant.ts";
+import { Tenant } from "../tenants/tenant.ts";
 import type { Transact, Work } from "../work.ts";
 import { type DisposableLists, refuseDisposable } from "./disposable.ts";
 import { rememberOrigin } from "./known-origins.ts";

@@ -1,7 +1,7 @@
 import { definitionKind } from "../definitions/kind.ts";
 import { invalid } from "../errors.ts";
 import { checkBundles } from "../rewards/references.ts";
-import { startCounting } from "../rewards/shared-keys.ts";
+import { startCounting } from "../rewards/start-counting.ts";
 import { Badge, badgeShape } from "./badge.ts";
 
 /**

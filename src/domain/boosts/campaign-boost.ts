@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { Live } from "../definitions/kind.ts";
+import type { Live } from "../definitions/live.ts";
 import type { BoostView } from "../events.ts";
 import { Key } from "../rules/language/syntax.ts";
 

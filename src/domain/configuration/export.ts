@@ -7,7 +7,7 @@ import { getCurve } from "../progression/level-curves.ts";
 import type { CurveInput } from "../progression/levels.ts";
 import { Project, settingsOf } from "../projects/project.ts";
 import type { RuleDocument } from "../rules/language/document.ts";
-import type { RuleStatus } from "../rules/rule.ts";
+import type { RuleStatus } from "../rules/running/rule-status.ts";
 import { nextTurn } from "../slices.ts";
 import type { Work } from "../work.ts";
 import { CONFIG_FORMAT, type ConfigDocument } from "./document.ts";

@@ -3,7 +3,8 @@ import { auditDefinitions, type DefinitionChange } from "../audit/definitions.ts
 import { type Catalogue, holdCatalogue } from "../definitions/catalogue.ts";
 import { keyTaken, refuseFull } from "../definitions/definitions.ts";
 import { createInUse } from "../definitions/in-use.ts";
-import type { Defined, DefinitionKind, Stored } from "../definitions/kind.ts";
+import type { DefinitionKind } from "../definitions/kind.ts";
+import type { Defined, Stored } from "../definitions/live.ts";
 import { DEFINITION_KINDS } from "../definitions/kinds.ts";
 import { UnknownReference } from "../definitions/references.ts";
 import { checkSize } from "../definitions/size.ts";

@@ -1,5 +1,5 @@
 import type { Work } from "../work.ts";
-import type { Stored } from "./kind.ts";
+import type { Stored } from "./live.ts";
 import { loadDefinitions } from "./load.ts";
 
 /** The definitions of a project that are not archived, found by kind and key. */

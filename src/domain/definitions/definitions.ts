@@ -9,7 +9,8 @@ import { containing } from "../search.ts";
 import type { Work } from "../work.ts";
 import { Definition } from "./definition.ts";
 import { refuseInUse } from "./in-use.ts";
-import type { Defined, DefinitionKind } from "./kind.ts";
+import type { DefinitionKind } from "./kind.ts";
+import type { Defined } from "./live.ts";
 import { changeRunning } from "./running.ts";
 import { checkSize } from "./size.ts";
 

@@ -1,6 +1,6 @@
 import { conflict } from "../errors.ts";
-import { mentionsOf } from "../rules/language/named.ts";
-import { loadPublished } from "../rules/rules.ts";
+import { mentionsOf } from "../rules/language/mentions.ts";
+import { loadPublished } from "../rules/version-pages.ts";
 import { mapInSlices } from "../slices.ts";
 import type { Work } from "../work.ts";
 

@@ -3,21 +3,7 @@ import type { Json } from "../events.ts";
 import { DEFINITION_MAX_BYTES } from "../limits.ts";
 import { boundBytes } from "../oversize.ts";
 import type { Work } from "../work.ts";
-
-/** What every definition of the economy has. The key never changes: what players hold names it. */
-export type Defined = { key: string; name: string };
-
-/** A definition as it is kept. */
-export type Stored<D extends Defined = Defined> = {
-  id: string;
-  projectId: string;
-  definition: D;
-  status: "ACTIVE" | "ARCHIVED";
-  version: number;
-};
-
-/** A definition as evaluation uses it. */
-export type Live<D> = { id: string; definition: D };
+import type { Defined } from "./live.ts";
 
 /**
  * A kind of definition: currencies, badges and so on. All kinds share one table, one set of operations and

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import type { Work } from "../work.ts";
-import type { Defined, Stored } from "./kind.ts";
+import type { Defined, Stored } from "./live.ts";
 import { type LeftOut, STORED_MAX_BYTES, TOO_LARGE_TO_RUN } from "./left-out.ts";
 
 type Row = { id: string; kind: string; definition: Defined; version: number };

@@ -5,7 +5,8 @@ import type { Work } from "../work.ts";
 import { type Catalogue, holdCatalogue, releaseCatalogue } from "./catalogue.ts";
 import { Definition } from "./definition.ts";
 import { ARCHIVED_FACTOR, replaceDefinition } from "./definitions.ts";
-import type { Defined, DefinitionKind } from "./kind.ts";
+import type { DefinitionKind } from "./kind.ts";
+import type { Defined } from "./live.ts";
 import { DEFINITION_KINDS } from "./kinds.ts";
 
 type Sync = { from: string; to: string; actor: string };

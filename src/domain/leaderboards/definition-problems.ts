@@ -1,5 +1,4 @@
-import type { Metric, Operator } from "./board-metric.ts";
-import { operatorOf } from "./board-metric.ts";
+import { type Metric, type Operator, operatorOf } from "./board-metric.ts";
 import type { Bounds, EntryCost } from "./definition-parts.ts";
 import type { Period } from "./period.ts";
 

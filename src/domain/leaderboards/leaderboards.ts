@@ -6,23 +6,26 @@ import { checkSize } from "../definitions/size.ts";
 import { conflict, invalid, notFound } from "../errors.ts";
 import type { EntryChange } from "../events.ts";
 import { isId, newId } from "../ids.ts";
-import { offsetOf, type PageQuery } from "../paging.ts";
+import { type PageQuery, offsetOf } from "../paging.ts";
 import type { Transact, Work } from "../work.ts";
-import type { Board, BoardStatus } from "./board.ts";
+import type { BoardStatus } from "./board.ts";
 import type { Definition, LeaderboardDefinition, LeaderboardPatch } from "./definition.ts";
 import { definitionProblem } from "./definition-problems.ts";
 import { deleteEntries, fillFromEvents } from "./fill.ts";
 import { fillFromXp } from "./fill-xp.ts";
-import { boardOf, Leaderboard } from "./leaderboard.ts";
+import { Leaderboard, boardOf } from "./leaderboard.ts";
 import { openBoard } from "./periods/open.ts";
 import type { EntrySource, Ties } from "./ranks.ts";
 import { checkReferences } from "./references.ts";
 
 /** Leaderboards of a project that are not archived: each costs the evaluation of every event. */
 export const LEADERBOARDS_MAX = 100;
+
 /** Leaderboards of a project with the archived ones. */
 export const LEADERBOARDS_WITH_ARCHIVED_MAX = 1_000;
+
 const SOURCE_PAGE = 1_000;
+
 const FIRST_ID = "00000000-0000-0000-0000-000000000000";
 
 /**
@@ -111,7 +114,7 @@ const lockLeaderboard = async (work: Work, projectId: string, ref: string): Prom
 
 type Step = "updated" | "paused" | "resumed" | "archived";
 
-const touch = async (work: Work, leaderboard: Leaderboard, step: Step): Promise<Leaderboard> => {
+export const touch = async (work: Work, leaderboard: Leaderboard, step: Step): Promise<Leaderboard> => {
   leaderboard.version++;
   leaderboard.updatedAt = work.now;
   work.emit(leaderboard.projectId, "leaderboard.changed", { leaderboardId: leaderboard.id });
@@ -214,16 +217,6 @@ export const archiveLeaderboard = async (
   const leaderboard = await lockLeaderboard(work, projectId, ref);
   leaderboard.status = "ARCHIVED";
   return touch(work, leaderboard, "archived");
-};
-
-/** The boards that evaluation may touch: all but the archived ones. */
-export const loadBoards = async ({ em }: Work, projectId: string): Promise<Board[]> => {
-  const leaderboards = await em.find(
-    Leaderboard,
-    { projectId, status: { $ne: "ARCHIVED" } },
-    { orderBy: { id: "asc" }, disableIdentityMap: true },
-  );
-  return leaderboards.map(boardOf);
 };
 
 /** Whether a board can be filled with what players have: XP in total. */

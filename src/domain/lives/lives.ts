@@ -1,7 +1,7 @@
 import type { Cause, LivesView } from "../events.ts";
 import { appendLedger } from "../ledger/append.ts";
 import type { LivesStored, PlayerState } from "../progression/player-state.ts";
-import type { LivesSettings } from "../projects/project.ts";
+import type { LivesSettings } from "../projects/project-settings.ts";
 import type { LedgerRow } from "../progression/effects.ts";
 import type { Turn } from "../progression/turn.ts";
 

@@ -11,9 +11,8 @@ import { closeLobby, secondsSince } from "./close.ts";
 import { Data, PlayerText } from "./fields.ts";
 import { LOBBY_LIFE_MS, LOBBY_PLAYERS_MAX, MEMBER_DATA_MAX_BYTES } from "./limits.ts";
 import { findPeople, type People } from "./show.ts";
-import type { LobbyState, StoredResult } from "./state.ts";
+import { type LobbyState, type StoredResult, playersOf } from "./state.ts";
 import { clearTeams } from "./start.ts";
-import { playersOf } from "./state.ts";
 import { type LobbyTurn, tell, touch } from "./turn.ts";
 import { type LobbyResult, OUTCOMES } from "./views.ts";
 

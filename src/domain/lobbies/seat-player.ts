@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { conflict, forbidden, notFound } from "../errors.ts";
 import type { PlayerRef } from "../events.ts";
-import { type ProjectSettings, settingsFrom } from "../projects/project.ts";
+import { type ProjectSettings, settingsFrom } from "../projects/project-settings.ts";
 import type { Work } from "../work.ts";
 
 /** A player who wants a seat, locked. */

@@ -1,14 +1,13 @@
 import { Migration } from "@mikro-orm/migrations";
 import {
-  ACCOUNTS_ROLE,
   byProject,
   byProjectAndAccounts,
   byRule,
   byTenant,
   createRole,
   forAccounts,
-  WEB_ROLE,
 } from "./row-security.ts";
+import { ACCOUNTS_ROLE, WEB_ROLE } from "../row-roles.ts";
 
 const PROJECT_TABLES = [
   "level_curves",

@@ -1,5 +1,6 @@
 import { Migration } from "@mikro-orm/migrations";
-import { byProject, OWN_PROJECT, WEB_ROLE } from "./row-security.ts";
+import { OWN_PROJECT, byProject } from "./row-security.ts";
+import { WEB_ROLE } from "../row-roles.ts";
 
 /** Holds a key of a definition: keys never change, and archived definitions keep theirs. */
 const KEY = "text not null check (length(key) between 1 and 64)";

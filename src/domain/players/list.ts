@@ -1,5 +1,4 @@
-import type { FilterQuery } from "@mikro-orm/core";
-import { raw } from "@mikro-orm/core";
+import { type FilterQuery, raw } from "@mikro-orm/core";
 import { countUpTo, type Total } from "../counting.ts";
 import { offsetOf, type PageQuery } from "../paging.ts";
 import { containing } from "../search.ts";

@@ -3,7 +3,7 @@ import { auditDefinition } from "../audit/definitions.ts";
 import { conflict, notFound } from "../errors.ts";
 import type { Cause } from "../events.ts";
 import { newId } from "../ids.ts";
-import { loadBoards } from "../leaderboards/leaderboards.ts";
+import { loadBoards } from "../leaderboards/load-boards.ts";
 import { touchOpenLists } from "../leaderboards/open-lists.ts";
 import { leaveLobbies } from "../lobbies/leave-all.ts";
 import { tell } from "../progression/emit.ts";

@@ -12,7 +12,7 @@ import { PLAYER_PARTS } from "./parts/parts.ts";
 import { createPlanCache, loadPlans } from "./plan.ts";
 import type { PlayerState } from "./player-state.ts";
 import { saveBatch } from "./save.ts";
-import { lockSharedCounters } from "./shared-counters.ts";
+import { lockSharedCounters } from "./lock-shared-counters.ts";
 import { sharedKeysOf } from "./shared-needs.ts";
 import type { Turn } from "./turn.ts";
 

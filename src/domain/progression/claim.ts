@@ -8,7 +8,7 @@ import { countTry } from "./fail-event.ts";
 import { type PlanCache, tryLoadPlans } from "./plan.ts";
 import type { ProjectPlan } from "./project-plan.ts";
 import { claimEvents, lockPartitions, type Place, placesAgain, type QueuedEvent } from "./queue.ts";
-import { lockUnheldCounters } from "./shared-counters.ts";
+import { lockUnheldCounters } from "./lock-shared-counters.ts";
 import { blameSlowest } from "./starved.ts";
 import { EventsUnready } from "./unready.ts";
 

@@ -1,7 +1,7 @@
 import { compileBadge } from "../badges/badge.ts";
 import { compileCampaign } from "../boosts/campaign-boost.ts";
 import type { Currency } from "../currencies/currency.ts";
-import type { Live, Stored } from "../definitions/kind.ts";
+import type { Live, Stored } from "../definitions/live.ts";
 import { DOCUMENT_STEPS_MAX, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "../definitions/left-out.ts";
 import { metricPieces } from "../metrics/compile.ts";
 import type { Metric } from "../metrics/metric.ts";

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
 import { partitionOf } from "../ids.ts";
-import { outboxQueueRows, type OutboxRow } from "../work.ts";
+import { type OutboxRow, outboxQueueRows } from "../outbox-row.ts";
 import { at, type Arm } from "./parts/part.ts";
 import type { Effects } from "./effects.ts";
 

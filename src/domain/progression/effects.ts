@@ -1,5 +1,5 @@
 import type { Cause, Json } from "../events.ts";
-import type { OutboxRow } from "../work.ts";
+import type { OutboxRow } from "../outbox-row.ts";
 
 /** A line of the ledger before it is written; `hash` chains it to the player's previous one. */
 export type LedgerRow = {

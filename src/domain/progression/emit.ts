@@ -1,6 +1,6 @@
 import { type Cause, type CustomData, customType, type Json } from "../events.ts";
 import { BODY_MAX, sendMessage, TITLE_MAX } from "../inbox/send.ts";
-import { outboxRow } from "../work.ts";
+import { outboxRow } from "../outbox-row.ts";
 import { write } from "./event-steps.ts";
 import type { Turn } from "./turn.ts";
 

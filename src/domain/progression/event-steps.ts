@@ -1,4 +1,4 @@
-import { outboxRow } from "../work.ts";
+import { outboxRow } from "../outbox-row.ts";
 import type { Effects } from "./effects.ts";
 import type { EventAccount, Spender } from "./event-accounts.ts";
 import type { Root, Turn } from "./turn.ts";

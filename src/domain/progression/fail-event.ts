@@ -1,5 +1,6 @@
-import { failedTrace } from "../rules/insight/traces.ts";
-import { outboxRow, type Work } from "../work.ts";
+import { failedTrace } from "../rules/running/keep-trace.ts";
+import type { Work } from "../work.ts";
+import { outboxRow } from "../outbox-row.ts";
 import { noEffects } from "./evaluate.ts";
 import { postponeEvent, type QueuedEvent, RETRY_DELAYS_MS } from "./queue.ts";
 import { saveBatch } from "./save.ts";

@@ -1,10 +1,10 @@
 import type { CompiledBadge } from "../badges/badge.ts";
 import type { ActiveCampaign } from "../boosts/campaign-boost.ts";
 import type { Currency } from "../currencies/currency.ts";
-import type { Live } from "../definitions/kind.ts";
+import type { Live } from "../definitions/live.ts";
 import type { Board } from "../leaderboards/board.ts";
 import type { MetricIndex } from "../metrics/compile.ts";
-import type { ProjectSettings } from "../projects/project.ts";
+import type { ProjectSettings } from "../projects/project-settings.ts";
 import type { Reward } from "../rewards/reward.ts";
 import type { CompiledStreak } from "../streaks/compile.ts";
 import type { Level } from "./level.ts";

@@ -1,4 +1,4 @@
-import { outboxRow } from "../work.ts";
+import { outboxRow } from "../outbox-row.ts";
 import { write } from "./event-steps.ts";
 import type { RuleStep } from "./rule-event.ts";
 import type { Turn } from "./turn.ts";

@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
-import { KEPT, outboxPart, outboxRow, type OutboxRow, type Work } from "../work.ts";
+import { KEPT, type Work } from "../work.ts";
+import { type OutboxRow, outboxPart, outboxRow } from "../outbox-row.ts";
 import { partitionOf } from "../ids.ts";
 import type { EntryChange } from "../events.ts";
 import { effectArms } from "./effect-arms.ts";

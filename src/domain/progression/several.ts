@@ -13,7 +13,7 @@ import { loadPlans } from "./plan.ts";
 import type { PlayerState } from "./player-state.ts";
 import type { PlanTurn, ProjectPlan } from "./project-plan.ts";
 import { saveBatch } from "./save.ts";
-import { lockSharedCounters } from "./shared-counters.ts";
+import { lockSharedCounters } from "./lock-shared-counters.ts";
 import { sharedKeysOf } from "./shared-needs.ts";
 import type { Effects } from "./effects.ts";
 import type { Turn } from "./turn.ts";

@@ -11,7 +11,8 @@ import { limitsOf, planLimitExceeded } from "../tenants/plans.ts";
 import { containing } from "../search.ts";
 import { endWebhooks } from "../webhooks/end.ts";
 import type { Work } from "../work.ts";
-import { Project, type ProjectSettings, settingsOf } from "./project.ts";
+import { Project, settingsOf } from "./project.ts";
+import type { ProjectSettings } from "./project-settings.ts";
 import { forgetProjects } from "./resolve.ts";
 import { mergeSettings, type SettingsPatch } from "./settings.ts";
 

@@ -4,7 +4,8 @@ import { DomainError, forbidden, notFound, unauthorized } from "../errors.ts";
 import { isId } from "../ids.ts";
 import { Tenant } from "../tenants/tenant.ts";
 import type { Transact } from "../work.ts";
-import { Project, type ProjectSettings, settingsOf } from "./project.ts";
+import { Project, settingsOf } from "./project.ts";
+import type { ProjectSettings } from "./project-settings.ts";
 
 /** What requests need to know of a project, at most 5 s old. */
 export type KnownProject = {

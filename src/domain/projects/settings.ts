@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type ProjectSettings, settingsFrom } from "./project.ts";
+import { type ProjectSettings, settingsFrom } from "./project-settings.ts";
 
 const EVENT_AGE_DAYS_MAX = 36_500;
 const COUNT_MAX = 1_000_000;

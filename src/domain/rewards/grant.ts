@@ -1,4 +1,4 @@
-import type { Live } from "../definitions/kind.ts";
+import type { Live } from "../definitions/live.ts";
 import type { Cause } from "../events.ts";
 import { newId } from "../ids.ts";
 import { write } from "../progression/event-steps.ts";

@@ -3,7 +3,7 @@ import { checkActiveKey } from "../definitions/references.ts";
 import { invalid } from "../errors.ts";
 import { checkBundles } from "./references.ts";
 import { Reward, rewardShape } from "./reward.ts";
-import { startCounting } from "./shared-keys.ts";
+import { startCounting } from "./start-counting.ts";
 
 export const rewardKind = definitionKind<Reward>({
   kind: "reward",

@@ -1,7 +1,5 @@
-import { sql } from "kysely";
 import type { Game } from "../progression/game.ts";
 import type { SharedKey } from "../progression/shared-counters.ts";
-import type { Work } from "../work.ts";
 import type { RewardBundle } from "./bundle.ts";
 
 /** What may be limited over all players: awards of a badge, pieces of a reward. */
@@ -82,28 +80,4 @@ export const limitedKeysOf = (plan: Part, bundles: readonly RewardBundle[]): Sha
     }
   }
   return keys;
-};
-
-const GIVEN = {
-  badge: sql`select sum(times_awarded) as n from player_badges`,
-  reward: sql`select sum(quantity) as n from reward_grants`,
-} as const;
-
-/**
- * Sets the counter of a definition that gets a limit to what was given before. The project's configuration is
- * locked, so nothing is given meanwhile.
- */
-export const startCounting = async (
-  { db }: Work,
-  { projectId, kind, key }: { projectId: string; kind: LimitedKind; key: string },
-): Promise<void> => {
-  const { scope, windowNo } = limitedKey(projectId, kind, key);
-  const column = sql.ref(`${kind}_key`);
-  await sql`
-    insert into shared_counters as c (project_id, scope, window_no, used)
-    select ${projectId}::uuid, ${scope}, ${windowNo}::bigint, coalesce(n, 0)
-    from (${GIVEN[kind]} where project_id = ${projectId} and ${column} = ${key}) as given
-    on conflict (project_id, scope, window_no) do update set used = greatest(c.used, excluded.used)`.execute(
-    db,
-  );
 };

@@ -1,12 +1,6 @@
 import { defineEntity, p } from "@mikro-orm/core";
 import type { RuleDocument } from "./language/document.ts";
-
-/**
- * DRAFT until first published; ACTIVE rules run; SHADOW rules are evaluated without effect; ARCHIVED is
- * final.
- */
-export const RULE_STATUSES = ["DRAFT", "ACTIVE", "SHADOW", "PAUSED", "ARCHIVED"] as const;
-export type RuleStatus = (typeof RULE_STATUSES)[number];
+import type { RuleStatus } from "./running/rule-status.ts";
 
 export const RuleSchema = defineEntity({
   name: "Rule",
@@ -28,7 +22,9 @@ export const RuleSchema = defineEntity({
     updatedAt: p.datetime(3),
   },
 });
+
 export class Rule extends RuleSchema.class {}
+
 RuleSchema.setClass(Rule);
 
 /** A published definition; never changed. */
@@ -44,7 +40,9 @@ export const RuleVersionSchema = defineEntity({
     publishedAt: p.datetime(3),
   },
 });
+
 export class RuleVersion extends RuleVersionSchema.class {}
+
 RuleVersionSchema.setClass(RuleVersion);
 
 export type RuleToShow = Pick<
@@ -79,4 +77,5 @@ export const showRule = (rule: RuleToShow, published: RuleDocument | null) => ({
   createdAt: rule.createdAt.toISOString(),
   updatedAt: rule.updatedAt.toISOString(),
 });
+
 export type ShownRule = ReturnType<typeof showRule>;

@@ -5,16 +5,17 @@ import { checkSize } from "../definitions/size.ts";
 import { conflict, invalid, notFound } from "../errors.ts";
 import { isId, newId } from "../ids.ts";
 import { RULE_MAX_BYTES } from "../limits.ts";
-import { offsetOf, type PageQuery } from "../paging.ts";
+import { type PageQuery, offsetOf } from "../paging.ts";
 import { containing } from "../search.ts";
 import type { Work } from "../work.ts";
-import type { PublishedRule } from "./running/compile.ts";
-import { identifyActions, RuleDocument, type RulePatch } from "./language/document.ts";
+import { RuleDocument, type RulePatch, identifyActions } from "./language/document.ts";
 import { patternsOf } from "./language/patterns.ts";
-import { Rule, type RuleStatus, type RuleToShow, RuleVersion, type ShownRule, showRule } from "./rule.ts";
+import { Rule, type RuleToShow, RuleVersion, type ShownRule, showRule } from "./rule.ts";
+import type { RuleStatus } from "./running/rule-status.ts";
 
 /** Rules of a project that are not archived. */
 export const RULES_MAX = 2_000;
+
 /** Rules of a project with the archived ones, whose keys and history are kept. */
 export const RULES_WITH_ARCHIVED_MAX = 20_000;
 
@@ -150,7 +151,9 @@ const SORTS = {
   status: sql`status`,
   priority: sql`coalesce((draft->>'priority')::int, 0)`,
 };
+
 export type RuleSort = keyof typeof SORTS;
+
 export const RULE_SORTS = Object.keys(SORTS) as [RuleSort, ...RuleSort[]];
 
 /** A page of rules. */
@@ -247,25 +250,3 @@ export const patchRule = async (
 
 const withoutUndefined = (fields: object): object =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined));
-
-type PublishedRow = {
-  id: string;
-  key: string;
-  version: number;
-  status: RuleStatus;
-  created_at: Date | string;
-  definition: RuleDocument;
-};
-
-/** The rules that run in a project, as published; those in SHADOW too. */
-export const loadPublished = async (work: Work, projectId: string): Promise<PublishedRule[]> => {
-  const found = await sql<PublishedRow>`
-    select r.id, r.key, r.status, r.created_at, v.version, v.definition
-    from rules r join rule_versions v on v.rule_id = r.id and v.version = r.published_version
-    where r.project_id = ${projectId} and r.status in ('ACTIVE', 'SHADOW')`.execute(work.db);
-  return found.rows.map(({ created_at, status, ...rule }) => ({
-    ...rule,
-    createdAt: new Date(created_at),
-    isShadow: status === "SHADOW",
-  }));
-};

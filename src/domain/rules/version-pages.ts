@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { nextTurn } from "../slices.ts";
 import type { Work } from "../work.ts";
 import type { RuleDocument } from "./language/document.ts";
-import type { RuleStatus } from "./rule.ts";
+import type { RuleStatus } from "./running/rule-status.ts";
 import type { PublishedRule } from "./running/compile.ts";
 
 /** Documents that one statement reads: a page of large ones is parsed within a slice or two. */
@@ -45,4 +45,26 @@ export const loadPublishedInPages = async (work: Work, projectId: string): Promi
     found.push({ id, key, version, createdAt, definition, isShadow: status === "SHADOW" });
   });
   return found;
+};
+
+type PublishedRow = {
+  id: string;
+  key: string;
+  version: number;
+  status: RuleStatus;
+  created_at: Date | string;
+  definition: RuleDocument;
+};
+
+/** The rules that run in a project, as published; those in SHADOW too. */
+export const loadPublished = async (work: Work, projectId: string): Promise<PublishedRule[]> => {
+  const found = await sql<PublishedRow>`
+    select r.id, r.key, r.status, r.created_at, v.version, v.definition
+    from rules r join rule_versions v on v.rule_id = r.id and v.version = r.published_version
+    where r.project_id = ${projectId} and r.status in ('ACTIVE', 'SHADOW')`.execute(work.db);
+  return found.rows.map(({ created_at, status, ...rule }) => ({
+    ...rule,
+    createdAt: new Date(created_at),
+    isShadow: status === "SHADOW",
+  }));
 };

@@ -1,6 +1,5 @@
 import { UniqueConstraintViolationException } from "@mikro-orm/core";
-import type { Passwords } from "../auth/passwords.ts";
-import { refuseWeakPassword } from "../auth/passwords.ts";
+import { type Passwords, refuseWeakPassword } from "../auth/passwords.ts";
 import { forgetSessions, type LoggedIn, startSessionOn } from "../auth/sessions.ts";
 import type { Tokens } from "../auth/tokens.ts";
 import { User } from "../auth/user.ts";

@@ -7,7 +7,8 @@ import { forgetProjects } from "../projects/resolve.ts";
 import type { Work } from "../work.ts";
 import { lockTenant } from "./lock-tenant.ts";
 import { tellOwners } from "./tell-owners.ts";
-import type { ApprovalStatus, Tenant } from "./tenant.ts";
+import type { Tenant } from "./tenant.ts";
+import type { ApprovalStatus } from "../caller.ts";
 
 /** How often an OWNER may ask for approval again. */
 export const APPROVAL_REQUEST_HOURS = 24;

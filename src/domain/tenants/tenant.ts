@@ -1,8 +1,6 @@
 import { defineEntity, p } from "@mikro-orm/core";
 import type { Plan, PlanLimits } from "./plans.ts";
-
-export const APPROVAL_STATUSES = ["PENDING", "APPROVED", "REJECTED", "SUSPENDED"] as const;
-export type ApprovalStatus = (typeof APPROVAL_STATUSES)[number];
+import type { ApprovalStatus } from "../caller.ts";
 
 export const TenantSchema = defineEntity({
   name: "Tenant",
@@ -26,6 +24,8 @@ export const TenantSchema = defineEntity({
     updatedAt: p.datetime(3),
   },
 });
+
 /** The customer account: owns users and projects. */
 export class Tenant extends TenantSchema.class {}
+
 TenantSchema.setClass(Tenant);

@@ -6,13 +6,12 @@ import { login } from "../../domain/auth/login.ts";
 import { refresh } from "../../domain/auth/refresh.ts";
 import { listSessions, logout, revokeSession } from "../../domain/auth/session-list.ts";
 import { SIGN_IN_METHODS } from "../../domain/auth/session.ts";
-import { type Caller, MEMBER_STATUSES, ROLES, userOf } from "../../domain/caller.ts";
+import { APPROVAL_STATUSES, type Caller, MEMBER_STATUSES, ROLES, userOf } from "../../domain/caller.ts";
 import { EMAIL_MAX } from "../../domain/email/address.ts";
 import { DomainError } from "../../domain/errors.ts";
 import { pageBody, PageQuery } from "../../domain/paging.ts";
 import { PLANS } from "../../domain/tenants/plans.ts";
 import { Name } from "../../domain/tenants/text.ts";
-import { APPROVAL_STATUSES } from "../../domain/tenants/tenant.ts";
 import { requireAccess } from "../access.ts";
 import { type AnyRoute, Reply, route } from "../route.ts";
 import {

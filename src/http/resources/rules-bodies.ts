@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
 import { StoredRule } from "../../domain/rules/language/document.ts";
-import { RULE_STATUSES } from "../../domain/rules/rule.ts";
+import { RULE_STATUSES } from "../../domain/rules/running/rule-status.ts";
 
 /** What operations on rules share. */
 

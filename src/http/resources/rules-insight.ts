@@ -4,7 +4,7 @@ import { getCatalogue } from "../../domain/rules/insight/catalogue.ts";
 import { EXECUTION_MODES, listExecutions } from "../../domain/rules/insight/execution-list.ts";
 import { GRAPH_EDGES_MAX, graphOfLinked, loadGraph } from "../../domain/rules/lifecycle/graph.ts";
 import { LIFT_DAYS_MAX, reportLift } from "../../domain/rules/insight/lift.ts";
-import { RULE_STATUSES } from "../../domain/rules/rule.ts";
+import { RULE_STATUSES } from "../../domain/rules/running/rule-status.ts";
 import { reportStats, STATS_DAYS_MAX, STATS_INTERVALS } from "../../domain/rules/insight/stats-report.ts";
 import { route } from "../route.ts";
 import { Flag, Span } from "./list-bodies.ts";

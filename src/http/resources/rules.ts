@@ -15,7 +15,7 @@ import {
   rollbackRule,
   shadowRule,
 } from "../../domain/rules/lifecycle/publishing.ts";
-import { RULE_STATUSES } from "../../domain/rules/rule.ts";
+import { RULE_STATUSES } from "../../domain/rules/running/rule-status.ts";
 import { createRule, getRule, listRules, patchRule, RULE_SORTS } from "../../domain/rules/rules.ts";
 import { Key } from "../../domain/rules/language/syntax.ts";
 import { listVersions } from "../../domain/rules/lifecycle/versions.ts";

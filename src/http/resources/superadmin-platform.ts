@@ -3,7 +3,7 @@ import { platformStats, STATS_COUNT_MAX } from "../../domain/admin/stats.ts";
 import { listAudit } from "../../domain/audit/list.ts";
 import { pageBody } from "../../domain/paging.ts";
 import { PLANS } from "../../domain/tenants/plans.ts";
-import { APPROVAL_STATUSES } from "../../domain/tenants/tenant.ts";
+import { APPROVAL_STATUSES } from "../../domain/caller.ts";
 import { route } from "../route.ts";
 import { AuditEntryBody, AuditQuery } from "./audit-log.ts";
 import { pageReply } from "./list-bodies.ts";

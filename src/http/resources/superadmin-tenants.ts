@@ -15,7 +15,7 @@ import {
 } from "../../domain/tenants/approval.ts";
 import { PLAN_LIMITS, type PlanLimits, PLANS } from "../../domain/tenants/plans.ts";
 import { PLAN_LIMIT_MAX } from "../../domain/tenants/set-plan.ts";
-import { APPROVAL_STATUSES } from "../../domain/tenants/tenant.ts";
+import { APPROVAL_STATUSES } from "../../domain/caller.ts";
 import { route } from "../route.ts";
 import { Order, pageReply, Search } from "./list-bodies.ts";
 import { PEOPLE, ReasonBody, superadmin } from "./superadmin-bodies.ts";

@@ -1,14 +1,14 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
 import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
-import { type Actor, userOf } from "../../domain/caller.ts";
+import { APPROVAL_STATUSES, type Actor, userOf } from "../../domain/caller.ts";
 import { REDIRECT_URI_MAX } from "../../domain/oauth/redirects.ts";
 import { transferOwnership } from "../../domain/team/members.ts";
 import { requestApproval } from "../../domain/tenants/approval.ts";
 import { deleteTenant, restoreTenant } from "../../domain/tenants/deletion.ts";
 import { FEATURES, PLANS } from "../../domain/tenants/plans.ts";
 import { reauthenticate } from "../../domain/tenants/reauth.ts";
-import { APPROVAL_STATUSES, type Tenant } from "../../domain/tenants/tenant.ts";
+import type { Tenant } from "../../domain/tenants/tenant.ts";
 import { getTenant, REDIRECT_URIS_MAX, showTenant, updateTenant } from "../../domain/tenants/tenants.ts";
 import { Name } from "../../domain/tenants/text.ts";
 import type { Work } from "../../domain/work.ts";

@@ -8,8 +8,7 @@ import { auditPrivateRead } from "../audit-chat.ts";
 import type { ChannelKind, Moderation } from "../views.ts";
 import { readReport, type Report, type ReportRow, REPORTS, type ReportStatus, showReport } from "./report.ts";
 import { listSanctions } from "./sanction-list.ts";
-import type { Sanction } from "./show-sanction.ts";
-import { timeOf, timeOrNull } from "./show-sanction.ts";
+import { type Sanction, timeOf, timeOrNull } from "./show-sanction.ts";
 
 /** Messages before, and after, the one that was reported. */
 const NEIGHBOURS = 5;

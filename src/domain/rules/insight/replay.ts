@@ -11,7 +11,7 @@ import type { HistoryEvent } from "./history.ts";
 import { assetName, type Histogram } from "./stats.ts";
 import { failingLeaf } from "./trace-rules.ts";
 import { createTrace, type EventTrace } from "./trace.ts";
-import { fit } from "./traces.ts";
+import { fit } from "../running/keep-trace.ts";
 
 /** Traces shown of firings, and as many of events that did not fire. */
 const SAMPLES_OF_EACH = 10;

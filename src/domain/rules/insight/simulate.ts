@@ -12,7 +12,7 @@ import { loadPlan } from "../../progression/plan.ts";
 import type { PlayerState } from "../../progression/player-state.ts";
 import type { ProjectPlan } from "../../progression/project-plan.ts";
 import type { RuleEvent } from "../../progression/rule-event.ts";
-import { readSharedCounters } from "../../progression/shared-counters.ts";
+import { readSharedCounters } from "../../progression/lock-shared-counters.ts";
 import { sharedKeysOf } from "../../progression/shared-needs.ts";
 import { mapInSlices } from "../../slices.ts";
 import { bytesOf, findOversize } from "../../oversize.ts";
@@ -25,7 +25,7 @@ import { loadPublishedInPages } from "../version-pages.ts";
 import { imaginePlayer, Snapshot } from "./snapshot-player.ts";
 import { Key } from "../language/syntax.ts";
 import { createTrace, type EventTrace } from "./trace.ts";
-import { fit } from "./traces.ts";
+import { fit } from "../running/keep-trace.ts";
 
 const DRAFTS_MAX = 100;
 const INLINE_MAX = 20;

@@ -3,7 +3,8 @@ import type { FieldProblem } from "../../errors.ts";
 import type { Json } from "../../events.ts";
 import type { Work } from "../../work.ts";
 import type { RuleDocument } from "./document.ts";
-import { type Mention, type NamedKind, needsOf } from "./needs.ts";
+import type { Mention, NamedKind } from "./needs.ts";
+import { mentionsOf } from "./mentions.ts";
 
 /** A definition as far as rules depend on it. `document` is null of one that is archived. */
 type Known = { document: Json | null };
@@ -14,29 +15,6 @@ export type KnownByName = ReadonlyMap<string, Known>;
 const nameOf = (kind: NamedKind, key: string): string => `${kind} ${key}`;
 
 const isObject = (value: unknown): value is Json => value !== null && typeof value === "object";
-
-/** Mentions outside of conditions and actions: in budgets and in triggers by time. */
-const otherMentions = (rule: RuleDocument): Mention[] => {
-  const { limits, triggers } = rule as unknown as { limits?: Json; triggers: readonly Json[] };
-  const budgets = Array.isArray(limits?.["budgets"]) ? (limits["budgets"] as Json[]) : [];
-  const ofBudgets = budgets.flatMap(({ asset }, i): Mention[] => {
-    const [kind = "", key] = String(asset).split(":", 2);
-    if (key === undefined || (kind !== "currency" && kind !== "reward")) return [];
-    return [{ kind, key, path: `limits.budgets.${i}.asset` }];
-  });
-  const ofTriggers = triggers.flatMap(({ segmentKey }, i): Mention[] =>
-    typeof segmentKey === "string"
-      ? [{ kind: "segment", key: segmentKey, path: `triggers.${i}.segmentKey` }]
-      : [],
-  );
-  return [...ofBudgets, ...ofTriggers];
-};
-
-/** Everything that a rule names, each with its place. */
-export const mentionsOf = (rule: RuleDocument): Mention[] => [
-  ...needsOf(rule).mentions,
-  ...otherMentions(rule),
-];
 
 type Row = { kind: NamedKind; key: string; document: Json | null };
 

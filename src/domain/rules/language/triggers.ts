@@ -8,3 +8,6 @@ export const unheard = (pattern: string): string =>
   pattern.startsWith("system.")
     ? `${pattern} is for the service itself`
     : `rules on ${pattern} are not available yet`;
+
+/** The event by which a scheduled rule comes to a player. */
+export const SCHEDULE_TYPE = "system.schedule";

@@ -1,4 +1,4 @@
-import type { Stored } from "../../definitions/kind.ts";
+import type { Stored } from "../../definitions/live.ts";
 import type { Json } from "../../events.ts";
 import { inputsOf } from "../../segments/inputs.ts";
 import { patternsOf } from "../language/patterns.ts";

@@ -1,4 +1,4 @@
-import type { Stored } from "../../definitions/kind.ts";
+import type { Stored } from "../../definitions/live.ts";
 import { loadDefinitions } from "../../definitions/load.ts";
 import { isReservedType, RESERVED_EVENT_TYPES } from "../../events.ts";
 import { atOnce, inSlices, type Steps } from "../../slices.ts";
@@ -9,7 +9,7 @@ import type { RuleDocument } from "../language/document.ts";
 import { type LinkedRule, loadLinkedRules } from "./linked-rules.ts";
 import { linksOf } from "./links.ts";
 import { patternsOf } from "../language/patterns.ts";
-import type { RuleStatus } from "../rule.ts";
+import type { RuleStatus } from "../running/rule-status.ts";
 
 /** Edges of one answer. */
 export const GRAPH_EDGES_MAX = 5_000;

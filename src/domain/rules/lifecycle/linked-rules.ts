@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { createSizedCache } from "../../sized-cache.ts";
 import type { Work } from "../../work.ts";
-import type { RuleStatus } from "../rule.ts";
+import type { RuleStatus } from "../running/rule-status.ts";
 import { loadVersions } from "../version-pages.ts";
 import { linksOf, type RuleLinks } from "./links.ts";
 

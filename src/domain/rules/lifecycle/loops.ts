@@ -5,7 +5,8 @@ import { Unprepared } from "../../unprepared.ts";
 import type { Work } from "../../work.ts";
 import { HERE_MAX, UNDONE_MAX } from "./cycles.ts";
 import { type Cycle, cyclesIn, type Linked, loadLinked } from "./graph.ts";
-import { cycleText, LOOP_ADVICE, PROBLEMS_MAX } from "./validate.ts";
+import { LOOP_ADVICE, cycleText } from "./loop-text.ts";
+import { PROBLEMS_MAX } from "../../limits.ts";
 
 /** Refuses a change by which rules could set one another off without end. */
 export class EndlessLoops extends DomainError {

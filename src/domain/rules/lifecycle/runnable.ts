@@ -5,11 +5,13 @@ import { isId } from "../../ids.ts";
 import { savepoint, type Work } from "../../work.ts";
 import { RuleDocument } from "../language/document.ts";
 import { namedProblems } from "../language/named.ts";
-import type { Rule, RuleStatus } from "../rule.ts";
+import type { Rule } from "../rule.ts";
+import type { RuleStatus } from "../running/rule-status.ts";
 import { lockRule } from "../rules.ts";
 import { cyclesWith } from "./cycles.ts";
 import { loopText } from "./loops.ts";
-import { cycleText, problemsOf, refusal } from "./validate.ts";
+import { problemsOf, refusal } from "./validate.ts";
+import { cycleText } from "./loop-text.ts";
 
 /** A rule as it was when it was checked, before anything was locked. */
 export type FoundRule = {

@@ -1,19 +1,18 @@
 import type { z } from "zod";
 import { DomainError, type FieldProblem } from "../../errors.ts";
 import type { Metric } from "../../metrics/metric.ts";
-import { RULE_MAX_BYTES } from "../../limits.ts";
+import { PROBLEMS_MAX, RULE_MAX_BYTES } from "../../limits.ts";
 import { bytesOf, parseSized } from "../../oversize.ts";
 import type { Work } from "../../work.ts";
-import { identifyActions, RuleDocument } from "../language/document.ts";
+import { RuleDocument, identifyActions } from "../language/document.ts";
 import { cyclesWith } from "./cycles.ts";
-import type { Cycle, GraphRule } from "./graph.ts";
-import { namedProblems, mentionsOf } from "../language/named.ts";
+import type { GraphRule } from "./graph.ts";
+import { namedProblems } from "../language/named.ts";
+import { mentionsOf } from "../language/mentions.ts";
 import { needsOf } from "../language/needs.ts";
 import { Rule } from "../rule.ts";
 import { visitLeaves } from "../language/trees.ts";
-
-/** Problems told at once: whoever sends a thousand faults does not read a thousand answers. */
-export const PROBLEMS_MAX = 100;
+import { LOOP_ADVICE, cycleText } from "./loop-text.ts";
 
 /** A warning; one that `blocksPublish` lets a rule be saved and not be published. */
 export type RuleWarning = FieldProblem & { blocksPublish: boolean };
@@ -78,11 +77,6 @@ export const refusal = (details: FieldProblem[], reason?: string): DomainError =
   return new DomainError("VALIDATION_ERROR", text, parts);
 };
 
-const wayOf = ({ path }: Cycle): string => path.join(" → ");
-
-export const cycleText = (cycle: Cycle): string => `can set itself off: ${wayOf(cycle)}`;
-export const LOOP_ADVICE = "give a rule on the way a limit, a cooldown or stopOnMatch";
-
 /**
  * Checks a rule against a project, without saving anything: what is wrong with the document, what it names
  * and the project does not have, and circles in which it would set itself off.
@@ -137,6 +131,7 @@ const showNeeds = (rule: RuleDocument): ShownNeeds => {
 
 /** Conditions and actions above which a rule is more than cheap, and above which it is dear. */
 const MEDIUM = 10;
+
 const HIGH = 30;
 
 const estimate = (rule: RuleDocument): EstimatedCost => {

@@ -2,7 +2,7 @@ import { write } from "../../progression/event-steps.ts";
 import type { SharedCounters, SharedKey } from "../../progression/shared-counters.ts";
 import type { Effects } from "../../progression/effects.ts";
 import type { Turn } from "../../progression/turn.ts";
-import { outboxRow } from "../../work.ts";
+import { outboxRow } from "../../outbox-row.ts";
 import type { SentAction } from "../actions/send.ts";
 import type { RuleDocument } from "../language/document.ts";
 import { LATE, type Refusal } from "./rolling.ts";

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { type LeftOut, STORED_MAX_BYTES, TOO_LARGE_TO_RUN } from "../../definitions/left-out.ts";
 import type { Work } from "../../work.ts";
 import type { RuleDocument } from "../language/document.ts";
-import type { RuleStatus } from "../rule.ts";
+import type { RuleStatus } from "./rule-status.ts";
 import type { PublishedRule } from "./compile.ts";
 
 type Row = {

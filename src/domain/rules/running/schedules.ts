@@ -4,11 +4,11 @@ import type { Work } from "../../work.ts";
 import { lastRunMs, nextRunMs } from "../language/cron.ts";
 import type { RuleDocument, ScheduleTrigger } from "../language/document.ts";
 import { type Rule, RuleVersion } from "../rule.ts";
+import { SCHEDULE_TYPE } from "../language/triggers.ts";
 
-/** The event by which a scheduled rule comes to a player. */
-export const SCHEDULE_TYPE = "system.schedule";
 /** Players to whom one transaction brings a rule. */
 export const SCHEDULE_PAGE = 500;
+
 /** A project with more waiting events gets no more of its schedules until they are fewer. */
 export const BACKLOG_MAX = 5_000;
 

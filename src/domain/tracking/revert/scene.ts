@@ -5,11 +5,8 @@ import { loadStates } from "../../progression/load-states.ts";
 import { PLAYER_PARTS } from "../../progression/parts/parts.ts";
 import type { PlayerState } from "../../progression/player-state.ts";
 import type { ProjectPlan } from "../../progression/project-plan.ts";
-import {
-  lockSharedCounters,
-  type SharedCounters,
-  type SharedKey,
-} from "../../progression/shared-counters.ts";
+import type { SharedCounters, SharedKey } from "../../progression/shared-counters.ts";
+import { lockSharedCounters } from "../../progression/lock-shared-counters.ts";
 import type { Effects } from "../../progression/effects.ts";
 import { limitedKey } from "../../rewards/shared-keys.ts";
 import { type PacedBudget, paced, type Pieces } from "../../pace.ts";

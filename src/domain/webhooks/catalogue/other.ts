@@ -1,6 +1,5 @@
 import { z } from "zod";
-import type { ChatMessage } from "../../chat/views.ts";
-import { SANCTION_KINDS } from "../../chat/views.ts";
+import { type ChatMessage, SANCTION_KINDS } from "../../chat/views.ts";
 import type { EventType } from "../../domain-events.ts";
 import type { EntriesOf } from "./entry.ts";
 import { Id, Player, PLAYER, Text, Time } from "./shapes.ts";

@@ -1,0 +1,60 @@
+/** How a project's lives regenerate. */
+export type LivesSettings = {
+  enabled: boolean;
+  max: number;
+  refillSeconds: number;
+  refillAmount: number;
+  /** What a new player has. */
+  start: number;
+  /** Grants may exceed `max`; regeneration stops while there are `max` or more. */
+  allowOverMax: boolean;
+};
+
+/** Chosen by the project; what is absent has its default, see `settingsOf`. */
+export type ProjectSettings = {
+  /** An event or a connection of an unknown player creates the player. */
+  autoCreatePlayers: boolean;
+  /** Older events are rejected; null accepts any age. */
+  maxEventAgeDays: number | null;
+  /** Losing XP can lower the level. */
+  allowLevelDown: boolean;
+  /** A rule may act on a player who does not exist yet, who is then created. */
+  createUnknownTargets: boolean;
+  /** All boosts together multiply by no more. */
+  maxBoostFactor: number;
+  /** XP from events beyond `xp` in a local day counts `factorAbove` times. */
+  xpDailySoftCap: { xp: number; factorAbove: number } | null;
+  lives: LivesSettings;
+  /** The share of events whose evaluation is explained and kept, 0 to 1, by kind of key. */
+  traceSampling: { live: number; test: number };
+  /** How long traces are kept, in days. */
+  tracesDays: number;
+  /** `onePerMode`: a player has at most one lobby of a mode, else one seat in each lobby. */
+  lobby: { onePerMode: boolean };
+  /** Whether players may write to one another alone. */
+  chat: { directPolicy: "ALL" | "OFF" };
+};
+
+export const DEFAULT_SETTINGS: ProjectSettings = {
+  autoCreatePlayers: true,
+  maxEventAgeDays: null,
+  allowLevelDown: false,
+  createUnknownTargets: false,
+  maxBoostFactor: 10,
+  xpDailySoftCap: null,
+  lives: { enabled: false, max: 5, refillSeconds: 1_800, refillAmount: 1, start: 5, allowOverMax: false },
+  traceSampling: { live: 0.01, test: 1 },
+  tracesDays: 7,
+  lobby: { onePerMode: true },
+  chat: { directPolicy: "ALL" },
+};
+
+/** Stored settings with the defaults for what is absent. */
+export const settingsFrom = (stored: Partial<ProjectSettings>): ProjectSettings => ({
+  ...DEFAULT_SETTINGS,
+  ...stored,
+  lives: { ...DEFAULT_SETTINGS.lives, ...stored.lives },
+  traceSampling: { ...DEFAULT_SETTINGS.traceSampling, ...stored.traceSampling },
+  lobby: { ...DEFAULT_SETTINGS.lobby, ...stored.lobby },
+  chat: { ...DEFAULT_SETTINGS.chat, ...stored.chat },
+});
