@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { freePort } from "../test/support/process.ts";
-import { PARTITIONS } from "../src/domain/ids.ts";
+import { PARTITIONS } from "../src/domain/kernel/ids.ts";
 import { createBullQueue } from "../src/jobs/queue.ts";
 import { redisConnections } from "../src/platform/redis-connection.ts";
 import { createLog } from "../src/log.ts";

@@ -3,7 +3,7 @@
 import { writeFile } from "node:fs/promises";
 import os from "node:os";
 import { parseArgs } from "node:util";
-import { type PublishedRule, compileRules } from "../src/domain/rules/running/compile.ts";
+import { type PublishedRule, compileRules } from "../src/domain/evaluation/running/compile.ts";
 import {
   type Contestant,
   createRandom,

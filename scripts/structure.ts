@@ -1,49 +1,40 @@
-// Prints how the files of src import one another, type imports included: circles of files, cycles between the
-// folders of src/domain, and what each folder imports. Exits with 1 when there is a circle of files.
-import { circlesOf, type Graph, groupGraph, importGraph } from "../test/support/import-graph.ts";
+// Prints how the files of src import one another, type imports included: circles of files, the districts
+// of src/domain with their sizes and what they import, and the other folders. Exits with 1 when there is a circle
+// of files, or an import that the order of the districts does not allow.
+import { DISTRICTS, districtOf, districtViolations, impureEvaluation } from "../test/support/districts.ts";
+import { circlesOf, groupGraph, importGraph } from "../test/support/import-graph.ts";
 import { readSourceFiles } from "../test/support/source-files.ts";
 
 const files = readSourceFiles().filter(({ path }) => /^src\/.*\.ts$/.test(path));
 const graph = importGraph(files, { types: true });
 
-/** The folder of a file: under src/domain that below it, else that below src. */
-const folderOf = (path: string): string => {
-  const [, first = "", second = ""] = path.split("/");
-  if (first !== "domain") return first.endsWith(".ts") ? "src" : `src/${first}`;
-  return second.endsWith(".ts") ? "src/domain" : `src/domain/${second}`;
+/** The folder below src that a file is in; "src" for a file that is in none. */
+const layerOf = (path: string): string => {
+  const [, first = ""] = path.split("/");
+  return first.endsWith(".ts") ? "src" : first;
 };
 
-const domainFolderOf = (path: string): string | undefined =>
-  /^src\/domain\/[^/]+\//.test(path) ? folderOf(path) : undefined;
-
-const printCircles = (title: string, of: Graph): void => {
-  const found = circlesOf(of);
-  console.log(`\n${title}: ${found.length === 0 ? "none" : found.length}`);
-  for (const circle of found) {
-    console.log(`  ${circle.length}:`);
-    for (const node of circle) {
-      const within = (of.get(node) ?? []).filter((to) => circle.includes(to));
-      console.log(`    ${node} -> ${within.join(" ")}`);
-    }
+/** One line for each group: its name, its number of files, the groups that it imports. */
+const printGroups = (groupOf: (path: string) => string | undefined, names: Iterable<string>): void => {
+  const arrows = groupGraph(graph, groupOf);
+  for (const name of names) {
+    const size = files.filter(({ path }) => groupOf(path) === name).length;
+    console.log(`  ${`${name} (${size})`.padEnd(24)} -> ${arrows.get(name)?.join(" ") || "none"}`);
   }
 };
 
-console.log(`Files in src: ${files.length}`);
-printCircles("Circles of files, type imports included", graph);
-printCircles(
-  "Cycles between folders of src/domain, type imports included",
-  groupGraph(graph, domainFolderOf),
-);
-printCircles(
-  "Cycles between folders of src/domain at run time",
-  groupGraph(importGraph(files, { types: false }), domainFolderOf),
-);
+const circles = circlesOf(graph);
+console.log(`Files in src: ${files.length}. Circles of files: ${circles.length}.`);
+for (const circle of circles) console.log(`  ${circle.join(", ")} import one another`);
 
-console.log("\nFolders, with their files and the folders that they import:");
-const folders = groupGraph(graph, folderOf);
-for (const [folder, targets] of [...folders].toSorted(([a], [b]) => (a < b ? -1 : 1))) {
-  const size = files.filter(({ path }) => folderOf(path) === folder).length;
-  console.log(`  ${folder} (${size}) -> ${targets.join(" ") || "none"}`);
-}
+console.log("\nDistricts of src/domain, each with what it imports; all of it stands above it:");
+printGroups(districtOf, DISTRICTS.keys());
+console.log(`Cycles between districts: ${circlesOf(groupGraph(graph, (path) => districtOf(path))).length}.`);
 
-process.exit(circlesOf(graph).length > 0 ? 1 : 0);
+console.log("\nFolders of src:");
+printGroups(layerOf, [...new Set(files.map(({ path }) => layerOf(path)))].toSorted());
+
+const broken = [...districtViolations(graph), ...impureEvaluation(files)];
+console.log(`\nImports against the order: ${broken.length}.`);
+for (const one of broken) console.log(`  ${one}`);
+process.exit(circles.length + broken.length > 0 ? 1 : 0);

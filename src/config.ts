@@ -2,8 +2,8 @@ import { existsSync } from "node:fs";
 import { z } from "zod";
 import { type Env, RULES } from "./config/rules.ts";
 import { SETTINGS } from "./config/settings.ts";
-import type { MailMode } from "./domain/email/mail.ts";
-import type { Plan } from "./domain/tenants/plans.ts";
+import type { MailMode } from "./domain/accounts/email/mail.ts";
+import type { Plan } from "./domain/kernel/plans.ts";
 import { readSecrets } from "./secrets.ts";
 import { VERSION } from "./version.ts";
 

@@ -1,5 +1,5 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
-import type { Lags } from "./domain/webhooks/delivering/lag.ts";
+import type { Lags } from "./domain/delivery/webhooks/delivering/lag.ts";
 
 /** Between two samples of the event loop's delay, in ms. */
 const LOOP_SAMPLE_MS = 100;

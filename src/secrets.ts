@@ -9,7 +9,7 @@ import {
 import { chmod, link, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { z } from "zod";
-import { dataDirError, makeDir } from "./domain/data-dir.ts";
+import { dataDirError, makeDir } from "./domain/kernel/data-dir.ts";
 
 /** Values shown in `.env.example`. They are public, so production refuses them. */
 export const SAMPLE_JWT_PRIVATE_KEY =

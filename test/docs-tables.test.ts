@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { DEFAULT_SCOPES, EVERY_ROLE, type Needs, SCOPES, scopesOf } from "../src/domain/access.ts";
-import { checkCeiling } from "../src/domain/api-keys/scopes.ts";
-import { MAIL_TEMPLATES } from "../src/domain/email/mail.ts";
-import { ERROR_STATUS } from "../src/domain/errors.ts";
-import { LIMITS } from "../src/domain/rate-limits/limits.ts";
-import { PLAN_FEATURES, PLAN_LIMITS, type PlanLimits, PLANS } from "../src/domain/tenants/plans.ts";
+import { DEFAULT_SCOPES, EVERY_ROLE, type Needs, SCOPES, scopesOf } from "../src/domain/kernel/access.ts";
+import { checkCeiling } from "../src/domain/accounts/api-keys/scopes.ts";
+import { MAIL_TEMPLATES } from "../src/domain/accounts/email/mail.ts";
+import { ERROR_STATUS } from "../src/domain/kernel/errors.ts";
+import { LIMITS } from "../src/domain/accounts/rate-limits/limits.ts";
+import { PLAN_FEATURES, PLAN_LIMITS, type PlanLimits, PLANS } from "../src/domain/kernel/plans.ts";
 import type { AnyRoute } from "../src/http/route.ts";
 import { routes } from "../src/http/routes.ts";
 import { namesIn, rowsOf, sectionOf } from "./support/documents.ts";

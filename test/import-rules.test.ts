@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { districtViolations, impureEvaluation } from "./support/districts.ts";
 import { circlesOf, importGraph } from "./support/import-graph.ts";
 import { importViolations } from "./support/import-rules.ts";
 import { importsOf, type SourceFile } from "./support/source-files.ts";
@@ -72,5 +73,36 @@ describe("imports", () => {
       ["src/e.ts", "src/f.ts"],
     ]);
     assert.deepEqual(circlesOf(importGraph(files, { types: false })), [["src/e.ts", "src/f.ts"]]);
+  });
+
+  it("of the domain that point to a lower district are found, and files without a district", () => {
+    const files = [
+      file("src/domain/kernel/a.ts", `import type { B } from "../social/chat/b.ts";`),
+      file("src/domain/social/chat/b.ts", `import "../../kernel/a.ts";\nimport "../lobbies/c.ts";`),
+      file("src/domain/social/lobbies/c.ts", `import "../chat/b.ts";`),
+      file("src/domain/stickers/d.ts", ""),
+      file("src/domain/e.ts", ""),
+      file("src/http/f.ts", `import "../domain/social/chat/b.ts";`),
+    ];
+    assert.deepEqual(districtViolations(importGraph(files, { types: true })), [
+      "src/domain/kernel/a.ts:1 kernel may not import social (src/domain/social/chat/b.ts)",
+      "src/domain/stickers/d.ts:1 belongs to no district",
+      "src/domain/e.ts:1 belongs to no district",
+    ]);
+  });
+
+  it("of databases and transactions are found in evaluation, type imports included", () => {
+    const lines = [`import { z } from "zod";`, `import { sql } from "kysely";`, `import "../kernel/ids.ts";`];
+    const work = `import type { Work } from "../kernel/work.ts";`;
+    assert.deepEqual(
+      impureEvaluation([
+        file("src/domain/evaluation/a.ts", ...lines, work),
+        file("src/domain/economy/b.ts", ...lines, work),
+      ]),
+      [
+        "src/domain/evaluation/a.ts:2 evaluation may not import kysely",
+        "src/domain/evaluation/a.ts:4 evaluation may not import ../kernel/work.ts",
+      ],
+    );
   });
 });

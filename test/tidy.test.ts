@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { districtViolations, impureEvaluation } from "./support/districts.ts";
 import { circlesOf, importGraph } from "./support/import-graph.ts";
 import { importViolations } from "./support/import-rules.ts";
 import { readMigrations } from "./support/migration-keys.ts";
@@ -100,6 +101,11 @@ describe("tidiness", () => {
       none(circles.map((circle) => `${circle.join(", ")} import one another`));
     });
 
+    it("go only to districts of the domain that stand above, type imports included", () =>
+      none(districtViolations(importGraph(src, { types: true }))));
+
+    it("keep databases and transactions out of evaluation", () => none(impureEvaluation(src)));
+
     it("are not passed on by an index.ts", () => {
       const indexes = src.filter(({ path }) => path.endsWith("/index.ts"));
       const reexports = indexes.flatMap(({ path, text }) =>
@@ -154,7 +160,7 @@ describe("tidiness", () => {
 
   describe("migrations", () => {
     const { tables, keys } = readMigrations(
-      src.filter(({ path }) => path.startsWith("src/domain/migrations/")),
+      src.filter(({ path }) => path.startsWith("src/domain/registries/migrations/")),
     );
     const mustLead = (name: string): boolean =>
       GROWING_TABLES.includes(name) ||

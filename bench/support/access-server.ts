@@ -5,7 +5,7 @@ import type { AddressInfo } from "node:net";
 import { sql } from "kysely";
 import { type App, createApp } from "../../src/app.ts";
 import { loadConfig } from "../../src/config.ts";
-import { identifyPlayers } from "../../src/domain/players/identify.ts";
+import { identifyPlayers } from "../../src/domain/player-lifecycle/identify.ts";
 import { guardedHttpServer } from "../../src/http/guard.ts";
 import { playerRoutes } from "../../src/http/resources/players.ts";
 import type { AnyRoute } from "../../src/http/route.ts";

@@ -1,7 +1,7 @@
 // Loads events with COPY from Node, as fast as it goes: the rate that PostgreSQL takes rows at with these
 // indexes.
 import { openPostgres } from "../../src/platform/database.ts";
-import { newId, partitionOf } from "../../src/domain/ids.ts";
+import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
 import { type PoolClient, poolOf } from "./box.ts";
 import { PLAYERS, randomKey, sampleEvent } from "./sample.ts";
 

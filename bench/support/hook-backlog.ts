@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { newId } from "../../src/domain/ids.ts";
-import { createSecretBox } from "../../src/domain/secret-box.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
 import type { Pool } from "./box.ts";
 
 export const ENCRYPTION_KEY = "encryption-key-of-the-benchmarks-and-of-nothing-else";

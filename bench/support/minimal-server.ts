@@ -3,7 +3,7 @@
 // by a unique index on a table of its own.
 import type { AddressInfo } from "node:net";
 import express from "express";
-import { newId } from "../../src/domain/ids.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
 import { openPostgres } from "../../src/platform/database.ts";
 import { poolOf } from "./box.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { newId, partitionOf } from "../../src/domain/ids.ts";
+import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
 import type { Pool } from "./box.ts";
 
 export type QueuedLoad = { events: number; players: number; prefix: string };

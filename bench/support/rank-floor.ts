@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
-import type { EntryChange } from "../../src/domain/events.ts";
+import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
 import { createRedisRanks } from "../../src/platform/redis-ranks.ts";
 
 /** Updates of a batch, and batches under way at a time. */

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto";
 import { Engine } from "json-rules-engine";
 import { LogicEngine } from "json-logic-engine";
-import type { Json } from "../../src/domain/events.ts";
-import type { Turn } from "../../src/domain/progression/turn.ts";
-import { compileRules, type PublishedRule } from "../../src/domain/rules/running/compile.ts";
-import { RuleDocument } from "../../src/domain/rules/language/document.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import type { Turn } from "../../src/domain/evaluation/turn.ts";
+import { compileRules, type PublishedRule } from "../../src/domain/evaluation/running/compile.ts";
+import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { aPass, aPlan, aPlayerState } from "../../test/support/plan.ts";
 
 /** The same rules for several engines, and the events that they are tried on. */

@@ -7,11 +7,11 @@ import {
   findAdminByEmail,
   listAdmins,
   resetAdminPassword,
-} from "../domain/admin/admins.ts";
-import { randomBase62 } from "../domain/auth/base62.ts";
-import { createPasswords, passwordProblems, refuseWeakPassword } from "../domain/auth/passwords.ts";
-import { EmailAddress } from "../domain/email/address.ts";
-import { Name } from "../domain/tenants/text.ts";
+} from "../domain/accounts/admin/admins.ts";
+import { randomBase62 } from "../domain/accounts/auth/base62.ts";
+import { createPasswords, passwordProblems, refuseWeakPassword } from "../domain/accounts/auth/passwords.ts";
+import { EmailAddress } from "../domain/accounts/email/address.ts";
+import { Name } from "../domain/accounts/tenants/text.ts";
 import { readNewPassword } from "./ask-password.ts";
 import { refuseRunningServer, withTransact } from "./with-database.ts";
 

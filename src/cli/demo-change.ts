@@ -1,8 +1,8 @@
 import { type Config, loadConfig } from "../config.ts";
-import { createPasswords } from "../domain/auth/passwords.ts";
-import { setPassword } from "../domain/auth/set-password.ts";
-import { deleteProject } from "../domain/projects/projects.ts";
-import type { Transact } from "../domain/work.ts";
+import { createPasswords } from "../domain/accounts/auth/passwords.ts";
+import { setPassword } from "../domain/accounts/auth/set-password.ts";
+import { deleteProject } from "../domain/accounts/projects/projects.ts";
+import type { Transact } from "../domain/kernel/work.ts";
 import { type DemoAccount, DEMO_EMAIL, findDemo, newPassword } from "./demo-account.ts";
 import { removeDemoFile } from "./demo-file.ts";
 import { withTransact } from "./with-database.ts";

@@ -1,5 +1,5 @@
 import { BATCH_MAX_BYTES } from "../domain/tracking/event-input.ts";
-import { fnv1a } from "../domain/ids.ts";
+import { fnv1a } from "../domain/kernel/ids.ts";
 import {
   type BatchClient,
   type EventResult,

@@ -1,9 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Command } from "commander";
 import { z } from "zod";
-import { newWebhookSecret } from "../domain/webhooks/secrets.ts";
-import { signedRequest } from "../domain/webhooks/delivering/signing.ts";
-import { newId } from "../domain/ids.ts";
+import { newWebhookSecret } from "../domain/delivery/webhooks/secrets.ts";
+import { signedRequest } from "../domain/delivery/webhooks/delivering/signing.ts";
+import { newId } from "../domain/kernel/ids.ts";
 import { VERSION } from "../version.ts";
 import { type KeyFlags, readKey, readUrl, UsageError } from "./api-flags.ts";
 import { type Api, ApiFailure, askApi } from "./webhook-api.ts";

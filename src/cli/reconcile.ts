@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { isId } from "../domain/ids.ts";
+import { isId } from "../domain/kernel/ids.ts";
 
 type Flags = { project?: string; repair?: boolean; json?: boolean };
 
@@ -25,7 +25,7 @@ export const addReconcileCommand = (program: Command): void => {
 
 const run = async ({ project, repair = false, json = false }: Flags) => {
   const { loadConfig } = await import("../config.ts");
-  const { reconcile } = await import("../domain/reconcile/reconcile.ts");
+  const { reconcile } = await import("../domain/registries/reconcile/reconcile.ts");
   const { withTransact } = await import("./with-database.ts");
   const config = await loadConfig();
   let open = 0;

@@ -6,9 +6,9 @@ import { setImmediate as turn, setTimeout as delay } from "node:timers/promises"
 import type { Logger } from "pino";
 import { type App, createApp } from "../app.ts";
 import type { Config } from "../config.ts";
-import { followKeyChanges } from "../domain/api-keys/changes.ts";
+import { followKeyChanges } from "../domain/accounts/api-keys/changes.ts";
 import { ensurePartitions } from "../domain/tracking/partitions.ts";
-import { readLags } from "../domain/webhooks/delivering/lag.ts";
+import { readLags } from "../domain/delivery/webhooks/delivering/lag.ts";
 import { guardedHttpServer } from "../http/guard.ts";
 import { routes } from "../http/routes.ts";
 import { createHttp } from "../http/server.ts";

@@ -1,10 +1,10 @@
 import { isIP } from "node:net";
 import { join } from "node:path";
 import { z } from "zod";
-import { CAPTCHA_PROVIDERS } from "../domain/auth/captcha.ts";
-import { MAIL_MODES } from "../domain/email/mail.ts";
-import { networkOf } from "../domain/rate-limits/ip-address.ts";
-import { PLANS } from "../domain/tenants/plans.ts";
+import { CAPTCHA_PROVIDERS } from "../domain/accounts/auth/captcha.ts";
+import { MAIL_MODES } from "../domain/accounts/email/mail.ts";
+import { networkOf } from "../domain/accounts/rate-limits/ip-address.ts";
+import { PLANS } from "../domain/kernel/plans.ts";
 import { privateKeyOf } from "../secrets.ts";
 
 /** Of a pepper or an encryption key. */

@@ -1,7 +1,7 @@
-import { type Access, type Needs, scopesOf } from "../domain/access.ts";
-import type { AdminCaller, Caller, KeyCaller, UserCaller } from "../domain/caller.ts";
-import { DomainError, forbidden, unauthorized } from "../domain/errors.ts";
-import { hasFeature } from "../domain/tenants/plans.ts";
+import { type Access, type Needs, scopesOf } from "../domain/kernel/access.ts";
+import type { AdminCaller, Caller, KeyCaller, UserCaller } from "../domain/kernel/caller.ts";
+import { DomainError, forbidden, unauthorized } from "../domain/kernel/errors.ts";
+import { hasFeature } from "../domain/kernel/plans.ts";
 
 /** What of the server's configuration the checks depend on. */
 export type AccessRules = { isVerifiedEmailRequired: boolean };

@@ -1,7 +1,7 @@
 import express, { type Request, type RequestHandler, type Response } from "express";
-import { DomainError } from "../domain/errors.ts";
-import { BODY_LIMIT, BODY_NAMES_MAX, BODY_PARTS_MAX, LARGE_BODY_PARTS_MAX } from "../domain/limits.ts";
-import { nextTurn } from "../domain/slices.ts";
+import { DomainError } from "../domain/kernel/errors.ts";
+import { BODY_LIMIT, BODY_NAMES_MAX, BODY_PARTS_MAX, LARGE_BODY_PARTS_MAX } from "../domain/kernel/limits.ts";
+import { nextTurn } from "../domain/kernel/slices.ts";
 import { countParts } from "./json-size.ts";
 
 const tooLarge = (limit: number): DomainError =>

@@ -1,11 +1,11 @@
 import type { Request } from "express";
 import type { App } from "../app.ts";
-import { authenticateAdmin } from "../domain/admin/authenticate.ts";
-import { authenticateKey } from "../domain/api-keys/authenticate.ts";
-import { authenticateUser } from "../domain/auth/sessions.ts";
-import type { Caller } from "../domain/caller.ts";
-import { unauthorized } from "../domain/errors.ts";
-import { clientAddress } from "../domain/rate-limits/ip-address.ts";
+import { authenticateAdmin } from "../domain/accounts/admin/authenticate.ts";
+import { authenticateKey } from "../domain/accounts/api-keys/authenticate.ts";
+import { authenticateUser } from "../domain/accounts/auth/sessions.ts";
+import type { Caller } from "../domain/kernel/caller.ts";
+import { unauthorized } from "../domain/kernel/errors.ts";
+import { clientAddress } from "../domain/accounts/rate-limits/ip-address.ts";
 
 /**
  * Who sends the request, by `X-API-Key` or `Authorization: Bearer`; with neither, nobody. A key is never

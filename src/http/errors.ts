@@ -1,9 +1,9 @@
 import { DriverException, UniqueConstraintViolationException } from "@mikro-orm/core";
 import type { Response } from "express";
 import { z } from "zod";
-import { clipped, conflict, DomainError, type FieldProblem, MESSAGE_MAX } from "../domain/errors.ts";
-import { outageError } from "../domain/outages.ts";
-import { RateLimited } from "../domain/rate-limits/limiter.ts";
+import { clipped, conflict, DomainError, type FieldProblem, MESSAGE_MAX } from "../domain/kernel/errors.ts";
+import { outageError } from "../domain/kernel/outages.ts";
+import { RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
 import { limitHeaders } from "./limits.ts";
 
 /** Field problems that are looked at for one answer; a body of a million bad items names the first ones. */

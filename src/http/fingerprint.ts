@@ -1,7 +1,7 @@
 import { createHash, type Hash } from "node:crypto";
-import { PacedBudget, paced, type Pieces } from "../domain/pace.ts";
-import { TEXT_PER_STEP } from "../domain/step-budget.ts";
-import { JSON_MAX_DEPTH } from "../domain/tracking/event-input.ts";
+import { PacedBudget, paced, type Pieces } from "../domain/kernel/pace.ts";
+import { TEXT_PER_STEP } from "../domain/kernel/step-budget.ts";
+import { JSON_MAX_DEPTH } from "../domain/kernel/hostile-json.ts";
 
 /** Operations that judge items themselves are handed any depth; what is deeper is refused by each. */
 const DEPTH_MAX = JSON_MAX_DEPTH + 8;

@@ -1,7 +1,7 @@
 import { type IncomingMessage, Server, type ServerResponse, STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import { DomainError, invalid } from "../domain/errors.ts";
-import { MATCHMAKE_BODY_LIMIT } from "../domain/limits.ts";
+import { DomainError, invalid } from "../domain/kernel/errors.ts";
+import { MATCHMAKE_BODY_LIMIT } from "../domain/kernel/limits.ts";
 import { errorBody } from "./errors.ts";
 import { requestIdFrom, SECURITY_HEADERS } from "./observe.ts";
 

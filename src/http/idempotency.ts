@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import type { Request } from "express";
 import type { App } from "../app.ts";
-import type { Caller } from "../domain/caller.ts";
-import { DomainError, invalid } from "../domain/errors.ts";
+import type { Caller } from "../domain/kernel/caller.ts";
+import { DomainError, invalid } from "../domain/kernel/errors.ts";
 import {
   claimKey,
   completeAnswer,
@@ -11,10 +11,10 @@ import {
   type KeyedRequest,
   storeAnswer,
   type StoredAnswer,
-} from "../domain/idempotency/idempotency.ts";
-import { outageOf } from "../domain/outages.ts";
-import { joining } from "../domain/transact.ts";
-import type { Sight } from "../domain/work.ts";
+} from "../domain/kernel/idempotency.ts";
+import { outageOf } from "../domain/kernel/outages.ts";
+import { joining } from "../domain/kernel/transact.ts";
+import type { Sight } from "../domain/kernel/work.ts";
 import { errorBody } from "./errors.ts";
 import { fingerprintOf } from "./fingerprint.ts";
 import { type AnyRoute, Reply, type RouteContext } from "./route.ts";

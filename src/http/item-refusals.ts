@@ -1,4 +1,4 @@
-import { isLongJson } from "../domain/oversize.ts";
+import { isLongJson } from "../domain/kernel/oversize.ts";
 
 /** Refused items of one request that are told why, however short they are. */
 export const SHORT_REFUSALS_EXPLAINED = 20;

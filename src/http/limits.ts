@@ -1,9 +1,9 @@
 import type { App } from "../app.ts";
-import type { Caller } from "../domain/caller.ts";
-import { noteAbuse } from "../domain/rate-limits/abuse.ts";
-import { refuseBlockedAddress } from "../domain/rate-limits/ip-blocks.ts";
-import type { LimitState } from "../domain/rate-limits/limiter.ts";
-import { countRequest } from "../domain/rate-limits/request-limits.ts";
+import type { Caller } from "../domain/kernel/caller.ts";
+import { noteAbuse } from "../domain/accounts/rate-limits/abuse.ts";
+import { refuseBlockedAddress } from "../domain/accounts/rate-limits/ip-blocks.ts";
+import type { LimitState } from "../domain/accounts/rate-limits/limiter.ts";
+import { countRequest } from "../domain/accounts/rate-limits/request-limits.ts";
 import type { AnyRoute } from "./route.ts";
 
 /** What an answer tells about the narrowest limit of its request. */

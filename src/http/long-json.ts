@@ -1,6 +1,6 @@
 import type { Response } from "express";
-import { jsonChunks } from "../domain/json-text.ts";
-import { inSlices, type Steps } from "../domain/slices.ts";
+import { jsonChunks } from "../domain/kernel/json-text.ts";
+import { inSlices, type Steps } from "../domain/kernel/slices.ts";
 
 /** Items of a list above which a body is written piece by piece: each may be as large as a rule. */
 const LIST_ITEMS = 20;

@@ -1,7 +1,7 @@
 import type { RequestHandler, Response } from "express";
 import type { App } from "../app.ts";
-import type { Caller } from "../domain/caller.ts";
-import { newId } from "../domain/ids.ts";
+import type { Caller } from "../domain/kernel/caller.ts";
+import { newId } from "../domain/kernel/ids.ts";
 import { clientIp } from "./caller.ts";
 
 const REQUEST_ID = /^[\w-]{8,64}$/;

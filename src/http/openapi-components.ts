@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { ERROR_STATUS, type ErrorCode } from "../domain/errors.ts";
-import { IDEMPOTENCY_KEY_MAX } from "../domain/idempotency/idempotency.ts";
+import { ERROR_STATUS, type ErrorCode } from "../domain/kernel/errors.ts";
+import { IDEMPOTENCY_KEY_MAX } from "../domain/kernel/idempotency.ts";
 
 export const JSON_TYPE = "application/json";
 

@@ -1,7 +1,7 @@
 import { createDocument, type CreateDocumentOptions, type ZodOpenApiOperationObject } from "zod-openapi";
 import type { z } from "zod";
-import { type Access, type Needs, scopesOf } from "../domain/access.ts";
-import { ERROR_STATUS, type ErrorCode } from "../domain/errors.ts";
+import { type Access, type Needs, scopesOf } from "../domain/kernel/access.ts";
+import { ERROR_STATUS, type ErrorCode } from "../domain/kernel/errors.ts";
 import { takesIdempotencyKey } from "./idempotency.ts";
 import {
   errorResponses,

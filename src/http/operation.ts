@@ -1,10 +1,10 @@
 import type { Request, RequestHandler, Response } from "express";
 import type { App } from "../app.ts";
-import type { Actor, Caller } from "../domain/caller.ts";
-import { DomainError } from "../domain/errors.ts";
-import { withPatience } from "../domain/patience.ts";
-import { refuseHostile } from "../domain/tracking/event-input.ts";
-import type { Sight } from "../domain/work.ts";
+import type { Actor, Caller } from "../domain/kernel/caller.ts";
+import { DomainError } from "../domain/kernel/errors.ts";
+import { withPatience } from "../domain/kernel/patience.ts";
+import { refuseHostile } from "../domain/kernel/hostile-json.ts";
+import type { Sight } from "../domain/kernel/work.ts";
 import { requireAccess } from "./access.ts";
 import { refuseOutsiders } from "./admin-network.ts";
 import { checkBodyHeaders, readJson } from "./body.ts";

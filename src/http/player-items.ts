@@ -1,8 +1,8 @@
-import { DomainError } from "../domain/errors.ts";
-import { parseSized } from "../domain/oversize.ts";
-import type { PlayerInput } from "../domain/players/upsert.ts";
-import { mapInSlices } from "../domain/slices.ts";
-import { refuseHostile } from "../domain/tracking/event-input.ts";
+import { DomainError } from "../domain/kernel/errors.ts";
+import { parseSized } from "../domain/kernel/oversize.ts";
+import type { PlayerInput } from "../domain/progression/players/upsert.ts";
+import { mapInSlices } from "../domain/kernel/slices.ts";
+import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { NewPlayer } from "./resources/player-bodies.ts";
 
 /** One player of a batch, or why it cannot be read. */

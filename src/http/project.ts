@@ -1,9 +1,9 @@
 import type { Request } from "express";
 import type { App } from "../app.ts";
-import type { Caller } from "../domain/caller.ts";
-import { DomainError, invalid } from "../domain/errors.ts";
-import { checkOriginOf } from "../domain/projects/origins.ts";
-import { resolvePathProject, resolveProject } from "../domain/projects/resolve.ts";
+import type { Caller } from "../domain/kernel/caller.ts";
+import { DomainError, invalid } from "../domain/kernel/errors.ts";
+import { checkOriginOf } from "../domain/accounts/projects/origins.ts";
+import { resolvePathProject, resolveProject } from "../domain/accounts/projects/resolve.ts";
 import type { ProjectSource } from "./route.ts";
 
 const one = (value: unknown): string | undefined => {

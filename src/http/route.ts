@@ -1,10 +1,10 @@
 import type { z } from "zod";
 import type { App } from "../app.ts";
-import type { Access } from "../domain/access.ts";
-import type { Actor, Caller } from "../domain/caller.ts";
-import type { ErrorCode } from "../domain/errors.ts";
-import type { Patience } from "../domain/patience.ts";
-import type { LimitName } from "../domain/rate-limits/limits.ts";
+import type { Access } from "../domain/kernel/access.ts";
+import type { Actor, Caller } from "../domain/kernel/caller.ts";
+import type { ErrorCode } from "../domain/kernel/errors.ts";
+import type { Patience } from "../domain/kernel/patience.ts";
+import type { LimitName } from "../domain/accounts/rate-limits/limits.ts";
 
 type Shape = z.ZodType;
 type Out<S> = S extends Shape ? z.output<S> : undefined;

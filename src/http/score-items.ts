@@ -1,9 +1,9 @@
-import { DomainError } from "../domain/errors.ts";
+import { DomainError } from "../domain/kernel/errors.ts";
 import type { ScoreSubmission } from "../domain/leaderboards/record-scores.ts";
 import { type BatchScore, unreadable } from "../domain/leaderboards/scores.ts";
-import { parseSized } from "../domain/oversize.ts";
-import { mapInSlices } from "../domain/slices.ts";
-import { refuseHostile } from "../domain/tracking/event-input.ts";
+import { parseSized } from "../domain/kernel/oversize.ts";
+import { mapInSlices } from "../domain/kernel/slices.ts";
+import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { SubmittedScore } from "./resources/score-bodies.ts";
 
 /** One score of a batch, or why it cannot be read. */

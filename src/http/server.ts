@@ -1,8 +1,8 @@
 import express, { type ErrorRequestHandler, type RequestHandler, Router } from "express";
 import type { App } from "../app.ts";
-import { calmWarnings } from "../domain/calm-log.ts";
-import { DomainError, notFound } from "../domain/errors.ts";
-import { BUSY, outageOf } from "../domain/outages.ts";
+import { calmWarnings } from "../domain/kernel/calm-log.ts";
+import { DomainError, notFound } from "../domain/kernel/errors.ts";
+import { BUSY, outageOf } from "../domain/kernel/outages.ts";
 import { isHiddenFrom } from "./admin-network.ts";
 import { clientIp } from "./caller.ts";
 import { asDomainError, internalError, sendError } from "./errors.ts";

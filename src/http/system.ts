@@ -1,7 +1,7 @@
 import { timingSafeEqual } from "node:crypto";
 import { type RequestHandler, Router } from "express";
 import type { App } from "../app.ts";
-import { DomainError, notFound, unauthorized } from "../domain/errors.ts";
+import { DomainError, notFound, unauthorized } from "../domain/kernel/errors.ts";
 import { docs } from "./docs.ts";
 import { openApiDocument } from "./openapi.ts";
 import { playground } from "./playground.ts";

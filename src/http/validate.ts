@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { DomainError } from "../domain/errors.ts";
-import { findOversize } from "../domain/oversize.ts";
+import { DomainError } from "../domain/kernel/errors.ts";
+import { findOversize } from "../domain/kernel/oversize.ts";
 import { validationError } from "./errors.ts";
 import type { AnyRoute } from "./route.ts";
 

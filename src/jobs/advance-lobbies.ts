@@ -1,5 +1,5 @@
-import { advanceLobby, DUE_AT_ONCE, findDueLobbies } from "../domain/lobbies/timers.ts";
-import { throwOutage } from "../domain/outages.ts";
+import { advanceLobby, DUE_AT_ONCE, findDueLobbies } from "../domain/social/lobbies/timers.ts";
+import { throwOutage } from "../domain/kernel/outages.ts";
 import type { Job } from "./job.ts";
 
 /** Starts games, ends graces, and closes lobbies, when it is time. */

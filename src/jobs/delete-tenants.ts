@@ -1,5 +1,5 @@
-import { deleteDueTenants } from "../domain/tenants/deletion.ts";
-import { STEP } from "../domain/patience.ts";
+import { deleteDueTenants } from "../domain/accounts/tenants/deletion.ts";
+import { STEP } from "../domain/kernel/patience.ts";
 import type { Job } from "./job.ts";
 
 /** Ends tenants whose time to take their deletion back is over. */

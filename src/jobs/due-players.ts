@@ -1,9 +1,9 @@
 import type { App } from "../app.ts";
-import { starvedMs, threadCpuMs } from "../domain/cpu-clock.ts";
-import { throwOutage } from "../domain/outages.ts";
+import { starvedMs, threadCpuMs } from "../domain/kernel/cpu-clock.ts";
+import { throwOutage } from "../domain/kernel/outages.ts";
 import type { PlayersOf } from "../domain/progression/change-free-players.ts";
 import { byProject, DUE_PAGE, type Due, findDue } from "../domain/progression/due-players.ts";
-import type { Work } from "../domain/work.ts";
+import type { Work } from "../domain/kernel/work.ts";
 
 type Sweep = {
   due: Parameters<typeof findDue>[1];

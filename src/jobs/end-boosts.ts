@@ -1,4 +1,4 @@
-import { DUE_BOOSTS, endPlayersBoosts } from "../domain/boosts/sweep.ts";
+import { DUE_BOOSTS, endPlayersBoosts } from "../domain/economy/boosts/sweep.ts";
 import { sweepDue } from "./due-players.ts";
 import type { Job } from "./job.ts";
 

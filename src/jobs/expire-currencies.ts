@@ -1,4 +1,9 @@
-import { DUE_HOLDS, DUE_LOTS, expirePlayersHolds, expirePlayersLots } from "../domain/currencies/sweep.ts";
+import {
+  DUE_HOLDS,
+  DUE_LOTS,
+  expirePlayersHolds,
+  expirePlayersLots,
+} from "../domain/economy/currencies/sweep.ts";
 import { sweepDue } from "./due-players.ts";
 import type { Job } from "./job.ts";
 

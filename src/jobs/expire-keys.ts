@@ -1,4 +1,4 @@
-import { markExpiredKeys } from "../domain/api-keys/expire.ts";
+import { markExpiredKeys } from "../domain/accounts/api-keys/expire.ts";
 import type { Job } from "./job.ts";
 
 /** Gives API keys that have ended by time their status. */

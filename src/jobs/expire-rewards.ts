@@ -1,4 +1,4 @@
-import { expireGrants } from "../domain/rewards/player-rewards.ts";
+import { expireGrants } from "../domain/economy/rewards/player-rewards.ts";
 import type { Job } from "./job.ts";
 
 /** Grants of one transaction. */

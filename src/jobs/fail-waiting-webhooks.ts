@@ -1,5 +1,5 @@
-import { FIRST_WEBHOOK } from "../domain/webhooks/delivering/claim.ts";
-import { failLongWaiting, findHeld } from "../domain/webhooks/delivering/waiting.ts";
+import { FIRST_WEBHOOK } from "../domain/delivery/webhooks/delivering/claim.ts";
+import { failLongWaiting, findHeld } from "../domain/delivery/webhooks/delivering/waiting.ts";
 import type { Job } from "./job.ts";
 
 const HOUR_MS = 3_600_000;

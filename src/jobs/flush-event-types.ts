@@ -3,7 +3,7 @@ import {
   type EventTypeRecorder,
   writeEventTypes,
 } from "../domain/tracking/event-type-recorder.ts";
-import { mapInSlices } from "../domain/slices.ts";
+import { mapInSlices } from "../domain/kernel/slices.ts";
 import type { App } from "../app.ts";
 import type { Job } from "./job.ts";
 

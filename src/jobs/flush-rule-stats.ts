@@ -1,4 +1,4 @@
-import { type StatsRecorder, createStatsRecorder } from "../domain/rules/insight/stats.ts";
+import { type StatsRecorder, createStatsRecorder } from "../domain/evaluation/running/stats.ts";
 import { writeStats } from "../domain/progression/write-stats.ts";
 import type { App } from "../app.ts";
 import type { Job } from "./job.ts";

@@ -1,5 +1,5 @@
 import type { App } from "../app.ts";
-import type { Patience } from "../domain/patience.ts";
+import type { Patience } from "../domain/kernel/patience.ts";
 
 /**
  * A job is a hint to look at `key`; the work itself is rows. Losing every hint costs only latency, because

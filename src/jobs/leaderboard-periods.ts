@@ -8,8 +8,8 @@ import {
 } from "../domain/leaderboards/periods/close.ts";
 import { openWindows, projectsToOpen } from "../domain/leaderboards/periods/open.ts";
 import type { PeriodOf } from "../domain/leaderboards/periods/period-row.ts";
-import { STEP } from "../domain/patience.ts";
-import { throwOutage } from "../domain/outages.ts";
+import { STEP } from "../domain/kernel/patience.ts";
+import { throwOutage } from "../domain/kernel/outages.ts";
 import type { Job } from "./job.ts";
 
 /** Does one thing after another; what fails keeps nothing else back and is tried again in the next sweep. */

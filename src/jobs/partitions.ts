@@ -1,5 +1,5 @@
 import { ensurePartitions } from "../domain/tracking/partitions.ts";
-import { STEP } from "../domain/patience.ts";
+import { STEP } from "../domain/kernel/patience.ts";
 import type { Job } from "./job.ts";
 
 /** Keeps the partitions of tracked events ahead of time. */

@@ -1,12 +1,12 @@
-import { outageOf } from "../domain/outages.ts";
+import { outageOf } from "../domain/kernel/outages.ts";
 import { type Processed, processPartitions } from "../domain/progression/claim.ts";
 import { ClaimShares } from "../domain/progression/claim-shares.ts";
-import type { ProjectPlan } from "../domain/progression/project-plan.ts";
+import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
 import { FIRST_PROJECT } from "../domain/progression/queue.ts";
 import { createPlanCache, type PlanCache, type PlanCacheOptions } from "../domain/progression/plan.ts";
-import type { StepsHit } from "../domain/progression/event-steps.ts";
-import type { LoopHit } from "../domain/progression/rule-event.ts";
-import type { Work } from "../domain/work.ts";
+import type { StepsHit } from "../domain/evaluation/event-steps.ts";
+import type { LoopHit } from "../domain/evaluation/rule-event.ts";
+import type { Work } from "../domain/kernel/work.ts";
 import {
   createRuleWatch,
   LOOPS_MAX,
@@ -15,8 +15,8 @@ import {
   pauseUnfitRule,
   type RuleWatch,
   STEPS_HITS_MAX,
-} from "../domain/rules/running/loop-watch.ts";
-import { processedTopic } from "../domain/topics.ts";
+} from "../domain/rules/lifecycle/loop-watch.ts";
+import { processedTopic } from "../domain/kernel/events/topics.ts";
 import type { App } from "../app.ts";
 import { eventTypesOf } from "./flush-event-types.ts";
 import { ruleStatsOf } from "./flush-rule-stats.ts";

@@ -1,5 +1,5 @@
-import { stepJob } from "../domain/project-jobs/step-job.ts";
-import { STEP } from "../domain/patience.ts";
+import { stepJob } from "../domain/registries/jobs/step-job.ts";
+import { STEP } from "../domain/kernel/patience.ts";
 import type { Job } from "./job.ts";
 
 /** Does the steps of projects' long work until none is due. */

@@ -1,5 +1,5 @@
-import { FIRST_CHANNEL, pruneChannels, type RetentionCursor } from "../domain/chat/retention.ts";
-import { STEP } from "../domain/patience.ts";
+import { FIRST_CHANNEL, pruneChannels, type RetentionCursor } from "../domain/social/chat/retention.ts";
+import { STEP } from "../domain/kernel/patience.ts";
 import type { Job } from "./job.ts";
 
 const HOUR_MS = 3_600_000;

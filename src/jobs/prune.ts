@@ -1,5 +1,5 @@
-import { prune, PRUNES } from "../domain/pruning.ts";
-import { STEP } from "../domain/patience.ts";
+import { prune, PRUNES } from "../domain/registries/pruning.ts";
+import { STEP } from "../domain/kernel/patience.ts";
 import type { Job } from "./job.ts";
 
 const HOUR_MS = 3_600_000;

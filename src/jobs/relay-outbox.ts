@@ -1,6 +1,6 @@
 import type { App } from "../app.ts";
-import { relayPartitions } from "../domain/outbox/relay.ts";
-import { RelayTurns } from "../domain/outbox/relay-turns.ts";
+import { relayPartitions } from "../domain/delivery/outbox/relay.ts";
+import { RelayTurns } from "../domain/delivery/outbox/relay-turns.ts";
 import type { JobTogether } from "./job.ts";
 
 const turns = new WeakMap<App, RelayTurns>();

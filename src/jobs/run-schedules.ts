@@ -1,4 +1,4 @@
-import { type ScheduleCursor, stepSchedules } from "../domain/rules/running/schedules.ts";
+import { type ScheduleCursor, stepSchedules } from "../domain/rules/schedules.ts";
 import type { Job } from "./job.ts";
 
 /**

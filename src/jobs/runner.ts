@@ -1,7 +1,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { App } from "../app.ts";
-import { outageOf } from "../domain/outages.ts";
-import { BATCH, withPatience } from "../domain/patience.ts";
+import { outageOf } from "../domain/kernel/outages.ts";
+import { BATCH, withPatience } from "../domain/kernel/patience.ts";
 import type { AnyJob, HeldKeys } from "./job.ts";
 import { Pauses } from "./pauses.ts";
 import type { Runners } from "./queue.ts";

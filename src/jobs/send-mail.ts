@@ -1,7 +1,13 @@
-import { claimMail, type ClaimedMail, noteFailure, noteSent, openMail } from "../domain/email/deliveries.ts";
-import type { RenderedMail } from "../domain/email/mailer.ts";
-import { failureOf, type MailFailure } from "../domain/email/outcome.ts";
-import { MAIL_LANES } from "../domain/email/outbox.ts";
+import {
+  claimMail,
+  type ClaimedMail,
+  noteFailure,
+  noteSent,
+  openMail,
+} from "../domain/accounts/email/deliveries.ts";
+import type { RenderedMail } from "../domain/accounts/email/mailer.ts";
+import { failureOf, type MailFailure } from "../domain/accounts/email/outcome.ts";
+import { MAIL_LANES } from "../domain/accounts/email/outbox.ts";
 import type { App } from "../app.ts";
 import type { Job } from "./job.ts";
 import { EVERY_KEY } from "./runner.ts";

@@ -1,4 +1,4 @@
-import { DUE_STREAKS, settlePlayersStreaks } from "../domain/streaks/due.ts";
+import { DUE_STREAKS, settlePlayersStreaks } from "../domain/economy/streaks/due.ts";
 import { sweepDue } from "./due-players.ts";
 import type { Job } from "./job.ts";
 

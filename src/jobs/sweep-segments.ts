@@ -1,5 +1,5 @@
-import { noticeSegments, sweepSegments } from "../domain/segments/sweeps.ts";
-import { STEP } from "../domain/patience.ts";
+import { noticeSegments, sweepSegments } from "../domain/economy/segments/sweeps.ts";
+import { STEP } from "../domain/kernel/patience.ts";
 import type { Job } from "./job.ts";
 
 /** Brings dynamic segments up to date where no event of a player does: new definitions, and time. */

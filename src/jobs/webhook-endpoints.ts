@@ -4,8 +4,8 @@ import {
   inFlightMax,
   isSuspect,
   NEW_CIRCUIT,
-} from "../domain/webhooks/delivering/circuit.ts";
-import { Turns } from "../domain/webhooks/delivering/turns.ts";
+} from "../domain/delivery/webhooks/delivering/circuit.ts";
+import { Turns } from "../domain/delivery/webhooks/delivering/turns.ts";
 
 /** Endpoints that are remembered while nothing is to be done for them. */
 const REMEMBERED_MAX = 10_000;

@@ -1,5 +1,5 @@
-import { SLOW_MS } from "../domain/webhooks/delivering/circuit.ts";
-import type { ClaimedDelivery } from "../domain/webhooks/delivering/claim.ts";
+import { SLOW_MS } from "../domain/delivery/webhooks/delivering/circuit.ts";
+import type { ClaimedDelivery } from "../domain/delivery/webhooks/delivering/claim.ts";
 
 /**
  * Attempts of a process at the same time, and besides those, ones that have taken longer than SLOW_MS.

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { App } from "../app.ts";
-import { isSuspect } from "../domain/webhooks/delivering/circuit.ts";
+import { isSuspect } from "../domain/delivery/webhooks/delivering/circuit.ts";
 import {
   claimDeliveries,
   type ClaimedDelivery,
@@ -10,12 +10,16 @@ import {
   type LostClaim,
   releaseDeliveries,
   releaseLost,
-} from "../domain/webhooks/delivering/claim.ts";
-import { noteResults, type Result } from "../domain/webhooks/delivering/note.ts";
-import { rememberOpened } from "../domain/webhooks/delivering/opened-secrets.ts";
-import { liveSecrets, SECRET_LOST, SECRET_UNREADABLE } from "../domain/webhooks/secrets.ts";
-import { notSent, SEND_TIMEOUT_MS, type WebhookOutcome } from "../domain/webhooks/delivering/sender.ts";
-import { signedRequest } from "../domain/webhooks/delivering/signing.ts";
+} from "../domain/delivery/webhooks/delivering/claim.ts";
+import { noteResults, type Result } from "../domain/delivery/webhooks/delivering/note.ts";
+import { rememberOpened } from "../domain/delivery/webhooks/delivering/opened-secrets.ts";
+import { liveSecrets, SECRET_LOST, SECRET_UNREADABLE } from "../domain/delivery/webhooks/secrets.ts";
+import {
+  notSent,
+  SEND_TIMEOUT_MS,
+  type WebhookOutcome,
+} from "../domain/delivery/webhooks/delivering/sender.ts";
+import { signedRequest } from "../domain/delivery/webhooks/delivering/signing.ts";
 import { Pauses } from "./pauses.ts";
 import { Endpoints } from "./webhook-endpoints.ts";
 import { type Flight, Flights } from "./webhook-flights.ts";

@@ -4,8 +4,8 @@ import { createChallenge, verifySolution } from "altcha-lib";
 import { deriveKey } from "altcha-lib/algorithms/pbkdf2";
 import { z } from "zod";
 import type { CaptchaSettings } from "../config.ts";
-import { type Captcha, captchaFailed, type CaptchaProvider } from "../domain/auth/captcha.ts";
-import { DomainError } from "../domain/errors.ts";
+import { type Captcha, captchaFailed, type CaptchaProvider } from "../domain/accounts/auth/captcha.ts";
+import { DomainError } from "../domain/kernel/errors.ts";
 
 /** How long a challenge may be solved, in seconds. */
 const CHALLENGE_SECONDS = 600;

@@ -2,7 +2,7 @@ import cluster from "node:cluster";
 import { rm, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { dataDirError, makeDir } from "../domain/data-dir.ts";
+import { dataDirError, makeDir } from "../domain/kernel/data-dir.ts";
 import { identityOf, takeName } from "./kernel-name.ts";
 import { create, holderOf, isAlive, overwrite, ownText, readText, removeStale } from "./lock-file.ts";
 

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
-import { chosenPatience, isOfOperators, isOfRequests, type Patience } from "../domain/patience.ts";
+import { chosenPatience, isOfOperators, isOfRequests, type Patience } from "../domain/kernel/patience.ts";
 import { databaseTime } from "./database-time.ts";
 import { LOOK_EVERY_MS, type Socketed, type Waiting } from "./waiting.ts";
 

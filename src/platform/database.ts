@@ -6,10 +6,10 @@ import { createPostgreSqlTypeParsers, type SqlEntityManager } from "@mikro-orm/s
 import { Migrator } from "@mikro-orm/migrations";
 import { sql } from "kysely";
 import type { Logger } from "pino";
-import { makeDir } from "../domain/data-dir.ts";
-import { entities } from "../domain/entities.ts";
-import { migrations } from "../domain/migrations/list.ts";
-import { LONG, MIGRATION, type Patience, withPatience } from "../domain/patience.ts";
+import { makeDir } from "../domain/kernel/data-dir.ts";
+import { entities } from "../domain/registries/entities.ts";
+import { migrations } from "../domain/registries/migrations/list.ts";
+import { LONG, MIGRATION, type Patience, withPatience } from "../domain/kernel/patience.ts";
 import { DatabaseWatch, type WatchedPool } from "./database-watch.ts";
 import { type ClientPool, pipelineStatements, sendAsOneMessage } from "./statements.ts";
 

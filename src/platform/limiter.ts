@@ -1,7 +1,11 @@
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
-import type { Bucket, Count, Counted, Limiter } from "../domain/rate-limits/limiter.ts";
-import { createMemoryWindows, type Usage, type Windows } from "../domain/rate-limits/memory-windows.ts";
+import type { Bucket, Count, Counted, Limiter } from "../domain/accounts/rate-limits/limiter.ts";
+import {
+  createMemoryWindows,
+  type Usage,
+  type Windows,
+} from "../domain/accounts/rate-limits/memory-windows.ts";
 import { createRedisWindows } from "./redis-windows.ts";
 import { within } from "./within.ts";
 

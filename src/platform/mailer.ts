@@ -4,8 +4,8 @@ import type SMTPPool from "nodemailer/lib/smtp-pool";
 import type { SMTPPoolOptions, SMTPPoolSentMessageInfo } from "nodemailer/lib/smtp-pool";
 import type { Logger } from "pino";
 import type { MailSettings } from "../config.ts";
-import { isMailAddress } from "../domain/email/address.ts";
-import { type Mailer, type RenderedMail, SEND_MAX_MS } from "../domain/email/mailer.ts";
+import { isMailAddress } from "../domain/accounts/email/address.ts";
+import { type Mailer, type RenderedMail, SEND_MAX_MS } from "../domain/accounts/email/mailer.ts";
 
 /** Connections to the mail server, as many as mails are sent at once. */
 const CONNECTIONS = 4;

@@ -1,5 +1,5 @@
 import * as client from "openid-client";
-import { OAuthError } from "../domain/oauth/errors.ts";
+import { OAuthError } from "../domain/accounts/oauth/errors.ts";
 
 /** For one request to a provider, body and all. */
 export const TIMEOUT_SECONDS = 10;

@@ -1,8 +1,8 @@
 import * as client from "openid-client";
 import { z } from "zod";
 import type { OAuthSettings } from "../config.ts";
-import { profileFrom } from "../domain/oauth/profile.ts";
-import type { OAuthProvider } from "../domain/oauth/provider.ts";
+import { profileFrom } from "../domain/accounts/oauth/profile.ts";
+import type { OAuthProvider } from "../domain/accounts/oauth/provider.ts";
 import { asOAuthError, boundedFetch, type Callback, isLoopback, TIMEOUT_SECONDS } from "./oauth-fetch.ts";
 
 const API_VERSION = "2022-11-28";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import * as client from "openid-client";
 import type { OAuthSettings } from "../config.ts";
-import { OAuthError } from "../domain/oauth/errors.ts";
-import { profileFrom } from "../domain/oauth/profile.ts";
-import type { OAuthProvider } from "../domain/oauth/provider.ts";
+import { OAuthError } from "../domain/accounts/oauth/errors.ts";
+import { profileFrom } from "../domain/accounts/oauth/profile.ts";
+import type { OAuthProvider } from "../domain/accounts/oauth/provider.ts";
 import { asOAuthError, boundedFetch, type Callback, isLoopback, TIMEOUT_SECONDS } from "./oauth-fetch.ts";
 
 /** How long what the issuer says about itself counts; its keys have a cache of their own. */

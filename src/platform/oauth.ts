@@ -1,5 +1,5 @@
 import type { OAuthSettings, Settings } from "../config.ts";
-import type { OAuthProviders, ProviderId } from "../domain/oauth/provider.ts";
+import type { OAuthProviders, ProviderId } from "../domain/accounts/oauth/provider.ts";
 import type { Callback } from "./oauth-fetch.ts";
 import { createGithub } from "./oauth-github.ts";
 import { createGoogle } from "./oauth-google.ts";

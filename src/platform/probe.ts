@@ -1,6 +1,6 @@
 import { Redis } from "ioredis";
 import { type Kysely, sql } from "kysely";
-import { migrations } from "../domain/migrations/list.ts";
+import { migrations } from "../domain/registries/migrations/list.ts";
 import { openPostgres } from "./database.ts";
 import { within } from "./within.ts";
 

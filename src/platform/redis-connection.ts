@@ -1,6 +1,6 @@
 import { type Command, Redis, type RedisOptions } from "ioredis";
 import type { Logger } from "pino";
-import { calmWarnings } from "../domain/calm-log.ts";
+import { calmWarnings } from "../domain/kernel/calm-log.ts";
 
 /** Who asks is answered, or told that there is no answer, within this time, in ms. */
 const COMMAND_MAX_MS = 1_000;

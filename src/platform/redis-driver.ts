@@ -9,10 +9,10 @@ import {
 } from "@colyseus/core";
 import { RedisDriver } from "@colyseus/redis-driver";
 import type { Redis } from "ioredis";
-import type { ListingFilter } from "../domain/live-rooms.ts";
+import type { ListingFilter } from "../domain/kernel/live-rooms.ts";
 import { scanNames } from "./redis-scan.ts";
-import { type Grouped, grouped } from "../domain/grouped.ts";
-import { outageOf } from "../domain/outages.ts";
+import { type Grouped, grouped } from "../domain/kernel/grouped.ts";
+import { outageOf } from "../domain/kernel/outages.ts";
 import { type Entry, roomScripts } from "./redis-driver-scripts.ts";
 
 type Search = { key: string; conditions: Conditions };

@@ -7,7 +7,7 @@ import {
   type PeriodRef,
   type RankStore,
   type Standing,
-} from "../domain/leaderboards/ranks.ts";
+} from "../domain/evaluation/boards/ranks.ts";
 import { rankedOf } from "./redis-members.ts";
 import type * as SCRIPTS from "./redis-ranks-lua.ts";
 

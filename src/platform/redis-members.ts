@@ -1,4 +1,4 @@
-import type { Ranked } from "../domain/leaderboards/ranks.ts";
+import type { Ranked } from "../domain/evaluation/boards/ranks.ts";
 
 /**
  * Ties may be negative; in a member they are shifted by this, so that 14 hex digits sort as the numbers do.

@@ -1,8 +1,8 @@
 import type { Redis } from "ioredis";
 import type { Logger } from "pino";
-import { type CalmWarning, calmWarnings } from "../domain/calm-log.ts";
-import { type Grouped, grouped } from "../domain/grouped.ts";
-import { BEAT_EVERY_MS, LEASE_MS, type Peers, type Self } from "../domain/peers.ts";
+import { type CalmWarning, calmWarnings } from "../domain/kernel/calm-log.ts";
+import { type Grouped, grouped } from "../domain/kernel/grouped.ts";
+import { BEAT_EVERY_MS, LEASE_MS, type Peers, type Self } from "../domain/kernel/peers.ts";
 
 /** Dead processes that one beat looks after. */
 const DEAD_MAX = 16;

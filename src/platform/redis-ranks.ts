@@ -1,9 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Redis } from "ioredis";
 import { v7 } from "uuid";
-import { DomainError } from "../domain/errors.ts";
-import { outageOf } from "../domain/outages.ts";
-import type { EntryChange } from "../domain/events.ts";
+import { DomainError } from "../domain/kernel/errors.ts";
+import { outageOf } from "../domain/kernel/outages.ts";
+import type { EntryChange } from "../domain/kernel/events/events.ts";
 import {
   type EntrySource,
   type PeriodRef,
@@ -12,11 +12,11 @@ import {
   type RankStore,
   type Standing,
   type Ties,
-} from "../domain/leaderboards/ranks.ts";
+} from "../domain/evaluation/boards/ranks.ts";
 import { numberStandings } from "../domain/leaderboards/standings.ts";
 import { hexOf, rankedOf, tieOf } from "./redis-members.ts";
 import { frozenReads, type Run, type ScriptName } from "./redis-frozen.ts";
-import { joinMoved, type Moved } from "../domain/leaderboards/moved.ts";
+import { joinMoved, type Moved } from "../domain/evaluation/boards/moved.ts";
 import * as SCRIPTS from "./redis-ranks-lua.ts";
 
 /** Entries in one script call: under 2 ms, so that nobody waits for it. */

@@ -1,5 +1,5 @@
 import type { Redis } from "ioredis";
-import type { Usage, Windows } from "../domain/rate-limits/memory-windows.ts";
+import type { Usage, Windows } from "../domain/accounts/rate-limits/memory-windows.ts";
 
 /**
  * ARGV: for each key the points to add, the limit, the seconds of a window and the number of its question.

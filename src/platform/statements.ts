@@ -1,5 +1,5 @@
-import { chosenPatience, type Patience } from "../domain/patience.ts";
-import { KEPT, ONE_MESSAGE, UNANSWERED } from "../domain/work.ts";
+import { chosenPatience, type Patience } from "../domain/kernel/patience.ts";
+import { KEPT, ONE_MESSAGE, UNANSWERED } from "../domain/kernel/work.ts";
 import { type Socketed, Waiting } from "./waiting.ts";
 
 /** The part of pg's client that is used, and its pool. */

@@ -1,8 +1,8 @@
 import type { Presence } from "@colyseus/core";
 import type { Logger } from "pino";
-import type { Topics } from "../domain/topics.ts";
-import { mapInSlices } from "../domain/slices.ts";
-import { calmWarnings } from "../domain/calm-log.ts";
+import type { Topics } from "../domain/kernel/events/topics.ts";
+import { mapInSlices } from "../domain/kernel/slices.ts";
+import { calmWarnings } from "../domain/kernel/calm-log.ts";
 
 /** Which of these topics has a listener in any process, by position. */
 export type Heard = (topics: readonly string[]) => Promise<readonly boolean[]>;

@@ -1,4 +1,4 @@
-import type { Patience } from "../domain/patience.ts";
+import type { Patience } from "../domain/kernel/patience.ts";
 
 /** How often open waits are looked at, in ms. */
 export const LOOK_EVERY_MS = 250;

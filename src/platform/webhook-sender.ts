@@ -1,5 +1,9 @@
 import type { OutboundSettings } from "../config.ts";
-import type { WebhookOutcome, WebhookRequest, WebhookSender } from "../domain/webhooks/delivering/sender.ts";
+import type {
+  WebhookOutcome,
+  WebhookRequest,
+  WebhookSender,
+} from "../domain/delivery/webhooks/delivering/sender.ts";
 import { bodyText, retryAfterSeconds } from "./guard/answer.ts";
 import { createConnect } from "./guard/connect.ts";
 import { type Connection, type Connections, createConnections } from "./guard/connections.ts";

@@ -1,8 +1,8 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type IRoomCache, matchMaker } from "@colyseus/core";
 import type { App } from "../app.ts";
-import { conflict, type DomainError } from "../domain/errors.ts";
-import { PLAYER_SOCKETS_MAX, PROJECT_ROOMS_MAX } from "../domain/limits.ts";
+import { conflict, type DomainError } from "../domain/kernel/errors.ts";
+import { PLAYER_SOCKETS_MAX, PROJECT_ROOMS_MAX } from "../domain/kernel/limits.ts";
 import { comeBackLater } from "./gate.ts";
 import { openRooms } from "./open-rooms.ts";
 import type { Listing } from "./listing.ts";

@@ -1,8 +1,8 @@
 import { matchMaker } from "@colyseus/core";
 import type { App } from "../app.ts";
-import { DomainError } from "../domain/errors.ts";
-import { newId } from "../domain/ids.ts";
-import { ANSWER_TIMEOUT_MS } from "../domain/live-rooms.ts";
+import { DomainError } from "../domain/kernel/errors.ts";
+import { newId } from "../domain/kernel/ids.ts";
+import { ANSWER_TIMEOUT_MS } from "../domain/kernel/live-rooms.ts";
 import { answersOf, type Answers } from "./inspect.ts";
 
 type Question = { id: string; replyTo: string; name: keyof Answers; args: readonly string[] };

@@ -1,14 +1,14 @@
 import { type AuthContext, matchMaker } from "@colyseus/core";
 import type { z } from "zod";
 import type { App } from "../app.ts";
-import { requireMember } from "../domain/auth/ws-tokens.ts";
-import { DomainError, forbidden, notFound, unauthorized } from "../domain/errors.ts";
-import { type Grouped, grouped } from "../domain/grouped.ts";
-import { readStreamHeads, type StreamRef } from "../domain/outbox/stream.ts";
+import { requireMember } from "../domain/player-lifecycle/ws-tokens.ts";
+import { DomainError, forbidden, notFound, unauthorized } from "../domain/kernel/errors.ts";
+import { type Grouped, grouped } from "../domain/kernel/grouped.ts";
+import { readStreamHeads, type StreamRef } from "../domain/delivery/outbox/stream.ts";
 import type { PlayerStatus } from "../domain/players/player.ts";
-import { checkOrigin } from "../domain/projects/origins.ts";
-import { findKnownProject } from "../domain/projects/resolve.ts";
-import type { Work } from "../domain/work.ts";
+import { checkOrigin } from "../domain/accounts/projects/origins.ts";
+import { findKnownProject } from "../domain/accounts/projects/resolve.ts";
+import type { Work } from "../domain/kernel/work.ts";
 import { parse } from "./errors.ts";
 
 /**

@@ -1,11 +1,11 @@
 import type { App } from "../app.ts";
 import { type BoardList, findList, isOver } from "../domain/leaderboards/board-list.ts";
-import { boardOf, type Leaderboard } from "../domain/leaderboards/leaderboard.ts";
+import { boardOf, type Leaderboard } from "../domain/progression/leaderboard.ts";
 import { getLeaderboard } from "../domain/leaderboards/leaderboards.ts";
 import { type Name, readNames } from "../domain/leaderboards/names.ts";
 import { type ListSource, readAround, readAt, readPlace } from "../domain/leaderboards/places.ts";
-import type { Standing } from "../domain/leaderboards/ranks.ts";
-import { fromRankScore } from "../domain/leaderboards/scoring.ts";
+import type { Standing } from "../domain/evaluation/boards/ranks.ts";
+import { fromRankScore } from "../domain/evaluation/boards/scoring.ts";
 import { transactIn } from "./sight.ts";
 
 /** How long a room shows a name it has read. */

@@ -1,6 +1,6 @@
 import { matchMaker } from "@colyseus/core";
 import type { App } from "../app.ts";
-import { type CalmWarning, calmWarnings } from "../domain/calm-log.ts";
+import { type CalmWarning, calmWarnings } from "../domain/kernel/calm-log.ts";
 import { openRooms } from "./open-rooms.ts";
 import type { Listing } from "./listing.ts";
 import { tickAll } from "./ticker.ts";

@@ -1,5 +1,5 @@
-import type { ChatActor } from "../domain/chat/views.ts";
-import { forbidden } from "../domain/errors.ts";
+import type { ChatActor } from "../domain/kernel/events/chat-views.ts";
+import { forbidden } from "../domain/kernel/errors.ts";
 import type { Principal } from "./authenticate.ts";
 
 /** Who reads; the tokens of console users do not say what their role may do, so they only read. */

@@ -1,13 +1,17 @@
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { Seq } from "../domain/chat/bodies.ts";
-import type { ChannelRef } from "../domain/chat/channels.ts";
-import { CHAT_COMMANDS } from "../domain/chat/commands.ts";
-import { recordBlocked } from "../domain/chat/moderation/escalation.ts";
-import { prepareFilter } from "../domain/chat/moderation/filters.ts";
-import { admitReport, REPORT_NOTE_MAX, reportMessage } from "../domain/chat/moderation/report-message.ts";
-import { type ChatActor, REPORT_REASONS } from "../domain/chat/views.ts";
-import { forbidden } from "../domain/errors.ts";
+import { Seq } from "../domain/social/chat/bodies.ts";
+import type { ChannelRef } from "../domain/social/chat/channels.ts";
+import { CHAT_COMMANDS } from "../domain/social/chat/commands.ts";
+import { recordBlocked } from "../domain/social/chat/moderation/escalation.ts";
+import { prepareFilter } from "../domain/social/chat/moderation/filters.ts";
+import {
+  admitReport,
+  REPORT_NOTE_MAX,
+  reportMessage,
+} from "../domain/social/chat/moderation/report-message.ts";
+import { type ChatActor, REPORT_REASONS } from "../domain/kernel/events/chat-views.ts";
+import { forbidden } from "../domain/kernel/errors.ts";
 import { transactIn } from "./sight.ts";
 
 const ReportBody = z.strictObject({

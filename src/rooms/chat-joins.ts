@@ -1,17 +1,23 @@
 import type { App } from "../app.ts";
-import { type Admission, findStandings, judge, readerIdOf, type Standings } from "../domain/chat/access.ts";
+import {
+  type Admission,
+  findStandings,
+  judge,
+  readerIdOf,
+  type Standings,
+} from "../domain/social/chat/access.ts";
 import {
   type ChannelRef,
   findChannelIds,
   getChannelId,
   readChannel,
   showAdmitted,
-} from "../domain/chat/channels.ts";
-import { readHistories } from "../domain/chat/messages.ts";
-import type { ChatActor, ChatChannel, ChatMessage } from "../domain/chat/views.ts";
-import { DomainError, notFound } from "../domain/errors.ts";
-import { type Grouped, grouped } from "../domain/grouped.ts";
-import type { Work } from "../domain/work.ts";
+} from "../domain/social/chat/channels.ts";
+import { readHistories } from "../domain/social/chat/messages.ts";
+import type { ChatActor, ChatChannel, ChatMessage } from "../domain/kernel/events/chat-views.ts";
+import { DomainError, notFound } from "../domain/kernel/errors.ts";
+import { type Grouped, grouped } from "../domain/kernel/grouped.ts";
+import type { Work } from "../domain/kernel/work.ts";
 import { checkPlayer, type Principal, refusalOf } from "./authenticate.ts";
 import { readerOf } from "./chat-actors.ts";
 import { REPLAY_MAX } from "./ordered-stream.ts";

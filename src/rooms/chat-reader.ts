@@ -1,7 +1,7 @@
 import type { App } from "../app.ts";
-import type { ChannelRef } from "../domain/chat/channels.ts";
-import { ANYBODY, readHistory, readLastSeqs } from "../domain/chat/messages.ts";
-import { notFound } from "../domain/errors.ts";
+import type { ChannelRef } from "../domain/social/chat/channels.ts";
+import { ANYBODY, readHistory, readLastSeqs } from "../domain/social/chat/messages.ts";
+import { notFound } from "../domain/kernel/errors.ts";
 import type { Item } from "./chat-state.ts";
 import { REPLAY_MAX, type StreamPage } from "./ordered-stream.ts";
 import { transactIn } from "./sight.ts";

@@ -1,7 +1,7 @@
 import type { App } from "../app.ts";
-import type { ChannelRef } from "../domain/chat/channels.ts";
-import { readLastSeqs } from "../domain/chat/messages.ts";
-import { findReaders, readerKey } from "../domain/chat/readers.ts";
+import type { ChannelRef } from "../domain/social/chat/channels.ts";
+import { readLastSeqs } from "../domain/social/chat/messages.ts";
+import { findReaders, readerKey } from "../domain/social/chat/readers.ts";
 import type { LiveClient } from "./live-client.ts";
 
 /** A chat room that is compared with the database from time to time. */

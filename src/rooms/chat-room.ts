@@ -1,11 +1,11 @@
 import type { AuthContext } from "@colyseus/core";
 import type { App } from "../app.ts";
-import { SendBody } from "../domain/chat/bodies.ts";
-import { type ChannelRef, readChannel } from "../domain/chat/channels.ts";
-import type { ChannelSettings, ChatLine } from "../domain/chat/views.ts";
-import { DomainError } from "../domain/errors.ts";
-import { chatTopic, chatVolatileTopic } from "../domain/topics.ts";
-import type { Work } from "../domain/work.ts";
+import { SendBody } from "../domain/social/chat/bodies.ts";
+import { type ChannelRef, readChannel } from "../domain/social/chat/channels.ts";
+import type { ChannelSettings, ChatLine } from "../domain/kernel/events/chat-views.ts";
+import { DomainError } from "../domain/kernel/errors.ts";
+import { chatTopic, chatVolatileTopic } from "../domain/kernel/events/topics.ts";
+import type { Work } from "../domain/kernel/work.ts";
 import { authenticate, pinOptions } from "./authenticate.ts";
 import { CHAT_REQUESTS } from "./chat-commands.ts";
 import { createChatDoor, createChatShow } from "./chat-joins.ts";

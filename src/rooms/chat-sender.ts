@@ -1,12 +1,17 @@
 import type { z } from "zod";
 import type { App } from "../app.ts";
-import { admitSend, type GiveBack } from "../domain/chat/admit-send.ts";
-import type { SendBody } from "../domain/chat/bodies.ts";
-import type { ChannelRef } from "../domain/chat/channels.ts";
-import { prepareText } from "../domain/chat/judging.ts";
-import { FilterUnready, prepareFilter } from "../domain/chat/moderation/filters.ts";
-import { type Sending, sendMessages, type Sent } from "../domain/chat/messages.ts";
-import type { ChannelSettings, ChatActor, ChatLine, ChatMessage } from "../domain/chat/views.ts";
+import { admitSend, type GiveBack } from "../domain/social/chat/admit-send.ts";
+import type { SendBody } from "../domain/social/chat/bodies.ts";
+import type { ChannelRef } from "../domain/social/chat/channels.ts";
+import { prepareText } from "../domain/social/chat/judging.ts";
+import { FilterUnready, prepareFilter } from "../domain/social/chat/moderation/filters.ts";
+import { type Sending, sendMessages, type Sent } from "../domain/social/chat/messages.ts";
+import type {
+  ChannelSettings,
+  ChatActor,
+  ChatLine,
+  ChatMessage,
+} from "../domain/kernel/events/chat-views.ts";
 import { noteRefused } from "./chat-commands.ts";
 import { GroupSender } from "./group-sender.ts";
 import { transactIn } from "./sight.ts";

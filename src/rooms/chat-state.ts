@@ -1,6 +1,11 @@
 import { schema, type SchemaType, t } from "@colyseus/schema";
 import { z } from "zod";
-import type { ChannelStatus, ChatChannel, ChatMessage, ChatLine } from "../domain/chat/views.ts";
+import type {
+  ChannelStatus,
+  ChatChannel,
+  ChatMessage,
+  ChatLine,
+} from "../domain/kernel/events/chat-views.ts";
 
 /** What every client of the room sees without asking. Messages are messages, not state. */
 export const ChatState = schema(

@@ -1,5 +1,5 @@
-import { invalid } from "../domain/errors.ts";
-import { refuseHostile } from "../domain/tracking/event-input.ts";
+import { invalid } from "../domain/kernel/errors.ts";
+import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 
 /**
  * What a client sent, as REST would have had it: JSON that harms nobody; nothing is an empty object.

@@ -1,9 +1,9 @@
 import { CloseCode, ErrorCode as CoreCode, ServerError } from "@colyseus/core";
 import { SeatReservationError } from "@colyseus/core/errors/SeatReservationError";
 import type { z } from "zod";
-import { DomainError, ERROR_STATUS, type ErrorCode, type FieldProblem } from "../domain/errors.ts";
-import { outageError } from "../domain/outages.ts";
-import { refuseHostile } from "../domain/tracking/event-input.ts";
+import { DomainError, ERROR_STATUS, type ErrorCode, type FieldProblem } from "../domain/kernel/errors.ts";
+import { outageError } from "../domain/kernel/outages.ts";
+import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 
 /** The error object of a rejected request or a refused join. */
 export type ErrorObject = { code: ErrorCode; message: string; details: FieldProblem[]; reason?: string };

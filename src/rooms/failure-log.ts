@@ -1,8 +1,8 @@
 import { ServerError } from "@colyseus/core";
 import type { Logger } from "pino";
-import { DomainError } from "../domain/errors.ts";
-import { outageOf } from "../domain/outages.ts";
-import { type CalmWarning, calmWarnings } from "../domain/calm-log.ts";
+import { DomainError } from "../domain/kernel/errors.ts";
+import { outageOf } from "../domain/kernel/outages.ts";
+import { type CalmWarning, calmWarnings } from "../domain/kernel/calm-log.ts";
 import { errorObject } from "./errors.ts";
 
 /** The warnings of all rooms of a process, which an outage meets together. */

@@ -1,5 +1,5 @@
 import { matchMaker } from "@colyseus/core";
-import { DomainError } from "../domain/errors.ts";
+import { DomainError } from "../domain/kernel/errors.ts";
 
 const RETRY_SECONDS = 10;
 

@@ -1,4 +1,4 @@
-import { DomainError } from "../domain/errors.ts";
+import { DomainError } from "../domain/kernel/errors.ts";
 
 export type GateLimits = {
   /** Pieces of work that are done at once, each no longer than `workMaxMs`. */

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { DomainError } from "../domain/errors.ts";
+import { DomainError } from "../domain/kernel/errors.ts";
 
 /** Sends that may wait in one room before more are refused, and sends of one commit. */
 export const WAITING_MAX = 1_000;

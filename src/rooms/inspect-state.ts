@@ -1,5 +1,5 @@
 import { ArraySchema, MapSchema, Schema } from "@colyseus/schema";
-import { ROOM_STATE_MAX_BYTES, type RoomState } from "../domain/live-rooms.ts";
+import { ROOM_STATE_MAX_BYTES, type RoomState } from "../domain/kernel/live-rooms.ts";
 
 /** Stands for what is not shown. */
 const REDACTED = "[redacted]";

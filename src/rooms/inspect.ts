@@ -8,7 +8,7 @@ import {
   type RoomContent,
   type RoomKind,
   type RoomSession,
-} from "../domain/live-rooms.ts";
+} from "../domain/kernel/live-rooms.ts";
 import { stateForOperator } from "./inspect-state.ts";
 import type { LiveClient } from "./live-client.ts";
 import type { LiveRoom } from "./live-room.ts";

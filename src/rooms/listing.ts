@@ -1,5 +1,5 @@
 import type { IRoomCache, MatchMakerDriver } from "@colyseus/core";
-import type { ListingFilter } from "../domain/live-rooms.ts";
+import type { ListingFilter } from "../domain/kernel/live-rooms.ts";
 
 /** A driver that may know more of listings than core asks for; one that does not has all rooms here. */
 export type Listing = MatchMakerDriver & {

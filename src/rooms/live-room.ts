@@ -12,7 +12,7 @@ import type { StateView } from "@colyseus/schema";
 import type { WebSocket } from "ws";
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { forbidden, unauthorized } from "../domain/errors.ts";
+import { forbidden, unauthorized } from "../domain/kernel/errors.ts";
 import { admitSocket } from "./admission.ts";
 import { verifyToken } from "./authenticate.ts";
 import { refuseCreation, socketError } from "./errors.ts";

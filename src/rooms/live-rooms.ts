@@ -1,14 +1,14 @@
 import { type IRoomCache, matchMaker } from "@colyseus/core";
 import type { App } from "../app.ts";
-import { DomainError, notFound } from "../domain/errors.ts";
+import { DomainError, notFound } from "../domain/kernel/errors.ts";
 import {
   LISTINGS_READ_MAX,
   type ListedRoom,
   type ListedRoomQuery,
   type LiveRooms,
   type RoomKind,
-} from "../domain/live-rooms.ts";
-import { offsetOf, type PageQuery } from "../domain/paging.ts";
+} from "../domain/kernel/live-rooms.ts";
+import { offsetOf, type PageQuery } from "../domain/kernel/paging.ts";
 import { Asker } from "./asks.ts";
 import type { Listing } from "./listing.ts";
 import type { RoomMetadata } from "./live-room.ts";

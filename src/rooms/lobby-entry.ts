@@ -1,6 +1,6 @@
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { forbidden } from "../domain/errors.ts";
+import { forbidden } from "../domain/kernel/errors.ts";
 import {
   checkPasscode,
   createLobby,
@@ -10,12 +10,12 @@ import {
   Quickplay,
   quickplay,
   readLobby,
-} from "../domain/lobbies/commands.ts";
-import { Data } from "../domain/lobbies/fields.ts";
-import { MEMBER_DATA_MAX_BYTES, PASSCODE_MAX } from "../domain/lobbies/limits.ts";
-import { hashPasscode } from "../domain/lobbies/passcodes.ts";
-import type { LobbyActor, LobbyView } from "../domain/lobbies/views.ts";
-import { refuseHostile } from "../domain/tracking/event-input.ts";
+} from "../domain/social/lobbies/commands.ts";
+import { Data } from "../domain/social/lobbies/fields.ts";
+import { MEMBER_DATA_MAX_BYTES, PASSCODE_MAX } from "../domain/social/lobbies/limits.ts";
+import { hashPasscode } from "../domain/social/lobbies/passcodes.ts";
+import type { LobbyActor, LobbyView } from "../domain/kernel/events/lobby-views.ts";
+import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import type { Principal } from "./authenticate.ts";
 import { parse } from "./errors.ts";
 import { transactIn } from "./sight.ts";

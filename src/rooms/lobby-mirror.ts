@@ -1,5 +1,5 @@
-import type { LobbyChange, LobbyView, Occurrence } from "../domain/lobbies/views.ts";
-import type { LobbyNotice } from "../domain/topics.ts";
+import type { LobbyChange, LobbyView, Occurrence } from "../domain/kernel/events/lobby-views.ts";
+import type { LobbyNotice } from "../domain/kernel/events/topics.ts";
 
 /** Versions whose occurrences a room remembers to have told. */
 const VERSIONS_KEPT_MAX = 500;

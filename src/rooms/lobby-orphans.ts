@@ -1,12 +1,12 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { matchMaker } from "@colyseus/core";
 import type { App } from "../app.ts";
-import { disconnectMember } from "../domain/lobbies/commands.ts";
+import { disconnectMember } from "../domain/social/lobbies/commands.ts";
 import {
   findSocketMembers,
   SOCKET_LOBBIES_MAX,
   type SocketMembers,
-} from "../domain/lobbies/socket-members.ts";
+} from "../domain/social/lobbies/socket-members.ts";
 import { lobbyRoomId } from "./room-ids.ts";
 import { transactIn } from "./sight.ts";
 

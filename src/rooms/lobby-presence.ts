@@ -1,12 +1,12 @@
-import { DomainError } from "../domain/errors.ts";
+import { DomainError } from "../domain/kernel/errors.ts";
 import {
   connectMember,
   disconnectMember,
   LOBBY_COMMANDS,
   type LobbyRef,
-} from "../domain/lobbies/commands.ts";
-import type { LobbyChange } from "../domain/lobbies/views.ts";
-import type { Work } from "../domain/work.ts";
+} from "../domain/social/lobbies/commands.ts";
+import type { LobbyChange } from "../domain/kernel/events/lobby-views.ts";
+import type { Work } from "../domain/kernel/work.ts";
 
 export type Change = (work: Work) => Promise<LobbyChange | undefined>;
 

@@ -2,8 +2,8 @@ import { type AuthContext, matchMaker } from "@colyseus/core";
 import { StateView } from "@colyseus/schema";
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { DomainError, forbidden } from "../domain/errors.ts";
-import { newId } from "../domain/ids.ts";
+import { DomainError, forbidden } from "../domain/kernel/errors.ts";
+import { newId } from "../domain/kernel/ids.ts";
 import {
   advanceLobby,
   LOBBY_COMMANDS,
@@ -12,10 +12,15 @@ import {
   type LobbyRef,
   readLobby,
   readLobbyVersions,
-} from "../domain/lobbies/commands.ts";
-import { LOBBY_SOCKETS_MAX, REQUESTS_WAITING_MAX } from "../domain/lobbies/room-limits.ts";
-import type { LobbyView, Occurrence } from "../domain/lobbies/views.ts";
-import { type LobbyNotice, type LobbySignal, lobbyTopic, signalTopic } from "../domain/topics.ts";
+} from "../domain/social/lobbies/commands.ts";
+import { LOBBY_SOCKETS_MAX, REQUESTS_WAITING_MAX } from "../domain/social/lobbies/room-limits.ts";
+import type { LobbyView, Occurrence } from "../domain/kernel/events/lobby-views.ts";
+import {
+  type LobbyNotice,
+  type LobbySignal,
+  lobbyTopic,
+  signalTopic,
+} from "../domain/kernel/events/topics.ts";
 import { authenticate, pinOptions, requirePlayer } from "./authenticate.ts";
 import { asJson } from "./client-json.ts";
 import { parse } from "./errors.ts";

@@ -1,6 +1,10 @@
 import { z } from "zod";
-import { SIGNAL_MAX_BYTES, SIGNAL_TO_MAX, SIGNALS_PER_SECOND_MAX } from "../domain/lobbies/room-limits.ts";
-import { RateLimited } from "../domain/rate-limits/limiter.ts";
+import {
+  SIGNAL_MAX_BYTES,
+  SIGNAL_TO_MAX,
+  SIGNALS_PER_SECOND_MAX,
+} from "../domain/social/lobbies/room-limits.ts";
+import { RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
 
 const SECOND_MS = 1_000;
 

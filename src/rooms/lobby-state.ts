@@ -5,7 +5,7 @@ import type {
   LobbyView,
   LobbyVisibility,
   MemberStatus,
-} from "../domain/lobbies/views.ts";
+} from "../domain/kernel/events/lobby-views.ts";
 import { assignChanged, syncMap } from "./state-sync.ts";
 
 /** `team` and `slot` are -1 for none; `data` is JSON text. */

@@ -1,4 +1,4 @@
-import { newId } from "../domain/ids.ts";
+import { newId } from "../domain/kernel/ids.ts";
 
 /** The envelope of every server message. `seq` is present on lines of the player stream and nowhere else. */
 export type Live<T> = { v: 1; id: string; at: string; seq?: number; data: T };

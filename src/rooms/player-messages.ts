@@ -1,10 +1,10 @@
 import { z } from "zod";
-import type { EventData, EventType } from "../domain/domain-events.ts";
-import type { CustomData } from "../domain/events.ts";
-import { levelProgress } from "../domain/progression/levels.ts";
-import type { ProjectPlan } from "../domain/progression/project-plan.ts";
-import { sumBundles } from "../domain/rewards/sum.ts";
-import type { PlayerMessage } from "../domain/topics.ts";
+import type { EventData, EventType } from "../domain/kernel/events/domain-events.ts";
+import type { CustomData } from "../domain/kernel/events/events.ts";
+import { levelProgress } from "../domain/evaluation/xp/levels.ts";
+import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
+import { sumBundles } from "../domain/evaluation/rewards/sum.ts";
+import type { PlayerMessage } from "../domain/kernel/events/topics.ts";
 import type { Live } from "./messages.ts";
 
 /** What of the project's definitions messages show. */

@@ -1,14 +1,14 @@
 import type { App } from "../app.ts";
-import { DomainError, notFound } from "../domain/errors.ts";
-import { type Grouped, grouped } from "../domain/grouped.ts";
-import { readPlayerStreams, type StreamRef } from "../domain/outbox/stream.ts";
+import { DomainError, notFound } from "../domain/kernel/errors.ts";
+import { type Grouped, grouped } from "../domain/kernel/grouped.ts";
+import { readPlayerStreams, type StreamRef } from "../domain/delivery/outbox/stream.ts";
 import { Player } from "../domain/players/player.ts";
-import { type ShownPlayer, showPlayers } from "../domain/players/show.ts";
+import { type ShownPlayer, showPlayers } from "../domain/progression/players/show.ts";
 import { changePlans } from "../domain/progression/change.ts";
 import { readPlan } from "../domain/progression/plan.ts";
-import type { ProjectPlan } from "../domain/progression/project-plan.ts";
-import type { PlayerMessage } from "../domain/topics.ts";
-import type { Work } from "../domain/work.ts";
+import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
+import type { PlayerMessage } from "../domain/kernel/events/topics.ts";
+import type { Work } from "../domain/kernel/work.ts";
 import { REPLAY_MAX, type StreamPage } from "./ordered-stream.ts";
 import { transactIn } from "./sight.ts";
 

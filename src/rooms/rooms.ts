@@ -1,6 +1,6 @@
 import { defineRoom, type RegisteredHandler } from "@colyseus/core";
 import type { App } from "../app.ts";
-import type { RoomKind } from "../domain/live-rooms.ts";
+import type { RoomKind } from "../domain/kernel/live-rooms.ts";
 import { chatRoom } from "./chat-room.ts";
 import { leaderboardRoom } from "./leaderboard-room.ts";
 import { lobbiesRoom } from "./lobbies-room.ts";

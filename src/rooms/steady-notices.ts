@@ -1,4 +1,4 @@
-import type { PlayerNotice } from "../domain/realtime-events.ts";
+import type { PlayerNotice } from "../domain/kernel/events/realtime-events.ts";
 
 /** A place on one board is told at most this often, in ms; the last word is never held back for good. */
 export const PLACE_EVERY_MS = 1_000;

@@ -7,7 +7,7 @@ import { promisify } from "node:util";
 import { sql } from "kysely";
 import { DEMO_CURVE } from "../../src/cli/demo-game.ts";
 import { DEMO_PLAYERS, demoHistory } from "../../src/cli/demo-history.ts";
-import { buildCurve } from "../../src/domain/progression/levels.ts";
+import { buildCurve } from "../../src/domain/evaluation/xp/levels.ts";
 import { openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { clientOf } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";

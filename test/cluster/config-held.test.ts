@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { changeConfig } from "../../src/domain/config-lock.ts";
-import { partitionOf } from "../../src/domain/ids.ts";
+import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
+import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";

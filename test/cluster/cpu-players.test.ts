@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { DEFAULT_STRATEGY } from "../../src/domain/players/merge-plan.ts";
-import { mergePlayers } from "../../src/domain/players/merge.ts";
-import { STEP, withPatience } from "../../src/domain/patience.ts";
-import { CAUSED_ROWS_MAX } from "../../src/domain/tracking/revert/read-record.ts";
-import { revertEvent } from "../../src/domain/tracking/revert/revert-event.ts";
-import { FIRST_PLAYER, type Looked, planOf, refreshPage } from "../../src/domain/segments/pages.ts";
-import type { Work } from "../../src/domain/work.ts";
+import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
+import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
+import { STEP, withPatience } from "../../src/domain/kernel/patience.ts";
+import { CAUSED_ROWS_MAX } from "../../src/domain/revert/read-record.ts";
+import { revertEvent } from "../../src/domain/revert/revert-event.ts";
+import { FIRST_PLAYER, type Looked, planOf, refreshPage } from "../../src/domain/economy/segments/pages.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
 import { addDearSegments, addFarReaching, addRichPair } from "../support/big-players.ts";
 import { startDatabase } from "../support/cluster.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";

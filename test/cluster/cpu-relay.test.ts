@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { newId, OUTBOX_PARTITIONS } from "../../src/domain/ids.ts";
-import { relayPartitions } from "../../src/domain/outbox/relay.ts";
-import { RelayTurns, type RoundPlan } from "../../src/domain/outbox/relay-turns.ts";
-import { readFeed } from "../../src/domain/webhooks/feed.ts";
+import { newId, OUTBOX_PARTITIONS } from "../../src/domain/kernel/ids.ts";
+import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
+import { RelayTurns, type RoundPlan } from "../../src/domain/delivery/outbox/relay-turns.ts";
+import { readFeed } from "../../src/domain/delivery/webhooks/feed.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
 import type { HookSite } from "../support/webhook-app.ts";
 import { openWebhookCluster, type WebhookCluster } from "../support/webhook-cluster.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { PARTITIONS } from "../../src/domain/ids.ts";
+import { PARTITIONS } from "../../src/domain/kernel/ids.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { type Services, startServices } from "../support/cluster.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { Tenant as TenantEntity } from "../../src/domain/tenants/tenant.ts";
+import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { aKey, aTenant, type Tenant } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";

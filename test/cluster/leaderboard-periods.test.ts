@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { sql } from "kysely";
-import { shareConfig } from "../../src/domain/config-lock.ts";
-import { idFor, newId, PARTITIONS, partitionOf } from "../../src/domain/ids.ts";
+import { shareConfig } from "../../src/domain/kernel/config-lock.ts";
+import { idFor, newId, PARTITIONS, partitionOf } from "../../src/domain/kernel/ids.ts";
 import { beginClosing } from "../../src/domain/leaderboards/periods/close.ts";
 import { resetLeaderboard } from "../../src/domain/leaderboards/periods/reset.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { DomainError } from "../../src/domain/errors.ts";
-import { leaveLobbies } from "../../src/domain/lobbies/leave-all.ts";
+import { DomainError } from "../../src/domain/kernel/errors.ts";
+import { leaveLobbies } from "../../src/domain/social/lobbies/leave-all.ts";
 import {
   advanceLobby,
   createLobby,
@@ -10,10 +10,10 @@ import {
   NewLobby,
   Quickplay,
   quickplay,
-} from "../../src/domain/lobbies/commands.ts";
-import { setStatus } from "../../src/domain/players/status.ts";
-import { getPlayer } from "../../src/domain/players/players.ts";
-import type { Work } from "../../src/domain/work.ts";
+} from "../../src/domain/social/lobbies/commands.ts";
+import { setStatus } from "../../src/domain/player-lifecycle/status.ts";
+import { getPlayer } from "../../src/domain/progression/players/players.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { type Services, startServices } from "../support/cluster.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { createMail } from "../../src/domain/email/outbox.ts";
-import { createSecretBox } from "../../src/domain/secret-box.ts";
-import { createTransact } from "../../src/domain/transact.ts";
-import { NO_DOORBELL, type TransactAs } from "../../src/domain/work.ts";
+import { createMail } from "../../src/domain/accounts/email/outbox.ts";
+import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
+import { createTransact } from "../../src/domain/kernel/transact.ts";
+import { NO_DOORBELL, type TransactAs } from "../../src/domain/kernel/work.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { type Services, startServices } from "../support/cluster.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";

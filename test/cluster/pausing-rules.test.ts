@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
-import { changeConfig } from "../../src/domain/config-lock.ts";
-import { partitionOf } from "../../src/domain/ids.ts";
-import { BATCH, withPatience } from "../../src/domain/patience.ts";
-import type { Transact } from "../../src/domain/work.ts";
+import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
+import { partitionOf } from "../../src/domain/kernel/ids.ts";
+import { BATCH, withPatience } from "../../src/domain/kernel/patience.ts";
+import type { Transact } from "../../src/domain/kernel/work.ts";
 import { processEvents } from "../../src/jobs/process-events.ts";
 import { createLog } from "../../src/log.ts";
 import { createMetrics } from "../../src/metrics.ts";

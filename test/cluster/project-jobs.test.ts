@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import { sql } from "kysely";
-import { cancelJob, getJob, queueJob } from "../../src/domain/project-jobs/project-jobs.ts";
-import { bulkGrant } from "../../src/domain/rewards/bulk-grant.ts";
+import { cancelJob, getJob, queueJob } from "../../src/domain/long-work/project-jobs.ts";
+import { bulkGrant } from "../../src/domain/economy/rewards/bulk-grant.ts";
 import { startDatabase } from "../support/cluster.ts";
 import { eventually } from "../support/eventually.ts";
 import type { Domain } from "../support/leaderboards.ts";

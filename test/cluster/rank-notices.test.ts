@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { EntryChange } from "../../src/domain/events.ts";
-import { relayPartitions } from "../../src/domain/outbox/relay.ts";
-import { outboxPart } from "../../src/domain/outbox-row.ts";
+import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
+import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
+import { outboxPart } from "../../src/domain/kernel/outbox-row.ts";
 import { startDatabase } from "../support/cluster.ts";
 import type { Domain } from "../support/leaderboards.ts";
 import type { RankChanged } from "../support/rank-notices.ts";

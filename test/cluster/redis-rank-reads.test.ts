@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import * as fc from "fast-check";
 import { Redis } from "ioredis";
-import type { EntryChange } from "../../src/domain/events.ts";
+import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
 import { RankIndex } from "../../src/domain/leaderboards/rank-index.ts";
 import {
   FROZEN_COPIES_MAX,
@@ -11,7 +11,7 @@ import {
   type RankStore,
   TIES,
   type Ties,
-} from "../../src/domain/leaderboards/ranks.ts";
+} from "../../src/domain/evaluation/boards/ranks.ts";
 import { createRedisRanks } from "../../src/platform/redis-ranks.ts";
 import { eventually } from "../support/eventually.ts";
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
-import type { EntryChange } from "../../src/domain/events.ts";
+import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
 import { RankIndex } from "../../src/domain/leaderboards/rank-index.ts";
-import { type EntrySource, TIES } from "../../src/domain/leaderboards/ranks.ts";
+import { type EntrySource, TIES } from "../../src/domain/evaluation/boards/ranks.ts";
 import { createRedisRanks } from "../../src/platform/redis-ranks.ts";
 
 const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
-import type { EntryChange } from "../../src/domain/events.ts";
-import { ALL_MOVED, joinMoved } from "../../src/domain/leaderboards/moved.ts";
+import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
+import { ALL_MOVED, joinMoved } from "../../src/domain/evaluation/boards/moved.ts";
 import { RankIndex } from "../../src/domain/leaderboards/rank-index.ts";
-import { type PeriodRef, TIES, type Ties } from "../../src/domain/leaderboards/ranks.ts";
+import { type PeriodRef, TIES, type Ties } from "../../src/domain/evaluation/boards/ranks.ts";
 import { createRedisRanks } from "../../src/platform/redis-ranks.ts";
 import { checkMoved } from "../support/moved.ts";
 import { aPlayerId, aTruth, commit } from "../support/rank-truth.ts";

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { generateKeyPairSync } from "node:crypto";
 import { type KyselyPlugin, type QueryId, RawNode, sql } from "kysely";
-import { newRefreshToken } from "../../src/domain/auth/refresh-tokens.ts";
-import { refresh } from "../../src/domain/auth/refresh.ts";
-import { createTokens } from "../../src/domain/auth/tokens.ts";
-import { createTransact } from "../../src/domain/transact.ts";
-import { NO_DOORBELL, type Transact } from "../../src/domain/work.ts";
+import { newRefreshToken } from "../../src/domain/accounts/auth/refresh-tokens.ts";
+import { refresh } from "../../src/domain/accounts/auth/refresh.ts";
+import { createTokens } from "../../src/domain/accounts/auth/tokens.ts";
+import { createTransact } from "../../src/domain/kernel/transact.ts";
+import { NO_DOORBELL, type Transact } from "../../src/domain/kernel/work.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { createLimiter } from "../../src/platform/limiter.ts";
 import { aTenant, type Tenant } from "../support/app.ts";

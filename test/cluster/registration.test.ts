@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { issueUserToken, type UserTokenPurpose } from "../../src/domain/auth/user-tokens.ts";
-import { User } from "../../src/domain/auth/user.ts";
-import { Tenant } from "../../src/domain/tenants/tenant.ts";
-import { createTransact } from "../../src/domain/transact.ts";
-import { NO_DOORBELL, type Transact } from "../../src/domain/work.ts";
+import { issueUserToken, type UserTokenPurpose } from "../../src/domain/accounts/auth/user-tokens.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
+import { Tenant } from "../../src/domain/accounts/tenants/tenant.ts";
+import { createTransact } from "../../src/domain/kernel/transact.ts";
+import { NO_DOORBELL, type Transact } from "../../src/domain/kernel/work.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { solved } from "../support/captcha-provider.ts";
 import { type Answer, type Client, clientOf, must } from "../support/client.ts";

@@ -1,8 +1,15 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { createTransact, type TransactParts } from "../../src/domain/transact.ts";
-import { type Db, KEPT, NO_DOORBELL, ONE_MESSAGE, savepoint, UNANSWERED } from "../../src/domain/work.ts";
-import { newId } from "../../src/domain/ids.ts";
+import { createTransact, type TransactParts } from "../../src/domain/kernel/transact.ts";
+import {
+  type Db,
+  KEPT,
+  NO_DOORBELL,
+  ONE_MESSAGE,
+  savepoint,
+  UNANSWERED,
+} from "../../src/domain/kernel/work.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { type Services, startServices } from "../support/cluster.ts";
 import { temporaryDir } from "../support/process.ts";

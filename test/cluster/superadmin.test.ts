@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { ACCOUNTS_ROLE, WEB_ROLE } from "../../src/domain/row-roles.ts";
+import { ACCOUNTS_ROLE, WEB_ROLE } from "../../src/domain/kernel/row-roles.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { laurelAdmin } from "../support/admin-command.ts";
 import { aTenant, type Tenant } from "../support/app.ts";

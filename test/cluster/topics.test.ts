@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { RedisPresence } from "@colyseus/redis-presence";
 import { Redis } from "ioredis";
-import type { MessageFor, Topics } from "../../src/domain/topics.ts";
+import type { MessageFor, Topics } from "../../src/domain/kernel/events/topics.ts";
 import { createLog } from "../../src/log.ts";
 import { type Heard, heardOverRedis, topicsOver } from "../../src/platform/topics.ts";
 import { openPresence } from "../../src/platform/redis-presence.ts";

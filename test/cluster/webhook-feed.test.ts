@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { type FeedPage, readFeed } from "../../src/domain/webhooks/feed.ts";
+import { type FeedPage, readFeed } from "../../src/domain/delivery/webhooks/feed.ts";
 import { eventually } from "../support/eventually.ts";
 import { kill } from "../support/process.ts";
 import type { HookSite } from "../support/webhook-app.ts";

@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { sql } from "kysely";
-import { claimDeliveries } from "../../src/domain/webhooks/delivering/claim.ts";
-import { deleteWebhook, rotateSecret, updateWebhook } from "../../src/domain/webhooks/registration.ts";
+import { claimDeliveries } from "../../src/domain/delivery/webhooks/delivering/claim.ts";
+import {
+  deleteWebhook,
+  rotateSecret,
+  updateWebhook,
+} from "../../src/domain/delivery/webhooks/registration.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import type { HookSite } from "../support/webhook-app.ts";
 import { openWebhookCluster, type WebhookCluster } from "../support/webhook-cluster.ts";

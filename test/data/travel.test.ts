@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { aggregateValue } from "../../src/domain/metrics/aggregates.ts";
-import { Metric } from "../../src/domain/metrics/metric.ts";
-import { metricId } from "../../src/domain/metrics/metric-id.ts";
+import { aggregateValue } from "../../src/domain/evaluation/metrics/aggregates.ts";
+import { Metric } from "../../src/domain/evaluation/metrics/metric.ts";
+import { metricId } from "../../src/domain/evaluation/metrics/metric-id.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { must } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";

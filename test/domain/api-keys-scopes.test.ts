@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { SCOPES } from "../../src/domain/access.ts";
-import { checkCeiling, expandScopes } from "../../src/domain/api-keys/scopes.ts";
-import { DomainError } from "../../src/domain/errors.ts";
+import { SCOPES } from "../../src/domain/kernel/access.ts";
+import { checkCeiling, expandScopes } from "../../src/domain/accounts/api-keys/scopes.ts";
+import { DomainError } from "../../src/domain/kernel/errors.ts";
 
 describe("API key scopes", () => {
   it("default to sending events and reading and writing players", () => {

@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { createApiKeyHasher, isSecret, newSecret, prefixOf } from "../../src/domain/api-keys/secret.ts";
+import {
+  createApiKeyHasher,
+  isSecret,
+  newSecret,
+  prefixOf,
+} from "../../src/domain/accounts/api-keys/secret.ts";
 
 describe("API key secrets", () => {
   it("have the documented shape, and their prefix is their start", () => {

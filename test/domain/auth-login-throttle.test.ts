@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import { type Guess, throttled } from "../../src/domain/auth/login-throttle.ts";
+import { type Guess, throttled } from "../../src/domain/accounts/auth/login-throttle.ts";
 import {
   type Bucket,
   type Counted,
   type Limiter,
   RateLimited,
-} from "../../src/domain/rate-limits/limiter.ts";
+} from "../../src/domain/accounts/rate-limits/limiter.ts";
 
 /** Windows by a clock that the test moves. */
 const limiterAt = (nowMs: () => number): Limiter => {

@@ -6,8 +6,8 @@ import {
   HASHES_WAITING_MAX,
   NOBODYS_HASH,
   passwordProblems,
-} from "../../src/domain/auth/passwords.ts";
-import { DomainError } from "../../src/domain/errors.ts";
+} from "../../src/domain/accounts/auth/passwords.ts";
+import { DomainError } from "../../src/domain/kernel/errors.ts";
 
 const someone = { email: "ada@example.com", name: "Ada Lovelace" };
 const messagesOf = (password: string) => passwordProblems(password, someone).map(({ message }) => message);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { CACHE_MAX_ENTRIES, createShortCache } from "../../src/domain/auth/short-cache.ts";
+import { CACHE_MAX_ENTRIES, createShortCache } from "../../src/domain/accounts/auth/short-cache.ts";
 
 describe("short cache", () => {
   it("shares one load among requests that arrive together, and keeps the answer", async () => {

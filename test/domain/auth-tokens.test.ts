@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { createHash, createPublicKey, generateKeyPairSync } from "node:crypto";
 import { SignJWT, UnsecuredJWT, decodeJwt, decodeProtectedHeader } from "jose";
-import { createTokens, type Tokens } from "../../src/domain/auth/tokens.ts";
-import { DomainError } from "../../src/domain/errors.ts";
-import { newId } from "../../src/domain/ids.ts";
+import { createTokens, type Tokens } from "../../src/domain/accounts/auth/tokens.ts";
+import { DomainError } from "../../src/domain/kernel/errors.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
 
 const { privateKey } = generateKeyPairSync("ed25519");
 const issuer = "https://laurel.example";

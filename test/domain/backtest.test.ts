@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { Json } from "../../src/domain/events.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { backfill } from "../../src/domain/rules/insight/backfill.ts";
 import { backtest, backtestParams, BacktestRequest } from "../../src/domain/rules/insight/backtest.ts";
-import { RuleDocument } from "../../src/domain/rules/language/document.ts";
+import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { countersIn, countersOfEvents, runJob } from "../support/backfill.ts";

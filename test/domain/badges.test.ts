@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { awardBadge, progressBadge, revokeBadge } from "../../src/domain/badges/award.ts";
-import { followMetrics } from "../../src/domain/badges/follow.ts";
-import { countEvent } from "../../src/domain/metrics/count.ts";
-import { createSharedCounters } from "../../src/domain/progression/shared-counters.ts";
-import { limitedKey } from "../../src/domain/rewards/shared-keys.ts";
-import { reverseBadges } from "../../src/domain/tracking/revert/reverse-badges.ts";
-import { newReversal } from "../../src/domain/tracking/revert/record.ts";
+import { awardBadge, progressBadge, revokeBadge } from "../../src/domain/evaluation/badges/award.ts";
+import { followMetrics } from "../../src/domain/evaluation/badges/follow.ts";
+import { countEvent } from "../../src/domain/evaluation/metrics/count.ts";
+import { createSharedCounters } from "../../src/domain/evaluation/shared-counters.ts";
+import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
+import { reverseBadges } from "../../src/domain/revert/reverse-badges.ts";
+import { newReversal } from "../../src/domain/revert/record.ts";
 import { assertLedger } from "../support/economy.ts";
 import { aPass, aPlan, aPlayerState, PROJECT } from "../support/plan.ts";
 

@@ -6,11 +6,11 @@ import {
   type NewBoost,
   startBoost,
   useBoosts,
-} from "../../src/domain/boosts/boosts.ts";
-import type { Json } from "../../src/domain/events.ts";
-import { adjustCurrency } from "../../src/domain/currencies/adjust.ts";
-import { DEFAULT_SETTINGS, type ProjectSettings } from "../../src/domain/projects/project-settings.ts";
-import { grantXp } from "../../src/domain/progression/xp.ts";
+} from "../../src/domain/evaluation/boosts/boosts.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { adjustCurrency } from "../../src/domain/evaluation/currencies/adjust.ts";
+import { DEFAULT_SETTINGS, type ProjectSettings } from "../../src/domain/evaluation/project-settings.ts";
+import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
 import { assertLedger } from "../support/economy.ts";
 import { aPass, aPlan, aPlayerState, type PlanParts } from "../support/plan.ts";
 

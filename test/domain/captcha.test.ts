@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { type Challenge, createChallenge } from "altcha-lib";
 import { deriveKey } from "altcha-lib/algorithms/pbkdf2";
-import type { Captcha } from "../../src/domain/auth/captcha.ts";
+import type { Captcha } from "../../src/domain/accounts/auth/captcha.ts";
 import type { CaptchaSettings } from "../../src/config.ts";
-import { DomainError } from "../../src/domain/errors.ts";
+import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { createCaptcha } from "../../src/platform/captcha.ts";
 import {
   altchaToken,

@@ -6,16 +6,16 @@ const WRITES =
 
 const KNOWN = [
   // Called by `importConfig` and `syncSandbox` within `changeRunning`.
-  "src/domain/configuration/import-definitions.ts",
-  "src/domain/configuration/import-rules.ts",
-  "src/domain/definitions/sync.ts",
+  "src/domain/registries/configuration/import-definitions.ts",
+  "src/domain/registries/configuration/import-rules.ts",
+  "src/domain/registries/sync/definitions.ts",
   "src/domain/rules/lifecycle/sync.ts",
   // Call it themselves.
-  "src/domain/definitions/definitions.ts",
+  "src/domain/economy/definitions/definitions.ts",
   "src/domain/rules/lifecycle/publishing.ts",
   // Makes drafts, which do not run; pauses rules.
   "src/domain/rules/rules.ts",
-  "src/domain/rules/running/loop-watch.ts",
+  "src/domain/rules/lifecycle/loop-watch.ts",
 ];
 
 describe("what changes rules and definitions that run", () => {

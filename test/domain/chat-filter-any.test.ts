@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { judge } from "../../src/domain/chat/moderation/judge.ts";
-import { findLinks } from "../../src/domain/chat/moderation/links.ts";
-import { type ListAction, SCREEN_STEPS_MAX } from "../../src/domain/chat/moderation/word-filter.ts";
-import { mask, screenAhead, screenWords } from "../../src/domain/chat/moderation/words.ts";
+import { judge } from "../../src/domain/social/chat/moderation/judge.ts";
+import { findLinks } from "../../src/domain/social/chat/moderation/links.ts";
+import { type ListAction, SCREEN_STEPS_MAX } from "../../src/domain/social/chat/moderation/word-filter.ts";
+import { mask, screenAhead, screenWords } from "../../src/domain/social/chat/moderation/words.ts";
 import { contextOf, filterOf } from "../support/chat-filter.ts";
 import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import { compileList, joinLists } from "../../src/domain/chat/moderation/compile-words.ts";
-import { WORD_LENGTH_MAX } from "../../src/domain/chat/moderation/word-filter.ts";
-import { LIST_WORDS_MAX } from "../../src/domain/chat/moderation/word-lists.ts";
-import { atOnce } from "../../src/domain/slices.ts";
+import { compileList, joinLists } from "../../src/domain/social/chat/moderation/compile-words.ts";
+import { WORD_LENGTH_MAX } from "../../src/domain/social/chat/moderation/word-filter.ts";
+import { LIST_WORDS_MAX } from "../../src/domain/social/chat/moderation/word-lists.ts";
+import { atOnce } from "../../src/domain/kernel/slices.ts";
 
 const LISTS = 2;
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { judge, type JudgeContext, type Verdict } from "../../src/domain/chat/moderation/judge.ts";
-import { findForeignLink, findLinks } from "../../src/domain/chat/moderation/links.ts";
-import { repeatCount } from "../../src/domain/chat/moderation/spam.ts";
-import { NO_LISTS } from "../../src/domain/chat/moderation/compile-words.ts";
-import type { WordFilter } from "../../src/domain/chat/moderation/word-filter.ts";
+import { judge, type JudgeContext, type Verdict } from "../../src/domain/social/chat/moderation/judge.ts";
+import { findForeignLink, findLinks } from "../../src/domain/social/chat/moderation/links.ts";
+import { repeatCount } from "../../src/domain/social/chat/moderation/spam.ts";
+import { NO_LISTS } from "../../src/domain/social/chat/moderation/compile-words.ts";
+import type { WordFilter } from "../../src/domain/social/chat/moderation/word-filter.ts";
 import { contextOf, filterOf, NOW } from "../support/chat-filter.ts";
 
 const reasonOf = (verdict: Verdict): string | undefined =>

@@ -1,16 +1,20 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { closeLobbyChannel, openLobbyChannel, readChannel } from "../../src/domain/chat/channels.ts";
-import { readMessages, sendMessages } from "../../src/domain/chat/messages.ts";
-import { eraseChat, mergeChat } from "../../src/domain/chat/personal.ts";
-import { react } from "../../src/domain/chat/react.ts";
-import { markRead } from "../../src/domain/chat/read-marker.ts";
-import { FIRST_CHANNEL, pruneChannels, type RetentionCursor } from "../../src/domain/chat/retention.ts";
-import { openDirect } from "../../src/domain/chat/direct.ts";
-import type { ChatActor } from "../../src/domain/chat/views.ts";
-import { DomainError } from "../../src/domain/errors.ts";
-import { newId } from "../../src/domain/ids.ts";
-import type { Work } from "../../src/domain/work.ts";
+import { closeLobbyChannel, openLobbyChannel, readChannel } from "../../src/domain/social/chat/channels.ts";
+import { readMessages, sendMessages } from "../../src/domain/social/chat/messages.ts";
+import { eraseChat, mergeChat } from "../../src/domain/social/chat/personal.ts";
+import { react } from "../../src/domain/social/chat/react.ts";
+import { markRead } from "../../src/domain/social/chat/read-marker.ts";
+import {
+  FIRST_CHANNEL,
+  pruneChannels,
+  type RetentionCursor,
+} from "../../src/domain/social/chat/retention.ts";
+import { openDirect } from "../../src/domain/social/chat/direct.ts";
+import type { ChatActor } from "../../src/domain/kernel/events/chat-views.ts";
+import { DomainError } from "../../src/domain/kernel/errors.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { aTalk, messageOf, type PlayerActor, type Talk } from "../support/chat.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { globalChannelId } from "../../src/domain/chat/channel-row.ts";
-import { sendMessages } from "../../src/domain/chat/messages.ts";
-import { patchReport } from "../../src/domain/chat/moderation/report-changes.ts";
-import { reportMessage } from "../../src/domain/chat/moderation/report-message.ts";
+import { globalChannelId } from "../../src/domain/social/chat/channel-row.ts";
+import { sendMessages } from "../../src/domain/social/chat/messages.ts";
+import { patchReport } from "../../src/domain/social/chat/moderation/report-changes.ts";
+import { reportMessage } from "../../src/domain/social/chat/moderation/report-message.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/crashing.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { addSanction } from "../../src/domain/chat/moderation/sanction-changes.ts";
-import { findReaders, type Reader, readerKey } from "../../src/domain/chat/readers.ts";
-import { newId } from "../../src/domain/ids.ts";
+import { addSanction } from "../../src/domain/social/chat/moderation/sanction-changes.ts";
+import { findReaders, type Reader, readerKey } from "../../src/domain/social/chat/readers.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { aTalk, noteStatements, type Talk } from "../support/chat.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
-import { deleteMessage, editMessage } from "../../src/domain/chat/change-message.ts";
-import { type Sending, readLastSeqs } from "../../src/domain/chat/messages.ts";
-import type { ChatMessage } from "../../src/domain/chat/views.ts";
-import { DomainError } from "../../src/domain/errors.ts";
+import { deleteMessage, editMessage } from "../../src/domain/social/chat/change-message.ts";
+import { type Sending, readLastSeqs } from "../../src/domain/social/chat/messages.ts";
+import type { ChatMessage } from "../../src/domain/kernel/events/chat-views.ts";
+import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { aTalk, noteStatements, raceSends, type Talk, upTo } from "../support/chat.ts";
 import { makeCrashing } from "../support/crashing.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
-import { partitionOf } from "../../src/domain/ids.ts";
+import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { openDomain } from "../support/leaderboards.ts";
 import { publish } from "../support/rule-projects.ts";

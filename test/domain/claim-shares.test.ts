@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
 import { createApp } from "../../src/app.ts";
-import { partitionOf } from "../../src/domain/ids.ts";
+import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { processPartitions, type Processed } from "../../src/domain/progression/claim.ts";
 import {
   ClaimShares,

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { partitionOf } from "../../src/domain/ids.ts";
+import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { SHARED_KEYS_MAX } from "../../src/domain/progression/batch.ts";
 import { type Processed, processPartitions } from "../../src/domain/progression/claim.ts";
 import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
-import type { StepsHit } from "../../src/domain/progression/event-steps.ts";
+import type { StepsHit } from "../../src/domain/evaluation/event-steps.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type Place } from "../../src/domain/progression/queue.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";

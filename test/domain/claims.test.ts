@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
-import { PARTITIONS, partitionOf } from "../../src/domain/ids.ts";
+import { PARTITIONS, partitionOf } from "../../src/domain/kernel/ids.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type Place } from "../../src/domain/progression/queue.ts";

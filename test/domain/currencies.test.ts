@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { adjustCurrency, type CurrencyChange } from "../../src/domain/currencies/adjust.ts";
-import { addToLots, balanceNow } from "../../src/domain/currencies/balance.ts";
-import { reserve, spendHeld, freeHeld } from "../../src/domain/currencies/holds.ts";
-import { expireLots } from "../../src/domain/currencies/expire.ts";
-import type { Json } from "../../src/domain/events.ts";
-import { startBoost } from "../../src/domain/boosts/boosts.ts";
+import { adjustCurrency, type CurrencyChange } from "../../src/domain/evaluation/currencies/adjust.ts";
+import { addToLots, balanceNow } from "../../src/domain/evaluation/currencies/balance.ts";
+import { reserve, spendHeld, freeHeld } from "../../src/domain/economy/currencies/holds.ts";
+import { expireLots } from "../../src/domain/evaluation/currencies/expire.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { startBoost } from "../../src/domain/evaluation/boosts/boosts.ts";
 import { assertLedger, lotsOf } from "../support/economy.ts";
 import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
 

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { changeBalance, listBalances } from "../../src/domain/currencies/balances.ts";
-import { captureHold, holdCurrency, releaseHold } from "../../src/domain/currencies/holds.ts";
+import { changeBalance, listBalances } from "../../src/domain/economy/currencies/balances.ts";
+import { captureHold, holdCurrency, releaseHold } from "../../src/domain/economy/currencies/holds.ts";
 import type { Player } from "../../src/domain/players/player.ts";
-import { getPlayer, grantPlayerXp } from "../../src/domain/players/players.ts";
-import { reconcile } from "../../src/domain/reconcile/reconcile.ts";
-import type { Work } from "../../src/domain/work.ts";
+import { getPlayer, grantPlayerXp } from "../../src/domain/progression/players/players.ts";
+import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/crashing.ts";
 import { anEconomy, surviveCrash } from "../support/economy-game.ts";

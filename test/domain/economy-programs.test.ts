@@ -1,16 +1,16 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { startBoost } from "../../src/domain/boosts/boosts.ts";
-import { adjustCurrency } from "../../src/domain/currencies/adjust.ts";
-import { balanceNow } from "../../src/domain/currencies/balance.ts";
-import { expireLots } from "../../src/domain/currencies/expire.ts";
-import { freeHeld, reserve, spendHeld } from "../../src/domain/currencies/holds.ts";
-import { DomainError } from "../../src/domain/errors.ts";
-import { adjustLives } from "../../src/domain/lives/lives.ts";
-import { saveTurn } from "../../src/domain/progression/snapshot.ts";
-import type { Turn } from "../../src/domain/progression/turn.ts";
-import { grantXp } from "../../src/domain/progression/xp.ts";
-import { DEFAULT_SETTINGS } from "../../src/domain/projects/project-settings.ts";
+import { startBoost } from "../../src/domain/evaluation/boosts/boosts.ts";
+import { adjustCurrency } from "../../src/domain/evaluation/currencies/adjust.ts";
+import { balanceNow } from "../../src/domain/evaluation/currencies/balance.ts";
+import { expireLots } from "../../src/domain/evaluation/currencies/expire.ts";
+import { freeHeld, reserve, spendHeld } from "../../src/domain/economy/currencies/holds.ts";
+import { DomainError } from "../../src/domain/kernel/errors.ts";
+import { adjustLives } from "../../src/domain/evaluation/lives/lives.ts";
+import { saveTurn } from "../../src/domain/evaluation/snapshot.ts";
+import type { Turn } from "../../src/domain/evaluation/turn.ts";
+import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
+import { DEFAULT_SETTINGS } from "../../src/domain/evaluation/project-settings.ts";
 import { assertLedger, lotsOf } from "../support/economy.ts";
 import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
 

@@ -7,7 +7,7 @@ import {
   type SchemaStore,
 } from "../../src/domain/tracking/event-schemas.ts";
 import { SCHEMA_MAX_BYTES } from "../../src/domain/tracking/json-schema/schema.ts";
-import type { Transact } from "../../src/domain/work.ts";
+import type { Transact } from "../../src/domain/kernel/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 

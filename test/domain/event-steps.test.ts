@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import type { Json } from "../../src/domain/events.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
 import {
   ChangeBudget,
   RULE_STEPS_MAX,
   UPKEEP_STEPS_MAX,
-} from "../../src/domain/progression/event-accounts.ts";
-import { TREE_MAX_LEAVES } from "../../src/domain/rules/language/trees.ts";
-import { SEGMENTS_MAX } from "../../src/domain/segments/segment.ts";
-import { STREAKS_MAX } from "../../src/domain/streaks/streak.ts";
+} from "../../src/domain/evaluation/event-accounts.ts";
+import { TREE_MAX_LEAVES } from "../../src/domain/evaluation/language/trees.ts";
+import { SEGMENTS_MAX } from "../../src/domain/evaluation/segments/segment.ts";
+import { STREAKS_MAX } from "../../src/domain/evaluation/streaks/streak.ts";
 import { aProject, evaluate } from "../support/evaluation.ts";
 import { aPlayerState } from "../support/plan.ts";
 import { CPU_SLACK } from "../support/cpu.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { FairLine } from "../../src/domain/fair-line.ts";
+import { FairLine } from "../../src/domain/kernel/fair-line.ts";
 
 describe("a line of long tasks", () => {
   it("does one at a time, and a newcomer's after one of each who waits", async () => {

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
-import type { Stored } from "../../src/domain/definitions/live.ts";
-import type { Json } from "../../src/domain/events.ts";
-import { createCauses, directCauses } from "../../src/domain/rules/lifecycle/causes.ts";
-import { cycleThrough, cyclicComponents } from "../../src/domain/rules/lifecycle/components.ts";
-import { GRAPH_EDGES_MAX, graphOf, type GraphRule } from "../../src/domain/rules/lifecycle/graph.ts";
-import { atOnce } from "../../src/domain/slices.ts";
+import type { Stored } from "../../src/domain/evaluation/live.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { createCauses, directCauses } from "../../src/domain/economy/loops/causes.ts";
+import { cycleThrough, cyclicComponents } from "../../src/domain/economy/loops/components.ts";
+import { GRAPH_EDGES_MAX, graphOf, type GraphRule } from "../../src/domain/economy/loops/graph.ts";
+import { atOnce } from "../../src/domain/kernel/slices.ts";
 import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
 import { aDefinition } from "../support/plan.ts";
 import { aDocument } from "../support/rules.ts";

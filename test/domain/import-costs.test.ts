@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { Caller } from "../../src/domain/caller.ts";
-import { readConfigDocument } from "../../src/domain/configuration/document.ts";
-import { importConfig } from "../../src/domain/configuration/import.ts";
+import type { Caller } from "../../src/domain/kernel/caller.ts";
+import { readConfigDocument } from "../../src/domain/registries/configuration/document.ts";
+import { importConfig } from "../../src/domain/registries/configuration/import.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 import { listen } from "../support/listen.ts";

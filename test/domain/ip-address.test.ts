@@ -10,7 +10,7 @@ import {
   networkText,
   overlap,
   subscriberOf,
-} from "../../src/domain/rate-limits/ip-address.ts";
+} from "../../src/domain/accounts/rate-limits/ip-address.ts";
 
 const network = (text: string) => {
   const found = networkOf(text);

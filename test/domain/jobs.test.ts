@@ -1,20 +1,20 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { z } from "zod";
-import { ADMINS } from "../../src/domain/access.ts";
-import { conflict } from "../../src/domain/errors.ts";
-import { newId } from "../../src/domain/ids.ts";
-import { type JobInHand, jobKind } from "../../src/domain/project-jobs/job-kind.ts";
+import { ADMINS } from "../../src/domain/kernel/access.ts";
+import { conflict } from "../../src/domain/kernel/errors.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import { type JobInHand, jobKind } from "../../src/domain/long-work/job-kind.ts";
 import {
   cancelJob,
   getJob,
   getJobResult,
   JOBS_MAX,
   queueJob,
-} from "../../src/domain/project-jobs/project-jobs.ts";
-import { LEASE_MS, stepJob } from "../../src/domain/project-jobs/step-job.ts";
-import { createTransact } from "../../src/domain/transact.ts";
-import { NO_DOORBELL, type Transact, type Work } from "../../src/domain/work.ts";
+} from "../../src/domain/long-work/project-jobs.ts";
+import { LEASE_MS, stepJob } from "../../src/domain/registries/jobs/step-job.ts";
+import { createTransact } from "../../src/domain/kernel/transact.ts";
+import { NO_DOORBELL, type Transact, type Work } from "../../src/domain/kernel/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/crashing.ts";
 import { openDomain } from "../support/leaderboards.ts";

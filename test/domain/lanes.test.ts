@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
-import { changeConfig } from "../../src/domain/config-lock.ts";
-import { newId } from "../../src/domain/ids.ts";
-import { createLanes } from "../../src/domain/lanes.ts";
-import { createTransact } from "../../src/domain/transact.ts";
-import { Unprepared } from "../../src/domain/unprepared.ts";
-import { NO_DOORBELL, type Sight } from "../../src/domain/work.ts";
+import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import { createLanes } from "../../src/domain/kernel/lanes.ts";
+import { createTransact } from "../../src/domain/kernel/transact.ts";
+import { Unprepared } from "../../src/domain/kernel/unprepared.ts";
+import { NO_DOORBELL, type Sight } from "../../src/domain/kernel/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { eventually } from "../support/eventually.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { sql } from "kysely";
-import { idFor, newId } from "../../src/domain/ids.ts";
+import { idFor, newId } from "../../src/domain/kernel/ids.ts";
 import { pauseLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
 import { closingOf, writeResults } from "../../src/domain/leaderboards/periods/results.ts";
-import type { Finding } from "../../src/domain/reconcile/finding.ts";
-import { reconcile } from "../../src/domain/reconcile/reconcile.ts";
-import { TIES } from "../../src/domain/leaderboards/ranks.ts";
+import type { Finding } from "../../src/domain/registries/reconcile/finding.ts";
+import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
+import { TIES } from "../../src/domain/evaluation/boards/ranks.ts";
 import type { Database } from "../../src/platform/database.ts";
 import {
   addList,

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { LeaderboardDefinition, LeaderboardPatch } from "../../src/domain/leaderboards/definition.ts";
+import { LeaderboardDefinition, LeaderboardPatch } from "../../src/domain/evaluation/boards/definition.ts";
 
 describe("leaderboard definitions", () => {
   const problems = (body: object): string[] => {

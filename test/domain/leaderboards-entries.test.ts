@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { DomainError } from "../../src/domain/errors.ts";
+import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { readEntries, readEntry } from "../../src/domain/leaderboards/entries.ts";
 import { patchLeaderboard, pauseLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
 import type { ScoreSubmission } from "../../src/domain/leaderboards/record-scores.ts";

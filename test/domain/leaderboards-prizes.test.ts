@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { newId } from "../../src/domain/ids.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
 import { beginClosing, stepClosing } from "../../src/domain/leaderboards/periods/close.ts";
 import type { Database } from "../../src/platform/database.ts";
 import {

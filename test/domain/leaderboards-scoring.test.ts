@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
 import { sql } from "kysely";
-import { mergePlayers } from "../../src/domain/players/merge.ts";
-import { DEFAULT_STRATEGY } from "../../src/domain/players/merge-plan.ts";
-import { getPlayer } from "../../src/domain/players/players.ts";
-import { revertEvent } from "../../src/domain/tracking/revert/revert-event.ts";
+import { mergePlayers } from "../../src/domain/player-lifecycle/merge.ts";
+import { DEFAULT_STRATEGY } from "../../src/domain/kernel/events/merge-plan.ts";
+import { getPlayer } from "../../src/domain/progression/players/players.ts";
+import { revertEvent } from "../../src/domain/revert/revert-event.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 import { rowsOf } from "../support/rule-projects.ts";

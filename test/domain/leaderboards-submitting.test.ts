@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { changeBalance, listBalances } from "../../src/domain/currencies/balances.ts";
-import type { Leaderboard } from "../../src/domain/leaderboards/leaderboard.ts";
+import { changeBalance, listBalances } from "../../src/domain/economy/currencies/balances.ts";
+import type { Leaderboard } from "../../src/domain/progression/leaderboard.ts";
 import { recordScores } from "../../src/domain/leaderboards/record-scores.ts";
 import { decideReview } from "../../src/domain/leaderboards/reviews.ts";
-import { getPlayer } from "../../src/domain/players/players.ts";
-import type { Work } from "../../src/domain/work.ts";
+import { getPlayer } from "../../src/domain/progression/players/players.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/crashing.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { newId } from "../../src/domain/ids.ts";
-import { touchLists } from "../../src/domain/leaderboards/lists.ts";
-import { PacedBudget, paced } from "../../src/domain/pace.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import { touchLists } from "../../src/domain/evaluation/boards/lists.ts";
+import { PacedBudget, paced } from "../../src/domain/kernel/pace.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
 import { aBoard, aPlayer } from "../support/turn.ts";
 import * as fc from "fast-check";
@@ -12,7 +12,7 @@ import {
   type Window,
   windowAt,
   windowOf,
-} from "../../src/domain/leaderboards/windows.ts";
+} from "../../src/domain/evaluation/boards/windows.ts";
 
 const HOUR = 3_600_000;
 const DAY = 24 * HOUR;

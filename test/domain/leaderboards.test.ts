@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { DomainError } from "../../src/domain/errors.ts";
+import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { readEntry } from "../../src/domain/leaderboards/entries.ts";
 import {
   LEADERBOARDS_MAX,
@@ -11,7 +11,7 @@ import {
   pauseLeaderboard,
   resumeLeaderboard,
 } from "../../src/domain/leaderboards/leaderboards.ts";
-import { loadBoards } from "../../src/domain/leaderboards/load-boards.ts";
+import { loadBoards } from "../../src/domain/progression/load-boards.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 

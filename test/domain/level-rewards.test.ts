@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Json } from "../../src/domain/events.ts";
-import { grantXp } from "../../src/domain/progression/xp.ts";
-import type { RewardBundle } from "../../src/domain/rewards/bundle.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
+import type { RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
 import { assertLedger } from "../support/economy.ts";
 import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { DomainError } from "../../src/domain/errors.ts";
+import { DomainError } from "../../src/domain/kernel/errors.ts";
 import {
   buildCurve,
   CurveInput,
@@ -8,7 +8,7 @@ import {
   LEVELS_MAX,
   levelOf,
   levelProgress,
-} from "../../src/domain/progression/levels.ts";
+} from "../../src/domain/evaluation/xp/levels.ts";
 
 const tables = fc
   .uniqueArray(fc.integer({ min: 1, max: 5_000 }), { maxLength: 60 })

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { emitCustom } from "../../src/domain/progression/emit.ts";
-import type { Json } from "../../src/domain/events.ts";
-import { adjustCurrency } from "../../src/domain/currencies/adjust.ts";
-import { grantXp } from "../../src/domain/progression/xp.ts";
+import { emitCustom } from "../../src/domain/evaluation/emit.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { adjustCurrency } from "../../src/domain/evaluation/currencies/adjust.ts";
+import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
 import { livePlayerMessage } from "../../src/rooms/player-messages.ts";
 import { aPass, aPlan } from "../support/plan.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Json } from "../../src/domain/events.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
 import {
   adjustLives,
   currentLives,
@@ -8,8 +8,8 @@ import {
   livesAt,
   type LivesChange,
   showLives,
-} from "../../src/domain/lives/lives.ts";
-import { DEFAULT_SETTINGS, type LivesSettings } from "../../src/domain/projects/project-settings.ts";
+} from "../../src/domain/evaluation/lives/lives.ts";
+import { DEFAULT_SETTINGS, type LivesSettings } from "../../src/domain/evaluation/project-settings.ts";
 import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
 
 const START = Date.parse("2026-06-15T12:00:00Z");

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
-import { DomainError } from "../../src/domain/errors.ts";
+import { DomainError } from "../../src/domain/kernel/errors.ts";
 import {
   advanceLobby,
   connectMember,
@@ -10,10 +10,10 @@ import {
   joinLobby,
   LOBBY_COMMANDS,
   type LobbyCommandName,
-} from "../../src/domain/lobbies/commands.ts";
-import { findDueLobbies } from "../../src/domain/lobbies/timers.ts";
-import type { LobbyActor, LobbyView } from "../../src/domain/lobbies/views.ts";
-import type { Work } from "../../src/domain/work.ts";
+} from "../../src/domain/social/lobbies/commands.ts";
+import { findDueLobbies } from "../../src/domain/social/lobbies/timers.ts";
+import type { LobbyActor, LobbyView } from "../../src/domain/kernel/events/lobby-views.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/crashing.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { claimMail, LEASE_MS, noteFailure, noteSent } from "../../src/domain/email/deliveries.ts";
-import type { MailSent, RenderedMail } from "../../src/domain/email/mailer.ts";
-import { failureOf } from "../../src/domain/email/outcome.ts";
-import { createSecretBox } from "../../src/domain/secret-box.ts";
+import { claimMail, LEASE_MS, noteFailure, noteSent } from "../../src/domain/accounts/email/deliveries.ts";
+import type { MailSent, RenderedMail } from "../../src/domain/accounts/email/mailer.ts";
+import { failureOf } from "../../src/domain/accounts/email/outcome.ts";
+import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
 import { aToken, anAddress, type MailApp, openMailApp } from "../support/mail-app.ts";
 
 const MINUTE_MS = 60_000;

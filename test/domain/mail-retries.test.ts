@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
-import { claimMail } from "../../src/domain/email/deliveries.ts";
-import { resendEmail } from "../../src/domain/email/logs.ts";
+import { claimMail } from "../../src/domain/accounts/email/deliveries.ts";
+import { resendEmail } from "../../src/domain/accounts/email/logs.ts";
 import { pruneEnded } from "../../src/jobs/prune.ts";
 import { anAddress, type MailApp, openMailApp } from "../support/mail-app.ts";
 

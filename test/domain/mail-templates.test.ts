@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
-import { isMailAddress } from "../../src/domain/email/address.ts";
+import { isMailAddress } from "../../src/domain/accounts/email/address.ts";
 import {
   MAIL_KINDS,
   MAIL_TEMPLATES,
   type MailTemplate,
   type MailValues,
-} from "../../src/domain/email/mail.ts";
-import { failureOf } from "../../src/domain/email/outcome.ts";
-import { renderMail } from "../../src/domain/email/templates/templates.ts";
+} from "../../src/domain/accounts/email/mail.ts";
+import { failureOf } from "../../src/domain/accounts/email/outcome.ts";
+import { renderMail } from "../../src/domain/accounts/email/templates/templates.ts";
 import { HOSTILE_ADDRESSES } from "../support/mail-addresses.ts";
 
 const CONSOLE = "https://console.example.com";

@@ -1,17 +1,21 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { Json } from "../../src/domain/events.ts";
-import { compileMetric, indexMetrics } from "../../src/domain/metrics/compile.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { compileMetric, indexMetrics } from "../../src/domain/evaluation/metrics/compile.ts";
 import {
   countEvent,
   foldEvents,
   readMetric,
   readMetricAt,
   sampleOfEvent,
-} from "../../src/domain/metrics/count.ts";
-import { isReversible, mergeCounters, subtractFromCounter } from "../../src/domain/metrics/counters.ts";
-import { Metric } from "../../src/domain/metrics/metric.ts";
-import type { PlayerDoc } from "../../src/domain/progression/player-state.ts";
+} from "../../src/domain/evaluation/metrics/count.ts";
+import {
+  isReversible,
+  mergeCounters,
+  subtractFromCounter,
+} from "../../src/domain/evaluation/metrics/counters.ts";
+import { Metric } from "../../src/domain/evaluation/metrics/metric.ts";
+import type { PlayerDoc } from "../../src/domain/evaluation/player-state.ts";
 import { eventsFor, metric as anyMetric, zone as anyZone } from "../support/metric-arbitraries.ts";
 import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
 import { measure, type PastEvent, type World } from "../support/rule-reference.ts";

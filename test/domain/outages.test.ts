@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { DomainError, notFound } from "../../src/domain/errors.ts";
-import { outageError, outageOf } from "../../src/domain/outages.ts";
+import { DomainError, notFound } from "../../src/domain/kernel/errors.ts";
+import { outageError, outageOf } from "../../src/domain/kernel/outages.ts";
 import { databaseTime } from "../../src/platform/database-time.ts";
 
 const withCode = (code: string): Error => Object.assign(new Error("it failed"), { code });

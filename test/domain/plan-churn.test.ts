@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { newId, partitionOf } from "../../src/domain/ids.ts";
+import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
 import { processPartitions, type Processed } from "../../src/domain/progression/claim.ts";
 import { ClaimShares, DEAR_MS, DEAR_STEPS } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache, type PlanCache } from "../../src/domain/progression/plan.ts";
 import { BROKEN_MS, PLAN_STEPS_MAX } from "../../src/domain/progression/plan-cache.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
-import { type PublishedRule, publishedPieces } from "../../src/domain/rules/running/compile.ts";
+import { type PublishedRule, publishedPieces } from "../../src/domain/evaluation/running/compile.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 import { addCopies, aWideRule, TOO_WIDE } from "../support/many-rules.ts";

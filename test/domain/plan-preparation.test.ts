@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { newId, partitionOf } from "../../src/domain/ids.ts";
+import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
 import { changePlayer } from "../../src/domain/progression/change.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { insertPlayers } from "../../src/domain/progression/load.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
-import { grantXp } from "../../src/domain/progression/xp.ts";
+import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 import { addCopies, aWideRule, TOO_WIDE } from "../support/many-rules.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { Json } from "../../src/domain/events.ts";
-import { partitionOf } from "../../src/domain/ids.ts";
-import { PLAYER_STATE_MAX_BYTES } from "../../src/domain/limits.ts";
-import { metricId } from "../../src/domain/metrics/metric-id.ts";
-import { Metric } from "../../src/domain/metrics/metric.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { partitionOf } from "../../src/domain/kernel/ids.ts";
+import { PLAYER_STATE_MAX_BYTES } from "../../src/domain/kernel/limits.ts";
+import { metricId } from "../../src/domain/evaluation/metrics/metric-id.ts";
+import { Metric } from "../../src/domain/evaluation/metrics/metric.ts";
 import { changePlayers } from "../../src/domain/progression/change.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { newId } from "../../src/domain/ids.ts";
-import { prune, PRUNES } from "../../src/domain/pruning.ts";
-import { limitedKey } from "../../src/domain/rewards/shared-keys.ts";
-import { compileBudgets } from "../../src/domain/rules/running/budgets.ts";
-import { compileSharedLimits, type LimitWindow } from "../../src/domain/rules/running/shared-limits.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import { prune, PRUNES } from "../../src/domain/registries/pruning.ts";
+import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
+import { compileBudgets } from "../../src/domain/evaluation/running/budgets.ts";
+import { compileSharedLimits, type LimitWindow } from "../../src/domain/evaluation/running/shared-limits.ts";
 import { pruneEnded } from "../../src/jobs/prune.ts";
 import { aTenant, startApp, type TestApp } from "../support/app.ts";
 

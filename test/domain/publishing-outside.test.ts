@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { RuleDocument } from "../../src/domain/rules/language/document.ts";
+import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";

@@ -1,10 +1,15 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { EntryChange } from "../../src/domain/events.ts";
-import { joinMoved, type Moved } from "../../src/domain/leaderboards/moved.ts";
+import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
+import { joinMoved, type Moved } from "../../src/domain/evaluation/boards/moved.ts";
 import { createMemoryRanks } from "../../src/domain/leaderboards/memory-ranks.ts";
 import { RankIndex } from "../../src/domain/leaderboards/rank-index.ts";
-import { type EntrySource, type Standing, TIES, type Ties } from "../../src/domain/leaderboards/ranks.ts";
+import {
+  type EntrySource,
+  type Standing,
+  TIES,
+  type Ties,
+} from "../../src/domain/evaluation/boards/ranks.ts";
 import { OrderedList } from "../../src/domain/leaderboards/ordered-list.ts";
 import { checkMoved } from "../support/moved.ts";
 

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { type RawBuilder, sql } from "kysely";
-import { changeBalance } from "../../src/domain/currencies/balances.ts";
-import { holdCurrency } from "../../src/domain/currencies/holds.ts";
-import { currencyKind } from "../../src/domain/currencies/kind.ts";
-import { createDefinition } from "../../src/domain/definitions/definitions.ts";
-import { getPlayer } from "../../src/domain/players/players.ts";
-import type { Finding } from "../../src/domain/reconcile/finding.ts";
-import { reconcile } from "../../src/domain/reconcile/reconcile.ts";
+import { changeBalance } from "../../src/domain/economy/currencies/balances.ts";
+import { holdCurrency } from "../../src/domain/economy/currencies/holds.ts";
+import { currencyKind } from "../../src/domain/economy/currencies/kind.ts";
+import { createDefinition } from "../../src/domain/economy/definitions/definitions.ts";
+import { getPlayer } from "../../src/domain/progression/players/players.ts";
+import type { Finding } from "../../src/domain/registries/reconcile/finding.ts";
+import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 

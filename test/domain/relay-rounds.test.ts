@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { newId, OUTBOX_PARTITIONS } from "../../src/domain/ids.ts";
-import { relayPartitions } from "../../src/domain/outbox/relay.ts";
-import { RELAY_BYTES, RelayTurns } from "../../src/domain/outbox/relay-turns.ts";
-import { readFeed } from "../../src/domain/webhooks/feed.ts";
-import { outboxPart } from "../../src/domain/outbox-row.ts";
+import { newId, OUTBOX_PARTITIONS } from "../../src/domain/kernel/ids.ts";
+import { relayPartitions } from "../../src/domain/delivery/outbox/relay.ts";
+import { RELAY_BYTES, RelayTurns } from "../../src/domain/delivery/outbox/relay-turns.ts";
+import { readFeed } from "../../src/domain/delivery/webhooks/feed.ts";
+import { outboxPart } from "../../src/domain/kernel/outbox-row.ts";
 import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhook-app.ts";
 
 const ROW_BYTES = 16 * 1024;

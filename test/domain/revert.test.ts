@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import fc from "fast-check";
-import { atOnce } from "../../src/domain/slices.ts";
-import { evaluateEvent, noEffects } from "../../src/domain/progression/evaluate.ts";
-import type { Turn } from "../../src/domain/progression/turn.ts";
-import { newReversal } from "../../src/domain/tracking/revert/record.ts";
-import { reversePlayer } from "../../src/domain/tracking/revert/reverse.ts";
+import { atOnce } from "../../src/domain/kernel/slices.ts";
+import { evaluateEvent, noEffects } from "../../src/domain/evaluation/evaluate.ts";
+import type { Turn } from "../../src/domain/evaluation/turn.ts";
+import { newReversal } from "../../src/domain/revert/record.ts";
+import { reversePlayer } from "../../src/domain/revert/reverse.ts";
 import { aPass, aPlayerState } from "../support/plan.ts";
 import { apply, copyOf, holdings, NOW, plan, recordOf, revert } from "../support/reverts.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { RewardBundle } from "../../src/domain/rewards/bundle.ts";
-import { checkGiving, type Giver } from "../../src/domain/rewards/reward-graph.ts";
-import { limitedKeysOf } from "../../src/domain/rewards/shared-keys.ts";
+import type { RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
+import { checkGiving, type Giver } from "../../src/domain/evaluation/rewards/reward-graph.ts";
+import { limitedKeysOf } from "../../src/domain/evaluation/rewards/shared-keys.ts";
 import { aPlan } from "../support/plan.ts";
 
 describe("what gives what", () => {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { Json } from "../../src/domain/events.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 import { listen } from "../support/listen.ts";

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
-import type { Json } from "../../src/domain/events.ts";
-import { TOLD_MAX } from "../../src/domain/progression/loop-guard.ts";
-import { saveTurn } from "../../src/domain/progression/snapshot.ts";
-import { multiplyBundle, type RewardBundle } from "../../src/domain/rewards/bundle.ts";
-import { grantBundle } from "../../src/domain/rewards/grant-bundle.ts";
-import { grantReward, type RewardGrant } from "../../src/domain/rewards/grant.ts";
-import { limitedKey } from "../../src/domain/rewards/shared-keys.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { TOLD_MAX } from "../../src/domain/evaluation/loop-guard.ts";
+import { saveTurn } from "../../src/domain/evaluation/snapshot.ts";
+import { multiplyBundle, type RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
+import { grantBundle } from "../../src/domain/evaluation/rewards/grant-bundle.ts";
+import { grantReward, type RewardGrant } from "../../src/domain/evaluation/rewards/grant.ts";
+import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
 import { assertLedger } from "../support/economy.ts";
 import { aDefinition, aPass, aPlan, type PlanParts, PROJECT } from "../support/plan.ts";
 

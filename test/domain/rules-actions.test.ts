@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { Json } from "../../src/domain/events.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { aPlayerState } from "../support/plan.ts";
 import { aProject, evaluate, type ProjectParts } from "../support/evaluation.ts";
 import { NOW } from "../support/rules.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { Json } from "../../src/domain/events.ts";
-import { createSharedCounters } from "../../src/domain/progression/shared-counters.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { createSharedCounters } from "../../src/domain/evaluation/shared-counters.ts";
 import { aProject, evaluate, fireAt } from "../support/evaluation.ts";
 import { aPlayerState } from "../support/plan.ts";
 import { NOW } from "../support/rules.ts";

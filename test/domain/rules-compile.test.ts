@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { Json } from "../../src/domain/events.ts";
-import { compileRules, type PublishedRule, type RuleSet } from "../../src/domain/rules/running/compile.ts";
-import { needsOf } from "../../src/domain/rules/language/needs.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import {
+  compileRules,
+  type PublishedRule,
+  type RuleSet,
+} from "../../src/domain/evaluation/running/compile.ts";
+import { needsOf } from "../../src/domain/evaluation/language/needs.ts";
 import { aDocument, aRule, aTurn, ruleSetOf } from "../support/rules.ts";
 
 const count = (...eventTypes: string[]): Json => ({

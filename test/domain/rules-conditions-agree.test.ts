@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { Json } from "../../src/domain/events.ts";
-import { indexMetrics } from "../../src/domain/metrics/compile.ts";
-import { countEvent } from "../../src/domain/metrics/count.ts";
-import type { BadgeState, PlayerState } from "../../src/domain/progression/player-state.ts";
-import { CONDITION_TYPES } from "../../src/domain/rules/conditions/index.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { indexMetrics } from "../../src/domain/evaluation/metrics/compile.ts";
+import { countEvent } from "../../src/domain/evaluation/metrics/count.ts";
+import type { BadgeState, PlayerState } from "../../src/domain/evaluation/player-state.ts";
+import { CONDITION_TYPES } from "../../src/domain/evaluation/conditions/condition-kinds.ts";
 import {
   compileGroup,
   type ConditionNode,
   explainGroup,
   type TraceNode,
-} from "../../src/domain/rules/language/groups.ts";
-import { advanceStreaks, streakMeasure } from "../../src/domain/streaks/advance.ts";
+} from "../../src/domain/evaluation/language/groups.ts";
+import { advanceStreaks, streakMeasure } from "../../src/domain/evaluation/streaks/advance.ts";
 import { TYPES, ZONES } from "../support/metric-arbitraries.ts";
 import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
 import { actual, BADGES, leaf, metricsIn, SEGMENTS, tree, word } from "../support/rule-arbitraries.ts";

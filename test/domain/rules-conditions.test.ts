@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
-import { compileComparison } from "../../src/domain/rules/language/comparisons.ts";
-import { StepBudget } from "../../src/domain/step-budget.ts";
+import { compileComparison } from "../../src/domain/evaluation/language/comparisons.ts";
+import { StepBudget } from "../../src/domain/kernel/step-budget.ts";
 import * as fc from "fast-check";
 import {
   explainGroup,
   compileGroup,
   type ConditionNode,
   conditionProblems,
-} from "../../src/domain/rules/language/groups.ts";
-import { OPERATOR_NAMES } from "../../src/domain/rules/language/operators.ts";
-import { compareText, compileGlob } from "../../src/domain/rules/language/text.ts";
+} from "../../src/domain/evaluation/language/groups.ts";
+import { OPERATOR_NAMES } from "../../src/domain/evaluation/language/operators.ts";
+import { compareText, compileGlob } from "../../src/domain/evaluation/language/text.ts";
 import { actual, comparison, OPERANDS } from "../support/rule-arbitraries.ts";
 import { isBefore, says, type Value } from "../support/rule-reference.ts";
 import { aPlayer, aTurn, NOW } from "../support/rules.ts";

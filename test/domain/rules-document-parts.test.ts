@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { RuleDocument } from "../../src/domain/rules/language/document.ts";
+import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 
 const problemsOf = (document: unknown): string[] =>
   (RuleDocument.safeParse(document).error?.issues ?? []).map(

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { identifyActions, RuleDocument, RulePatch } from "../../src/domain/rules/language/document.ts";
+import { identifyActions, RuleDocument, RulePatch } from "../../src/domain/evaluation/language/document.ts";
 import { aDocument } from "../support/rules.ts";
 
 const problemsOf = (

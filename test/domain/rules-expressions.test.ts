@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { Json } from "../../src/domain/events.ts";
-import { compileExpression, Expression } from "../../src/domain/rules/language/expressions.ts";
-import { DEFAULT_SETTINGS } from "../../src/domain/projects/project-settings.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { compileExpression, Expression } from "../../src/domain/evaluation/language/expressions.ts";
+import { DEFAULT_SETTINGS } from "../../src/domain/evaluation/project-settings.ts";
 import { aPass, aPlan, aPlayerState } from "../support/plan.ts";
 import { aTurn } from "../support/rules.ts";
 

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { Json } from "../../src/domain/events.ts";
-import { compileRule } from "../../src/domain/rules/running/compile.ts";
-import type { Outcome } from "../../src/domain/rules/running/outcome.ts";
-import { considerRule } from "../../src/domain/rules/running/run.ts";
-import { type CalendarUnit, windowNumber } from "../../src/domain/rules/language/zones.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { compileRule } from "../../src/domain/evaluation/running/compile.ts";
+import type { Outcome } from "../../src/domain/evaluation/running/outcome.ts";
+import { considerRule } from "../../src/domain/evaluation/running/run.ts";
+import { type CalendarUnit, windowNumber } from "../../src/domain/kernel/zones.ts";
 import { aPlayer, aRule, aTurn, NOW } from "../support/rules.ts";
 
 const HOUR_MS = 3_600_000;

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { Json } from "../../src/domain/events.ts";
-import { DEPTH_MAX, DERIVED_MAX, TOLD_MAX } from "../../src/domain/progression/loop-guard.ts";
-import { SENT_MAX } from "../../src/domain/rules/actions/send.ts";
-import { createRuleWatch, LOOPS_MAX, LOOPS_SPAN_MS } from "../../src/domain/rules/running/loop-watch.ts";
-import { REENTRANT_MAX } from "../../src/domain/rules/running/run.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { DEPTH_MAX, DERIVED_MAX, TOLD_MAX } from "../../src/domain/evaluation/loop-guard.ts";
+import { SENT_MAX } from "../../src/domain/evaluation/actions/send.ts";
+import { createRuleWatch, LOOPS_MAX, LOOPS_SPAN_MS } from "../../src/domain/rules/lifecycle/loop-watch.ts";
+import { REENTRANT_MAX } from "../../src/domain/evaluation/running/run.ts";
 import { aProject, evaluate } from "../support/evaluation.ts";
 
 const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { Json } from "../../src/domain/events.ts";
-import type { Board } from "../../src/domain/leaderboards/board.ts";
-import { compileRules } from "../../src/domain/rules/running/compile.ts";
-import { considerRule, runRules } from "../../src/domain/rules/running/run.ts";
-import { traceRules } from "../../src/domain/rules/insight/trace-rules.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import type { Board } from "../../src/domain/evaluation/boards/board.ts";
+import { compileRules } from "../../src/domain/evaluation/running/compile.ts";
+import { considerRule, runRules } from "../../src/domain/evaluation/running/run.ts";
+import { traceRules } from "../../src/domain/evaluation/trace/trace-rules.ts";
 import {
   aPlayer,
   aRule,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { idFor, isId, newId } from "../../src/domain/ids.ts";
+import { idFor, isId, newId } from "../../src/domain/kernel/ids.ts";
 import { archiveRule, pauseRule, resumeRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import {
   BACKLOG_MAX,
@@ -9,8 +9,8 @@ import {
   type ScheduleCursor,
   type ScheduleStep,
   stepSchedules,
-} from "../../src/domain/rules/running/schedules.ts";
-import type { Work } from "../../src/domain/work.ts";
+} from "../../src/domain/rules/schedules.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
 import { define, processAll, publish, rowsOf, xpOf } from "../support/rule-projects.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { Json } from "../../src/domain/events.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { requeueDueEvents } from "../../src/domain/progression/queue.ts";
 import { getEvent, listEvents, type TrackedEvent } from "../../src/domain/tracking/events.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";

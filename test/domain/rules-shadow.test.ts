@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import type { Json } from "../../src/domain/events.ts";
-import { newId } from "../../src/domain/ids.ts";
-import type { PublishedRule } from "../../src/domain/rules/running/compile.ts";
-import { compileRollout } from "../../src/domain/rules/running/rollout.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import type { PublishedRule } from "../../src/domain/evaluation/running/compile.ts";
+import { compileRollout } from "../../src/domain/evaluation/running/rollout.ts";
 import { aProject, evaluate } from "../support/evaluation.ts";
 import { aPlayerState } from "../support/plan.ts";
 import { aRule } from "../support/rules.ts";

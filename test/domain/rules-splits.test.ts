@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { newId, partitionOf } from "../../src/domain/ids.ts";
+import { newId, partitionOf } from "../../src/domain/kernel/ids.ts";
 import { storeEvents } from "../../src/domain/tracking/ingest.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import { timeWindow } from "../../src/domain/rules/conditions/time-window.ts";
+import { timeWindow } from "../../src/domain/evaluation/conditions/time-window.ts";
 import {
   CALENDAR_UNITS,
   firstZone,
@@ -8,7 +8,7 @@ import {
   localTime,
   windowNumber,
   windowStart,
-} from "../../src/domain/rules/language/zones.ts";
+} from "../../src/domain/kernel/zones.ts";
 import { aPlayer, aTurn } from "../support/rules.ts";
 
 const ZONES = [

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { indexBoards, scoreEvent } from "../../src/domain/leaderboards/board-index.ts";
-import type { Board } from "../../src/domain/leaderboards/board.ts";
-import { scoreXp } from "../../src/domain/leaderboards/holdings.ts";
-import type { EntryState } from "../../src/domain/progression/player-state.ts";
+import { indexBoards, scoreEvent } from "../../src/domain/evaluation/boards/board-index.ts";
+import type { Board } from "../../src/domain/evaluation/boards/board.ts";
+import { scoreXp } from "../../src/domain/evaluation/boards/holdings.ts";
+import type { EntryState } from "../../src/domain/evaluation/player-state.ts";
 import { aBoard, aPlayer, aTurn, type TurnOptions } from "../support/turn.ts";
 
 describe("scores of events", () => {

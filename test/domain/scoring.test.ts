@@ -1,15 +1,15 @@
 import assert from "node:assert/strict";
 import * as fc from "fast-check";
-import type { Board } from "../../src/domain/leaderboards/board.ts";
+import type { Board } from "../../src/domain/evaluation/boards/board.ts";
 import {
   fromRankScore,
   RANK_MAX,
   reachedUs,
   toRankScore,
   unitsOf,
-} from "../../src/domain/leaderboards/scoring.ts";
-import { submitScore } from "../../src/domain/leaderboards/submit.ts";
-import type { EntryState } from "../../src/domain/progression/player-state.ts";
+} from "../../src/domain/evaluation/boards/scoring.ts";
+import { submitScore } from "../../src/domain/evaluation/boards/submit.ts";
+import type { EntryState } from "../../src/domain/evaluation/player-state.ts";
 import { aBoard, aTurn } from "../support/turn.ts";
 
 const submitAll = (

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { Json } from "../../src/domain/events.ts";
-import { evaluateEvent, settleTurn } from "../../src/domain/progression/evaluate.ts";
-import type { PlayerState } from "../../src/domain/progression/player-state.ts";
-import { refreshAllSegments, setMembership } from "../../src/domain/segments/membership.ts";
-import { orderSegments } from "../../src/domain/segments/segment.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { evaluateEvent, settleTurn } from "../../src/domain/evaluation/evaluate.ts";
+import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
+import { refreshAllSegments, setMembership } from "../../src/domain/evaluation/segments/membership.ts";
+import { orderSegments } from "../../src/domain/evaluation/segments/segment.ts";
 import { aDefinition, aPass, aPlan, aPlayerState } from "../support/plan.ts";
 
 const DAY = 86_400_000;

@@ -4,7 +4,7 @@ import {
   createSharedCounters,
   type SharedCounters,
   type SharedKey,
-} from "../../src/domain/progression/shared-counters.ts";
+} from "../../src/domain/evaluation/shared-counters.ts";
 import { CPU_SLACK, leastCpuMs } from "../support/cpu.ts";
 
 /** CPU that a process may spend on one caller before others are served. */

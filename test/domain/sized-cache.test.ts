@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createSizedCache, type SizedCache } from "../../src/domain/sized-cache.ts";
+import { createSizedCache, type SizedCache } from "../../src/domain/kernel/sized-cache.ts";
 
 describe("a cache that is bounded", () => {
   const keptOf = (cache: SizedCache<string>, keys: string): string =>

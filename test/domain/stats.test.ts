@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { sql } from "kysely";
-import { newId } from "../../src/domain/ids.ts";
-import { evaluateEvent, noEffects, openTurn } from "../../src/domain/progression/evaluate.ts";
-import { createSharedCounters } from "../../src/domain/progression/shared-counters.ts";
-import { compileRule } from "../../src/domain/rules/running/compile.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import { evaluateEvent, noEffects, openTurn } from "../../src/domain/evaluation/evaluate.ts";
+import { createSharedCounters } from "../../src/domain/evaluation/shared-counters.ts";
+import { compileRule } from "../../src/domain/evaluation/running/compile.ts";
 import { differenceOf } from "../../src/domain/rules/insight/lift.ts";
 import {
   type Histogram,
@@ -12,14 +12,14 @@ import {
   bucketOf,
   createStatsRecorder,
   percentile,
-} from "../../src/domain/rules/insight/stats.ts";
+} from "../../src/domain/evaluation/running/stats.ts";
 import { writeStats } from "../../src/domain/progression/write-stats.ts";
-import { type ExplainedNode, failingLeaf } from "../../src/domain/rules/insight/trace-rules.ts";
-import { createTrace } from "../../src/domain/rules/insight/trace.ts";
-import { TRACE_MAX_CHARACTERS, fit, isTraced } from "../../src/domain/rules/running/keep-trace.ts";
+import { type ExplainedNode, failingLeaf } from "../../src/domain/evaluation/trace/trace-rules.ts";
+import { createTrace } from "../../src/domain/evaluation/trace/trace.ts";
+import { TRACE_MAX_CHARACTERS, fit, isTraced } from "../../src/domain/evaluation/trace/keep-trace.ts";
 import type { App } from "../../src/app.ts";
-import { StepBudget } from "../../src/domain/step-budget.ts";
-import type { Transact } from "../../src/domain/work.ts";
+import { StepBudget } from "../../src/domain/kernel/step-budget.ts";
+import type { Transact } from "../../src/domain/kernel/work.ts";
 import { flushRuleStats, ruleStatsOf } from "../../src/jobs/flush-rule-stats.ts";
 import { startRunners } from "../../src/jobs/runner.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import type { Json } from "../../src/domain/events.ts";
-import { Streak } from "../../src/domain/streaks/streak.ts";
-import { patternsOf } from "../../src/domain/rules/language/patterns.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { Streak } from "../../src/domain/evaluation/streaks/streak.ts";
+import { patternsOf } from "../../src/domain/evaluation/language/patterns.ts";
 import { aStreak } from "../support/streaks.ts";
 
 const part = (metric: Json = {}, more: Json = {}) => ({

@@ -1,8 +1,14 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import { periodName } from "../../src/domain/streaks/periods.ts";
-import { missedPeriods, repair, repairable, repairableUntil, reset } from "../../src/domain/streaks/mend.ts";
-import type { Streak } from "../../src/domain/streaks/state.ts";
+import { periodName } from "../../src/domain/evaluation/streaks/periods.ts";
+import {
+  missedPeriods,
+  repair,
+  repairable,
+  repairableUntil,
+  reset,
+} from "../../src/domain/evaluation/streaks/mend.ts";
+import type { Streak } from "../../src/domain/evaluation/streaks/state.ts";
 import { aPlayedStreak, aStreak, DAY_MS, HOUR_MS, T } from "../support/streaks.ts";
 
 const noon = (day: number): number => T("2026-01-01T12:00Z") + (day - 1) * DAY_MS;

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { evaluateEvent } from "../../src/domain/progression/evaluate.ts";
-import { advanceStreaks, grantFreezes, streakMeasure } from "../../src/domain/streaks/advance.ts";
-import { announce, keep } from "../../src/domain/streaks/announce.ts";
-import { reset } from "../../src/domain/streaks/mend.ts";
-import type { Streak } from "../../src/domain/streaks/state.ts";
+import { evaluateEvent } from "../../src/domain/evaluation/evaluate.ts";
+import { advanceStreaks, grantFreezes, streakMeasure } from "../../src/domain/evaluation/streaks/advance.ts";
+import { announce, keep } from "../../src/domain/evaluation/streaks/announce.ts";
+import { reset } from "../../src/domain/evaluation/streaks/mend.ts";
+import type { Streak } from "../../src/domain/evaluation/streaks/state.ts";
 import { aPass, aPlayerState } from "../support/plan.ts";
 import { T } from "../support/streaks.ts";
 import { aGame, noon } from "../support/streaks-game.ts";

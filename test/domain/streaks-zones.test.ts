@@ -6,7 +6,7 @@ import {
   periodName,
   periodOfDate,
   periodStart,
-} from "../../src/domain/streaks/periods.ts";
+} from "../../src/domain/evaluation/streaks/periods.ts";
 import { aPlayedStreak, aStreak, DAY_MS, HOUR_MS, T } from "../support/streaks.ts";
 
 const ZONES = [

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { gzipSync } from "node:zlib";
-import { RESPONSE_BODY_MAX } from "../../src/domain/webhooks/delivering/sender.ts";
+import { RESPONSE_BODY_MAX } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { eventually } from "../support/eventually.ts";
 import { answer, type Respond } from "../support/raw-endpoint.ts";
 import { says, type TrialSender, trialSender } from "../support/sender.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
 import type { OutboundSettings } from "../../src/config.ts";
-import type { WebhookOutcome } from "../../src/domain/webhooks/delivering/sender.ts";
+import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { createWebhookSender } from "../../src/platform/webhook-sender.ts";
 import { type Certificate, selfSigned } from "../support/certificate.ts";
 import { type DnsServer, startDnsServer } from "../support/dns-server.ts";

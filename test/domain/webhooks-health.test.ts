@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { claimDeliveries } from "../../src/domain/webhooks/delivering/claim.ts";
-import { noteResults, type Result } from "../../src/domain/webhooks/delivering/note.ts";
-import type { WebhookOutcome } from "../../src/domain/webhooks/delivering/sender.ts";
+import { claimDeliveries } from "../../src/domain/delivery/webhooks/delivering/claim.ts";
+import { noteResults, type Result } from "../../src/domain/delivery/webhooks/delivering/note.ts";
+import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { failWaitingWebhooks } from "../../src/jobs/fail-waiting-webhooks.ts";
 import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhook-app.ts";
 

@@ -4,16 +4,16 @@ import {
   claimDeliveries,
   type ClaimedDelivery,
   LEASE_MS,
-} from "../../src/domain/webhooks/delivering/claim.ts";
+} from "../../src/domain/delivery/webhooks/delivering/claim.ts";
 import {
   ATTEMPTS_KEPT,
   ATTEMPT_DELAYS_MS,
   ATTEMPTS_MAX,
-} from "../../src/domain/webhooks/delivering/delivery.ts";
-import { noteResults } from "../../src/domain/webhooks/delivering/note.ts";
-import { waitAfter } from "../../src/domain/webhooks/delivering/schedule.ts";
-import type { WebhookOutcome } from "../../src/domain/webhooks/delivering/sender.ts";
-import { Webhook } from "../../src/domain/webhooks/webhook.ts";
+} from "../../src/domain/delivery/webhooks/delivering/delivery.ts";
+import { noteResults } from "../../src/domain/delivery/webhooks/delivering/note.ts";
+import { waitAfter } from "../../src/domain/delivery/webhooks/delivering/schedule.ts";
+import type { WebhookOutcome } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
+import { Webhook } from "../../src/domain/delivery/webhooks/webhook.ts";
 import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhook-app.ts";
 
 const MINUTE_MS = 60_000;

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { createHmac, timingSafeEqual } from "node:crypto";
 import { Webhook, WebhookVerificationError } from "standardwebhooks";
-import { createSecretBox } from "../../src/domain/secret-box.ts";
-import { liveSecrets, newWebhookSecret } from "../../src/domain/webhooks/secrets.ts";
-import { signatureHeaders, signedRequest } from "../../src/domain/webhooks/delivering/signing.ts";
+import { createSecretBox } from "../../src/domain/kernel/secret-box.ts";
+import { liveSecrets, newWebhookSecret } from "../../src/domain/delivery/webhooks/secrets.ts";
+import { signatureHeaders, signedRequest } from "../../src/domain/delivery/webhooks/delivering/signing.ts";
 
 const EVENT = "0190a5b4-0000-7000-8000-000000000001";
 const BODIES = {

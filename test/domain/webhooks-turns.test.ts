@@ -5,8 +5,8 @@ import {
   inFlightMax,
   isSuspect,
   NEW_CIRCUIT,
-} from "../../src/domain/webhooks/delivering/circuit.ts";
-import { Turns } from "../../src/domain/webhooks/delivering/turns.ts";
+} from "../../src/domain/delivery/webhooks/delivering/circuit.ts";
+import { Turns } from "../../src/domain/delivery/webhooks/delivering/turns.ts";
 
 const FOUR = (): number => 4;
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
-import { LEASE_MS } from "../../src/domain/peers.ts";
+import { LEASE_MS } from "../../src/domain/kernel/peers.ts";
 import { aPlayer, type Heard, type Player, range } from "../rooms/sdk.ts";
 import { type Answer, type Client, must } from "../support/client.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { setTimeout as delay } from "node:timers/promises";
 import { Redis } from "ioredis";
-import { LEASE_MS } from "../../src/domain/peers.ts";
+import { LEASE_MS } from "../../src/domain/kernel/peers.ts";
 import { aPlayer, matchmake } from "../rooms/sdk.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { type FaultyGame, startFaultyGame } from "../support/redis-game.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { ApiKey } from "../../src/domain/api-keys/api-key.ts";
-import { forgetKeys } from "../../src/domain/api-keys/authenticate.ts";
-import { markExpiredKeys } from "../../src/domain/api-keys/expire.ts";
-import { ROLES } from "../../src/domain/caller.ts";
+import { ApiKey } from "../../src/domain/accounts/api-keys/api-key.ts";
+import { forgetKeys } from "../../src/domain/accounts/api-keys/authenticate.ts";
+import { markExpiredKeys } from "../../src/domain/accounts/api-keys/expire.ts";
+import { ROLES } from "../../src/domain/kernel/caller.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { auditOf } from "../support/audit.ts";

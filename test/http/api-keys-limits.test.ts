@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { ApiKey } from "../../src/domain/api-keys/api-key.ts";
-import { forgetSessions } from "../../src/domain/auth/sessions.ts";
-import { User } from "../../src/domain/auth/user.ts";
-import { Project } from "../../src/domain/projects/project.ts";
+import { ApiKey } from "../../src/domain/accounts/api-keys/api-key.ts";
+import { forgetSessions } from "../../src/domain/accounts/auth/sessions.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
+import { Project } from "../../src/domain/accounts/projects/project.ts";
 import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { anotherServer } from "../support/another-server.ts";
 import { assertError } from "../support/assert-error.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { ApiKey } from "../../src/domain/api-keys/api-key.ts";
-import { forgetKeys } from "../../src/domain/api-keys/authenticate.ts";
-import { ROLES } from "../../src/domain/caller.ts";
+import { ApiKey } from "../../src/domain/accounts/api-keys/api-key.ts";
+import { forgetKeys } from "../../src/domain/accounts/api-keys/authenticate.ts";
+import { ROLES } from "../../src/domain/kernel/caller.ts";
 import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { auditOf } from "../support/audit.ts";

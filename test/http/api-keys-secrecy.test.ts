@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { authenticateKey, forgetKeys } from "../../src/domain/api-keys/authenticate.ts";
-import { newSecret } from "../../src/domain/api-keys/secret.ts";
-import { Tenant as TenantEntity } from "../../src/domain/tenants/tenant.ts";
-import type { TransactAs } from "../../src/domain/work.ts";
+import { authenticateKey, forgetKeys } from "../../src/domain/accounts/api-keys/authenticate.ts";
+import { newSecret } from "../../src/domain/accounts/api-keys/secret.ts";
+import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
+import type { TransactAs } from "../../src/domain/kernel/work.ts";
 import { createLog } from "../../src/log.ts";
 import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { anotherServer } from "../support/another-server.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { audit } from "../../src/domain/audit/audit.ts";
-import { listAudit } from "../../src/domain/audit/list.ts";
+import { audit } from "../../src/domain/accounts/audit/audit.ts";
+import { listAudit } from "../../src/domain/accounts/audit/list.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { must } from "../support/client.ts";

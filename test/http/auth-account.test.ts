@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { User } from "../../src/domain/auth/user.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
 import { routes } from "../../src/http/routes.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomInt, randomUUID } from "node:crypto";
-import { User } from "../../src/domain/auth/user.ts";
-import { LIMITS } from "../../src/domain/rate-limits/limits.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
 import { type Answer, aTenant, startApp, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { anAddress, must } from "../support/client.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { KNOWN_ORIGINS_MAX } from "../../src/domain/auth/known-origins.ts";
-import { LIMITS } from "../../src/domain/rate-limits/limits.ts";
+import { KNOWN_ORIGINS_MAX } from "../../src/domain/accounts/auth/known-origins.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
 import { anAdmin } from "../support/admin.ts";
 import { type Answer, aTenant, startApp, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";

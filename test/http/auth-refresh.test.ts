@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { decodeJwt } from "jose";
 import { sql } from "kysely";
-import { newRefreshToken, TOKENS_PER_SESSION_MAX } from "../../src/domain/auth/refresh-tokens.ts";
-import { startSession } from "../../src/domain/auth/sessions.ts";
-import { User } from "../../src/domain/auth/user.ts";
-import { Tenant as TenantEntity } from "../../src/domain/tenants/tenant.ts";
+import { newRefreshToken, TOKENS_PER_SESSION_MAX } from "../../src/domain/accounts/auth/refresh-tokens.ts";
+import { startSession } from "../../src/domain/accounts/auth/sessions.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
+import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { must } from "../support/client.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { decodeJwt } from "jose";
-import { forgetSessions } from "../../src/domain/auth/sessions.ts";
-import { User } from "../../src/domain/auth/user.ts";
-import { Tenant as TenantEntity } from "../../src/domain/tenants/tenant.ts";
+import { forgetSessions } from "../../src/domain/accounts/auth/sessions.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
+import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { eventuallyHolds } from "../support/eventually.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { eventuallyHolds } from "../support/eventually.ts";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { LOTS_MAX } from "../../src/domain/currencies/balances.ts";
+import { LOTS_MAX } from "../../src/domain/economy/currencies/balances.ts";
 import { expireCurrencies } from "../../src/jobs/expire-currencies.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";

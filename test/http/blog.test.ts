@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { newId } from "../../src/domain/ids.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
 import { anAdmin, aPlatformToken } from "../support/admin.ts";
 import { aTenant, startApp, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";

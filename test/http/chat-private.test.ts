@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { Role } from "../../src/domain/caller.ts";
+import type { Role } from "../../src/domain/kernel/caller.ts";
 import { aKey, type Answer, startApp, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { auditOf } from "../support/audit.ts";

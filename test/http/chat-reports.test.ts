@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { ChatLine } from "../../src/domain/chat/views.ts";
-import { chatTopic } from "../../src/domain/topics.ts";
+import type { ChatLine } from "../../src/domain/kernel/events/chat-views.ts";
+import { chatTopic } from "../../src/domain/kernel/events/topics.ts";
 import { startApp, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { auditOf } from "../support/audit.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { muteBlocked } from "../../src/domain/chat/moderation/escalation.ts";
-import type { PlayerNotice } from "../../src/domain/realtime-events.ts";
-import { noticeTopic } from "../../src/domain/topics.ts";
+import { muteBlocked } from "../../src/domain/social/chat/moderation/escalation.ts";
+import type { PlayerNotice } from "../../src/domain/kernel/events/realtime-events.ts";
+import { noticeTopic } from "../../src/domain/kernel/events/topics.ts";
 import { startApp, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { auditOf } from "../support/audit.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { prepareFilter } from "../../src/domain/chat/moderation/filters.ts";
-import { newId } from "../../src/domain/ids.ts";
-import type { Transact } from "../../src/domain/work.ts";
+import { prepareFilter } from "../../src/domain/social/chat/moderation/filters.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import type { Transact } from "../../src/domain/kernel/work.ts";
 import { startApp, type TestApp } from "../support/app.ts";
 import { must } from "../support/client.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import type { z } from "zod";
-import { readConfigDocument } from "../../src/domain/configuration/document.ts";
-import { BODY_PARTS_MAX, LARGE_BODY_PARTS_MAX } from "../../src/domain/limits.ts";
-import type { Json } from "../../src/domain/events.ts";
-import { findOversize, parseSized } from "../../src/domain/oversize.ts";
+import { readConfigDocument } from "../../src/domain/registries/configuration/document.ts";
+import { BODY_PARTS_MAX, LARGE_BODY_PARTS_MAX } from "../../src/domain/kernel/limits.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { findOversize, parseSized } from "../../src/domain/kernel/oversize.ts";
 import { readSimulation } from "../../src/domain/rules/insight/simulate.ts";
-import { RuleDocument } from "../../src/domain/rules/language/document.ts";
-import { refuseHostile } from "../../src/domain/tracking/event-input.ts";
+import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
+import { refuseHostile } from "../../src/domain/kernel/hostile-json.ts";
 import { fingerprintOf } from "../../src/http/fingerprint.ts";
 import { countParts } from "../../src/http/json-size.ts";
 import { routes } from "../../src/http/routes.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
-import { BODY_NAMES_MAX } from "../../src/domain/limits.ts";
-import { isLongJson } from "../../src/domain/oversize.ts";
+import { BODY_NAMES_MAX } from "../../src/domain/kernel/limits.ts";
+import { isLongJson } from "../../src/domain/kernel/oversize.ts";
 import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
 

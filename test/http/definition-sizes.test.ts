@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { DEFINITION_KINDS } from "../../src/domain/definitions/kinds.ts";
+import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
 import {
   COUNTERS_MAX,
   DEFINITION_MAX_BYTES,
   PROJECT_MAX_BYTES,
   RULE_MAX_BYTES,
-} from "../../src/domain/limits.ts";
-import { bytesOf, findOversize } from "../../src/domain/oversize.ts";
+} from "../../src/domain/kernel/limits.ts";
+import { bytesOf, findOversize } from "../../src/domain/kernel/oversize.ts";
 import { routes } from "../../src/http/routes.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { DEFINITION_KINDS } from "../../src/domain/definitions/kinds.ts";
+import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
 import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { auditOf } from "../support/audit.ts";

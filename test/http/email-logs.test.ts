@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { ROLES } from "../../src/domain/caller.ts";
-import { listEmailLogs, showEmailLogInFull } from "../../src/domain/email/logs.ts";
-import type { MailTemplate, MailValues } from "../../src/domain/email/mail.ts";
+import { ROLES } from "../../src/domain/kernel/caller.ts";
+import { listEmailLogs, showEmailLogInFull } from "../../src/domain/accounts/email/logs.ts";
+import type { MailTemplate, MailValues } from "../../src/domain/accounts/email/mail.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { must } from "../support/client.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { request } from "node:http";
-import { User } from "../../src/domain/auth/user.ts";
-import { deleteDueTenants } from "../../src/domain/tenants/deletion.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
+import { deleteDueTenants } from "../../src/domain/accounts/tenants/deletion.ts";
 import { type Admin, anAdmin } from "../support/admin.ts";
 import { aKey, aTenant, aWsToken, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { anotherServer } from "../support/another-server.ts";

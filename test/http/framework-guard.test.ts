@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { MATCHMAKE_BODY_LIMIT } from "../../src/domain/limits.ts";
+import { MATCHMAKE_BODY_LIMIT } from "../../src/domain/kernel/limits.ts";
 import { startTinyHttp, type TinyHttp } from "../support/tiny-http.ts";
 
 const bodyOf = (answer: string) =>

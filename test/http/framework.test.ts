@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { gzipSync } from "node:zlib";
 import { UniqueConstraintViolationException } from "@mikro-orm/core";
 import { z } from "zod";
-import { conflict, DomainError } from "../../src/domain/errors.ts";
-import { BODY_LIMIT, BODY_PARTS_MAX } from "../../src/domain/limits.ts";
+import { conflict, DomainError } from "../../src/domain/kernel/errors.ts";
+import { BODY_LIMIT, BODY_PARTS_MAX } from "../../src/domain/kernel/limits.ts";
 import { Reply, route } from "../../src/http/route.ts";
 import { startTinyHttp, type TinyAnswer, type TinyHttp } from "../support/tiny-http.ts";
 

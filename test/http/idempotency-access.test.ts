@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { LARGE_BODY_PARTS_MAX } from "../../src/domain/limits.ts";
+import { LARGE_BODY_PARTS_MAX } from "../../src/domain/kernel/limits.ts";
 import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { anAdmin } from "../support/admin.ts";
 import { assertError } from "../support/assert-error.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { IDEMPOTENCY_HOURS } from "../../src/domain/idempotency/idempotency.ts";
+import { IDEMPOTENCY_HOURS } from "../../src/domain/kernel/idempotency.ts";
 import { aKey, type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { boardDefinition, unique } from "../support/operation-bodies.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { prune, PRUNES } from "../../src/domain/pruning.ts";
+import { prune, PRUNES } from "../../src/domain/registries/pruning.ts";
 import { aKey, aTenant, startApp, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { must } from "../support/client.ts";

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { LIMITS } from "../../src/domain/rate-limits/limits.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { must } from "../support/client.ts";

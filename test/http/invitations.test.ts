@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { User } from "../../src/domain/auth/user.ts";
-import { consumeInvitation } from "../../src/domain/team/accept.ts";
-import { hashRandomSecret } from "../../src/domain/auth/random-secret.ts";
-import { Invitation } from "../../src/domain/team/invitation.ts";
-import { LIMITS } from "../../src/domain/rate-limits/limits.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
+import { consumeInvitation } from "../../src/domain/accounts/team/accept.ts";
+import { hashRandomSecret } from "../../src/domain/accounts/auth/random-secret.ts";
+import { Invitation } from "../../src/domain/accounts/team/invitation.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
 import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { must } from "../support/client.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
-import { newSecret } from "../../src/domain/api-keys/secret.ts";
-import { noteAbuse } from "../../src/domain/rate-limits/abuse.ts";
-import { blockAddress } from "../../src/domain/rate-limits/ip-blocks.ts";
-import { LIMITS } from "../../src/domain/rate-limits/limits.ts";
+import { newSecret } from "../../src/domain/accounts/api-keys/secret.ts";
+import { noteAbuse } from "../../src/domain/accounts/rate-limits/abuse.ts";
+import { blockAddress } from "../../src/domain/accounts/rate-limits/ip-blocks.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
 import { anAdmin } from "../support/admin.ts";
 import { anotherServer } from "../support/another-server.ts";
 import { startApp, type TestApp } from "../support/app.ts";

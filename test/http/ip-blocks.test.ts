@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { forgetBlocks, refuseBlockedAddress } from "../../src/domain/rate-limits/ip-blocks.ts";
-import { LIMITS } from "../../src/domain/rate-limits/limits.ts";
+import { forgetBlocks, refuseBlockedAddress } from "../../src/domain/accounts/rate-limits/ip-blocks.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
 import { anAdmin } from "../support/admin.ts";
 import { anotherServer } from "../support/another-server.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";

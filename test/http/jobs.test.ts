@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { SCOPES } from "../../src/domain/access.ts";
-import type { Role } from "../../src/domain/caller.ts";
-import { ANY_JOB } from "../../src/domain/project-jobs/job-access.ts";
-import type { JobAccess } from "../../src/domain/project-jobs/job-kind.ts";
-import { JOB_KINDS } from "../../src/domain/project-jobs/kinds.ts";
+import { SCOPES } from "../../src/domain/kernel/access.ts";
+import type { Role } from "../../src/domain/kernel/caller.ts";
+import { ANY_JOB } from "../../src/domain/registries/jobs/job-access.ts";
+import type { JobAccess } from "../../src/domain/long-work/job-kind.ts";
+import { JOB_KINDS } from "../../src/domain/registries/jobs/kinds.ts";
 import { routes } from "../../src/http/routes.ts";
 import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";

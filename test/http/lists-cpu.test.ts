@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { jsonPieces } from "../../src/domain/json-text.ts";
-import { listJobs } from "../../src/domain/project-jobs/project-jobs.ts";
-import { inSlices } from "../../src/domain/slices.ts";
+import { jsonPieces } from "../../src/domain/kernel/json-text.ts";
+import { listJobs } from "../../src/domain/long-work/project-jobs.ts";
+import { inSlices } from "../../src/domain/kernel/slices.ts";
 import { listVersions } from "../../src/domain/rules/lifecycle/versions.ts";
 import { listRules } from "../../src/domain/rules/rules.ts";
-import type { Work } from "../../src/domain/work.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
 import { chunksOf, isLong, JsonText } from "../../src/http/long-json.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { must } from "../support/client.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { Json } from "../../src/domain/events.ts";
-import type { LobbyView } from "../../src/domain/lobbies/views.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import type { LobbyView } from "../../src/domain/kernel/events/lobby-views.ts";
 import { pruneEnded } from "../../src/jobs/prune.ts";
 import { startApp, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";

@@ -6,9 +6,9 @@ import {
   type MailRequest,
   type MailTemplate,
   type MailValues,
-} from "../../src/domain/email/mail.ts";
-import { createMail } from "../../src/domain/email/outbox.ts";
-import type { Sight } from "../../src/domain/work.ts";
+} from "../../src/domain/accounts/email/mail.ts";
+import { createMail } from "../../src/domain/accounts/email/outbox.ts";
+import type { Sight } from "../../src/domain/kernel/work.ts";
 import { createLog } from "../../src/log.ts";
 import { createMailer } from "../../src/platform/mailer.ts";
 import { routes } from "../../src/http/routes.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomInt, randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { User } from "../../src/domain/auth/user.ts";
-import { hashRandomSecret } from "../../src/domain/auth/random-secret.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
+import { hashRandomSecret } from "../../src/domain/accounts/auth/random-secret.ts";
 import { startApp, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { must } from "../support/client.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomInt, randomUUID } from "node:crypto";
-import { User } from "../../src/domain/auth/user.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
 import { startApp, type TestApp } from "../support/app.ts";
 import { type FakeGithub, type GithubPerson, startFakeGithub } from "../support/fake-github.ts";
 import { aBrowser, type OAuthServer, startOAuthServer, startUrl, told } from "../support/oauth.ts";

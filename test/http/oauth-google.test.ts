@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { Session } from "../../src/domain/auth/session.ts";
-import { User } from "../../src/domain/auth/user.ts";
-import { Tenant as TenantEntity } from "../../src/domain/tenants/tenant.ts";
+import { Session } from "../../src/domain/accounts/auth/session.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
+import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { must } from "../support/client.ts";
 import { aMailTo, mailsTo, tokenIn } from "../support/mailbox.ts";

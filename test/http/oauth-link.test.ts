@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { randomInt, randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { User } from "../../src/domain/auth/user.ts";
-import { hashRandomSecret } from "../../src/domain/auth/random-secret.ts";
-import { Tenant as TenantEntity } from "../../src/domain/tenants/tenant.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
+import { hashRandomSecret } from "../../src/domain/accounts/auth/random-secret.ts";
+import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { type FakeGithub, startFakeGithub } from "../support/fake-github.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { createHash, randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { isRedirectUri } from "../../src/domain/oauth/redirects.ts";
-import { Tenant as TenantEntity } from "../../src/domain/tenants/tenant.ts";
+import { isRedirectUri } from "../../src/domain/accounts/oauth/redirects.ts";
+import { Tenant as TenantEntity } from "../../src/domain/accounts/tenants/tenant.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { type HostileProvider, startHostileProvider } from "../support/hostile-provider.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { migrations } from "../../src/domain/migrations/list.ts";
+import { migrations } from "../../src/domain/registries/migrations/list.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { must } from "../support/client.ts";

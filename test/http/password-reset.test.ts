@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { User } from "../../src/domain/auth/user.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
 import {
   issueUserToken,
   RESET_PASSWORD_SECONDS,
   type UserTokenPurpose,
-} from "../../src/domain/auth/user-tokens.ts";
-import { LIMITS } from "../../src/domain/rate-limits/limits.ts";
+} from "../../src/domain/accounts/auth/user-tokens.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
 import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { anotherServer } from "../support/another-server.ts";
 import { assertError } from "../support/assert-error.ts";

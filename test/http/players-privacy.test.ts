@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { PERSONAL_TABLES } from "../../src/domain/players/personal-tables.ts";
+import { PERSONAL_TABLES } from "../../src/domain/player-lifecycle/personal-tables.ts";
 import { projectJobs } from "../../src/jobs/project-jobs.ts";
-import { newId } from "../../src/domain/ids.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { chatAs } from "../support/chat-person.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { Project } from "../../src/domain/projects/project.ts";
-import { ROLES } from "../../src/domain/caller.ts";
+import { Project } from "../../src/domain/accounts/projects/project.ts";
+import { ROLES } from "../../src/domain/kernel/caller.ts";
 import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { aMember } from "../support/member.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { newSecret } from "../../src/domain/api-keys/secret.ts";
+import { newSecret } from "../../src/domain/accounts/api-keys/secret.ts";
 import { anotherServer } from "../support/another-server.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";

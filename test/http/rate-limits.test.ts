@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { z } from "zod";
-import { forgetKeys } from "../../src/domain/api-keys/authenticate.ts";
-import { RateLimited } from "../../src/domain/rate-limits/limiter.ts";
-import { LIMITS } from "../../src/domain/rate-limits/limits.ts";
-import type { PlanLimits, Plan } from "../../src/domain/tenants/plans.ts";
+import { forgetKeys } from "../../src/domain/accounts/api-keys/authenticate.ts";
+import { RateLimited } from "../../src/domain/accounts/rate-limits/limiter.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
+import type { PlanLimits, Plan } from "../../src/domain/kernel/plans.ts";
 import { route } from "../../src/http/route.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";

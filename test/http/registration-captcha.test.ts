@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { CaptchaSettings } from "../../src/config.ts";
-import { User } from "../../src/domain/auth/user.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
 import { createCaptcha } from "../../src/platform/captcha.ts";
 import { type Answer, startApp, type TestApp } from "../support/app.ts";
 import { anotherServer } from "../support/another-server.ts";

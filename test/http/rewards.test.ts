@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { expireGrants } from "../../src/domain/rewards/player-rewards.ts";
+import { expireGrants } from "../../src/domain/economy/rewards/player-rewards.ts";
 import { aKey, type Answer, aTenant, startApp, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { must } from "../support/client.ts";

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import type { App } from "../../src/app.ts";
-import { exportConfig } from "../../src/domain/configuration/export.ts";
+import { exportConfig } from "../../src/domain/registries/configuration/export.ts";
 import { simulate, Simulation } from "../../src/domain/rules/insight/simulate.ts";
-import { graphOfLinked, loadGraph } from "../../src/domain/rules/lifecycle/graph.ts";
+import { graphOfLinked, loadGraph } from "../../src/domain/economy/loops/graph.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { validateRule } from "../../src/domain/rules/lifecycle/validate.ts";
-import type { Work } from "../../src/domain/work.ts";
-import { inSlices } from "../../src/domain/slices.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
+import { inSlices } from "../../src/domain/kernel/slices.ts";
 import { chunksOf, isLong } from "../../src/http/long-json.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { must } from "../support/client.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { STEPS_HITS_MAX } from "../../src/domain/rules/running/loop-watch.ts";
+import { STEPS_HITS_MAX } from "../../src/domain/rules/lifecycle/loop-watch.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { must } from "../support/client.ts";
 import { eventually } from "../support/eventually.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { ROLES } from "../../src/domain/caller.ts";
-import { DEFINITION_KINDS } from "../../src/domain/definitions/kinds.ts";
-import { Project } from "../../src/domain/projects/project.ts";
+import { ROLES } from "../../src/domain/kernel/caller.ts";
+import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
+import { Project } from "../../src/domain/accounts/projects/project.ts";
 import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { auditOf } from "../support/audit.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { changeConfig } from "../../src/domain/config-lock.ts";
+import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { must } from "../support/client.ts";
 import { eventuallyHolds } from "../support/eventually.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import type { Json } from "../../src/domain/events.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { settleStreaks } from "../../src/jobs/settle-streaks.ts";
 import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";

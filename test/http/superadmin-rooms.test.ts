@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { LIMITS } from "../../src/domain/rate-limits/limits.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
 import { aLobby, aGuest } from "../rooms/lobby.ts";
 import { aPlayer, join, type Listener } from "../rooms/sdk.ts";
 import { type Admin, anAdmin, aPlatformToken } from "../support/admin.ts";

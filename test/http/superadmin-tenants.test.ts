@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { newId } from "../../src/domain/ids.ts";
-import type { ApprovalStatus } from "../../src/domain/caller.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import type { ApprovalStatus } from "../../src/domain/kernel/caller.ts";
 import { type Admin, anAdmin } from "../support/admin.ts";
 import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";

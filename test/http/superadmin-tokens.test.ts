@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { forgetAdmins } from "../../src/domain/admin/authenticate.ts";
+import { forgetAdmins } from "../../src/domain/accounts/admin/authenticate.ts";
 import { routes } from "../../src/http/routes.ts";
 import { type Admin, anAdmin, aPlatformToken } from "../support/admin.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";

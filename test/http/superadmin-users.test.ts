@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { newId } from "../../src/domain/ids.ts";
-import { ACCOUNTS_ROLE, WEB_ROLE } from "../../src/domain/row-roles.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import { ACCOUNTS_ROLE, WEB_ROLE } from "../../src/domain/kernel/row-roles.ts";
 import { type Admin, anAdmin } from "../support/admin.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";

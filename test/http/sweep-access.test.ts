@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { SCOPES, scopesOf } from "../../src/domain/access.ts";
-import { ROLES } from "../../src/domain/caller.ts";
-import { LIMITS } from "../../src/domain/rate-limits/limits.ts";
+import { SCOPES, scopesOf } from "../../src/domain/kernel/access.ts";
+import { ROLES } from "../../src/domain/kernel/caller.ts";
+import { LIMITS } from "../../src/domain/accounts/rate-limits/limits.ts";
 import { openApiDocument } from "../../src/http/openapi.ts";
 import { routes } from "../../src/http/routes.ts";
 import { aKey, type Answer, aWsToken, startApp, type TestApp } from "../support/app.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { App } from "../../src/app.ts";
-import { isTransacting } from "../../src/domain/transact.ts";
+import { isTransacting } from "../../src/domain/kernel/transact.ts";
 import { type Admin, anAdmin } from "../support/admin.ts";
 import { type Answer, startApp, type TestApp } from "../support/app.ts";
 import { anotherServer } from "../support/another-server.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { User } from "../../src/domain/auth/user.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
 import { startApp, type TestApp } from "../support/app.ts";
 import { must } from "../support/client.ts";
 import { aMember } from "../support/member.ts";

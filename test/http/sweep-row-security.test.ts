@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { App } from "../../src/app.ts";
-import type { Sight } from "../../src/domain/work.ts";
+import type { Sight } from "../../src/domain/kernel/work.ts";
 import { type Answer, startApp, type TestApp } from "../support/app.ts";
 import { anotherServer } from "../support/another-server.ts";
 import type { Client } from "../support/client.ts";

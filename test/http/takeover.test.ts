@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { User } from "../../src/domain/auth/user.ts";
-import { issueUserToken } from "../../src/domain/auth/user-tokens.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
+import { issueUserToken } from "../../src/domain/accounts/auth/user-tokens.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { must } from "../support/client.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
-import { User } from "../../src/domain/auth/user.ts";
-import type { Role } from "../../src/domain/caller.ts";
-import { changeMember } from "../../src/domain/team/members.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
+import type { Role } from "../../src/domain/kernel/caller.ts";
+import { changeMember } from "../../src/domain/accounts/team/members.ts";
 import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { must } from "../support/client.ts";

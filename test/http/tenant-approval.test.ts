@@ -5,11 +5,11 @@ import {
   rejectTenant,
   suspendTenant,
   unsuspendTenant,
-} from "../../src/domain/tenants/approval.ts";
-import { setPlan } from "../../src/domain/tenants/set-plan.ts";
-import type { Tenant as TenantRow } from "../../src/domain/tenants/tenant.ts";
-import type { ApprovalStatus } from "../../src/domain/caller.ts";
-import type { Work } from "../../src/domain/work.ts";
+} from "../../src/domain/accounts/tenants/approval.ts";
+import { setPlan } from "../../src/domain/accounts/tenants/set-plan.ts";
+import type { Tenant as TenantRow } from "../../src/domain/accounts/tenants/tenant.ts";
+import type { ApprovalStatus } from "../../src/domain/kernel/caller.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
 import { route } from "../../src/http/route.ts";
 import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { User } from "../../src/domain/auth/user.ts";
-import { deleteDueTenants } from "../../src/domain/tenants/deletion.ts";
-import { setPlan } from "../../src/domain/tenants/set-plan.ts";
-import { Tenant as Tenants } from "../../src/domain/tenants/tenant.ts";
-import type { Work } from "../../src/domain/work.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
+import { deleteDueTenants } from "../../src/domain/accounts/tenants/deletion.ts";
+import { setPlan } from "../../src/domain/accounts/tenants/set-plan.ts";
+import { Tenant as Tenants } from "../../src/domain/accounts/tenants/tenant.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
 import { type Answer, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { must } from "../support/client.ts";

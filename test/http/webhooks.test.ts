@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { Tenant as TenantRow } from "../../src/domain/tenants/tenant.ts";
+import { Tenant as TenantRow } from "../../src/domain/accounts/tenants/tenant.ts";
 import { aKey, aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
 import { must } from "../support/client.ts";

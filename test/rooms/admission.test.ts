@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import type { App } from "../../src/app.ts";
-import { PLAYER_SOCKETS_MAX } from "../../src/domain/limits.ts";
+import { PLAYER_SOCKETS_MAX } from "../../src/domain/kernel/limits.ts";
 import { initializeRoomCache } from "@colyseus/core";
 import { admitSocket, asOneJoin, maySpread } from "../../src/rooms/admission.ts";
 import { startApp } from "../support/app.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { matchMaker } from "@colyseus/core";
 import type { WebSocket } from "ws";
-import type { ChatMessage } from "../../src/domain/chat/views.ts";
+import type { ChatMessage } from "../../src/domain/kernel/events/chat-views.ts";
 import { chatRoomId } from "../../src/rooms/room-ids.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { must } from "../support/client.ts";

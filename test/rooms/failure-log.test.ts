@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { pino } from "pino";
-import { notFound } from "../../src/domain/errors.ts";
+import { notFound } from "../../src/domain/kernel/errors.ts";
 import { errorObject } from "../../src/rooms/errors.ts";
 import { logFailure } from "../../src/rooms/failure-log.ts";
 

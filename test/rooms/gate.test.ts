@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { DomainError } from "../../src/domain/errors.ts";
+import { DomainError } from "../../src/domain/kernel/errors.ts";
 import { Gate } from "../../src/rooms/gate.ts";
 import { eventually } from "../support/eventually.ts";
 

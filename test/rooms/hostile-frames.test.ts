@@ -4,7 +4,7 @@ import { matchMaker, Protocol } from "@colyseus/core";
 import { setLogger } from "@colyseus/core/Logger";
 import { Packr } from "msgpackr";
 import { WebSocket } from "ws";
-import { CONTENT_MAX } from "../../src/domain/chat/settings.ts";
+import { CONTENT_MAX } from "../../src/domain/social/chat/settings.ts";
 import type { FramedSocket } from "../../src/rooms/framed-socket.ts";
 import { isReadable } from "../../src/rooms/frames.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { newId } from "../../src/domain/ids.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
 import { Player } from "../../src/domain/players/player.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { eventually } from "../support/eventually.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { matchMaker } from "@colyseus/core";
 import { sql } from "kysely";
-import { LOBBY_COMMANDS } from "../../src/domain/lobbies/commands.ts";
-import { lobbyTopic } from "../../src/domain/topics.ts";
+import { LOBBY_COMMANDS } from "../../src/domain/social/lobbies/commands.ts";
+import { lobbyTopic } from "../../src/domain/kernel/events/topics.ts";
 import { SignalRate } from "../../src/rooms/lobby-signals.ts";
 import { lobbyRoomId } from "../../src/rooms/room-ids.ts";
 import { tickAll } from "../../src/rooms/ticker.ts";

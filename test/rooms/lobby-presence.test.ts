@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { matchMaker } from "@colyseus/core";
 import { sql } from "kysely";
-import { connectMember, disconnectMember } from "../../src/domain/lobbies/commands.ts";
+import { connectMember, disconnectMember } from "../../src/domain/social/lobbies/commands.ts";
 import { lobbyRoomId } from "../../src/rooms/room-ids.ts";
 import { settleOrphans } from "../../src/rooms/lobby-orphans.ts";
 import { LobbyPresence } from "../../src/rooms/lobby-presence.ts";

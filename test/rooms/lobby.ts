@@ -1,6 +1,6 @@
 import { matchMaker } from "@colyseus/core";
 import type { WebSocket } from "ws";
-import type { LobbyView } from "../../src/domain/lobbies/views.ts";
+import type { LobbyView } from "../../src/domain/kernel/events/lobby-views.ts";
 import { lobbyRoomId } from "../../src/rooms/room-ids.ts";
 import type { Tenant } from "../support/app.ts";
 import { type Client, must } from "../support/client.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { readPlayerStream, STREAM_BYTES } from "../../src/domain/outbox/stream.ts";
-import { getPlayer, grantPlayerXp } from "../../src/domain/players/players.ts";
-import { playerTopic } from "../../src/domain/topics.ts";
+import { readPlayerStream, STREAM_BYTES } from "../../src/domain/delivery/outbox/stream.ts";
+import { getPlayer, grantPlayerXp } from "../../src/domain/progression/players/players.ts";
+import { playerTopic } from "../../src/domain/kernel/events/topics.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { eventually } from "../support/eventually.ts";
 import { aPlayer, cutOff, grantXp, heardUpTo, join, type Listener, range, seqs } from "./sdk.ts";

@@ -4,7 +4,7 @@ import { Client, type Room } from "@colyseus/sdk";
 import type { WebSocket } from "ws";
 import type { PlayerRoom } from "../../src/rooms/player-room.ts";
 import { playerRoomId } from "../../src/rooms/room-ids.ts";
-import { createTokens } from "../../src/domain/auth/tokens.ts";
+import { createTokens } from "../../src/domain/accounts/auth/tokens.ts";
 import type { Live } from "../../src/rooms/messages.ts";
 import { type Answer, aWsToken, type Tenant, type TestApp } from "../support/app.ts";
 import { ANSWER_LIMIT_MS, type Client as HttpClient } from "../support/client.ts";

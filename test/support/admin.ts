@@ -1,5 +1,5 @@
-import { createAdmin } from "../../src/domain/admin/admins.ts";
-import { newId } from "../../src/domain/ids.ts";
+import { createAdmin } from "../../src/domain/accounts/admin/admins.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
 import type { TestApp } from "./app.ts";
 import { must } from "./client.ts";
 

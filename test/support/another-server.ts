@@ -3,7 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { App } from "../../src/app.ts";
 import type { Config } from "../../src/config.ts";
-import { createMail } from "../../src/domain/email/outbox.ts";
+import { createMail } from "../../src/domain/accounts/email/outbox.ts";
 import { openApiDocument } from "../../src/http/openapi.ts";
 import { routes } from "../../src/http/routes.ts";
 import { createHttp } from "../../src/http/server.ts";

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import type { Json } from "../../src/domain/events.ts";
-import { compileMetric } from "../../src/domain/metrics/compile.ts";
-import { foldEvents } from "../../src/domain/metrics/count.ts";
-import { Metric } from "../../src/domain/metrics/metric.ts";
-import { queueJob } from "../../src/domain/project-jobs/project-jobs.ts";
-import { stepJob } from "../../src/domain/project-jobs/step-job.ts";
-import type { JobKind } from "../../src/domain/project-jobs/job-kind.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { compileMetric } from "../../src/domain/evaluation/metrics/compile.ts";
+import { foldEvents } from "../../src/domain/evaluation/metrics/count.ts";
+import { Metric } from "../../src/domain/evaluation/metrics/metric.ts";
+import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
+import { stepJob } from "../../src/domain/registries/jobs/step-job.ts";
+import type { JobKind } from "../../src/domain/long-work/job-kind.ts";
 import type { Domain } from "./leaderboards.ts";
 import { aPlan, aPlayerState } from "./plan.ts";
 

@@ -1,12 +1,12 @@
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
-import { newId } from "../../src/domain/ids.ts";
-import { LeaderboardDefinition } from "../../src/domain/leaderboards/definition.ts";
-import type { Leaderboard } from "../../src/domain/leaderboards/leaderboard.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import { LeaderboardDefinition } from "../../src/domain/evaluation/boards/definition.ts";
+import type { Leaderboard } from "../../src/domain/progression/leaderboard.ts";
 import { createLeaderboard } from "../../src/domain/leaderboards/leaderboards.ts";
-import { periodIdOf } from "../../src/domain/leaderboards/period-ids.ts";
-import { createTransact } from "../../src/domain/transact.ts";
-import { NO_DOORBELL, type Transact } from "../../src/domain/work.ts";
+import { periodIdOf } from "../../src/domain/evaluation/boards/period-ids.ts";
+import { createTransact } from "../../src/domain/kernel/transact.ts";
+import { NO_DOORBELL, type Transact } from "../../src/domain/kernel/work.ts";
 import { leaderboardPeriods } from "../../src/jobs/leaderboard-periods.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "./leaderboards.ts";

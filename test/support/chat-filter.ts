@@ -1,8 +1,8 @@
-import type { JudgeContext } from "../../src/domain/chat/moderation/judge.ts";
-import { compileWords, NO_LISTS } from "../../src/domain/chat/moderation/compile-words.ts";
-import type { ListAction, WordFilter } from "../../src/domain/chat/moderation/word-filter.ts";
-import { settingsFor } from "../../src/domain/chat/settings.ts";
-import type { ChannelSettings } from "../../src/domain/chat/views.ts";
+import type { JudgeContext } from "../../src/domain/social/chat/moderation/judge.ts";
+import { compileWords, NO_LISTS } from "../../src/domain/social/chat/moderation/compile-words.ts";
+import type { ListAction, WordFilter } from "../../src/domain/social/chat/moderation/word-filter.ts";
+import { settingsFor } from "../../src/domain/social/chat/settings.ts";
+import type { ChannelSettings } from "../../src/domain/kernel/events/chat-views.ts";
 
 export const NOW = new Date("2026-11-21T12:00:00Z");
 

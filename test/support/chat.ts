@@ -1,7 +1,17 @@
 import assert from "node:assert/strict";
-import { globalChannelId } from "../../src/domain/chat/channel-row.ts";
-import { readMessages, type Sending, sendMessages, type Sent } from "../../src/domain/chat/messages.ts";
-import type { ChatActor, ChatLine, ChatMessage, ChatSend } from "../../src/domain/chat/views.ts";
+import { globalChannelId } from "../../src/domain/social/chat/channel-row.ts";
+import {
+  readMessages,
+  type Sending,
+  sendMessages,
+  type Sent,
+} from "../../src/domain/social/chat/messages.ts";
+import type {
+  ChatActor,
+  ChatLine,
+  ChatMessage,
+  ChatSend,
+} from "../../src/domain/kernel/events/chat-views.ts";
 import type { Database } from "../../src/platform/database.ts";
 import type { Domain } from "./leaderboards.ts";
 

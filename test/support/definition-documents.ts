@@ -1,4 +1,4 @@
-import type { Json } from "../../src/domain/events.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { unique } from "./operation-bodies.ts";
 
 /** The least that makes a definition, without its key: by kind. */

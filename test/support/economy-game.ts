@@ -1,10 +1,10 @@
-import { currencyKind } from "../../src/domain/currencies/kind.ts";
-import { createDefinition } from "../../src/domain/definitions/definitions.ts";
-import { DomainError } from "../../src/domain/errors.ts";
-import { RuleDocument } from "../../src/domain/rules/language/document.ts";
+import { currencyKind } from "../../src/domain/economy/currencies/kind.ts";
+import { createDefinition } from "../../src/domain/economy/definitions/definitions.ts";
+import { DomainError } from "../../src/domain/kernel/errors.ts";
+import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
-import type { Work } from "../../src/domain/work.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
 import type { Crashing } from "./crashing.ts";
 import type { Domain } from "./leaderboards.ts";
 

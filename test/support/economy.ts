@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { chainHash } from "../../src/domain/ledger/chain.ts";
-import type { LedgerRow } from "../../src/domain/progression/effects.ts";
-import type { PlayerState } from "../../src/domain/progression/player-state.ts";
+import { chainHash } from "../../src/domain/evaluation/ledger/chain.ts";
+import type { LedgerRow } from "../../src/domain/evaluation/effects.ts";
+import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
 
 /** A ledger that starts from nothing: numbered without a gap, chained, no key twice, balances the sums. */
 export const assertLedger = (ledger: readonly LedgerRow[], player: PlayerState): void => {

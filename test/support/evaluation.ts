@@ -1,11 +1,11 @@
-import type { Json } from "../../src/domain/events.ts";
-import { evaluateEvent } from "../../src/domain/progression/evaluate.ts";
-import type { PlayerState } from "../../src/domain/progression/player-state.ts";
-import type { ProjectPlan } from "../../src/domain/progression/project-plan.ts";
-import { createSharedCounters, type SharedCounters } from "../../src/domain/progression/shared-counters.ts";
-import { compileRules, type PublishedRule } from "../../src/domain/rules/running/compile.ts";
-import type { ObservedRule } from "../../src/domain/rules/running/observe.ts";
-import type { Outcome } from "../../src/domain/rules/running/outcome.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { evaluateEvent } from "../../src/domain/evaluation/evaluate.ts";
+import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
+import type { ProjectPlan } from "../../src/domain/evaluation/project-plan.ts";
+import { createSharedCounters, type SharedCounters } from "../../src/domain/evaluation/shared-counters.ts";
+import { compileRules, type PublishedRule } from "../../src/domain/evaluation/running/compile.ts";
+import type { ObservedRule } from "../../src/domain/evaluation/running/observe.ts";
+import type { Outcome } from "../../src/domain/evaluation/running/outcome.ts";
 import { aPass, aPlan, aPlayerState, type PlanParts } from "./plan.ts";
 import { aRule, NOW } from "./rules.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { SqlEntityManager } from "@mikro-orm/sql";
 import { type RawBuilder, sql } from "kysely";
-import { DEFAULT_CURVE, type LevelCurve, levelOf } from "../../src/domain/progression/levels.ts";
+import { DEFAULT_CURVE, type LevelCurve, levelOf } from "../../src/domain/evaluation/xp/levels.ts";
 
 const one = async <T>(em: SqlEntityManager, query: RawBuilder<T>): Promise<T> =>
   (await query.execute(em.fork().getKysely())).rows[0]!;

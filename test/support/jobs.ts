@@ -1,8 +1,8 @@
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
-import type { JobKind } from "../../src/domain/project-jobs/job-kind.ts";
-import { queueJob } from "../../src/domain/project-jobs/project-jobs.ts";
-import { bulkGrant } from "../../src/domain/rewards/bulk-grant.ts";
+import type { JobKind } from "../../src/domain/long-work/job-kind.ts";
+import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
+import { bulkGrant } from "../../src/domain/economy/rewards/bulk-grant.ts";
 
 /** A job of a project that no worker comes to, or one that has succeeded. */
 export const aJob = (

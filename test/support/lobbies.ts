@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import type { LobbyView } from "../../src/domain/lobbies/views.ts";
+import type { LobbyView } from "../../src/domain/kernel/events/lobby-views.ts";
 import type { Answer, TestApp } from "./app.ts";
 import { must } from "./client.ts";
 import { aGame, type Game } from "./game.ts";

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { NewLobby } from "../../src/domain/lobbies/commands.ts";
+import { NewLobby } from "../../src/domain/social/lobbies/commands.ts";
 import type { Rules } from "./lobby-reference.ts";
 
 export const NAMES = ["ada", "bob", "cy", "dan"];

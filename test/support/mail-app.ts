@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { type App, createApp } from "../../src/app.ts";
-import { EmailLog } from "../../src/domain/email/email-log.ts";
-import type { MailTemplate, MailValues } from "../../src/domain/email/mail.ts";
+import { EmailLog } from "../../src/domain/accounts/email/email-log.ts";
+import type { MailTemplate, MailValues } from "../../src/domain/accounts/email/mail.ts";
 import { sendMail } from "../../src/jobs/send-mail.ts";
 import { createLog } from "../../src/log.ts";
 import { createMetrics } from "../../src/metrics.ts";

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import type { Transact } from "../../src/domain/work.ts";
-import { RuleDocument } from "../../src/domain/rules/language/document.ts";
+import type { Transact } from "../../src/domain/kernel/work.ts";
+import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 
 /** Bytes of one rule as JSON, about. */
 const RULE_BYTES = 9_000;

@@ -1,7 +1,7 @@
-import { startSession } from "../../src/domain/auth/sessions.ts";
-import { addUser } from "../../src/domain/tenants/open-tenant.ts";
-import type { Role } from "../../src/domain/caller.ts";
-import { newId } from "../../src/domain/ids.ts";
+import { startSession } from "../../src/domain/accounts/auth/sessions.ts";
+import { addUser } from "../../src/domain/accounts/tenants/open-tenant.ts";
+import type { Role } from "../../src/domain/kernel/caller.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
 import type { TestApp } from "./app.ts";
 
 export type Member = { userId: string; email: string; token: string; refreshToken: string };

@@ -1,5 +1,5 @@
-import { startSession } from "../../src/domain/auth/sessions.ts";
-import { User } from "../../src/domain/auth/user.ts";
+import { startSession } from "../../src/domain/accounts/auth/sessions.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
 import { type Tenant, startApp } from "./app.ts";
 import { aMember, type Member } from "./member.ts";
 import type { Known } from "./operations.ts";

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
-import { User } from "../../src/domain/auth/user.ts";
-import { newId } from "../../src/domain/ids.ts";
-import { issueCode } from "../../src/domain/oauth/codes.ts";
+import { User } from "../../src/domain/accounts/auth/user.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import { issueCode } from "../../src/domain/accounts/oauth/codes.ts";
 import { type Tenant, startApp } from "./app.ts";
 import type { Known } from "./operations.ts";
 

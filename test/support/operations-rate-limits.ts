@@ -1,4 +1,4 @@
-import { blockAddress } from "../../src/domain/rate-limits/ip-blocks.ts";
+import { blockAddress } from "../../src/domain/accounts/rate-limits/ip-blocks.ts";
 import { startApp } from "./app.ts";
 import { anAddress } from "./client.ts";
 import type { Known } from "./operations.ts";

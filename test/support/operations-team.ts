@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto";
-import { hashRandomSecret, newRandomSecret } from "../../src/domain/auth/random-secret.ts";
-import { Invitation } from "../../src/domain/team/invitation.ts";
-import { newId } from "../../src/domain/ids.ts";
-import { Tenant as TenantRow } from "../../src/domain/tenants/tenant.ts";
+import { hashRandomSecret, newRandomSecret } from "../../src/domain/accounts/auth/random-secret.ts";
+import { Invitation } from "../../src/domain/accounts/team/invitation.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
+import { Tenant as TenantRow } from "../../src/domain/accounts/tenants/tenant.ts";
 import { aTenant, startApp, type Tenant } from "./app.ts";
 import { aMember } from "./member.ts";
 import type { Call, Known } from "./operations.ts";

@@ -1,5 +1,5 @@
-import type { Access } from "../../src/domain/access.ts";
-import type { Role } from "../../src/domain/caller.ts";
+import type { Access } from "../../src/domain/kernel/access.ts";
+import type { Role } from "../../src/domain/kernel/caller.ts";
 import { LIVE_PERMISSIONS } from "./permissions-live.ts";
 import { WEBHOOK_PERMISSIONS } from "./permissions-webhooks.ts";
 

@@ -1,5 +1,5 @@
-import type { PlanLimits, Plan } from "../../src/domain/tenants/plans.ts";
-import { Tenant } from "../../src/domain/tenants/tenant.ts";
+import type { PlanLimits, Plan } from "../../src/domain/kernel/plans.ts";
+import { Tenant } from "../../src/domain/accounts/tenants/tenant.ts";
 import type { TestApp } from "./app.ts";
 
 /** Puts a tenant on a plan, as a super-admin would; requests go by it within 5 s. */

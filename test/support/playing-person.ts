@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import { newId } from "../../src/domain/ids.ts";
+import { newId } from "../../src/domain/kernel/ids.ts";
 import { must } from "./client.ts";
 import { eventually } from "./eventually.ts";
 import type { Players } from "./players.ts";

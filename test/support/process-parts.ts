@@ -1,5 +1,5 @@
-import { PARTITIONS } from "../../src/domain/ids.ts";
-import { outageOf } from "../../src/domain/outages.ts";
+import { PARTITIONS } from "../../src/domain/kernel/ids.ts";
+import { outageOf } from "../../src/domain/kernel/outages.ts";
 import { processPartitions, type ProcessOptions } from "../../src/domain/progression/claim.ts";
 import { FIRST_PROJECT, type Place } from "../../src/domain/progression/queue.ts";
 

@@ -1,5 +1,5 @@
-import type { EventData } from "../../src/domain/domain-events.ts";
-import { DEFAULT_RANK_CHANGE } from "../../src/domain/leaderboards/definition-parts.ts";
+import type { EventData } from "../../src/domain/kernel/events/domain-events.ts";
+import { DEFAULT_RANK_CHANGE } from "../../src/domain/evaluation/boards/definition-parts.ts";
 import { significanceOf } from "../../src/domain/leaderboards/notices/significance.ts";
 
 export type RankChanged = EventData<"leaderboard.rank_changed">;

@@ -1,5 +1,5 @@
-import type { EntryChange } from "../../src/domain/events.ts";
-import type { EntrySource } from "../../src/domain/leaderboards/ranks.ts";
+import type { EntryChange } from "../../src/domain/kernel/events/events.ts";
+import type { EntrySource } from "../../src/domain/evaluation/boards/ranks.ts";
 
 /** The rows that `leaderboard_entries` would hold; a read is a snapshot of each page when it is read. */
 export const aTruth = () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { ensurePartitions } from "../../src/domain/tracking/partitions.ts";
-import type { Sight, Transact, TransactAs } from "../../src/domain/work.ts";
+import type { Sight, Transact, TransactAs } from "../../src/domain/kernel/work.ts";
 
 export type Owner = { tenantId: string; projectId: string };
 

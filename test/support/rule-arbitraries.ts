@@ -1,5 +1,5 @@
 import * as fc from "fast-check";
-import { OPERATOR_NAMES, type OperatorName } from "../../src/domain/rules/language/operators.ts";
+import { OPERATOR_NAMES, type OperatorName } from "../../src/domain/evaluation/language/operators.ts";
 import { metric } from "./metric-arbitraries.ts";
 import type { Value } from "./rule-reference.ts";
 

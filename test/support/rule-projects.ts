@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { type RawBuilder, sql } from "kysely";
-import { createDefinition } from "../../src/domain/definitions/definitions.ts";
-import { DEFINITION_KINDS } from "../../src/domain/definitions/kinds.ts";
-import type { Json } from "../../src/domain/events.ts";
+import { createDefinition } from "../../src/domain/economy/definitions/definitions.ts";
+import { DEFINITION_KINDS } from "../../src/domain/registries/definition-kinds.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
 import type { ProcessOptions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
-import type { LoopHit } from "../../src/domain/progression/rule-event.ts";
-import { RuleDocument } from "../../src/domain/rules/language/document.ts";
+import type { LoopHit } from "../../src/domain/evaluation/rule-event.ts";
+import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { publishRule } from "../../src/domain/rules/lifecycle/publishing.ts";
 import { createRule } from "../../src/domain/rules/rules.ts";
 import type { Domain } from "./leaderboards.ts";

@@ -1,5 +1,5 @@
-import type { Json } from "../../src/domain/events.ts";
-import type { OperatorName } from "../../src/domain/rules/language/operators.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import type { OperatorName } from "../../src/domain/evaluation/language/operators.ts";
 
 /**
  * Rules' conditions in the plainest words there are, without regard to speed: no closures, no counters, no

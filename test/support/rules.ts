@@ -1,11 +1,15 @@
 import { randomUUID } from "node:crypto";
-import type { Json } from "../../src/domain/events.ts";
-import type { Board } from "../../src/domain/leaderboards/board.ts";
-import type { LedgerRow } from "../../src/domain/progression/effects.ts";
-import type { PlayerState } from "../../src/domain/progression/player-state.ts";
-import type { Turn } from "../../src/domain/progression/turn.ts";
-import { compileRules, type PublishedRule, type RuleSet } from "../../src/domain/rules/running/compile.ts";
-import { RuleDocument } from "../../src/domain/rules/language/document.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import type { Board } from "../../src/domain/evaluation/boards/board.ts";
+import type { LedgerRow } from "../../src/domain/evaluation/effects.ts";
+import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
+import type { Turn } from "../../src/domain/evaluation/turn.ts";
+import {
+  compileRules,
+  type PublishedRule,
+  type RuleSet,
+} from "../../src/domain/evaluation/running/compile.ts";
+import { RuleDocument } from "../../src/domain/evaluation/language/document.ts";
 import { aPass, aPlan, aPlayerState } from "./plan.ts";
 
 export const NOW = Date.parse("2026-06-15T12:00:00Z");

@@ -1,8 +1,8 @@
 import * as fc from "fast-check";
 import { sql } from "kysely";
-import type { Leaderboard } from "../../src/domain/leaderboards/leaderboard.ts";
-import { windowAt } from "../../src/domain/leaderboards/windows.ts";
-import { identifyPlayer } from "../../src/domain/players/players.ts";
+import type { Leaderboard } from "../../src/domain/progression/leaderboard.ts";
+import { windowAt } from "../../src/domain/evaluation/boards/windows.ts";
+import { identifyPlayer } from "../../src/domain/progression/players/players.ts";
 import type { Domain } from "./leaderboards.ts";
 import { define, publish, rowsOf } from "./rule-projects.ts";
 

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import type { WebhookOutcome, WebhookSender } from "../../src/domain/webhooks/delivering/sender.ts";
+import type { WebhookOutcome, WebhookSender } from "../../src/domain/delivery/webhooks/delivering/sender.ts";
 import { createWebhookSender } from "../../src/platform/webhook-sender.ts";
 import { type RawEndpoint, type Respond, startRawEndpoint } from "./raw-endpoint.ts";
 

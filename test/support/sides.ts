@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
 import { type Answer, aTenant, type Tenant } from "./app.ts";
-import { levelRecalculation } from "../../src/domain/progression/relevel.ts";
+import { levelRecalculation } from "../../src/domain/economy/levels/relevel.ts";
 import type { Client } from "./client.ts";
 import { failed } from "./failed-event.ts";
 import { aJob } from "./jobs.ts";

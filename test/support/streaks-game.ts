@@ -1,8 +1,8 @@
-import type { Json } from "../../src/domain/events.ts";
-import type { PlayerState } from "../../src/domain/progression/player-state.ts";
-import { advanceStreaks } from "../../src/domain/streaks/advance.ts";
-import { settleDue } from "../../src/domain/streaks/due.ts";
-import type { Streak } from "../../src/domain/streaks/state.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
+import { advanceStreaks } from "../../src/domain/evaluation/streaks/advance.ts";
+import { settleDue } from "../../src/domain/economy/streaks/due.ts";
+import type { Streak } from "../../src/domain/evaluation/streaks/state.ts";
 import { aPass, aPlan, aPlayerState } from "./plan.ts";
 import { DAY_MS, T } from "./streaks.ts";
 

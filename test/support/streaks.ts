@@ -1,9 +1,14 @@
-import type { Json } from "../../src/domain/events.ts";
-import { pastEvent } from "../../src/domain/progression/rule-event.ts";
-import { type CompiledStreak, compileStreak } from "../../src/domain/streaks/compile.ts";
-import { qualify } from "../../src/domain/streaks/qualify.ts";
-import { settle, type ZoneChange } from "../../src/domain/streaks/settle.ts";
-import { type Settled, type Step, type Streak, untouched } from "../../src/domain/streaks/state.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import { pastEvent } from "../../src/domain/evaluation/rule-event.ts";
+import { type CompiledStreak, compileStreak } from "../../src/domain/evaluation/streaks/compile.ts";
+import { qualify } from "../../src/domain/evaluation/streaks/qualify.ts";
+import { settle, type ZoneChange } from "../../src/domain/evaluation/streaks/settle.ts";
+import {
+  type Settled,
+  type Step,
+  type Streak,
+  untouched,
+} from "../../src/domain/evaluation/streaks/state.ts";
 import { aDefinition } from "./plan.ts";
 
 export const DAY_MS = 86_400_000;

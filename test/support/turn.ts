@@ -1,7 +1,7 @@
-import type { Json } from "../../src/domain/events.ts";
-import type { Board } from "../../src/domain/leaderboards/board.ts";
-import type { PlayerState } from "../../src/domain/progression/player-state.ts";
-import type { ProjectPlan } from "../../src/domain/progression/project-plan.ts";
+import type { Json } from "../../src/domain/kernel/events/events.ts";
+import type { Board } from "../../src/domain/evaluation/boards/board.ts";
+import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
+import type { ProjectPlan } from "../../src/domain/evaluation/project-plan.ts";
 import { aPass, aPlan, aPlayerState } from "./plan.ts";
 
 /** An active CUSTOM board, BEST and DESC, unless told otherwise. */

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
-import type { Role } from "../../src/domain/caller.ts";
+import type { Role } from "../../src/domain/kernel/caller.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { laurelAdmin } from "./admin-command.ts";
 import type { Tenant } from "./app.ts";

@@ -1,11 +1,11 @@
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { shapeOf } from "../../src/domain/webhooks/catalogue/catalogue.ts";
-import type { WebhookEvent } from "../../src/domain/webhooks/catalogue/webhook-event.ts";
+import { shapeOf } from "../../src/domain/delivery/webhooks/catalogue/catalogue.ts";
+import type { WebhookEvent } from "../../src/domain/delivery/webhooks/catalogue/webhook-event.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
-const FILE = join(ROOT, "src/domain/webhooks/catalogue/examples.json");
+const FILE = join(ROOT, "src/domain/delivery/webhooks/catalogue/examples.json");
 const OXFMT = join(ROOT, "node_modules/.bin/oxfmt");
 
 const UUID = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;

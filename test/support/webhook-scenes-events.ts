@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
-import { PLAYER_STATE_MAX_BYTES } from "../../src/domain/limits.ts";
-import { metricId } from "../../src/domain/metrics/metric-id.ts";
-import { Metric } from "../../src/domain/metrics/metric.ts";
+import { PLAYER_STATE_MAX_BYTES } from "../../src/domain/kernel/limits.ts";
+import { metricId } from "../../src/domain/evaluation/metrics/metric-id.ts";
+import { Metric } from "../../src/domain/evaluation/metrics/metric.ts";
 import { must } from "./client.ts";
 import { eventually } from "./eventually.ts";
 import { damageRule, makeDue } from "./failed-event.ts";

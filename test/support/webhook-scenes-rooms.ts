@@ -1,4 +1,4 @@
-import type { LobbyView } from "../../src/domain/lobbies/views.ts";
+import type { LobbyView } from "../../src/domain/kernel/events/lobby-views.ts";
 import { must } from "./client.ts";
 import type { Scene } from "./webhook-stage.ts";
 

@@ -1,11 +1,18 @@
 import { sql } from "kysely";
-import { invalid, notFound } from "../errors.ts";
-import type { Work } from "../work.ts";
-import type { Leaderboard } from "./leaderboard.ts";
-import type { ListStatus } from "./list.ts";
-import { periodIdOf } from "./period-ids.ts";
-import type { PeriodRef } from "./ranks.ts";
-import { FIXED_KEY, keyWithResets, type Timed, type Window, windowAt, windowOf } from "./windows.ts";
+import { invalid, notFound } from "../kernel/errors.ts";
+import type { Work } from "../kernel/work.ts";
+import type { Leaderboard } from "../progression/leaderboard.ts";
+import type { ListStatus } from "../evaluation/boards/list.ts";
+import { periodIdOf } from "../evaluation/boards/period-ids.ts";
+import type { PeriodRef } from "../evaluation/boards/ranks.ts";
+import {
+  FIXED_KEY,
+  keyWithResets,
+  type Timed,
+  type Window,
+  windowAt,
+  windowOf,
+} from "../evaluation/boards/windows.ts";
 
 export const LIST_STATUSES = [
   "OPEN",

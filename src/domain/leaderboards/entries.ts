@@ -1,20 +1,20 @@
-import type { Json } from "../events.ts";
-import { invalid, notFound } from "../errors.ts";
-import { getPlayer } from "../players/players.ts";
-import type { Transact, Work } from "../work.ts";
+import type { Json } from "../kernel/events/events.ts";
+import { invalid, notFound } from "../kernel/errors.ts";
+import { getPlayer } from "../progression/players/players.ts";
+import type { Transact, Work } from "../kernel/work.ts";
 import { type BoardList, findList, isOver, type ListQuery } from "./board-list.ts";
-import type { Board } from "./board.ts";
-import { boardOf, type Leaderboard } from "./leaderboard.ts";
+import type { Board } from "../evaluation/boards/board.ts";
+import { boardOf, type Leaderboard } from "../progression/leaderboard.ts";
 import { getLeaderboard } from "./leaderboards.ts";
-import type { ListStatus } from "./list.ts";
+import type { ListStatus } from "../evaluation/boards/list.ts";
 import { type Kept, readKept } from "./names.ts";
 import { type Places, readPlace, readPlaces } from "./places.ts";
-import type { PeriodRef, RankStore, Standing } from "./ranks.ts";
-import { fromRankScore, reachedUs } from "./scoring.ts";
+import type { PeriodRef, RankStore, Standing } from "../evaluation/boards/ranks.ts";
+import { fromRankScore, reachedUs } from "../evaluation/boards/scoring.ts";
 import { checkSegment, type Scope, scopeOf } from "./segment-places.ts";
 
 export { AROUND_LIMIT_DEFAULT } from "./places.ts";
-export { ALL_TIME_KEY } from "./windows.ts";
+export { ALL_TIME_KEY } from "../evaluation/boards/windows.ts";
 
 /** One line of a leaderboard as the API shows it. */
 export type LeaderboardEntry = {

@@ -1,10 +1,10 @@
 import { type RawBuilder, sql } from "kysely";
-import type { Work } from "../work.ts";
-import type { Board } from "./board.ts";
-import type { List } from "./list.ts";
-import { BREAKDOWN_VALUE_MAX, BREAKDOWN_VALUES_MAX, listOf } from "./lists.ts";
+import type { Work } from "../kernel/work.ts";
+import type { Board } from "../evaluation/boards/board.ts";
+import type { List } from "../evaluation/boards/list.ts";
+import { BREAKDOWN_VALUE_MAX, BREAKDOWN_VALUES_MAX, listOf } from "../evaluation/boards/lists.ts";
 import { makePeriods } from "./make-periods.ts";
-import { windowAt } from "./windows.ts";
+import { windowAt } from "../evaluation/boards/windows.ts";
 
 /**
  * Fills a board of XP in total with every player who has XP and may enter. A score was reached with the

@@ -1,18 +1,18 @@
 import { sql } from "kysely";
-import { conflict } from "../errors.ts";
-import type { Json } from "../events.ts";
-import { PacedBudget } from "../pace.ts";
-import type { EntryState } from "../progression/player-state.ts";
-import { pastEvent } from "../progression/rule-event.ts";
-import type { Work } from "../work.ts";
-import type { Metric } from "./board-metric.ts";
-import { compileScore, type ScoreOf } from "./board-index.ts";
-import type { Board } from "./board.ts";
-import type { List } from "./list.ts";
-import { findList } from "./lists.ts";
+import { conflict } from "../kernel/errors.ts";
+import type { Json } from "../kernel/events/events.ts";
+import { PacedBudget } from "../kernel/pace.ts";
+import type { EntryState } from "../evaluation/player-state.ts";
+import { pastEvent } from "../evaluation/rule-event.ts";
+import type { Work } from "../kernel/work.ts";
+import type { Metric } from "../evaluation/boards/board-metric.ts";
+import { compileScore, type ScoreOf } from "../evaluation/boards/board-index.ts";
+import type { Board } from "../evaluation/boards/board.ts";
+import type { List } from "../evaluation/boards/list.ts";
+import { findList } from "../evaluation/boards/lists.ts";
 import { makePeriods } from "./make-periods.ts";
-import { isEnough, isInAudience } from "./record.ts";
-import { nextEntry, toRankScore, toUs } from "./scoring.ts";
+import { isEnough, isInAudience } from "../evaluation/boards/record.ts";
+import { nextEntry, toRankScore, toUs } from "../evaluation/boards/scoring.ts";
 
 /** Events a backfill counts at most; it holds the project's processing up while it runs. */
 export const BACKFILL_EVENTS_MAX = 200_000;

@@ -1,4 +1,4 @@
-import { newId } from "../ids.ts";
+import { newId } from "../kernel/ids.ts";
 import {
   FROZEN_COPIES_MAX,
   FROZEN_KEPT_MS,
@@ -7,7 +7,7 @@ import {
   type PeriodRef,
   type RankPage,
   type RankStore,
-} from "./ranks.ts";
+} from "../evaluation/boards/ranks.ts";
 
 /** Copies of all projects in one process: a few hundred megabytes at the very most. */
 const COPIES_IN_MEMORY_MAX = 100;

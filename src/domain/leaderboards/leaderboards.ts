@@ -1,21 +1,21 @@
 import { sql } from "kysely";
-import { auditDefinition } from "../audit/definitions.ts";
-import { changeConfig } from "../config-lock.ts";
-import { changeRunning } from "../definitions/running.ts";
-import { checkSize } from "../definitions/size.ts";
-import { conflict, invalid, notFound } from "../errors.ts";
-import type { EntryChange } from "../events.ts";
-import { isId, newId } from "../ids.ts";
-import { type PageQuery, offsetOf } from "../paging.ts";
-import type { Transact, Work } from "../work.ts";
-import type { BoardStatus } from "./board.ts";
-import type { Definition, LeaderboardDefinition, LeaderboardPatch } from "./definition.ts";
-import { definitionProblem } from "./definition-problems.ts";
+import { auditDefinition } from "../accounts/audit/definitions.ts";
+import { changeConfig } from "../kernel/config-lock.ts";
+import { changeRunning } from "../economy/definitions/running.ts";
+import { checkSize } from "../economy/definitions/size.ts";
+import { conflict, invalid, notFound } from "../kernel/errors.ts";
+import type { EntryChange } from "../kernel/events/events.ts";
+import { isId, newId } from "../kernel/ids.ts";
+import { type PageQuery, offsetOf } from "../kernel/paging.ts";
+import type { Transact, Work } from "../kernel/work.ts";
+import type { BoardStatus } from "../evaluation/boards/board.ts";
+import type { Definition, LeaderboardDefinition, LeaderboardPatch } from "../evaluation/boards/definition.ts";
+import { definitionProblem } from "../evaluation/boards/definition-problems.ts";
 import { deleteEntries, fillFromEvents } from "./fill.ts";
 import { fillFromXp } from "./fill-xp.ts";
-import { Leaderboard, boardOf } from "./leaderboard.ts";
+import { Leaderboard, boardOf } from "../progression/leaderboard.ts";
 import { openBoard } from "./periods/open.ts";
-import type { EntrySource, Ties } from "./ranks.ts";
+import type { EntrySource, Ties } from "../evaluation/boards/ranks.ts";
 import { checkReferences } from "./references.ts";
 
 /** Leaderboards of a project that are not archived: each costs the evaluation of every event. */

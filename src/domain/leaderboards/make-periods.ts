@@ -1,8 +1,8 @@
 import { sql } from "kysely";
-import type { Work } from "../work.ts";
-import type { List } from "./list.ts";
-import { isPlain } from "./lists.ts";
-import { graceMsOf } from "./period.ts";
+import type { Work } from "../kernel/work.ts";
+import type { List } from "../evaluation/boards/list.ts";
+import { isPlain } from "../evaluation/boards/lists.ts";
+import { graceMsOf } from "../evaluation/boards/period.ts";
 
 const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 

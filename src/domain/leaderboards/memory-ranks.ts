@@ -1,7 +1,7 @@
 import { createFrozenCopies } from "./frozen-copies.ts";
-import { ALL_MOVED, joinMoved } from "./moved.ts";
+import { ALL_MOVED, joinMoved } from "../evaluation/boards/moved.ts";
 import { RankIndex } from "./rank-index.ts";
-import type { EntrySource, PeriodRef, RankStore } from "./ranks.ts";
+import type { EntrySource, PeriodRef, RankStore } from "../evaluation/boards/ranks.ts";
 
 /** Periods kept in memory; the one untouched for longest goes first and is built again when touched. */
 export const PERIODS_IN_MEMORY_MAX = 1_000;

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
-import type { Json } from "../events.ts";
-import type { Work } from "../work.ts";
-import type { Ranked } from "./ranks.ts";
+import type { Json } from "../kernel/events/events.ts";
+import type { Work } from "../kernel/work.ts";
+import type { Ranked } from "../evaluation/boards/ranks.ts";
 
 /** Who has a place, as everybody may see it. */
 export type Name = { externalUserId: string; displayName: string | null; avatarUrl: string | null };

@@ -1,8 +1,8 @@
 import { sql } from "kysely";
-import type { PlayerState } from "../progression/player-state.ts";
-import type { Work } from "../work.ts";
-import type { Board } from "./board.ts";
-import { touchList } from "./lists.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
+import type { Work } from "../kernel/work.ts";
+import type { Board } from "../evaluation/boards/board.ts";
+import { touchList } from "../evaluation/boards/lists.ts";
 
 type Row = {
   id: string;

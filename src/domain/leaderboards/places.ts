@@ -1,9 +1,15 @@
 import { z } from "zod";
-import { DomainError, invalid, notFound } from "../errors.ts";
-import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT } from "../paging.ts";
-import type { Transact } from "../work.ts";
+import { DomainError, invalid, notFound } from "../kernel/errors.ts";
+import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT } from "../kernel/paging.ts";
+import type { Transact } from "../kernel/work.ts";
 import { type BoardList, isOver } from "./board-list.ts";
-import { FROZEN_MAX, type Ranked, type RankPage, type RankStore, type Standing } from "./ranks.ts";
+import {
+  FROZEN_MAX,
+  type Ranked,
+  type RankPage,
+  type RankStore,
+  type Standing,
+} from "../evaluation/boards/ranks.ts";
 import { resultOf, resultsPage } from "./results-pages.ts";
 import { inSegment, type Scope, SCOPE_EXAMINED_MAX } from "./segment-places.ts";
 import { windowStart } from "./standings.ts";

@@ -1,7 +1,7 @@
-import type { EntryChange } from "../events.ts";
-import { type Moved, movedBetween } from "./moved.ts";
+import type { EntryChange } from "../kernel/events/events.ts";
+import { type Moved, movedBetween } from "../evaluation/boards/moved.ts";
 import { OrderedList } from "./ordered-list.ts";
-import type { Ranked, RankPage, Standing, Ties } from "./ranks.ts";
+import type { Ranked, RankPage, Standing, Ties } from "../evaluation/boards/ranks.ts";
 import { numberStandings, windowStart } from "./standings.ts";
 
 type Member = Ranked & { version: number };

@@ -1,15 +1,15 @@
-import type { EntryChange, Json } from "../events.ts";
+import type { EntryChange, Json } from "../kernel/events/events.ts";
 import { playerIdsOf } from "../players/player-refs.ts";
 import { lockPlayersById } from "../progression/load.ts";
-import type { PlayerState } from "../progression/player-state.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
 import { takePlayers } from "../progression/several.ts";
-import type { Work } from "../work.ts";
-import type { Board } from "./board.ts";
-import { breakdownOf } from "./lists.ts";
-import type { Refusal, Scored } from "./record.ts";
-import { isMeta, SCORE_META_MAX_BYTES } from "./score-meta.ts";
-import { isBeyondRange } from "./scoring.ts";
-import { submitScore } from "./submit.ts";
+import type { Work } from "../kernel/work.ts";
+import type { Board } from "../evaluation/boards/board.ts";
+import { breakdownOf } from "../evaluation/boards/lists.ts";
+import type { Refusal, Scored } from "../evaluation/boards/record.ts";
+import { isMeta, SCORE_META_MAX_BYTES } from "../evaluation/boards/score-meta.ts";
+import { isBeyondRange } from "../evaluation/boards/scoring.ts";
+import { submitScore } from "../evaluation/boards/submit.ts";
 
 /**
  * A score that claims to be made later than this from now is refused, in ms; up to then it counts as made

@@ -1,7 +1,7 @@
-import { checkActiveKey } from "../definitions/references.ts";
-import { checkBundles } from "../rewards/references.ts";
-import type { Work } from "../work.ts";
-import type { Definition } from "./definition.ts";
+import { checkActiveKey } from "../economy/definitions/references.ts";
+import { checkBundles } from "../economy/rewards/references.ts";
+import type { Work } from "../kernel/work.ts";
+import type { Definition } from "../evaluation/boards/definition.ts";
 
 type Named = { field: string; kind: "currency" | "streak" | "segment"; key: string };
 

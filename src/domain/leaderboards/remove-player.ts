@@ -1,16 +1,16 @@
 import { sql } from "kysely";
-import { auditDefinition } from "../audit/definitions.ts";
-import { notFound } from "../errors.ts";
-import type { EntryChange } from "../events.ts";
-import { getPlayer } from "../players/players.ts";
+import { auditDefinition } from "../accounts/audit/definitions.ts";
+import { notFound } from "../kernel/errors.ts";
+import type { EntryChange } from "../kernel/events/events.ts";
+import { getPlayer } from "../progression/players/players.ts";
 import { lockPlayersById } from "../progression/load.ts";
-import type { EntryState, PlayerDoc, PlayerState } from "../progression/player-state.ts";
+import type { EntryState, PlayerDoc, PlayerState } from "../evaluation/player-state.ts";
 import { takePlayers } from "../progression/several.ts";
-import type { Work } from "../work.ts";
-import type { Board } from "./board.ts";
-import { boardOf } from "./leaderboard.ts";
+import type { Work } from "../kernel/work.ts";
+import type { Board } from "../evaluation/boards/board.ts";
+import { boardOf } from "../progression/leaderboard.ts";
 import { getLeaderboard } from "./leaderboards.ts";
-import { findList } from "./lists.ts";
+import { findList } from "../evaluation/boards/lists.ts";
 
 /** Lists of which it is remembered that a player was removed. */
 const REMOVED_MAX = 100;

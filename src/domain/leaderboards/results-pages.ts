@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import type { Work } from "../work.ts";
-import type { PeriodRef, Standing } from "./ranks.ts";
+import type { Work } from "../kernel/work.ts";
+import type { PeriodRef, Standing } from "../evaluation/boards/ranks.ts";
 
 type Row = {
   position: string | number;

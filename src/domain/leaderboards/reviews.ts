@@ -1,12 +1,12 @@
 import { sql } from "kysely";
-import { auditDefinition } from "../audit/definitions.ts";
-import { actorOf } from "../caller.ts";
-import { countRows, type Total } from "../counting.ts";
-import { conflict, notFound } from "../errors.ts";
-import type { Json } from "../events.ts";
-import { isId } from "../ids.ts";
-import { offsetOf, type PageQuery } from "../paging.ts";
-import type { Work } from "../work.ts";
+import { auditDefinition } from "../accounts/audit/definitions.ts";
+import { actorOf } from "../kernel/caller.ts";
+import { countRows, type Total } from "../kernel/counting.ts";
+import { conflict, notFound } from "../kernel/errors.ts";
+import type { Json } from "../kernel/events/events.ts";
+import { isId } from "../kernel/ids.ts";
+import { offsetOf, type PageQuery } from "../kernel/paging.ts";
+import type { Work } from "../kernel/work.ts";
 import { errorOfProblem, problemOf } from "./scores.ts";
 import { recordScores } from "./record-scores.ts";
 

@@ -1,13 +1,13 @@
-import { conflict, DomainError, invalid, notFound } from "../errors.ts";
-import type { EntryChange } from "../events.ts";
-import { getPlayer } from "../players/players.ts";
-import { periodTopic, type Topics } from "../topics.ts";
-import type { Transact, Work } from "../work.ts";
-import { boardOf, type Leaderboard } from "./leaderboard.ts";
+import { conflict, DomainError, invalid, notFound } from "../kernel/errors.ts";
+import type { EntryChange } from "../kernel/events/events.ts";
+import { getPlayer } from "../progression/players/players.ts";
+import { periodTopic, type Topics } from "../kernel/events/topics.ts";
+import type { Transact, Work } from "../kernel/work.ts";
+import { boardOf, type Leaderboard } from "../progression/leaderboard.ts";
 import { getLeaderboard } from "./leaderboards.ts";
-import { findList } from "./lists.ts";
-import type { PeriodRef, RankStore } from "./ranks.ts";
-import type { Scored } from "./record.ts";
+import { findList } from "../evaluation/boards/lists.ts";
+import type { PeriodRef, RankStore } from "../evaluation/boards/ranks.ts";
+import type { Scored } from "../evaluation/boards/record.ts";
 import {
   problemOfRefusal,
   recordScores,
@@ -16,7 +16,7 @@ import {
   type ScoreSubmission,
   submissionProblem,
 } from "./record-scores.ts";
-import { refusalOf } from "./submit.ts";
+import { refusalOf } from "../evaluation/boards/submit.ts";
 
 export type ScoreParts = { transact: Transact; ranks: RankStore; topics: Topics };
 

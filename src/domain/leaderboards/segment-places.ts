@@ -1,9 +1,9 @@
 import { sql } from "kysely";
-import { getDefinition } from "../definitions/definitions.ts";
-import { invalid } from "../errors.ts";
-import { segmentKind } from "../segments/kind.ts";
-import type { Work } from "../work.ts";
-import type { Standing } from "./ranks.ts";
+import { getDefinition } from "../economy/definitions/definitions.ts";
+import { invalid } from "../kernel/errors.ts";
+import { segmentKind } from "../economy/segments/kind.ts";
+import type { Work } from "../kernel/work.ts";
+import type { Standing } from "../evaluation/boards/ranks.ts";
 
 /** Places looked at for the players of a segment. */
 export const SCOPE_EXAMINED_MAX = 10_000;

@@ -1,4 +1,4 @@
-import type { Ranked, Standing, Ties } from "./ranks.ts";
+import type { Ranked, Standing, Ties } from "../evaluation/boards/ranks.ts";
 
 /** What a run of neighbours needs to be numbered: the position and the displayed rank of its first member. */
 export type RunStart = { ties: Ties; position: number; rank: number };

@@ -1,11 +1,11 @@
 import { isDeepStrictEqual } from "node:util";
-import { UNKNOWN_REFERENCE } from "../definitions/references.ts";
-import { TOO_LARGE } from "../definitions/size.ts";
-import { DomainError } from "../errors.ts";
-import type { Work } from "../work.ts";
-import type { Definition } from "./definition.ts";
-import { Leaderboard } from "./leaderboard.ts";
-import { windowsOf } from "./period.ts";
+import { UNKNOWN_REFERENCE } from "../economy/definitions/references.ts";
+import { TOO_LARGE } from "../economy/definitions/size.ts";
+import { DomainError } from "../kernel/errors.ts";
+import type { Work } from "../kernel/work.ts";
+import type { Definition } from "../evaluation/boards/definition.ts";
+import { Leaderboard } from "../progression/leaderboard.ts";
+import { windowsOf } from "../evaluation/boards/period.ts";
 import {
   archiveLeaderboard,
   createLeaderboard,

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import type { Json } from "../events.ts";
-import type { Work } from "../work.ts";
+import type { Json } from "../kernel/events/events.ts";
+import type { Work } from "../kernel/work.ts";
 import type { Player } from "./player.ts";
 
 /** Event types that one request may name. */

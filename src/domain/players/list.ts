@@ -1,8 +1,8 @@
 import { type FilterQuery, raw } from "@mikro-orm/core";
-import { countUpTo, type Total } from "../counting.ts";
-import { offsetOf, type PageQuery } from "../paging.ts";
-import { containing } from "../search.ts";
-import type { Work } from "../work.ts";
+import { countUpTo, type Total } from "../kernel/counting.ts";
+import { offsetOf, type PageQuery } from "../kernel/paging.ts";
+import { containing } from "../kernel/search.ts";
+import type { Work } from "../kernel/work.ts";
 import { Player } from "./player.ts";
 
 /** External ids of one request. */

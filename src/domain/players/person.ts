@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import { notFound } from "../errors.ts";
-import type { Work } from "../work.ts";
+import { notFound } from "../kernel/errors.ts";
+import type { Work } from "../kernel/work.ts";
 
 /** A player with everybody who was merged into them: whose rows are one person's. */
 export type Person = {

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import { isId } from "../ids.ts";
-import type { Work } from "../work.ts";
+import { isId } from "../kernel/ids.ts";
+import type { Work } from "../kernel/work.ts";
 
 type Row = { name: string; id: string };
 

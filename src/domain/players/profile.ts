@@ -1,15 +1,15 @@
 import { sql } from "kysely";
-import type { Cause, Json } from "../events.ts";
-import type { PlayerState } from "../progression/player-state.ts";
+import type { Cause, Json } from "../kernel/events/events.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
 import {
   attributesProblem,
   type Difference,
   sameJson,
   TAGS_MAX,
   updatePlayer,
-} from "../progression/profile.ts";
-import type { Turn } from "../progression/turn.ts";
-import type { Work } from "../work.ts";
+} from "../evaluation/profile.ts";
+import type { Turn } from "../evaluation/turn.ts";
+import type { Work } from "../kernel/work.ts";
 
 /** What callers may say of a player; a field that is absent stays, `null` clears. */
 export type PlayerProfile = {

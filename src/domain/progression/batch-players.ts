@@ -1,11 +1,11 @@
 import { sql } from "kysely";
-import { newId } from "../ids.ts";
-import type { Work } from "../work.ts";
+import { newId } from "../kernel/ids.ts";
+import type { Work } from "../kernel/work.ts";
 import { waitBriefly } from "./brief-wait.ts";
 import { type ExternalRef, externalKey, insertPlayers, lockFreePlayers, lockPlayers } from "./load.ts";
 import { LOADED_ROWS_MAX, loadFirst, PAGE_BYTES_MAX, partsFor } from "./load-states.ts";
-import type { PlayerState } from "./player-state.ts";
-import type { ProjectPlan } from "./project-plan.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
+import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { QueuedEvent } from "./queue.ts";
 import { EventsHeld } from "./unready.ts";
 

@@ -1,12 +1,12 @@
 import { sql } from "kysely";
-import { SCHEDULE_TYPE } from "../rules/language/triggers.ts";
-import type { BatchStats, StatsRecorder } from "../rules/insight/stats.ts";
-import { keepTrace, traceOf } from "../rules/running/keep-trace.ts";
-import { PacedBudget, paced } from "../pace.ts";
-import { UNANSWERED, type Work } from "../work.ts";
+import { SCHEDULE_TYPE } from "../evaluation/language/triggers.ts";
+import type { BatchStats, StatsRecorder } from "../evaluation/running/stats.ts";
+import { keepTrace, traceOf } from "../evaluation/trace/keep-trace.ts";
+import { PacedBudget, paced } from "../kernel/pace.ts";
+import { UNANSWERED, type Work } from "../kernel/work.ts";
 import { loadFitting, lockOrCreate, unmakePlayers, unmakingHeld } from "./batch-players.ts";
 import { ClaimBudget } from "./claim-budget.ts";
-import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
+import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
 import {
   EVENT_STEPS,
   type EventAccounts,
@@ -14,19 +14,19 @@ import {
   openAccounts,
   stepsOf,
   writtenOf,
-} from "./event-accounts.ts";
-import { type StepsHit, stepsHitOf } from "./event-steps.ts";
+} from "../evaluation/event-accounts.ts";
+import { type StepsHit, stepsHitOf } from "../evaluation/event-steps.ts";
 import { externalKey } from "./load.ts";
-import type { PlayerState } from "./player-state.ts";
-import type { PlanTurn, ProjectPlan } from "./project-plan.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
+import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import type { QueuedEvent } from "./queue.ts";
-import type { LoopHit } from "./rule-event.ts";
+import type { LoopHit } from "../evaluation/rule-event.ts";
 import { type EventVerdict, saveBatch } from "./save.ts";
-import type { SharedCounters, SharedKey } from "./shared-counters.ts";
+import type { SharedCounters, SharedKey } from "../evaluation/shared-counters.ts";
 import { lockUnheldCounters } from "./lock-shared-counters.ts";
-import { firstSharedKeys, sharesCounters } from "./shared-needs.ts";
-import type { Effects } from "./effects.ts";
-import type { TraceSink, Turn } from "./turn.ts";
+import { firstSharedKeys, sharesCounters } from "../evaluation/shared-needs.ts";
+import type { Effects } from "../evaluation/effects.ts";
+import type { TraceSink, Turn } from "../evaluation/turn.ts";
 
 /** Who hears of what a batch does. */
 export type BatchEars = {

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
-import { isLockTimeout } from "../outages.ts";
-import { BATCH, chosenPatience } from "../patience.ts";
-import { savepoint, UNANSWERED, type Work } from "../work.ts";
+import { isLockTimeout } from "../kernel/outages.ts";
+import { BATCH, chosenPatience } from "../kernel/patience.ts";
+import { savepoint, UNANSWERED, type Work } from "../kernel/work.ts";
 
 /** How long claims wait for a lock that a request may hold, in ms. */
 const BRIEF_MS = 50;

@@ -1,8 +1,8 @@
 import { sql } from "kysely";
-import { shareConfig } from "../config-lock.ts";
-import type { Work } from "../work.ts";
+import { shareConfig } from "../kernel/config-lock.ts";
+import type { Work } from "../kernel/work.ts";
 import { changePlayers } from "./change.ts";
-import type { Turn } from "./turn.ts";
+import type { Turn } from "../evaluation/turn.ts";
 
 export type PlayersOf = { projectId: string; playerIds: readonly string[] };
 

@@ -1,20 +1,20 @@
-import { notFound } from "../errors.ts";
-import { newId } from "../ids.ts";
-import { PacedBudget, paced } from "../pace.ts";
-import type { RewardBundle } from "../rewards/bundle.ts";
-import { limitedKeysOf } from "../rewards/shared-keys.ts";
-import type { Work } from "../work.ts";
-import { changeEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
-import { ChangeBudget } from "./event-accounts.ts";
+import { notFound } from "../kernel/errors.ts";
+import { newId } from "../kernel/ids.ts";
+import { PacedBudget, paced } from "../kernel/pace.ts";
+import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
+import { limitedKeysOf } from "../evaluation/rewards/shared-keys.ts";
+import type { Work } from "../kernel/work.ts";
+import { changeEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
+import { ChangeBudget } from "../evaluation/event-accounts.ts";
 import { lockPlayersById } from "./load.ts";
 import { loadStates } from "./load-states.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
 import { createPlanCache, loadPlans } from "./plan.ts";
-import type { PlayerState } from "./player-state.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
 import { saveBatch } from "./save.ts";
 import { lockSharedCounters } from "./lock-shared-counters.ts";
-import { sharedKeysOf } from "./shared-needs.ts";
-import type { Turn } from "./turn.ts";
+import { sharedKeysOf } from "../evaluation/shared-needs.ts";
+import type { Turn } from "../evaluation/turn.ts";
 
 /**
  * Plans are as good for a change as for an event: each is valid for one config version, whoever compiled it.

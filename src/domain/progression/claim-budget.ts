@@ -1,5 +1,5 @@
-import { threadCpuMs } from "../cpu-clock.ts";
-import { PacedBudget } from "../pace.ts";
+import { threadCpuMs } from "../kernel/cpu-clock.ts";
+import { PacedBudget } from "../kernel/pace.ts";
 import type { Taken } from "./claim-shares.ts";
 import type { QueuedEvent } from "./queue.ts";
 

@@ -1,12 +1,12 @@
-import { outageOf, throwOutage } from "../outages.ts";
-import { savepoint, type Transact, type Work } from "../work.ts";
+import { outageOf, throwOutage } from "../kernel/outages.ts";
+import { savepoint, type Transact, type Work } from "../kernel/work.ts";
 import { type BatchEars, runBatch, sharedKeys } from "./batch.ts";
 import { lockUnheld } from "./batch-players.ts";
 import { ClaimBudget } from "./claim-budget.ts";
 import { type ClaimShare, ClaimShares } from "./claim-shares.ts";
 import { countTry } from "./fail-event.ts";
 import { type PlanCache, tryLoadPlans } from "./plan.ts";
-import type { ProjectPlan } from "./project-plan.ts";
+import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import { claimEvents, lockPartitions, type Place, placesAgain, type QueuedEvent } from "./queue.ts";
 import { lockUnheldCounters } from "./lock-shared-counters.ts";
 import { blameSlowest } from "./starved.ts";

@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import type { Work } from "../work.ts";
+import type { Work } from "../kernel/work.ts";
 
 /** A player for whom something is due, and the place in the order by which pages are read. */
 export type Due = { at: string; projectId: string; playerId: string };

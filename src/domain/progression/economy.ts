@@ -1,20 +1,20 @@
-import { compileBadge } from "../badges/badge.ts";
-import { compileCampaign } from "../boosts/campaign-boost.ts";
-import type { Currency } from "../currencies/currency.ts";
-import type { Live, Stored } from "../definitions/live.ts";
-import { DOCUMENT_STEPS_MAX, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "../definitions/left-out.ts";
-import { metricPieces } from "../metrics/compile.ts";
-import type { Metric } from "../metrics/metric.ts";
-import { type Pieces, stepsOfValue } from "../pace.ts";
-import { atOnce } from "../slices.ts";
-import type { Reward } from "../rewards/reward.ts";
-import type { RuleSet } from "../rules/running/compile.ts";
-import { indexSegments } from "../segments/segment-index.ts";
-import { compileSegment } from "../segments/segment.ts";
-import { compileStreak } from "../streaks/compile.ts";
-import type { Spender } from "./event-accounts.ts";
-import type { Level } from "./level.ts";
-import type { Economy } from "./project-plan.ts";
+import { compileBadge } from "../evaluation/badges/badge.ts";
+import { compileCampaign } from "../evaluation/boosts/campaign-boost.ts";
+import type { Currency } from "../evaluation/currencies/currency.ts";
+import type { Live, Stored } from "../evaluation/live.ts";
+import { DOCUMENT_STEPS_MAX, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "../evaluation/left-out.ts";
+import { metricPieces } from "../evaluation/metrics/compile.ts";
+import type { Metric } from "../evaluation/metrics/metric.ts";
+import { type Pieces, stepsOfValue } from "../kernel/pace.ts";
+import { atOnce } from "../kernel/slices.ts";
+import type { Reward } from "../evaluation/rewards/reward.ts";
+import type { RuleSet } from "../evaluation/running/compile.ts";
+import { indexSegments } from "../evaluation/segments/segment-index.ts";
+import { compileSegment } from "../evaluation/segments/segment.ts";
+import { compileStreak } from "../evaluation/streaks/compile.ts";
+import type { Spender } from "../evaluation/event-accounts.ts";
+import type { Level } from "../evaluation/xp/level.ts";
+import type { Economy } from "../evaluation/project-plan.ts";
 
 /** A project's active definitions by kind. */
 export type DefinitionsByKind = ReadonlyMap<string, readonly Stored[]>;

@@ -1,8 +1,8 @@
 import { sql } from "kysely";
-import { partitionOf } from "../ids.ts";
-import { type OutboxRow, outboxQueueRows } from "../outbox-row.ts";
+import { partitionOf } from "../kernel/ids.ts";
+import { type OutboxRow, outboxQueueRows } from "../kernel/outbox-row.ts";
 import { at, type Arm } from "./parts/part.ts";
-import type { Effects } from "./effects.ts";
+import type { Effects } from "../evaluation/effects.ts";
 
 /** The members of the save statement that write what a batch has caused. */
 export const effectArms = (effects: Effects, outbox: readonly OutboxRow[]): Arm[] => [

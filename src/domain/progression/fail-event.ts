@@ -1,10 +1,10 @@
-import { failedTrace } from "../rules/running/keep-trace.ts";
-import type { Work } from "../work.ts";
-import { outboxRow } from "../outbox-row.ts";
-import { noEffects } from "./evaluate.ts";
+import { failedTrace } from "../evaluation/trace/keep-trace.ts";
+import type { Work } from "../kernel/work.ts";
+import { outboxRow } from "../kernel/outbox-row.ts";
+import { noEffects } from "../evaluation/evaluate.ts";
 import { postponeEvent, type QueuedEvent, RETRY_DELAYS_MS } from "./queue.ts";
 import { saveBatch } from "./save.ts";
-import { noSharedCounters } from "./shared-counters.ts";
+import { noSharedCounters } from "../evaluation/shared-counters.ts";
 
 /** Gives an event up: FAILED for good, and `event.failed` says so. */
 export const failEvent = async (work: Work, event: QueuedEvent, error: unknown): Promise<void> => {

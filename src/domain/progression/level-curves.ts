@@ -1,7 +1,7 @@
 import { sql } from "kysely";
-import { changeConfig } from "../config-lock.ts";
-import type { Work } from "../work.ts";
-import { buildCurve, type CurveInput, DEFAULT_CURVE, type LevelCurve } from "./levels.ts";
+import { changeConfig } from "../kernel/config-lock.ts";
+import type { Work } from "../kernel/work.ts";
+import { buildCurve, type CurveInput, DEFAULT_CURVE, type LevelCurve } from "../evaluation/xp/levels.ts";
 
 type CurveRow = {
   version: number;

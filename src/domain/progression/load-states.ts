@@ -1,14 +1,14 @@
 import { type RawBuilder, sql } from "kysely";
-import { conflict } from "../errors.ts";
-import { touchLists } from "../leaderboards/lists.ts";
-import { PacedBudget, paced } from "../pace.ts";
-import { KEPT, type Work } from "../work.ts";
-import { shrinkDoc } from "./doc-room.ts";
+import { conflict } from "../kernel/errors.ts";
+import { touchLists } from "../evaluation/boards/lists.ts";
+import { PacedBudget, paced } from "../kernel/pace.ts";
+import { KEPT, type Work } from "../kernel/work.ts";
+import { shrinkDoc } from "../evaluation/doc-room.ts";
 import { doc } from "./parts/doc.ts";
 import type { LoadedRow, PlayerPart } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
-import type { PlayerState } from "./player-state.ts";
-import type { ProjectPlan } from "./project-plan.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
+import type { ProjectPlan } from "../evaluation/project-plan.ts";
 
 /** Bytes of documents, as JSON, that a claim or a page of players loads: some tens of MB in memory. */
 export const PAGE_BYTES_MAX = 4 * 1024 * 1024;

@@ -1,8 +1,8 @@
 import { sql } from "kysely";
-import type { Json } from "../events.ts";
-import { KEPT, type Work } from "../work.ts";
-import type { PlayerState } from "./player-state.ts";
-import { nothingDirty } from "./snapshot.ts";
+import type { Json } from "../kernel/events/events.ts";
+import { KEPT, type Work } from "../kernel/work.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
+import { nothingDirty } from "../evaluation/snapshot.ts";
 
 /** A player by the integrator's id. */
 export type ExternalRef = { projectId: string; externalUserId: string };

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import { KEPT, type Work } from "../work.ts";
+import { KEPT, type Work } from "../kernel/work.ts";
 import { waitBriefly } from "./brief-wait.ts";
 import { EventsHeld } from "./unready.ts";
 import {
@@ -8,7 +8,7 @@ import {
   createSharedCounters,
   counterIdOf,
   noSharedCounters,
-} from "./shared-counters.ts";
+} from "../evaluation/shared-counters.ts";
 
 type Row = {
   project_id: string;

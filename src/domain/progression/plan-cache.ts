@@ -1,7 +1,7 @@
-import { FairLine } from "../fair-line.ts";
-import { createSizedCache } from "../sized-cache.ts";
+import { FairLine } from "../kernel/fair-line.ts";
+import { createSizedCache } from "../kernel/sized-cache.ts";
 import type { Version } from "./plan-parts.ts";
-import type { ProjectPlan } from "./project-plan.ts";
+import type { ProjectPlan } from "../evaluation/project-plan.ts";
 
 /** Plans kept in a cache; a plan that has gone is compiled again. */
 const PLANS_MAX = 1_000;

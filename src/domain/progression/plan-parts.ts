@@ -1,22 +1,22 @@
 import { sql } from "kysely";
-import type { LeftOut } from "../definitions/left-out.ts";
-import { loadRunning } from "../definitions/load.ts";
-import { DomainError } from "../errors.ts";
-import { boardPieces } from "../leaderboards/board-index.ts";
-import type { Board } from "../leaderboards/board.ts";
-import { loadBoards } from "../leaderboards/load-boards.ts";
-import { BUSY } from "../outages.ts";
-import { bytesOf } from "../oversize.ts";
-import { type PacedBudget, paced, type Pieces } from "../pace.ts";
-import { type ProjectSettings, settingsFrom } from "../projects/project-settings.ts";
-import { publishedPieces, type PublishedRule, type RuleSet } from "../rules/running/compile.ts";
-import { loadRunningRules } from "../rules/running/load-running.ts";
-import { TEXT_PER_STEP } from "../step-budget.ts";
-import { KEPT, type Work } from "../work.ts";
+import type { LeftOut } from "../evaluation/left-out.ts";
+import { loadRunning } from "./load-definitions.ts";
+import { DomainError } from "../kernel/errors.ts";
+import { boardPieces } from "../evaluation/boards/board-index.ts";
+import type { Board } from "../evaluation/boards/board.ts";
+import { loadBoards } from "./load-boards.ts";
+import { BUSY } from "../kernel/outages.ts";
+import { bytesOf } from "../kernel/oversize.ts";
+import { type PacedBudget, paced, type Pieces } from "../kernel/pace.ts";
+import { type ProjectSettings, settingsFrom } from "../evaluation/project-settings.ts";
+import { publishedPieces, type PublishedRule, type RuleSet } from "../evaluation/running/compile.ts";
+import { loadRunningRules } from "./load-running.ts";
+import { TEXT_PER_STEP } from "../kernel/step-budget.ts";
+import { KEPT, type Work } from "../kernel/work.ts";
 import { type DefinitionsByKind, economyPieces } from "./economy.ts";
 import { getCurve } from "./level-curves.ts";
-import type { LevelCurve } from "./levels.ts";
-import type { ProjectPlan } from "./project-plan.ts";
+import type { LevelCurve } from "../evaluation/xp/levels.ts";
+import type { ProjectPlan } from "../evaluation/project-plan.ts";
 
 /** A version of a project's definitions, and whose they are. */
 export type Version = { projectId: string; tenantId: string; configVersion: number };

@@ -1,6 +1,6 @@
-import { throwOutage } from "../outages.ts";
-import type { PacedBudget } from "../pace.ts";
-import type { Transact } from "../work.ts";
+import { throwOutage } from "../kernel/outages.ts";
+import type { PacedBudget } from "../kernel/pace.ts";
+import type { Transact } from "../kernel/work.ts";
 import type { PlanCache } from "./plan-cache.ts";
 import { compileParts, readParts, type Version } from "./plan-parts.ts";
 

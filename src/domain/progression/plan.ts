@@ -1,9 +1,9 @@
-import { shareConfig, tryShareConfig } from "../config-lock.ts";
-import { notFound } from "../errors.ts";
-import { PacedBudget } from "../pace.ts";
-import type { RuleSet } from "../rules/running/compile.ts";
-import { StepBudget, StepsExceeded } from "../step-budget.ts";
-import type { Transact, Work } from "../work.ts";
+import { shareConfig, tryShareConfig } from "../kernel/config-lock.ts";
+import { notFound } from "../kernel/errors.ts";
+import { PacedBudget } from "../kernel/pace.ts";
+import type { RuleSet } from "../evaluation/running/compile.ts";
+import { StepBudget, StepsExceeded } from "../kernel/step-budget.ts";
+import type { Transact, Work } from "../kernel/work.ts";
 import { PLAN_STEPS_MAX, type PlanCache } from "./plan-cache.ts";
 import {
   compileParts,
@@ -17,7 +17,7 @@ import {
   versionOf,
 } from "./plan-parts.ts";
 import { preparePlan } from "./plan-preparation.ts";
-import type { ProjectPlan } from "./project-plan.ts";
+import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { QueuedEvent } from "./queue.ts";
 import { EventsHeld, EventsUnready } from "./unready.ts";
 

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
-import type { Json } from "../events.ts";
-import { PARTITIONS } from "../ids.ts";
-import { KEPT, UNANSWERED, type Work } from "../work.ts";
+import type { Json } from "../kernel/events/events.ts";
+import { PARTITIONS } from "../kernel/ids.ts";
+import { KEPT, UNANSWERED, type Work } from "../kernel/work.ts";
 
 /** First key of the advisory locks that give one worker one partition. */
 const LOCK_SPACE = 77;

@@ -1,16 +1,16 @@
 import { type RawBuilder, sql } from "kysely";
-import { KEPT, type Work } from "../work.ts";
-import { type OutboxRow, outboxPart, outboxRow } from "../outbox-row.ts";
-import { partitionOf } from "../ids.ts";
-import type { EntryChange } from "../events.ts";
+import { KEPT, type Work } from "../kernel/work.ts";
+import { type OutboxRow, outboxPart, outboxRow } from "../kernel/outbox-row.ts";
+import { partitionOf } from "../kernel/ids.ts";
+import type { EntryChange } from "../kernel/events/events.ts";
 import { effectArms } from "./effect-arms.ts";
 import { at, type Arm } from "./parts/part.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
-import { jsonText } from "../json-text.ts";
-import { inSlices } from "../slices.ts";
-import type { PlayerState } from "./player-state.ts";
-import type { SharedCounters } from "./shared-counters.ts";
-import type { Effects } from "./effects.ts";
+import { jsonText } from "../kernel/json-text.ts";
+import { inSlices } from "../kernel/slices.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
+import type { SharedCounters } from "../evaluation/shared-counters.ts";
+import type { Effects } from "../evaluation/effects.ts";
 
 /** A processed event's place in the queue. */
 export type QueueRef = { projectId: string; part: number; seq: number };

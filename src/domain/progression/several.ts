@@ -1,22 +1,22 @@
-import { notFound } from "../errors.ts";
-import { newId } from "../ids.ts";
-import { PacedBudget, paced } from "../pace.ts";
-import type { RewardBundle } from "../rewards/bundle.ts";
-import { limitedKeysOf } from "../rewards/shared-keys.ts";
-import type { Work } from "../work.ts";
+import { notFound } from "../kernel/errors.ts";
+import { newId } from "../kernel/ids.ts";
+import { PacedBudget, paced } from "../kernel/pace.ts";
+import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
+import { limitedKeysOf } from "../evaluation/rewards/shared-keys.ts";
+import type { Work } from "../kernel/work.ts";
 import { changePlans } from "./change.ts";
-import { changeEvent, noEffects, openTurn, settleTurn } from "./evaluate.ts";
-import { ChangeBudget } from "./event-accounts.ts";
+import { changeEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
+import { ChangeBudget } from "../evaluation/event-accounts.ts";
 import { loadStates } from "./load-states.ts";
 import type { PlayerPart } from "./parts/part.ts";
 import { loadPlans } from "./plan.ts";
-import type { PlayerState } from "./player-state.ts";
-import type { PlanTurn, ProjectPlan } from "./project-plan.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
+import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import { saveBatch } from "./save.ts";
 import { lockSharedCounters } from "./lock-shared-counters.ts";
-import { sharedKeysOf } from "./shared-needs.ts";
-import type { Effects } from "./effects.ts";
-import type { Turn } from "./turn.ts";
+import { sharedKeysOf } from "../evaluation/shared-needs.ts";
+import type { Effects } from "../evaluation/effects.ts";
+import type { Turn } from "../evaluation/turn.ts";
 
 /** What a change of any kind may give: XP, and with it levels. */
 const ANY_CHANGE: RewardBundle = { xp: 1 };

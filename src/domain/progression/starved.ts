@@ -1,7 +1,7 @@
 import { sql } from "kysely";
-import { outageOf } from "../outages.ts";
-import { BATCH, chosenPatience } from "../patience.ts";
-import type { Transact, Work } from "../work.ts";
+import { outageOf } from "../kernel/outages.ts";
+import { BATCH, chosenPatience } from "../kernel/patience.ts";
+import type { Transact, Work } from "../kernel/work.ts";
 import { SLOW_EVENT_MS } from "./claim-shares.ts";
 import type { ClaimBudget } from "./claim-budget.ts";
 import { countTry } from "./fail-event.ts";

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { Unprepared } from "../unprepared.ts";
+import { Unprepared } from "../kernel/unprepared.ts";
 import type { QueuedEvent } from "./queue.ts";
 
 /** Thrown where some events of a claim cannot be evaluated yet, while all others can. */

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import type { Work } from "../work.ts";
-import type { RuleCounts } from "../rules/insight/stats.ts";
+import type { Work } from "../kernel/work.ts";
+import type { RuleCounts } from "../evaluation/running/stats.ts";
 
 /** Sums two histograms of a row that is there already. */
 const sums = (column: string) => sql`(

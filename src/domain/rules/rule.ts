@@ -1,6 +1,6 @@
 import { defineEntity, p } from "@mikro-orm/core";
-import type { RuleDocument } from "./language/document.ts";
-import type { RuleStatus } from "./running/rule-status.ts";
+import type { RuleDocument } from "../evaluation/language/document.ts";
+import type { RuleStatus } from "../evaluation/running/rule-status.ts";
 
 export const RuleSchema = defineEntity({
   name: "Rule",

@@ -1,17 +1,17 @@
 import { LockMode, UniqueConstraintViolationException } from "@mikro-orm/core";
 import { type RawBuilder, sql } from "kysely";
-import { auditDefinition } from "../audit/definitions.ts";
-import { checkSize } from "../definitions/size.ts";
-import { conflict, invalid, notFound } from "../errors.ts";
-import { isId, newId } from "../ids.ts";
-import { RULE_MAX_BYTES } from "../limits.ts";
-import { type PageQuery, offsetOf } from "../paging.ts";
-import { containing } from "../search.ts";
-import type { Work } from "../work.ts";
-import { RuleDocument, type RulePatch, identifyActions } from "./language/document.ts";
-import { patternsOf } from "./language/patterns.ts";
+import { auditDefinition } from "../accounts/audit/definitions.ts";
+import { checkSize } from "../economy/definitions/size.ts";
+import { conflict, invalid, notFound } from "../kernel/errors.ts";
+import { isId, newId } from "../kernel/ids.ts";
+import { RULE_MAX_BYTES } from "../kernel/limits.ts";
+import { type PageQuery, offsetOf } from "../kernel/paging.ts";
+import { containing } from "../kernel/search.ts";
+import type { Work } from "../kernel/work.ts";
+import { RuleDocument, type RulePatch, identifyActions } from "../evaluation/language/document.ts";
+import { patternsOf } from "../evaluation/language/patterns.ts";
 import { Rule, type RuleToShow, RuleVersion, type ShownRule, showRule } from "./rule.ts";
-import type { RuleStatus } from "./running/rule-status.ts";
+import type { RuleStatus } from "../evaluation/running/rule-status.ts";
 
 /** Rules of a project that are not archived. */
 export const RULES_MAX = 2_000;

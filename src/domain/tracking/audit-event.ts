@@ -1,6 +1,6 @@
-import { audit } from "../audit/audit.ts";
-import type { Json } from "../events.ts";
-import type { Work } from "../work.ts";
+import { audit } from "../accounts/audit/audit.ts";
+import type { Json } from "../kernel/events/events.ts";
+import type { Work } from "../kernel/work.ts";
 
 /** Writes who did something to an event or to an event type, into the log of their tenant. */
 export const auditEvent = async (

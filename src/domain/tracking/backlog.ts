@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { Work } from "../work.ts";
+import type { Work } from "../kernel/work.ts";
 
 /** Of a project: events not processed yet, and commits whose effects have not reached ranks and sockets. */
 export type Backlog = { events: number; commits: number };

@@ -1,22 +1,25 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
-import { DomainError, type FieldProblem } from "../errors.ts";
-import { isReservedType, type Json } from "../events.ts";
-import { newId, partitionOf } from "../ids.ts";
-import { isLongJson } from "../oversize.ts";
-import type { StepBudget } from "../step-budget.ts";
+import { DomainError, invalidField, type FieldProblem } from "../kernel/errors.ts";
+import { type Json, isReservedType } from "../kernel/events/events.ts";
+import { newId, partitionOf } from "../kernel/ids.ts";
+import { isLongJson } from "../kernel/oversize.ts";
+import type { StepBudget } from "../kernel/step-budget.ts";
 import type { EventSchemas, Mismatch } from "./event-schemas.ts";
+import { refuseHostile } from "../kernel/hostile-json.ts";
 
 /** Events in one batch request. */
 export const BATCH_MAX_EVENTS = 1_000;
+
 /** Bytes of a batch request's body. */
 export const BATCH_MAX_BYTES = 5 * 1024 * 1024;
+
 /** Bytes of one event's `properties` as JSON. */
 export const PROPERTIES_MAX_BYTES = 16 * 1024;
-/** Levels of nesting in `properties`, `attributes` and `metadata`. */
-export const JSON_MAX_DEPTH = 32;
+
 /** How far ahead of our clock an event's timestamp may be, in ms. */
 export const FUTURE_LIMIT_MS = 24 * 3_600_000;
+
 /** The text of a time before it can be misread: databases write the year 50 as a Date reads 1950. */
 const OLDEST_MS = Date.UTC(1000, 0, 1);
 
@@ -55,6 +58,7 @@ export const EventInput = z.object({
     .optional(),
   idempotencyKey: text("idempotencyKey", 255).optional(),
 });
+
 export type EventInput = z.infer<typeof EventInput>;
 
 /** An event on its way into the database. Short names: one JSON parameter carries thousands of these. */
@@ -107,7 +111,7 @@ export const readEvent = (input: unknown, { now, resolve, checks }: ReadContext)
   const json = JSON.stringify(inKeyOrder(properties));
   if (Buffer.byteLength(json) > PROPERTIES_MAX_BYTES) throw tooLong();
   if (isReservedType(eventType))
-    throw bad("eventType", `eventType ${eventType} is reserved for the service's own events`);
+    throw invalidField("eventType", `eventType ${eventType} is reserved for the service's own events`);
 
   const project = resolve(event.projectId) ?? outOfReach(event.projectId);
   const atMs = event.timestamp === undefined ? now.getTime() : Date.parse(event.timestamp);
@@ -135,7 +139,7 @@ export const readEvent = (input: unknown, { now, resolve, checks }: ReadContext)
   return mismatch ? judge(read, mismatch) : read;
 };
 
-const tooLong = (): DomainError => bad("properties", "properties must be at most 16 KiB of JSON");
+const tooLong = (): DomainError => invalidField("properties", "properties must be at most 16 KiB of JSON");
 
 /** Refuses `properties` of megabytes before anything walks, sorts or copies them. */
 const refuseLong = (input: unknown): void => {
@@ -145,8 +149,8 @@ const refuseLong = (input: unknown): void => {
 
 const outOfReach = (projectId: string | undefined): never => {
   throw projectId === undefined
-    ? bad("projectId", "projectId is required: these credentials name no project")
-    : bad("projectId", "projectId is not a project of these credentials");
+    ? invalidField("projectId", "projectId is required: these credentials name no project")
+    : invalidField("projectId", "projectId is not a project of these credentials");
 };
 
 /** An event that its type's schema does not accept. */
@@ -164,12 +168,9 @@ const rejected = (mismatch: Mismatch): DomainError =>
     reason: "SCHEMA_MISMATCH",
   });
 
-const bad = (field: string, message: string) =>
-  new DomainError("VALIDATION_ERROR", message, { details: [{ field, message }] });
-
 const fromZod = (error: z.ZodError, input: unknown): DomainError => {
   if (input === null || typeof input !== "object" || Array.isArray(input))
-    return bad("event", "an event must be a JSON object");
+    return invalidField("event", "an event must be a JSON object");
   const details: FieldProblem[] = error.issues.map(({ path, message }) => ({
     field: path.join("."),
     message,
@@ -180,61 +181,15 @@ const fromZod = (error: z.ZodError, input: unknown): DomainError => {
 /** Refuses times that no event may have. @throws DomainError VALIDATION_ERROR */
 export const checkTime = (atMs: number, now: Date, maxEventAgeDays: number | null): void => {
   if (!Number.isFinite(atMs) || atMs < OLDEST_MS)
-    throw bad("timestamp", "timestamp must be in year 1000 or later");
+    throw invalidField("timestamp", "timestamp must be in year 1000 or later");
   if (atMs > now.getTime() + FUTURE_LIMIT_MS)
-    throw bad("timestamp", "timestamp is more than 24 hours ahead of the server's clock");
+    throw invalidField("timestamp", "timestamp is more than 24 hours ahead of the server's clock");
   if (maxEventAgeDays !== null && atMs < now.getTime() - maxEventAgeDays * 86_400_000) {
-    throw bad("timestamp", `timestamp is older than the ${maxEventAgeDays} days this project accepts`);
+    throw invalidField(
+      "timestamp",
+      `timestamp is older than the ${maxEventAgeDays} days this project accepts`,
+    );
   }
-};
-
-const FORBIDDEN_KEYS: ReadonlySet<string> = new Set(["__proto__", "constructor", "prototype"]);
-
-const refuseHostileText = (path: string, value: string): void => {
-  if (value.includes("\0")) throw bad(path, `${path} contains a NUL character`);
-  if (!value.isWellFormed()) throw bad(path, `${path} contains half of a surrogate pair`);
-};
-
-const isHarmlessText = (value: string): boolean => !value.includes("\0") && value.isWellFormed();
-
-/** Whether `refuseHostile` has nothing to refuse. Builds no paths: nearly every value is harmless. */
-const isHarmless = (value: unknown, depth: number): boolean => {
-  if (typeof value === "string") return isHarmlessText(value);
-  if (typeof value === "number") return Number.isFinite(value);
-  if (value === null || typeof value !== "object") return true;
-  if (depth > JSON_MAX_DEPTH) return false;
-  for (const key of Object.keys(value)) {
-    if (FORBIDDEN_KEYS.has(key) || !isHarmlessText(key)) return false;
-    if (!isHarmless((value as Json)[key], depth + 1)) return false;
-  }
-  return true;
-};
-
-/**
- * Refuses what databases and JavaScript trip over, in any JSON of a caller: NUL, lone surrogates, prototype
- * keys, numbers that JSON cannot carry, nesting deeper than JSON_MAX_DEPTH.
- * @throws DomainError VALIDATION_ERROR naming the path
- */
-export const refuseHostile = (path: string, value: unknown): void => {
-  if (!isHarmless(value, 0)) refuseFirst(path, value, 0);
-};
-
-/** Throws for the first hostile part of `value`. */
-const refuseFirst = (path: string, value: unknown, depth: number): void => {
-  if (typeof value === "string") return refuseHostileText(path, value);
-  if (typeof value === "number" && !Number.isFinite(value)) throw bad(path, `${path} is not a finite number`);
-  if (value === null || typeof value !== "object") return;
-  if (depth > JSON_MAX_DEPTH)
-    throw bad(path.slice(0, 200), `${path.slice(0, 200)} is nested deeper than ${JSON_MAX_DEPTH}`);
-  for (const key of Object.keys(value)) refuseFirst(refuseKey(path, key), (value as Json)[key], depth + 1);
-};
-
-/** @returns the path of the key's value */
-const refuseKey = (path: string, key: string): string => {
-  const inner = path === "" ? key : `${path}.${key}`;
-  if (FORBIDDEN_KEYS.has(key)) throw bad(inner, `${inner} is a forbidden key`);
-  refuseHostileText(`a key of ${path === "" ? "the event" : path}`, key);
-  return inner;
 };
 
 const isSorted = (keys: readonly string[]): boolean => keys.every((key, i) => i === 0 || keys[i - 1]! < key);

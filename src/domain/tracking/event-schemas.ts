@@ -1,9 +1,9 @@
 import { sql } from "kysely";
-import type { Json } from "../events.ts";
-import { FairLine } from "../fair-line.ts";
-import { createSizedCache } from "../sized-cache.ts";
-import type { StepBudget } from "../step-budget.ts";
-import type { Transact } from "../work.ts";
+import type { Json } from "../kernel/events/events.ts";
+import { FairLine } from "../kernel/fair-line.ts";
+import { createSizedCache } from "../kernel/sized-cache.ts";
+import type { StepBudget } from "../kernel/step-budget.ts";
+import type { Transact } from "../kernel/work.ts";
 import { COMPILE_STEPS_MAX, compileSchema, type Validate } from "./json-schema/schema.ts";
 
 export const ENFORCEMENTS = ["OFF", "WARN", "REJECT"] as const;

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
-import type { Json } from "../events.ts";
-import { createSizedCache } from "../sized-cache.ts";
-import type { Work } from "../work.ts";
+import type { Json } from "../kernel/events/events.ts";
+import { createSizedCache } from "../kernel/sized-cache.ts";
+import type { Work } from "../kernel/work.ts";
 import {
   createShapeLearner,
   mergeShapes,

@@ -1,10 +1,10 @@
 import { type RawBuilder, sql } from "kysely";
-import { notFound } from "../errors.ts";
-import type { Cause, Json } from "../events.ts";
-import { isId } from "../ids.ts";
-import { getPlayer } from "../players/players.ts";
-import { causeOf } from "../progression/evaluate.ts";
-import type { Work } from "../work.ts";
+import { notFound } from "../kernel/errors.ts";
+import type { Cause, Json } from "../kernel/events/events.ts";
+import { isId } from "../kernel/ids.ts";
+import { getPlayer } from "../progression/players/players.ts";
+import { causeOf } from "../evaluation/evaluate.ts";
+import type { Work } from "../kernel/work.ts";
 
 export type EventStatus = "PENDING" | "PROCESSED" | "FAILED" | "REJECTED" | "REVERTED";
 /** Who made an event: an integrator, a rule at its time, or the service for a rule's target or delay. */

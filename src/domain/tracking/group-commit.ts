@@ -1,6 +1,6 @@
-import { DomainError } from "../errors.ts";
-import { outageOf } from "../outages.ts";
-import type { Transact, Work } from "../work.ts";
+import { DomainError } from "../kernel/errors.ts";
+import { outageOf } from "../kernel/outages.ts";
+import type { Transact, Work } from "../kernel/work.ts";
 import type { NewEvent } from "./event-input.ts";
 import { type Ingested, storeEvents } from "./ingest.ts";
 

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { Work } from "../work.ts";
+import type { Work } from "../kernel/work.ts";
 import type { NewEvent } from "./event-input.ts";
 
 /** What became of one event at ingestion. */

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import { idFloor } from "../ids.ts";
-import type { Work } from "../work.ts";
+import { idFloor } from "../kernel/ids.ts";
+import type { Work } from "../kernel/work.ts";
 
 const WEEK_MS = 7 * 86_400_000;
 /** Weeks ahead for which partitions of tracked events exist; the job that makes them runs every hour. */

@@ -1,8 +1,8 @@
 import { sql } from "kysely";
-import type { Caller } from "../caller.ts";
-import { projectChanges } from "../projects/resolve.ts";
-import { createSizedCache } from "../sized-cache.ts";
-import type { Transact } from "../work.ts";
+import type { Caller } from "../kernel/caller.ts";
+import { projectChanges } from "../accounts/projects/resolve.ts";
+import { createSizedCache } from "../kernel/sized-cache.ts";
+import type { Transact } from "../kernel/work.ts";
 import type { ReadContext } from "./event-input.ts";
 import { createSchemaStore, type SchemaProject } from "./event-schemas.ts";
 

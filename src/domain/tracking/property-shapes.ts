@@ -1,6 +1,6 @@
-import type { Json } from "../events.ts";
-import { fnv1a } from "../ids.ts";
-import { isPath, PATH_MAX_SEGMENTS } from "../rules/language/syntax.ts";
+import type { Json } from "../kernel/events/events.ts";
+import { fnv1a } from "../kernel/ids.ts";
+import { isPath, PATH_MAX_SEGMENTS } from "../evaluation/language/syntax.ts";
 
 /** Paths of properties that are remembered of one event type. */
 export const PATHS_MAX = 100;

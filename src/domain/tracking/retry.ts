@@ -1,7 +1,7 @@
 import { sql } from "kysely";
-import { conflict, notFound } from "../errors.ts";
-import { isId, partitionOf } from "../ids.ts";
-import type { Work } from "../work.ts";
+import { conflict, notFound } from "../kernel/errors.ts";
+import { isId, partitionOf } from "../kernel/ids.ts";
+import type { Work } from "../kernel/work.ts";
 import { auditEvent } from "./audit-event.ts";
 import { readStatuses } from "./events.ts";
 

@@ -1,6 +1,6 @@
-import { DomainError } from "../errors.ts";
-import type { Topics } from "../topics.ts";
-import type { Transact } from "../work.ts";
+import { DomainError } from "../kernel/errors.ts";
+import type { Topics } from "../kernel/events/topics.ts";
+import type { Transact } from "../kernel/work.ts";
 import type { NewEvent } from "./event-input.ts";
 import type { EventResult } from "./event-result.ts";
 import type { Ingest } from "./group-commit.ts";

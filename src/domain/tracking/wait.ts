@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { outageOf } from "../outages.ts";
-import { processedTopic, type Topics } from "../topics.ts";
-import type { Transact } from "../work.ts";
+import { outageOf } from "../kernel/outages.ts";
+import { processedTopic, type Topics } from "../kernel/events/topics.ts";
+import type { Transact } from "../kernel/work.ts";
 import type { NewEvent } from "./event-input.ts";
 import type { EventResult } from "./event-result.ts";
 import { readStatuses, type StatusOfEvent } from "./events.ts";

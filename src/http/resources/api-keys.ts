@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { DEFAULT_SCOPES, DEVELOPERS, SCOPES } from "../../domain/access.ts";
-import { API_KEY_STATUSES, environmentOf, showApiKey } from "../../domain/api-keys/api-key.ts";
+import { DEFAULT_SCOPES, DEVELOPERS, SCOPES } from "../../domain/kernel/access.ts";
+import { API_KEY_STATUSES, environmentOf, showApiKey } from "../../domain/accounts/api-keys/api-key.ts";
 import {
   createApiKey,
   getApiKey,
@@ -10,14 +10,14 @@ import {
   type MadeKey,
   revokeApiKey,
   updateApiKey,
-} from "../../domain/api-keys/api-keys.ts";
-import { tellKeysChanged } from "../../domain/api-keys/changes.ts";
-import { ROTATION_GRACE_SECONDS_MAX, rotateApiKey } from "../../domain/api-keys/rotate.ts";
-import { ENVIRONMENTS } from "../../domain/api-keys/secret.ts";
-import { tellOwnersOfKey } from "../../domain/api-keys/tell-owners.ts";
-import { type Caller, userOf } from "../../domain/caller.ts";
-import { Name } from "../../domain/tenants/text.ts";
-import type { Work } from "../../domain/work.ts";
+} from "../../domain/accounts/api-keys/api-keys.ts";
+import { tellKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
+import { ROTATION_GRACE_SECONDS_MAX, rotateApiKey } from "../../domain/accounts/api-keys/rotate.ts";
+import { ENVIRONMENTS } from "../../domain/accounts/api-keys/secret.ts";
+import { tellOwnersOfKey } from "../../domain/accounts/api-keys/tell-owners.ts";
+import { type Caller, userOf } from "../../domain/kernel/caller.ts";
+import { Name } from "../../domain/accounts/tenants/text.ts";
+import type { Work } from "../../domain/kernel/work.ts";
 import { requireVerifiedEmail } from "../access.ts";
 import { route } from "../route.ts";
 

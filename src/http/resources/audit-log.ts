@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/access.ts";
-import { listAudit } from "../../domain/audit/list.ts";
-import { userOf } from "../../domain/caller.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { ADMINS } from "../../domain/kernel/access.ts";
+import { listAudit } from "../../domain/accounts/audit/list.ts";
+import { userOf } from "../../domain/kernel/caller.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { pageReply, Span } from "./list-bodies.ts";
 

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import type { LoggedIn } from "../../domain/auth/sessions.ts";
-import { ROLES } from "../../domain/caller.ts";
-import { EmailAddress } from "../../domain/email/address.ts";
+import type { LoggedIn } from "../../domain/accounts/auth/sessions.ts";
+import { ROLES } from "../../domain/kernel/caller.ts";
+import { EmailAddress } from "../../domain/accounts/email/address.ts";
 import { Reply } from "../route.ts";
 
 /** Longer input is not even hashed; the rules for new passwords are the domain's. */

@@ -1,17 +1,23 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { OWN_ACCOUNT } from "../../domain/access.ts";
-import { changePassword, getAccount, type Self, updateAccount } from "../../domain/auth/account.ts";
-import { login } from "../../domain/auth/login.ts";
-import { refresh } from "../../domain/auth/refresh.ts";
-import { listSessions, logout, revokeSession } from "../../domain/auth/session-list.ts";
-import { SIGN_IN_METHODS } from "../../domain/auth/session.ts";
-import { APPROVAL_STATUSES, type Caller, MEMBER_STATUSES, ROLES, userOf } from "../../domain/caller.ts";
-import { EMAIL_MAX } from "../../domain/email/address.ts";
-import { DomainError } from "../../domain/errors.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
-import { PLANS } from "../../domain/tenants/plans.ts";
-import { Name } from "../../domain/tenants/text.ts";
+import { OWN_ACCOUNT } from "../../domain/kernel/access.ts";
+import { changePassword, getAccount, type Self, updateAccount } from "../../domain/accounts/auth/account.ts";
+import { login } from "../../domain/accounts/auth/login.ts";
+import { refresh } from "../../domain/accounts/auth/refresh.ts";
+import { listSessions, logout, revokeSession } from "../../domain/accounts/auth/session-list.ts";
+import { SIGN_IN_METHODS } from "../../domain/accounts/auth/session.ts";
+import {
+  APPROVAL_STATUSES,
+  type Caller,
+  MEMBER_STATUSES,
+  ROLES,
+  userOf,
+} from "../../domain/kernel/caller.ts";
+import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
+import { DomainError } from "../../domain/kernel/errors.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { PLANS } from "../../domain/kernel/plans.ts";
+import { Name } from "../../domain/accounts/tenants/text.ts";
 import { requireAccess } from "../access.ts";
 import { type AnyRoute, Reply, route } from "../route.ts";
 import {

@@ -1,16 +1,16 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
-import { PROGRESS_MAX, RARITIES, TIERS_MAX } from "../../domain/badges/badge.ts";
-import { listHolders } from "../../domain/badges/holders.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { PROGRESS_MAX, RARITIES, TIERS_MAX } from "../../domain/evaluation/badges/badge.ts";
+import { listHolders } from "../../domain/economy/badges/holders.ts";
 import {
   awardByHand,
   BADGE_STATES,
   listPlayerBadges,
   progressByHand,
   revokeByHand,
-} from "../../domain/badges/player-badges.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
-import { getPlayer } from "../../domain/players/players.ts";
+} from "../../domain/economy/badges/player-badges.ts";
+import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
+import { getPlayer } from "../../domain/progression/players/players.ts";
 import { route } from "../route.ts";
 import { pageReply } from "./list-bodies.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";

@@ -1,18 +1,18 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
-import { BALANCE_MAX } from "../../domain/currencies/balance.ts";
-import { type BalanceChange, changeBalance, listBalances } from "../../domain/currencies/balances.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { BALANCE_MAX } from "../../domain/evaluation/currencies/balance.ts";
+import { type BalanceChange, changeBalance, listBalances } from "../../domain/economy/currencies/balances.ts";
 import {
   captureHold,
   HOLD_SECONDS_MAX,
   HOLD_STATUSES,
   holdCurrency,
   releaseHold,
-} from "../../domain/currencies/holds.ts";
-import { invalid } from "../../domain/errors.ts";
-import { getPlayer } from "../../domain/players/players.ts";
-import { Key } from "../../domain/rules/language/syntax.ts";
+} from "../../domain/economy/currencies/holds.ts";
+import { invalid } from "../../domain/kernel/errors.ts";
+import { getPlayer } from "../../domain/progression/players/players.ts";
+import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { route } from "../route.ts";
 import { LedgerEntryBody } from "./ledger.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";

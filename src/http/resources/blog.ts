@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { getBlogPost, listBlogPosts, showBlogPost } from "../../domain/blog/posts.ts";
-import { SYNCED_POSTS_MAX, syncBlogPosts } from "../../domain/blog/sync.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { getBlogPost, listBlogPosts, showBlogPost } from "../../domain/accounts/blog/posts.ts";
+import { SYNCED_POSTS_MAX, syncBlogPosts } from "../../domain/accounts/blog/sync.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { Flag, Order, pageReply } from "./list-bodies.ts";
 

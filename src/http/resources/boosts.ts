@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
-import { BoostFactor, BoostTarget } from "../../domain/boosts/campaign-boost.ts";
-import { boostPlayer, listBoosts, removeBoost } from "../../domain/boosts/operations.ts";
-import { getPlayer } from "../../domain/players/players.ts";
-import { Key } from "../../domain/rules/language/syntax.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { BoostFactor, BoostTarget } from "../../domain/evaluation/boosts/campaign-boost.ts";
+import { boostPlayer, listBoosts, removeBoost } from "../../domain/economy/boosts/operations.ts";
+import { getPlayer } from "../../domain/progression/players/players.ts";
+import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { route } from "../route.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 

@@ -1,7 +1,7 @@
 import type { App } from "../../app.ts";
-import { getChannelId } from "../../domain/chat/channels.ts";
-import { isBlocked, recordBlocked } from "../../domain/chat/moderation/escalation.ts";
-import { findPlayer } from "../../domain/players/players.ts";
+import { getChannelId } from "../../domain/social/chat/channels.ts";
+import { isBlocked, recordBlocked } from "../../domain/social/chat/moderation/escalation.ts";
+import { findPlayer } from "../../domain/progression/players/players.ts";
 
 export type RefusedSend = { projectId: string; channelId: string; playerId?: string | undefined };
 

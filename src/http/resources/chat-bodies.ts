@@ -1,9 +1,15 @@
 import { z } from "zod";
-import { EditBody, ReadBody, SendBody } from "../../domain/chat/bodies.ts";
-import { GivenSettings } from "../../domain/chat/settings.ts";
-import { CHANNEL_KINDS, CHANNEL_STATUSES, CHAT_ROLES, MODERATIONS, NOTIFY } from "../../domain/chat/views.ts";
-import { isId } from "../../domain/ids.ts";
-import { Key } from "../../domain/rules/language/syntax.ts";
+import { EditBody, ReadBody, SendBody } from "../../domain/social/chat/bodies.ts";
+import { GivenSettings } from "../../domain/social/chat/settings.ts";
+import {
+  CHANNEL_KINDS,
+  CHANNEL_STATUSES,
+  CHAT_ROLES,
+  MODERATIONS,
+  NOTIFY,
+} from "../../domain/kernel/events/chat-views.ts";
+import { isId } from "../../domain/kernel/ids.ts";
+import { Key } from "../../domain/evaluation/language/syntax.ts";
 
 const NAME_MAX = 100;
 const NAMED_MAX = 300;

@@ -1,19 +1,23 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
-import type { Caller } from "../../domain/caller.ts";
-import { chatActorOf } from "../../domain/chat/actor.ts";
-import { getChannelId, readChannel } from "../../domain/chat/channels.ts";
-import type { ChannelRef } from "../../domain/chat/channel-row.ts";
-import { openDirectFor } from "../../domain/chat/direct.ts";
-import { listChannels } from "../../domain/chat/list-channels.ts";
-import { createChannel, setChannelStatus, updateChannel } from "../../domain/chat/manage-channels.ts";
-import { listMembers, updateMember } from "../../domain/chat/members.ts";
-import { CHANNEL_KINDS, CHANNEL_STATUSES, type ChannelStatus } from "../../domain/chat/views.ts";
-import { invalid } from "../../domain/errors.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
-import { getPlayer } from "../../domain/players/players.ts";
-import type { Work } from "../../domain/work.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import type { Caller } from "../../domain/kernel/caller.ts";
+import { chatActorOf } from "../../domain/social/chat/actor.ts";
+import { getChannelId, readChannel } from "../../domain/social/chat/channels.ts";
+import type { ChannelRef } from "../../domain/social/chat/channel-row.ts";
+import { openDirectFor } from "../../domain/social/chat/direct.ts";
+import { listChannels } from "../../domain/social/chat/list-channels.ts";
+import { createChannel, setChannelStatus, updateChannel } from "../../domain/social/chat/manage-channels.ts";
+import { listMembers, updateMember } from "../../domain/social/chat/members.ts";
+import {
+  CHANNEL_KINDS,
+  CHANNEL_STATUSES,
+  type ChannelStatus,
+} from "../../domain/kernel/events/chat-views.ts";
+import { invalid } from "../../domain/kernel/errors.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { getPlayer } from "../../domain/progression/players/players.ts";
+import type { Work } from "../../domain/kernel/work.ts";
 import { Reply, route } from "../route.ts";
 import {
   ActingPlayer,

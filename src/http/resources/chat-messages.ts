@@ -1,20 +1,25 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
-import type { Caller } from "../../domain/caller.ts";
-import { chatActorOf } from "../../domain/chat/actor.ts";
-import { admitSend, type GiveBack } from "../../domain/chat/admit-send.ts";
-import { deleteMessage, editMessage } from "../../domain/chat/change-message.ts";
-import type { ChannelRef } from "../../domain/chat/channel-row.ts";
-import { readChannel, readSettings } from "../../domain/chat/channels.ts";
-import { prepareFilter } from "../../domain/chat/moderation/filters.ts";
-import { type HistoryQuery, readMessages, sendMessages, type Sent } from "../../domain/chat/messages.ts";
-import { react, type React } from "../../domain/chat/react.ts";
-import { markRead } from "../../domain/chat/read-marker.ts";
-import type { ChatActor } from "../../domain/chat/views.ts";
-import { invalid } from "../../domain/errors.ts";
-import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
-import type { Work } from "../../domain/work.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import type { Caller } from "../../domain/kernel/caller.ts";
+import { chatActorOf } from "../../domain/social/chat/actor.ts";
+import { admitSend, type GiveBack } from "../../domain/social/chat/admit-send.ts";
+import { deleteMessage, editMessage } from "../../domain/social/chat/change-message.ts";
+import type { ChannelRef } from "../../domain/social/chat/channel-row.ts";
+import { readChannel, readSettings } from "../../domain/social/chat/channels.ts";
+import { prepareFilter } from "../../domain/social/chat/moderation/filters.ts";
+import {
+  type HistoryQuery,
+  readMessages,
+  sendMessages,
+  type Sent,
+} from "../../domain/social/chat/messages.ts";
+import { react, type React } from "../../domain/social/chat/react.ts";
+import { markRead } from "../../domain/social/chat/read-marker.ts";
+import type { ChatActor } from "../../domain/kernel/events/chat-views.ts";
+import { invalid } from "../../domain/kernel/errors.ts";
+import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
+import type { Work } from "../../domain/kernel/work.ts";
 import { Reply, route } from "../route.ts";
 import {
   ActingPlayer,

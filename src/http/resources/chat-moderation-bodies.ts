@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { REPORT_ACTIONS, REPORT_STATUSES } from "../../domain/chat/moderation/report.ts";
-import { APPEAL_STATUSES } from "../../domain/chat/moderation/show-sanction.ts";
-import { MODERATIONS, REPORT_REASONS, SANCTION_KINDS } from "../../domain/chat/views.ts";
+import { REPORT_ACTIONS, REPORT_STATUSES } from "../../domain/social/chat/moderation/report.ts";
+import { APPEAL_STATUSES } from "../../domain/social/chat/moderation/show-sanction.ts";
+import { MODERATIONS, REPORT_REASONS, SANCTION_KINDS } from "../../domain/kernel/events/chat-views.ts";
 
 const NAMED_MAX = 300;
 

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/access.ts";
+import { ADMINS } from "../../domain/kernel/access.ts";
 import {
   addSanction,
   answerAppeal,
@@ -8,12 +8,12 @@ import {
   revokeSanction,
   SANCTION_REASON_MAX,
   SANCTION_SECONDS_MAX,
-} from "../../domain/chat/moderation/sanction-changes.ts";
-import { restoreMessage } from "../../domain/chat/moderation/moderate-message.ts";
-import { getSanction, listSanctions } from "../../domain/chat/moderation/sanction-list.ts";
-import { APPEAL_STATUSES } from "../../domain/chat/moderation/show-sanction.ts";
-import { SANCTION_KINDS } from "../../domain/chat/views.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
+} from "../../domain/social/chat/moderation/sanction-changes.ts";
+import { restoreMessage } from "../../domain/social/chat/moderation/moderate-message.ts";
+import { getSanction, listSanctions } from "../../domain/social/chat/moderation/sanction-list.ts";
+import { APPEAL_STATUSES } from "../../domain/social/chat/moderation/show-sanction.ts";
+import { SANCTION_KINDS } from "../../domain/kernel/events/chat-views.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { ChatMessageBody, MessageParams } from "./chat-bodies.ts";
 import { channelRefOf } from "./chat-channels.ts";

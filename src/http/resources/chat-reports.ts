@@ -1,12 +1,19 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/access.ts";
-import { REPORT_ACTIONS, REPORT_STATUSES } from "../../domain/chat/moderation/report.ts";
-import { patchReport } from "../../domain/chat/moderation/report-changes.ts";
-import { admitReport, REPORT_NOTE_MAX, reportMessage } from "../../domain/chat/moderation/report-message.ts";
-import { listReports, reviewReport } from "../../domain/chat/moderation/report-queue.ts";
-import { SANCTION_REASON_MAX, SANCTION_SECONDS_MAX } from "../../domain/chat/moderation/sanction-changes.ts";
-import { REPORT_REASONS } from "../../domain/chat/views.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { ADMINS } from "../../domain/kernel/access.ts";
+import { REPORT_ACTIONS, REPORT_STATUSES } from "../../domain/social/chat/moderation/report.ts";
+import { patchReport } from "../../domain/social/chat/moderation/report-changes.ts";
+import {
+  admitReport,
+  REPORT_NOTE_MAX,
+  reportMessage,
+} from "../../domain/social/chat/moderation/report-message.ts";
+import { listReports, reviewReport } from "../../domain/social/chat/moderation/report-queue.ts";
+import {
+  SANCTION_REASON_MAX,
+  SANCTION_SECONDS_MAX,
+} from "../../domain/social/chat/moderation/sanction-changes.ts";
+import { REPORT_REASONS } from "../../domain/kernel/events/chat-views.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { MessageParams } from "./chat-bodies.ts";
 import { channelRefOf } from "./chat-channels.ts";

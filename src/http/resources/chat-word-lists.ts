@@ -1,17 +1,21 @@
 import { z } from "zod";
-import { DESIGNERS } from "../../domain/access.ts";
-import { prepareFilter } from "../../domain/chat/moderation/filters.ts";
-import { tryFilter } from "../../domain/chat/moderation/try-filter.ts";
-import { LIST_ACTIONS, LIST_MATCHES, WORD_LENGTH_MAX } from "../../domain/chat/moderation/word-filter.ts";
+import { DESIGNERS } from "../../domain/kernel/access.ts";
+import { prepareFilter } from "../../domain/social/chat/moderation/filters.ts";
+import { tryFilter } from "../../domain/social/chat/moderation/try-filter.ts";
+import {
+  LIST_ACTIONS,
+  LIST_MATCHES,
+  WORD_LENGTH_MAX,
+} from "../../domain/social/chat/moderation/word-filter.ts";
 import {
   deleteWordList,
   getWordList,
   LIST_WORDS_MAX,
   listWordLists,
   putWordList,
-} from "../../domain/chat/moderation/word-lists.ts";
-import { CONTENT_MAX } from "../../domain/chat/settings.ts";
-import { Key } from "../../domain/rules/language/syntax.ts";
+} from "../../domain/social/chat/moderation/word-lists.ts";
+import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
+import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { route } from "../route.ts";
 import { Deleted } from "./plain-bodies.ts";
 

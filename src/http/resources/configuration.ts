@@ -1,16 +1,20 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
-import { actorOf, tenantOf } from "../../domain/caller.ts";
-import { diffConfig } from "../../domain/configuration/diff.ts";
-import { CONFIG_FORMAT, ConfigDocument, readConfigDocument } from "../../domain/configuration/document.ts";
-import { exportConfig } from "../../domain/configuration/export.ts";
-import { importConfig } from "../../domain/configuration/import.ts";
-import { notFound } from "../../domain/errors.ts";
-import { WEB_LONG } from "../../domain/patience.ts";
-import { Project, settingsOf } from "../../domain/projects/project.ts";
-import { updateProject } from "../../domain/projects/projects.ts";
-import { SettingsPatch, SettingsShape } from "../../domain/projects/settings.ts";
+import { ADMINS, BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { actorOf, tenantOf } from "../../domain/kernel/caller.ts";
+import { diffConfig } from "../../domain/registries/configuration/diff.ts";
+import {
+  CONFIG_FORMAT,
+  ConfigDocument,
+  readConfigDocument,
+} from "../../domain/registries/configuration/document.ts";
+import { exportConfig } from "../../domain/registries/configuration/export.ts";
+import { importConfig } from "../../domain/registries/configuration/import.ts";
+import { notFound } from "../../domain/kernel/errors.ts";
+import { WEB_LONG } from "../../domain/kernel/patience.ts";
+import { Project, settingsOf } from "../../domain/accounts/projects/project.ts";
+import { updateProject } from "../../domain/accounts/projects/projects.ts";
+import { SettingsPatch, SettingsShape } from "../../domain/accounts/projects/settings.ts";
 import { route } from "../route.ts";
 
 /** Bytes of a document. */

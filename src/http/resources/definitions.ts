@@ -1,21 +1,21 @@
 import { z } from "zod";
-import { DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
-import { actorOf } from "../../domain/caller.ts";
-import { type Definition, showDefinition } from "../../domain/definitions/definition.ts";
+import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { actorOf } from "../../domain/kernel/caller.ts";
+import { type Definition, showDefinition } from "../../domain/economy/definitions/definition.ts";
 import {
   archiveDefinition,
   createDefinition,
   getDefinition,
   listDefinitions,
   patchDefinition,
-} from "../../domain/definitions/definitions.ts";
-import type { DefinitionKind } from "../../domain/definitions/kind.ts";
-import { DEFINITION_KINDS } from "../../domain/definitions/kinds.ts";
-import type { Json } from "../../domain/events.ts";
-import { DEFINITION_MAX_BYTES, PATCH_MORE_BYTES } from "../../domain/limits.ts";
-import { boundBytes } from "../../domain/oversize.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
-import type { Work } from "../../domain/work.ts";
+} from "../../domain/economy/definitions/definitions.ts";
+import type { DefinitionKind } from "../../domain/economy/definitions/kind.ts";
+import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
+import type { Json } from "../../domain/kernel/events/events.ts";
+import { DEFINITION_MAX_BYTES, PATCH_MORE_BYTES } from "../../domain/kernel/limits.ts";
+import { boundBytes } from "../../domain/kernel/oversize.ts";
+import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
+import type { Work } from "../../domain/kernel/work.ts";
 import { type AnyRoute, route } from "../route.ts";
 
 const readers = { access: { scope: "config:read", roles: EVERY_ROLE }, project: "caller" } as const;

@@ -1,11 +1,11 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/access.ts";
-import { userOf } from "../../domain/caller.ts";
-import { EMAIL_MAX } from "../../domain/email/address.ts";
-import { EMAIL_STATUSES } from "../../domain/email/email-log.ts";
-import { listEmailLogs, showEmailLog } from "../../domain/email/logs.ts";
-import { MAIL_TEMPLATES } from "../../domain/email/mail.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { ADMINS } from "../../domain/kernel/access.ts";
+import { userOf } from "../../domain/kernel/caller.ts";
+import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
+import { EMAIL_STATUSES } from "../../domain/accounts/email/email-log.ts";
+import { listEmailLogs, showEmailLog } from "../../domain/accounts/email/logs.ts";
+import { MAIL_TEMPLATES } from "../../domain/accounts/email/mail.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { Order, pageReply, Span } from "./list-bodies.ts";
 

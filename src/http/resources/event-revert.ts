@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/access.ts";
-import { actorOf } from "../../domain/caller.ts";
+import { ADMINS } from "../../domain/kernel/access.ts";
+import { actorOf } from "../../domain/kernel/caller.ts";
 import { retryEvent } from "../../domain/tracking/retry.ts";
-import { requestRevert } from "../../domain/tracking/revert/request-revert.ts";
-import { ON_SHORTFALL } from "../../domain/tracking/revert/revert-job.ts";
+import { requestRevert } from "../../domain/revert/request-revert.ts";
+import { ON_SHORTFALL } from "../../domain/revert/revert-job.ts";
 import { route } from "../route.ts";
 import { EventResult } from "./events.ts";
 import { JobBody } from "./project-jobs.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { ENFORCEMENTS } from "../../domain/tracking/event-schemas.ts";
 import { getEventType, listEventTypes, putEventSchema } from "../../domain/tracking/event-types.ts";
 import { SCHEMA_MAX_BYTES } from "../../domain/tracking/json-schema/schema.ts";

@@ -1,13 +1,13 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { DEVELOPERS, EVERY_ROLE } from "../../domain/access.ts";
-import { type Actor, type Caller, tenantOf } from "../../domain/caller.ts";
-import { DomainError, invalid } from "../../domain/errors.ts";
-import type { Json } from "../../domain/events.ts";
-import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
-import { findPlayer } from "../../domain/players/players.ts";
-import { mapInSlices } from "../../domain/slices.ts";
-import { StepBudget } from "../../domain/step-budget.ts";
+import { DEVELOPERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { type Actor, type Caller, tenantOf } from "../../domain/kernel/caller.ts";
+import { DomainError, invalid } from "../../domain/kernel/errors.ts";
+import type { Json } from "../../domain/kernel/events/events.ts";
+import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
+import { findPlayer } from "../../domain/progression/players/players.ts";
+import { mapInSlices } from "../../domain/kernel/slices.ts";
+import { StepBudget } from "../../domain/kernel/step-budget.ts";
 import {
   BATCH_MAX_BYTES,
   BATCH_MAX_EVENTS,
@@ -20,7 +20,7 @@ import { EVENT_SOURCES, getEvent, listEvents } from "../../domain/tracking/event
 import { type BatchResult as Batch, trackBatch } from "../../domain/tracking/track.ts";
 import { WAIT_MAX_EVENTS } from "../../domain/tracking/wait.ts";
 import { BATCH_STEPS_MAX } from "../../domain/tracking/json-schema/run.ts";
-import type { Transact } from "../../domain/work.ts";
+import type { Transact } from "../../domain/kernel/work.ts";
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { Reply, route } from "../route.ts";
 

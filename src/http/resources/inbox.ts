@@ -1,11 +1,11 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
-import { listInbox, readMessage, sendByHand } from "../../domain/inbox/inbox.ts";
-import { BODY_MAX, TITLE_MAX } from "../../domain/inbox/send.ts";
-import { fitsBytes } from "../../domain/oversize.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
-import { getPlayer } from "../../domain/players/players.ts";
-import { Key } from "../../domain/rules/language/syntax.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { listInbox, readMessage, sendByHand } from "../../domain/economy/inbox/inbox.ts";
+import { BODY_MAX, TITLE_MAX } from "../../domain/evaluation/inbox/send.ts";
+import { fitsBytes } from "../../domain/kernel/oversize.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { getPlayer } from "../../domain/progression/players/players.ts";
+import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { route } from "../route.ts";
 import { Flag, pageReply } from "./list-bodies.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
-import { type Caller, ROLES, userOf } from "../../domain/caller.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
-import { INVITATION_STATUSES } from "../../domain/team/invitation.ts";
-import { countInvitationMail } from "../../domain/team/invitation-mail.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { type Caller, ROLES, userOf } from "../../domain/kernel/caller.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { INVITATION_STATUSES } from "../../domain/accounts/team/invitation.ts";
+import { countInvitationMail } from "../../domain/accounts/team/invitation-mail.ts";
 import {
   invite,
   listInvitations,
@@ -13,10 +13,10 @@ import {
   resendInvitation,
   revokeInvitation,
   showInvitation,
-} from "../../domain/team/invitations.ts";
-import { joinByInvitation, readInvitation } from "../../domain/team/join.ts";
-import { normaliseEmail } from "../../domain/email/address.ts";
-import { Name } from "../../domain/tenants/text.ts";
+} from "../../domain/accounts/team/invitations.ts";
+import { joinByInvitation, readInvitation } from "../../domain/accounts/team/join.ts";
+import { normaliseEmail } from "../../domain/accounts/email/address.ts";
+import { Name } from "../../domain/accounts/tenants/text.ts";
 import { route } from "../route.ts";
 import { Email, LoginBody, NewPassword, signedInReply } from "./auth-bodies.ts";
 import { pageReply } from "./list-bodies.ts";

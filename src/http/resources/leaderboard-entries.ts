@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { EVERY_ROLE } from "../../domain/access.ts";
+import { EVERY_ROLE } from "../../domain/kernel/access.ts";
 import { LIST_STATUSES } from "../../domain/leaderboards/board-list.ts";
 import { AROUND_LIMIT_DEFAULT, readEntries, readEntry } from "../../domain/leaderboards/entries.ts";
 import { FEED_MAX, FEED_TYPES, readFeed } from "../../domain/leaderboards/notices/feed.ts";
 import { SCOPE_EXAMINED_MAX } from "../../domain/leaderboards/segment-places.ts";
-import { PAGE_DEPTH_MAX, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
+import { PAGE_DEPTH_MAX, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
 import { Reply, route } from "../route.ts";
 import { EntryBody, LeaderboardParams, PLAYER_REF, PlayerRef } from "./leaderboard-bodies.ts";
 

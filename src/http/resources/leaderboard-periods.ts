@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { ADMINS, DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
+import { ADMINS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
 import { LIST_STATUSES } from "../../domain/leaderboards/board-list.ts";
 import {
   openListsOf,
@@ -8,7 +8,7 @@ import {
   REBUILD_LISTS_MAX,
 } from "../../domain/leaderboards/periods/list.ts";
 import { resetLeaderboard } from "../../domain/leaderboards/periods/reset.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
+import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { Reply, route } from "../route.ts";
 import { LeaderboardParams } from "./leaderboard-bodies.ts";
 import { pageReply } from "./list-bodies.ts";

@@ -1,8 +1,12 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
-import { Definition, LeaderboardDefinition, LeaderboardPatch } from "../../domain/leaderboards/definition.ts";
-import { showLeaderboard } from "../../domain/leaderboards/leaderboard.ts";
+import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import {
+  Definition,
+  LeaderboardDefinition,
+  LeaderboardPatch,
+} from "../../domain/evaluation/boards/definition.ts";
+import { showLeaderboard } from "../../domain/progression/leaderboard.ts";
 import {
   archiveLeaderboard,
   createLeaderboard,
@@ -12,7 +16,7 @@ import {
   pauseLeaderboard,
   resumeLeaderboard,
 } from "../../domain/leaderboards/leaderboards.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
+import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
 import { Reply, route } from "../route.ts";
 import { LeaderboardParams } from "./leaderboard-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";

@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
-import { listEntries } from "../../domain/ledger/entries.ts";
-import { verifyLedger } from "../../domain/ledger/verify.ts";
-import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
-import { getPlayer } from "../../domain/players/players.ts";
-import { Key } from "../../domain/rules/language/syntax.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { listEntries } from "../../domain/economy/ledger/entries.ts";
+import { verifyLedger } from "../../domain/economy/ledger/verify.ts";
+import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
+import { getPlayer } from "../../domain/progression/players/players.ts";
+import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { route } from "../route.ts";
 import { Span } from "./list-bodies.ts";
 import { PlayerParams } from "./player-params.ts";

@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
-import { auditDefinition } from "../../domain/audit/definitions.ts";
-import { actorOf } from "../../domain/caller.ts";
+import { BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { auditDefinition } from "../../domain/accounts/audit/definitions.ts";
+import { actorOf } from "../../domain/kernel/caller.ts";
 import { getCurve, previewCurve, type SavedCurve } from "../../domain/progression/level-curves.ts";
-import { CurveInput, LEVELS_MAX } from "../../domain/progression/levels.ts";
-import { saveCurve } from "../../domain/progression/save-curve.ts";
+import { CurveInput, LEVELS_MAX } from "../../domain/evaluation/xp/levels.ts";
+import { saveCurve } from "../../domain/economy/levels/save-curve.ts";
 import { route } from "../route.ts";
 import { JobBody } from "./project-jobs.ts";
 

@@ -1,22 +1,22 @@
 import { z } from "zod";
-import { CHANNELS_MAX } from "../../domain/chat/manage-channels.ts";
-import { MENTIONS_MAX } from "../../domain/chat/mentions.ts";
-import { REPORT_NOTE_MAX, REPORTS_RATE } from "../../domain/chat/moderation/report-message.ts";
-import { APPEAL_MAX, SANCTIONS_MAX } from "../../domain/chat/moderation/sanction-changes.ts";
-import { WORD_LENGTH_MAX } from "../../domain/chat/moderation/word-filter.ts";
-import { LIST_WORDS_MAX, WORD_LISTS_MAX } from "../../domain/chat/moderation/word-lists.ts";
-import { REACTIONS_MAX } from "../../domain/chat/react.ts";
-import { CONTENT_MAX } from "../../domain/chat/settings.ts";
-import { EMOJI_MAX } from "../../domain/chat/text.ts";
-import { LOTS_MAX } from "../../domain/currencies/balances.ts";
-import { DEFINITION_KINDS } from "../../domain/definitions/kinds.ts";
-import { PRIZES_MAX } from "../../domain/leaderboards/definition-parts.ts";
+import { CHANNELS_MAX } from "../../domain/social/chat/manage-channels.ts";
+import { MENTIONS_MAX } from "../../domain/social/chat/mentions.ts";
+import { REPORT_NOTE_MAX, REPORTS_RATE } from "../../domain/social/chat/moderation/report-message.ts";
+import { APPEAL_MAX, SANCTIONS_MAX } from "../../domain/social/chat/moderation/sanction-changes.ts";
+import { WORD_LENGTH_MAX } from "../../domain/social/chat/moderation/word-filter.ts";
+import { LIST_WORDS_MAX, WORD_LISTS_MAX } from "../../domain/social/chat/moderation/word-lists.ts";
+import { REACTIONS_MAX } from "../../domain/social/chat/react.ts";
+import { CONTENT_MAX } from "../../domain/social/chat/settings.ts";
+import { EMOJI_MAX } from "../../domain/social/chat/text.ts";
+import { LOTS_MAX } from "../../domain/economy/currencies/balances.ts";
+import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
+import { PRIZES_MAX } from "../../domain/evaluation/boards/definition-parts.ts";
 import { LEADERBOARDS_MAX } from "../../domain/leaderboards/leaderboards.ts";
-import { BREAKDOWN_VALUE_MAX, BREAKDOWN_VALUES_MAX } from "../../domain/leaderboards/lists.ts";
+import { BREAKDOWN_VALUE_MAX, BREAKDOWN_VALUES_MAX } from "../../domain/evaluation/boards/lists.ts";
 import { FEED_MAX } from "../../domain/leaderboards/notices/feed.ts";
 import { SCORES_MAX } from "../../domain/leaderboards/record-scores.ts";
-import { SCORE_META_MAX_BYTES } from "../../domain/leaderboards/score-meta.ts";
-import { FROZEN_COPIES_MAX, FROZEN_KEPT_MS, FROZEN_MAX } from "../../domain/leaderboards/ranks.ts";
+import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
+import { FROZEN_COPIES_MAX, FROZEN_KEPT_MS, FROZEN_MAX } from "../../domain/evaluation/boards/ranks.ts";
 import { SCOPE_EXAMINED_MAX } from "../../domain/leaderboards/segment-places.ts";
 import {
   INVITES_AT_ONCE,
@@ -26,7 +26,7 @@ import {
   MEMBER_DATA_MAX_BYTES,
   OPEN_LOBBIES_MAX,
   SPECTATORS_MAX,
-} from "../../domain/lobbies/limits.ts";
+} from "../../domain/social/lobbies/limits.ts";
 import {
   BODY_LIMIT,
   BODY_NAMES_MAX,
@@ -40,14 +40,14 @@ import {
   PROJECT_MAX_BYTES,
   PROJECT_ROOMS_MAX,
   RULE_MAX_BYTES,
-} from "../../domain/limits.ts";
+} from "../../domain/kernel/limits.ts";
 import {
   LOBBIES_FILTER_MAX_BYTES,
   LOBBIES_SHOWN_MAX,
   REQUESTS_WAITING_MAX,
   SIGNAL_MAX_BYTES,
   SIGNALS_PER_SECOND_MAX,
-} from "../../domain/lobbies/room-limits.ts";
+} from "../../domain/social/lobbies/room-limits.ts";
 import {
   CHANGE_STEPS_MAX,
   CHANGE_WRITTEN_STEPS_MAX,
@@ -55,23 +55,23 @@ import {
   RULE_STEPS_MAX,
   UPKEEP_STEPS_MAX,
   WRITTEN_STEPS_MAX,
-} from "../../domain/progression/event-accounts.ts";
+} from "../../domain/evaluation/event-accounts.ts";
 import { REQUEST_BYTES_MAX } from "../../domain/progression/load-states.ts";
-import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
-import { IDENTITIES_MAX } from "../../domain/players/identities.ts";
-import { UPSERT_MAX } from "../../domain/players/upsert.ts";
-import { JOBS_MAX } from "../../domain/project-jobs/project-jobs.ts";
-import type { Bucket } from "../../domain/rate-limits/limiter.ts";
-import { LIMITS as RATES } from "../../domain/rate-limits/limits.ts";
-import { BULK_PLAYERS_MAX } from "../../domain/rewards/start-bulk-grant.ts";
-import { PLAN_LIMITS, type PlanLimits, type Plan, PLANS } from "../../domain/tenants/plans.ts";
+import { PAGE_DEPTH_MAX, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
+import { IDENTITIES_MAX } from "../../domain/progression/players/identities.ts";
+import { UPSERT_MAX } from "../../domain/progression/players/upsert.ts";
+import { JOBS_MAX } from "../../domain/long-work/project-jobs.ts";
+import type { Bucket } from "../../domain/accounts/rate-limits/limiter.ts";
+import { LIMITS as RATES } from "../../domain/accounts/rate-limits/limits.ts";
+import { BULK_PLAYERS_MAX } from "../../domain/economy/rewards/start-bulk-grant.ts";
+import { PLAN_LIMITS, type PlanLimits, type Plan, PLANS } from "../../domain/kernel/plans.ts";
 import {
   BATCH_MAX_BYTES,
   BATCH_MAX_EVENTS,
   FUTURE_LIMIT_MS,
-  JSON_MAX_DEPTH,
   PROPERTIES_MAX_BYTES,
 } from "../../domain/tracking/event-input.ts";
+import { JSON_MAX_DEPTH } from "../../domain/kernel/hostile-json.ts";
 import { EVENT_TYPES_MAX } from "../../domain/tracking/event-type-recorder.ts";
 import { SCHEMAS_MAX } from "../../domain/tracking/event-types.ts";
 import { LONG_ITEM_CHARS, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";

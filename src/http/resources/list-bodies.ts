@@ -1,6 +1,6 @@
 import { z } from "zod";
-import type { Total } from "../../domain/counting.ts";
-import { type Page, pageOf, type PageQuery } from "../../domain/paging.ts";
+import type { Total } from "../../domain/kernel/counting.ts";
+import { type Page, pageOf, type PageQuery } from "../../domain/kernel/paging.ts";
 import { Reply } from "../route.ts";
 
 const SEARCH_MAX = 100;

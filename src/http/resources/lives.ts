@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
-import { LIVES_MAX } from "../../domain/lives/lives.ts";
-import { changeLives, readLives } from "../../domain/lives/operations.ts";
-import { getPlayer } from "../../domain/players/players.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { LIVES_MAX } from "../../domain/evaluation/lives/lives.ts";
+import { changeLives, readLives } from "../../domain/economy/lives/operations.ts";
+import { getPlayer } from "../../domain/progression/players/players.ts";
 import { route } from "../route.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 

@@ -1,13 +1,13 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
-import type { Caller } from "../../domain/caller.ts";
-import { notFound } from "../../domain/errors.ts";
-import { isId } from "../../domain/ids.ts";
-import type { LobbyCommand } from "../../domain/lobbies/commands.ts";
-import { PlayerText } from "../../domain/lobbies/fields.ts";
-import { lobbyFor } from "../../domain/lobbies/rights.ts";
-import type { LobbyRef } from "../../domain/lobbies/state.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import type { Caller } from "../../domain/kernel/caller.ts";
+import { notFound } from "../../domain/kernel/errors.ts";
+import { isId } from "../../domain/kernel/ids.ts";
+import type { LobbyCommand } from "../../domain/social/lobbies/commands.ts";
+import { PlayerText } from "../../domain/social/lobbies/fields.ts";
+import { lobbyFor } from "../../domain/social/lobbies/rights.ts";
+import type { LobbyRef } from "../../domain/social/lobbies/state.ts";
 import {
   LOBBY_STATUSES,
   LOBBY_VISIBILITIES,
@@ -15,9 +15,9 @@ import {
   type LobbyView,
   MEMBER_STATUSES,
   OUTCOMES,
-} from "../../domain/lobbies/views.ts";
-import { getPlayer } from "../../domain/players/players.ts";
-import type { Work } from "../../domain/work.ts";
+} from "../../domain/kernel/events/lobby-views.ts";
+import { getPlayer } from "../../domain/progression/players/players.ts";
+import type { Work } from "../../domain/kernel/work.ts";
 
 const Data = z.record(z.string(), z.unknown());
 const Team = z.int().nullable().meta({ description: "From 1" });

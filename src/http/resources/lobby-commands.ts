@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { answerInvite, type LobbyCommand, LOBBY_COMMANDS } from "../../domain/lobbies/commands.ts";
-import { PlayerText } from "../../domain/lobbies/fields.ts";
-import { readLobby } from "../../domain/lobbies/read.ts";
-import { getPlayer } from "../../domain/players/players.ts";
+import { answerInvite, type LobbyCommand, LOBBY_COMMANDS } from "../../domain/social/lobbies/commands.ts";
+import { PlayerText } from "../../domain/social/lobbies/fields.ts";
+import { readLobby } from "../../domain/social/lobbies/read.ts";
+import { getPlayer } from "../../domain/progression/players/players.ts";
 import { route } from "../route.ts";
 import { Acting, LobbyBody, LobbyParams, lobbyRef, runCommand, writesLobbies } from "./lobby-bodies.ts";
 

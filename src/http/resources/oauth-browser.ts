@@ -1,6 +1,6 @@
 import { parseCookie, stringifySetCookie } from "cookie";
 import type { App } from "../../app.ts";
-import { invalid } from "../../domain/errors.ts";
+import { invalid } from "../../domain/kernel/errors.ts";
 import { Reply } from "../route.ts";
 
 /** With the prefix a browser lets nobody but this host set it, and only over TLS. */

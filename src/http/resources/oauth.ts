@@ -1,20 +1,20 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { OWN_ACCOUNT } from "../../domain/access.ts";
-import { userOf } from "../../domain/caller.ts";
-import { DomainError, notFound } from "../../domain/errors.ts";
-import { exchangeCode } from "../../domain/oauth/codes.ts";
-import { type CompleteParts, completeFlow } from "../../domain/oauth/complete.ts";
-import { FLOW_SECONDS, FLOWS, RESPONSE_MODES } from "../../domain/oauth/flows.ts";
-import { listIdentities, unlinkIdentity } from "../../domain/oauth/identities.ts";
+import { OWN_ACCOUNT } from "../../domain/kernel/access.ts";
+import { userOf } from "../../domain/kernel/caller.ts";
+import { DomainError, notFound } from "../../domain/kernel/errors.ts";
+import { exchangeCode } from "../../domain/accounts/oauth/codes.ts";
+import { type CompleteParts, completeFlow } from "../../domain/accounts/oauth/complete.ts";
+import { FLOW_SECONDS, FLOWS, RESPONSE_MODES } from "../../domain/accounts/oauth/flows.ts";
+import { listIdentities, unlinkIdentity } from "../../domain/accounts/oauth/identities.ts";
 import {
   type OAuthProvider,
   PROVIDER_NAMES,
   type ProviderId,
   PROVIDERS,
-} from "../../domain/oauth/provider.ts";
-import { REDIRECT_URI_MAX } from "../../domain/oauth/redirects.ts";
-import { startFlow, startLink } from "../../domain/oauth/start.ts";
+} from "../../domain/accounts/oauth/provider.ts";
+import { REDIRECT_URI_MAX } from "../../domain/accounts/oauth/redirects.ts";
+import { startFlow, startLink } from "../../domain/accounts/oauth/start.ts";
 import { route } from "../route.ts";
 import { answerOf, cookieOf, redirect } from "./oauth-browser.ts";
 import { LoginBody, signedInReply, TOKEN_INPUT_MAX } from "./auth-bodies.ts";

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
-import { resendVerification, verifyEmail } from "../../domain/auth/email-verification.ts";
-import { forgotPassword, resetPassword } from "../../domain/auth/password-reset.ts";
+import { resendVerification, verifyEmail } from "../../domain/accounts/auth/email-verification.ts";
+import { forgotPassword, resetPassword } from "../../domain/accounts/auth/password-reset.ts";
 import { Reply, route } from "../route.ts";
 import { DEVICE_TOKEN, Email, NewPassword, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
 import { Accepted } from "./plain-bodies.ts";

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
-import { fitsBytes } from "../../domain/oversize.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { fitsBytes } from "../../domain/kernel/oversize.ts";
 import { METADATA_MAX_BYTES } from "../../domain/players/profile.ts";
-import { Zone } from "../../domain/rules/language/syntax.ts";
+import { Zone } from "../../domain/evaluation/language/syntax.ts";
 import { LivesBody } from "./lives.ts";
 
 export const Tag = z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be 1 to 64 of a-z 0-9 _ -");

@@ -1,9 +1,9 @@
 import { z } from "zod";
 import { ACTIVITY_TYPES_MAX, listActivity } from "../../domain/players/activity.ts";
-import { readStateAt } from "../../domain/players/history.ts";
-import { getPlayer } from "../../domain/players/players.ts";
-import { readRecap, RECAP_DAYS_MAX } from "../../domain/players/recap.ts";
-import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
+import { readStateAt } from "../../domain/player-lifecycle/history.ts";
+import { getPlayer } from "../../domain/progression/players/players.ts";
+import { readRecap, RECAP_DAYS_MAX } from "../../domain/player-lifecycle/recap.ts";
+import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { Moment } from "./list-bodies.ts";
 import { readsPlayers } from "./player-bodies.ts";

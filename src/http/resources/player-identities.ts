@@ -1,14 +1,14 @@
 import { z } from "zod";
-import { aliasPlayer } from "../../domain/players/alias.ts";
+import { aliasPlayer } from "../../domain/player-lifecycle/alias.ts";
 import {
   addIdentity,
   listIdentities,
   PRIMARY_PROVIDER,
   removeIdentity,
-} from "../../domain/players/identities.ts";
-import { getPlayer } from "../../domain/players/players.ts";
-import { showPlayer } from "../../domain/players/show.ts";
-import { UPSERT_MAX, upsertPlayers } from "../../domain/players/upsert.ts";
+} from "../../domain/progression/players/identities.ts";
+import { getPlayer } from "../../domain/progression/players/players.ts";
+import { showPlayer } from "../../domain/progression/players/show.ts";
+import { UPSERT_MAX, upsertPlayers } from "../../domain/progression/players/upsert.ts";
 import { explainedInPart, SHORT_REFUSALS_EXPLAINED } from "../item-refusals.ts";
 import { readPlayerItems, type ReadItem } from "../player-items.ts";
 import { Reply, route } from "../route.ts";

@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { actorOf } from "../../domain/caller.ts";
-import { DEFAULT_STRATEGY } from "../../domain/players/merge-plan.ts";
-import { mergePlayers } from "../../domain/players/merge.ts";
-import { getPlayer, refreshPlayer } from "../../domain/players/players.ts";
-import { showPlayer } from "../../domain/players/show.ts";
-import { MergeSummaryShape } from "../../domain/webhooks/catalogue/shapes.ts";
+import { actorOf } from "../../domain/kernel/caller.ts";
+import { DEFAULT_STRATEGY } from "../../domain/kernel/events/merge-plan.ts";
+import { mergePlayers } from "../../domain/player-lifecycle/merge.ts";
+import { getPlayer, refreshPlayer } from "../../domain/progression/players/players.ts";
+import { showPlayer } from "../../domain/progression/players/show.ts";
+import { MergeSummaryShape } from "../../domain/delivery/webhooks/catalogue/shapes.ts";
 import { route } from "../route.ts";
 import { PlayerBody, writesPlayers } from "./player-bodies.ts";
 import { PlayerParams } from "./player-params.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { actorOf, type Caller } from "../../domain/caller.ts";
-import type { Cause } from "../../domain/events.ts";
+import { actorOf, type Caller } from "../../domain/kernel/caller.ts";
+import type { Cause } from "../../domain/kernel/events/events.ts";
 
 const playerId = z
   .string()

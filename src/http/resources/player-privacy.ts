@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { actorOf } from "../../domain/caller.ts";
-import { startErase } from "../../domain/players/erase.ts";
-import { startExport } from "../../domain/players/export.ts";
-import { getPlayer } from "../../domain/players/players.ts";
+import { actorOf } from "../../domain/kernel/caller.ts";
+import { startErase } from "../../domain/player-lifecycle/erase.ts";
+import { startExport } from "../../domain/player-lifecycle/export.ts";
+import { getPlayer } from "../../domain/progression/players/players.ts";
 import { route } from "../route.ts";
 import { writesPlayers } from "./player-bodies.ts";
 import { PlayerParams } from "./player-params.ts";

@@ -1,14 +1,19 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { showEntry } from "../../domain/ledger/entries.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
-import { INCLUDES, type Include, showIncluded } from "../../domain/players/includes.ts";
+import { showEntry } from "../../domain/economy/ledger/entries.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { INCLUDES, type Include, showIncluded } from "../../domain/player-lifecycle/includes.ts";
 import { EXTERNAL_IDS_MAX, LISTED_STATUSES, listPlayers, PLAYER_SORTS } from "../../domain/players/list.ts";
-import { getPlayer, grantPlayerXp, identifyPlayer, patchPlayer } from "../../domain/players/players.ts";
-import { readRanks } from "../../domain/players/ranks.ts";
-import { showPlayer, showPlayers } from "../../domain/players/show.ts";
-import { deletePlayer, SETTABLE_STATUSES, setStatus } from "../../domain/players/status.ts";
-import { XP_MAX } from "../../domain/progression/xp.ts";
+import {
+  getPlayer,
+  grantPlayerXp,
+  identifyPlayer,
+  patchPlayer,
+} from "../../domain/progression/players/players.ts";
+import { readRanks } from "../../domain/player-lifecycle/ranks.ts";
+import { showPlayer, showPlayers } from "../../domain/progression/players/show.ts";
+import { deletePlayer, SETTABLE_STATUSES, setStatus } from "../../domain/player-lifecycle/status.ts";
+import { XP_MAX } from "../../domain/evaluation/xp/xp.ts";
 import { Reply, route } from "../route.ts";
 import { LedgerEntryBody } from "./ledger.ts";
 import { Order, pageReply, Search } from "./list-bodies.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import type { Caller } from "../../domain/caller.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
-import { ANY_JOB, jobKindsOf } from "../../domain/project-jobs/job-access.ts";
+import type { Caller } from "../../domain/kernel/caller.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { ANY_JOB, jobKindsOf } from "../../domain/registries/jobs/job-access.ts";
 import {
   cancelJob,
   getJob,
@@ -9,7 +9,7 @@ import {
   JOB_STATUSES,
   type JobRef,
   listJobs,
-} from "../../domain/project-jobs/project-jobs.ts";
+} from "../../domain/long-work/project-jobs.ts";
 import { JsonText } from "../long-json.ts";
 import { route } from "../route.ts";
 import { pageReply } from "./list-bodies.ts";

@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
-import { tellKeysChanged } from "../../domain/api-keys/changes.ts";
-import { tenantOf } from "../../domain/caller.ts";
-import { notFound } from "../../domain/errors.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
-import { AllowedOrigins } from "../../domain/projects/origins.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { tellKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
+import { tenantOf } from "../../domain/kernel/caller.ts";
+import { notFound } from "../../domain/kernel/errors.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { AllowedOrigins } from "../../domain/accounts/projects/origins.ts";
 import {
   createProject,
   deleteProject,
@@ -13,11 +13,11 @@ import {
   PROJECT_SORTS,
   showProject,
   updateProject,
-} from "../../domain/projects/projects.ts";
-import { SettingsPatch, SettingsShape } from "../../domain/projects/settings.ts";
-import { isProjectOf } from "../../domain/projects/resolve.ts";
-import { isIanaName } from "../../domain/rules/language/zones.ts";
-import { Name } from "../../domain/tenants/text.ts";
+} from "../../domain/accounts/projects/projects.ts";
+import { SettingsPatch, SettingsShape } from "../../domain/accounts/projects/settings.ts";
+import { isProjectOf } from "../../domain/accounts/projects/resolve.ts";
+import { isIanaName } from "../../domain/kernel/zones.ts";
+import { Name } from "../../domain/accounts/tenants/text.ts";
 import { route } from "../route.ts";
 import { Order, pageReply } from "./list-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";

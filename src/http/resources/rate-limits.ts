@@ -1,11 +1,16 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { audit } from "../../domain/audit/audit.ts";
-import { actorOf } from "../../domain/caller.ts";
-import { invalid } from "../../domain/errors.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
-import { canonicalAddress, isProtected, overlap, subscriberOf } from "../../domain/rate-limits/ip-address.ts";
-import { BLOCK_SOURCES } from "../../domain/rate-limits/ip-block.ts";
+import { audit } from "../../domain/accounts/audit/audit.ts";
+import { actorOf } from "../../domain/kernel/caller.ts";
+import { invalid } from "../../domain/kernel/errors.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import {
+  canonicalAddress,
+  isProtected,
+  overlap,
+  subscriberOf,
+} from "../../domain/accounts/rate-limits/ip-address.ts";
+import { BLOCK_SOURCES } from "../../domain/accounts/rate-limits/ip-block.ts";
 import {
   BLOCK_REASON_MAX,
   BLOCK_SECONDS_MAX,
@@ -14,7 +19,7 @@ import {
   listBlocks,
   showBlock,
   unblockAddress,
-} from "../../domain/rate-limits/ip-blocks.ts";
+} from "../../domain/accounts/rate-limits/ip-blocks.ts";
 import {
   IP_BUCKETS,
   type IpBucket,
@@ -22,7 +27,7 @@ import {
   readIpUsage,
   resetIpUsage,
   unusedIp,
-} from "../../domain/rate-limits/ip-status.ts";
+} from "../../domain/accounts/rate-limits/ip-status.ts";
 import { Reply, route } from "../route.ts";
 import { pageReply } from "./list-bodies.ts";
 import { Deleted } from "./plain-bodies.ts";

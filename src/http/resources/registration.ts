@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { OWN_ACCOUNT } from "../../domain/access.ts";
-import { CAPTCHA_PROVIDERS } from "../../domain/auth/captcha.ts";
-import { register } from "../../domain/auth/registration.ts";
-import { completeProfile } from "../../domain/auth/registration-profile.ts";
-import { ROLES, userOf } from "../../domain/caller.ts";
-import { Name } from "../../domain/tenants/text.ts";
+import { OWN_ACCOUNT } from "../../domain/kernel/access.ts";
+import { CAPTCHA_PROVIDERS } from "../../domain/accounts/auth/captcha.ts";
+import { register } from "../../domain/accounts/auth/registration.ts";
+import { completeProfile } from "../../domain/accounts/auth/registration-profile.ts";
+import { ROLES, userOf } from "../../domain/kernel/caller.ts";
+import { Name } from "../../domain/accounts/tenants/text.ts";
 import { Reply, route } from "../route.ts";
 import { Email, NewPassword, SignedInBody, signedInReply, TOKEN_INPUT_MAX } from "./auth-bodies.ts";
 import { CaptchaToken } from "./password-reset.ts";

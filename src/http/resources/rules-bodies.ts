@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
-import { StoredRule } from "../../domain/rules/language/document.ts";
-import { RULE_STATUSES } from "../../domain/rules/running/rule-status.ts";
+import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { StoredRule } from "../../domain/evaluation/language/document.ts";
+import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
 
 /** What operations on rules share. */
 

@@ -1,10 +1,10 @@
 import { z } from "zod";
-import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/paging.ts";
+import { PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX } from "../../domain/kernel/paging.ts";
 import { getCatalogue } from "../../domain/rules/insight/catalogue.ts";
 import { EXECUTION_MODES, listExecutions } from "../../domain/rules/insight/execution-list.ts";
-import { GRAPH_EDGES_MAX, graphOfLinked, loadGraph } from "../../domain/rules/lifecycle/graph.ts";
+import { GRAPH_EDGES_MAX, graphOfLinked, loadGraph } from "../../domain/economy/loops/graph.ts";
 import { LIFT_DAYS_MAX, reportLift } from "../../domain/rules/insight/lift.ts";
-import { RULE_STATUSES } from "../../domain/rules/running/rule-status.ts";
+import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
 import { reportStats, STATS_DAYS_MAX, STATS_INTERVALS } from "../../domain/rules/insight/stats-report.ts";
 import { route } from "../route.ts";
 import { Flag, Span } from "./list-bodies.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
-import type { ExplainedNode } from "../../domain/rules/insight/trace-rules.ts";
-import type { EventTrace } from "../../domain/rules/insight/trace.ts";
-import { SHOWN_JSON_MAX, SHOWN_TEXT_MAX } from "../../domain/rules/language/shown-value.ts";
+import type { ExplainedNode } from "../../domain/evaluation/trace/trace-rules.ts";
+import type { EventTrace } from "../../domain/evaluation/trace/trace.ts";
+import { SHOWN_JSON_MAX, SHOWN_TEXT_MAX } from "../../domain/evaluation/language/shown-value.ts";
 import { JsonObject } from "./rules-bodies.ts";
 
 /** How evaluation is explained: by simulation, by stored traces, by samples of a backtest. */

@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { BUILDERS } from "../../domain/access.ts";
-import { actorOf, tenantOf } from "../../domain/caller.ts";
-import { Metric } from "../../domain/metrics/metric.ts";
-import { queueJob } from "../../domain/project-jobs/project-jobs.ts";
-import { audit } from "../../domain/audit/audit.ts";
+import { BUILDERS } from "../../domain/kernel/access.ts";
+import { actorOf, tenantOf } from "../../domain/kernel/caller.ts";
+import { Metric } from "../../domain/evaluation/metrics/metric.ts";
+import { queueJob } from "../../domain/long-work/project-jobs.ts";
+import { audit } from "../../domain/accounts/audit/audit.ts";
 import { backtest, backtestParams, BacktestRequest } from "../../domain/rules/insight/backtest.ts";
 import {
   readSimulation,

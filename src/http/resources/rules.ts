@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { actorOf } from "../../domain/caller.ts";
-import { pageBody, pageOf, PageQuery } from "../../domain/paging.ts";
-import { queueJob } from "../../domain/project-jobs/project-jobs.ts";
+import { actorOf } from "../../domain/kernel/caller.ts";
+import { pageBody, pageOf, PageQuery } from "../../domain/kernel/paging.ts";
+import { queueJob } from "../../domain/long-work/project-jobs.ts";
 import { backfill } from "../../domain/rules/insight/backfill.ts";
-import { RuleDocument, RulePatch, StoredRule } from "../../domain/rules/language/document.ts";
+import { RuleDocument, RulePatch, StoredRule } from "../../domain/evaluation/language/document.ts";
 import { duplicateRule } from "../../domain/rules/lifecycle/duplicate.ts";
 import { ORDER_MAX, orderRules } from "../../domain/rules/lifecycle/order.ts";
 import {
@@ -15,9 +15,9 @@ import {
   rollbackRule,
   shadowRule,
 } from "../../domain/rules/lifecycle/publishing.ts";
-import { RULE_STATUSES } from "../../domain/rules/running/rule-status.ts";
+import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
 import { createRule, getRule, listRules, patchRule, RULE_SORTS } from "../../domain/rules/rules.ts";
-import { Key } from "../../domain/rules/language/syntax.ts";
+import { Key } from "../../domain/evaluation/language/syntax.ts";
 import { listVersions } from "../../domain/rules/lifecycle/versions.ts";
 import { route } from "../route.ts";
 import { Order } from "./list-bodies.ts";

@@ -1,11 +1,11 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS } from "../../domain/access.ts";
-import { tellKeysChanged } from "../../domain/api-keys/changes.ts";
-import { actorOf, tenantOf } from "../../domain/caller.ts";
-import { DEFINITION_KINDS } from "../../domain/definitions/kinds.ts";
-import { openSandbox } from "../../domain/projects/sandboxes.ts";
-import { syncSandbox } from "../../domain/projects/sync-sandbox.ts";
+import { ADMINS } from "../../domain/kernel/access.ts";
+import { tellKeysChanged } from "../../domain/accounts/api-keys/changes.ts";
+import { actorOf, tenantOf } from "../../domain/kernel/caller.ts";
+import { DEFINITION_KINDS } from "../../domain/registries/definition-kinds.ts";
+import { openSandbox } from "../../domain/accounts/projects/sandboxes.ts";
+import { syncSandbox } from "../../domain/registries/sync/sandbox.ts";
 import { Reply, route } from "../route.ts";
 
 const Params = z.object({ projectId: z.string() });

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { SCORE_META_MAX_BYTES } from "../../domain/leaderboards/score-meta.ts";
+import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
 import { PlayerRef } from "./leaderboard-bodies.ts";
 
 /** A score as callers submit it. */

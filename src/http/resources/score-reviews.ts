@@ -1,12 +1,12 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/access.ts";
+import { ADMINS } from "../../domain/kernel/access.ts";
 import {
   decideReview,
   listReviews,
   REVIEW_DECISIONS,
   REVIEW_STATUSES,
 } from "../../domain/leaderboards/reviews.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { pageReply } from "./list-bodies.ts";
 

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { ADMINS } from "../../domain/access.ts";
+import { ADMINS } from "../../domain/kernel/access.ts";
 import { SCORES_MAX } from "../../domain/leaderboards/record-scores.ts";
 import { removePlayer } from "../../domain/leaderboards/remove-player.ts";
-import { SCORE_META_MAX_BYTES } from "../../domain/leaderboards/score-meta.ts";
+import { SCORE_META_MAX_BYTES } from "../../domain/evaluation/boards/score-meta.ts";
 import {
   type BatchScore,
   prepareScore,

@@ -1,14 +1,14 @@
 import { z } from "zod";
-import { BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/access.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { BUILDERS, DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import {
   changeMembers,
   listMembers,
   listPlayerSegments,
   MEMBERS_CHANGED_MAX,
-} from "../../domain/segments/members.ts";
-import { PREVIEW_PLAYERS_MAX, previewSegment } from "../../domain/segments/preview.ts";
-import { SegmentConditions } from "../../domain/segments/segment.ts";
+} from "../../domain/economy/segments/members.ts";
+import { PREVIEW_PLAYERS_MAX, previewSegment } from "../../domain/economy/segments/preview.ts";
+import { SegmentConditions } from "../../domain/evaluation/segments/segment.ts";
 import { route } from "../route.ts";
 import { pageReply } from "./list-bodies.ts";
 

@@ -1,8 +1,8 @@
 import { z } from "zod";
-import { getAdmin, showAdmin } from "../../domain/admin/admins.ts";
-import { adminLogin, adminLogout, changeAdminPassword } from "../../domain/admin/login.ts";
-import { adminOf } from "../../domain/caller.ts";
-import { EMAIL_MAX } from "../../domain/email/address.ts";
+import { getAdmin, showAdmin } from "../../domain/accounts/admin/admins.ts";
+import { adminLogin, adminLogout, changeAdminPassword } from "../../domain/accounts/admin/login.ts";
+import { adminOf } from "../../domain/kernel/caller.ts";
+import { EMAIL_MAX } from "../../domain/accounts/email/address.ts";
 import { Reply, route } from "../route.ts";
 import { CurrentPassword, DEVICE_TOKEN, NewPassword } from "./auth-bodies.ts";
 import { Accepted } from "./plain-bodies.ts";

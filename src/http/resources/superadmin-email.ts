@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { audit } from "../../domain/audit/audit.ts";
-import { listEmailLogs, resendEmail, showEmailLogInFull } from "../../domain/email/logs.ts";
-import { pageBody } from "../../domain/paging.ts";
+import { audit } from "../../domain/accounts/audit/audit.ts";
+import { listEmailLogs, resendEmail, showEmailLogInFull } from "../../domain/accounts/email/logs.ts";
+import { pageBody } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { EmailLogBody, EmailLogQuery } from "./email-logs.ts";
 import { pageReply } from "./list-bodies.ts";

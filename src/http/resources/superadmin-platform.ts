@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { platformStats, STATS_COUNT_MAX } from "../../domain/admin/stats.ts";
-import { listAudit } from "../../domain/audit/list.ts";
-import { pageBody } from "../../domain/paging.ts";
-import { PLANS } from "../../domain/tenants/plans.ts";
-import { APPROVAL_STATUSES } from "../../domain/caller.ts";
+import { platformStats, STATS_COUNT_MAX } from "../../domain/accounts/admin/stats.ts";
+import { listAudit } from "../../domain/accounts/audit/list.ts";
+import { pageBody } from "../../domain/kernel/paging.ts";
+import { PLANS } from "../../domain/kernel/plans.ts";
+import { APPROVAL_STATUSES } from "../../domain/kernel/caller.ts";
 import { route } from "../route.ts";
 import { AuditEntryBody, AuditQuery } from "./audit-log.ts";
 import { pageReply } from "./list-bodies.ts";

@@ -1,7 +1,7 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { auditDisconnect } from "../../domain/admin/room-sessions.ts";
-import { notFound } from "../../domain/errors.ts";
+import { auditDisconnect } from "../../domain/accounts/admin/room-sessions.ts";
+import { notFound } from "../../domain/kernel/errors.ts";
 import {
   ANSWER_TIMEOUT_MS,
   LISTINGS_READ_MAX,
@@ -10,8 +10,8 @@ import {
   type ProcessFacts,
   ROOM_KINDS,
   ROOM_STATE_MAX_BYTES,
-} from "../../domain/live-rooms.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
+} from "../../domain/kernel/live-rooms.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { Reply, route } from "../route.ts";
 import { Order, pageReply } from "./list-bodies.ts";
 import { PEOPLE, ReasonBody, superadmin } from "./superadmin-bodies.ts";

@@ -1,21 +1,21 @@
 import { z } from "zod";
-import { changeTenantPlan, type LimitChanges } from "../../domain/admin/plan-change.ts";
+import { changeTenantPlan, type LimitChanges } from "../../domain/accounts/admin/plan-change.ts";
 import {
   countOfTenant,
   getPlatformTenant,
   listPlatformTenants,
   showPlatformTenant,
-} from "../../domain/admin/tenants.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
+} from "../../domain/accounts/admin/tenants.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import {
   approveTenant,
   rejectTenant,
   suspendTenant,
   unsuspendTenant,
-} from "../../domain/tenants/approval.ts";
-import { PLAN_LIMITS, type PlanLimits, PLANS } from "../../domain/tenants/plans.ts";
-import { PLAN_LIMIT_MAX } from "../../domain/tenants/set-plan.ts";
-import { APPROVAL_STATUSES } from "../../domain/caller.ts";
+} from "../../domain/accounts/tenants/approval.ts";
+import { PLAN_LIMITS, type PlanLimits, PLANS } from "../../domain/kernel/plans.ts";
+import { PLAN_LIMIT_MAX } from "../../domain/accounts/tenants/set-plan.ts";
+import { APPROVAL_STATUSES } from "../../domain/kernel/caller.ts";
 import { route } from "../route.ts";
 import { Order, pageReply, Search } from "./list-bodies.ts";
 import { PEOPLE, ReasonBody, superadmin } from "./superadmin-bodies.ts";

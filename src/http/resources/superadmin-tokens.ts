@@ -5,9 +5,9 @@ import {
   listPlatformTokens,
   revokePlatformToken,
   showPlatformToken,
-} from "../../domain/admin/platform-tokens.ts";
-import { ADMIN_SCOPES } from "../../domain/caller.ts";
-import { Name } from "../../domain/tenants/text.ts";
+} from "../../domain/accounts/admin/platform-tokens.ts";
+import { ADMIN_SCOPES } from "../../domain/kernel/caller.ts";
+import { Name } from "../../domain/accounts/tenants/text.ts";
 import { route } from "../route.ts";
 import { PEOPLE, superadmin } from "./superadmin-bodies.ts";
 

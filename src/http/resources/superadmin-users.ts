@@ -5,9 +5,9 @@ import {
   getPlatformUser,
   listPlatformUsers,
   showPlatformUser,
-} from "../../domain/admin/users.ts";
-import { MEMBER_STATUSES, ROLES } from "../../domain/caller.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
+} from "../../domain/accounts/admin/users.ts";
+import { MEMBER_STATUSES, ROLES } from "../../domain/kernel/caller.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { route } from "../route.ts";
 import { Flag, Order, pageReply, Search } from "./list-bodies.ts";
 import { PEOPLE, ReasonBody, superadmin } from "./superadmin-bodies.ts";

@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { MEMBER_STATUSES, type Role, ROLES } from "../../domain/caller.ts";
-import { INVITATION_STATUSES } from "../../domain/team/invitation.ts";
+import { MEMBER_STATUSES, type Role, ROLES } from "../../domain/kernel/caller.ts";
+import { INVITATION_STATUSES } from "../../domain/accounts/team/invitation.ts";
 
 /** A role as callers may write it: MEMBER is another name of VIEWER. */
 export const RoleInput = z

@@ -1,10 +1,10 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, EVERY_ROLE, OWN_ACCOUNT } from "../../domain/access.ts";
-import { type Caller, MEMBER_STATUSES, userOf } from "../../domain/caller.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
-import { countInvitationMail } from "../../domain/team/invitation-mail.ts";
-import { invite, requireMayInvite, showInvitation } from "../../domain/team/invitations.ts";
+import { ADMINS, EVERY_ROLE, OWN_ACCOUNT } from "../../domain/kernel/access.ts";
+import { type Caller, MEMBER_STATUSES, userOf } from "../../domain/kernel/caller.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { countInvitationMail } from "../../domain/accounts/team/invitation-mail.ts";
+import { invite, requireMayInvite, showInvitation } from "../../domain/accounts/team/invitations.ts";
 import {
   acceptMember,
   changeMember,
@@ -14,8 +14,8 @@ import {
   MEMBER_SORTS,
   removeMember,
   showMember,
-} from "../../domain/team/members.ts";
-import { normaliseEmail } from "../../domain/email/address.ts";
+} from "../../domain/accounts/team/members.ts";
+import { normaliseEmail } from "../../domain/accounts/email/address.ts";
 import { route } from "../route.ts";
 import { Email } from "./auth-bodies.ts";
 import { Order, pageReply } from "./list-bodies.ts";

@@ -1,17 +1,22 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, EVERY_ROLE } from "../../domain/access.ts";
-import { APPROVAL_STATUSES, type Actor, userOf } from "../../domain/caller.ts";
-import { REDIRECT_URI_MAX } from "../../domain/oauth/redirects.ts";
-import { transferOwnership } from "../../domain/team/members.ts";
-import { requestApproval } from "../../domain/tenants/approval.ts";
-import { deleteTenant, restoreTenant } from "../../domain/tenants/deletion.ts";
-import { FEATURES, PLANS } from "../../domain/tenants/plans.ts";
-import { reauthenticate } from "../../domain/tenants/reauth.ts";
-import type { Tenant } from "../../domain/tenants/tenant.ts";
-import { getTenant, REDIRECT_URIS_MAX, showTenant, updateTenant } from "../../domain/tenants/tenants.ts";
-import { Name } from "../../domain/tenants/text.ts";
-import type { Work } from "../../domain/work.ts";
+import { ADMINS, EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { APPROVAL_STATUSES, type Actor, userOf } from "../../domain/kernel/caller.ts";
+import { REDIRECT_URI_MAX } from "../../domain/accounts/oauth/redirects.ts";
+import { transferOwnership } from "../../domain/accounts/team/members.ts";
+import { requestApproval } from "../../domain/accounts/tenants/approval.ts";
+import { deleteTenant, restoreTenant } from "../../domain/accounts/tenants/deletion.ts";
+import { FEATURES, PLANS } from "../../domain/kernel/plans.ts";
+import { reauthenticate } from "../../domain/accounts/tenants/reauth.ts";
+import type { Tenant } from "../../domain/accounts/tenants/tenant.ts";
+import {
+  getTenant,
+  REDIRECT_URIS_MAX,
+  showTenant,
+  updateTenant,
+} from "../../domain/accounts/tenants/tenants.ts";
+import { Name } from "../../domain/accounts/tenants/text.ts";
+import type { Work } from "../../domain/kernel/work.ts";
 import { route } from "../route.ts";
 import { CurrentPassword } from "./auth-bodies.ts";
 

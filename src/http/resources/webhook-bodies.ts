@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { PATTERNS_MAX, URL_MAX } from "../../domain/webhooks/registration.ts";
-import { isSigningSecret, SECRET_MAX, SECRET_MIN } from "../../domain/webhooks/secrets.ts";
-import { WEBHOOK_STATUSES } from "../../domain/webhooks/webhook.ts";
+import { PATTERNS_MAX, URL_MAX } from "../../domain/delivery/webhooks/registration.ts";
+import { isSigningSecret, SECRET_MAX, SECRET_MIN } from "../../domain/delivery/webhooks/secrets.ts";
+import { WEBHOOK_STATUSES } from "../../domain/delivery/webhooks/webhook.ts";
 
 const DESCRIPTION_MAX = 255;
 const PATTERN_MAX = 120;

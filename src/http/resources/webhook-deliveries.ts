@@ -1,23 +1,23 @@
 import { z } from "zod";
 import type { App } from "../../app.ts";
-import { ADMINS, BUILDERS, DEVELOPERS } from "../../domain/access.ts";
-import { type Caller, userOf } from "../../domain/caller.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
-import { DELIVERY_STATUSES } from "../../domain/webhooks/delivering/delivery.ts";
+import { ADMINS, BUILDERS, DEVELOPERS } from "../../domain/kernel/access.ts";
+import { type Caller, userOf } from "../../domain/kernel/caller.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
+import { DELIVERY_STATUSES } from "../../domain/delivery/webhooks/delivering/delivery.ts";
 import {
   type DeliveryDetail,
   getDelivery,
   LISTED_RESPONSE_MAX,
   listDeliveries,
-} from "../../domain/webhooks/delivery-list.ts";
-import { getWebhook } from "../../domain/webhooks/registration.ts";
-import { RECOVERED_AT_ONCE, recoverWebhook, retryDelivery } from "../../domain/webhooks/resend.ts";
-import { SECRET_LOST, SECRET_UNREADABLE } from "../../domain/webhooks/secrets.ts";
+} from "../../domain/delivery/webhooks/delivery-list.ts";
+import { getWebhook } from "../../domain/delivery/webhooks/registration.ts";
+import { RECOVERED_AT_ONCE, recoverWebhook, retryDelivery } from "../../domain/delivery/webhooks/resend.ts";
+import { SECRET_LOST, SECRET_UNREADABLE } from "../../domain/delivery/webhooks/secrets.ts";
 import {
   notSent,
   type WebhookOutcome,
   type WebhookRequest,
-} from "../../domain/webhooks/delivering/sender.ts";
+} from "../../domain/delivery/webhooks/delivering/sender.ts";
 import {
   INTERRUPTED,
   noteTest,
@@ -25,7 +25,7 @@ import {
   planTest,
   testRequest,
   type TestResult,
-} from "../../domain/webhooks/test-events.ts";
+} from "../../domain/delivery/webhooks/test-events.ts";
 import { Reply, route } from "../route.ts";
 import { Moment, pageReply, Span } from "./list-bodies.ts";
 import { NEEDS_WEBHOOKS, WebhookParams } from "./webhook-bodies.ts";

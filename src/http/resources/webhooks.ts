@@ -1,7 +1,7 @@
 import { z } from "zod";
-import { ADMINS, BUILDERS } from "../../domain/access.ts";
-import { userOf } from "../../domain/caller.ts";
-import { pageBody, PageQuery } from "../../domain/paging.ts";
+import { ADMINS, BUILDERS } from "../../domain/kernel/access.ts";
+import { userOf } from "../../domain/kernel/caller.ts";
+import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import {
   checkUrl,
   createWebhook,
@@ -10,10 +10,10 @@ import {
   listWebhooks,
   rotateSecret,
   updateWebhook,
-} from "../../domain/webhooks/registration.ts";
-import { ROTATION_GRACE_SECONDS_MAX } from "../../domain/webhooks/secrets.ts";
-import { showWebhook } from "../../domain/webhooks/show.ts";
-import { WEBHOOK_STATUSES } from "../../domain/webhooks/webhook.ts";
+} from "../../domain/delivery/webhooks/registration.ts";
+import { ROTATION_GRACE_SECONDS_MAX } from "../../domain/delivery/webhooks/secrets.ts";
+import { showWebhook } from "../../domain/delivery/webhooks/show.ts";
+import { WEBHOOK_STATUSES } from "../../domain/delivery/webhooks/webhook.ts";
 import { route } from "../route.ts";
 import { pageReply } from "./list-bodies.ts";
 import {

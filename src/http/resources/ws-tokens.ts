@@ -1,6 +1,6 @@
 import { z } from "zod";
-import { EVERY_ROLE } from "../../domain/access.ts";
-import { issueWsToken } from "../../domain/auth/ws-tokens.ts";
+import { EVERY_ROLE } from "../../domain/kernel/access.ts";
+import { issueWsToken } from "../../domain/player-lifecycle/ws-tokens.ts";
 import { route } from "../route.ts";
 
 const WsTokenBody = z.object({

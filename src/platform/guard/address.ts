@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
-import { isIn, networkOf } from "../../domain/rate-limits/ip-address.ts";
+import { isIn, networkOf } from "../../domain/accounts/rate-limits/ip-address.ts";
 
 /** Of all of IPv6, only this much has been given out as public addresses. */
 const GIVEN_OUT = ipaddr.IPv6.parseCIDR("2000::/3");

@@ -1,4 +1,4 @@
-import { RESPONSE_BODY_MAX } from "../../domain/webhooks/delivering/sender.ts";
+import { RESPONSE_BODY_MAX } from "../../domain/delivery/webhooks/delivering/sender.ts";
 
 /** HTTP's date, in the one form that may be sent today. */
 const HTTP_DATE = /^(Mon|Tue|Wed|Thu|Fri|Sat|Sun), \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;

@@ -1,5 +1,5 @@
 import type { Dispatcher } from "undici";
-import { RESPONSE_BODY_MAX } from "../../domain/webhooks/delivering/sender.ts";
+import { RESPONSE_BODY_MAX } from "../../domain/delivery/webhooks/delivering/sender.ts";
 import type { Connection } from "./connections.ts";
 import { codeOf, Fault } from "./faults.ts";
 

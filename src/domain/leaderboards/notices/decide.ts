@@ -1,6 +1,6 @@
-import type { Events } from "../../domain-events.ts";
-import type { Standing } from "../ranks.ts";
-import { fromRankScore } from "../scoring.ts";
+import type { Events } from "../../kernel/events/domain-events.ts";
+import type { Standing } from "../../evaluation/boards/ranks.ts";
+import { fromRankScore } from "../../evaluation/boards/scoring.ts";
 import type { NoticeList } from "./notice-lists.ts";
 import type { SeenRanks } from "./seen-ranks.ts";
 import { type Lead, leadChange, type Significance, significanceOf } from "./significance.ts";

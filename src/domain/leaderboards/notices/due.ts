@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import type { Transact, Work } from "../../work.ts";
-import type { RankStore } from "../ranks.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+import type { RankStore } from "../../evaluation/boards/ranks.ts";
 import { type ChangedList, lockNoticeLists, type NoticeList, readNoticeLists } from "./notice-lists.ts";
 import { seeRanks } from "./seen-ranks.ts";
 import { tellRanks } from "./tell.ts";

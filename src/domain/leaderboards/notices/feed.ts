@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import type { Json } from "../../events.ts";
-import type { Work } from "../../work.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import type { Work } from "../../kernel/work.ts";
 import { getLeaderboard } from "../leaderboards.ts";
 import { type Name, readNames } from "../names.ts";
 

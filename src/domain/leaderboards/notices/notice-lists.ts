@@ -1,9 +1,9 @@
 import { sql } from "kysely";
-import { KEPT, type Work } from "../../work.ts";
-import type { Board } from "../board.ts";
-import { DEFAULT_RANK_CHANGE, type RankChange } from "../definition-parts.ts";
-import type { PeriodRef, Ties } from "../ranks.ts";
-import { ALL_TIME_KEY, keyWithResets } from "../windows.ts";
+import { KEPT, type Work } from "../../kernel/work.ts";
+import type { Board } from "../../evaluation/boards/board.ts";
+import { DEFAULT_RANK_CHANGE, type RankChange } from "../../evaluation/boards/definition-parts.ts";
+import type { PeriodRef, Ties } from "../../evaluation/boards/ranks.ts";
+import { ALL_TIME_KEY, keyWithResets } from "../../evaluation/boards/windows.ts";
 import type { Lead } from "./significance.ts";
 
 /** Players of a list whose entries have changed. */

@@ -1,4 +1,4 @@
-import type { RankStore, Standing } from "../ranks.ts";
+import type { RankStore, Standing } from "../../evaluation/boards/ranks.ts";
 import type { NoticeList } from "./notice-lists.ts";
 
 /** How far from a band's edge players are looked for whom others have pushed over it. */

@@ -1,5 +1,5 @@
-import type { RankChange } from "../definition-parts.ts";
-import type { Ties } from "../ranks.ts";
+import type { RankChange } from "../../evaluation/boards/definition-parts.ts";
+import type { Ties } from "../../evaluation/boards/ranks.ts";
 
 /** A player who appears within this rank is told so. */
 export const ENTERED_RANK_MAX = 100;

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import { newId } from "../../ids.ts";
-import { KEPT, type Work } from "../../work.ts";
+import { newId } from "../../kernel/ids.ts";
+import { KEPT, type Work } from "../../kernel/work.ts";
 import { decide, type Decision, type Known } from "./decide.ts";
 import { FEED_MAX, type FeedRow } from "./feed.ts";
 import { lockNoticeLists } from "./notice-lists.ts";

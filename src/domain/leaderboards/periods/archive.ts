@@ -1,7 +1,7 @@
 import { sql } from "kysely";
-import type { Work } from "../../work.ts";
-import { Leaderboard } from "../leaderboard.ts";
-import { keepPeriodsOf } from "../period.ts";
+import type { Work } from "../../kernel/work.ts";
+import { Leaderboard } from "../../progression/leaderboard.ts";
+import { keepPeriodsOf } from "../../evaluation/boards/period.ts";
 import type { PeriodOf } from "./period-row.ts";
 
 /** Entries that one step deletes. */

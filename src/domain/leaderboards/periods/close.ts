@@ -1,10 +1,10 @@
 import { type RawBuilder, sql } from "kysely";
-import { changeConfig, shareConfig } from "../../config-lock.ts";
-import { idFloor } from "../../ids.ts";
-import type { FinalPlace } from "../../realtime-events.ts";
-import type { Work } from "../../work.ts";
-import { boardOf, Leaderboard } from "../leaderboard.ts";
-import { fromRankScore } from "../scoring.ts";
+import { changeConfig, shareConfig } from "../../kernel/config-lock.ts";
+import { idFloor } from "../../kernel/ids.ts";
+import type { FinalPlace } from "../../kernel/events/realtime-events.ts";
+import type { Work } from "../../kernel/work.ts";
+import { boardOf, Leaderboard } from "../../progression/leaderboard.ts";
+import { fromRankScore } from "../../evaluation/boards/scoring.ts";
 import { type Closing, isoOf, keepClosing, type PeriodOf, type PeriodRow } from "./period-row.ts";
 import { givePrizes, type Prizes, prizesOf } from "./prizes.ts";
 import { closingOf, writeResults } from "./results.ts";

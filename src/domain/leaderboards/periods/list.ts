@@ -1,14 +1,14 @@
 import { sql } from "kysely";
-import { countRows, type Total } from "../../counting.ts";
-import { conflict, notFound } from "../../errors.ts";
-import { offsetOf, type PageQuery } from "../../paging.ts";
-import type { Transact, Work } from "../../work.ts";
-import { boardOf, type Leaderboard } from "../leaderboard.ts";
+import { countRows, type Total } from "../../kernel/counting.ts";
+import { conflict, notFound } from "../../kernel/errors.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+import { boardOf, type Leaderboard } from "../../progression/leaderboard.ts";
 import { getLeaderboard } from "../leaderboards.ts";
-import type { ListStatus } from "../list.ts";
+import type { ListStatus } from "../../evaluation/boards/list.ts";
 import { type Name, readNames } from "../names.ts";
-import type { PeriodRef, RankStore } from "../ranks.ts";
-import { fromRankScore, reachedUs } from "../scoring.ts";
+import type { PeriodRef, RankStore } from "../../evaluation/boards/ranks.ts";
+import { fromRankScore, reachedUs } from "../../evaluation/boards/scoring.ts";
 import { isoOf, type PeriodRow } from "./period-row.ts";
 import type { PrizeStatus } from "./prizes.ts";
 

@@ -1,10 +1,10 @@
 import { sql } from "kysely";
-import { shareConfig } from "../../config-lock.ts";
-import type { Work } from "../../work.ts";
-import { Leaderboard } from "../leaderboard.ts";
-import { graceMsOf } from "../period.ts";
-import { periodIdOf } from "../period-ids.ts";
-import { nextStart, type Timed, type Window, windowAt } from "../windows.ts";
+import { shareConfig } from "../../kernel/config-lock.ts";
+import type { Work } from "../../kernel/work.ts";
+import { Leaderboard } from "../../progression/leaderboard.ts";
+import { graceMsOf } from "../../evaluation/boards/period.ts";
+import { periodIdOf } from "../../evaluation/boards/period-ids.ts";
+import { nextStart, type Timed, type Window, windowAt } from "../../evaluation/boards/windows.ts";
 
 /** Projects of one sweep. */
 const PROJECTS_MAX = 1_000;

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
-import type { Work } from "../../work.ts";
-import type { ListStatus } from "../list.ts";
-import type { Ties } from "../ranks.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { ListStatus } from "../../evaluation/boards/list.ts";
+import type { Ties } from "../../evaluation/boards/ranks.ts";
 
 /** Where an entry stands in storage order; its player is the last to decide. */
 export type Place = { player_id: string; rank_score: number; rank_tie: number };

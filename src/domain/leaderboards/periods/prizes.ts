@@ -1,18 +1,18 @@
 import { sql } from "kysely";
-import { sendMessage } from "../../inbox/send.ts";
-import { newId } from "../../ids.ts";
-import { outageOf } from "../../outages.ts";
+import { sendMessage } from "../../evaluation/inbox/send.ts";
+import { newId } from "../../kernel/ids.ts";
+import { outageOf } from "../../kernel/outages.ts";
 import { changePlayers } from "../../progression/change.ts";
 import { fittingPlayers } from "../../progression/load-states.ts";
-import { write } from "../../progression/event-steps.ts";
-import type { Turn } from "../../progression/turn.ts";
-import { isEmptyBundle, type RewardBundle } from "../../rewards/bundle.ts";
-import { grantBundle } from "../../rewards/grant-bundle.ts";
-import { tellReward } from "../../rewards/grant.ts";
-import { savepoint, type Work } from "../../work.ts";
-import type { Definition } from "../definition.ts";
-import type { Prize } from "../definition-parts.ts";
-import type { Leaderboard } from "../leaderboard.ts";
+import { write } from "../../evaluation/event-steps.ts";
+import type { Turn } from "../../evaluation/turn.ts";
+import { isEmptyBundle, type RewardBundle } from "../../evaluation/rewards/bundle.ts";
+import { grantBundle } from "../../evaluation/rewards/grant-bundle.ts";
+import { tellReward } from "../../evaluation/rewards/grant.ts";
+import { savepoint, type Work } from "../../kernel/work.ts";
+import type { Definition } from "../../evaluation/boards/definition.ts";
+import type { Prize } from "../../evaluation/boards/definition-parts.ts";
+import type { Leaderboard } from "../../progression/leaderboard.ts";
 import type { Closing, PeriodRow } from "./period-row.ts";
 
 /** Places of one step. */

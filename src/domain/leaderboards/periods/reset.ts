@@ -1,14 +1,14 @@
 import { sql } from "kysely";
-import { audit } from "../../audit/audit.ts";
-import { changeConfig } from "../../config-lock.ts";
-import { tenantOf } from "../../caller.ts";
-import { conflict } from "../../errors.ts";
-import type { Json } from "../../events.ts";
-import { newId } from "../../ids.ts";
-import type { Work } from "../../work.ts";
-import type { Leaderboard } from "../leaderboard.ts";
+import { audit } from "../../accounts/audit/audit.ts";
+import { changeConfig } from "../../kernel/config-lock.ts";
+import { tenantOf } from "../../kernel/caller.ts";
+import { conflict } from "../../kernel/errors.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { newId } from "../../kernel/ids.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { Leaderboard } from "../../progression/leaderboard.ts";
 import { getLeaderboard } from "../leaderboards.ts";
-import { windowAt } from "../windows.ts";
+import { windowAt } from "../../evaluation/boards/windows.ts";
 import { openBoard } from "./open.ts";
 
 export type Reset = {

@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
-import type { Work } from "../../work.ts";
-import type { Ties } from "../ranks.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { Ties } from "../../evaluation/boards/ranks.ts";
 import type { Closing, PeriodOf, Place } from "./period-row.ts";
 
 /** Entries of one step: it reads all that are left of the list to find the first so many. */

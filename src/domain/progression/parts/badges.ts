@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { BadgeState } from "../player-state.ts";
+import type { BadgeState } from "../../evaluation/player-state.ts";
 import { at, changesOf, type PlayerPart } from "./part.ts";
 
 const ms = (column: string) => sql.raw(`floor(extract(epoch from s.${column}) * 1000)`);

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { BalanceState, LotState } from "../player-state.ts";
+import type { BalanceState, LotState } from "../../evaluation/player-state.ts";
 import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
 
 /** Balances of currencies. */

@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { BoostState } from "../player-state.ts";
+import type { BoostState } from "../../evaluation/player-state.ts";
 import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
 
 const ms = (column: string) => sql.raw(`floor(extract(epoch from s.${column}) * 1000)`);

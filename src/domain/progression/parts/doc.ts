@@ -1,5 +1,5 @@
 import { sql } from "kysely";
-import type { PlayerDoc } from "../player-state.ts";
+import type { PlayerDoc } from "../../evaluation/player-state.ts";
 import type { PlayerPart } from "./part.ts";
 
 /** Counters and limit state. What it reads, documents and their bytes, is part of `r`; see load-states.ts. */

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
-import type { ListStatus } from "../../leaderboards/list.ts";
-import { BREAKDOWN_VALUES_MAX, isPlain } from "../../leaderboards/lists.ts";
-import type { EntryState, PlayerState } from "../player-state.ts";
+import type { ListStatus } from "../../evaluation/boards/list.ts";
+import { BREAKDOWN_VALUES_MAX, isPlain } from "../../evaluation/boards/lists.ts";
+import type { EntryState, PlayerState } from "../../evaluation/player-state.ts";
 import type { PlayerPart } from "./part.ts";
 import { periodArm } from "./periods.ts";
 

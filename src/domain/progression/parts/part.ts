@@ -1,6 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
-import type { PlayerState } from "../player-state.ts";
-import type { ProjectPlan } from "../project-plan.ts";
+import type { PlayerState } from "../../evaluation/player-state.ts";
+import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 
 /** A row that a part's `load` answers: whose, which of its things, and the thing. */
 export type LoadedRow = { k: string; project_id: string; player_id: string; ref: string | null; r: unknown };

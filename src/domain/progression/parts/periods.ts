@@ -1,7 +1,7 @@
 import { sql } from "kysely";
-import type { LoadedList } from "../../leaderboards/list.ts";
-import { graceMsOf } from "../../leaderboards/period.ts";
-import type { PlayerState } from "../player-state.ts";
+import type { LoadedList } from "../../evaluation/boards/list.ts";
+import { graceMsOf } from "../../evaluation/boards/period.ts";
+import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { Arm } from "./part.ts";
 
 /** How old the noted time of the last write may be, in ms; it decides when a late period is closed. */

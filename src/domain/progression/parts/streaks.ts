@@ -1,9 +1,9 @@
 import { sql } from "kysely";
-import type { Json } from "../../events.ts";
-import type { StreakState } from "../player-state.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import type { StreakState } from "../../evaluation/player-state.ts";
 import { at, changesOf, type PlayerPart, rowsOfPlayer } from "./part.ts";
 
-/** Streaks of a player. `due_at` is when the sweeper has to look (streaks/due.ts). */
+/** Streaks of a player. `due_at` is when the sweeper has to look (economy/streaks/due.ts). */
 export const streaks: PlayerPart = {
   tag: "s",
   isNeeded: (plan) => plan.streaks.size > 0,

@@ -1,23 +1,23 @@
 import { sql } from "kysely";
 import { z } from "zod";
-import { DESIGNERS } from "../../access.ts";
-import { countRows } from "../../counting.ts";
-import { DERIVED_EVENT_TYPES } from "../../events.ts";
-import { type CompiledMetric, compileMetric } from "../../metrics/compile.ts";
-import { foldEvents } from "../../metrics/count.ts";
-import { type CounterState } from "../../metrics/counters.ts";
-import type { Metric } from "../../metrics/metric.ts";
-import { PacedBudget } from "../../pace.ts";
-import type { PlayerState } from "../../progression/player-state.ts";
-import type { ProjectPlan } from "../../progression/project-plan.ts";
-import { jobKind } from "../../project-jobs/job-kind.ts";
+import { DESIGNERS } from "../../kernel/access.ts";
+import { countRows } from "../../kernel/counting.ts";
+import { DERIVED_EVENT_TYPES } from "../../kernel/events/events.ts";
+import { type CompiledMetric, compileMetric } from "../../evaluation/metrics/compile.ts";
+import { foldEvents } from "../../evaluation/metrics/count.ts";
+import { type CounterState } from "../../evaluation/metrics/counters.ts";
+import type { Metric } from "../../evaluation/metrics/metric.ts";
+import { PacedBudget } from "../../kernel/pace.ts";
+import type { PlayerState } from "../../evaluation/player-state.ts";
+import type { ProjectPlan } from "../../evaluation/project-plan.ts";
+import { jobKind } from "../../long-work/job-kind.ts";
 import { lockPlayersById } from "../../progression/load.ts";
 import { loadPage } from "../../progression/load-states.ts";
-import { isWithinRoom, withoutUnread } from "../../progression/doc-room.ts";
+import { isWithinRoom, withoutUnread } from "../../evaluation/doc-room.ts";
 import { doc as docPart } from "../../progression/parts/doc.ts";
 import { changePlans } from "../../progression/change.ts";
 import { loadPlans } from "../../progression/plan.ts";
-import type { Work } from "../../work.ts";
+import type { Work } from "../../kernel/work.ts";
 import {
   FIRST_ID,
   type HistoryDigest,
@@ -27,8 +27,8 @@ import {
   readDigest,
   withEvents,
 } from "./history.ts";
-import { needsOf } from "../language/needs.ts";
-import { patternsOf } from "../language/patterns.ts";
+import { needsOf } from "../../evaluation/language/needs.ts";
+import { patternsOf } from "../../evaluation/language/patterns.ts";
 
 /** Players of one step, who wait for it: their events are not processed meanwhile. */
 const PLAYERS_AT_ONCE = 50;

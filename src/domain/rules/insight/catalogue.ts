@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { DERIVED_EVENT_TYPES, type Json, TRACKED_OWN_TYPES } from "../../events.ts";
-import { AGGREGATES } from "../../metrics/aggregates.ts";
-import { ActionSchema } from "../actions/index.ts";
-import { ConditionSchema } from "../conditions/index.ts";
-import { LIST_MAX, OPERATOR_NAMES, type OperatorName } from "../language/operators.ts";
+import { DERIVED_EVENT_TYPES, type Json, TRACKED_OWN_TYPES } from "../../kernel/events/events.ts";
+import { AGGREGATES } from "../../evaluation/metrics/aggregates.ts";
+import { ActionSchema } from "../../evaluation/actions/action-kinds.ts";
+import { ConditionSchema } from "../../evaluation/conditions/condition-kinds.ts";
+import { LIST_MAX, OPERATOR_NAMES, type OperatorName } from "../../evaluation/language/operators.ts";
 
 /** What every kind of condition is for, those that are not available included. */
 const CONDITIONS: Readonly<Record<string, string>> = {

@@ -1,9 +1,9 @@
 import { type RawBuilder, sql } from "kysely";
-import { invalid } from "../../errors.ts";
-import type { Json } from "../../events.ts";
-import { isId } from "../../ids.ts";
-import { getPlayer } from "../../players/players.ts";
-import type { Work } from "../../work.ts";
+import { invalid } from "../../kernel/errors.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { isId } from "../../kernel/ids.ts";
+import { getPlayer } from "../../progression/players/players.ts";
+import type { Work } from "../../kernel/work.ts";
 import { findRule } from "../rules.ts";
 
 export const EXECUTION_MODES = ["LIVE", "SHADOW", "HOLDOUT"] as const;

@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import type { Json } from "../../events.ts";
-import type { Work } from "../../work.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import type { Work } from "../../kernel/work.ts";
 
 /** A tracked event of a player as it was processed; `at` as evaluation takes it, not after its arrival. */
 export type HistoryEvent = { id: string; type: string; at: number; properties: Json };

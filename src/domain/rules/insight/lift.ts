@@ -1,6 +1,6 @@
 import { sql } from "kysely";
-import { invalid } from "../../errors.ts";
-import type { Work } from "../../work.ts";
+import { invalid } from "../../kernel/errors.ts";
+import type { Work } from "../../kernel/work.ts";
 import { findRule } from "../rules.ts";
 
 const DAY_MS = 86_400_000;

@@ -1,17 +1,17 @@
 import { z } from "zod";
-import type { Json } from "../../events.ts";
-import { EVENT_STEPS, openAccounts, stepsOf } from "../../progression/event-accounts.ts";
-import type { PlayerState } from "../../progression/player-state.ts";
-import type { ProjectPlan } from "../../progression/project-plan.ts";
-import type { StepBudget } from "../../step-budget.ts";
-import { evaluateEvent, noEffects, openTurn } from "../../progression/evaluate.ts";
-import { createSharedCounters, type SharedCounters } from "../../progression/shared-counters.ts";
-import type { Effects } from "../../progression/effects.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { EVENT_STEPS, openAccounts, stepsOf } from "../../evaluation/event-accounts.ts";
+import type { PlayerState } from "../../evaluation/player-state.ts";
+import type { ProjectPlan } from "../../evaluation/project-plan.ts";
+import type { StepBudget } from "../../kernel/step-budget.ts";
+import { evaluateEvent, noEffects, openTurn } from "../../evaluation/evaluate.ts";
+import { createSharedCounters, type SharedCounters } from "../../evaluation/shared-counters.ts";
+import type { Effects } from "../../evaluation/effects.ts";
 import type { HistoryEvent } from "./history.ts";
-import { assetName, type Histogram } from "./stats.ts";
-import { failingLeaf } from "./trace-rules.ts";
-import { createTrace, type EventTrace } from "./trace.ts";
-import { fit } from "../running/keep-trace.ts";
+import { assetName, type Histogram } from "../../evaluation/running/stats.ts";
+import { failingLeaf } from "../../evaluation/trace/trace-rules.ts";
+import { createTrace, type EventTrace } from "../../evaluation/trace/trace.ts";
+import { fit } from "../../evaluation/trace/keep-trace.ts";
 
 /** Traces shown of firings, and as many of events that did not fire. */
 const SAMPLES_OF_EACH = 10;

@@ -1,19 +1,19 @@
 import { z } from "zod";
-import { newId } from "../../ids.ts";
-import { type AggregateState, DISTINCT_MAX, distinctHash } from "../../metrics/aggregates.ts";
-import { type CompiledMetric, compileMetric } from "../../metrics/compile.ts";
-import type { CounterState } from "../../metrics/counters.ts";
-import { Metric } from "../../metrics/metric.ts";
-import { levelOf } from "../../progression/levels.ts";
-import type { PlayerState } from "../../progression/player-state.ts";
-import { attributesProblem } from "../../progression/profile.ts";
+import { newId } from "../../kernel/ids.ts";
+import { type AggregateState, DISTINCT_MAX, distinctHash } from "../../evaluation/metrics/aggregates.ts";
+import { type CompiledMetric, compileMetric } from "../../evaluation/metrics/compile.ts";
+import type { CounterState } from "../../evaluation/metrics/counters.ts";
+import { Metric } from "../../evaluation/metrics/metric.ts";
+import { levelOf } from "../../evaluation/xp/levels.ts";
+import type { PlayerState } from "../../evaluation/player-state.ts";
+import { attributesProblem } from "../../evaluation/profile.ts";
 import { emptyHanded } from "../../progression/load.ts";
-import type { ProjectPlan } from "../../progression/project-plan.ts";
-import type { CompiledStreak } from "../../streaks/compile.ts";
-import { deadlineAfter, periodAt } from "../../streaks/periods.ts";
-import { type Streak, untouched } from "../../streaks/state.ts";
-import { Key, smallRecord, Zone } from "../language/syntax.ts";
-import { firstZone, windowNumber } from "../language/zones.ts";
+import type { ProjectPlan } from "../../evaluation/project-plan.ts";
+import type { CompiledStreak } from "../../evaluation/streaks/compile.ts";
+import { deadlineAfter, periodAt } from "../../evaluation/streaks/periods.ts";
+import { type Streak, untouched } from "../../evaluation/streaks/state.ts";
+import { Key, smallRecord, Zone } from "../../evaluation/language/syntax.ts";
+import { firstZone, windowNumber } from "../../kernel/zones.ts";
 
 /** A player who need not exist, for simulation. */
 

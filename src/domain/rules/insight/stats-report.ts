@@ -1,8 +1,14 @@
 import { sql } from "kysely";
-import { invalid } from "../../errors.ts";
-import type { Work } from "../../work.ts";
+import { invalid } from "../../kernel/errors.ts";
+import type { Work } from "../../kernel/work.ts";
 import { findRule } from "../rules.ts";
-import { addCounts, type Counts, type Histogram, noCounts, percentile } from "./stats.ts";
+import {
+  addCounts,
+  type Counts,
+  type Histogram,
+  noCounts,
+  percentile,
+} from "../../evaluation/running/stats.ts";
 
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;

@@ -1,8 +1,8 @@
 import { sql } from "kysely";
-import { DomainError, notFound } from "../../errors.ts";
-import { isId } from "../../ids.ts";
-import type { Work } from "../../work.ts";
-import type { EventTrace } from "./trace.ts";
+import { DomainError, notFound } from "../../kernel/errors.ts";
+import { isId } from "../../kernel/ids.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { EventTrace } from "../../evaluation/trace/trace.ts";
 
 const NO_TRACE =
   "the event has no trace: it was not sampled (settings.traceSampling), waits to be processed, or is too old";

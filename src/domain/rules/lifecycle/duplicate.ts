@@ -1,5 +1,5 @@
-import { conflict } from "../../errors.ts";
-import type { Work } from "../../work.ts";
+import { conflict } from "../../kernel/errors.ts";
+import type { Work } from "../../kernel/work.ts";
 import { Rule, type ShownRule } from "../rule.ts";
 import { createRule, findRule } from "../rules.ts";
 

@@ -1,14 +1,14 @@
-import { auditDefinition } from "../../audit/definitions.ts";
-import { changeConfig } from "../../config-lock.ts";
-import { changeRunning } from "../../definitions/running.ts";
-import { checkSize } from "../../definitions/size.ts";
-import { conflict } from "../../errors.ts";
-import { RULE_MAX_BYTES } from "../../limits.ts";
-import type { Work } from "../../work.ts";
-import type { RuleDocument } from "../language/document.ts";
+import { auditDefinition } from "../../accounts/audit/definitions.ts";
+import { changeConfig } from "../../kernel/config-lock.ts";
+import { changeRunning } from "../../economy/definitions/running.ts";
+import { checkSize } from "../../economy/definitions/size.ts";
+import { conflict } from "../../kernel/errors.ts";
+import { RULE_MAX_BYTES } from "../../kernel/limits.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { RuleDocument } from "../../evaluation/language/document.ts";
 import { Rule, RuleVersion, type ShownRule } from "../rule.ts";
 import { lockRule, presentRule } from "../rules.ts";
-import { planSchedules } from "../running/schedules.ts";
+import { planSchedules } from "../schedules.ts";
 import { type FoundRule, lockRunnable, readDraft } from "./runnable.ts";
 import { findVersion, isDraftPublished } from "./versions.ts";
 

@@ -1,17 +1,17 @@
 import { sql } from "kysely";
-import { awaitConfigTurn, changeConfig } from "../../config-lock.ts";
-import { conflict, DomainError, notFound } from "../../errors.ts";
-import { isId } from "../../ids.ts";
-import { savepoint, type Work } from "../../work.ts";
-import { RuleDocument } from "../language/document.ts";
-import { namedProblems } from "../language/named.ts";
+import { awaitConfigTurn, changeConfig } from "../../kernel/config-lock.ts";
+import { conflict, DomainError, notFound } from "../../kernel/errors.ts";
+import { isId } from "../../kernel/ids.ts";
+import { savepoint, type Work } from "../../kernel/work.ts";
+import { RuleDocument } from "../../evaluation/language/document.ts";
+import { namedProblems } from "../named.ts";
 import type { Rule } from "../rule.ts";
-import type { RuleStatus } from "../running/rule-status.ts";
+import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
 import { lockRule } from "../rules.ts";
-import { cyclesWith } from "./cycles.ts";
-import { loopText } from "./loops.ts";
+import { cyclesWith } from "../../economy/loops/cycles.ts";
+import { loopText } from "../../economy/loops/loops.ts";
 import { problemsOf, refusal } from "./validate.ts";
-import { cycleText } from "./loop-text.ts";
+import { cycleText } from "../../economy/loops/loop-text.ts";
 
 /** A rule as it was when it was checked, before anything was locked. */
 export type FoundRule = {

@@ -1,13 +1,13 @@
 import { isDeepStrictEqual } from "node:util";
 import { sql } from "kysely";
-import { conflict } from "../../errors.ts";
-import { newId } from "../../ids.ts";
-import type { Work } from "../../work.ts";
-import type { RuleDocument } from "../language/document.ts";
+import { conflict } from "../../kernel/errors.ts";
+import { newId } from "../../kernel/ids.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { RuleDocument } from "../../evaluation/language/document.ts";
 import { ACTIVE_RULES_MAX } from "./publishing.ts";
 import { Rule, RuleVersion } from "../rule.ts";
 import { RULES_MAX, RULES_WITH_ARCHIVED_MAX } from "../rules.ts";
-import { planSchedules } from "../running/schedules.ts";
+import { planSchedules } from "../schedules.ts";
 
 type Sync = { from: string; to: string; actor: string };
 type Report = { count: number; skipped: { key: string; reason: string }[] };

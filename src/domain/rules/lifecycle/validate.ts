@@ -1,18 +1,18 @@
 import type { z } from "zod";
-import { DomainError, type FieldProblem } from "../../errors.ts";
-import type { Metric } from "../../metrics/metric.ts";
-import { PROBLEMS_MAX, RULE_MAX_BYTES } from "../../limits.ts";
-import { bytesOf, parseSized } from "../../oversize.ts";
-import type { Work } from "../../work.ts";
-import { RuleDocument, identifyActions } from "../language/document.ts";
-import { cyclesWith } from "./cycles.ts";
-import type { GraphRule } from "./graph.ts";
-import { namedProblems } from "../language/named.ts";
-import { mentionsOf } from "../language/mentions.ts";
-import { needsOf } from "../language/needs.ts";
+import { DomainError, type FieldProblem } from "../../kernel/errors.ts";
+import type { Metric } from "../../evaluation/metrics/metric.ts";
+import { PROBLEMS_MAX, RULE_MAX_BYTES } from "../../kernel/limits.ts";
+import { bytesOf, parseSized } from "../../kernel/oversize.ts";
+import type { Work } from "../../kernel/work.ts";
+import { RuleDocument, identifyActions } from "../../evaluation/language/document.ts";
+import { cyclesWith } from "../../economy/loops/cycles.ts";
+import type { GraphRule } from "../../economy/loops/graph.ts";
+import { namedProblems } from "../named.ts";
+import { mentionsOf } from "../../evaluation/language/mentions.ts";
+import { needsOf } from "../../evaluation/language/needs.ts";
 import { Rule } from "../rule.ts";
-import { visitLeaves } from "../language/trees.ts";
-import { LOOP_ADVICE, cycleText } from "./loop-text.ts";
+import { visitLeaves } from "../../evaluation/language/trees.ts";
+import { LOOP_ADVICE, cycleText } from "../../economy/loops/loop-text.ts";
 
 /** A warning; one that `blocksPublish` lets a rule be saved and not be published. */
 export type RuleWarning = FieldProblem & { blocksPublish: boolean };

@@ -1,9 +1,9 @@
 import { isDeepStrictEqual } from "node:util";
 import { sql } from "kysely";
-import { notFound } from "../../errors.ts";
-import { offsetOf, type PageQuery } from "../../paging.ts";
-import type { Work } from "../../work.ts";
-import type { RuleDocument } from "../language/document.ts";
+import { notFound } from "../../kernel/errors.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { RuleDocument } from "../../evaluation/language/document.ts";
 import { type Rule, RuleVersion } from "../rule.ts";
 import { findRule } from "../rules.ts";
 

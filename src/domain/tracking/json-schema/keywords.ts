@@ -1,4 +1,4 @@
-import type { Json } from "../../events.ts";
+import type { Json } from "../../kernel/events/events.ts";
 import { type Check, fail, type Run } from "./run.ts";
 import { isComposite, isMultiple, isObject, lengthOf, textOf, TYPES, typesOf } from "./values.ts";
 

@@ -1,4 +1,4 @@
-import { StepBudget } from "../../step-budget.ts";
+import { StepBudget } from "../../kernel/step-budget.ts";
 
 /** A part of a value that a schema does not accept. */
 export type Failure = {

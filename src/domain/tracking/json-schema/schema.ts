@@ -1,5 +1,5 @@
-import type { Json } from "../../events.ts";
-import { StepBudget, StepsExceeded } from "../../step-budget.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { StepBudget, StepsExceeded } from "../../kernel/step-budget.ts";
 import { APPLICATORS, COMPANIONS } from "./applicators.ts";
 import { ANNOTATIONS, ASSERTIONS, type Keyword, type Place } from "./keywords.ts";
 import {

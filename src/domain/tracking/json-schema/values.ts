@@ -1,4 +1,4 @@
-import type { Json } from "../../events.ts";
+import type { Json } from "../../kernel/events/events.ts";
 
 /** A JSON object. */
 export const isObject = (value: unknown): value is Json =>

@@ -1,0 +1,74 @@
+import type { ApiKeyHasher } from "../api-keys/secret.ts";
+import { isUseDue, noteUse } from "../auth/last-used.ts";
+import { CACHE_TTL_MS, createShortCache } from "../auth/short-cache.ts";
+import type { Tokens } from "../auth/tokens.ts";
+import type { AdminCaller, Caller } from "../../kernel/caller.ts";
+import { unauthorized } from "../../kernel/errors.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+import { PlatformAdmin } from "./platform-admin.ts";
+import { isPlatformSecret, looksLikePlatformSecret, PlatformToken } from "./platform-token.ts";
+
+type KnownCaller = { caller: AdminCaller; freshForMs: number };
+
+const known = createShortCache<KnownCaller>(({ freshForMs }) => freshForMs);
+
+/** Makes this process read super-admins and platform tokens anew; others do within 5 s. */
+export const forgetAdmins = (): void => known.clear();
+
+export type AdminAuthParts = { transact: Transact; tokens: Tokens; apiKeys: ApiKeyHasher };
+
+/**
+ * The super-admin behind a token of `POST /superadmin/auth/login`, or the machine behind a platform token
+ * (`svc_admin_...`). Who was disabled, logged out or revoked dies here within 5 s.
+ *
+ * @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED, SESSION_REVOKED
+ */
+export const authenticateAdmin = async (parts: AdminAuthParts, bearer: string): Promise<Caller> =>
+  looksLikePlatformSecret(bearer) ? authenticateMachine(parts, bearer) : authenticatePerson(parts, bearer);
+
+const authenticatePerson = async ({ transact, tokens }: AdminAuthParts, bearer: string): Promise<Caller> => {
+  const { sub, ver } = await tokens.verifyAdmin(bearer);
+  // The version is part of the key: a new login is not judged by what was read before it.
+  const found = await known.get(`${sub}:${ver}`, () => transact((work) => readAdmin(work, sub, ver)));
+  if (!found) throw unauthorized("SESSION_REVOKED", "This login has ended; log in again");
+  return found.caller;
+};
+
+const readAdmin = async ({ em }: Work, id: string, version: number): Promise<KnownCaller | undefined> => {
+  const admin = await em.findOne(PlatformAdmin, { id, sessionVersion: version, disabledAt: null });
+  if (!admin) return undefined;
+  return { caller: { kind: "admin", adminId: admin.id, scopes: ["*"] }, freshForMs: CACHE_TTL_MS };
+};
+
+const authenticateMachine = async (
+  { transact, apiKeys }: AdminAuthParts,
+  secret: string,
+): Promise<Caller> => {
+  if (!isPlatformSecret(secret)) throw unknownToken();
+  const found = await known.get(apiKeys.hash(secret), () => loadToken(transact, apiKeys.hashes(secret)));
+  if (!found) throw unknownToken();
+  return found.caller;
+};
+
+const unknownToken = () => unauthorized("TOKEN_INVALID", "The platform token is not known, or was revoked");
+
+const loadToken = async (transact: Transact, hashes: string[]): Promise<KnownCaller | undefined> => {
+  const found = await transact((work) => readToken(work, hashes));
+  if (found?.isUseDue) noteUse(transact, "platform_tokens", found.caller.adminId);
+  return found;
+};
+
+const readToken = async (
+  { em, now }: Work,
+  hashes: string[],
+): Promise<(KnownCaller & { isUseDue: boolean }) | undefined> => {
+  const token = await em.findOne(PlatformToken, { secretHash: { $in: hashes }, revokedAt: null });
+  if (!token) return undefined;
+  const leftMs = token.expiresAt ? token.expiresAt.getTime() - now.getTime() : Infinity;
+  if (leftMs <= 0) throw unauthorized("TOKEN_EXPIRED", "The platform token has expired; make a new one");
+  return {
+    caller: { kind: "admin", adminId: token.id, isMachine: true, scopes: token.scopes },
+    freshForMs: Math.min(leftMs, CACHE_TTL_MS),
+    isUseDue: isUseDue(token.lastUsedAt, now),
+  };
+};

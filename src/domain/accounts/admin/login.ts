@@ -1,0 +1,138 @@
+import { audit } from "../audit/audit.ts";
+import { findKnownOrigin, forgetOrigins, type Origin, rememberOrigin } from "../auth/known-origins.ts";
+import { type Guess, throttled } from "../auth/login-throttle.ts";
+import { NOBODYS_HASH, type Passwords, refuseWeakPassword } from "../auth/passwords.ts";
+import { normaliseEmail } from "../email/address.ts";
+import type { Tokens } from "../auth/tokens.ts";
+import { type DomainError, unauthorized } from "../../kernel/errors.ts";
+import type { Limiter } from "../rate-limits/limiter.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+import { auditAdmin, endLogins, getAdmin } from "./admins.ts";
+import { PlatformAdmin } from "./platform-admin.ts";
+
+export type AdminLoginParts = {
+  transact: Transact;
+  tokens: Tokens;
+  passwords: Passwords;
+  limiter: Limiter;
+  clock: () => Date;
+};
+
+export type AdminSignedIn = {
+  accessToken: string;
+  tokenType: "Bearer";
+  /** Seconds. */
+  expiresIn: number;
+  admin: { id: string; email: string; name: string };
+};
+
+/** `deviceToken`: by it the account knows the device at the next login. */
+export type AdminLoggedIn = { signedIn: AdminSignedIn; deviceToken: string };
+
+/**
+ * Checks a super-admin's password. An unknown address and a wrong password are told apart neither by the
+ * answer nor by the work. @throws UNAUTHORIZED INVALID_CREDENTIALS, RATE_LIMITED LOGIN_THROTTLED
+ */
+export const adminLogin = async (
+  parts: AdminLoginParts,
+  body: { email: string; password: string },
+  origin: Origin,
+): Promise<AdminLoggedIn> => {
+  const { transact, tokens } = parts;
+  const email = normaliseEmail(body.email);
+  const found = await transact(({ em }) => em.findOne(PlatformAdmin, { email, disabledAt: null }));
+  const hash = found?.passwordHash ?? NOBODYS_HASH;
+  const asked = { ...origin, accounts: "platform_admins", email } as const;
+  const known = () => transact((work) => findKnownOrigin(work, tokens, asked));
+  const guess = { ip: origin.ip, account: email, known };
+  const isRight = await isPassword(parts, guess, hash, body.password);
+  const logged =
+    isRight && found ? await transact((work) => noteLogin(work, tokens, { seen: found, origin })) : undefined;
+  if (!logged) {
+    await transact((work) => noteFailure(work, found));
+    throw unauthorized("INVALID_CREDENTIALS", "Email or password is wrong");
+  }
+  return { signedIn: await signIn(tokens, logged.admin), deviceToken: logged.deviceToken };
+};
+
+const signIn = async (tokens: Tokens, admin: PlatformAdmin): Promise<AdminSignedIn> => {
+  const { id, email, name, sessionVersion } = admin;
+  const { token, expiresIn } = await tokens.signAdmin({ sub: id, ver: sessionVersion });
+  return { accessToken: token, tokenType: "Bearer", expiresIn, admin: { id, email, name } };
+};
+
+/** @throws RateLimited LOGIN_THROTTLED without looking at the password */
+const isPassword = (
+  { passwords, limiter, clock }: AdminLoginParts,
+  { account, ...from }: Guess,
+  hash: string,
+  password: string,
+): Promise<boolean> => {
+  const guess = { ...from, account: `superadmin:${account}` };
+  return throttled({ limiter, clock }, guess, () => passwords.verify(hash, password));
+};
+
+/** Undefined when the password or the person went while the password was checked. */
+const noteLogin = async (
+  work: Work,
+  tokens: Tokens,
+  { seen, origin }: { seen: PlatformAdmin; origin: Origin },
+): Promise<{ admin: PlatformAdmin; deviceToken: string } | undefined> => {
+  const { id, passwordHash } = seen;
+  const admin = await work.em.findOne(PlatformAdmin, { id, passwordHash, disabledAt: null });
+  if (!admin) return undefined;
+  admin.lastLoginAt = work.now;
+  const by = work.by && { ...work.by, caller: { kind: "admin", adminId: id, scopes: ["*"] } as const };
+  await auditAdmin({ ...work, by }, "platform_admin.logged_in", admin);
+  const owner = { id, tenantId: null };
+  return { admin, deviceToken: await rememberOrigin(work, tokens, owner, origin) };
+};
+
+/** The address as it was typed is not kept: people type passwords there. */
+const noteFailure = (work: Work, seen: PlatformAdmin | null): Promise<void> =>
+  audit(work, {
+    action: "platform_admin.login_failed",
+    target: { type: "platform_admin", id: seen?.id ?? "unknown" },
+    tenantId: null,
+    ...(seen ? { data: { email: seen.email } } : {}),
+  });
+
+/** Ends every login of a super-admin, this one too. @throws NOT_FOUND */
+export const adminLogout = async (work: Work, adminId: string): Promise<void> => {
+  const admin = await getAdmin(work, adminId);
+  endLogins(work, admin);
+  await auditAdmin(work, "platform_admin.logged_out", admin);
+};
+
+const wrongPassword = (): DomainError =>
+  unauthorized("INVALID_CREDENTIALS", "currentPassword is not your password");
+
+/**
+ * Replaces a super-admin's own password, ends every login of before and starts a new one. The device stays
+ * known, as the address does.
+ * @throws UNAUTHORIZED INVALID_CREDENTIALS for a wrong current password, VALIDATION_ERROR PASSWORD_TOO_WEAK,
+ *   RATE_LIMITED LOGIN_THROTTLED
+ */
+export const changeAdminPassword = async (
+  parts: AdminLoginParts,
+  { adminId, ...origin }: Origin & { adminId: string },
+  { currentPassword, newPassword }: { currentPassword: string; newPassword: string },
+): Promise<AdminLoggedIn> => {
+  const { transact, passwords, tokens } = parts;
+  const seen = await transact((work) => getAdmin(work, adminId));
+  const guess = { ip: origin.ip, account: seen.email, known: async () => `admin:${adminId}` };
+  if (!(await isPassword(parts, guess, seen.passwordHash, currentPassword))) throw wrongPassword();
+  refuseWeakPassword(newPassword, seen, "newPassword");
+  const passwordHash = await passwords.hash(newPassword);
+  const changed = await transact(async (work) => {
+    const admin = await getAdmin(work, adminId);
+    if (admin.passwordHash !== seen.passwordHash) throw wrongPassword();
+    admin.passwordHash = passwordHash;
+    endLogins(work, admin);
+    await forgetOrigins(work, adminId, origin.deviceToken);
+    const deviceToken = await rememberOrigin(work, tokens, { id: adminId, tenantId: null }, origin);
+    await auditAdmin(work, "platform_admin.password_changed", admin);
+    return { admin, deviceToken };
+  });
+  return { signedIn: await signIn(tokens, changed.admin), deviceToken: changed.deviceToken };
+};

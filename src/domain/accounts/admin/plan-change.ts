@@ -1,0 +1,25 @@
+import { lockTenant } from "../tenants/lock-tenant.ts";
+import type { PlanLimits, Plan } from "../../kernel/plans.ts";
+import { setPlan } from "../tenants/set-plan.ts";
+import type { Tenant } from "../tenants/tenant.ts";
+import type { Work } from "../../kernel/work.ts";
+
+/** Null goes back to the plan's limit; absent stays as it is. */
+export type LimitChanges = Partial<Record<keyof PlanLimits, number | "unlimited" | null | undefined>>;
+
+/** Changes a tenant's plan, and single limits over it. @throws NOT_FOUND */
+export const changeTenantPlan = async (
+  work: Work,
+  tenantId: string,
+  { plan, limits }: { plan?: Plan | undefined; limits?: LimitChanges | undefined },
+): Promise<Tenant> => {
+  // Held from here on: the overrides of now are what is changed.
+  const tenant = await lockTenant(work, tenantId);
+  const overrides = new Map(Object.entries(tenant.planOverrides));
+  for (const [name, value] of Object.entries(limits ?? {})) {
+    if (value === null) overrides.delete(name);
+    else if (value !== undefined) overrides.set(name, value === "unlimited" ? null : value);
+  }
+  const planOverrides: Partial<PlanLimits> = Object.fromEntries(overrides);
+  return setPlan(work, tenantId, { plan, planOverrides });
+};

@@ -1,0 +1,69 @@
+import { sql } from "kysely";
+import { type Plan, PLANS } from "../../kernel/plans.ts";
+import { APPROVAL_STATUSES, type ApprovalStatus } from "../../kernel/caller.ts";
+import type { Work } from "../../kernel/work.ts";
+
+/** Counts stop here: a table this long says no more by being longer. */
+export const STATS_COUNT_MAX = 1_000_000;
+
+export type PlatformStats = {
+  tenants: {
+    total: number;
+    byApprovalStatus: Record<ApprovalStatus, number>;
+    byPlan: Record<Plan, number>;
+  };
+  users: number;
+  projects: number;
+  activeKeys: number;
+  mail: { queued: number; failedLastDay: number };
+  generatedAt: string;
+};
+
+type Group = { status: ApprovalStatus; plan: Plan; tenants: string };
+type Counts = { users: string; projects: string; keys: string; queued: string; failed: string };
+
+const sums = <K extends string>(
+  names: readonly K[],
+  groups: readonly Group[],
+  nameOf: (group: Group) => K,
+): Record<K, number> => {
+  const found = Object.fromEntries(names.map((name) => [name, 0])) as Record<K, number>;
+  for (const group of groups) found[nameOf(group)] += Number(group.tenants);
+  return found;
+};
+
+/** How the platform is used; what is deleted does not count. Each count stops at STATS_COUNT_MAX. */
+export const platformStats = async ({ db, now }: Work): Promise<PlatformStats> => {
+  const at = now.toISOString();
+  const dayAgo = new Date(now.getTime() - 86_400_000).toISOString();
+  const groups = await sql<Group>`
+    select approval_status as status, plan, count(*) as tenants from (
+      select approval_status, plan from tenants
+      where deleted_at is null limit ${STATS_COUNT_MAX}) as counted
+    group by approval_status, plan`.execute(db);
+  const counts = await sql<Counts>`
+    select
+      (select count(*) from (select from users limit ${STATS_COUNT_MAX}) as counted) as users,
+      (select count(*) from (select from projects
+        where deleted_at is null and sandbox_of is null limit ${STATS_COUNT_MAX}) as counted) as projects,
+      (select count(*) from (select from api_keys
+        where status = 'ACTIVE' and (expires_at is null or expires_at > ${at}::timestamptz)
+        limit ${STATS_COUNT_MAX}) as counted) as keys,
+      (select count(*) from (select from email_outbox limit ${STATS_COUNT_MAX}) as counted) as queued,
+      (select count(*) from (select from email_logs
+        where status = 'FAILED' and created_at > ${dayAgo}::timestamptz
+        limit ${STATS_COUNT_MAX}) as counted) as failed`.execute(db);
+  const row = counts.rows[0]!;
+  return {
+    tenants: {
+      total: groups.rows.reduce((total, { tenants }) => total + Number(tenants), 0),
+      byApprovalStatus: sums(APPROVAL_STATUSES, groups.rows, ({ status }) => status),
+      byPlan: sums(PLANS, groups.rows, ({ plan }) => plan),
+    },
+    users: Number(row.users),
+    projects: Number(row.projects),
+    activeKeys: Number(row.keys),
+    mail: { queued: Number(row.queued), failedLastDay: Number(row.failed) },
+    generatedAt: at,
+  };
+};

@@ -1,0 +1,128 @@
+import { type RawBuilder, sql } from "kysely";
+import { countRows, type Total } from "../../kernel/counting.ts";
+import { notFound } from "../../kernel/errors.ts";
+import { isId } from "../../kernel/ids.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { containing } from "../../kernel/search.ts";
+import { limitsOf, type PlanLimits, type Plan } from "../../kernel/plans.ts";
+import { Tenant } from "../tenants/tenant.ts";
+import type { ApprovalStatus } from "../../kernel/caller.ts";
+import type { Work } from "../../kernel/work.ts";
+
+export type TenantQuery = PageQuery & {
+  sort: "createdAt" | "name";
+  order: "asc" | "desc";
+  approvalStatus?: ApprovalStatus | undefined;
+  plan?: Plan | undefined;
+  /** Part of the name or of an OWNER's address. */
+  search?: string | undefined;
+};
+
+/** Limits as on the wire: null in PlanLimits is "unlimited" here. */
+export type ShownLimits = Partial<Record<keyof PlanLimits, number | "unlimited">>;
+
+/** As on the wire. */
+export type ShownTenant = {
+  id: string;
+  name: string;
+  approvalStatus: ApprovalStatus;
+  approvalReason: string | null;
+  approvalRequestedAt: string | null;
+  plan: Plan;
+  planOverrides: ShownLimits;
+  /** What holds: the plan's limits, and over them the overrides. */
+  limits: ShownLimits;
+  deleteAfter: string | null;
+  deletedAt: string | null;
+  createdAt: string;
+  updatedAt: string;
+};
+
+const showLimits = (limits: Partial<PlanLimits>): ShownLimits =>
+  Object.fromEntries(Object.entries(limits).map(([name, value]) => [name, value ?? "unlimited"]));
+
+export const showPlatformTenant = (tenant: Tenant): ShownTenant => ({
+  id: tenant.id,
+  name: tenant.name,
+  approvalStatus: tenant.approvalStatus,
+  approvalReason: tenant.approvalReason ?? null,
+  approvalRequestedAt: tenant.approvalRequestedAt?.toISOString() ?? null,
+  plan: tenant.plan,
+  planOverrides: showLimits(tenant.planOverrides),
+  limits: showLimits(limitsOf(tenant)),
+  deleteAfter: tenant.deleteAfter?.toISOString() ?? null,
+  deletedAt: tenant.deletedAt?.toISOString() ?? null,
+  createdAt: tenant.createdAt.toISOString(),
+  updatedAt: tenant.updatedAt.toISOString(),
+});
+
+const conditionOf = ({ approvalStatus, plan, search }: TenantQuery): RawBuilder<unknown> => {
+  const pattern = search === undefined ? undefined : containing(search);
+  return sql.join(
+    [
+      sql`true`,
+      ...(approvalStatus === undefined ? [] : [sql`t.approval_status = ${approvalStatus}`]),
+      ...(plan === undefined ? [] : [sql`t.plan = ${plan}`]),
+      ...(pattern === undefined
+        ? []
+        : [
+            sql`(t.name ilike ${pattern} or exists (
+              select from users u
+              where u.tenant_id = t.id and u.role = 'OWNER' and u.email ilike ${pattern}))`,
+          ]),
+    ],
+    sql` and `,
+  );
+};
+
+const SORTS = { createdAt: "created_at", name: "name" } as const;
+
+/** Tenants of the platform, those that are deleted too. */
+export const listPlatformTenants = async (
+  work: Work,
+  query: TenantQuery,
+): Promise<Total & { tenants: Tenant[] }> => {
+  const { em, db } = work;
+  const condition = conditionOf(query);
+  const column = sql.ref(`t.${SORTS[query.sort]}`);
+  const order = query.order === "asc" ? sql`asc` : sql`desc`;
+  const { rows } = await sql<{ id: string }>`
+    select t.id from tenants t where ${condition}
+    order by ${column} ${order}, t.id ${order}
+    limit ${query.limit} offset ${offsetOf(query)}`.execute(db);
+  const found = await em.find(Tenant, { id: { $in: rows.map(({ id }) => id) } });
+  const byId = new Map(found.map((tenant) => [tenant.id, tenant]));
+  return {
+    tenants: rows.map(({ id }) => byId.get(id)!),
+    ...(await countRows(work, sql`tenants t where ${condition}`)),
+  };
+};
+
+/** @throws NOT_FOUND */
+export const getPlatformTenant = async ({ em }: Work, tenantId: string): Promise<Tenant> => {
+  const tenant = isId(tenantId) ? await em.findOne(Tenant, { id: tenantId }) : null;
+  if (!tenant) throw notFound("Tenant");
+  return tenant;
+};
+
+export type TenantCounts = { projects: number; members: number; activeKeys: number };
+
+/** What a tenant has: projects that are neither deleted nor sandboxes, members, keys that work. */
+export const countOfTenant = async ({ db, now }: Work, tenantId: string): Promise<TenantCounts> => {
+  const { rows } = await sql<Record<keyof TenantCounts, string>>`
+    with p as (
+      select id from projects
+      where tenant_id = ${tenantId}::uuid and deleted_at is null and sandbox_of is null)
+    select (select count(*) from p) as projects,
+      (select count(*) from users where tenant_id = ${tenantId}::uuid) as members,
+      (select count(*) from api_keys k join p on p.id = k.project_id
+        where k.status = 'ACTIVE'
+          and (k.expires_at is null or k.expires_at > ${now.toISOString()}::timestamptz)
+      ) as "activeKeys"`.execute(db);
+  const [row] = rows;
+  return {
+    projects: Number(row!.projects),
+    members: Number(row!.members),
+    activeKeys: Number(row!.activeKeys),
+  };
+};

@@ -1,0 +1,70 @@
+import { conflict } from "../../kernel/errors.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { ApiKey } from "./api-key.ts";
+import {
+  auditKey,
+  type Granter,
+  insertKey,
+  lockApiKey,
+  lockKeysProject,
+  type MadeKey,
+  requireActive,
+} from "./api-keys.ts";
+import { forgetKeys } from "./authenticate.ts";
+import { checkKeyFields, checkRoom } from "./checks.ts";
+import { checkCeiling } from "./scopes.ts";
+import type { ApiKeyHasher } from "./secret.ts";
+
+/** The old key works on for at most this long. */
+export const ROTATION_GRACE_SECONDS_MAX = 7 * 86_400;
+
+export type Rotation = {
+  keyId: string;
+  gracePeriodSeconds: number;
+  /** Of the new key; absent: as the old one had it. */
+  expiresAt?: Date | null | undefined;
+};
+
+/**
+ * Makes a new key in the place of another: same name, scopes, limit, metadata and environment. The old one
+ * works on for the grace period, but no longer than it would have, and names the new one. Of two rotations at
+ * once, one wins.
+ *
+ * @throws NOT_FOUND, VALIDATION_ERROR, FORBIDDEN INSUFFICIENT_ROLE, CONFLICT INVALID_STATE, LIMIT_REACHED
+ */
+export const rotateApiKey = async (
+  work: Work,
+  apiKeys: ApiKeyHasher,
+  granter: Granter,
+  { keyId, gracePeriodSeconds, expiresAt }: Rotation,
+): Promise<MadeKey> => {
+  const project = await lockKeysProject(work, granter);
+  const old = await lockApiKey(work, granter, keyId);
+  checkCeiling(granter.role, old.scopes);
+  requireActive(old, work.now);
+  if (old.replacedBy != null)
+    throw conflict("INVALID_STATE", `API key ${old.replacedBy} has replaced this one; rotate that one`);
+  await checkKeyFields(work, granter.tenantId, { expiresAt });
+  await checkRoom(work, project.id);
+  const { projectId, actsOnProjectId, name, scopes, rateLimit = null, metadata } = old;
+  const made = await insertKey(work, apiKeys, {
+    projectId,
+    actsOnProjectId,
+    name,
+    scopes,
+    rateLimit,
+    expiresAt: expiresAt === undefined ? (old.expiresAt ?? null) : expiresAt,
+    metadata,
+  });
+  endAfter(old, work.now, gracePeriodSeconds);
+  Object.assign(old, { replacedBy: made.apiKey.id, updatedAt: work.now } satisfies Partial<ApiKey>);
+  const data = { newKeyId: made.apiKey.id, newPrefix: made.apiKey.prefix, expiresAt: old.expiresAt };
+  await auditKey(work, granter, { action: "api_key.rotated", key: old, data });
+  work.afterCommit(forgetKeys);
+  return made;
+};
+
+const endAfter = (key: ApiKey, now: Date, seconds: number): void => {
+  const end = new Date(now.getTime() + seconds * 1_000);
+  if (key.expiresAt == null || end < key.expiresAt) key.expiresAt = end;
+};

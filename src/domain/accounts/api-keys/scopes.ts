@@ -1,0 +1,71 @@
+import { ADMINS, DEFAULT_SCOPES, DEVELOPERS, type Scope, SCOPES } from "../../kernel/access.ts";
+import type { Role } from "../../kernel/caller.ts";
+import { DomainError, forbidden } from "../../kernel/errors.ts";
+
+/** Who may give a scope to a key: definitions are not a DEVELOPER's to change, so neither are such keys. */
+const GRANTED_BY: Readonly<Record<Scope, readonly Role[]>> = {
+  "events:read": DEVELOPERS,
+  "events:write": DEVELOPERS,
+  "players:read": DEVELOPERS,
+  "players:write": DEVELOPERS,
+  "rules:read": DEVELOPERS,
+  "rules:manage": ADMINS,
+  "leaderboards:read": DEVELOPERS,
+  "leaderboards:write": DEVELOPERS,
+  "leaderboards:manage": ADMINS,
+  "lobbies:read": DEVELOPERS,
+  "lobbies:write": DEVELOPERS,
+  "chat:read": DEVELOPERS,
+  "chat:write": DEVELOPERS,
+  "chat:moderate": ADMINS,
+  "config:read": DEVELOPERS,
+  "config:manage": ADMINS,
+  "projects:read": DEVELOPERS,
+  "realtime:connect": DEVELOPERS,
+  "webhooks:read": DEVELOPERS,
+  "webhooks:write": DEVELOPERS,
+};
+
+const isScope = (text: string): text is Scope => (SCOPES as readonly string[]).includes(text);
+
+const matching = (wanted: string): readonly Scope[] => {
+  if (isScope(wanted)) return [wanted];
+  if (wanted === "*") return SCOPES;
+  return wanted.endsWith(":*") ? SCOPES.filter((scope) => scope.startsWith(wanted.slice(0, -1))) : [];
+};
+
+/**
+ * The scopes that `wanted` names; `*` and `players:*` stand for the scopes of today, so a later scope is
+ * not granted silently. Absent: the default scopes. @throws VALIDATION_ERROR naming each unknown scope
+ */
+export const expandScopes = (wanted: readonly string[] | undefined): Scope[] => {
+  if (wanted === undefined) return [...DEFAULT_SCOPES];
+  const unknown = wanted.filter((scope) => matching(scope).length === 0);
+  if (unknown.length > 0) {
+    throw new DomainError("VALIDATION_ERROR", `Unknown scope: ${unknown.join(", ")}`, {
+      details: wanted.flatMap((scope, at) =>
+        unknown.includes(scope)
+          ? [{ field: `scopes.${at}`, message: `unknown scope ${scope}; known are ${SCOPES.join(", ")}` }]
+          : [],
+      ),
+    });
+  }
+  const granted = new Set(wanted.flatMap(matching));
+  return SCOPES.filter((scope) => granted.has(scope));
+};
+
+const mayGrant = (role: Role, scope: string): boolean =>
+  (isScope(scope) ? GRANTED_BY[scope] : ADMINS).includes(role);
+
+/**
+ * Nobody makes, changes or rotates a key that may do more than their role may grant. @throws FORBIDDEN
+ * INSUFFICIENT_ROLE
+ */
+export const checkCeiling = (role: Role, scopes: readonly string[]): void => {
+  const above = scopes.filter((scope) => !mayGrant(role, scope));
+  if (above.length === 0) return;
+  throw forbidden(
+    "INSUFFICIENT_ROLE",
+    `Your role ${role} may not grant ${above.join(", ")}; ask an OWNER or ADMIN`,
+  );
+};

@@ -1,0 +1,18 @@
+import { actorOf } from "../../kernel/caller.ts";
+import type { Mail } from "../email/mail.ts";
+import { Project } from "../projects/project.ts";
+import { ownersOf } from "../tenants/tell-owners.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { ApiKey } from "./api-key.ts";
+
+/** Mails the OWNERS that there is a new key, except the one who made it. */
+export const tellOwnersOfKey = async (work: Work, mail: Mail, key: ApiKey): Promise<void> => {
+  const { em, by } = work;
+  const { tenantId, name: projectName } = await em.findOneOrFail(Project, { id: key.projectId });
+  const maker = by ? actorOf(by.caller) : "";
+  for (const { id: userId, email: to, name } of await ownersOf(work, tenantId)) {
+    if (maker === `user:${userId}`) continue;
+    const values = { name, keyName: key.name, keyPrefix: key.prefix, projectName };
+    await mail.queue(work, { template: "api-key-created", to, values, tenantId, userId });
+  }
+};

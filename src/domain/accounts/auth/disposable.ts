@@ -1,0 +1,33 @@
+import { disposableEmailBlocklistSet } from "disposable-email-domains-js";
+import { invalid } from "../../kernel/errors.ts";
+
+/** The operator's own domains, which stand over the list: each with its sub-domains, in any case. */
+export type DisposableLists = { allow: readonly string[]; deny: readonly string[] };
+
+/** The library makes the set anew on each call. */
+const listed: ReadonlySet<string> = disposableEmailBlocklistSet();
+
+/** The domain itself and those it is part of, the nearest first: `a.b.c` gives `a.b.c` and `b.c`. */
+const withParents = (domain: string): string[] => {
+  const labels = domain.split(".");
+  return labels.slice(0, -1).map((_, index) => labels.slice(index).join("."));
+};
+
+const names = (list: readonly string[], domain: string): boolean =>
+  list.some((entry) => entry.toLowerCase() === domain);
+
+/** Whether the address is of a provider of throw-away mailboxes. The nearest domain that is known decides. */
+export const isDisposable = (email: string, { allow, deny }: DisposableLists): boolean => {
+  const domain = email.slice(email.lastIndexOf("@") + 1).toLowerCase();
+  for (const known of withParents(domain)) {
+    if (names(allow, known)) return false;
+    if (names(deny, known) || listed.has(known)) return true;
+  }
+  return false;
+};
+
+/** @throws VALIDATION_ERROR EMAIL_DISPOSABLE */
+export const refuseDisposable = (email: string, lists: DisposableLists): void => {
+  if (!isDisposable(email, lists)) return;
+  throw invalid("email", "is of a provider of throw-away addresses; use a lasting one", "EMAIL_DISPOSABLE");
+};

@@ -1,0 +1,69 @@
+import { LockMode } from "@mikro-orm/core";
+import { sql } from "kysely";
+import { normaliseEmail } from "../email/address.ts";
+import { type DomainError, unauthorized } from "../../kernel/errors.ts";
+import { type AbuseParts, blockAbuser } from "../rate-limits/abuse.ts";
+import { limitKeyOf } from "../rate-limits/ip-address.ts";
+import { LIMITS } from "../rate-limits/limits.ts";
+import type { Work } from "../../kernel/work.ts";
+import { findKnownOrigin, type Origin } from "./known-origins.ts";
+import { throttled, type ThrottleParts } from "./login-throttle.ts";
+import { NOBODYS_HASH, type Passwords } from "./passwords.ts";
+import { type LoggedIn, startSessionOn } from "./sessions.ts";
+import type { Tokens } from "./tokens.ts";
+import { User } from "./user.ts";
+
+/** An App is one. `transact` must see the accounts of all tenants. */
+export type LoginParts = ThrottleParts & AbuseParts & { tokens: Tokens; passwords: Passwords };
+
+/** From where is for the count of failures. */
+export type Login = Origin & { email: string; password: string };
+
+/**
+ * Checks a password and starts a session. An unknown address, a disabled user, a deleted tenant and a wrong
+ * password are told apart neither by the answer, nor by the time it takes, nor by what is counted.
+ *
+ * @throws UNAUTHORIZED INVALID_CREDENTIALS, RateLimited LOGIN_THROTTLED
+ */
+export const login = async (parts: LoginParts, { email, password, ...origin }: Login): Promise<LoggedIn> => {
+  const { transact, tokens, passwords } = parts;
+  const account = normaliseEmail(email);
+  const asked = { ...origin, accounts: "users", email: account } as const;
+  const known = () => transact((work) => findKnownOrigin(work, tokens, asked));
+  let found: Found | undefined;
+  const isRight = await throttled(parts, { ip: origin.ip, account, known }, async () => {
+    found = await transact((work) => findByEmail(work, account));
+    const fits = await passwords.verify(found?.hash ?? NOBODYS_HASH, password);
+    return fits && found !== undefined;
+  });
+  if (!isRight || !found) {
+    await blockGuesser(parts, origin.ip);
+    throw wrong();
+  }
+  const { id, hash } = found;
+  return transact(async (work) => {
+    // Locked, so that a new password ends this session or forbids it.
+    const user = await work.em.findOne(User, { id }, { lockMode: LockMode.PESSIMISTIC_WRITE });
+    if (!user || user.disabledAt || user.passwordHash !== hash) throw wrong();
+    return startSessionOn(work, tokens, user, { method: "PASSWORD", deviceToken: origin.deviceToken });
+  });
+};
+
+/** An address that has used up its failures is shut out for a while. */
+const blockGuesser = async (parts: LoginParts, ip: string): Promise<void> => {
+  const { remaining } = await parts.limiter.read(LIMITS.loginFailures, limitKeyOf(ip));
+  if (remaining === 0) await blockAbuser(parts, "loginFailures", ip);
+};
+
+const wrong = (): DomainError => unauthorized("INVALID_CREDENTIALS", "Email or password is wrong");
+
+type Found = { id: string; hash: string };
+
+/** One statement, whoever asks for whom. */
+const findByEmail = async ({ db }: Work, email: string): Promise<Found | undefined> => {
+  const { rows } = await sql<Found>`
+    select u.id, u.password_hash as hash from users u join tenants t on t.id = u.tenant_id
+    where u.email = ${email} and u.disabled_at is null and t.deleted_at is null
+      and u.password_hash is not null`.execute(db);
+  return rows[0];
+};

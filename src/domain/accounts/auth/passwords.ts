@@ -1,0 +1,115 @@
+import { type Options, hash as argonHash, verify as argonVerify } from "@node-rs/argon2";
+import { DomainError, type FieldProblem } from "../../kernel/errors.ts";
+import { isGuessable } from "./common-passwords.ts";
+
+export type Passwords = {
+  /** A PHC string. @throws SERVICE_UNAVAILABLE while too many hashes wait */
+  hash(password: string): Promise<string>;
+  /** False also for a hash that is no PHC string. @throws SERVICE_UNAVAILABLE while too many hashes wait */
+  verify(hash: string, password: string): Promise<boolean>;
+};
+
+/** OWASP's minimum for argon2id, which is this library's default algorithm: 19 MiB, two passes, one lane. */
+const COST: Options = { memoryCost: 19_456, timeCost: 2, parallelism: 1 };
+/** Each takes 19 MiB and one thread of the pool. */
+export const HASHES_AT_ONCE_MAX = 8;
+/** Wait their turn, under a second; it takes more logins at once than people make to be refused. */
+export const HASHES_WAITING_MAX = 64;
+
+export const PASSWORD_MIN_CHARACTERS = 8;
+export const PASSWORD_MAX_CHARACTERS = 128;
+export const PASSWORD_MAX_BYTES = 512;
+
+/**
+ * A hash of the same cost that no password has: checked when there is no user, so that both cases take as
+ * long.
+ */
+export const NOBODYS_HASH =
+  "$argon2id$v=19$m=19456,t=2,p=1$bm9ib2R5cyBzYWx0ISEhIQ$AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+
+/** argon2id over the NFKC form, so that every keyboard's spelling of one password is the same password. */
+export const createPasswords = (): Passwords => {
+  let running = 0;
+  const waiting: (() => void)[] = [];
+
+  /** Whoever ends hands its place to the one who has waited longest. */
+  const enter = async (): Promise<void> => {
+    if (running < HASHES_AT_ONCE_MAX) {
+      running++;
+      return;
+    }
+    if (waiting.length >= HASHES_WAITING_MAX) {
+      throw new DomainError("SERVICE_UNAVAILABLE", "Too many logins at once; try again in a second", {
+        reason: "BUSY",
+        retryAfterSeconds: 1,
+      });
+    }
+    await new Promise<void>((resolve) => void waiting.push(resolve));
+  };
+  const leave = (): void => {
+    const next = waiting.shift();
+    if (next) next();
+    else running--;
+  };
+
+  const guarded = async <T>(work: () => Promise<T>): Promise<T> => {
+    await enter();
+    try {
+      return await work();
+    } finally {
+      leave();
+    }
+  };
+  return {
+    hash: (password) => guarded(() => argonHash(password.normalize("NFKC"), COST)),
+    verify: (hash, password) =>
+      guarded(() => argonVerify(hash, password.normalize("NFKC")).catch(() => false)),
+  };
+};
+
+const RULES: readonly (readonly [RegExp, string])[] = [
+  [/\p{Lu}/u, "must contain an uppercase letter"],
+  [/\p{Ll}/u, "must contain a lowercase letter"],
+  [/\p{Nd}/u, "must contain a number"],
+];
+
+/** Whose password it is to be. */
+export type PasswordOwner = { email: string; name: string };
+
+/** What is wrong with a new password, one line for each broken rule; empty when it is fine. */
+export const passwordProblems = (
+  password: string,
+  { email, name }: PasswordOwner,
+  field = "password",
+): FieldProblem[] => {
+  const text = password.normalize("NFKC");
+  const length = [...text].length;
+  const messages: string[] = [];
+  if (length < PASSWORD_MIN_CHARACTERS)
+    messages.push(`must have at least ${PASSWORD_MIN_CHARACTERS} characters`);
+  if (length > PASSWORD_MAX_CHARACTERS || Buffer.byteLength(text) > PASSWORD_MAX_BYTES) {
+    messages.push(`must have at most ${PASSWORD_MAX_CHARACTERS} characters`);
+  }
+  for (const [pattern, message] of RULES) if (!pattern.test(text)) messages.push(message);
+  const guess = guessProblem(text, { email, name });
+  // Of a password that breaks another rule, this one would say nothing new.
+  if (guess !== undefined && messages.length === 0) messages.push(guess);
+  return messages.map((message) => ({ field, message }));
+};
+
+const guessProblem = (text: string, { email, name }: PasswordOwner): string | undefined => {
+  if ([email, name].some((known) => known.toLowerCase() === text.toLowerCase())) {
+    return "must not be the email address or the name";
+  }
+  const known = [email.split("@")[0] ?? "", name, ...name.split(" ")];
+  if (!isGuessable(text, known)) return undefined;
+  return "must not be a common word or a part of your name or address with numbers added";
+};
+
+/** @throws DomainError VALIDATION_ERROR PASSWORD_TOO_WEAK, with every broken rule in its details */
+export const refuseWeakPassword = (password: string, owner: PasswordOwner, field = "password"): void => {
+  const details = passwordProblems(password, owner, field);
+  if (details.length === 0) return;
+  const message = `${field}: ${details.map((problem) => problem.message).join(", ")}`;
+  throw new DomainError("VALIDATION_ERROR", message, { details, reason: "PASSWORD_TOO_WEAK" });
+};

@@ -1,0 +1,111 @@
+import { UniqueConstraintViolationException } from "@mikro-orm/core";
+import { normaliseEmail } from "../email/address.ts";
+import { conflict } from "../../kernel/errors.ts";
+import { consumeInvitation, findInvitation } from "../team/accept.ts";
+import { addUser, type NewUser, openTenant, type TenantDefaults } from "../tenants/open-tenant.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+import { type Captcha, requireCaptcha } from "./captcha.ts";
+import { type DisposableLists, refuseDisposable } from "./disposable.ts";
+import { mailVerification } from "./email-verification.ts";
+import type { Origin } from "./known-origins.ts";
+import { type Passwords, refuseWeakPassword } from "./passwords.ts";
+import { answerBot, type BotParts } from "./registration-decoy.ts";
+import { isNoticeAllowed, joinWaiting, requireOpenTenant, tellAdmins } from "./registration-join.ts";
+import type { Post } from "./account-mail.ts";
+import type { RegisteredUser, Registration } from "./registration-request.ts";
+import { type LoggedIn, startSessionOn } from "./sessions.ts";
+import { REGISTRATION_TOKEN_SECONDS, type Tokens } from "./tokens.ts";
+import type { User } from "./user.ts";
+
+export type RegistrationParts = TenantDefaults &
+  BotParts &
+  Post & {
+    transact: Transact;
+    tokens: Tokens;
+    passwords: Passwords;
+    captcha: Captcha;
+    disposableEmail: DisposableLists;
+  };
+
+/**
+ * Registers a user: as the OWNER of a new tenant; with an invitation, as the member that it makes them; with
+ * a tenantId alone, as a VIEWER who waits (PENDING) until an OWNER or ADMIN of the tenant accepts them.
+ *
+ * A filled `website` gets an answer of the same shape and nothing is stored. An address that is taken is
+ * told, unlike anywhere else: whoever registers has to know, and the limit of 5 an hour for each client
+ * address bounds what can be learnt.
+ *
+ * @throws VALIDATION_ERROR CAPTCHA_FAILED, EMAIL_DISPOSABLE, PASSWORD_TOO_WEAK; NOT_FOUND for an unknown
+ *   tenant or invitation; PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED when the tenant is full; CONFLICT
+ *   EMAIL_ALREADY_EXISTS, INVALID_STATE; GONE INVITATION_EXPIRED, INVITATION_REVOKED; FORBIDDEN
+ *   INVITATION_EMAIL_MISMATCH, TENANT_SUSPENDED; SERVICE_UNAVAILABLE CAPTCHA_UNAVAILABLE, BUSY
+ */
+export const register = async (
+  parts: RegistrationParts,
+  body: Registration,
+  { ip, deviceToken }: Origin,
+): Promise<LoggedIn<RegisteredUser>> => {
+  const { transact, passwords } = parts;
+  const email = normaliseEmail(body.email);
+  if (body.website) return answerBot(parts, { ...body, email }, ip);
+  await requireCaptcha(parts, body.captchaToken, ip);
+  refuseDisposable(email, parts.disposableEmail);
+  await checkTenant(transact, body);
+  refuseWeakPassword(body.password, { email, name: body.name });
+  const passwordHash = await passwords.hash(body.password);
+  const isNoticed = await isNoticeAllowed(parts.limiter, body.tenantId);
+  const account: NewAccount = { email, name: body.name, passwordHash };
+  return transact(async (work) => {
+    const user = await join(work, parts, { body, account });
+    if (!user.emailVerified) await mailVerification(work, parts, user);
+    if (user.status === "PENDING" && isNoticed) await tellAdmins(work, parts.mail, user);
+    return signInNew(work, parts.tokens, user, { ...body, deviceToken });
+  }).catch((error: unknown) => {
+    if (!(error instanceof UniqueConstraintViolationException)) throw error;
+    throw conflict(
+      "EMAIL_ALREADY_EXISTS",
+      "An account with this email address exists already; log in instead",
+    );
+  });
+};
+
+type NewAccount = Pick<NewUser, "email" | "name"> & { passwordHash: string };
+
+/** Whether what is to be joined is there, before the password costs a hash. */
+const checkTenant = async (
+  transact: Transact,
+  { tenantId, invitationToken }: Registration,
+): Promise<void> => {
+  if (invitationToken !== undefined) await transact((work) => findInvitation(work, invitationToken));
+  else if (tenantId !== undefined) await transact((work) => requireOpenTenant(work, tenantId));
+};
+
+const join = async (
+  work: Work,
+  defaults: TenantDefaults,
+  { body, account }: { body: Registration; account: NewAccount },
+): Promise<User> => {
+  const { tenantId, invitationToken, tenantName = account.name } = body;
+  if (invitationToken !== undefined) {
+    const invited = await consumeInvitation(work, invitationToken, account.email);
+    const { role } = invited;
+    // The token came by mail, so the address is theirs.
+    return addUser(work, invited.tenantId, { ...account, role, status: "ACTIVE", emailVerified: true });
+  }
+  if (tenantId !== undefined) return joinWaiting(work, tenantId, account);
+  return (await openTenant(work, defaults, tenantName, { ...account, emailVerified: false })).user;
+};
+
+const signInNew = async (
+  work: Work,
+  tokens: Tokens,
+  user: User,
+  { invitationToken, deviceToken }: Registration & Pick<Origin, "deviceToken">,
+): Promise<LoggedIn<RegisteredUser>> => {
+  const method = invitationToken === undefined ? "PASSWORD" : "INVITATION";
+  const expiresIn = REGISTRATION_TOKEN_SECONDS;
+  const started = await startSessionOn(work, tokens, user, { method, expiresIn, deviceToken });
+  const { id, email, name, tenantId, role, emailVerified } = user;
+  const registered = { id, email, name, tenantId, role, emailVerified };
+  return { ...started, signedIn: { ...started.signedIn, user: registered } };
+};

@@ -1,0 +1,99 @@
+import { sql } from "kysely";
+import { audit } from "../audit/audit.ts";
+import { notFound } from "../../kernel/errors.ts";
+import { isId } from "../../kernel/ids.ts";
+import { offsetOf, type Page, pageOf, type PageQuery } from "../../kernel/paging.ts";
+import type { Work } from "../../kernel/work.ts";
+import { hashRandomSecret } from "./random-secret.ts";
+import { Session, type SignInMethod } from "./session.ts";
+import { forgetSessions } from "./sessions.ts";
+
+/** Why a session ended before its time. */
+export type EndReason = "LOGOUT" | "REVOKED" | "PASSWORD_CHANGED" | "REFRESH_TOKEN_REUSED" | "USER_DISABLED";
+
+/** Whose session asks. */
+export type SessionOwner = { userId: string; sessionId: string; tenantId: string };
+
+export type ShownSession = {
+  id: string;
+  ip: string;
+  userAgent: string;
+  method: SignInMethod;
+  createdAt: string;
+  /** Exact to a minute. */
+  lastUsedAt: string;
+  expiresAt: string;
+  /** The one that asks. */
+  current: boolean;
+};
+
+/** The sessions of a user that go on, newest first. */
+export const listSessions = async (
+  { em, now }: Work,
+  { userId, sessionId }: SessionOwner,
+  query: PageQuery,
+): Promise<Page<ShownSession>> => {
+  const [sessions, total] = await em.findAndCount(
+    Session,
+    { userId, revokedAt: null, expiresAt: { $gt: now } },
+    { orderBy: { createdAt: "desc", id: "desc" }, limit: query.limit, offset: offsetOf(query) },
+  );
+  const shown = sessions.map(({ id, ip, userAgent, method, ...times }) => ({
+    id,
+    ip,
+    userAgent,
+    method,
+    createdAt: times.createdAt.toISOString(),
+    lastUsedAt: times.lastUsedAt.toISOString(),
+    expiresAt: times.expiresAt.toISOString(),
+    current: id === sessionId,
+  }));
+  return pageOf(shown, total, query);
+};
+
+/**
+ * Ends sessions of a user: all, all `except` one, or `only` one; gives how many went on until now. Their
+ * tokens end here at once and in other processes within 5 s.
+ */
+export const revokeSessions = async (
+  { db, now, afterCommit }: Work,
+  userId: string,
+  { reason, only, except }: { reason: EndReason; only?: string; except?: string },
+): Promise<number> => {
+  const { rows } = await sql`
+    update sessions set revoked_at = ${now.toISOString()}::timestamptz, revoked_for = ${reason}
+    where user_id = ${userId}::uuid and revoked_at is null
+      and (${only ?? null}::uuid is null or id = ${only ?? null}::uuid)
+      and (${except ?? null}::uuid is null or id <> ${except ?? null}::uuid)
+    returning id`.execute(db);
+  afterCommit(forgetSessions);
+  return rows.length;
+};
+
+/** Ends one of the user's sessions. @throws NOT_FOUND for one that is another's, unknown or over */
+export const revokeSession = async (work: Work, owner: SessionOwner, id: string): Promise<void> => {
+  const { userId, tenantId } = owner;
+  const count = isId(id) ? await revokeSessions(work, userId, { only: id, reason: "REVOKED" }) : 0;
+  if (count === 0) throw notFound("Session");
+  await audit(work, { action: "session.revoked", target: { type: "session", id }, tenantId });
+};
+
+/** Ends the session that asks, with `refreshToken` that token's too if it is the user's; or `all`. */
+export const logout = async (
+  work: Work,
+  { userId, sessionId }: SessionOwner,
+  { refreshToken, all = false }: { refreshToken?: string | undefined; all?: boolean | undefined },
+): Promise<void> => {
+  const reason = "LOGOUT";
+  if (all) {
+    await revokeSessions(work, userId, { reason });
+    return;
+  }
+  await revokeSessions(work, userId, { reason, only: sessionId });
+  if (refreshToken === undefined) return;
+  const { rows } = await sql<{ id: string }>`
+    select session_id as id from refresh_tokens where hash = ${hashRandomSecret(refreshToken)}`.execute(
+    work.db,
+  );
+  if (rows[0]) await revokeSessions(work, userId, { reason, only: rows[0].id });
+};

@@ -1,0 +1,169 @@
+import {
+  createHash,
+  createHmac,
+  createPublicKey,
+  generateKeyPairSync,
+  hkdfSync,
+  type KeyObject,
+} from "node:crypto";
+import { errors, jwtVerify, SignJWT } from "jose";
+import { z } from "zod";
+import { ROLES } from "../../kernel/caller.ts";
+import { unauthorized } from "../../kernel/errors.ts";
+import { newId } from "../../kernel/ids.ts";
+
+export const ACCESS_TOKEN_SECONDS = 604_800;
+/** Of the token that registration answers with. */
+export const REGISTRATION_TOKEN_SECONDS = 86_400;
+export const WS_TOKEN_SECONDS = 900;
+export const ADMIN_TOKEN_SECONDS = 3_600;
+export const TOKEN_MAX_BYTES = 4_096;
+/** Between the clocks of two processes. */
+const CLOCK_TOLERANCE_SECONDS = 5;
+
+const AccessClaims = z.object({
+  sub: z.uuid(),
+  tid: z.uuid(),
+  sid: z.uuid(),
+  role: z.enum(ROLES),
+  jti: z.uuid(),
+  exp: z.int(),
+});
+/** `sub`: user id, `tid`: tenant id, `sid`: session id, `exp`: Unix seconds. */
+export type AccessClaims = z.infer<typeof AccessClaims>;
+
+const WsClaims = z.object({
+  sub: z.uuid(),
+  pid: z.uuid(),
+  tid: z.uuid(),
+  kind: z.enum(["player", "console"]),
+  externalUserId: z.string().optional(),
+  exp: z.int(),
+});
+/** `sub`: player id (kind player) or user id (kind console), `pid`: project id, `exp`: Unix seconds. */
+export type WsClaims = z.infer<typeof WsClaims>;
+
+const AdminClaims = z.object({ sub: z.uuid(), ver: z.int(), jti: z.uuid(), exp: z.int() });
+/** `sub`: platform admin, `ver`: their session version (raised to end all), `exp`: Unix seconds. */
+export type AdminClaims = z.infer<typeof AdminClaims>;
+
+export type SignedToken = { token: string; expiresIn: number; expiresAt: Date };
+
+export type Tokens = {
+  /** A console user's token; `expiresIn` in seconds. */
+  signAccess(claims: Omit<AccessClaims, "jti" | "exp">, expiresIn?: number): Promise<SignedToken>;
+  /** @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED */
+  verifyAccess(token: string): Promise<AccessClaims>;
+  /** A token for one project's rooms, 15 minutes. */
+  signWs(claims: Omit<WsClaims, "exp">): Promise<SignedToken>;
+  /** @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED */
+  verifyWs(token: string): Promise<WsClaims>;
+  /** A super-admin's token, one hour. */
+  signAdmin(claims: Omit<AdminClaims, "jti" | "exp">): Promise<SignedToken>;
+  /** @throws UNAUTHORIZED TOKEN_INVALID, TOKEN_EXPIRED */
+  verifyAdmin(token: string): Promise<AdminClaims>;
+  /** Signs an access token that looks real and that nobody accepts. */
+  signDecoy(claims: Omit<AccessClaims, "jti" | "exp">, expiresIn: number): Promise<SignedToken>;
+  /** What is kept of an address: without the server's key nobody finds it by trying all there are. */
+  hashAddress(address: string): string;
+};
+
+/** `typ` and audience keep the kinds apart: a token of one kind is never good as another. */
+type Kind<C> = { typ: string; audience: string; claims: z.ZodType<C>; invalid: string; expired: string };
+
+const ACCESS: Kind<AccessClaims> = {
+  typ: "at+jwt",
+  audience: "laurel-admin",
+  claims: AccessClaims,
+  invalid: "The access token is not valid; log in with POST /auth/login",
+  expired: "The access token has expired; log in with POST /auth/login",
+};
+const WS: Kind<WsClaims> = {
+  typ: "ws+jwt",
+  audience: "laurel-ws",
+  claims: WsClaims,
+  invalid: "The WebSocket token is not valid; get one with POST /auth/ws-token",
+  expired: "The WebSocket token has expired; get a new one with POST /auth/ws-token",
+};
+
+const ADMIN: Kind<AdminClaims> = {
+  typ: "admin+jwt",
+  audience: "laurel-superadmin",
+  claims: AdminClaims,
+  invalid: "The token is not valid; log in with POST /superadmin/auth/login",
+  expired: "The token has expired; log in with POST /superadmin/auth/login",
+};
+
+export type TokenParts = {
+  /** Ed25519. */
+  privateKey: KeyObject;
+  /** The `iss` claim, the same in every process. */
+  issuer: string;
+  clock: () => Date;
+};
+
+/** The one place where tokens are signed and verified. */
+export const createTokens = ({ privateKey, issuer, clock }: TokenParts): Tokens => {
+  const publicKey = createPublicKey(privateKey);
+  const kid = thumbprint(publicKey);
+  const der = privateKey.export({ format: "der", type: "pkcs8" });
+  const addressKey = Buffer.from(hkdfSync("sha256", der, "", "laurel known addresses", 32));
+  const decoyKey = generateKeyPairSync("ed25519").privateKey;
+
+  const sign = async <C>(
+    kind: Kind<C>,
+    key: KeyObject,
+    claims: object,
+    expiresIn: number,
+  ): Promise<SignedToken> => {
+    const nowSeconds = Math.floor(clock().getTime() / 1_000);
+    const { sub, ...rest } = claims as { sub: string };
+    const token = await new SignJWT(rest)
+      .setProtectedHeader({ alg: "EdDSA", kid, typ: kind.typ })
+      .setIssuer(issuer)
+      .setAudience(kind.audience)
+      .setSubject(sub)
+      .setJti(newId())
+      .setIssuedAt(nowSeconds)
+      .setExpirationTime(nowSeconds + expiresIn)
+      .sign(key);
+    return { token, expiresIn, expiresAt: new Date((nowSeconds + expiresIn) * 1_000) };
+  };
+
+  const verify = async <C>(kind: Kind<C>, token: string): Promise<C> => {
+    if (Buffer.byteLength(token) > TOKEN_MAX_BYTES) throw unauthorized("TOKEN_INVALID", kind.invalid);
+    const verified = await jwtVerify(token, publicKey, {
+      issuer,
+      audience: kind.audience,
+      typ: kind.typ,
+      algorithms: ["EdDSA"],
+      clockTolerance: CLOCK_TOLERANCE_SECONDS,
+      currentDate: clock(),
+      requiredClaims: ["sub", "iat", "exp", "jti"],
+    }).catch((error: unknown) => {
+      if (error instanceof errors.JWTExpired) throw unauthorized("TOKEN_EXPIRED", kind.expired);
+      throw unauthorized("TOKEN_INVALID", kind.invalid);
+    });
+    const claims = kind.claims.safeParse(verified.payload);
+    if (!claims.success || verified.protectedHeader.kid !== kid)
+      throw unauthorized("TOKEN_INVALID", kind.invalid);
+    return claims.data;
+  };
+
+  return {
+    signAccess: (claims, expiresIn = ACCESS_TOKEN_SECONDS) => sign(ACCESS, privateKey, claims, expiresIn),
+    verifyAccess: (token) => verify(ACCESS, token),
+    signWs: (claims) => sign(WS, privateKey, claims, WS_TOKEN_SECONDS),
+    verifyWs: (token) => verify(WS, token),
+    signAdmin: (claims) => sign(ADMIN, privateKey, claims, ADMIN_TOKEN_SECONDS),
+    verifyAdmin: (token) => verify(ADMIN, token),
+    signDecoy: (claims, expiresIn) => sign(ACCESS, decoyKey, claims, expiresIn),
+    hashAddress: (address) => createHmac("sha256", addressKey).update(address).digest("base64url"),
+  };
+};
+
+/** The key's name, RFC 7638. */
+const thumbprint = (publicKey: KeyObject): string => {
+  const { crv, kty, x } = publicKey.export({ format: "jwk" });
+  return createHash("sha256").update(JSON.stringify({ crv, kty, x })).digest("base64url");
+};

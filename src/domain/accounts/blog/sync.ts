@@ -1,0 +1,74 @@
+import { sql } from "kysely";
+import { audit } from "../audit/audit.ts";
+import { DomainError } from "../../kernel/errors.ts";
+import type { Work } from "../../kernel/work.ts";
+
+export const SYNCED_POSTS_MAX = 500;
+
+export type SyncedPost = {
+  slug: string;
+  title: string;
+  postDate: Date;
+  tags: string[];
+  featured: boolean;
+  draft: boolean;
+  excerpt: string | null;
+  author: string | null;
+};
+
+export type SyncResult = {
+  success: true;
+  message: string;
+  created: number;
+  updated: number;
+  /** Posts of the call; those that were the same already count here only. */
+  total: number;
+};
+
+/**
+ * Makes the stored posts with these slugs as they are here; others are kept.
+ * @throws VALIDATION_ERROR when a slug comes twice
+ */
+export const syncBlogPosts = async (work: Work, posts: readonly SyncedPost[]): Promise<SyncResult> => {
+  refuseTwins(posts);
+  const at = work.now.toISOString();
+  // In the order of slugs, so that two calls cannot wait for each other.
+  const sorted = posts.toSorted((a, b) => (a.slug < b.slug ? -1 : 1));
+  const { rows } = await sql<{ slug: string; is_new: boolean }>`
+    insert into blog_posts as b
+      (slug, title, tags, featured, draft, post_date, excerpt, author, created_at, updated_at)
+    select r.slug, r.title, array(select json_array_elements_text(r.tags)), r.featured, r.draft,
+      r."postDate", r.excerpt, r.author, ${at}::timestamptz, ${at}::timestamptz
+    from json_to_recordset(${JSON.stringify(sorted)}::json)
+      as r(slug text, title text, tags json, featured boolean, draft boolean,
+        "postDate" timestamptz, excerpt text, author text)
+    on conflict (slug) do update set title = excluded.title, tags = excluded.tags,
+      featured = excluded.featured, draft = excluded.draft, post_date = excluded.post_date,
+      excerpt = excluded.excerpt, author = excluded.author, updated_at = excluded.updated_at
+    where (b.title, b.tags, b.featured, b.draft, b.post_date, b.excerpt, b.author)
+      is distinct from (excluded.title, excluded.tags, excluded.featured, excluded.draft,
+        excluded.post_date, excluded.excerpt, excluded.author)
+    returning b.slug, (b.xmax = 0) as is_new`.execute(work.db);
+  const created = rows.filter((row) => row.is_new).length;
+  const updated = rows.length - created;
+  const total = posts.length;
+  await audit(work, {
+    action: "blog_posts.synced",
+    target: { type: "blog", id: "blog" },
+    tenantId: null,
+    data: { created, updated, total },
+  });
+  const message = `${created} created, ${updated} updated, ${total - rows.length} unchanged`;
+  return { success: true, message, created, updated, total };
+};
+
+const refuseTwins = (posts: readonly SyncedPost[]): void => {
+  const seen = new Set<string>();
+  const details = posts.flatMap(({ slug }, at) => {
+    const isTwin = seen.has(slug);
+    seen.add(slug);
+    return isTwin ? [{ field: `posts.${at}.slug`, message: `the slug ${slug} is in this call twice` }] : [];
+  });
+  const [first] = details;
+  if (first) throw new DomainError("VALIDATION_ERROR", `${first.field}: ${first.message}`, { details });
+};

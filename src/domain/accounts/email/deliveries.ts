@@ -1,0 +1,138 @@
+import { sql } from "kysely";
+import type { SecretBox } from "../../kernel/secret-box.ts";
+import type { Work } from "../../kernel/work.ts";
+import { type MailSent, type RenderedMail, SEND_MAX_MS } from "./mailer.ts";
+import { keptResponse, type MailFailure } from "./outcome.ts";
+import type { MailPayload } from "./outbox.ts";
+
+/** Longer than an attempt may take, so that another worker takes over only from one that is gone. */
+export const LEASE_MS = SEND_MAX_MS + 30_000;
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 60 * MINUTE_MS;
+const DAY_MS = 24 * HOUR_MS;
+/** The wait after the first failed try, the second and so on; after the last one a mail is given up. */
+const RETRY_MS = [MINUTE_MS, 5 * MINUTE_MS, 30 * MINUTE_MS, 2 * HOUR_MS, 6 * HOUR_MS] as const;
+/** The longest wait for what the operator has to mend: soon after that the mails should go. */
+const OPERATOR_RETRY_MAX_MS = 30 * MINUTE_MS;
+/** How long a failed mail can be sent again. */
+const KEPT_MS = 7 * DAY_MS;
+const SUPPRESSED_MS = 30 * DAY_MS;
+
+/** A mail that this process alone may send until `lockedUntil`. */
+export type ClaimedMail = {
+  id: string;
+  to: string;
+  subject: string;
+  sealed: string;
+  attempts: number;
+  lockedUntil: Date;
+};
+export type Claim = { kind: "none" } | { kind: "suppressed" } | { kind: "mail"; mail: ClaimedMail };
+
+type Row = {
+  id: string;
+  to: string;
+  subject: string;
+  payload: string;
+  attempts: number;
+  is_suppressed: boolean;
+};
+
+const later = (from: Date, ms: number): Date => new Date(from.getTime() + ms);
+
+/** Takes the mail that is due longest, for LEASE_MS. One whose address is suppressed ends here. */
+export const claimMail = async ({ db, now }: Work): Promise<Claim> => {
+  const [at, lockedUntil] = [now.toISOString(), later(now, LEASE_MS)];
+  const { rows } = await sql<Row>`
+    with due as (
+      select log_id from email_outbox
+      where keep_until is null and next_attempt_at <= ${at}::timestamptz
+        and (locked_until is null or locked_until <= ${at}::timestamptz)
+      order by next_attempt_at limit 1
+      for update skip locked),
+    taken as (
+      update email_outbox o set locked_until = ${lockedUntil.toISOString()}::timestamptz
+      from due where o.log_id = due.log_id
+      returning o.log_id, o.payload)
+    update email_logs l set status = 'SENDING', attempts = l.attempts + 1
+    from taken where l.id = taken.log_id
+    returning l.id, l."to", l.subject, l.attempts, taken.payload,
+      exists (select from email_suppressions s
+        where s.email = lower(l."to") and s.expires_at > ${at}::timestamptz) as is_suppressed`.execute(db);
+  const [row] = rows;
+  if (!row) return { kind: "none" };
+  if (row.is_suppressed) {
+    await suppress(db, row.id);
+    return { kind: "suppressed" };
+  }
+  const { id, to, subject, payload: sealed, attempts } = row;
+  return { kind: "mail", mail: { id, to, subject, sealed, attempts, lockedUntil } };
+};
+
+const suppress = async (db: Work["db"], id: string): Promise<void> => {
+  await sql`
+    with gone as (delete from email_outbox where log_id = ${id}::uuid)
+    update email_logs set status = 'SUPPRESSED', attempts = attempts - 1,
+      error = 'The address has refused mail lately'
+    where id = ${id}::uuid`.execute(db);
+};
+
+/** The mail itself. @throws Error when it was sealed under a key that the server no longer has */
+export const openMail = (secretBox: SecretBox, { id, to, subject, sealed }: ClaimedMail): RenderedMail => {
+  const { toName, text, html } = JSON.parse(secretBox.open(sealed, id)) as MailPayload;
+  return { id, to: { name: toName, address: to }, subject, text, html };
+};
+
+/** Ends a mail that the mail server has taken, whoever holds it by now. */
+export const noteSent = async ({ db, now }: Work, { id }: ClaimedMail, sent: MailSent): Promise<void> => {
+  await sql`
+    with gone as (delete from email_outbox where log_id = ${id}::uuid)
+    update email_logs set status = 'SENT', sent_at = ${now.toISOString()}::timestamptz, error = null,
+      provider_message_id = ${sent.messageId}, smtp_response = ${keptResponse(sent.response)}
+    where id = ${id}::uuid`.execute(db);
+};
+
+/**
+ * Notes that an attempt failed: the mail waits for the next one, or has failed. Its text is then kept for
+ * 7 days (resendEmail). A mail that another worker holds by now is left to that one.
+ */
+export const noteFailure = async (
+  work: Work,
+  mail: ClaimedMail,
+  failure: MailFailure,
+): Promise<"QUEUED" | "FAILED" | "lost"> => {
+  const { db, now } = work;
+  const waitMs = waitOf(failure, mail.attempts);
+  const [nextAttemptAt, keepUntil] =
+    waitMs === undefined ? [now, later(now, KEPT_MS).toISOString()] : [later(now, waitMs), null];
+  const status = waitMs === undefined ? "FAILED" : "QUEUED";
+  const { rows } = await sql`
+    with held as (
+      update email_outbox set locked_until = null, keep_until = ${keepUntil}::timestamptz,
+        next_attempt_at = ${nextAttemptAt.toISOString()}::timestamptz
+      where log_id = ${mail.id}::uuid and locked_until = ${mail.lockedUntil.toISOString()}::timestamptz
+      returning log_id)
+    update email_logs l set status = ${status}, error = ${failure.error},
+      smtp_response = ${failure.smtpResponse ?? null}
+    from held where l.id = held.log_id
+    returning l.id`.execute(db);
+  if (rows.length === 0) return "lost";
+  if (failure.kind === "refused") await suppressAddress(work, mail.to, failure.error);
+  return status;
+};
+
+/** How long to wait for the next attempt; undefined when there is none. */
+const waitOf = ({ kind }: MailFailure, attempts: number): number | undefined => {
+  if (kind === "retry") return RETRY_MS[attempts - 1];
+  if (kind !== "operator") return undefined;
+  return Math.min(RETRY_MS[attempts - 1] ?? OPERATOR_RETRY_MAX_MS, OPERATOR_RETRY_MAX_MS);
+};
+
+const suppressAddress = async ({ db, now }: Work, email: string, reason: string): Promise<void> => {
+  const expiresAt = later(now, SUPPRESSED_MS).toISOString();
+  await sql`
+    insert into email_suppressions (email, reason, expires_at, created_at)
+    values (${email.toLowerCase()}, ${reason}, ${expiresAt}::timestamptz, ${now.toISOString()}::timestamptz)
+    on conflict (email) do update set reason = excluded.reason, expires_at = excluded.expires_at`.execute(db);
+};

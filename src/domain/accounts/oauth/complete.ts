@@ -1,0 +1,102 @@
+import { UniqueConstraintViolationException } from "@mikro-orm/core";
+import { startSession } from "../auth/sessions.ts";
+import type { Tokens } from "../auth/tokens.ts";
+import { invalid } from "../../kernel/errors.ts";
+import { limitKeyOf } from "../rate-limits/ip-address.ts";
+import type { Limiter } from "../rate-limits/limiter.ts";
+import { LIMITS } from "../rate-limits/limits.ts";
+import type { SecretBox } from "../../kernel/secret-box.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+import { issueCode } from "./codes.ts";
+import { OAuthError } from "./errors.ts";
+import { type Flow, takeFlow } from "./flows.ts";
+import type { OAuthProvider, ProviderId, ProviderProfile } from "./provider.ts";
+import { withParameters } from "./redirects.ts";
+import { accountExists, methodOf, resolveUser, type SignInParts } from "./sign-in.ts";
+import { refusal } from "./start.ts";
+
+/** A refresh token that travelled in an address is exchanged for another by then, or is worth nothing. */
+export const REFRESH_IN_ADDRESS_SECONDS = 300;
+
+export type CompleteParts = SignInParts & {
+  transact: Transact;
+  secretBox: SecretBox;
+  tokens: Tokens;
+  limiter: Limiter;
+  /** Told what went wrong that the person can do nothing about. */
+  report: (failure: OAuthError) => void;
+};
+
+/** With what, in which cookie and from where the browser came back. */
+export type Return = {
+  id: ProviderId;
+  answer: URLSearchParams;
+  browser: string | undefined;
+  ip: string;
+};
+
+/**
+ * Ends a way to a provider and back: the address to send the browser to, with tokens, a code or an error.
+ * @throws VALIDATION_ERROR OAUTH_STATE_INVALID while it is not known where that is
+ */
+export const completeFlow = async (
+  parts: CompleteParts,
+  provider: OAuthProvider,
+  { id, answer, browser, ip }: Return,
+): Promise<string> => {
+  const state = answer.get("state");
+  if (state === null || browser === undefined) {
+    const message = "the sign-in began in another browser or at another address of this server";
+    throw invalid("state", message, "OAUTH_STATE_INVALID");
+  }
+  const { transact, secretBox } = parts;
+  const { flow, handshake } = await transact((work) =>
+    takeFlow(work, secretBox, { provider: id, state, browser }),
+  );
+  try {
+    if (flow.flow === "signup") await countSignUp(parts, ip);
+    const profile = await provider.profileOf(answer, handshake);
+    const granted = await transact((work) => grant(work, parts, { flow, profile }));
+    return withParameters(flow.redirectUri, granted);
+  } catch (error) {
+    const failure = asOAuthError(error);
+    if (failure.cause !== undefined) parts.report(failure);
+    return refusal(flow.redirectUri, failure);
+  }
+};
+
+/** Signing up by a provider counts as registering, and so does failing at it. */
+const countSignUp = async ({ limiter }: CompleteParts, ip: string): Promise<void> => {
+  const { isAllowed } = await limiter.consume(LIMITS.registration, limitKeyOf(ip));
+  if (isAllowed) return;
+  throw new OAuthError(
+    "rate_limited",
+    "Too many accounts were registered from your address; try again later",
+  );
+};
+
+const asOAuthError = (error: unknown): OAuthError => {
+  if (error instanceof OAuthError) return error;
+  // Two of the same person at once: the other one made the account.
+  if (error instanceof UniqueConstraintViolationException) return accountExists();
+  return new OAuthError("server_error", "Something went wrong here; try again", error);
+};
+
+const grant = async (
+  work: Work,
+  parts: CompleteParts,
+  arrival: { flow: Flow; profile: ProviderProfile },
+): Promise<Record<string, string>> => {
+  const { provider, responseMode } = arrival.flow;
+  const user = await resolveUser(work, parts, arrival);
+  if (responseMode === "code") return { code: await issueCode(work, user, provider) };
+  const refreshUntil = new Date(work.now.getTime() + REFRESH_IN_ADDRESS_SECONDS * 1_000);
+  const method = methodOf(provider);
+  const session = await startSession(work, parts.tokens, user, { method, refreshUntil });
+  return {
+    access_token: session.accessToken,
+    refresh_token: session.refreshToken,
+    token_type: session.tokenType,
+    expires_in: String(session.expiresIn),
+  };
+};

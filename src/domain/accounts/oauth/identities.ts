@@ -1,0 +1,78 @@
+import { sql } from "kysely";
+import { audit } from "../audit/audit.ts";
+import type { User } from "../auth/user.ts";
+import type { Mail } from "../email/mail.ts";
+import { conflict, notFound } from "../../kernel/errors.ts";
+import { newId } from "../../kernel/ids.ts";
+import type { Work } from "../../kernel/work.ts";
+import { Identity } from "./identity.ts";
+import { PROVIDER_NAMES, type ProviderId, type ProviderProfile } from "./provider.ts";
+
+type UserKey = Pick<User, "id" | "tenantId">;
+
+/**
+ * Gives a user an identity. False when it is somebody's already, or when the user has another one of this
+ * provider.
+ */
+export const addIdentity = async (
+  { db, now }: Work,
+  user: UserKey,
+  provider: ProviderId,
+  { subject, email }: ProviderProfile,
+): Promise<boolean> => {
+  const { rows } = await sql`
+    insert into identities (id, tenant_id, user_id, provider, subject, email, created_at)
+    values (${newId()}::uuid, ${user.tenantId}::uuid, ${user.id}::uuid, ${provider}, ${subject},
+      ${email ?? null}, ${now.toISOString()}::timestamptz)
+    on conflict do nothing returning id`.execute(db);
+  return rows.length === 1;
+};
+
+/** Tells the owner of an account that it has a new way in. */
+export const announceIdentity = async (
+  work: Work,
+  mail: Mail,
+  user: User,
+  provider: ProviderId,
+): Promise<void> => {
+  const { id, tenantId } = user;
+  await audit(work, {
+    action: "identity.linked",
+    target: { type: "user", id },
+    tenantId,
+    data: { provider },
+  });
+  const values = { name: user.name, provider };
+  await mail.queue(work, { template: "identity-linked", to: user.email, values, tenantId, userId: id });
+};
+
+export const listIdentities = ({ em }: Work, userId: string): Promise<Identity[]> =>
+  em.find(Identity, { userId }, { orderBy: { provider: "asc" } });
+
+/**
+ * Takes a provider away from a user.
+ * @throws NOT_FOUND, CONFLICT INVALID_STATE when nothing else would let the user in
+ */
+export const unlinkIdentity = async (work: Work, userId: string, provider: ProviderId): Promise<void> => {
+  const { em, db } = work;
+  // Locked, so that two requests cannot each take what they think is not the last one.
+  const { rows } = await sql<{ tenant_id: string; has_password: boolean }>`
+    select tenant_id, password_hash is not null as has_password from users
+    where id = ${userId}::uuid for update`.execute(db);
+  const identities = await listIdentities(work, userId);
+  const identity = identities.find((one) => one.provider === provider);
+  if (!rows[0] || !identity) throw notFound("Identity");
+  if (!rows[0].has_password && identities.length === 1) {
+    throw conflict(
+      "INVALID_STATE",
+      `${PROVIDER_NAMES[provider]} is your only way in: set a password with POST /auth/forgot-password first`,
+    );
+  }
+  em.remove(identity);
+  await audit(work, {
+    action: "identity.unlinked",
+    target: { type: "user", id: userId },
+    tenantId: rows[0].tenant_id,
+    data: { provider },
+  });
+};

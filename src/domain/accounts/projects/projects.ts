@@ -1,0 +1,212 @@
+import { type FilterQuery, LockMode } from "@mikro-orm/core";
+import { forgetKeys } from "../api-keys/authenticate.ts";
+import { audit } from "../audit/audit.ts";
+import { changeConfig } from "../../kernel/config-lock.ts";
+import { countUpTo } from "../../kernel/counting.ts";
+import { conflict, notFound } from "../../kernel/errors.ts";
+import { isId, newId } from "../../kernel/ids.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { lockTenant } from "../tenants/lock-tenant.ts";
+import { limitsOf, planLimitExceeded } from "../../kernel/plans.ts";
+import { containing } from "../../kernel/search.ts";
+import { endWebhooks } from "./end-webhooks.ts";
+import type { Work } from "../../kernel/work.ts";
+import { Project, settingsOf } from "./project.ts";
+import type { ProjectSettings } from "../../evaluation/project-settings.ts";
+import { forgetProjects } from "./resolve.ts";
+import { mergeSettings, type SettingsPatch } from "./settings.ts";
+
+/** Where the plan has no limit. */
+const PROJECTS_PER_TENANT_MAX = 1_000;
+
+export type NewProject = {
+  name: string;
+  description?: string | null | undefined;
+  timezone?: string | undefined;
+  settings?: SettingsPatch | undefined;
+  /** Replaced as a whole. */
+  allowedOrigins?: string[] | undefined;
+};
+export type ProjectChange = { [K in keyof NewProject]?: NewProject[K] | undefined };
+
+export type ShownProject = {
+  id: string;
+  tenantId: string;
+  name: string;
+  description: string | null;
+  timezone: string;
+  settings: ProjectSettings;
+  allowedOrigins: string[];
+  sandboxProjectId: string | null;
+  /** Set on a sandbox: the project it belongs to. */
+  sandboxOf: string | null;
+  createdAt: string;
+  updatedAt: string;
+};
+
+/**
+ * Creates a project, one at a time for each tenant, so that its limit is exact.
+ *
+ * @throws PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED, CONFLICT LIMIT_REACHED
+ */
+export const createProject = async (work: Work, tenantId: string, body: NewProject): Promise<Project> => {
+  const { em, now } = work;
+  await checkRoom(work, tenantId);
+  const project = em.create(Project, {
+    id: newId(),
+    tenantId,
+    name: body.name,
+    description: body.description ?? null,
+    timezone: body.timezone ?? "UTC",
+    settings: mergeSettings({}, body.settings ?? {}),
+    allowedOrigins: body.allowedOrigins ?? [],
+    configVersion: 1,
+    sandboxOf: null,
+    createdAt: now,
+    updatedAt: now,
+    deletedAt: null,
+  });
+  await auditProject(work, project, "project.created");
+  work.afterCommit(forgetProjects);
+  return project;
+};
+
+const checkRoom = async (work: Work, tenantId: string): Promise<void> => {
+  const { projects: max } = limitsOf(await lockTenant(work, tenantId));
+  const count = await work.em.count(Project, { tenantId, sandboxOf: null, deletedAt: null });
+  if (max !== null && count >= max) {
+    throw planLimitExceeded(`Your plan has ${max} projects; delete one or take a larger plan`);
+  }
+  if (count < PROJECTS_PER_TENANT_MAX) return;
+  throw conflict(
+    "LIMIT_REACHED",
+    `A tenant has at most ${PROJECTS_PER_TENANT_MAX} projects; delete one first`,
+  );
+};
+
+const auditProject = (
+  work: Work,
+  { id, tenantId, name }: Project,
+  action: string,
+  data: Record<string, unknown> = {},
+): Promise<void> =>
+  audit(work, { action, target: { type: "project", id }, tenantId, data: { projectName: name, ...data } });
+
+export const PROJECT_SORTS = ["name", "createdAt", "updatedAt"] as const;
+export type ListProjects = PageQuery & {
+  sort: (typeof PROJECT_SORTS)[number];
+  order: "asc" | "desc";
+  /** Part of the name, in any case. */
+  search?: string | undefined;
+  /** The one project that a key may see. */
+  onlyId?: string | undefined;
+};
+
+/** A page of the tenant's projects; sandboxes are not listed. */
+export const listProjects = async (
+  work: Work,
+  tenantId: string,
+  query: ListProjects,
+): Promise<{ projects: ShownProject[]; total: number; isEstimated: boolean }> => {
+  const { sort, order, search, onlyId } = query;
+  const where: FilterQuery<Project> = {
+    tenantId,
+    sandboxOf: null,
+    deletedAt: null,
+    ...(search === undefined ? {} : { name: { $ilike: containing(search) } }),
+    ...(onlyId === undefined ? {} : { id: onlyId }),
+  };
+  const projects = await work.em.find(Project, where, {
+    orderBy: [{ [sort]: order }, { id: order }],
+    limit: query.limit,
+    offset: offsetOf(query),
+  });
+  return { projects: await showProjects(work, projects), ...(await countUpTo(work, Project, where)) };
+};
+
+/** A project or a sandbox of the tenant. @throws NOT_FOUND also for another tenant's and for a deleted one */
+export const getProject = async ({ em }: Work, tenantId: string, projectId: string): Promise<Project> => {
+  const project = isId(projectId)
+    ? await em.findOne(Project, { id: projectId, tenantId, deletedAt: null })
+    : null;
+  if (!project) throw notFound("Project");
+  return project;
+};
+
+/** As `getProject`, held against other changes until the commit. */
+export const lockProject = async (work: Work, tenantId: string, projectId: string): Promise<Project> => {
+  const project = await getProject(work, tenantId, projectId);
+  await work.em.refresh(project, { lockMode: LockMode.PESSIMISTIC_WRITE });
+  if (project.deletedAt != null) throw notFound("Project");
+  return project;
+};
+
+/** Merges `change`: what is absent stays, `description: null` clears. @throws NOT_FOUND */
+export const updateProject = async (
+  work: Work,
+  tenantId: string,
+  projectId: string,
+  change: ProjectChange,
+): Promise<Project> => {
+  const { settings, ...plain } = change;
+  // Found first: only the tenant's own project may be locked.
+  const { id } = await getProject(work, tenantId, projectId);
+  if (settings || change.timezone !== undefined) await changeConfig(work, id);
+  const project = await lockProject(work, tenantId, id);
+  Object.assign(project, definedOf(plain), { updatedAt: work.now });
+  if (settings) project.settings = mergeSettings(project.settings, settings);
+  const { description: _text, ...told } = definedOf(change);
+  await auditProject(work, project, "project.updated", told);
+  work.afterCommit(forgetProjects);
+  return project;
+};
+
+/**
+ * Deletes a project with its sandbox and their webhooks: its keys stop working and its ids answer 404, within
+ * 5 s everywhere.
+ * The rows stay.
+ *
+ * @throws NOT_FOUND, CONFLICT INVALID_STATE for a sandbox by itself
+ */
+export const deleteProject = async (work: Work, tenantId: string, projectId: string): Promise<void> => {
+  const { em, now } = work;
+  const project = await lockProject(work, tenantId, projectId);
+  if (project.sandboxOf != null)
+    throw conflict("INVALID_STATE", "A sandbox is deleted together with its project");
+  const sandbox = await em.findOne(Project, { sandboxOf: project.id });
+  const both = sandbox ? [project, sandbox] : [project];
+  for (const one of both) Object.assign(one, { deletedAt: now, updatedAt: now });
+  await endWebhooks(work, { tenantId, projectIds: both.map(({ id }) => id) });
+  await auditProject(work, project, "project.deleted");
+  work.afterCommit(forgetProjects);
+  work.afterCommit(forgetKeys);
+};
+
+export const showProject = async (work: Work, project: Project): Promise<ShownProject> => {
+  const [shown] = await showProjects(work, [project]);
+  if (!shown) throw notFound("Project");
+  return shown;
+};
+
+const showProjects = async ({ em }: Work, projects: Project[]): Promise<ShownProject[]> => {
+  const sandboxes = await em.find(Project, { sandboxOf: { $in: projects.map(({ id }) => id) } });
+  const sandboxIds = new Map(sandboxes.map(({ id, sandboxOf }) => [sandboxOf, id]));
+  return projects.map((project) => ({
+    id: project.id,
+    tenantId: project.tenantId,
+    name: project.name,
+    description: project.description ?? null,
+    timezone: project.timezone,
+    settings: settingsOf(project),
+    allowedOrigins: project.allowedOrigins,
+    sandboxProjectId: sandboxIds.get(project.id) ?? null,
+    sandboxOf: project.sandboxOf ?? null,
+    createdAt: project.createdAt.toISOString(),
+    updatedAt: project.updatedAt.toISOString(),
+  }));
+};
+
+type Defined<T> = { [K in keyof T]?: Exclude<T[K], undefined> };
+
+const definedOf = <T extends object>(change: T): Defined<T> =>
+  Object.fromEntries(Object.entries(change).filter(([, value]) => value !== undefined)) as Defined<T>;

@@ -1,0 +1,73 @@
+import { z } from "zod";
+import { type ProjectSettings, settingsFrom } from "../../evaluation/project-settings.ts";
+
+const EVENT_AGE_DAYS_MAX = 36_500;
+const COUNT_MAX = 1_000_000;
+
+const Lives = z.strictObject({
+  enabled: z.boolean(),
+  max: z.int().min(1).max(COUNT_MAX),
+  refillSeconds: z.int().min(1).max(31_536_000).meta({ description: "Between two refills" }),
+  refillAmount: z.int().min(1).max(COUNT_MAX),
+  start: z.int().min(0).max(COUNT_MAX).meta({ description: "What a new player has" }),
+  allowOverMax: z.boolean().meta({ description: "Grants may exceed max; lives refill only below it" }),
+});
+
+const Share = z.number().min(0).max(1);
+
+/** What a project may set; see ProjectSettings for what each means. */
+export const SettingsShape = z.strictObject({
+  autoCreatePlayers: z
+    .boolean()
+    .meta({ description: "Events and connections of unknown players create them" }),
+  maxEventAgeDays: z.int().min(1).max(EVENT_AGE_DAYS_MAX).nullable().meta({
+    description: "Events older than this are rejected; null accepts any age",
+  }),
+  allowLevelDown: z.boolean().meta({ description: "Losing XP can lower the level" }),
+  createUnknownTargets: z
+    .boolean()
+    .meta({ description: "A rule that acts on a player who does not exist creates the player" }),
+  maxBoostFactor: z.number().min(1).max(100).meta({ description: "All boosts together give no more" }),
+  xpDailySoftCap: z
+    .strictObject({
+      xp: z.int().min(1).max(Number.MAX_SAFE_INTEGER),
+      factorAbove: z.number().min(0).max(1),
+    })
+    .nullable()
+    .meta({ description: "XP from rules beyond `xp` in the player's day counts `factorAbove` times" }),
+  lives: Lives,
+  traceSampling: z
+    .strictObject({ live: Share, test: Share })
+    .meta({ description: "Share of events whose evaluation is explained and kept; `test` in the sandbox" }),
+  tracesDays: z.int().min(1).max(90).meta({ description: "How long traces are kept" }),
+  lobby: z
+    .strictObject({ onePerMode: z.boolean() })
+    .meta({ description: "onePerMode: a player may be in one lobby of a mode at a time" }),
+  chat: z
+    .strictObject({ directPolicy: z.enum(["ALL", "OFF"]) })
+    .meta({ description: "directPolicy: whether players may write to one another alone" }),
+});
+
+/** Some of the settings, each part of `lives` and `traceSampling` on its own. */
+export const SettingsPatch = SettingsShape.extend({
+  lives: Lives.partial(),
+  traceSampling: z.strictObject({ live: Share.optional(), test: Share.optional() }),
+}).partial();
+export type SettingsPatch = z.output<typeof SettingsPatch>;
+
+const defined = <T extends object>(patch: T): { [K in keyof T]?: Exclude<T[K], undefined> } =>
+  Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined)) as never;
+
+/** Stored settings after a change: what is absent stays, in `lives` and `traceSampling` too. */
+export const mergeSettings = (
+  stored: Partial<ProjectSettings>,
+  { lives, traceSampling, ...rest }: SettingsPatch,
+): Partial<ProjectSettings> => {
+  const before = settingsFrom(stored);
+  return {
+    ...stored,
+    ...defined(rest),
+    ...(lives ? { lives: { ...before.lives, ...defined(lives) } } : {}),
+    ...(traceSampling ? { traceSampling: { ...before.traceSampling, ...defined(traceSampling) } } : {}),
+  };
+};

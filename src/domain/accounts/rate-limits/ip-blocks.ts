@@ -1,0 +1,196 @@
+import type { FilterQuery } from "@mikro-orm/core";
+import { sql } from "kysely";
+import { audit } from "../audit/audit.ts";
+import { createShortCache, type ShortCache } from "../auth/short-cache.ts";
+import { countUpTo, type Total } from "../../kernel/counting.ts";
+import { forbidden, invalid, notFound } from "../../kernel/errors.ts";
+import { newId } from "../../kernel/ids.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+import { type Network, networkOf, networkText, prefixOf, subscriberOf } from "./ip-address.ts";
+import { type BlockSource, IpBlock } from "./ip-block.ts";
+import type { Limiter } from "./limiter.ts";
+
+/** Longest time of a block that ends, in seconds: ten years. */
+export const BLOCK_SECONDS_MAX = 10 * 366 * 86_400;
+export const BLOCK_REASON_MAX = 500;
+
+export type NewBlock = {
+  /** An address, of which IPv6 stands for its /64; or a CIDR block. */
+  network: string;
+  reason: string;
+  source: BlockSource;
+  /** For how long; undefined: until somebody takes it away. */
+  seconds: number | undefined;
+  /** As `actorOf` says it, or "system". */
+  createdBy: string;
+};
+
+/** What a request must know of a block. */
+type Shut = { untilMs: number };
+/** Live blocks by family and prefix length, then by prefix. */
+type ShutNetworks = ReadonlyMap<string, ReadonlyMap<bigint, Shut>>;
+
+/** What one server knows; what was last read goes on being enforced while the database is away. */
+type KnownBlocks = { cache: ShortCache<ShutNetworks>; lastKnown: ShutNetworks; changes: number };
+
+const CACHE_KEY = "all";
+/** By a part that each server has one of: two of them in a process may have two databases. */
+const knownBy = new WeakMap<Limiter, KnownBlocks>();
+/** Rises with every change of a block in this process. */
+let changes = 0;
+
+/** Makes this process read the blocks anew; others do within 5 s. */
+export const forgetBlocks = (): void => void changes++;
+
+/** The network that `text`, an address or a CIDR block, has blocked. @throws VALIDATION_ERROR */
+export const blockedNetworkOf = (text: string): Network => {
+  const network = text.includes("/") ? networkOf(text) : subscriberOf(text);
+  if (network === undefined) throw invalid("ip", "must be an IPv4 or IPv6 address");
+  return network;
+};
+
+/**
+ * Refuses every request of a network from now on; other processes know within 5 s. A block that an
+ * administrator has made is not changed by one that the server makes, and the server shortens none.
+ *
+ * The caller has made sure that nobody is shut out who must not be: see `isProtected` of ip-address.ts. What
+ * counts abuse calls `noteAbuse` of abuse.ts, which does.
+ *
+ * @returns the block in force
+ * @throws VALIDATION_ERROR when `network` is no address
+ */
+export const blockAddress = async (work: Work, block: NewBlock): Promise<IpBlock> => {
+  const { reason, source, seconds, createdBy } = block;
+  const network = networkText(blockedNetworkOf(block.network));
+  const nowText = work.now.toISOString();
+  const untilMs = seconds === undefined ? undefined : work.now.getTime() + seconds * 1_000;
+  const expiresAt = untilMs === undefined ? null : new Date(untilMs).toISOString();
+  const { rows } = await sql`
+    insert into ip_blocks as b (id, network, reason, source, created_by, expires_at, created_at)
+    values (${newId()}::uuid, ${network}::cidr, ${reason.slice(0, BLOCK_REASON_MAX)}, ${source}, ${createdBy},
+      ${expiresAt}::timestamptz, ${nowText}::timestamptz)
+    on conflict (network) do update set reason = excluded.reason, source = excluded.source,
+      created_by = excluded.created_by, expires_at = excluded.expires_at, created_at = excluded.created_at
+    where excluded.source = 'MANUAL' or b.expires_at <= excluded.created_at
+      or (b.source = 'AUTO' and b.expires_at < excluded.expires_at)
+    returning 1`.execute(work.db);
+  if (rows.length > 0) {
+    work.afterCommit(forgetBlocks);
+    const data = { reason, source, ...(seconds === undefined ? {} : { seconds }) };
+    const target = { type: "ip", id: network };
+    await audit(work, { action: "ip.blocked", target, tenantId: null, data });
+  }
+  return work.em.findOneOrFail(IpBlock, { network }, { refresh: true });
+};
+
+/** Takes the block of this address away; a block of a wider network stays. @throws NOT_FOUND */
+export const unblockAddress = async (work: Work, address: string): Promise<void> => {
+  const network = networkText(blockedNetworkOf(address));
+  const { rows } = await sql`
+    delete from ip_blocks where network = ${network}::cidr returning 1`.execute(work.db);
+  if (rows.length === 0) throw notFound("Block of this address");
+  work.afterCommit(forgetBlocks);
+  await audit(work, { action: "ip.unblocked", target: { type: "ip", id: network }, tenantId: null });
+};
+
+/** The block that an address meets, the one that lasts longest; straight from the database. */
+export const findBlock = async (work: Work, address: string): Promise<IpBlock | undefined> => {
+  const network = networkText(blockedNetworkOf(address));
+  const { rows } = await sql<{ id: string }>`
+    select id from ip_blocks where network >>= ${network}::inet
+      and (expires_at is null or expires_at > ${work.now.toISOString()}::timestamptz)
+    order by expires_at desc nulls first limit 1`.execute(work.db);
+  const [row] = rows;
+  return row && (await work.em.findOneOrFail(IpBlock, { id: row.id }));
+};
+
+/** The blocks in force, newest first. */
+export const listBlocks = async (
+  work: Work,
+  query: PageQuery,
+): Promise<Total & { inForce: readonly IpBlock[] }> => {
+  const where: FilterQuery<IpBlock> = { $or: [{ expiresAt: null }, { expiresAt: { $gt: work.now } }] };
+  const page = { limit: query.limit, offset: offsetOf(query) };
+  const inForce = await work.em.find(IpBlock, where, {
+    ...page,
+    orderBy: [{ createdAt: "desc" }, { id: "desc" }],
+  });
+  return { inForce, ...(await countUpTo(work, IpBlock, where)) };
+};
+
+export const showBlock = ({ network, reason, source, createdBy, expiresAt, createdAt }: IpBlock) => ({
+  network,
+  reason,
+  source,
+  createdBy,
+  createdAt: createdAt.toISOString(),
+  expiresAt: expiresAt?.toISOString() ?? null,
+});
+
+const load = async (work: Work): Promise<ShutNetworks> => {
+  const { rows } = await sql<{ network: string; expires_at: Date | string | null }>`
+    select network::text as network, expires_at from ip_blocks
+    where expires_at is null or expires_at > ${work.now.toISOString()}::timestamptz`.execute(work.db);
+  const byKind = new Map<string, Map<bigint, Shut>>();
+  for (const row of rows) {
+    const network = networkOf(row.network);
+    if (network === undefined) continue;
+    const kind = `${network.family}/${network.bits}`;
+    const ofKind = byKind.get(kind) ?? new Map<bigint, Shut>();
+    byKind.set(kind, ofKind);
+    const untilMs = row.expires_at === null ? Infinity : new Date(row.expires_at).getTime();
+    ofKind.set(prefixOf(network, network.bits), { untilMs });
+  }
+  return byKind;
+};
+
+const knownOf = (limiter: Limiter): KnownBlocks => {
+  let known = knownBy.get(limiter);
+  if (!known) {
+    known = { cache: createShortCache(), lastKnown: new Map(), changes };
+    knownBy.set(limiter, known);
+  }
+  if (known.changes !== changes) {
+    known.cache.clear();
+    known.changes = changes;
+  }
+  return known;
+};
+
+const knownBlocks = async ({ transact, limiter }: BlockParts): Promise<ShutNetworks> => {
+  const known = knownOf(limiter);
+  try {
+    known.lastKnown = (await known.cache.get(CACHE_KEY, () => transact(load))) ?? known.lastKnown;
+  } catch {
+    // Whatever needs the database says so itself.
+  }
+  return known.lastKnown;
+};
+
+const findShut = (networks: ShutNetworks, address: Network, nowMs: number): Shut | undefined => {
+  for (const [kind, ofKind] of networks) {
+    const [family, bits] = kind.split("/").map(Number);
+    if (family !== address.family) continue;
+    const shut = ofKind.get(prefixOf(address, bits ?? 0));
+    if (shut && shut.untilMs > nowMs) return shut;
+  }
+  return undefined;
+};
+
+/** An App is one. `transact` must see the accounts of all tenants. */
+export type BlockParts = { transact: Transact; limiter: Limiter; clock: () => Date };
+
+/**
+ * Refuses the requests of blocked addresses. Blocks are at most 5 s old; while the database is away, those
+ * last read count. @throws FORBIDDEN IP_BLOCKED
+ */
+export const refuseBlockedAddress = async (parts: BlockParts, address: string): Promise<void> => {
+  const networks = await knownBlocks(parts);
+  if (networks.size === 0) return;
+  const network = networkOf(address);
+  const shut = network && findShut(networks, network, parts.clock().getTime());
+  if (!shut) return;
+  const until = shut.untilMs === Infinity ? "" : ` until ${new Date(shut.untilMs).toISOString()}`;
+  throw forbidden("IP_BLOCKED", `Requests from your address are blocked${until}; the operator can lift this`);
+};

@@ -1,0 +1,86 @@
+import { sql } from "kysely";
+import type { Role } from "../../kernel/caller.ts";
+import { hashRandomSecret } from "../auth/random-secret.ts";
+import { normaliseEmail } from "../email/address.ts";
+import { User } from "../auth/user.ts";
+import { audit } from "../audit/audit.ts";
+import { conflict, DomainError, forbidden, notFound } from "../../kernel/errors.ts";
+import { lockTenant } from "../tenants/lock-tenant.ts";
+import { Tenant } from "../tenants/tenant.ts";
+import type { Work } from "../../kernel/work.ts";
+import { mayGrant } from "./grants.ts";
+import { Invitation, type InvitationStatus } from "./invitation.ts";
+
+/** What an invitation grants to whoever proved its address. */
+export type Invited = { invitationId: string; tenantId: string; role: Role };
+
+/** An invitation that can be accepted now, and the tenant that it leads to. */
+export type OpenInvitation = { invitation: Invitation; tenant: Tenant };
+
+/** The status as of now: a PENDING one ends by itself. */
+export const statusOf = (invitation: Invitation, now: Date): InvitationStatus =>
+  invitation.status === "PENDING" && invitation.expiresAt <= now ? "EXPIRED" : invitation.status;
+
+/**
+ * What a token from a mail opens, without using it up.
+ *
+ * @throws NOT_FOUND for an unknown token, GONE INVITATION_EXPIRED, INVITATION_REVOKED (also when who invited
+ *   may not any more), CONFLICT INVALID_STATE when accepted before, FORBIDDEN TENANT_SUSPENDED
+ */
+export const findInvitation = async ({ em, now }: Work, token: string): Promise<OpenInvitation> => {
+  const invitation = await em.findOne(Invitation, { tokenHash: hashRandomSecret(token) }, { refresh: true });
+  const tenant = invitation && (await em.findOne(Tenant, { id: invitation.tenantId, deletedAt: null }));
+  if (!invitation || !tenant) throw notFound("Invitation");
+  refuseUnless(statusOf(invitation, now));
+  const { tenantId, invitedBy, role } = invitation;
+  const inviter = await em.findOne(User, { id: invitedBy, tenantId, status: "ACTIVE", disabledAt: null });
+  if (!inviter || !mayGrant(inviter.role, role)) throw revoked();
+  if (tenant.approvalStatus === "SUSPENDED")
+    throw forbidden("TENANT_SUSPENDED", "The tenant that invites you is suspended");
+  return { invitation, tenant };
+};
+
+const refuseUnless = (status: InvitationStatus): void => {
+  if (status === "REVOKED") throw revoked();
+  if (status === "ACCEPTED")
+    throw conflict("INVALID_STATE", "The invitation was accepted already; log in instead");
+  if (status === "EXPIRED")
+    throw new DomainError("GONE", "The invitation has expired; ask for a new one", {
+      reason: "INVITATION_EXPIRED",
+    });
+};
+
+const revoked = (): DomainError =>
+  new DomainError("GONE", "The invitation was taken back; ask for a new one", {
+    reason: "INVITATION_REVOKED",
+  });
+
+/**
+ * Uses an invitation up, in the commit that makes the member. The token alone proves the address when it came
+ * by mail; `email` is the address of the one who accepts. Of several at once, one wins.
+ *
+ * @throws as `findInvitation`, and FORBIDDEN INVITATION_EMAIL_MISMATCH
+ */
+export const consumeInvitation = async (work: Work, token: string, email: string): Promise<Invited> => {
+  const tokenHash = hashRandomSecret(token);
+  const known = await work.em.findOne(Invitation, { tokenHash });
+  if (!known) throw notFound("Invitation");
+  // The tenant first, as whoever invites does: so seats are counted before or after, never in between.
+  await lockTenant(work, known.tenantId);
+  await sql`select 1 from invitations where id = ${known.id}::uuid for update`.execute(work.db);
+  const { invitation } = await findInvitation(work, token);
+  if (invitation.email !== normaliseEmail(email)) {
+    const message = "The invitation is for another email address; use the address that it was sent to";
+    throw forbidden("INVITATION_EMAIL_MISMATCH", message);
+  }
+  Object.assign(invitation, { status: "ACCEPTED", updatedAt: work.now });
+  const { id, tenantId, role } = invitation;
+  const target = { type: "invitation", id };
+  await audit(work, {
+    action: "invitation.accepted",
+    target,
+    tenantId,
+    data: { email: invitation.email, role },
+  });
+  return { invitationId: id, tenantId, role };
+};

@@ -1,0 +1,243 @@
+import type { FilterQuery } from "@mikro-orm/core";
+import { sql } from "kysely";
+import { audit } from "../audit/audit.ts";
+import { hashRandomSecret, newRandomSecret } from "../auth/random-secret.ts";
+import { normaliseEmail } from "../email/address.ts";
+import { User } from "../auth/user.ts";
+import type { Role } from "../../kernel/caller.ts";
+import { countUpTo, type Total } from "../../kernel/counting.ts";
+import type { Mail } from "../email/mail.ts";
+import { conflict, notFound } from "../../kernel/errors.ts";
+import { isId, newId } from "../../kernel/ids.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import type { Tenant } from "../tenants/tenant.ts";
+import type { Work } from "../../kernel/work.ts";
+import { statusOf } from "./accept.ts";
+import { Invitation, type InvitationStatus } from "./invitation.ts";
+import { lockForInviter, type TeamActor } from "./lock-team.ts";
+import { requireSeat } from "./seats.ts";
+
+export const INVITATION_DAYS = 7;
+
+/** An invitation as the API shows it to one of that role: a VIEWER sees no addresses. */
+export const showInvitation = (invitation: Invitation, reader: Role, now: Date) => ({
+  id: invitation.id,
+  ...(reader === "VIEWER" ? {} : { email: invitation.email }),
+  role: invitation.role,
+  status: statusOf(invitation, now),
+  invitedBy: invitation.invitedBy,
+  expiresAt: invitation.expiresAt.toISOString(),
+  sentAt: invitation.sentAt.toISOString(),
+  createdAt: invitation.createdAt.toISOString(),
+});
+
+/** PENDING ones end by themselves, without anybody writing that down. */
+const withStatus = (
+  tenantId: string,
+  status: InvitationStatus | undefined,
+  now: Date,
+): FilterQuery<Invitation> => {
+  if (status === undefined) return { tenantId };
+  if (status === "PENDING") return { tenantId, status, expiresAt: { $gt: now } };
+  if (status !== "EXPIRED") return { tenantId, status };
+  return { tenantId, $or: [{ status }, { status: "PENDING", expiresAt: { $lte: now } }] };
+};
+
+/** Newest first. */
+export const listInvitations = async (
+  work: Work,
+  tenantId: string,
+  query: PageQuery & { status?: InvitationStatus | undefined },
+): Promise<Total & { invitations: Invitation[] }> => {
+  const where = withStatus(tenantId, query.status, work.now);
+  const invitations = await work.em.find(Invitation, where, {
+    orderBy: [{ createdAt: "desc" }, { id: "desc" }],
+    limit: query.limit,
+    offset: offsetOf(query),
+  });
+  return { invitations, ...(await countUpTo(work, Invitation, where)) };
+};
+
+/** @throws NOT_FOUND also for another tenant's */
+export const getInvitation = async ({ em }: Work, tenantId: string, id: string): Promise<Invitation> => {
+  const found = isId(id) ? await em.findOne(Invitation, { id, tenantId }, { refresh: true }) : null;
+  if (!found) throw notFound("Invitation");
+  return found;
+};
+
+/**
+ * Whether an address can be invited. Accounts in other tenants do not count: nobody is told about them.
+ *
+ * @throws CONFLICT ALREADY_MEMBER, INVITATION_ALREADY_PENDING
+ */
+const requireInvitable = async (work: Work, tenantId: string, address: string): Promise<void> => {
+  const email = normaliseEmail(address);
+  const member = await work.em.findOne(User, { tenantId, email });
+  if (member) {
+    const message =
+      member.status === "PENDING"
+        ? "They have asked to join: let them in with POST /team/members"
+        : "They are a member of the tenant already";
+    throw conflict("ALREADY_MEMBER", message);
+  }
+  const open = { tenantId, email, status: "PENDING", expiresAt: { $gt: work.now } } as const;
+  if ((await work.em.count(Invitation, open)) > 0)
+    throw conflict("INVITATION_ALREADY_PENDING", "They have been invited already; resend that invitation");
+};
+
+export type Invitee = { email: string; role: Role };
+
+/**
+ * Everything that may refuse an invitation. It is asked before its mail is counted, so that what is refused
+ * uses up nothing.
+ *
+ * @throws FORBIDDEN INSUFFICIENT_ROLE, CONFLICT ALREADY_MEMBER, INVITATION_ALREADY_PENDING, PAYMENT_REQUIRED
+ *   PLAN_LIMIT_EXCEEDED
+ */
+export const requireMayInvite = async (
+  work: Work,
+  actor: TeamActor,
+  { email, role }: Invitee,
+): Promise<{ tenant: Tenant; inviter: User }> => {
+  const locked = await lockForInviter(work, actor, role);
+  await requireInvitable(work, actor.tenantId, email);
+  await requireSeat(work, locked.tenant);
+  return locked;
+};
+
+/**
+ * Invites an address to the tenant and mails the link, good once for 7 days.
+ *
+ * @throws as `requireMayInvite`, SERVICE_UNAVAILABLE EMAIL_NOT_CONFIGURED
+ */
+export const invite = async (
+  { mail }: { mail: Mail },
+  work: Work,
+  actor: TeamActor,
+  { email: address, role }: Invitee,
+): Promise<Invitation> => {
+  const { em, now } = work;
+  const { tenantId } = actor;
+  const email = normaliseEmail(address);
+  const { tenant, inviter } = await requireMayInvite(work, actor, { email, role });
+  await endExpired(work, tenantId, email);
+  const token = newRandomSecret();
+  const invitation = em.create(Invitation, {
+    id: newId(),
+    tenantId,
+    email,
+    role,
+    tokenHash: hashRandomSecret(token),
+    status: "PENDING",
+    invitedBy: inviter.id,
+    expiresAt: daysFrom(now),
+    sentAt: now,
+    createdAt: now,
+    updatedAt: now,
+  });
+  await em.flush();
+  await send(mail, work, { invitation, token, tenantName: tenant.name, inviterName: inviter.name });
+  await tell(work, invitation, "invitation.created");
+  return invitation;
+};
+
+const daysFrom = (now: Date): Date => new Date(now.getTime() + INVITATION_DAYS * 86_400_000);
+
+/** Of an address, one invitation at most is PENDING in the table: those that ran out make room. */
+const endExpired = async ({ db, now }: Work, tenantId: string, email: string): Promise<void> => {
+  const at = now.toISOString();
+  await sql`
+    update invitations set status = 'EXPIRED', updated_at = ${at}::timestamptz
+    where tenant_id = ${tenantId}::uuid and lower(email) = ${email} and status = 'PENDING'
+      and expires_at <= ${at}::timestamptz`.execute(db);
+};
+
+type Sent = { invitation: Invitation; token: string; tenantName: string; inviterName: string };
+
+const send = (mail: Mail, work: Work, { invitation, token, tenantName, inviterName }: Sent) =>
+  mail.queue(work, {
+    template: "invitation",
+    to: invitation.email,
+    values: { tenantName, inviterName, role: invitation.role, token },
+    tenantId: invitation.tenantId,
+    userId: null,
+  });
+
+/**
+ * Sends a new link, good for 7 days from now; the old one is dead. From now on whoever resends it vouches for
+ * it, so it outlives who invited first.
+ *
+ * @throws NOT_FOUND, CONFLICT INVALID_STATE unless PENDING or EXPIRED, and as `invite`
+ */
+export const resendInvitation = async (
+  { mail }: { mail: Mail },
+  work: Work,
+  actor: TeamActor,
+  id: string,
+): Promise<Invitation> => {
+  const { now } = work;
+  const { tenantId } = actor;
+  const { role } = await getInvitation(work, tenantId, id);
+  const { tenant, inviter } = await lockForInviter(work, actor, role);
+  const invitation = await lockInvitation(work, tenantId, id);
+  const status = requireResendable(invitation, now);
+  if (status === "EXPIRED") {
+    await requireInvitable(work, tenantId, invitation.email);
+    await requireSeat(work, tenant);
+  }
+  const token = newRandomSecret();
+  const renewed = { tokenHash: hashRandomSecret(token), status: "PENDING", invitedBy: inviter.id };
+  Object.assign(invitation, renewed, { expiresAt: daysFrom(now), sentAt: now, updatedAt: now });
+  await work.em.flush();
+  await send(mail, work, { invitation, token, tenantName: tenant.name, inviterName: inviter.name });
+  await tell(work, invitation, "invitation.resent");
+  return invitation;
+};
+
+/** As `requireMayInvite`, for an invitation that there is. @throws as `resendInvitation` */
+export const requireMayResend = async (work: Work, actor: TeamActor, id: string): Promise<Invitation> => {
+  const invitation = await getInvitation(work, actor.tenantId, id);
+  await lockForInviter(work, actor, invitation.role);
+  requireResendable(invitation, work.now);
+  return invitation;
+};
+
+/** @throws CONFLICT INVALID_STATE */
+const requireResendable = (invitation: Invitation, now: Date): InvitationStatus => {
+  const status = statusOf(invitation, now);
+  if (status === "PENDING" || status === "EXPIRED") return status;
+  throw conflict(
+    "INVALID_STATE",
+    `The invitation is ${status}; invite them anew with POST /team/invitations`,
+  );
+};
+
+const lockInvitation = async (work: Work, tenantId: string, id: string): Promise<Invitation> => {
+  await sql`
+    select 1 from invitations where id = ${id}::uuid and tenant_id = ${tenantId}::uuid
+    for update`.execute(work.db);
+  return getInvitation(work, tenantId, id);
+};
+
+/** Takes an invitation back. @throws NOT_FOUND, FORBIDDEN INSUFFICIENT_ROLE, CONFLICT INVALID_STATE */
+export const revokeInvitation = async (work: Work, actor: TeamActor, id: string): Promise<Invitation> => {
+  const { tenantId } = actor;
+  const { role } = await getInvitation(work, tenantId, id);
+  await lockForInviter(work, actor, role);
+  const invitation = await lockInvitation(work, tenantId, id);
+  const status = statusOf(invitation, work.now);
+  if (status !== "PENDING") throw conflict("INVALID_STATE", `The invitation is ${status}`);
+  Object.assign(invitation, { status: "REVOKED", updatedAt: work.now });
+  await tell(work, invitation, "invitation.revoked");
+  return invitation;
+};
+
+/** Ends what was sent to an address whose owner has become a member in another way. */
+export const endInvitations = async ({ db, now }: Work, tenantId: string, email: string): Promise<void> => {
+  await sql`
+    update invitations set status = 'REVOKED', updated_at = ${now.toISOString()}::timestamptz
+    where tenant_id = ${tenantId}::uuid and lower(email) = ${email} and status = 'PENDING'`.execute(db);
+};
+
+const tell = (work: Work, { id, tenantId, email, role }: Invitation, action: string) =>
+  audit(work, { action, target: { type: "invitation", id }, tenantId, data: { email, role } });

@@ -1,0 +1,65 @@
+import { UniqueConstraintViolationException } from "@mikro-orm/core";
+import { type Passwords, refuseWeakPassword } from "../auth/passwords.ts";
+import { forgetSessions, type LoggedIn, startSessionOn } from "../auth/sessions.ts";
+import type { Tokens } from "../auth/tokens.ts";
+import { User } from "../auth/user.ts";
+import { conflict } from "../../kernel/errors.ts";
+import { addUser } from "../tenants/open-tenant.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+import { consumeInvitation, findInvitation } from "./accept.ts";
+
+export type JoinParts = { transact: Transact; tokens: Tokens; passwords: Passwords };
+export type Joining = { token: string; name: string; password: string; deviceToken: string };
+
+/** What an invitation says to who opens its link. @throws as `findInvitation` */
+export const readInvitation = async (work: Work, token: string) => {
+  const { invitation, tenant } = await findInvitation(work, token);
+  const { email, role } = invitation;
+  return { email, tenantName: tenant.name, role };
+};
+
+/**
+ * Makes the account that an invitation is for, and signs it in. The token proves the address. Whoever had
+ * asked to join under it without that proof loses what they set up.
+ *
+ * @throws as `findInvitation`, CONFLICT EMAIL_ALREADY_EXISTS for an address that has an account,
+ *   VALIDATION_ERROR PASSWORD_TOO_WEAK
+ */
+export const joinByInvitation = async (
+  { transact, tokens, passwords }: JoinParts,
+  { token, name, password, deviceToken }: Joining,
+): Promise<LoggedIn> => {
+  const { email, tenantId } = await transact(async (work) => {
+    const { invitation } = await findInvitation(work, token);
+    await requireFree(work, invitation);
+    return invitation;
+  });
+  refuseWeakPassword(password, { email, name });
+  const passwordHash = await passwords.hash(password);
+  return transact(async (work) => {
+    const { role } = await consumeInvitation(work, token, email);
+    await requireFree(work, { email, tenantId });
+    const removed = await work.em.nativeDelete(User, { email, tenantId, status: "PENDING" });
+    if (removed > 0) work.afterCommit(forgetSessions);
+    const account = { email, name, passwordHash, emailVerified: true };
+    const user = await addUser(work, tenantId, { ...account, role, status: "ACTIVE" });
+    return startSessionOn(work, tokens, user, { method: "INVITATION", deviceToken });
+  }).catch((error: unknown) => {
+    throw error instanceof UniqueConstraintViolationException ? taken() : error;
+  });
+};
+
+/** @throws CONFLICT EMAIL_ALREADY_EXISTS unless nobody has the address, or one who waits for this tenant */
+const requireFree = async (
+  { em }: Work,
+  { email, tenantId }: { email: string; tenantId: string },
+): Promise<void> => {
+  const user = await em.findOne(User, { email });
+  if (user && !(user.tenantId === tenantId && user.status === "PENDING")) throw taken();
+};
+
+const taken = () =>
+  conflict(
+    "EMAIL_ALREADY_EXISTS",
+    "An account with this email address exists already; an account belongs to one tenant",
+  );

@@ -1,0 +1,199 @@
+import type { FilterQuery } from "@mikro-orm/core";
+import { audit } from "../audit/audit.ts";
+import { forgetSessions } from "../auth/sessions.ts";
+import { User } from "../auth/user.ts";
+import type { MemberStatus, Role } from "../../kernel/caller.ts";
+import { countUpTo, type Total } from "../../kernel/counting.ts";
+import { normaliseEmail } from "../email/address.ts";
+import { conflict, invalid, notFound } from "../../kernel/errors.ts";
+import { isId } from "../../kernel/ids.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import type { Tenant } from "../tenants/tenant.ts";
+import type { Work } from "../../kernel/work.ts";
+import { requireGrant } from "./grants.ts";
+import { endInvitations } from "./invitations.ts";
+import { isActiveOwner, lockTeam, requireAdmin, requireOtherOwner, type TeamActor } from "./lock-team.ts";
+import { requireSeat } from "./seats.ts";
+
+export const MEMBER_SORTS = ["name", "email", "createdAt", "lastLoginAt"] as const;
+
+export type MemberQuery = PageQuery & {
+  sort: (typeof MEMBER_SORTS)[number];
+  order: "asc" | "desc";
+  role?: Role | undefined;
+  status?: MemberStatus | undefined;
+};
+
+/** Whether this server asks for proved addresses: one that sends no mail cannot. */
+export type AddressRule = { isVerifiedEmailRequired: boolean };
+
+/** A VIEWER sees who there is, not how to reach them. */
+const seesAll = (reader: Role): boolean => reader !== "VIEWER";
+
+/** A member as the API shows it to one of that role. */
+export const showMember = (user: User, reader: Role) => ({
+  id: user.id,
+  userId: user.id,
+  name: user.name,
+  role: user.role,
+  status: user.status,
+  createdAt: user.createdAt.toISOString(),
+  ...(seesAll(reader)
+    ? {
+        email: user.email,
+        emailVerified: user.emailVerified,
+        lastLoginAt: user.lastLoginAt?.toISOString() ?? null,
+      }
+    : {}),
+});
+
+/** The tenant's people. @throws VALIDATION_ERROR for an order that would tell what the reader may not see */
+export const listMembers = async (
+  work: Work,
+  { tenantId, reader }: { tenantId: string; reader: Role },
+  query: MemberQuery,
+): Promise<Total & { members: User[] }> => {
+  const { sort, order, role, status } = query;
+  if (!seesAll(reader) && (sort === "email" || sort === "lastLoginAt"))
+    throw invalid("sort", `a VIEWER cannot sort by ${sort}`);
+  const where: FilterQuery<User> = {
+    tenantId,
+    ...(role === undefined ? {} : { role }),
+    ...(status === undefined ? {} : { status }),
+  };
+  const members = await work.em.find(User, where, {
+    orderBy: [{ [sort]: order === "asc" ? "asc nulls first" : "desc nulls last" }, { id: order }],
+    limit: query.limit,
+    offset: offsetOf(query),
+  });
+  return { members, ...(await countUpTo(work, User, where)) };
+};
+
+/** @throws NOT_FOUND also for another tenant's */
+export const getMember = async ({ em }: Work, tenantId: string, memberId: string): Promise<User> => {
+  const user = isId(memberId) ? await em.findOne(User, { id: memberId, tenantId }) : null;
+  if (!user) throw notFound("Member");
+  return user;
+};
+
+export type MemberChange = { role?: Role | undefined; status?: "ACTIVE" | "SUSPENDED" | undefined };
+
+/**
+ * Gives a member another role, lets one in who asked to join, shuts one out or lets them back in. Within 5 s
+ * their tokens go by it.
+ *
+ * @throws NOT_FOUND, FORBIDDEN INSUFFICIENT_ROLE for what the caller may not grant, CONFLICT LAST_OWNER,
+ *   INVALID_STATE for one's own status, PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED
+ */
+export const changeMember = async (
+  work: Work,
+  { actor, rule }: { actor: TeamActor; rule: AddressRule },
+  memberId: string,
+  change: MemberChange,
+): Promise<User> => {
+  const team = await lockTeam(work, actor, memberId);
+  const { member, caller, tenant } = team;
+  const { role = member.role, status = member.status } = change;
+  requireGrant(requireAdmin(caller).role, member.role);
+  requireGrant(caller.role, role);
+  if (role !== "OWNER" || status !== "ACTIVE") requireOtherOwner(team);
+  if (status !== member.status) await moveStatus(work, { member, caller, tenant, rule }, status);
+  if (role !== member.role) {
+    await tell(work, member, "member.role_changed", { from: member.role, to: role });
+    member.role = role;
+  }
+  member.updatedAt = work.now;
+  work.afterCommit(forgetSessions);
+  return member;
+};
+
+type StatusMove = { member: User; caller: User; tenant: Tenant; rule: AddressRule };
+
+const moveStatus = async (
+  work: Work,
+  { member, caller, tenant, rule }: StatusMove,
+  status: MemberStatus,
+): Promise<void> => {
+  if (member.id === caller.id)
+    throw conflict("INVALID_STATE", "You cannot suspend yourself; leave with POST /team/leave");
+  if (member.status === "PENDING") {
+    if (status !== "ACTIVE")
+      throw conflict("INVALID_STATE", "The member was never accepted; remove them instead");
+    await accept(work, { member, tenant, rule });
+    return;
+  }
+  member.status = status;
+  await tell(work, member, status === "ACTIVE" ? "member.reactivated" : "member.suspended");
+};
+
+/** Lets in who asked to join. */
+const accept = async (work: Work, { member, tenant, rule }: Omit<StatusMove, "caller">): Promise<void> => {
+  // Anybody may ask to join under any address: who it is, only its owner's proof tells.
+  if (rule.isVerifiedEmailRequired && !member.emailVerified)
+    throw conflict("INVALID_STATE", "They have not verified their email address yet");
+  await endInvitations(work, tenant.id, member.email);
+  await requireSeat(work, tenant);
+  member.status = "ACTIVE";
+  await tell(work, member, "member.accepted", { role: member.role });
+};
+
+/** Who asked to join the tenant with this address, if anybody. */
+export const findWaiting = async ({ em }: Work, tenantId: string, email: string): Promise<User | undefined> =>
+  (await em.findOne(User, { tenantId, email: normaliseEmail(email), status: "PENDING" })) ?? undefined;
+
+/**
+ * Lets in who asked to join, with a role.
+ *
+ * @throws FORBIDDEN INSUFFICIENT_ROLE, CONFLICT INVALID_STATE for an address that is not verified,
+ *   PAYMENT_REQUIRED PLAN_LIMIT_EXCEEDED
+ */
+export const acceptMember = (
+  work: Work,
+  who: { actor: TeamActor; rule: AddressRule },
+  memberId: string,
+  role: Role,
+): Promise<User> => changeMember(work, who, memberId, { role, status: "ACTIVE" });
+
+/**
+ * Removes a member with their account and sessions; what they made stays. A member may remove themselves.
+ *
+ * @throws NOT_FOUND, FORBIDDEN INSUFFICIENT_ROLE, CONFLICT LAST_OWNER
+ */
+export const removeMember = async (work: Work, actor: TeamActor, memberId: string): Promise<void> => {
+  const team = await lockTeam(work, actor, memberId);
+  const { member, caller } = team;
+  const isLeaving = member.id === caller.id;
+  if (!isLeaving) requireGrant(requireAdmin(caller).role, member.role);
+  requireOtherOwner(team);
+  const data = { email: member.email, role: member.role };
+  await tell(work, member, isLeaving ? "member.left" : "member.removed", data);
+  await work.em.nativeDelete(User, { id: member.id });
+  work.afterCommit(forgetSessions);
+};
+
+const tell = (work: Work, { id, tenantId }: User, action: string, data?: Record<string, unknown>) =>
+  audit(work, { action, target: { type: "user", id }, tenantId, ...(data ? { data } : {}) });
+
+/**
+ * Makes another member OWNER in the caller's place, who becomes ADMIN. The caller has just proved who they
+ * are.
+ *
+ * @throws NOT_FOUND, FORBIDDEN INSUFFICIENT_ROLE, CONFLICT INVALID_STATE
+ */
+export const transferOwnership = async (work: Work, actor: TeamActor, memberId: string): Promise<User> => {
+  const { caller, member } = await lockTeam(work, actor, memberId);
+  requireGrant(requireAdmin(caller).role, "OWNER");
+  if (member.status !== "ACTIVE" || member.disabledAt || isActiveOwner(member))
+    throw conflict("INVALID_STATE", "Ownership goes to an active member who is not an OWNER yet");
+  const data = { from: caller.id, to: member.id };
+  await audit(work, {
+    action: "tenant.ownership_transferred",
+    target: { type: "tenant", id: actor.tenantId },
+    tenantId: actor.tenantId,
+    data,
+  });
+  Object.assign(member, { role: "OWNER", updatedAt: work.now });
+  Object.assign(caller, { role: "ADMIN", updatedAt: work.now });
+  work.afterCommit(forgetSessions);
+  return member;
+};

@@ -1,0 +1,120 @@
+import { forgetKeys } from "../api-keys/authenticate.ts";
+import { audit } from "../audit/audit.ts";
+import { forgetSessions } from "../auth/sessions.ts";
+import type { Mail } from "../email/mail.ts";
+import { conflict } from "../../kernel/errors.ts";
+import { forgetProjects } from "../projects/resolve.ts";
+import type { Work } from "../../kernel/work.ts";
+import { lockTenant } from "./lock-tenant.ts";
+import { tellOwners } from "./tell-owners.ts";
+import type { Tenant } from "./tenant.ts";
+import type { ApprovalStatus } from "../../kernel/caller.ts";
+
+/** How often an OWNER may ask for approval again. */
+export const APPROVAL_REQUEST_HOURS = 24;
+
+export type ApprovalParts = { mail: Mail };
+
+type Transition = {
+  from: readonly ApprovalStatus[];
+  to: ApprovalStatus;
+  /** Of the audit log. */
+  action: string;
+};
+
+const APPROVE: Transition = { from: ["PENDING", "REJECTED"], to: "APPROVED", action: "tenant.approved" };
+const REJECT: Transition = { from: ["PENDING"], to: "REJECTED", action: "tenant.rejected" };
+const SUSPEND: Transition = { from: ["APPROVED"], to: "SUSPENDED", action: "tenant.suspended" };
+const UNSUSPEND: Transition = { from: ["SUSPENDED"], to: "APPROVED", action: "tenant.unsuspended" };
+const REQUEST: Transition = { from: ["REJECTED"], to: "PENDING", action: "tenant.approval_requested" };
+
+const move = async (
+  work: Work,
+  tenantId: string,
+  { from, to, action }: Transition,
+  reason: string | null,
+): Promise<Tenant> => {
+  const tenant = await lockTenant(work, tenantId);
+  const was = tenant.approvalStatus;
+  if (!from.includes(was)) {
+    throw conflict("INVALID_STATE", `The tenant is ${was}; this needs ${from.join(" or ")}`);
+  }
+  Object.assign(tenant, { approvalStatus: to, approvalReason: reason, updatedAt: work.now });
+  const data = { from: was, to, ...(reason === null ? {} : { reason }) };
+  await audit(work, { action, target: { type: "tenant", id: tenantId }, tenantId, data });
+  work.afterCommit(forgetSessions);
+  work.afterCommit(forgetKeys);
+  work.afterCommit(forgetProjects);
+  return tenant;
+};
+
+/** PENDING or REJECTED becomes APPROVED. @throws NOT_FOUND, CONFLICT INVALID_STATE */
+export const approveTenant = async (
+  { mail }: ApprovalParts,
+  work: Work,
+  tenantId: string,
+): Promise<Tenant> => {
+  const tenant = await move(work, tenantId, APPROVE, null);
+  const values = { tenantName: tenant.name };
+  await tellOwners(mail, work, tenantId, { template: "tenant-approved", values });
+  return tenant;
+};
+
+/** PENDING becomes REJECTED; its OWNERs are told why. @throws NOT_FOUND, CONFLICT INVALID_STATE */
+export const rejectTenant = async (
+  { mail }: ApprovalParts,
+  work: Work,
+  tenantId: string,
+  reason: string,
+): Promise<Tenant> => {
+  const tenant = await move(work, tenantId, REJECT, reason);
+  const values = { tenantName: tenant.name, reason };
+  await tellOwners(mail, work, tenantId, { template: "tenant-rejected", values });
+  return tenant;
+};
+
+/**
+ * APPROVED becomes SUSPENDED: its keys, and most of what its people may do, answer 403 TENANT_SUSPENDED
+ * within 5 s. @throws NOT_FOUND, CONFLICT INVALID_STATE
+ */
+export const suspendTenant = async (
+  { mail }: ApprovalParts,
+  work: Work,
+  tenantId: string,
+  reason: string,
+): Promise<Tenant> => {
+  const tenant = await move(work, tenantId, SUSPEND, reason);
+  const values = { tenantName: tenant.name, reason };
+  await tellOwners(mail, work, tenantId, { template: "tenant-suspended", values });
+  return tenant;
+};
+
+/** SUSPENDED becomes APPROVED again; its OWNERs are told. @throws NOT_FOUND, CONFLICT INVALID_STATE */
+export const unsuspendTenant = async (
+  { mail }: ApprovalParts,
+  work: Work,
+  tenantId: string,
+): Promise<Tenant> => {
+  const tenant = await move(work, tenantId, UNSUSPEND, null);
+  const values = { tenantName: tenant.name };
+  await tellOwners(mail, work, tenantId, { template: "tenant-approved", values });
+  return tenant;
+};
+
+/**
+ * An OWNER asks once more: REJECTED becomes PENDING.
+ *
+ * @throws CONFLICT INVALID_STATE in another state, APPROVAL_REQUESTED_RECENTLY within a day of the last time
+ */
+export const requestApproval = async (work: Work, tenantId: string): Promise<Tenant> => {
+  const tenant = await move(work, tenantId, REQUEST, null);
+  const before = tenant.approvalRequestedAt?.getTime() ?? -Infinity;
+  if (work.now.getTime() - before < APPROVAL_REQUEST_HOURS * 3_600_000) {
+    throw conflict(
+      "APPROVAL_REQUESTED_RECENTLY",
+      `Approval can be asked for once in ${APPROVAL_REQUEST_HOURS} hours`,
+    );
+  }
+  tenant.approvalRequestedAt = work.now;
+  return tenant;
+};

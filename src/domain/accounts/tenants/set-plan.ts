@@ -1,0 +1,51 @@
+import { z } from "zod";
+import { forgetKeys } from "../api-keys/authenticate.ts";
+import { audit } from "../audit/audit.ts";
+import { forgetSessions } from "../auth/sessions.ts";
+import type { Work } from "../../kernel/work.ts";
+import { lockTenant } from "./lock-tenant.ts";
+import { PLANS } from "../../kernel/plans.ts";
+import type { Tenant } from "./tenant.ts";
+
+export const PLAN_LIMIT_MAX = 1_000_000_000;
+const Limit = z.int().min(0).max(PLAN_LIMIT_MAX).nullable().optional();
+
+/** Limits of one tenant over its plan's; null is without limit, absent is the plan's. */
+export const PlanOverrides = z.strictObject({
+  requestsPerMinute: Limit,
+  projects: Limit,
+  members: Limit,
+  activeKeysPerProject: Limit,
+  webhooks: Limit,
+  customDomains: Limit,
+  analyticsHistoryDays: Limit,
+  deliveryLogDays: Limit,
+});
+
+/** What a super-admin may change; `planOverrides` replaces those of before. */
+export const PlanChange = z.object({
+  plan: z.enum(PLANS).optional(),
+  planOverrides: PlanOverrides.optional(),
+});
+export type PlanChange = z.infer<typeof PlanChange>;
+
+/**
+ * Gives a tenant another plan, or limits besides its plan's. What is beyond a lower limit stays; nothing is
+ * added to it. @throws NOT_FOUND
+ */
+export const setPlan = async (work: Work, tenantId: string, change: PlanChange): Promise<Tenant> => {
+  const { plan, planOverrides } = PlanChange.parse(change);
+  const tenant = await lockTenant(work, tenantId);
+  const from = { plan: tenant.plan, planOverrides: tenant.planOverrides };
+  if (plan !== undefined) tenant.plan = plan;
+  // A round trip drops what is undefined.
+  if (planOverrides)
+    tenant.planOverrides = JSON.parse(JSON.stringify(planOverrides)) as typeof from.planOverrides;
+  tenant.updatedAt = work.now;
+  const to = { plan: tenant.plan, planOverrides: tenant.planOverrides };
+  const target = { type: "tenant", id: tenantId };
+  await audit(work, { action: "tenant.plan_changed", target, tenantId, data: { from, to } });
+  work.afterCommit(forgetSessions);
+  work.afterCommit(forgetKeys);
+  return tenant;
+};

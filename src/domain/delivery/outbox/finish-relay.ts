@@ -1,0 +1,95 @@
+import { sql } from "kysely";
+import type { EventType } from "../../kernel/events/domain-events.ts";
+import type { Happened } from "../webhooks/body.ts";
+import { isWebhookType } from "../webhooks/catalogue/event-types.ts";
+import { type PlannedEvent, planWebhooks } from "../webhooks/plan.ts";
+import { KEPT, type Work } from "../../kernel/work.ts";
+import type { OutboxRow, TakenCommit } from "./read-queue.ts";
+
+/** Projects with events that webhooks may want. */
+export const projectsOfWebhooks = (rows: readonly OutboxRow[]): Set<string> =>
+  new Set(rows.filter(({ type }) => isWebhookType(type)).map(({ project_id }) => project_id));
+
+export const happened = (row: OutboxRow): Happened => ({
+  id: row.id,
+  projectId: row.project_id,
+  type: row.type,
+  playerId: row.player_id,
+  data: row.data,
+  createdAt: new Date(row.created_at),
+});
+
+/**
+ * Ends a round: its commits leave the queue, and what webhooks want of them is planned in the same commit.
+ * Another relay may have sent them too; whose delete finds a commit in the queue as it was, plans it, so that
+ * it is planned once, and after those before it.
+ */
+export const finishRelay = async (
+  work: Work,
+  queued: readonly TakenCommit[],
+  { rows, planned }: { rows: readonly OutboxRow[]; planned: readonly PlannedEvent[] },
+): Promise<void> => {
+  const ours = await deleteRelayed(work, queued, rows);
+  await planWebhooks(
+    work,
+    planned.filter(({ id }) => ours.has(id)),
+  );
+};
+
+/**
+ * Types whose rows nobody asks for again once they are relayed. Texts of chat are kept in its own tables, and
+ * go from there.
+ */
+const TOLD_ONCE: ReadonlySet<string> = new Set<EventType>([
+  "leaderboard.entries_changed",
+  "leaderboard.changed",
+  "chat.changed",
+  "player.notice",
+]);
+
+type Gone = Pick<TakenCommit, "project_id" | "part" | "seq">;
+
+const keyOf = ({ project_id: project, part, seq }: Gone): string => `${project}:${part}:${seq}`;
+
+/**
+ * Lets the queue rows go, or the first ids of those that were taken in part, and with them what has been of
+ * use: one statement.
+ * @returns the outbox rows whose commits were still queued as they were taken
+ */
+const deleteRelayed = async (
+  { db }: Work,
+  queued: readonly TakenCommit[],
+  rows: readonly OutboxRow[],
+): Promise<Set<string>> => {
+  const ids = new Set(queued.flatMap(({ outbox_ids: of }) => of));
+  const keys = queued.map(({ project_id, part, seq, outbox_ids: { length }, waiting }) => ({
+    p: project_id,
+    h: part,
+    s: Number(seq),
+    n: waiting,
+    k: length,
+  }));
+  const told = rows
+    .filter(({ type, id }) => TOLD_ONCE.has(type) && ids.has(id))
+    .map(({ project_id, id }) => ({ p: project_id, i: id }));
+  const gone = await sql<Gone>`
+    ${sql.raw(KEPT)} with told as (
+      delete from outbox o using json_to_recordset(${JSON.stringify(told)}::json) as x(p uuid, i uuid)
+      where o.project_id = x.p and o.id = x.i),
+    x as materialized (
+      select * from json_to_recordset(${JSON.stringify(keys)}::json)
+        as x(p uuid, h smallint, s bigint, n int, k int)),
+    cut as (
+      update outbox_q t set outbox_ids = t.outbox_ids[x.k + 1:] from x
+      where t.project_id = x.p and t.part = x.h and t.seq = x.s and cardinality(t.outbox_ids) = x.n
+        and x.k < x.n
+      returning t.project_id, t.part, t.seq),
+    gone as (
+      delete from outbox_q t using x
+      where t.project_id = x.p and t.part = x.h and t.seq = x.s and cardinality(t.outbox_ids) = x.n
+        and x.k = x.n
+      returning t.project_id, t.part, t.seq)
+    select * from cut union all select * from gone`.execute(db);
+  const ours = new Set(gone.rows.map(keyOf));
+  return new Set(queued.filter((row) => ours.has(keyOf(row))).flatMap(({ outbox_ids: of }) => of));
+};

@@ -1,0 +1,159 @@
+import { sql } from "kysely";
+import type { EventType } from "../../kernel/events/domain-events.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { KEPT, type Work } from "../../kernel/work.ts";
+import { BEFORE_ALL, type RelayTurns, type RoundPlan } from "./relay-turns.ts";
+
+/** Commits of a partition that a round takes, of how many projects at most, and at least of each of those. */
+const RELAY_COMMITS = 50;
+const RELAY_PROJECTS = 10;
+const COMMITS_EACH = RELAY_COMMITS / RELAY_PROJECTS;
+
+/** What announces the outbox rows of a commit to the relay. */
+export type QueueRow = { project_id: string; part: number; seq: string | number; outbox_ids: string[] };
+/** Of a commit what a round takes: its first rows, of so many that wait. */
+export type TakenCommit = QueueRow & { waiting: number };
+export type OutboxRow = {
+  id: string;
+  project_id: string;
+  type: EventType;
+  player_id: string | null;
+  player_seq: string | number | null;
+  data: Json;
+  created_at: Date | string;
+  /** Of `data` as text. */
+  bytes: number;
+};
+
+/** What a round has of the queue, and the partitions in which more may wait. */
+export type Taken = { queued: TakenCommit[]; rows: OutboxRow[]; again: number[] };
+
+/**
+ * The next rows of some partitions: of each the oldest commits of a few projects, which take turns by bytes,
+ * so that nobody's rows stand before those of others. Each project and partition keeps its order.
+ * @param seen is told of the projects of the round as soon as they are known
+ */
+export const takeRows = async (
+  work: Work,
+  parts: readonly number[],
+  { plan, turns, seen }: { plan: RoundPlan; turns: RelayTurns; seen: (projects: Set<string>) => void },
+): Promise<Taken> => {
+  const queue = await readQueue(work, parts, { plan, turns });
+  seen(new Set(queue.map(({ project_id }) => project_id)));
+  const lanes = [...Map.groupBy(queue, ({ part, project_id }) => `${part}:${project_id}`).values()];
+  const taken = await readRows(work, takeTurns(lanes, plan.rows), plan.bytes);
+  if (plan.only !== undefined || turns.hasReady) return { ...taken, again: [...parts] };
+  return { ...taken, again: partsAgain(parts, { turns, lanes, ...taken }) };
+};
+
+/** The partitions in which more may wait; also sets where the next round of each begins. */
+const partsAgain = (
+  parts: readonly number[],
+  { turns, lanes, queued }: { turns: RelayTurns; lanes: readonly QueueRow[][]; queued: TakenCommit[] },
+): number[] => {
+  const found = Map.groupBy(lanes.flat(), ({ part }) => part);
+  const whole = Map.groupBy(
+    queued.filter(({ outbox_ids: { length }, waiting }) => length === waiting),
+    ({ part }) => part,
+  );
+  return parts.filter((part) => {
+    const here = lanes.filter(([first]) => first!.part === part);
+    const isFull = here.length >= RELAY_PROJECTS;
+    const hadBefore = turns.placeOf(part) !== BEFORE_ALL;
+    turns.goOnBehind(part, isFull ? here.at(-1)![0]!.project_id : undefined);
+    const commits = found.get(part)?.length ?? 0;
+    const hasRest = commits > (whole.get(part)?.length ?? 0);
+    // Each project gives so many commits at most.
+    const each = Math.max(COMMITS_EACH, Math.floor(RELAY_COMMITS / Math.max(1, here.length)));
+    return isFull || hadBefore || hasRest || here.some(({ length }) => length >= each);
+  });
+};
+
+/** The oldest commits of each partition and project, in that order. */
+const readQueue = async (
+  { db }: Work,
+  parts: readonly number[],
+  { plan: { only, without }, turns }: { plan: RoundPlan; turns: RelayTurns },
+): Promise<QueueRow[]> => {
+  const asked = JSON.stringify(parts.map((part) => ({ p: part, a: turns.placeOf(part) })));
+  const from = sql`json_to_recordset(${asked}::json) as x(p smallint, a uuid)`;
+  // One step through the index for each project.
+  const next = (part: string, after: string) => sql`(select q.project_id from outbox_q q
+    where q.part = ${sql.raw(part)} and q.project_id > ${sql.raw(after)} order by q.project_id limit 1)`;
+  const lanes =
+    only === undefined
+      ? sql`recursive w(part, project_id, n) as (
+          select x.p, ${next("x.p", "x.a")}, 1 from ${from}
+          union all
+          select w.part, ${next("w.part", "w.project_id")}, w.n + 1 from w
+          where w.project_id is not null and w.n < ${RELAY_PROJECTS + without.length}),
+        lane as (
+          select part, project_id, row_number() over (partition by part order by n) as place from w
+          where project_id is not null and project_id <> all(${`{${without.join(",")}}`}::uuid[]))`
+      : sql`lane as (select x.p as part, ${only}::uuid as project_id, 1 as place from ${from})`;
+  const found = await sql<QueueRow>`
+    ${sql.raw(KEPT)} with ${lanes},
+    picked as (
+      select *, greatest(${COMMITS_EACH}::int,
+        ${RELAY_COMMITS}::int / count(*) over (partition by part)) as each
+      from lane where place <= ${RELAY_PROJECTS})
+    select q.* from picked cross join lateral (
+      select project_id, part, seq, outbox_ids from outbox_q
+      where part = picked.part and project_id = picked.project_id order by seq limit picked.each) q
+    order by q.part, q.project_id, q.seq`.execute(db);
+  return found.rows;
+};
+
+/** A row of a round before it is read: `lane` and `commit` are places in lists. */
+type Asked = { lane: number; commit: QueueRow; id: string };
+
+/**
+ * The first rows, no more than so many: those of the first commit of each lane, of the second of each, and so
+ * on. The last commit may be taken in part.
+ */
+const takeTurns = (lanes: readonly QueueRow[][], rowsMax: number): Asked[] => {
+  const asked: Asked[] = [];
+  for (let turn = 0; turn < RELAY_COMMITS; turn++) {
+    for (const [lane, commits] of lanes.entries()) {
+      const commit = commits[turn];
+      if (!commit) continue;
+      for (const id of commit.outbox_ids.slice(0, rowsMax - asked.length)) asked.push({ lane, commit, id });
+    }
+  }
+  return asked;
+};
+
+/** A row that was asked for by its place, with nothing else where there is none any more. */
+type Found = { place: number } & (OutboxRow | { id: null });
+
+/**
+ * Reads rows up to so many bytes: whose lane has had fewer comes first, and each lane has one at least. What
+ * is not taken is not read.
+ */
+const readRows = async (
+  { db }: Work,
+  asked: readonly Asked[],
+  bytesMax: number,
+): Promise<{ queued: TakenCommit[]; rows: OutboxRow[] }> => {
+  if (asked.length === 0) return { queued: [], rows: [] };
+  const places = asked.map(({ lane, commit, id }, n) => ({ n, l: lane, p: commit.project_id, i: id }));
+  const found = await sql<Found>`
+    ${sql.raw(KEPT)} with r as (
+      select r.n as place, r.l as lane, o.*, coalesce(o.bytes, octet_length(o.data::text), 0) as size
+      from json_to_recordset(${JSON.stringify(places)}::json) as r(n int, l int, p uuid, i uuid)
+      left join outbox o on o.project_id = r.p and o.id = r.i),
+    lanes as (
+      select r.*, sum(size) over by_lane as lane_size, row_number() over by_lane as nth from r
+      window by_lane as (partition by lane order by place)),
+    summed as (select lanes.*, sum(size) over (order by lane_size, place) as total from lanes)
+    select place, id, project_id, type, player_id, player_seq, data, created_at, size as bytes from summed
+    where total <= ${bytesMax} or nth = 1 order by place`.execute(db);
+  const commits = new Map<QueueRow, TakenCommit>();
+  for (const { place } of found.rows) {
+    const { commit, id } = asked[place]!;
+    const taken = commits.get(commit);
+    if (taken) taken.outbox_ids.push(id);
+    else commits.set(commit, { ...commit, outbox_ids: [id], waiting: commit.outbox_ids.length });
+  }
+  return { queued: [...commits.values()], rows: found.rows.filter((row) => row.id !== null) };
+};

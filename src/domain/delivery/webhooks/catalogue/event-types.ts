@@ -1,0 +1,58 @@
+import { RESERVED_EVENT_TYPES } from "../../../kernel/events/events.ts";
+
+/**
+ * Types of the outbox that are nobody's but the server's own: they wake rooms and indexes, or are for one
+ * player's screen.
+ */
+const INTERNAL: ReadonlySet<string> = new Set([
+  "leaderboard.entries_changed",
+  "leaderboard.changed",
+  "lobby.changed",
+  "chat.changed",
+  "player.notice",
+  "inbox.message",
+]);
+
+/** Too many for who just wants everything: `*` leaves them out, and they are to be named. */
+export const NOISY_TYPES: ReadonlySet<string> = new Set([
+  "chat.message_sent",
+  "quest.progress",
+  "lobby.member_joined",
+  "lobby.member_left",
+  "player.updated",
+]);
+
+const CUSTOM = "custom.";
+const CUSTOM_PATTERN = /^custom\.(\*|[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}(\.\*)?)$/;
+/** As rules may name events that they emit. */
+const CUSTOM_TYPE = /^custom\.[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$/;
+
+/** Whether rules can emit events of the type. */
+export const isCustomType = (type: string): boolean => CUSTOM_TYPE.test(type);
+
+/** Every type of the service's own that webhooks can be sent. */
+export const WEBHOOK_TYPES: readonly string[] = [...RESERVED_EVENT_TYPES].filter(
+  (type) => !INTERNAL.has(type) && type !== "lobby.result",
+);
+const WEBHOOK_TYPE_SET: ReadonlySet<string> = new Set(WEBHOOK_TYPES);
+
+/** Whether events of the type go to webhooks and into the feed, if anybody wants them. */
+export const isWebhookType = (type: string): boolean => WEBHOOK_TYPE_SET.has(type) || type.startsWith(CUSTOM);
+
+/**
+ * Whether a subscription covers a type. A pattern is a type, `prefix.*` for those that begin with `prefix.`,
+ * or `*` for all but NOISY_TYPES.
+ */
+export const isSubscribed = (patterns: readonly string[], type: string): boolean =>
+  patterns.some((pattern) => {
+    if (pattern === "*") return !NOISY_TYPES.has(type);
+    return pattern.endsWith(".*") ? type.startsWith(pattern.slice(0, -1)) : pattern === type;
+  });
+
+/** Whether a subscription may name it: a type there is, one of the integrator's own, or a group of them. */
+export const isPattern = (pattern: string): boolean => {
+  if (pattern === "*") return true;
+  if (pattern.startsWith(CUSTOM)) return CUSTOM_PATTERN.test(pattern);
+  if (pattern.endsWith(".*")) return WEBHOOK_TYPES.some((type) => type.startsWith(pattern.slice(0, -1)));
+  return WEBHOOK_TYPES.includes(pattern);
+};

@@ -1,0 +1,78 @@
+import { z } from "zod";
+import type { BoostView, Cause, LivesView } from "../../../kernel/events/events.ts";
+import type { MergeSummary } from "../../../kernel/events/merge-plan.ts";
+
+/** Shapes that events of several types share. */
+export const Id = z.uuid();
+export const Time = z.iso.datetime();
+export const Text = z.string();
+export const Data = z.record(z.string(), z.unknown());
+export const PLAYER = { playerId: Id, externalUserId: Text };
+export const Player = z.object(PLAYER);
+
+export const CauseShape: z.ZodType<Cause> = z
+  .object({
+    kind: z.enum([
+      "EVENT",
+      "RULE",
+      "BADGE",
+      "STREAK",
+      "LEVEL",
+      "LEADERBOARD",
+      "REWARD",
+      "API",
+      "ADMIN",
+      "MERGE",
+      "REVERSAL",
+      "EXPIRY",
+    ]),
+    eventId: Id.optional(),
+    rootEventId: Id.optional(),
+    ruleId: Id.optional(),
+    ruleKey: Text.optional(),
+    ruleVersion: z.int().optional(),
+    actionId: Text.optional(),
+    refKey: Text.optional(),
+    refId: Text.optional(),
+    actor: Text.optional(),
+    note: Text.optional(),
+  })
+  .meta({ description: "Why it happened" }) as z.ZodType<Cause>;
+
+export const Lives: z.ZodType<LivesView> = z.object({
+  current: z.int(),
+  max: z.int(),
+  nextLifeAt: Time.nullable(),
+  fullAt: Time.nullable(),
+  unlimitedUntil: Time.nullable(),
+});
+
+export const Boost: z.ZodType<BoostView> = z.object({
+  id: Id,
+  boostKey: Text,
+  applies: Text,
+  factor: z.number(),
+  startsAt: Time,
+  expiresAt: Time,
+  usesLeft: z.int().nullable(),
+  scope: z.enum(["PLAYER", "SEGMENT", "PROJECT"]),
+});
+
+const Joined = z.object({ target: z.int(), source: z.int(), result: z.int() });
+
+export const MergeSummaryShape: z.ZodType<MergeSummary> = z.object({
+  xp: Joined,
+  level: z.object({ target: z.int(), result: z.int() }),
+  currencies: z.record(z.string(), Joined),
+  clamped: z
+    .record(z.string(), z.int())
+    .meta({ description: "What was lost, because it was beyond a currency's maximum" }),
+  lives: Joined.nullable(),
+  badges: z.array(z.object({ badgeKey: z.string(), tier: z.int() })),
+  streaks: z.array(z.object({ streakKey: z.string(), current: z.int(), longest: z.int(), freezes: z.int() })),
+  segments: z.array(z.string()),
+  boosts: z.int(),
+  leaderboards: z.array(z.object({ leaderboardKey: z.string(), score: z.number() })),
+  dropped: z.array(z.string()).meta({ description: "Left out, because the sum would be beyond a limit" }),
+  holdsReleased: z.int(),
+});

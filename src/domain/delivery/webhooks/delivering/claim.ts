@@ -1,0 +1,204 @@
+import { sql } from "kysely";
+import { hasFeature, PLANS } from "../../../kernel/plans.ts";
+import type { Work } from "../../../kernel/work.ts";
+import { ERASED_ERROR, tellsOfErased } from "../persons.ts";
+import { SEND_TIMEOUT_MS } from "./sender.ts";
+import type { Webhook } from "../webhook.ts";
+
+/** Longer than an attempt may take, so that another process takes over only from one that is gone. */
+export const LEASE_MS = SEND_TIMEOUT_MS + 15_000;
+/** Webhooks that one sweep looks at; the next goes on behind them. */
+const SWEPT_AT_ONCE = 2_000;
+
+/** Where a sweep begins. */
+export const FIRST_WEBHOOK = "00000000-0000-0000-0000-000000000000";
+
+const PLANS_WITH = PLANS.filter((plan) => hasFeature({ plan }, "webhooks"));
+/** A webhook `w` of tenant `t` that is sent to. */
+export const IS_SERVED = sql`w.deleted_at is null and w.status in ('ACTIVE', 'FAILED')
+  and t.deleted_at is null and t.approval_status = 'APPROVED'
+  and t.plan = any(${sql.lit(`{${PLANS_WITH.join(",")}}`)}::text[])`;
+
+export type Due = { id: string; tenantId: string };
+
+/**
+ * Webhooks with something due, among the next ones behind `after`: one look into an index for each.
+ * @returns also where the next sweep begins
+ */
+export const findDue = async ({ db, now }: Work, after: string): Promise<{ due: Due[]; next: string }> => {
+  const { rows } = await sql<{ due: Due[]; seen: number | string; last: string | null }>`
+    with page as materialized (
+      select w.id, w.tenant_id, w.status, w.deleted_at from webhooks w
+      where w.id > ${after}::uuid order by w.id limit ${SWEPT_AT_ONCE})
+    select (select count(*) from page) as seen, (select id from page order by id desc limit 1) as last,
+      coalesce((
+        select json_agg(json_build_object('id', w.id, 'tenantId', w.tenant_id))
+        from page w join tenants t on t.id = w.tenant_id
+        where ${IS_SERVED} and exists (
+          select from webhook_deliveries d
+          where d.webhook_id = w.id and d.status = 'pending'
+            and d.due_at <= ${now.toISOString()}::timestamptz)
+      ), '[]') as due`.execute(db);
+  const { due, seen, last } = rows[0]!;
+  return { due, next: Number(seen) === SWEPT_AT_ONCE ? last! : FIRST_WEBHOOK };
+};
+
+/** A delivery that this process alone sends until `leasedUntil`, and its webhook as it was then. */
+export type ClaimedDelivery = {
+  id: string;
+  eventId: string;
+  eventType: string;
+  /** The exact text; null when it is no longer to be sent. */
+  body: string | null;
+  /** Why there is none. */
+  missing: string | null;
+  isTest: boolean;
+  /** Recorded in this cycle. */
+  attempts: number;
+  /** Nothing of it was ever recorded. */
+  isNew: boolean;
+  happenedAt: Date;
+  leasedUntil: Date;
+  webhook: Pick<
+    Webhook,
+    | "id"
+    | "tenantId"
+    | "url"
+    | "status"
+    | "secret"
+    | "previousSecret"
+    | "previousSecretExpiresAt"
+    | "lastSuccessAt"
+    | "failingSince"
+  >;
+};
+
+type Row = {
+  id: string;
+  event_id: string;
+  event_type: string;
+  body: string | null;
+  is_erased: boolean;
+  is_project_gone: boolean;
+  is_test: boolean;
+  attempts: number;
+  is_new: boolean;
+  happened_at: Date | string;
+  webhook_id: string;
+  tenant_id: string;
+  url: string;
+  status: Webhook["status"];
+  secret: string;
+  previous_secret: string | null;
+  previous_secret_expires_at: Date | string | null;
+  last_success_at: Date | string | null;
+  failing_since: Date | string | null;
+};
+
+/** A time as it comes from the database, whichever engine that is. */
+export const dateOf = (at: Date | string | null): Date | null => (at === null ? null : new Date(at));
+
+/** Of a delivery with its event `e`, if that is kept. */
+const IS_ERASED = sql`(e.seq is not null and (e.body is null or ${tellsOfErased({
+  projectId: sql`e.project_id`,
+  type: sql`e.type`,
+  players: sql`e.players`,
+  createdAt: sql`e.created_at`,
+})}))`;
+
+/**
+ * Takes what is due longest of each named webhook, up to so many, for LEASE_MS: one statement. Webhooks that
+ * are not sent to any more give nothing, so what is sent was right in the database a moment ago.
+ * @param wanted how many by webhook
+ */
+export const claimDeliveries = async (
+  { db, now }: Work,
+  wanted: ReadonlyMap<string, number>,
+): Promise<ClaimedDelivery[]> => {
+  if (wanted.size === 0) return [];
+  const asked = [...wanted].map(([w, n]) => ({ w, n }));
+  const leasedUntil = new Date(now.getTime() + LEASE_MS);
+  // The rows are found by their places: whatever the statistics say, nothing but those is read.
+  const { rows } = await sql<Row>`
+    with served as materialized (
+      select w.*, x.n from json_to_recordset(${JSON.stringify(asked)}::json) as x(w uuid, n int)
+      join webhooks w on w.id = x.w join tenants t on t.id = w.tenant_id
+      where ${IS_SERVED}),
+    taken as (
+      update webhook_deliveries d set due_at = ${leasedUntil.toISOString()}::timestamptz
+      where d.ctid = any(array(
+        select one.ctid from served cross join lateral (
+          select q.ctid from webhook_deliveries q
+          where q.webhook_id = served.id and q.status = 'pending'
+            and q.due_at <= ${now.toISOString()}::timestamptz
+          order by q.due_at, q.id limit served.n for update skip locked) one))
+      returning d.webhook_id, d.id, d.event_id, d.event_type, d.is_test, d.attempts, d.log, d.body,
+        d.project_id, d.event_seq, d.created_at)
+    select d.webhook_id, d.id, d.event_id, d.event_type, d.is_test, d.attempts, d.log = '[]' as is_new,
+      case when not x.is_erased and not x.is_project_gone then coalesce(d.body, e.body) end as body,
+      x.is_erased, x.is_project_gone,
+       coalesce(e.created_at, d.created_at) as happened_at,
+      w.tenant_id, w.url, w.status, w.secret, w.previous_secret, w.previous_secret_expires_at,
+      w.last_success_at, w.failing_since
+    from taken d join served w on w.id = d.webhook_id
+    left join webhook_events e on e.project_id = d.project_id and e.seq = d.event_seq
+    left join projects p on p.id = d.project_id
+    cross join lateral (
+      select ${IS_ERASED} as is_erased, p.deleted_at is not null as is_project_gone offset 0) x`.execute(db);
+  return rows.map((row) => claimed(row, leasedUntil));
+};
+
+const missing = (row: Row): string => {
+  if (row.is_project_gone) return "Its project was deleted";
+  return row.is_erased ? ERASED_ERROR : "The event is no longer kept";
+};
+
+const claimed = (row: Row, leasedUntil: Date): ClaimedDelivery => ({
+  id: row.id,
+  eventId: row.event_id,
+  eventType: row.event_type,
+  body: row.body,
+  missing: row.body === null ? missing(row) : null,
+  isTest: row.is_test,
+  attempts: row.attempts,
+  isNew: row.is_new,
+  happenedAt: new Date(row.happened_at),
+  leasedUntil,
+  webhook: {
+    id: row.webhook_id,
+    tenantId: row.tenant_id,
+    url: row.url,
+    status: row.status,
+    secret: row.secret,
+    previousSecret: row.previous_secret,
+    previousSecretExpiresAt: dateOf(row.previous_secret_expires_at),
+    lastSuccessAt: dateOf(row.last_success_at),
+    failingSince: dateOf(row.failing_since),
+  },
+});
+
+/** Gives back what was claimed and not sent to its end: it is due at once. No attempt is counted. */
+export const releaseDeliveries = async (
+  { db, now }: Work,
+  claims: readonly ClaimedDelivery[],
+): Promise<void> => {
+  if (claims.length === 0) return;
+  const rows = claims.map(({ id, leasedUntil, webhook }) => ({ w: webhook.id, i: id, l: leasedUntil }));
+  await sql`
+    update webhook_deliveries d set due_at = ${now.toISOString()}::timestamptz
+    from json_to_recordset(${JSON.stringify(rows)}::json) as x(w uuid, i uuid, l timestamptz)
+    where d.webhook_id = x.w and d.id = x.i and d.status = 'pending' and d.due_at = x.l`.execute(db);
+};
+
+/** A claim whose commit was not heard of: it may have been made or not. */
+export type LostClaim = { webhookIds: readonly string[]; leasedUntil: Date };
+
+/** As releaseDeliveries, for claims that nobody knows the deliveries of. */
+export const releaseLost = async ({ db, now }: Work, lost: readonly LostClaim[]): Promise<void> => {
+  if (lost.length === 0) return;
+  const rows = lost.flatMap(({ webhookIds, leasedUntil }) => webhookIds.map((w) => ({ w, l: leasedUntil })));
+  await sql`
+    update webhook_deliveries d set due_at = ${now.toISOString()}::timestamptz
+    from json_to_recordset(${JSON.stringify(rows)}::json) as x(w uuid, l timestamptz)
+    where d.webhook_id = x.w and d.status = 'pending' and d.due_at = x.l`.execute(db);
+};

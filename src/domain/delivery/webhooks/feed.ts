@@ -1,0 +1,145 @@
+import { sql } from "kysely";
+import { DomainError, invalid } from "../../kernel/errors.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import type { Work } from "../../kernel/work.ts";
+import { isPattern, isSubscribed } from "./catalogue/event-types.ts";
+
+/** Events that one call looks at, whatever of them it gives. */
+const SEEN_AT_ONCE = 1_000;
+/** Bytes of events that one page has at most, or one event; a page that is full has more behind it. */
+export const PAGE_BYTES = 1024 * 1024;
+/** Being read is written down this often, in ms. */
+const READ_NOTED_MS = 3_600_000;
+
+export type FeedOwner = { tenantId: string; projectId: string };
+export type FeedQuery = {
+  limit: number;
+  /** Of the page before; LATEST begins behind all there is; without one it begins with the oldest kept. */
+  cursor?: string | undefined;
+  types?: readonly string[] | undefined;
+};
+export type FeedPage = {
+  /** The events as webhooks are sent them. */
+  data: Json[];
+  /** Where the next page begins; given also when there is nothing new. */
+  nextCursor: string;
+  hasMore: boolean;
+};
+
+const PREFIX = "e";
+/** The cursor behind all that is in the feed. */
+const LATEST = "latest";
+
+const wrongCursor = (): DomainError =>
+  invalid("cursor", "is none of this feed: use nextCursor of the page before");
+
+const seqOf = (cursor: string | undefined): number | undefined => {
+  if (cursor === undefined) return undefined;
+  const seq = Number(/^e(\d{1,15})$/.exec(cursor)?.[1] ?? Number.NaN);
+  if (Number.isNaN(seq)) throw wrongCursor();
+  return seq;
+};
+
+/**
+ * The events of a project in the order in which they were put into its feed, which is that of commits:
+ * reading on from a cursor misses none. The first call makes the feed begin.
+ * @throws VALIDATION_ERROR, GONE CURSOR_EXPIRED when events behind the cursor are no longer kept
+ */
+export const readFeed = async (work: Work, owner: FeedOwner, query: FeedQuery): Promise<FeedPage> => {
+  const { cursor, types } = query;
+  checkTypes(types);
+  const lastSeq = await noteRead(work, owner);
+  if (cursor === LATEST) return { data: [], nextCursor: PREFIX + lastSeq, hasMore: false };
+  const after = seqOf(cursor);
+  const { rows, oldest } = await readEvents(work, owner, after ?? 0);
+  if (after !== undefined) checkPlace(after, { oldest, lastSeq });
+  // Where nothing is kept, who begins goes on behind it.
+  const page = pageOf(rows, after ?? (oldest === null ? lastSeq : 0), query);
+  const bodies = await readBodies(work, owner, page.seqs);
+  const data = bodies.map((body) => JSON.parse(body) as Json);
+  return { data, nextCursor: PREFIX + page.last, hasMore: page.hasMore };
+};
+
+/** @throws VALIDATION_ERROR, GONE, by the number of the oldest event that is kept behind it */
+const checkPlace = (after: number, at: { oldest: number | null; lastSeq: number }): void => {
+  const { oldest, lastSeq } = at;
+  // Read on from ahead, all that comes until then would be missed: the cursor is of another project, or the
+  // database was set back to an older state.
+  if (after > lastSeq) throw wrongCursor();
+  if (after < lastSeq && (oldest === null || oldest > after + 1))
+    throw new DomainError("GONE", "Events behind this cursor are no longer kept; begin without one", {
+      reason: "CURSOR_EXPIRED",
+    });
+};
+
+/** The numbers of what is asked for, and up to where rows were looked at. */
+type Page = { seqs: number[]; last: number; hasMore: boolean };
+
+const pageOf = (rows: readonly Row[], after: number, { limit, types }: FeedQuery): Page => {
+  const seqs: number[] = [];
+  let last = after;
+  let left = PAGE_BYTES;
+  for (const { seq, type, bytes } of rows) {
+    if (seqs.length === limit) return { seqs, last, hasMore: true };
+    if (bytes !== null && (types === undefined || isSubscribed(types, type))) {
+      left -= bytes;
+      if (left < 0 && seqs.length > 0) return { seqs, last, hasMore: true };
+      seqs.push(Number(seq));
+    }
+    last = Number(seq);
+  }
+  return { seqs, last, hasMore: rows.length === SEEN_AT_ONCE };
+};
+
+const checkTypes = (types: readonly string[] | undefined): void => {
+  const unknown = types?.find((type) => !isPattern(type));
+  if (unknown !== undefined)
+    throw invalid("types", `unknown event type ${unknown}: see GET /webhooks/event-types`);
+};
+
+/** Writes down that somebody reads it. @returns the number of the last event */
+const noteRead = async ({ db, now }: Work, { tenantId, projectId }: FeedOwner): Promise<number> => {
+  const at = now.toISOString();
+  const before = new Date(now.getTime() - READ_NOTED_MS).toISOString();
+  const known = await sql<{ last_seq: string | number }>`
+    select last_seq from webhook_feeds where project_id = ${projectId}::uuid
+      and read_at > ${before}::timestamptz`.execute(db);
+  if (known.rows[0]) return Number(known.rows[0].last_seq);
+  const noted = await sql<{ last_seq: string | number }>`
+    insert into webhook_feeds (project_id, tenant_id, read_at)
+    values (${projectId}::uuid, ${tenantId}::uuid, ${at}::timestamptz)
+    on conflict (project_id) do update set read_at = excluded.read_at
+    returning last_seq`.execute(db);
+  return Number(noted.rows[0]!.last_seq);
+};
+
+/** `bytes` is null where it told of somebody who was erased. */
+type Row = { seq: string | number; type: string; bytes: number | null };
+
+const readEvents = async (
+  { db }: Work,
+  { projectId }: FeedOwner,
+  after: number,
+): Promise<{ rows: Row[]; oldest: number | null }> => {
+  const found = await sql<Row>`
+    select seq, type, octet_length(body) as bytes from webhook_events
+    where project_id = ${projectId}::uuid and seq > ${after}
+    order by seq limit ${SEEN_AT_ONCE}`.execute(db);
+  const [first] = found.rows;
+  return { rows: found.rows, oldest: first === undefined ? null : Number(first.seq) };
+};
+
+/** Bodies in order; one that was taken away meanwhile is missing. */
+const readBodies = async (
+  { db }: Work,
+  { projectId }: FeedOwner,
+  seqs: readonly number[],
+): Promise<string[]> => {
+  if (seqs.length === 0) return [];
+  const { rows } = await sql<{ body: string }>`
+    select body from webhook_events
+    where project_id = ${projectId}::uuid and seq = any(${`{${seqs.join(",")}}`}::bigint[])
+      and body is not null
+    order by seq`.execute(db);
+  return rows.map(({ body }) => body);
+};

@@ -1,0 +1,44 @@
+import { type RawBuilder, sql } from "kysely";
+import { isId } from "../../kernel/ids.ts";
+import type { Happened } from "./body.ts";
+
+/** What a delivery ends with whose event told of somebody who was erased. */
+export const ERASED_ERROR = "Its player was erased";
+
+/** Told of the erasure itself, without anything of the person. */
+export const ERASURE_TYPE = "player.erased";
+
+/** Fields whose values are ids of players. */
+const PLAYER_FIELD = /player|host|mention|sender|reporter|member/i;
+/** How far apart the clocks of the process that erases and that of an event may be, in ms. */
+const CLOCKS_MS = 60_000;
+
+/** Ids of all players that an event tells of, wherever they are in it. */
+export const playersOf = ({ playerId, data }: Pick<Happened, "playerId" | "data">): string[] => {
+  const ids = new Set<string>(playerId === null ? [] : [playerId]);
+  collect(data, { isPlayer: false, ids });
+  return [...ids];
+};
+
+const collect = (value: unknown, at: { isPlayer: boolean; ids: Set<string> }): void => {
+  const { isPlayer, ids } = at;
+  if (typeof value === "string") {
+    if (isPlayer && isId(value)) ids.add(value);
+  } else if (Array.isArray(value)) {
+    for (const one of value) collect(one, at);
+  } else if (typeof value === "object" && value !== null) {
+    for (const [key, one] of Object.entries(value)) collect(one, { isPlayer: PLAYER_FIELD.test(key), ids });
+  }
+};
+
+type Columns = Record<"projectId" | "type" | "players" | "createdAt", RawBuilder<unknown>>;
+
+/**
+ * A condition: whether an event tells of somebody who was erased after it. It looks players up by their ids,
+ * so that it holds from the commit that erases on, however long the rest of the erasure takes.
+ */
+export const tellsOfErased = ({ projectId, type, players, createdAt }: Columns): RawBuilder<boolean> => sql`(
+  ${type} <> ${sql.lit(ERASURE_TYPE)} and exists (
+    select from unnest(${players}) as n(id) join players p on p.project_id = ${projectId} and p.id = n.id
+    where p.external_user_id = 'erased:' || n.id::text
+      and p.updated_at >= ${createdAt} - ${sql.lit(`${CLOCKS_MS} ms`)}::interval))`;

@@ -1,0 +1,243 @@
+import { sql } from "kysely";
+import { audit } from "../../accounts/audit/audit.ts";
+import { actorOf } from "../../kernel/caller.ts";
+import { countUpTo, type Total } from "../../kernel/counting.ts";
+import { conflict, DomainError, invalid, notFound } from "../../kernel/errors.ts";
+import { isId, newId } from "../../kernel/ids.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { Project } from "../../accounts/projects/project.ts";
+import type { SecretBox } from "../../kernel/secret-box.ts";
+import { lockTenant } from "../../accounts/tenants/lock-tenant.ts";
+import { limitsOf, planLimitExceeded } from "../../kernel/plans.ts";
+import type { Work } from "../../kernel/work.ts";
+import { isPattern } from "./catalogue/event-types.ts";
+import { hintOf, newWebhookSecret } from "./secrets.ts";
+import type { WebhookSender } from "./delivering/sender.ts";
+import { Webhook, type WebhookStatus } from "./webhook.ts";
+
+export const URL_MAX = 2_048;
+/** Patterns of one webhook. */
+export const PATTERNS_MAX = 50;
+
+export type NewWebhook = {
+  url: string;
+  events: readonly string[];
+  secret?: string | undefined;
+  projectId?: string | null | undefined;
+  description?: string | null | undefined;
+};
+/** What is absent stays. */
+export type WebhookChange = {
+  url?: string | undefined;
+  events?: readonly string[] | undefined;
+  projectId?: string | null | undefined;
+  description?: string | null | undefined;
+  status?: "ACTIVE" | "PAUSED" | undefined;
+};
+
+/** @throws VALIDATION_ERROR URL_NOT_ALLOWED; asks the network, so not in a transaction */
+export const checkUrl = async (sender: WebhookSender, url: string | undefined): Promise<void> => {
+  const problem = url === undefined ? undefined : await sender.check(url);
+  if (problem !== undefined) throw invalid("url", problem, "URL_NOT_ALLOWED");
+};
+
+const checkPatterns = (patterns: readonly string[] | undefined): void => {
+  const details = (patterns ?? []).flatMap((pattern, i) =>
+    isPattern(pattern)
+      ? []
+      : [{ field: `events.${i}`, message: `unknown event type ${pattern}: see GET /webhooks/event-types` }],
+  );
+  if (details.length > 0)
+    throw new DomainError("VALIDATION_ERROR", `${details[0]!.field}: ${details[0]!.message}`, { details });
+};
+
+/** A webhook may be told of one project of its tenant, its sandboxes too. @throws NOT_FOUND */
+const checkProject = async ({ em }: Work, tenantId: string, projectId: string | null): Promise<void> => {
+  if (projectId === null) return;
+  const found = isId(projectId) ? await em.count(Project, { id: projectId, tenantId, deletedAt: null }) : 0;
+  if (found === 0) throw notFound("Project");
+};
+
+const notDeleted = (tenantId: string) => ({ tenantId, deletedAt: null });
+
+/** @throws NOT_FOUND, also for another tenant's */
+export const getWebhook = async ({ em }: Work, tenantId: string, id: string): Promise<Webhook> => {
+  const found = isId(id)
+    ? await em.findOne(Webhook, { id, ...notDeleted(tenantId) }, { refresh: true })
+    : null;
+  if (!found) throw notFound("Webhook");
+  return found;
+};
+
+/** As `getWebhook`, held against other changes until the commit. */
+export const lockWebhook = async (work: Work, tenantId: string, id: string): Promise<Webhook> => {
+  if (isId(id))
+    await sql`select 1 from webhooks where id = ${id}::uuid and tenant_id = ${tenantId}::uuid
+      for no key update`.execute(work.db);
+  return getWebhook(work, tenantId, id);
+};
+
+/** Newest first. */
+export const listWebhooks = async (
+  work: Work,
+  tenantId: string,
+  query: PageQuery & {
+    status?: WebhookStatus | undefined;
+    /** A UUID. */
+    projectId?: string | undefined;
+  },
+): Promise<Total & { webhooks: Webhook[] }> => {
+  const { status, projectId } = query;
+  const where = {
+    ...notDeleted(tenantId),
+    ...(status === undefined ? {} : { status }),
+    ...(projectId === undefined ? {} : { projectId }),
+  };
+  const webhooks = await work.em.find(Webhook, where, {
+    orderBy: { id: "desc" },
+    limit: query.limit,
+    offset: offsetOf(query),
+  });
+  return { webhooks, ...(await countUpTo(work, Webhook, where)) };
+};
+
+/** Writes who did what to a webhook. @param action such as `created` */
+export const auditWebhook = (
+  work: Work,
+  action: string,
+  { id, tenantId }: Webhook,
+  data = {},
+): Promise<void> =>
+  audit(work, { action: `webhook.${action}`, target: { type: "webhook", id }, tenantId, data });
+
+/** Parts of an address that may be logged: it may carry a token in its path or query. */
+const hostOf = (url: string): string => new URL(url).host;
+
+/**
+ * Registers a webhook; its address has been checked (checkUrl).
+ * @returns the webhook and its secret, which is seen here once
+ * @throws VALIDATION_ERROR for unknown event types, NOT_FOUND for the project, PAYMENT_REQUIRED
+ *   PLAN_LIMIT_EXCEEDED
+ */
+export const createWebhook = async (
+  work: Work,
+  secretBox: SecretBox,
+  tenantId: string,
+  body: NewWebhook,
+): Promise<{ webhook: Webhook; secret: string }> => {
+  checkPatterns(body.events);
+  const { em, now, by } = work;
+  const tenant = await lockTenant(work, tenantId);
+  const { webhooks: max } = limitsOf(tenant);
+  if (max !== null && (await em.count(Webhook, notDeleted(tenantId))) >= max)
+    throw planLimitExceeded(`Your plan has ${max} webhooks; delete one or take a larger plan`);
+  const projectId = body.projectId ?? null;
+  await checkProject(work, tenantId, projectId);
+  const id = newId();
+  const secret = body.secret ?? newWebhookSecret();
+  const webhook = em.create(Webhook, {
+    id,
+    tenantId,
+    projectId,
+    url: body.url,
+    events: [...new Set(body.events)],
+    description: body.description ?? null,
+    status: "ACTIVE",
+    disabledReason: null,
+    secret: secretBox.seal(secret, id),
+    secretHint: hintOf(secret),
+    previousSecret: null,
+    previousSecretExpiresAt: null,
+    createdBy: by ? actorOf(by.caller) : null,
+    lastSuccessAt: null,
+    lastFailureAt: null,
+    failingSince: null,
+    exhausted: 0,
+    pausedAt: null,
+    createdAt: now,
+    updatedAt: now,
+    deletedAt: null,
+  });
+  await em.flush();
+  await auditWebhook(work, "created", webhook, { host: hostOf(body.url), events: webhook.events });
+  return { webhook, secret };
+};
+
+/**
+ * Changes a webhook; what is sent from now on, retries included, goes by it. ACTIVE starts a PAUSED or
+ * DISABLED one anew.
+ * @throws NOT_FOUND, VALIDATION_ERROR, CONFLICT INVALID_STATE for one that cannot be paused
+ */
+export const updateWebhook = async (
+  work: Work,
+  tenantId: string,
+  id: string,
+  change: WebhookChange,
+): Promise<Webhook> => {
+  checkPatterns(change.events);
+  const webhook = await lockWebhook(work, tenantId, id);
+  const { url, events, description, projectId, status } = change;
+  if (projectId !== undefined) {
+    await checkProject(work, tenantId, projectId);
+    webhook.projectId = projectId;
+  }
+  if (url !== undefined) webhook.url = url;
+  if (events !== undefined) webhook.events = [...new Set(events)];
+  if (description !== undefined) webhook.description = description;
+  if (status !== undefined) setStatus(work, webhook, status);
+  webhook.updatedAt = work.now;
+  const named = Object.keys(change).filter((key) => change[key as keyof WebhookChange] !== undefined);
+  const data = { changed: named, ...(url === undefined ? {} : { host: hostOf(url) }) };
+  await auditWebhook(work, "updated", webhook, data);
+  if (webhook.status !== "PAUSED") work.ringWebhooks([id]);
+  return webhook;
+};
+
+const setStatus = ({ now }: Work, webhook: Webhook, status: "ACTIVE" | "PAUSED"): void => {
+  if (status === "PAUSED") {
+    if (webhook.status === "DISABLED") throw conflict("INVALID_STATE", "The webhook is DISABLED already");
+    webhook.pausedAt ??= now;
+    webhook.status = "PAUSED";
+    return;
+  }
+  // One that is FAILED gets well by a success, and not by being told so.
+  if (webhook.status === "FAILED" || webhook.status === "ACTIVE") return;
+  Object.assign(webhook, { status, disabledReason: null, pausedAt: null, failingSince: null, exhausted: 0 });
+};
+
+const isReadable = (secretBox: SecretBox, { secret, id }: Webhook): boolean => {
+  try {
+    return secretBox.open(secret, id) !== "";
+  } catch {
+    return false;
+  }
+};
+
+/** Gives it a new secret; the old one signs too for `graceSeconds`. @throws NOT_FOUND */
+export const rotateSecret = async (
+  work: Work,
+  secretBox: SecretBox,
+  { tenantId, id, graceSeconds, secret = newWebhookSecret() }: Rotation,
+): Promise<{ webhook: Webhook; secret: string }> => {
+  const webhook = await lockWebhook(work, tenantId, id);
+  // One that cannot be read signs nothing, and would keep the new one from signing.
+  const isGraced = graceSeconds > 0 && isReadable(secretBox, webhook);
+  Object.assign(webhook, {
+    previousSecret: isGraced ? webhook.secret : null,
+    previousSecretExpiresAt: isGraced ? new Date(work.now.getTime() + graceSeconds * 1_000) : null,
+    secret: secretBox.seal(secret, webhook.id),
+    secretHint: hintOf(secret),
+    updatedAt: work.now,
+  });
+  await auditWebhook(work, "secret_rotated", webhook, { graceSeconds });
+  return { webhook, secret };
+};
+export type Rotation = { tenantId: string; id: string; graceSeconds: number; secret?: string | undefined };
+
+/** Nothing is sent to it once this is committed but what was on its way. @throws NOT_FOUND */
+export const deleteWebhook = async (work: Work, tenantId: string, id: string): Promise<void> => {
+  const webhook = await lockWebhook(work, tenantId, id);
+  webhook.deletedAt = work.now;
+  webhook.updatedAt = work.now;
+  await auditWebhook(work, "deleted", webhook, { host: hostOf(webhook.url) });
+};

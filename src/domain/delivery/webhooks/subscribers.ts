@@ -1,0 +1,65 @@
+import { sql } from "kysely";
+import { PLAN_LIMITS, type PlanLimits, hasFeature, limitsOf, type Plan } from "../../kernel/plans.ts";
+import type { Work } from "../../kernel/work.ts";
+
+/** Who gets the events of a project: webhooks, and the feed where somebody reads it. */
+export type Subscribers = {
+  projectId: string;
+  tenantId: string;
+  webhooks: readonly { id: string; events: readonly string[] }[];
+  isFeedRead: boolean;
+  /** How long events and deliveries are kept, in ms. */
+  keptMs: number;
+};
+
+const DAY_MS = 86_400_000;
+/** A feed that nobody has read for this long is not written any more until somebody reads it. */
+const FEED_UNREAD_DAYS = 30;
+/** Where a plan sets no end. */
+const UNLIMITED_DAYS = 3_650;
+
+type Row = {
+  projectId: string;
+  tenantId: string;
+  plan: Plan;
+  planOverrides: Partial<PlanLimits>;
+  isFeedRead: boolean;
+  webhooks: { id: string; events: string[] }[];
+};
+
+/** How long what was sent is kept, in ms: by plan. */
+export const keptMsOf = (tenant: { plan: Plan; planOverrides: Partial<PlanLimits> }): number => {
+  const days = limitsOf(tenant).deliveryLogDays ?? UNLIMITED_DAYS;
+  return Math.max(days, PLAN_LIMITS.PRO.deliveryLogDays ?? 0) * DAY_MS;
+};
+
+/**
+ * Who gets events of these projects; projects without anybody are left out. A webhook that is PAUSED, or
+ * whose tenant is suspended, gets them too: they wait. Read after the events were committed, it misses no
+ * webhook that was there before.
+ */
+export const readSubscribers = async (
+  { db, now }: Work,
+  projectIds: Iterable<string>,
+): Promise<Subscribers[]> => {
+  const ids = [...new Set(projectIds)];
+  if (ids.length === 0) return [];
+  const readSince = new Date(now.getTime() - FEED_UNREAD_DAYS * DAY_MS).toISOString();
+  const { rows } = await sql<Row>`
+    select p.id as "projectId", p.tenant_id as "tenantId", t.plan, t.plan_overrides as "planOverrides",
+      coalesce(f.read_at > ${readSince}::timestamptz, false) as "isFeedRead",
+      coalesce(w.list, '[]') as webhooks
+    from projects p join tenants t on t.id = p.tenant_id
+    left join webhook_feeds f on f.project_id = p.id
+    left join lateral (
+      select json_agg(json_build_object('id', w.id, 'events', w.events) order by w.id) as list
+      from webhooks w
+      where w.tenant_id = p.tenant_id and w.deleted_at is null and w.status <> 'DISABLED'
+        and (w.project_id = p.id or (w.project_id is null and p.sandbox_of is null))) w on true
+    where p.id = any(${`{${ids.join(",")}}`}::uuid[]) and (w.list is not null or f.read_at is not null)
+      and p.deleted_at is null and t.deleted_at is null
+      and t.approval_status in ('APPROVED', 'SUSPENDED')`.execute(db);
+  return rows
+    .filter((row) => hasFeature(row, "webhooks") && (row.isFeedRead || row.webhooks.length > 0))
+    .map(({ plan, planOverrides, ...row }) => ({ ...row, keptMs: keptMsOf({ plan, planOverrides }) }));
+};

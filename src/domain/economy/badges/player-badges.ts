@@ -1,0 +1,226 @@
+import { type RawBuilder, sql } from "kysely";
+import { getDefinition } from "../definitions/definitions.ts";
+import { conflict, type DomainError, invalid, notFound } from "../../kernel/errors.ts";
+import type { Cause } from "../../kernel/events/events.ts";
+import { newId } from "../../kernel/ids.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { checkActive } from "../../evaluation/active.ts";
+import { changePlayers } from "../../progression/change.ts";
+import type { Turn } from "../../evaluation/turn.ts";
+import type { Work } from "../../kernel/work.ts";
+import {
+  awardBadge,
+  type BadgeProblem,
+  badgeStateOf,
+  progressBadge,
+  revokeBadge,
+} from "../../evaluation/badges/award.ts";
+import type { Badge } from "../../evaluation/badges/badge.ts";
+import { earnedByPercent } from "./rarity.ts";
+
+/** A badge as one player has it. Times are ISO 8601. */
+export type PlayerBadge = {
+  badgeKey: string;
+  badgeId: string;
+  name: string;
+  description: string | null;
+  iconUrl: string | null;
+  category: string | null;
+  rarity: Badge["rarity"];
+  points: number;
+  secret: boolean;
+  /** 0: not held. */
+  tier: number;
+  tierName: string | null;
+  maxTier: number;
+  progress: number;
+  /** Threshold of the next tier that has one. */
+  nextThreshold: number | null;
+  /** Of the way to `nextThreshold`, rounded down; 100 where every tier is held. */
+  percent: number;
+  timesAwarded: number;
+  serialNo: number | null;
+  firstEarnedAt: string | null;
+  lastEarnedAt: string | null;
+  revokedAt: string | null;
+  /** Null where there are too many players to count. */
+  earnedByPercent: number | null;
+};
+
+type Row = {
+  id: string;
+  definition: Badge;
+  tier: number | null;
+  progress: number | null;
+  times_awarded: number | null;
+  serial_no: string | number | null;
+  first_earned_at: Date | string | null;
+  last_earned_at: Date | string | null;
+  revoked_at: Date | string | null;
+  total: string | number;
+};
+
+const timeOf = (value: Date | string | null): string | null =>
+  value === null ? null : new Date(value).toISOString();
+
+const progressOf = ({ tiers }: Badge, tier: number, progress: number) => {
+  if (tier >= tiers.length) return { nextThreshold: null, percent: 100 };
+  const next = tiers.slice(tier).find(({ threshold }) => threshold !== undefined)?.threshold;
+  if (next === undefined) return { nextThreshold: null, percent: 0 };
+  return { nextThreshold: next, percent: Math.min(100, Math.floor((progress / next) * 100)) };
+};
+
+/** What the definition says of the badge to a player who holds `tier`. */
+const describe = ({ id: badgeId, definition: badge }: Row, tier: number) => {
+  const held = tier === 0 ? undefined : badge.tiers[tier - 1];
+  return {
+    badgeKey: badge.key,
+    badgeId,
+    name: badge.name,
+    description: badge.description ?? null,
+    iconUrl: held?.iconUrl ?? badge.iconUrl ?? null,
+    category: badge.category ?? null,
+    rarity: badge.rarity,
+    points: badge.points,
+    secret: badge.secret,
+    tier,
+    tierName: held?.name ?? null,
+    maxTier: badge.tiers.length,
+  };
+};
+
+const show = (row: Row, percents: ReadonlyMap<string, number>): PlayerBadge => {
+  const { key } = row.definition;
+  const [tier, progress] = [row.tier ?? 0, row.progress ?? 0];
+  return {
+    ...describe(row, tier),
+    progress,
+    ...progressOf(row.definition, tier, progress),
+    timesAwarded: row.times_awarded ?? 0,
+    serialNo: row.serial_no === null ? null : Number(row.serial_no),
+    firstEarnedAt: timeOf(row.first_earned_at),
+    lastEarnedAt: timeOf(row.last_earned_at),
+    revokedAt: timeOf(row.revoked_at),
+    earnedByPercent: percents.get(key) ?? null,
+  };
+};
+
+export const BADGE_STATES = ["HELD", "IN_PROGRESS", "ALL"] as const;
+export type BadgeState = (typeof BADGE_STATES)[number];
+
+/** Held ones are shown for ever, others while there is such a badge. */
+const STATES: Readonly<Record<BadgeState, RawBuilder<unknown>>> = {
+  HELD: sql`b.tier > 0`,
+  IN_PROGRESS: sql`d.status = 'ACTIVE' and b.tier = 0 and b.progress > 0`,
+  ALL: sql`(d.status = 'ACTIVE' or b.tier > 0)`,
+};
+
+type Whose = { projectId: string; id: string };
+
+const select = ({ projectId, id }: Whose, where: RawBuilder<unknown>, page: RawBuilder<unknown>) => sql<Row>`
+  select d.id, d.definition, b.tier, b.progress, b.times_awarded, b.serial_no, b.first_earned_at,
+    b.last_earned_at, b.revoked_at, count(*) over () as total
+  from definitions d left join player_badges b
+    on b.project_id = d.project_id and b.player_id = ${id} and b.badge_key = d.key
+  where d.project_id = ${projectId} and d.kind = 'badge' and ${where} order by d.key ${page}`;
+
+export type ListPlayerBadges = PageQuery & { state: BadgeState; category?: string | undefined };
+
+/** A page of a player's badges, by key; ALL has those of the project that the player does not hold too. */
+export const listPlayerBadges = async (
+  work: Work,
+  player: Whose,
+  query: ListPlayerBadges,
+): Promise<{ badges: PlayerBadge[]; total: number }> => {
+  const { state, category = null } = query;
+  const where = sql`${STATES[state]}
+    and (${category}::text is null or d.definition ->> 'category' = ${category})`;
+  const page = sql`limit ${query.limit} offset ${offsetOf(query)}`;
+  const { rows } = await select(player, where, page).execute(work.db);
+  const keys = rows.map(({ definition }) => definition.key);
+  const percents = await earnedByPercent(work, player.projectId, keys);
+  const total = rows.length > 0 ? Number(rows[0]!.total) : await countAll(work, player, where);
+  return { badges: rows.map((row) => show(row, percents)), total };
+};
+
+/** Behind the last page there is no row to tell the number of rows. */
+const countAll = async ({ db }: Work, player: Whose, where: RawBuilder<unknown>): Promise<number> =>
+  Number((await select(player, where, sql`limit 1`).execute(db)).rows[0]?.total ?? 0);
+
+/** One badge as a player has it. */
+const getPlayerBadge = async (work: Work, player: Whose, key: string): Promise<PlayerBadge> => {
+  const { rows } = await select(player, sql`d.key = ${key}`, sql``).execute(work.db);
+  return show(rows[0]!, await earnedByPercent(work, player.projectId, [key]));
+};
+
+const errorOf = (problem: BadgeProblem, badgeKey: string): DomainError => {
+  switch (problem) {
+    case "UNKNOWN_TIER":
+      return invalid("tier", `the badge ${badgeKey} has no such tier`);
+    case "SOLD_OUT":
+      return conflict("OUT_OF_STOCK", `all awards of the badge ${badgeKey} are given`);
+    case "FOLLOWS_METRIC":
+      return conflict("INVALID_STATE", `progress of the badge ${badgeKey} follows a metric`);
+    case "NOT_HELD":
+      return conflict("INVALID_STATE", `the player does not hold the badge ${badgeKey}`);
+    case "NOT_AVAILABLE":
+      return conflict("NOT_AVAILABLE", `the badge ${badgeKey} is not available now`);
+    case "UNKNOWN_BADGE":
+      return conflict("INVALID_STATE", `the badge ${badgeKey} is archived`);
+  }
+};
+
+type Change = (turn: Turn, badgeKey: string) => BadgeProblem | undefined;
+
+/** `ref`: the badge's UUID or key. */
+const changeBadge = async (work: Work, player: Whose, ref: string, change: Change): Promise<PlayerBadge> => {
+  const { projectId, id } = player;
+  const { key: badgeKey } = await getDefinition(work, projectId, { kind: "badge" }, ref);
+  const of = { playerIds: [id], gives: [{ badges: [{ badgeKey }] }] };
+  const changed = await changePlayers(work, projectId, of, (turn) => {
+    const problem = change(turn, badgeKey);
+    if (problem !== undefined) throw errorOf(problem, badgeKey);
+  });
+  if (changed.length === 0) throw notFound("player");
+  return getPlayerBadge(work, { projectId, id: changed[0]!.player.id }, badgeKey);
+};
+
+const newKey = (): string => `api:${newId()}`;
+
+export type AwardByHand = { badge: string; tier?: number | undefined; cause: Cause };
+
+/**
+ * Awards a badge by REST. One that is held already and is not repeatable stays as it is.
+ * @throws DomainError NOT_FOUND; VALIDATION_ERROR; CONFLICT: OUT_OF_STOCK, NOT_AVAILABLE, INVALID_STATE,
+ * PLAYER_INACTIVE
+ */
+export const awardByHand = (work: Work, player: Whose, award: AwardByHand): Promise<PlayerBadge> =>
+  changeBadge(work, player, award.badge, (turn, badgeKey) => {
+    checkActive(turn.player);
+    return awardBadge(turn, { badgeKey, tier: award.tier, cause: award.cause, key: newKey() });
+  });
+
+/** Exactly one of `add` and `set`. */
+export type ProgressByHand = {
+  badge: string;
+  add?: number | undefined;
+  set?: number | undefined;
+  cause: Cause;
+};
+
+/** Changes progress by REST. @throws DomainError as awardByHand */
+export const progressByHand = (work: Work, player: Whose, progress: ProgressByHand): Promise<PlayerBadge> =>
+  changeBadge(work, player, progress.badge, (turn, badgeKey) => {
+    checkActive(turn.player);
+    const { add, set, cause } = progress;
+    const amount = add ?? set! - badgeStateOf(turn, badgeKey).progress;
+    return progressBadge(turn, { badgeKey, amount, cause, key: newKey() });
+  });
+
+/** Takes a badge away by REST. @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE */
+export const revokeByHand = (
+  work: Work,
+  player: Whose,
+  { badge, cause }: { badge: string; cause: Cause },
+): Promise<PlayerBadge> =>
+  changeBadge(work, player, badge, (turn, badgeKey) => revokeBadge(turn, { badgeKey, cause, key: newKey() }));

@@ -1,0 +1,75 @@
+import { sql } from "kysely";
+import { TOTAL_EXACT_MAX } from "../../kernel/counting.ts";
+import type { Work } from "../../kernel/work.ts";
+
+/** Projects with no more players than this are counted each time; larger ones once an hour. */
+const SMALL_PLAYERS_MAX = 1_000;
+const KEPT_MS = 3_600_000;
+/** Projects and badges whose counts a process keeps. */
+const KEPT_MAX = 50_000;
+
+type Counted = { value: number; atMs: number };
+const kept = new Map<string, Counted>();
+
+const keep = (name: string, value: number, atMs: number): void => {
+  kept.delete(name);
+  kept.set(name, { value, atMs });
+  if (kept.size > KEPT_MAX) kept.delete(kept.keys().next().value!);
+};
+
+const keptValue = (name: string, nowMs: number): number | undefined => {
+  const found = kept.get(name);
+  return found && nowMs - found.atMs < KEPT_MS ? found.value : undefined;
+};
+
+/** ACTIVE players, but never more than TOTAL_EXACT_MAX + 1. */
+const countPlayers = async ({ db, now }: Work, projectId: string): Promise<number> => {
+  const known = keptValue(projectId, now.getTime());
+  if (known !== undefined) return known;
+  const found = await sql<{ n: string | number }>`
+    select count(*) as n from (
+      select 1 from players where project_id = ${projectId} and status = 'ACTIVE'
+      limit ${TOTAL_EXACT_MAX + 1}) as counted`.execute(db);
+  const players = Number(found.rows[0]!.n);
+  if (players > SMALL_PLAYERS_MAX) keep(projectId, players, now.getTime());
+  return players;
+};
+
+const countHolders = async (
+  { db }: Work,
+  projectId: string,
+  keys: readonly string[],
+): Promise<Map<string, number>> => {
+  const found = await sql<{ badge_key: string; n: string | number }>`
+    select badge_key, count(*) as n from player_badges
+    where project_id = ${projectId} and tier > 0
+      and badge_key in (select jsonb_array_elements_text(${JSON.stringify(keys)}::jsonb))
+    group by badge_key`.execute(db);
+  const holders = new Map(found.rows.map(({ badge_key, n }) => [badge_key, Number(n)]));
+  return new Map(keys.map((key) => [key, holders.get(key) ?? 0]));
+};
+
+/**
+ * How many percent of a project's ACTIVE players hold each badge, with one decimal. Counts of projects with
+ * more than 1,000 players are up to an hour old. Above 100,000 players nothing is counted: empty.
+ */
+export const earnedByPercent = async (
+  work: Work,
+  projectId: string,
+  keys: readonly string[],
+): Promise<ReadonlyMap<string, number>> => {
+  const players = await countPlayers(work, projectId);
+  if (players > TOTAL_EXACT_MAX || keys.length === 0) return new Map();
+  const nowMs = work.now.getTime();
+  const nameOf = (key: string): string => `${projectId}\0${key}`;
+  const missing = keys.filter((key) => keptValue(nameOf(key), nowMs) === undefined);
+  const counted =
+    missing.length === 0 ? new Map<string, number>() : await countHolders(work, projectId, missing);
+  if (players > SMALL_PLAYERS_MAX) for (const [key, value] of counted) keep(nameOf(key), value, nowMs);
+  return new Map(
+    keys.map((key) => {
+      const holders = counted.get(key) ?? keptValue(nameOf(key), nowMs) ?? 0;
+      return [key, players === 0 ? 0 : Math.min(100, Math.round((holders / players) * 1_000) / 10)];
+    }),
+  );
+};

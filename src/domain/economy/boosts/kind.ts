@@ -1,0 +1,28 @@
+import { definitionKind } from "../definitions/kind.ts";
+import { isActiveKey } from "../definitions/references.ts";
+import { invalid } from "../../kernel/errors.ts";
+import type { Work } from "../../kernel/work.ts";
+import { CampaignBoost, campaignBoostShape } from "../../evaluation/boosts/campaign-boost.ts";
+
+/** A board may be made after the campaign for it; a currency or segment that is not there is a slip. */
+const check = async (
+  work: Work,
+  projectId: string,
+  { applies, segmentKey }: CampaignBoost,
+): Promise<void> => {
+  const [target, currencyKey] = applies.split(":") as [string, string?];
+  if (target === "currency" && !(await isActiveKey(work, projectId, { kind: "currency", key: currencyKey! })))
+    throw invalid("applies", `there is no currency ${currencyKey}`);
+  if (segmentKey !== undefined && !(await isActiveKey(work, projectId, { kind: "segment", key: segmentKey })))
+    throw invalid("segmentKey", `there is no segment ${segmentKey}`);
+};
+
+export const campaignBoostKind = definitionKind<CampaignBoost>({
+  kind: "boost",
+  plural: "boosts",
+  tag: "Boosts",
+  schema: CampaignBoost,
+  shape: campaignBoostShape,
+  max: 100,
+  check,
+});

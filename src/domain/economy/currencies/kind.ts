@@ -1,0 +1,11 @@
+import { definitionKind } from "../definitions/kind.ts";
+import { Currency, currencyShape } from "../../evaluation/currencies/currency.ts";
+
+export const currencyKind = definitionKind<Currency>({
+  kind: "currency",
+  plural: "currencies",
+  tag: "Currencies",
+  schema: Currency,
+  shape: currencyShape,
+  max: 20,
+});

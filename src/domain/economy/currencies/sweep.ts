@@ -1,0 +1,42 @@
+import { sql } from "kysely";
+import { changeFreePlayers, type PlayersOf } from "../../progression/change-free-players.ts";
+import type { Work } from "../../kernel/work.ts";
+import { expireLots } from "../../evaluation/currencies/expire.ts";
+import { freeHeld } from "./holds.ts";
+
+/** What is due where: see findDue. */
+export const DUE_LOTS = { table: "currency_lots" } as const;
+export const DUE_HOLDS = { table: "currency_holds", where: sql`status = 'HELD'` } as const;
+
+type Held = { player_id: string; currency_key: string; amount: string | number };
+
+const NOTHING = async (): Promise<undefined> => undefined;
+
+/** Takes away what has expired of the players' currencies. Twice is once. */
+export const expirePlayersLots = (work: Work, players: PlayersOf): Promise<void> =>
+  changeFreePlayers(work, players, NOTHING, (turn) => {
+    for (const currencyKey of turn.player.lots.keys()) expireLots(turn, currencyKey);
+  });
+
+/** Frees what the players' holds held whose time is over. Twice is once. */
+export const expirePlayersHolds = (work: Work, players: PlayersOf): Promise<void> =>
+  changeFreePlayers(
+    work,
+    players,
+    (playerIds) => endHolds(work, { projectId: players.projectId, playerIds }),
+    (turn, held) => {
+      for (const { player_id: playerId, currency_key: key, amount } of held)
+        if (playerId === turn.player.id) freeHeld(turn, key, Number(amount));
+    },
+  );
+
+/** The players are locked, so that nobody else settles their holds. */
+const endHolds = async ({ db, now }: Work, { projectId, playerIds }: PlayersOf): Promise<Held[]> => {
+  const at = now.toISOString();
+  const { rows } = await sql<Held>`
+    update currency_holds set status = 'EXPIRED', settled_at = ${at}::timestamptz
+    where project_id = ${projectId} and player_id = any(${`{${playerIds.join(",")}}`}::uuid[])
+      and status = 'HELD' and expires_at <= ${at}::timestamptz
+    returning player_id, currency_key, amount`.execute(db);
+  return rows;
+};

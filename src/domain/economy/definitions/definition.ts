@@ -1,0 +1,40 @@
+import { defineEntity, p } from "@mikro-orm/core";
+import type { Json } from "../../kernel/events/events.ts";
+
+/** What a project has defined of its economy, of every kind (kinds.ts). */
+export const DefinitionSchema = defineEntity({
+  name: "Definition",
+  tableName: "definitions",
+  properties: {
+    id: p.uuid().primary(),
+    projectId: p.uuid(),
+    kind: p.text(),
+    key: p.text(),
+    name: p.text(),
+    definition: p.json<Json>(),
+    status: p.text().$type<"ACTIVE" | "ARCHIVED">(),
+    version: p.integer(),
+    createdBy: p.text(),
+    createdAt: p.datetime(3),
+    updatedAt: p.datetime(3),
+  },
+});
+export class Definition extends DefinitionSchema.class {}
+DefinitionSchema.setClass(Definition);
+
+/** A definition as the API shows it: its fields beside what is kept of every definition. */
+export const showDefinition = ({
+  id,
+  definition,
+  status,
+  version,
+  createdAt,
+  updatedAt,
+}: Definition): Json => ({
+  ...definition,
+  id,
+  status,
+  version,
+  createdAt: createdAt.toISOString(),
+  updatedAt: updatedAt.toISOString(),
+});

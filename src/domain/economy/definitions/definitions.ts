@@ -1,0 +1,218 @@
+import { LockMode, UniqueConstraintViolationException } from "@mikro-orm/core";
+import { auditDefinition } from "../../accounts/audit/definitions.ts";
+import { changeConfig } from "../../kernel/config-lock.ts";
+import { conflict, invalid, notFound } from "../../kernel/errors.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { isId, newId } from "../../kernel/ids.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { containing } from "../../kernel/search.ts";
+import type { Work } from "../../kernel/work.ts";
+import { Definition } from "./definition.ts";
+import { refuseInUse } from "./in-use.ts";
+import type { DefinitionKind } from "./kind.ts";
+import type { Defined } from "../../evaluation/live.ts";
+import { changeRunning } from "./running.ts";
+import { checkSize } from "./size.ts";
+
+/** Definitions of one kind with the archived ones, whose keys are kept: this many times `max`. */
+export const ARCHIVED_FACTOR = 10;
+
+export const keyTaken = (key: string) =>
+  conflict("KEY_TAKEN", `the key ${key} is taken; archived definitions keep theirs`);
+
+/**
+ * Creates a definition, which counts from the next batch of events on.
+ * @throws DomainError CONFLICT: KEY_TAKEN, DEFINITION_LIMIT; VALIDATION_ERROR, also RULE_LOOP
+ */
+export const createDefinition = async <D extends Defined>(
+  work: Work,
+  projectId: string,
+  kind: DefinitionKind<D>,
+  { definition, createdBy }: { definition: D; createdBy: string },
+): Promise<Definition> => {
+  await changeConfig(work, projectId);
+  const size = { projectId, reason: "DEFINITION_LIMIT" };
+  const created = await changeRunning(work, size, () =>
+    addDefinition(work, projectId, kind, { definition, createdBy }),
+  );
+  await auditDefinition(work, `${kind.kind}.created`, created);
+  return created;
+};
+
+const addDefinition = async <D extends Defined>(
+  work: Work,
+  projectId: string,
+  kind: DefinitionKind<D>,
+  { definition, createdBy }: { definition: D; createdBy: string },
+): Promise<Definition> => {
+  const { em, now } = work;
+  const { key, name } = definition;
+  checkSize(kind.kind, definition);
+  if ((await em.count(Definition, { projectId, kind: kind.kind, key })) > 0) throw keyTaken(key);
+  await checkRoom(work, projectId, kind);
+  await kind.check?.(work, projectId, definition, undefined);
+  const created = em.create(Definition, {
+    id: newId(),
+    projectId,
+    kind: kind.kind,
+    key,
+    name,
+    definition,
+    status: "ACTIVE",
+    version: 1,
+    createdBy,
+    createdAt: now,
+    updatedAt: now,
+  });
+  try {
+    await em.flush();
+  } catch (error) {
+    throw error instanceof UniqueConstraintViolationException ? keyTaken(key) : error;
+  }
+  return created;
+};
+
+const checkRoom = async <D extends Defined>(
+  { em }: Work,
+  projectId: string,
+  kind: DefinitionKind<D>,
+): Promise<void> => {
+  const active = await em.count(Definition, { projectId, kind: kind.kind, status: "ACTIVE" });
+  refuseFull(kind, { active, all: await em.count(Definition, { projectId, kind: kind.kind }) });
+};
+
+/** `active`, `all`: how many of the kind there are, without the one to be made. @throws DEFINITION_LIMIT */
+export const refuseFull = <D extends Defined>(
+  { plural, max }: DefinitionKind<D>,
+  { active, all }: { active: number; all: number },
+): void => {
+  if (active < max && all < max * ARCHIVED_FACTOR) return;
+  throw conflict(
+    "DEFINITION_LIMIT",
+    `a project may have ${max} ${plural}, and ${max * ARCHIVED_FACTOR} with archived ones`,
+  );
+};
+
+/** `ref`: the UUID or the key. */
+type Ref = { projectId: string; kind: string; ref: string };
+
+const findDefinition = async (
+  { em }: Work,
+  { ref, ...where }: Ref,
+  options: { lockMode?: LockMode } = {},
+): Promise<Definition | null> => {
+  const byId = isId(ref) ? await em.findOne(Definition, { ...where, id: ref }, options) : null;
+  return byId ?? em.findOne(Definition, { ...where, key: ref }, options);
+};
+
+/** The definition by `{id}` of a path: the UUID or the key. @throws DomainError NOT_FOUND */
+export const getDefinition = async (
+  work: Work,
+  projectId: string,
+  { kind }: Pick<DefinitionKind, "kind">,
+  ref: string,
+): Promise<Definition> => {
+  const found = await findDefinition(work, { projectId, kind, ref });
+  if (!found) throw notFound(kind);
+  return found;
+};
+
+export type ListDefinitions = PageQuery & {
+  /** Default: ACTIVE. */
+  status?: "ACTIVE" | "ARCHIVED" | undefined;
+  /** Part of the name or key, in any case. */
+  search?: string | undefined;
+};
+
+/** A page of definitions of one kind, by key. */
+export const listDefinitions = async (
+  { em }: Work,
+  projectId: string,
+  { kind }: Pick<DefinitionKind, "kind">,
+  query: ListDefinitions,
+): Promise<{ definitions: Definition[]; total: number }> => {
+  const like = query.search === undefined ? undefined : containing(query.search);
+  const [definitions, total] = await em.findAndCount(
+    Definition,
+    {
+      projectId,
+      kind,
+      status: query.status ?? "ACTIVE",
+      ...(like === undefined ? {} : { $or: [{ name: { $ilike: like } }, { key: { $ilike: like } }] }),
+    },
+    { orderBy: { key: "asc" }, limit: query.limit, offset: offsetOf(query) },
+  );
+  return { definitions, total };
+};
+
+/** Fields to change; null takes an optional one away. `version`: refuses when it has changed meanwhile. */
+export type DefinitionPatch = { version?: number | undefined; changes: Json };
+
+/**
+ * Changes a definition, from the next batch of events on.
+ * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE, VERSION_CONFLICT, DEFINITION_LIMIT;
+ * VALIDATION_ERROR, also RULE_LOOP
+ */
+export const patchDefinition = async <D extends Defined>(
+  work: Work,
+  projectId: string,
+  kind: DefinitionKind<D>,
+  { ref, version, changes }: DefinitionPatch & { ref: string },
+): Promise<Definition> => {
+  await changeConfig(work, projectId);
+  const found = await lockActive(work, { projectId, kind: kind.kind, ref });
+  if (version !== undefined && version !== found.version) {
+    throw conflict("VERSION_CONFLICT", `the version is ${found.version}, the change is of ${version}`);
+  }
+  if (changes["key"] !== undefined && changes["key"] !== found.key)
+    throw invalid("key", "cannot change: what players hold names it");
+  const merged = Object.entries({ ...found.definition, ...changes }).filter(
+    ([, value]) => value !== null && value !== undefined,
+  );
+  const given = Object.fromEntries(merged);
+  checkSize(kind.kind, given);
+  const definition = kind.schema.parse(given);
+  checkSize(kind.kind, definition);
+  await kind.check?.(work, projectId, definition, found.definition as unknown as D);
+  await changeRunning(work, { projectId, reason: "DEFINITION_LIMIT" }, async () => {
+    replaceDefinition(found, definition, work.now);
+    await work.em.flush();
+  });
+  await auditDefinition(work, `${kind.kind}.updated`, found);
+  return found;
+};
+
+/** Puts another document in the place of a definition's. */
+export const replaceDefinition = (found: Definition, definition: Defined, now: Date): void => {
+  found.definition = definition;
+  found.name = definition.name;
+  found.version++;
+  found.updatedAt = now;
+};
+
+const lockActive = async (work: Work, ref: Ref): Promise<Definition> => {
+  const found = await findDefinition(work, ref, { lockMode: LockMode.PESSIMISTIC_WRITE });
+  if (!found) throw notFound(ref.kind);
+  if (found.status === "ARCHIVED") throw conflict("INVALID_STATE", `the ${ref.kind} is archived`);
+  return found;
+};
+
+/**
+ * Archives a definition for good: it keeps its key, and players what they hold of it.
+ * @throws DomainError NOT_FOUND, CONFLICT: INVALID_STATE, IN_USE
+ */
+export const archiveDefinition = async (
+  work: Work,
+  projectId: string,
+  { kind }: Pick<DefinitionKind, "kind">,
+  ref: string,
+): Promise<Definition> => {
+  await changeConfig(work, projectId);
+  const found = await lockActive(work, { projectId, kind, ref });
+  await refuseInUse(work, projectId, found);
+  found.status = "ARCHIVED";
+  found.updatedAt = work.now;
+  await work.em.flush();
+  await auditDefinition(work, `${kind}.archived`, found);
+  return found;
+};

@@ -1,0 +1,36 @@
+import { conflict } from "../../kernel/errors.ts";
+import { mentionsOf } from "../../evaluation/language/mentions.ts";
+import { loadPublished } from "../../progression/published-rules.ts";
+import { mapInSlices } from "../../kernel/slices.ts";
+import type { Work } from "../../kernel/work.ts";
+
+/** Rules named in the message. */
+const NAMED_MAX = 5;
+
+/** A definition by its name. */
+type Named = { kind: string; key: string };
+
+/**
+ * A definition that rules which run still name stays: they would fail or do nothing, with nobody told.
+ * @throws DomainError CONFLICT: IN_USE, naming the rules
+ */
+export const refuseInUse = async (work: Work, projectId: string, definition: Named): Promise<void> =>
+  (await createInUse(work, projectId))(definition);
+
+/** `refuseInUse` for many definitions, with the rules read once. */
+export const createInUse = async (work: Work, projectId: string): Promise<(definition: Named) => void> => {
+  const users = new Map<string, Set<string>>();
+  await mapInSlices(await loadPublished(work, projectId), (rule) => {
+    for (const { kind, key } of mentionsOf(rule.definition)) {
+      const name = `${kind} ${key}`;
+      users.set(name, (users.get(name) ?? new Set()).add(rule.key));
+    }
+  });
+  return ({ kind, key }) => {
+    const rules = [...(users.get(`${kind} ${key}`) ?? [])];
+    if (rules.length === 0) return;
+    const more = rules.length > NAMED_MAX ? ` and ${rules.length - NAMED_MAX} more` : "";
+    const named = rules.slice(0, NAMED_MAX).join(", ");
+    throw conflict("IN_USE", `rules name it: ${named}${more}; pause or change them first`);
+  };
+};

@@ -1,0 +1,60 @@
+import { sql } from "kysely";
+import { COUNTERS_MAX } from "../../kernel/limits.ts";
+import type { Work } from "../../kernel/work.ts";
+
+export type RunningState = {
+  /** Of everything that evaluation reads, as PostgreSQL writes JSON. */
+  bytes: number;
+  rules: number;
+  definitions: number;
+  /** Different metrics that rules, badges and segments read; 0 where there cannot be too many. */
+  counters: number;
+  /** A name of the documents by which rules can set one another off: equal ones have one, in any project. */
+  links: string;
+};
+
+/** Metrics of one document at most: each condition may have its own. */
+const DOCUMENT_METRICS_MAX = 50;
+
+type Row = Record<"bytes" | "rules" | "definitions" | "counting", string | number> & { links: string | null };
+
+/** What runs in a project: one statement, and another one where it may read too many counters. */
+export const readRunningState = async (work: Work, projectId: string): Promise<RunningState> => {
+  const { rows } = await sql<Row>`
+    select coalesce(sum(bytes), 0) as bytes,
+      count(*) filter (where has_metric) as counting,
+      count(*) filter (where kind = 'rule') as rules,
+      count(*) filter (where kind not in ('rule', 'leaderboard')) as definitions,
+      md5(string_agg(kind || ' ' || key || ' ' || digest, ',' order by kind, key)
+        filter (where kind in ('rule', 'badge', 'level', 'reward', 'segment', 'streak'))) as links
+    from (
+      select 'rule' as kind, r.key, v.bytes, v.digest, v.has_metric
+      from rules r join rule_versions v on v.rule_id = r.id and v.version = r.published_version
+      where r.project_id = ${projectId} and r.status in ('ACTIVE', 'SHADOW')
+      union all select kind, key, bytes, digest, has_metric from definitions
+      where project_id = ${projectId} and status = 'ACTIVE'
+      union all select 'leaderboard', key, bytes, digest, has_metric from leaderboards
+      where project_id = ${projectId} and status <> 'ARCHIVED') those`.execute(work.db);
+  const { bytes, rules, definitions, counting, links } = rows[0]!;
+  const mayBeMany = Number(counting) > COUNTERS_MAX / DOCUMENT_METRICS_MAX;
+  const counters = mayBeMany ? await countCounters(work, projectId) : 0;
+  return {
+    bytes: Number(bytes),
+    rules: Number(rules),
+    definitions: Number(definitions),
+    counters,
+    links: links ?? "",
+  };
+};
+
+const countCounters = async ({ db }: Work, projectId: string): Promise<number> => {
+  const found = await sql<{ n: string | number }>`
+    select count(distinct metric) as n from (
+      select jsonb_path_query(v.definition->'conditions', 'strict $.**.metric') as metric
+      from rules r join rule_versions v on v.rule_id = r.id and v.version = r.published_version
+      where r.project_id = ${projectId} and r.status in ('ACTIVE', 'SHADOW') and v.has_metric
+      union all select jsonb_path_query(definition, 'strict $.**.metric') from definitions
+      where project_id = ${projectId} and status = 'ACTIVE' and kind in ('badge', 'segment') and has_metric
+    ) those where jsonb_typeof(metric) = 'object'`.execute(db);
+  return Number(found.rows[0]!.n);
+};

@@ -1,0 +1,146 @@
+import { sql } from "kysely";
+import { countRows, type Total } from "../../kernel/counting.ts";
+import { checkActiveKey } from "../definitions/references.ts";
+import { conflict, invalid, notFound } from "../../kernel/errors.ts";
+import type { Cause, Json } from "../../kernel/events/events.ts";
+import { isId, newId } from "../../kernel/ids.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { checkActive } from "../../evaluation/active.ts";
+import { changePlayers } from "../../progression/change.ts";
+import type { Turn } from "../../evaluation/turn.ts";
+import { grantReward } from "../../evaluation/rewards/grant.ts";
+import type { Work } from "../../kernel/work.ts";
+import { MESSAGE_MAX_MS, sendMessage } from "../../evaluation/inbox/send.ts";
+
+/** A message in a player's inbox. Times are ISO 8601. */
+export type InboxMessage = {
+  id: string;
+  type: string;
+  title: string;
+  body: string | null;
+  data: Json;
+  rewardGrantId: string | null;
+  readAt: string | null;
+  expiresAt: string | null;
+  createdAt: string;
+};
+
+type Row = {
+  id: string;
+  type: string;
+  title: string;
+  body: string | null;
+  data: Json;
+  reward_grant_id: string | null;
+  read_at: Date | string | null;
+  expires_at: Date | string | null;
+  created_at: Date | string;
+};
+
+const timeOf = (value: Date | string | null): string | null =>
+  value === null ? null : new Date(value).toISOString();
+
+const show = (row: Row): InboxMessage => ({
+  id: row.id,
+  type: row.type,
+  title: row.title,
+  body: row.body,
+  data: row.data,
+  rewardGrantId: row.reward_grant_id,
+  readAt: timeOf(row.read_at),
+  expiresAt: timeOf(row.expires_at),
+  createdAt: new Date(row.created_at).toISOString(),
+});
+
+type Whose = { projectId: string; id: string };
+
+/** The messages of a player that have not ended. */
+const current = ({ projectId, id }: Whose, now: Date) => sql`
+  project_id = ${projectId} and player_id = ${id}
+    and (expires_at is null or expires_at > ${now.toISOString()}::timestamptz)`;
+
+export type ListInbox = PageQuery & { unread?: boolean | undefined };
+
+/** A page of a player's messages, newest first. */
+export const listInbox = async (
+  work: Work,
+  player: Whose,
+  query: ListInbox,
+): Promise<Total & { messages: InboxMessage[] }> => {
+  const read =
+    query.unread === undefined ? sql`true` : query.unread ? sql`read_at is null` : sql`read_at is not null`;
+  const source = sql`inbox_messages where ${current(player, work.now)} and ${read}`;
+  const page = await sql<Row>`
+    select * from ${source} order by id desc limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
+  return { messages: page.rows.map(show), ...(await countRows(work, source)) };
+};
+
+export type MessageByHand = {
+  type: string;
+  title: string;
+  body?: string | undefined;
+  data: Json;
+  /** A reward to be claimed with the message. */
+  rewardKey?: string | undefined;
+  expiresAt?: string | undefined;
+  cause: Cause;
+};
+
+/**
+ * Sends a player a message by REST, with a reward to claim if one is named: it waits as long as the message.
+ * @throws DomainError VALIDATION_ERROR; CONFLICT: NOT_AVAILABLE, OUT_OF_STOCK, LIMIT_REACHED,
+ * PLAYER_INACTIVE
+ */
+export const sendByHand = async (
+  work: Work,
+  player: Whose,
+  message: MessageByHand,
+): Promise<InboxMessage> => {
+  const { projectId } = player;
+  const { rewardKey, expiresAt } = message;
+  const expiresMs = expiresAt === undefined ? null : expiryOf(expiresAt, work.now.getTime());
+  if (rewardKey !== undefined)
+    await checkActiveKey(work, projectId, { kind: "reward", key: rewardKey, field: "rewardKey" });
+  const gives = rewardKey === undefined ? [] : [{ rewards: [{ rewardKey }] }];
+  const [sent] = await changePlayers(work, projectId, { playerIds: [player.id], gives }, (turn) => {
+    checkActive(turn.player);
+    const { type, title, body = null, data } = message;
+    const rewardGrantId = rewardKey === undefined ? null : enclose(turn, rewardKey, expiresMs, message.cause);
+    return sendMessage(turn, { type, title, body, data, rewardGrantId, expiresMs });
+  });
+  if (!sent) throw notFound("player");
+  return getMessage(work, { projectId, id: sent.player.id }, sent.value.id);
+};
+
+const expiryOf = (expiresAt: string, nowMs: number): number => {
+  const expiresMs = Date.parse(expiresAt);
+  if (expiresMs <= nowMs) throw invalid("expiresAt", "must be in the future");
+  if (expiresMs > nowMs + MESSAGE_MAX_MS) throw invalid("expiresAt", "must be within a year");
+  return expiresMs;
+};
+
+/** @returns the id of the grant that waits */
+const enclose = (turn: Turn, rewardKey: string, expiresMs: number | null, cause: Cause): string => {
+  const seconds = expiresMs === null ? {} : { expiresInSeconds: Math.ceil((expiresMs - turn.nowMs) / 1_000) };
+  const order = { rewardKey, quantity: 1, delivery: "CLAIM" as const, cause, key: `api:${newId()}` };
+  const given = grantReward(turn, { ...order, ...seconds });
+  if ("problem" in given) throw conflict(given.problem, `the reward ${rewardKey} cannot be given now`);
+  return given.grant.id;
+};
+
+const getMessage = async ({ db, now }: Work, player: Whose, messageId: string): Promise<InboxMessage> => {
+  const found = await sql<Row>`
+    select * from inbox_messages where ${current(player, now)} and id = ${messageId}`.execute(db);
+  if (!found.rows[0]) throw notFound("message");
+  return show(found.rows[0]);
+};
+
+/** Marks a message as read; the first time stays. @throws DomainError NOT_FOUND */
+export const readMessage = async (work: Work, player: Whose, messageId: string): Promise<InboxMessage> => {
+  if (!isId(messageId)) throw notFound("message");
+  const now = work.now.toISOString();
+  await sql`
+    update inbox_messages set read_at = coalesce(read_at, ${now}::timestamptz)
+    where ${current(player, work.now)} and id = ${messageId}`.execute(work.db);
+  return getMessage(work, player, messageId);
+};

@@ -1,0 +1,98 @@
+import { sql } from "kysely";
+import { z } from "zod";
+import { DESIGNERS } from "../../kernel/access.ts";
+import { countRows } from "../../kernel/counting.ts";
+import type { Cause } from "../../kernel/events/events.ts";
+import { jobKind, type JobInHand, type Step } from "../../long-work/job-kind.ts";
+import type { Work } from "../../kernel/work.ts";
+import { changePlayers } from "../../progression/change.ts";
+import { fittingPlayers } from "../../progression/load-states.ts";
+import { getCurve } from "../../progression/level-curves.ts";
+import { grantLevelRewards } from "../../evaluation/xp/level-rewards.ts";
+import { levelOf } from "../../evaluation/xp/levels.ts";
+import type { Turn } from "../../evaluation/turn.ts";
+
+/** Players that one step looks at. */
+const PAGE = 500;
+
+/**
+ * Gives the turn's player the level that the project's curve says: `player.level_up` and the levels' rewards
+ * for a rise, `player.updated` for a fall, which comes only where the project allows it. Players who are not
+ * ACTIVE get no rewards.
+ * @returns by how many levels it rose or fell
+ */
+export const relevel = (turn: Turn, cause: Cause): number => {
+  const { player, project } = turn;
+  const { xp, level: previousLevel, id: playerId, externalUserId } = player;
+  const reached = levelOf(project.curve, xp);
+  const newLevel = project.settings.allowLevelDown ? reached : Math.max(previousLevel, reached);
+  player.level = newLevel;
+  if (newLevel > previousLevel) {
+    turn.emit("player.level_up", { playerId, previousLevel, newLevel, xp });
+    if (player.status === "ACTIVE") grantLevelRewards(turn, previousLevel, newLevel);
+  }
+  if (newLevel < previousLevel) {
+    const [before, after] = [{ level: previousLevel }, { level: newLevel }];
+    turn.emit("player.updated", { playerId, externalUserId, changed: ["level"], before, after, cause });
+  }
+  return newLevel - previousLevel;
+};
+
+const Params = z.object({});
+const State = z.object({
+  after: z.uuid().nullable().default(null),
+  seen: z.int().default(0),
+  total: z.int().nullable().default(null),
+  raised: z.int().default(0),
+  lowered: z.int().default(0),
+});
+
+type Seen = { id: string; differs: boolean };
+
+const nextPage = async (work: Work, projectId: string, after: string | null): Promise<Seen[]> => {
+  const { thresholds } = await getCurve(work, projectId);
+  const found = await sql<Seen>`
+    select id, level <> width_bucket(xp, ${`{${thresholds.join(",")}}`}::bigint[]) as differs from players
+    where project_id = ${projectId} and status not in ('MERGED', 'ERASED')
+      and (${after}::uuid is null or id > ${after}::uuid)
+    order by id limit ${PAGE}`.execute(work.db);
+  return found.rows;
+};
+
+const step = async (work: Work, { projectId, createdBy, ...job }: JobInHand<object>): Promise<Step> => {
+  const state = State.parse(job.state);
+  const { raised, lowered } = state;
+  const found = await nextPage(work, projectId, state.after);
+  if (found.length === 0) return { result: { raised, lowered } };
+  const differing = found.filter(({ differs }) => differs).map(({ id }) => id);
+  const playerIds = await fittingPlayers(work, projectId, differing);
+  const firstLeft = differing[playerIds.length];
+  const page =
+    firstLeft === undefined
+      ? found
+      : found.slice(
+          0,
+          found.findIndex(({ id }) => id === firstLeft),
+        );
+  const cause: Cause = { kind: "LEVEL", actor: createdBy };
+  const changed = await changePlayers(work, projectId, { playerIds }, (turn) => relevel(turn, cause));
+  const { total } =
+    state.total === null ? await countRows(work, sql`players where project_id = ${projectId}`) : state;
+  const seen = state.seen + page.length;
+  const next = {
+    after: page.at(-1)!.id,
+    seen,
+    total,
+    raised: raised + changed.filter(({ value }) => value > 0).length,
+    lowered: lowered + changed.filter(({ value }) => value < 0).length,
+  };
+  return { state: next, progress: (100 * seen) / Math.max(1, total ?? 0) };
+};
+
+/** Brings all players of a project to the levels of its curve, and tells and rewards it. */
+export const levelRecalculation = jobKind({
+  kind: "LEVEL_RECALC",
+  access: { scope: "config:manage", roles: DESIGNERS },
+  params: Params,
+  step,
+});

@@ -1,0 +1,39 @@
+import { conflict } from "../../kernel/errors.ts";
+import type { LivesView } from "../../kernel/events/events.ts";
+import { newId } from "../../kernel/ids.ts";
+import type { PlayerKey } from "../../progression/reference.ts";
+import type { Player } from "../../players/player.ts";
+import { stateOfPlayer } from "../../progression/players/show.ts";
+import { changePlans, changePlayer } from "../../progression/change.ts";
+import { readPlan } from "../../progression/plan.ts";
+import type { Work } from "../../kernel/work.ts";
+import { adjustLives, type LivesChange, showLives } from "../../evaluation/lives/lives.ts";
+
+/** A player's lives now; null where the project has none. */
+export const readLives = async (work: Work, player: Player): Promise<LivesView | null> => {
+  const { settings } = await readPlan(work, player.projectId, changePlans);
+  return showLives(settings.lives, stateOfPlayer(player), work.now.getTime());
+};
+
+export type LivesRequest = Pick<LivesChange, "amount" | "refill" | "unlimitedSeconds" | "reason" | "cause">;
+
+/**
+ * Changes lives by REST. A loss beyond what there is changes nothing; a gain goes as far as there is room.
+ * @throws DomainError CONFLICT: LIVES_DISABLED, INSUFFICIENT_LIVES, PLAYER_INACTIVE
+ */
+export const changeLives = async (
+  work: Work,
+  { projectId, id }: PlayerKey,
+  request: LivesRequest,
+): Promise<LivesView> => {
+  const { value: turn } = await changePlayer(work, projectId, id, (opened) => {
+    const { status } = opened.player;
+    const isGain = (request.amount ?? 0) >= 0;
+    if (isGain && status !== "ACTIVE") throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
+    const { problem } = adjustLives(opened, { ...request, onInsufficient: "REFUSE", key: `api:${newId()}` });
+    if (problem === "LIVES_DISABLED") throw conflict(problem, "this project has no lives");
+    if (problem !== undefined) throw conflict(problem, "the player has fewer lives");
+    return opened;
+  });
+  return showLives(turn.project.settings.lives, turn.player, turn.nowMs)!;
+};

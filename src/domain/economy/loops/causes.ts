@@ -1,0 +1,189 @@
+import type { Stored } from "../../evaluation/live.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { inputsOf } from "../../evaluation/segments/inputs.ts";
+import { patternsOf } from "../../evaluation/language/patterns.ts";
+import type { RuleDocument } from "../../evaluation/language/document.ts";
+
+/**
+ * Which event types a rule can bring about, by itself and through what the project has defined. A cause is
+ * written `type`, or `type key` where it is about one currency, badge, streak, segment, reward or boost; the
+ * key is `*` where it may be any.
+ */
+
+/** A project's active definitions by kind. */
+type Definitions = ReadonlyMap<string, readonly Stored[]>;
+
+export const ANY_KEY = "*";
+
+const about = (types: readonly string[], key: unknown): string[] =>
+  types.map((type) => `${type} ${typeof key === "string" ? key : ANY_KEY}`);
+
+/** The type of a cause, and what it is about. */
+export const partsOf = (cause: string): { type: string; key: string | undefined } => {
+  const [type = "", key] = cause.split(" ");
+  return { type, key };
+};
+
+const GAIN = ["player.currency_granted"];
+const LOSS = ["player.currency_spent"];
+const BOOST = ["player.boost_started", "player.boost_ended"];
+const XP = ["player.xp_granted", "player.level_up"];
+const BADGE = ["player.badge_earned"];
+const REWARD = ["player.reward_granted"];
+const SEGMENT = ["player.segment_entered", "player.segment_left"];
+const STREAK = ["player.streak_extended", "player.streak_frozen", "player.streak_broken"].concat(
+  "player.streak_repaired",
+);
+/** A boost with a number of uses is used up by what it multiplies. */
+const USES_BOOSTS = about(["player.boost_ended"], ANY_KEY);
+/** No event, but segments can read it. */
+const SCORE = "#score";
+
+const change = (amount: unknown): string[] => {
+  if (typeof amount !== "number") return [...GAIN, ...LOSS];
+  return amount < 0 ? LOSS : GAIN;
+};
+
+const ACTIONS: Readonly<Record<string, (action: Json) => string[]>> = {
+  grant_xp: () => [...XP, ...USES_BOOSTS],
+  adjust_currency: ({ amount, currencyKey }) => [...about(change(amount), currencyKey), ...USES_BOOSTS],
+  adjust_lives: () => ["player.lives_changed"],
+  update_badge: ({ badgeKey, operation }) =>
+    about(operation === "REVOKE" ? ["player.badge_revoked"] : BADGE, badgeKey),
+  submit_score: () => [SCORE, ...USES_BOOSTS],
+  update_player: ({ addToSegments, removeFromSegments }) => [
+    "player.updated",
+    ...[addToSegments, removeFromSegments].flatMap((keys) =>
+      Array.isArray(keys) ? keys.flatMap((key) => about(SEGMENT, key)) : [],
+    ),
+  ],
+  grant_reward: ({ rewardKey }) => about(REWARD, rewardKey),
+  apply_boost: ({ boostKey }) => about(BOOST, boostKey),
+  emit_event: ({ eventType, channels }) =>
+    Array.isArray(channels) && channels.includes("rules") ? [String(eventType)] : [],
+};
+
+const isObject = (value: unknown): value is Json =>
+  value !== null && typeof value === "object" && !Array.isArray(value);
+
+/** The bundles that a definition holds, wherever they are in it. */
+const bundlesIn = (value: unknown): Json[] => {
+  if (Array.isArray(value)) return value.flatMap(bundlesIn);
+  if (!isObject(value)) return [];
+  return Object.entries(value).flatMap(([name, inner]) =>
+    (name === "rewards" || name === "bundle") && isObject(inner) ? [inner] : bundlesIn(inner),
+  );
+};
+
+const listed = (list: unknown, name: string): unknown[] =>
+  Array.isArray(list) ? list.map((one) => (one as Json)[name]) : [];
+
+/** What giving a bundle brings about. */
+const ofBundle = ({ xp, currencies, lives, badges, boosts, rewards, addTags }: Json): string[] => [
+  ...(xp === undefined ? [] : XP),
+  ...Object.keys(isObject(currencies) ? currencies : {}).flatMap((key) => about(GAIN, key)),
+  ...(lives === undefined ? [] : ["player.lives_changed"]),
+  ...(addTags === undefined ? [] : ["player.updated"]),
+  ...listed(badges, "badgeKey").flatMap((key) => about(BADGE, key)),
+  ...listed(boosts, "boostKey").flatMap((key) => about(BOOST, key)),
+  ...listed(rewards, "rewardKey").flatMap((key) => about(REWARD, key)),
+];
+
+/** Patterns of the events that something counts, such as a badge by its metric. */
+const patternsIn = (value: unknown): string[] => {
+  if (Array.isArray(value)) return value.flatMap(patternsIn);
+  if (!isObject(value)) return [];
+  const own = Array.isArray(value["eventTypes"]) ? (value["eventTypes"] as string[]) : [];
+  return [...own, ...Object.values(value).flatMap(patternsIn)];
+};
+
+/** What of a player events of a type change, by the names of segments' inputs; `*` ends a prefix. */
+const CHANGES: Readonly<Record<string, readonly string[]>> = {
+  [SCORE]: ["entries"],
+  "player.xp_granted": ["field:xp", "entries"],
+  "player.level_up": ["field:level", "entries"],
+  "player.lives_changed": ["field:lives"],
+  "player.updated": ["field:attributes.*", "field:tags"],
+};
+/** The same for types about one thing, by their beginning: the thing's key goes after it. */
+const KEYED_CHANGES: readonly (readonly [type: string, input: string])[] = [
+  ["player.currency_", "field:currencies."],
+  ["player.badge_", "badge:"],
+  ["player.streak_", "streak:"],
+  ["player.segment_", "segment:"],
+];
+
+const changedBy = (type: string, key = ANY_KEY): readonly string[] => {
+  const keyed = KEYED_CHANGES.find(([start]) => type.startsWith(start));
+  // Boards of currencies, badges and streaks move with them.
+  return keyed ? [`${keyed[1]}${key}`, "entries"] : (CHANGES[type] ?? []);
+};
+
+const matches = (name: string, changed: string): boolean =>
+  changed.endsWith(ANY_KEY) ? name.startsWith(changed.slice(0, -1)) : name === changed;
+
+/** Something of a project that acts by itself when an event of its patterns comes, or an input changes. */
+type Follower = { patterns: ReadonlySet<string>; inputs: readonly string[]; causes: readonly string[] };
+
+const follower = (kind: string, { definition }: Stored): Follower => {
+  const { key } = definition;
+  const patterns = new Set(patternsIn(definition));
+  if (kind === "badge") return { patterns, inputs: [], causes: about(BADGE, key) };
+  if (kind === "streak") return { patterns, inputs: [], causes: about(STREAK, key) };
+  const conditions = (definition as Json)["definition"];
+  return {
+    patterns,
+    inputs: isObject(conditions) ? inputsOf(conditions).names : [],
+    causes: about(SEGMENT, key),
+  };
+};
+
+/** What the actions of a rule bring about by themselves, SCORE among it. */
+export const directCauses = ({ actions }: RuleDocument): string[] => [
+  ...new Set(actions.flatMap((action) => ACTIONS[action.type]?.(action as Json) ?? [])),
+];
+
+/** Answers for the direct causes of any rule of a project all that it can bring about. */
+export const createCauses = (definitions: Definitions): ((direct: readonly string[]) => Set<string>) => {
+  const all = (kind: string): readonly Stored[] => definitions.get(kind) ?? [];
+  const followers = ["badge", "streak", "segment"].flatMap((kind) =>
+    all(kind).map((stored) => follower(kind, stored)),
+  );
+  const bundles = (kind: string, types: readonly string[]): [cause: string, causes: string[]][] =>
+    all(kind).flatMap(({ definition }) => {
+      const causes = bundlesIn(definition).flatMap(ofBundle);
+      return types.map((type) => [`${type} ${definition.key}`, causes] as [string, string[]]);
+    });
+  const given = new Map([
+    ...bundles("badge", BADGE),
+    ...bundles("reward", REWARD),
+    ...bundles("streak", ["player.streak_extended"]),
+    ["player.level_up", all("level").flatMap(({ definition }) => bundlesIn(definition).flatMap(ofBundle))],
+  ]);
+  const known = new Map<string, readonly string[]>();
+  const next = (cause: string): readonly string[] => {
+    const found = known.get(cause) ?? follow(cause);
+    known.set(cause, found);
+    return found;
+  };
+  const follow = (cause: string): readonly string[] => {
+    const { type, key } = partsOf(cause);
+    const [patterns, changed] = [patternsOf(type), changedBy(type, key)];
+    const followed = followers.filter(
+      ({ patterns: own, inputs }) =>
+        patterns.some((one) => own.has(one)) || inputs.some((name) => changed.some((c) => matches(name, c))),
+    );
+    return [...(given.get(cause) ?? []), ...followed.flatMap(({ causes }) => causes)];
+  };
+  return (direct) => {
+    const found = new Set<string>();
+    const waiting = [...direct];
+    for (let cause = waiting.pop(); cause !== undefined; cause = waiting.pop()) {
+      if (found.has(cause)) continue;
+      found.add(cause);
+      waiting.push(...next(cause));
+    }
+    found.delete(SCORE);
+    return found;
+  };
+};

@@ -1,0 +1,86 @@
+import { type Steps } from "../../kernel/slices.ts";
+
+/** Nodes and edges that are looked at between two rests. */
+const REST_EVERY = 1_000;
+
+/**
+ * The strongly connected components of a graph that hold a cycle, each a list of node numbers: Tarjan 1972,
+ * without recursion so that a long chain cannot exhaust the stack. Time is linear in nodes and edges.
+ *
+ * @param edges for each node the nodes that it leads to
+ */
+export const cyclicComponents = function* (edges: readonly (readonly number[])[]): Steps<number[][]> {
+  const index = new Int32Array(edges.length).fill(-1);
+  const low = new Int32Array(edges.length);
+  const isOpen = new Uint8Array(edges.length);
+  const stack: number[] = [];
+  const found: number[][] = [];
+  let next = 0;
+  let looked = 0;
+
+  const enter = (node: number): void => {
+    index[node] = low[node] = next++;
+    stack.push(node);
+    isOpen[node] = 1;
+  };
+  const leave = (node: number): void => {
+    if (low[node] !== index[node]) return;
+    const component = stack.splice(stack.lastIndexOf(node));
+    for (const member of component) isOpen[member] = 0;
+    if (component.length > 1 || edges[node]!.includes(node)) found.push(component);
+  };
+  const visit = function* (start: number): Steps<void> {
+    const path: [node: number, edge: number][] = [[start, 0]];
+    enter(start);
+    while (path.length > 0) {
+      if (++looked % REST_EVERY === 0) yield;
+      const top = path.at(-1)!;
+      const [node, edge] = top;
+      const target = edges[node]![edge];
+      if (target === undefined) {
+        path.pop();
+        leave(node);
+        const above = path.at(-1);
+        if (above) low[above[0]] = Math.min(low[above[0]]!, low[node]!);
+        continue;
+      }
+      top[1]++;
+      if (index[target] === -1) {
+        enter(target);
+        path.push([target, 0]);
+      } else if (isOpen[target] === 1) {
+        low[node] = Math.min(low[node]!, index[target]!);
+      }
+    }
+  };
+  for (let node = 0; node < edges.length; node++) if (index[node] === -1) yield* visit(node);
+  return found;
+};
+
+/** A shortest way from a node back to itself among `allowed` nodes; the node stands at both ends. */
+export function* cycleThrough(
+  edges: readonly (readonly number[])[],
+  start: number,
+  allowed: ReadonlySet<number>,
+): Steps<number[]> {
+  const from = new Map<number, number>();
+  const waiting = [start];
+  let looked = 0;
+  for (let i = 0; i < waiting.length; i++) {
+    const node = waiting[i]!;
+    for (const target of edges[node]!) {
+      if (++looked % REST_EVERY === 0) yield;
+      if (target === start) return wayTo(from, node, start);
+      if (!allowed.has(target) || from.has(target)) continue;
+      from.set(target, node);
+      waiting.push(target);
+    }
+  }
+  return [];
+}
+
+const wayTo = (from: ReadonlyMap<number, number>, last: number, start: number): number[] => {
+  const way = [start];
+  for (let node = last; node !== start; node = from.get(node)!) way.unshift(node);
+  return [start, ...way];
+};

@@ -1,0 +1,252 @@
+import type { Stored } from "../../evaluation/live.ts";
+import { loadDefinitions } from "../../progression/load-definitions.ts";
+import { isReservedType, RESERVED_EVENT_TYPES } from "../../kernel/events/events.ts";
+import { atOnce, inSlices, type Steps } from "../../kernel/slices.ts";
+import type { Work } from "../../kernel/work.ts";
+import { ANY_KEY, createCauses, partsOf } from "./causes.ts";
+import { cycleThrough, cyclicComponents } from "./components.ts";
+import type { RuleDocument } from "../../evaluation/language/document.ts";
+import { type LinkedRule, loadLinkedRules } from "./linked-rules.ts";
+import { linksOf } from "./links.ts";
+import { patternsOf } from "../../evaluation/language/patterns.ts";
+import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
+
+/** Edges of one answer. */
+export const GRAPH_EDGES_MAX = 5_000;
+
+export type GraphRule = { id: string; key: string; status: RuleStatus; definition: RuleDocument };
+
+export type GraphNode = {
+  ruleId: string;
+  key: string;
+  name: string;
+  status: RuleStatus;
+  /** Patterns of event types that set it off. */
+  listensTo: string[];
+  /** Event types that it can bring about, also through rewards, badges and streaks. */
+  causes: string[];
+};
+/** `from` brings about each type of `via`, which sets off `to`. Both are ids of rules. */
+export type GraphEdge = { from: string; to: string; via: string[] };
+
+/** Rules that can set one another off in a circle: those on one without end, or all on one that ends. */
+export type Cycle = {
+  rules: { ruleId: string; key: string }[];
+  /** One way round: rules and the event types between them, by turns. */
+  path: string[];
+  /** A limit, cooldown, budget or `stopOnMatch` ends every way round; else no rule on it has one. */
+  isBounded: boolean;
+};
+
+export type RuleGraph = { nodes: GraphNode[]; edges: GraphEdge[]; cycles: Cycle[]; truncated: boolean };
+
+/**
+ * Rules, what they cause and who hears it, as nodes of one graph: so its edges are as few as what is written
+ * in the rules, not every pair of rules.
+ */
+type Net = { rules: readonly LinkedRule[]; names: string[]; edges: number[][]; causes: Set<string>[] };
+
+/** Who hears a pattern: the node of rules that ask for no key, and the rules that ask for some. */
+type Heard = {
+  isOfReserved: boolean;
+  any: number | undefined;
+  keyed: number[];
+  /** Nodes of the rules that ask for a key, by key, as far as something has caused it. */
+  byKey: Map<unknown, number | undefined>;
+};
+
+/** Whether a pattern has types whose events say what they are about. */
+const matchesReserved = (pattern: string): boolean =>
+  pattern.endsWith(".*")
+    ? [...RESERVED_EVENT_TYPES].some((type) => type.startsWith(pattern.slice(0, -1)))
+    : isReservedType(pattern);
+
+const nobodyYet = (pattern: string): Heard => ({
+  isOfReserved: matchesReserved(pattern),
+  any: undefined,
+  keyed: [],
+  byKey: new Map(),
+});
+
+type Definitions = ReadonlyMap<string, readonly Stored[]>;
+
+const netOf = function* (rules: readonly LinkedRule[], definitions: Definitions): Steps<Net> {
+  const names = rules.map(({ key }) => key);
+  const edges: number[][] = rules.map(() => []);
+  const newNode = (name: string): number => {
+    names.push(name);
+    return edges.push([]) - 1;
+  };
+  const heard = new Map<string, Heard>();
+  for (const [rule, { links }] of rules.entries()) {
+    yield;
+    for (const pattern of links.hears) {
+      const nodes = heard.get(pattern) ?? nobodyYet(pattern);
+      heard.set(pattern, nodes);
+      if (links.subjects && nodes.isOfReserved) nodes.keyed.push(rule);
+      else edges[(nodes.any ??= newNode(""))]!.push(rule);
+    }
+  }
+  const subjects = rules.map(({ links }) => links.subjects && new Set(links.subjects));
+  const keyedNode = ({ keyed, byKey }: Heard, key: unknown): number | undefined => {
+    if (byKey.has(key)) return byKey.get(key);
+    const asking = key === ANY_KEY ? keyed : keyed.filter((rule) => subjects[rule]!.has(key));
+    const node = asking.length === 0 ? undefined : newNode("");
+    if (node !== undefined) edges[node] = asking;
+    byKey.set(key, node);
+    return node;
+  };
+  const hearersOf = (cause: string): number[] => {
+    const { type, key } = partsOf(cause);
+    return patternsOf(type).flatMap((pattern) => {
+      const nodes = heard.get(pattern);
+      return nodes
+        ? [nodes.any, keyedNode(nodes, isCustom(type) ? ANY_KEY : key)].filter((node) => node !== undefined)
+        : [];
+    });
+  };
+  const nodes = new Map<string, number>();
+  const nodeOf = (cause: string): number => {
+    const known = nodes.get(cause);
+    if (known !== undefined) return known;
+    const node = newNode(partsOf(cause).type);
+    nodes.set(cause, node);
+    edges[node] = hearersOf(cause);
+    return node;
+  };
+  const causesOf = createCauses(definitions);
+  const causes: Set<string>[] = [];
+  for (const [rule, { links }] of rules.entries()) {
+    yield;
+    const found = causesOf(links.direct);
+    causes.push(found);
+    for (const cause of found) {
+      yield;
+      edges[rule]!.push(nodeOf(cause));
+    }
+  }
+  return { rules, names, edges, causes };
+};
+
+/** Of an integrator's own event nobody knows what its properties hold. */
+const isCustom = (type: string): boolean => !isReservedType(type);
+
+const cyclesOf = function* ({ rules, names, edges }: Net): Steps<Cycle[]> {
+  const without = edges.map((targets, node) => (rules[node]?.links.isBounded === true ? [] : targets));
+  const toCycle = function* (component: number[], isBounded: boolean): Steps<Cycle> {
+    yield;
+    const members = component.filter((node) => node < rules.length).toSorted((a, b) => a - b);
+    const way = yield* cycleThrough(isBounded ? edges : without, members[0]!, new Set(component));
+    return {
+      rules: members.map((node) => ({ ruleId: rules[node]!.id, key: rules[node]!.key })),
+      path: way.map((node) => names[node]!).filter((name) => name !== ""),
+      isBounded,
+    };
+  };
+  const cycles: Cycle[] = [];
+  const components = yield* cyclicComponents(edges);
+  if (components.length === 0) return cycles;
+  // Without the rules that end what goes through them, what is left of circles has no end.
+  const endless = yield* cyclicComponents(without);
+  const isEndless = new Set(endless.flat());
+  for (const component of endless) cycles.push(yield* toCycle(component, false));
+  for (const component of components) {
+    if (component.some((node) => isEndless.has(node))) continue;
+    cycles.push(yield* toCycle(component, true));
+  }
+  return cycles;
+};
+
+const nodesOf = function* ({ rules, causes }: Net): Steps<GraphNode[]> {
+  const nodes: GraphNode[] = [];
+  for (const [i, { id, key, status, links }] of rules.entries()) {
+    yield;
+    nodes.push({
+      ruleId: id,
+      key,
+      name: links.name,
+      status,
+      listensTo: [...links.hears],
+      causes: [...new Set(Array.from(causes[i]!, (cause) => partsOf(cause).type))].toSorted(),
+    });
+  }
+  return nodes;
+};
+
+const graphSteps = function* (rules: readonly LinkedRule[], definitions: Definitions): Steps<RuleGraph> {
+  const net = yield* netOf(rules, definitions);
+  const nodes = yield* nodesOf(net);
+  const edges = yield* edgesOf(net);
+  const cycles = yield* cyclesOf(net);
+  return { nodes, edges: edges.slice(0, GRAPH_EDGES_MAX), cycles, truncated: edges.length > GRAPH_EDGES_MAX };
+};
+
+const linked = ({ id, key, status, definition }: GraphRule): LinkedRule => ({
+  id,
+  key,
+  status,
+  links: linksOf(definition),
+});
+
+/** Who can set off whom. `truncated`: there are more edges than GRAPH_EDGES_MAX; the cycles are all there. */
+export const graphOf = (rules: readonly GraphRule[], definitions: Definitions): RuleGraph =>
+  atOnce(graphSteps(rules.map(linked), definitions));
+
+/** Stops one past the limit, so that a project of a thousand rules on `*` costs no more. */
+const edgesOf = function* ({ rules, edges, names }: Net): Steps<GraphEdge[]> {
+  const found: GraphEdge[] = [];
+  for (const [from, { id }] of rules.entries()) {
+    const viaOf = new Map<number, Set<string>>();
+    for (const type of edges[from]!) {
+      yield;
+      for (const pattern of edges[type]!) {
+        for (const to of edges[pattern]!) {
+          const via = viaOf.get(to) ?? new Set();
+          viaOf.set(to, via.add(names[type]!));
+        }
+      }
+    }
+    for (const [to, via] of viaOf) found.push({ from: id, to: rules[to]!.id, via: [...via] });
+    if (found.length > GRAPH_EDGES_MAX) return found;
+  }
+  return found;
+};
+
+/** Rules of a project with the definitions by which one can set off another. */
+export type Linked = { rules: readonly LinkedRule[]; definitions: Definitions };
+
+/** The rules of a project that have one of `statuses`; default: those that run. */
+export const loadLinked = async (
+  work: Work,
+  projectId: string,
+  statuses: readonly RuleStatus[] = ["ACTIVE", "SHADOW"],
+): Promise<Linked> => ({
+  rules: await loadLinkedRules(work, projectId, statuses),
+  definitions: await loadDefinitions(work, projectId),
+});
+
+/** Reads what `graphOfLinked` needs for all published rules of a project, paused ones included. */
+export const loadGraph = (work: Work, projectId: string): Promise<Linked> =>
+  loadLinked(work, projectId, ["ACTIVE", "SHADOW", "PAUSED"]);
+
+/** The graph of what `loadGraph` has read; worked out in slices. */
+export const graphOfLinked = ({ rules, definitions }: Linked): Promise<RuleGraph> =>
+  inSlices(graphSteps(rules, definitions));
+
+/** The cycles of rules. In slices. */
+export const cyclesIn = ({ rules, definitions }: Linked): Promise<Cycle[]> =>
+  inSlices(cycleSteps(rules, definitions));
+
+/** The cycles that there would be with `rule` among `others`; only those it is part of. In slices. */
+export const cyclesAmong = async (
+  { rules, definitions }: Linked,
+  rule: GraphRule,
+): Promise<readonly Cycle[]> => {
+  const others = rules.filter(({ id, key }) => id !== rule.id && key !== rule.key);
+  const cycles = await inSlices(cycleSteps([...others, linked(rule)], definitions));
+  return cycles.filter((cycle) => cycle.rules.some(({ ruleId }) => ruleId === rule.id));
+};
+
+const cycleSteps = function* (rules: readonly LinkedRule[], definitions: Definitions): Steps<Cycle[]> {
+  return yield* cyclesOf(yield* netOf(rules, definitions));
+};

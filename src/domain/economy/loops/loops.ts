@@ -1,0 +1,120 @@
+import { readRunningState, type RunningState } from "../definitions/running-state.ts";
+import { DomainError } from "../../kernel/errors.ts";
+import { createSizedCache } from "../../kernel/sized-cache.ts";
+import { Unprepared } from "../../kernel/unprepared.ts";
+import type { Work } from "../../kernel/work.ts";
+import { HERE_MAX, UNDONE_MAX } from "./cycles.ts";
+import { type Cycle, cyclesIn, type Linked, loadLinked } from "./graph.ts";
+import { LOOP_ADVICE, cycleText } from "./loop-text.ts";
+import { PROBLEMS_MAX } from "../../kernel/limits.ts";
+
+/** Refuses a change by which rules could set one another off without end. */
+export class EndlessLoops extends DomainError {
+  readonly loops: readonly Cycle[];
+
+  constructor(loops: readonly [Cycle, ...Cycle[]]) {
+    const details = loops.slice(0, PROBLEMS_MAX).map((loop) => ({ field: "rules", message: loopText(loop) }));
+    super("VALIDATION_ERROR", `rules: ${loopText(loops[0])}`, { details, reason: "RULE_LOOP" });
+    this.loops = loops;
+  }
+}
+
+export const loopText = (loop: Cycle): string => `${cycleText(loop)}: ${LOOP_ADVICE}`;
+
+/** Endless loops by the name of the documents that they follow from. */
+const known = createSizedCache<readonly Cycle[]>({ items: 1_000, bytes: 4 * 1024 * 1024 });
+
+/** What loops are looked for in: the name of the project's documents, and their links. */
+type Searched = { projectId: string; name: string; linked: Linked };
+
+const find = async ({ projectId, name, linked }: Searched): Promise<readonly Cycle[]> => {
+  const loops = (await cyclesIn(linked)).filter(({ isBounded }) => !isBounded);
+  return known.keep(name, loops, { owner: projectId, bytes: Buffer.byteLength(JSON.stringify(loops)) });
+};
+
+/** Thrown where finding the loops of what was read takes too long for a transaction. */
+class LoopsUnknown extends Unprepared {
+  readonly #searched: Searched;
+
+  constructor(searched: Searched) {
+    super("the loops of a project's rules are not known");
+    this.#searched = searched;
+  }
+
+  override async prepare(): Promise<void> {
+    await find(this.#searched);
+  }
+}
+
+type Seen = { projectId: string; state: RunningState; isLong?: boolean | undefined };
+
+/** The endless loops of a project as the transaction sees it. @throws LoopsUnknown, unless `isLong` */
+const endlessLoops = async (work: Work, { projectId, state, isLong }: Seen): Promise<readonly Cycle[]> => {
+  const { links, rules, definitions } = state;
+  if (rules === 0) return [];
+  const found = known.get(links);
+  if (found) return found;
+  const linked = await loadLinked(work, projectId);
+  const isHere = isLong === true || rules + definitions <= HERE_MAX || work.turns.undone >= UNDONE_MAX;
+  const searched = { projectId, name: links, linked };
+  if (!isHere) throw new LoopsUnknown(searched);
+  return find(searched);
+};
+
+/** Transactions that have to know which loops there were before their change. */
+const asking = new WeakSet<Work["turns"]>();
+
+/** Thrown after a change with which there are loops: it is undone to see which there were without it. */
+class StandingWanted extends Unprepared {
+  readonly #turns: Work["turns"];
+
+  constructor(turns: Work["turns"]) {
+    super("the loops of before are not known");
+    this.#turns = turns;
+  }
+
+  override async prepare(): Promise<void> {
+    asking.add(this.#turns);
+  }
+}
+
+/**
+ * The endless loops that projects have already, for `refuseNewLoops`; undefined where nothing was found yet
+ * that makes it want them.
+ * @throws LoopsUnknown
+ */
+export const standingLoops = async (
+  work: Work,
+  projectIds: readonly string[],
+): Promise<readonly Cycle[] | undefined> => {
+  if (!asking.has(work.turns)) return undefined;
+  const loops: Cycle[] = [];
+  for (const projectId of projectIds) {
+    const state = await readRunningState(work, projectId);
+    loops.push(...(await endlessLoops(work, { projectId, state })));
+  }
+  return loops;
+};
+
+const keysOf = ({ rules }: Cycle): string[] => rules.map(({ key }) => key);
+
+/**
+ * Refuses rules that can set one another off without end, where they could not already.
+ * @param now what runs now, after the change; `standing`: what `standingLoops` has answered before it
+ * @throws EndlessLoops; LoopsUnknown, StandingWanted, for `transact`
+ */
+export const refuseNewLoops = async (
+  work: Work,
+  projectId: string,
+  { standing, ...now }: Omit<Seen, "projectId"> & { standing: readonly Cycle[] | undefined },
+): Promise<void> => {
+  const loops = await endlessLoops(work, { projectId, ...now });
+  if (loops.length === 0) return;
+  if (!standing) throw new StandingWanted(work.turns);
+  const sets = standing.map((loop) => new Set(keysOf(loop)));
+  const [first, ...others] = loops.filter((loop) => {
+    const keys = keysOf(loop);
+    return !sets.some((set) => keys.every((key) => set.has(key)));
+  });
+  if (first) throw new EndlessLoops([first, ...others]);
+};

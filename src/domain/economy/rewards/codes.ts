@@ -1,0 +1,68 @@
+import { sql } from "kysely";
+import { auditDefinition } from "../../accounts/audit/definitions.ts";
+import { getDefinition } from "../definitions/definitions.ts";
+import { conflict } from "../../kernel/errors.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { Reward } from "../../evaluation/rewards/reward.ts";
+
+/** Codes of one request. */
+export const CODES_MAX = 10_000;
+/** Codes that one reward keeps ready. */
+export const FREE_CODES_MAX = 1_000_000;
+
+/**
+ * Adds codes to a prize's pool. One that is or was in the pool is a duplicate and is not added again.
+ * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE, CODE_LIMIT
+ */
+export const addCodes = async (
+  work: Work,
+  projectId: string,
+  { reward, codes }: { reward: string; codes: readonly string[] },
+): Promise<{ added: number; duplicates: number }> => {
+  const { id, key, status, definition } = await getDefinition(work, projectId, { kind: "reward" }, reward);
+  const { fulfilment } = definition as unknown as Reward;
+  if (status !== "ACTIVE") throw conflict("INVALID_STATE", "the reward is archived");
+  if (fulfilment !== "CODE") throw conflict("INVALID_STATE", "the reward is no prize with codes");
+  const free = await countFree(work, projectId, key);
+  if (free + codes.length > FREE_CODES_MAX)
+    throw conflict("CODE_LIMIT", `a reward may have ${FREE_CODES_MAX} free codes; it has ${free}`);
+  const added = await sql`
+    insert into prize_codes (project_id, reward_key, code, created_at)
+    select ${projectId}::uuid, ${key}, code, ${work.now.toISOString()}::timestamptz
+    from jsonb_array_elements_text(${JSON.stringify(codes)}::jsonb) as u(code) order by code
+    on conflict do nothing returning 1`.execute(work.db);
+  await auditDefinition(work, "reward.codes_added", { projectId, id, key });
+  return { added: added.rows.length, duplicates: codes.length - added.rows.length };
+};
+
+/** Codes of a prize that nobody has been given, but never more than FREE_CODES_MAX are counted. */
+export const countFree = async ({ db }: Work, projectId: string, key: string): Promise<number> => {
+  const found = await sql<{ n: string | number }>`
+    select count(*) as n from (
+      select 1 from prize_codes where project_id = ${projectId} and reward_key = ${key} and grant_id is null
+      limit ${FREE_CODES_MAX}) as free`.execute(db);
+  return Number(found.rows[0]!.n);
+};
+
+/**
+ * Takes a free code out of the pool for a grant. Each is locked before it is taken, and those that others are
+ * taking are passed over, so no code is given twice.
+ * @throws DomainError CONFLICT OUT_OF_STOCK
+ */
+export const takeCode = async (
+  { db }: Work,
+  projectId: string,
+  { rewardKey, grantId }: { rewardKey: string; grantId: string },
+): Promise<string> => {
+  const taken = await sql<{ code: string }>`
+    with free as (
+      select code from prize_codes
+      where project_id = ${projectId} and reward_key = ${rewardKey} and grant_id is null
+      limit 1 for update skip locked)
+    update prize_codes c set grant_id = ${grantId} from free
+    where c.project_id = ${projectId} and c.reward_key = ${rewardKey} and c.code = free.code
+    returning c.code`.execute(db);
+  const [row] = taken.rows;
+  if (!row) throw conflict("OUT_OF_STOCK", `the reward ${rewardKey} has no code left`);
+  return row.code;
+};

@@ -1,0 +1,126 @@
+import { type RawBuilder, sql } from "kysely";
+import { countRows, type Total } from "../../kernel/counting.ts";
+import { notFound } from "../../kernel/errors.ts";
+import type { Cause, Json } from "../../kernel/events/events.ts";
+import { isId } from "../../kernel/ids.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { Reward } from "../../evaluation/rewards/reward.ts";
+
+export const GRANT_STATUSES = ["PENDING", "GRANTED", "CLAIMED", "FULFILLED", "EXPIRED", "REVOKED"] as const;
+export type GrantStatus = (typeof GRANT_STATUSES)[number];
+
+/** A reward that a player was given. Times are ISO 8601. */
+export type PlayerReward = {
+  id: string;
+  playerId: string;
+  rewardKey: string;
+  name: string | null;
+  kind: Reward["kind"];
+  quantity: number;
+  /** PENDING: waits to be claimed; GRANTED: given at once; FULFILLED: a prize that was handed over. */
+  status: GrantStatus;
+  /** What a bundle gives, for `quantity` of it. */
+  contents: Json;
+  code: string | null;
+  cause: Cause;
+  expiresAt: string | null;
+  createdAt: string;
+  updatedAt: string;
+};
+
+export type GrantRow = {
+  id: string;
+  player_id: string;
+  reward_key: string;
+  quantity: number;
+  status: GrantStatus;
+  idempotency_key: string;
+  contents: Json;
+  code: string | null;
+  cause: Cause;
+  expires_at: Date | string | null;
+  created_at: Date | string;
+  updated_at: Date | string;
+  name: string | null;
+  kind: Reward["kind"] | null;
+  fulfilment: Reward["fulfilment"] | null;
+};
+
+/** Whether the time to claim a grant is over; a sweep gives it its status later. */
+export const isOver = ({ status, expires_at }: GrantRow, now: Date): boolean =>
+  status === "PENDING" && expires_at !== null && new Date(expires_at).getTime() <= now.getTime();
+
+export const showGrant = (row: GrantRow, now: Date): PlayerReward => ({
+  id: row.id,
+  playerId: row.player_id,
+  rewardKey: row.reward_key,
+  name: row.name,
+  kind: row.kind ?? "BUNDLE",
+  quantity: row.quantity,
+  status: isOver(row, now) ? "EXPIRED" : row.status,
+  contents: row.contents,
+  code: row.code,
+  cause: row.cause,
+  expiresAt: row.expires_at === null ? null : new Date(row.expires_at).toISOString(),
+  createdAt: new Date(row.created_at).toISOString(),
+  updatedAt: new Date(row.updated_at).toISOString(),
+});
+
+type Whose = { projectId: string; id: string };
+
+const select = (where: RawBuilder<unknown>, rest: RawBuilder<unknown>) => sql<GrantRow>`
+  select g.*, d.name, d.definition ->> 'kind' as kind, d.definition ->> 'fulfilment' as fulfilment
+  from reward_grants g left join definitions d
+    on d.project_id = g.project_id and d.kind = 'reward' and d.key = g.reward_key
+  where ${where} ${rest}`;
+
+/** One grant, locked until commit. @throws DomainError NOT_FOUND */
+export const lockGrant = async ({ db }: Work, player: Whose, grantId: string): Promise<GrantRow> => {
+  const where = sql`g.project_id = ${player.projectId} and g.player_id = ${player.id} and g.id = ${grantId}`;
+  const found = isId(grantId) ? await select(where, sql`for update of g`).execute(db) : { rows: [] };
+  const [row] = found.rows;
+  if (!row) throw notFound("reward grant");
+  return row;
+};
+
+export const getGrant = async (work: Work, player: Whose, grantId: string): Promise<PlayerReward> =>
+  showGrant(await lockGrant(work, player, grantId), work.now);
+
+export type ListPlayerRewards = PageQuery & {
+  status?: GrantStatus | undefined;
+  rewardKey?: string | undefined;
+};
+
+const statusIs = (status: GrantStatus | undefined, now: Date): RawBuilder<unknown> => {
+  const ended = sql`(g.status = 'PENDING' and g.expires_at <= ${now.toISOString()}::timestamptz)`;
+  if (status === undefined) return sql`true`;
+  if (status === "PENDING") return sql`g.status = 'PENDING' and ${ended} is not true`;
+  return status === "EXPIRED" ? sql`(g.status = 'EXPIRED' or ${ended})` : sql`g.status = ${status}`;
+};
+
+/** A page of the rewards that a player was given, newest first. */
+export const listPlayerRewards = async (
+  work: Work,
+  player: Whose,
+  query: ListPlayerRewards,
+): Promise<Total & { rewards: PlayerReward[] }> => {
+  const { rewardKey = null } = query;
+  const where = sql`g.project_id = ${player.projectId} and g.player_id = ${player.id}
+    and ${statusIs(query.status, work.now)} and (${rewardKey}::text is null or g.reward_key = ${rewardKey})`;
+  const rest = sql`order by g.id desc limit ${query.limit} offset ${offsetOf(query)}`;
+  const page = await select(where, rest).execute(work.db);
+  const total = await countRows(work, sql`reward_grants g where ${where}`);
+  return { rewards: page.rows.map((row) => showGrant(row, work.now)), ...total };
+};
+
+/** Gives grants whose time to be claimed is over their status. @returns how many */
+export const expireGrants = async ({ db, now }: Work, limit: number): Promise<number> => {
+  const time = sql`${now.toISOString()}::timestamptz`;
+  const { rows } = await sql`
+    update reward_grants set status = 'EXPIRED', updated_at = ${time} where ctid = any(array(
+      select ctid from reward_grants where status = 'PENDING' and expires_at <= ${time}
+      limit ${limit} for update skip locked))
+    returning 1`.execute(db);
+  return rows.length;
+};

@@ -1,0 +1,155 @@
+import { Catalogue, heldCatalogue, loadCatalogue } from "../definitions/catalogue.ts";
+import { loadDefinitionsNamed } from "../../progression/load-definitions.ts";
+import { type Reference, UnknownReference } from "../definitions/references.ts";
+import { invalid } from "../../kernel/errors.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
+import { type Giver, GivingGraph } from "../../evaluation/rewards/reward-graph.ts";
+
+/** A bundle and the field that it stands in, such as `tiers.0.rewards`. */
+export type BundleField = { bundle: RewardBundle; field: string };
+
+/**
+ * What gives bundles. A badge, a reward or a level can be given by others, so it must not give itself in
+ * turn; `tiers`: how many a badge has.
+ */
+export type BundlesOf = {
+  kind: "badge" | "reward" | "level" | "streak" | "grant";
+  key: string;
+  bundles: readonly BundleField[];
+  tiers?: number;
+  /** A badge or reward that is there already, so that others may give it. */
+  isKnown?: boolean;
+};
+
+const graphs = new WeakMap<Catalogue, GivingGraph>();
+
+/** What gives what, built once for each catalogue. */
+const graphOf = (catalogue: Catalogue): GivingGraph => {
+  const graph = graphs.get(catalogue) ?? new GivingGraph(giversOf(catalogue));
+  graphs.set(catalogue, graph);
+  return graph;
+};
+
+/**
+ * Refuses bundles that name what is not there, that give themselves through others, or that give too much at
+ * once. It reads what the bundles name and what that gives in turn, a statement for each depth; for a giver
+ * that others may give, all definitions of the project. It reads nothing for bundles that name nothing, or
+ * where the transaction holds the definitions: there it takes the giver for changed, so call it after all
+ * other checks.
+ * @throws DomainError VALIDATION_ERROR naming the field
+ */
+export const checkBundles = async (work: Work, projectId: string, given: BundlesOf): Promise<void> => {
+  const held = heldCatalogue(work, projectId);
+  if (!held && isPlain(given)) return;
+  const load = given.isKnown === true ? loadCatalogue : loadGiven(given);
+  const catalogue = held ?? (await load(work, projectId));
+  checkNames(catalogue, given);
+  graphOf(catalogue).put(given);
+};
+
+/** Without names nothing can turn in a ring; but a badge or reward that others give may now give XP. */
+const isPlain = ({ bundles }: BundlesOf): boolean =>
+  bundles.every((one) => namesOf(one).length === 0 && one.bundle.xp === undefined);
+
+type Name = Reference & { tier?: number | undefined };
+
+const boostName = (applies: string, field: string): Name[] => {
+  const [what, key] = applies.split(":", 2) as [string, string?];
+  return what === "currency" ? [{ field, kind: "currency", key: key! }] : [];
+};
+
+const namesOf = ({ bundle, field }: BundleField): Name[] => [
+  ...Object.keys(bundle.currencies ?? {}).map((key) => ({
+    field: `${field}.currencies.${key}`,
+    kind: "currency",
+    key,
+  })),
+  ...(bundle.badges ?? []).map(({ badgeKey: key, tier }, i) => ({
+    field: `${field}.badges.${i}.badgeKey`,
+    kind: "badge",
+    key,
+    tier,
+  })),
+  ...Object.keys(bundle.streakFreezes ?? {}).map((key) => ({
+    field: `${field}.streakFreezes.${key}`,
+    kind: "streak",
+    key,
+  })),
+  ...(bundle.rewards ?? []).map(({ rewardKey: key }, i) => ({
+    field: `${field}.rewards.${i}.rewardKey`,
+    kind: "reward",
+    key,
+  })),
+  ...(bundle.boosts ?? []).flatMap(({ applies }, i) => boostName(applies, `${field}.boosts.${i}.applies`)),
+];
+
+/** Reads the definitions that bundles name, with all that those give in turn. */
+const loadGiven =
+  ({ bundles }: BundlesOf) =>
+  async (work: Work, projectId: string): Promise<Catalogue> => {
+    const catalogue = new Catalogue(new Map());
+    const seen = new Set<string>();
+    let names = bundles.flatMap(namesOf);
+    while (names.length > 0) {
+      for (const { kind, key } of names) seen.add(`${kind} ${key}`);
+      const found = await loadDefinitionsNamed(work, projectId, names);
+      for (const [kind, ofKind] of found) for (const stored of ofKind) catalogue.put(kind, stored);
+      const given = giversOf(new Catalogue(found)).flatMap((giver) => giver.bundles);
+      names = given
+        .flatMap((bundle) => namesOf({ bundle, field: "" }))
+        .filter(({ kind, key }) => !seen.has(`${kind} ${key}`));
+    }
+    return catalogue;
+  };
+
+const checkNames = (catalogue: Catalogue, given: BundlesOf): void => {
+  const isOwn = ({ kind, key }: Name): boolean => kind === given.kind && key === given.key;
+  const names = given.bundles.flatMap(namesOf);
+  const missing = names.filter((name) => !isOwn(name) && !catalogue.get(name.kind, name.key));
+  const [first, ...others] = missing;
+  if (first) throw new UnknownReference([first, ...others]);
+  for (const name of names) {
+    const found = catalogue.get(name.kind, name.key)?.definition as { tiers?: unknown[] } | undefined;
+    checkTier(name, (isOwn(name) ? given.tiers : found?.tiers?.length) ?? Infinity);
+  }
+};
+
+const checkTier = ({ field, key, tier = 1 }: Name, tiers: number): void => {
+  if (tier > tiers) throw invalid(field.replace(/badgeKey$/, "tier"), `the badge ${key} has ${tiers} tiers`);
+};
+
+const giverOf = (kind: Giver["kind"], key: string, bundles: (RewardBundle | undefined)[]): Giver => ({
+  kind,
+  key,
+  bundles: bundles.filter((bundle) => bundle !== undefined),
+});
+
+/** Everything in a project that gives bundles. */
+const giversOf = (catalogue: Catalogue): Giver[] => {
+  const all = <D>(kind: string): D[] =>
+    catalogue.all(kind).map(({ definition }) => definition as unknown as D);
+  type Keyed<T> = { key: string } & T;
+  return [
+    ...all<Keyed<{ bundle?: RewardBundle }>>("reward").map(({ key, bundle }) =>
+      giverOf("reward", key, [bundle]),
+    ),
+    ...all<Keyed<{ tiers: { rewards: RewardBundle }[] }>>("badge").map(({ key, tiers }) =>
+      giverOf(
+        "badge",
+        key,
+        tiers.map(({ rewards }) => rewards),
+      ),
+    ),
+    ...all<Keyed<{ rewards: RewardBundle }>>("level").map(({ key, rewards }) =>
+      giverOf("level", key, [rewards]),
+    ),
+    ...all<Keyed<{ milestones?: { rewards: RewardBundle }[] }>>("streak").map(({ key, milestones = [] }) =>
+      giverOf(
+        "streak",
+        key,
+        milestones.map(({ rewards }) => rewards),
+      ),
+    ),
+  ];
+};

@@ -1,0 +1,167 @@
+import { sql } from "kysely";
+import { auditDefinition } from "../../accounts/audit/definitions.ts";
+import { countRows, type Total } from "../../kernel/counting.ts";
+import { getDefinition } from "../definitions/definitions.ts";
+import { conflict } from "../../kernel/errors.ts";
+import { isId } from "../../kernel/ids.ts";
+import { offsetOf, type PageQuery } from "../../kernel/paging.ts";
+import { getPlayer } from "../../progression/players/players.ts";
+import { lockPlayersById } from "../../progression/load.ts";
+import type { PlayerState } from "../../evaluation/player-state.ts";
+import { takePlayers } from "../../progression/several.ts";
+import type { Work } from "../../kernel/work.ts";
+import { segmentKind } from "./kind.ts";
+import { setMembership } from "../../evaluation/segments/membership.ts";
+import type { Segment } from "../../evaluation/segments/segment.ts";
+
+/** Players put in or taken out by one request. */
+export const MEMBERS_CHANGED_MAX = 1_000;
+
+export type Member = {
+  playerId: string;
+  externalUserId: string;
+  displayName: string | null;
+  enteredAt: string;
+};
+
+type MemberRow = {
+  id: string;
+  external_user_id: string;
+  display_name: string | null;
+  entered_at: Date | string;
+};
+
+/** A page of a segment's members, by id. @throws DomainError NOT_FOUND */
+export const listMembers = async (
+  work: Work,
+  projectId: string,
+  segmentRef: string,
+  query: PageQuery,
+): Promise<Total & { members: Member[] }> => {
+  const { key } = await getDefinition(work, projectId, segmentKind, segmentRef);
+  const rows = sql`player_segments where project_id = ${projectId} and segment_key = ${key}`;
+  const page = await sql<MemberRow>`
+    select p.id, p.external_user_id, p.display_name, s.entered_at
+    from (select player_id, entered_at from ${rows}
+      order by player_id limit ${query.limit} offset ${offsetOf(query)}) s
+    join players p on p.project_id = ${projectId} and p.id = s.player_id
+    order by p.id`.execute(work.db);
+  const members = page.rows.map((row) => ({
+    playerId: row.id,
+    externalUserId: row.external_user_id,
+    displayName: row.display_name,
+    enteredAt: new Date(row.entered_at).toISOString(),
+  }));
+  return { members, ...(await countRows(work, rows)) };
+};
+
+export type MemberChange = {
+  segmentRef: string;
+  /** Ids, or `ext:` and the integrator's id. */
+  players: readonly string[];
+  isMember: boolean;
+};
+export type MembersChanged = { changed: number; unchanged: number; unknown: string[] };
+
+/**
+ * Puts players into a STATIC segment, or takes them out, on the same path as events: rules and other segments
+ * hear of it. Players that the project does not have are answered by name and hinder no other.
+ * @throws DomainError NOT_FOUND for the segment; CONFLICT INVALID_STATE for one that is DYNAMIC or archived
+ */
+export const changeMembers = async (
+  work: Work,
+  projectId: string,
+  { segmentRef, players, isMember }: MemberChange,
+): Promise<MembersChanged> => {
+  const definition = await getDefinition(work, projectId, segmentKind, segmentRef);
+  const { kind } = definition.definition as unknown as Segment;
+  if (kind === "DYNAMIC") throw conflict("INVALID_STATE", "its definition decides who is in the segment");
+  if (definition.status === "ARCHIVED") throw conflict("INVALID_STATE", "the segment is archived");
+  const ids = await idsOf(work, projectId, players);
+  const changed = await moveAll(work, projectId, {
+    playerIds: [...new Set(ids.values())],
+    key: definition.key,
+    isMember,
+  });
+  await auditDefinition(work, `segment.members_${isMember ? "added" : "removed"}`, definition);
+  return {
+    changed,
+    unchanged: new Set(ids.values()).size - changed,
+    unknown: [...new Set(players)].filter((ref) => !ids.has(ref)),
+  };
+};
+
+const EXTERNAL = "ext:";
+
+/** The ids of the players that there are, by how they were named; whoever was merged is the other one. */
+const idsOf = async (
+  { db }: Work,
+  projectId: string,
+  refs: readonly string[],
+): Promise<Map<string, string>> => {
+  const named = refs.map((ref) =>
+    ref.startsWith(EXTERNAL)
+      ? { r: ref, u: ref.slice(EXTERNAL.length) }
+      : { r: ref, i: isId(ref) ? ref : null },
+  );
+  const found = await sql<{ r: string; id: string }>`
+    select x.r, coalesce(p.merged_into, p.id) as id
+    from json_to_recordset(${JSON.stringify(named)}::json) as x(r text, u text, i uuid)
+    join players p on p.project_id = ${projectId} and p.status <> 'ERASED'
+      and (p.external_user_id = x.u or p.id = x.i)`.execute(db);
+  return new Map(found.rows.map(({ r, id }) => [r, id]));
+};
+
+type Move = { playerIds: readonly string[]; key: string; isMember: boolean };
+
+const moveAll = async (work: Work, projectId: string, move: Move): Promise<number> => {
+  if (move.playerIds.length === 0) return 0;
+  let players: PlayerState[] = [];
+  const { open, settle, save } = await takePlayers(work, {
+    projectId,
+    lock: async () => (players = [...(await lockPlayersById(work, projectId, move.playerIds)).values()]),
+  });
+  let changed = 0;
+  for (const player of new Set(players)) {
+    const wasMember = player.segments.has(move.key);
+    const turn = open(player);
+    setMembership(turn, move.key, move.isMember);
+    await settle(turn);
+    if (wasMember !== move.isMember) changed++;
+  }
+  await save();
+  return changed;
+};
+
+/** A segment that a player is in. */
+export type PlayerSegment = {
+  segmentKey: string;
+  segmentId: string;
+  name: string;
+  kind: Segment["kind"];
+  enteredAt: string;
+};
+
+type SegmentRow = { key: string; id: string; name: string; kind: Segment["kind"]; entered_at: Date | string };
+
+/** The segments that a player is in, by key, but for archived ones. @throws DomainError NOT_FOUND */
+export const listPlayerSegments = async (
+  work: Work,
+  projectId: string,
+  playerRef: string,
+): Promise<PlayerSegment[]> => {
+  const player = await getPlayer(work, projectId, playerRef);
+  const found = await sql<SegmentRow>`
+    select d.key, d.id, d.name, d.definition->>'kind' as kind, s.entered_at
+    from player_segments s
+    join definitions d on d.project_id = s.project_id and d.kind = 'segment' and d.key = s.segment_key
+      and d.status = 'ACTIVE'
+    where s.project_id = ${projectId} and s.player_id = ${player.id} order by d.key`.execute(work.db);
+  return found.rows.map((row) => ({
+    segmentKey: row.key,
+    segmentId: row.id,
+    name: row.name,
+    kind: row.kind,
+    enteredAt: new Date(row.entered_at).toISOString(),
+  }));
+};

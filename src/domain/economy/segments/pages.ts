@@ -1,0 +1,117 @@
+import { noEffects, openTurn, changeEvent } from "../../evaluation/evaluate.ts";
+import { changePlans } from "../../progression/change.ts";
+import { PLAYER_STEPS, stepsOf } from "../../evaluation/event-accounts.ts";
+import { lockPlayersById, type PlayersFrom, readPlayersPage } from "../../progression/load.ts";
+import { loadPage } from "../../progression/load-states.ts";
+import { loadPlans } from "../../progression/plan.ts";
+import type { PlayerState } from "../../evaluation/player-state.ts";
+import type { ProjectPlan } from "../../evaluation/project-plan.ts";
+import { takePlayers } from "../../progression/several.ts";
+import { noSharedCounters } from "../../evaluation/shared-counters.ts";
+import type { Turn } from "../../evaluation/turn.ts";
+import { PacedBudget } from "../../kernel/pace.ts";
+import type { StepBudget } from "../../kernel/step-budget.ts";
+import { newId } from "../../kernel/ids.ts";
+import type { Work } from "../../kernel/work.ts";
+import { refreshAllSegments } from "../../evaluation/segments/membership.ts";
+
+/** Players looked at in one transaction. */
+export const SEGMENT_PAGE = 500;
+/** Less than every id. */
+export const FIRST_PLAYER = "00000000-0000-0000-0000-000000000000";
+/** More than every id. */
+export const LAST_PLAYER = "ffffffff-ffff-ffff-ffff-ffffffffffff";
+
+export type Looked = {
+  /** Players who were looked at, and of these the ones who entered or left a segment. */
+  evaluated: number;
+  moved: number;
+  /** Where the next page begins; undefined after the last one. */
+  next: string | undefined;
+};
+
+/** The plan that sweeps share with changes by REST; undefined when the project is gone. */
+export const planOf = async (work: Work, projectId: string): Promise<ProjectPlan | undefined> =>
+  (await loadPlans(work, [projectId], changePlans)).get(projectId);
+
+/** Steps after which a page ends: less than a second, and as much again for those who enter or leave. */
+const PAGE_STEPS_MAX = 2_000_000;
+/** Inputs of segments, and values of boards, that are noted in a step when a turn is opened. */
+const INPUTS_PER_STEP = 4;
+
+/** Opens a turn that nobody will save, to look at a player. @param steps are told what that takes */
+export const scratchTurn = (
+  plan: ProjectPlan,
+  player: PlayerState,
+  { nowMs, steps }: { nowMs: number; steps: StepBudget },
+): Turn => {
+  const inputs = plan.segmentIndex.readers.length + plan.boardIndex.values.length;
+  steps.spend(PLAYER_STEPS + inputs / INPUTS_PER_STEP);
+  return openTurn({
+    plan,
+    player,
+    event: changeEvent(newId(), nowMs),
+    nowMs,
+    effects: noEffects(),
+    shared: noSharedCounters(),
+  });
+};
+
+/** `isLast`: whether there are no further players. */
+export type Page = { players: PlayerState[]; isLast: boolean };
+
+/** Reads a page of players, with what they have, without locks; fewer where they have much. */
+export const readPage = async (work: Work, plan: ProjectPlan, from: PlayersFrom): Promise<Page> => {
+  const found = await readPlayersPage(work, plan.projectId, from, SEGMENT_PAGE);
+  const players = await loadPage(work, found, plan);
+  return { players, isLast: players.length === found.length && found.length < SEGMENT_PAGE };
+};
+
+/**
+ * Brings the segments of a page of players up to date: all of them, or those that time alone changes. All
+ * are looked at without locks, and only those are locked, looked at again and written who enter or leave. A
+ * page ends early where segments are dear.
+ */
+export const refreshPage = async (
+  work: Work,
+  plan: ProjectPlan,
+  { after, which }: { after: string; which: "ALL" | "TIMED" },
+): Promise<Looked> => {
+  const page = await readPage(work, plan, { after });
+  const steps = new PacedBudget(PAGE_STEPS_MAX);
+  const looked: PlayerState[] = [];
+  for (const player of page.players) {
+    if (steps.isSpent) break;
+    const turn = scratchTurn(plan, player, { nowMs: work.now.getTime(), steps });
+    refreshAllSegments(plan.segmentIndex, turn, which);
+    looked.push(player);
+    steps.spend(stepsOf(turn.root.accounts));
+    await steps.rest();
+  }
+  const moving = looked.filter(({ dirty }) => dirty.segments.size > 0).map(({ id }) => id);
+  if (moving.length > 0) await refreshPlayers(work, plan.projectId, { playerIds: moving, which });
+  const isLast = page.isLast && looked.length === page.players.length;
+  return {
+    evaluated: looked.length,
+    moved: moving.length,
+    next: isLast ? undefined : looked.at(-1)!.id,
+  };
+};
+
+const refreshPlayers = async (
+  work: Work,
+  projectId: string,
+  { playerIds, which }: { playerIds: readonly string[]; which: "ALL" | "TIMED" },
+): Promise<void> => {
+  let players: PlayerState[] = [];
+  const { plan, open, settle, save } = await takePlayers(work, {
+    projectId,
+    lock: async () => (players = [...(await lockPlayersById(work, projectId, playerIds)).values()]),
+  });
+  for (const player of new Set(players)) {
+    const turn = open(player);
+    refreshAllSegments(plan.segmentIndex, turn, which);
+    await settle(turn);
+  }
+  await save();
+};

@@ -1,0 +1,67 @@
+import { sql } from "kysely";
+import { changeFreePlayers, type PlayersOf } from "../../progression/change-free-players.ts";
+import type { Turn } from "../../evaluation/turn.ts";
+import type { Work } from "../../kernel/work.ts";
+import { settledAt } from "../../evaluation/streaks/advance.ts";
+import { announce, keep } from "../../evaluation/streaks/announce.ts";
+import type { CompiledStreak } from "../../evaluation/streaks/compile.ts";
+import type { Streak } from "../../evaluation/streaks/state.ts";
+
+/** What is due where: see findDue. */
+export const DUE_STREAKS = {
+  table: "player_streaks",
+  column: "due_at",
+  where: sql`due_at is not null`,
+} as const;
+
+/**
+ * Warns players whose runs end soon, once for each period, and settles the runs that are over. Twice is once.
+ */
+export const settlePlayersStreaks = async (work: Work, players: PlayersOf): Promise<void> => {
+  await changeFreePlayers(
+    work,
+    players,
+    async () => undefined,
+    (turn) => {
+      for (const key of turn.player.streaks.keys()) settleDue(turn, key);
+    },
+  );
+  // Nobody changes a player who was merged into another.
+  const { projectId, playerIds } = players;
+  await sql`
+    update player_streaks s set due_at = null from players p
+    where s.project_id = ${projectId} and s.player_id = any(${`{${playerIds.join(",")}}`}::uuid[])
+      and s.due_at is not null and p.project_id = s.project_id and p.id = s.player_id
+      and p.merged_into is not null`.execute(work.db);
+};
+
+/** Brings one streak of a player up to now. */
+export const settleDue = (turn: Turn, key: string): void => {
+  const { player, project, nowMs } = turn;
+  const stored = player.streaks.get(key) as Streak;
+  if (stored.doc.dueMs === undefined || stored.doc.dueMs > nowMs) return;
+  const streak = project.streaks.get(key);
+  if (!streak || player.status === "ERASED") {
+    const { dueMs: _over, ...doc } = stored.doc;
+    player.streaks.set(key, { ...stored, doc });
+    player.dirty.streaks.add(key);
+    return;
+  }
+  const { state, steps } = settledAt(streak, turn, nowMs);
+  const isWarned = isAtRisk(streak, state, nowMs) && state.doc.warned !== state.deadlineMs;
+  keep(turn, streak, isWarned ? { ...state, doc: { ...state.doc, warned: state.deadlineMs! } } : state);
+  announce(turn, streak, steps);
+  if (!isWarned) return;
+  turn.emit("player.streak_at_risk", {
+    playerId: player.id,
+    externalUserId: player.externalUserId,
+    streakKey: key,
+    current: state.current,
+    deadlineAt: new Date(state.deadlineMs!).toISOString(),
+    freezes: state.freezes,
+  });
+};
+
+/** Whether a run ends soon unless its player does something: the period in hand is not done. */
+export const isAtRisk = ({ riskMs }: CompiledStreak, { deadlineMs }: Streak, nowMs: number): boolean =>
+  deadlineMs !== null && deadlineMs > nowMs && deadlineMs - nowMs <= riskMs;

@@ -1,0 +1,35 @@
+import { definitionKind } from "../definitions/kind.ts";
+import { checkActiveKey } from "../definitions/references.ts";
+import { invalid } from "../../kernel/errors.ts";
+import { checkBundles } from "../rewards/references.ts";
+import type { Work } from "../../kernel/work.ts";
+import { Streak, STREAKS_MAX, streakShape } from "../../evaluation/streaks/streak.ts";
+
+/** Refuses what would make the runs that players have mean something else, and names that lead nowhere. */
+const checkReferences = async (
+  work: Work,
+  projectId: string,
+  streak: Streak,
+  before: Streak | undefined,
+): Promise<void> => {
+  for (const field of ["mode", "period"] as const) {
+    if (before && before[field] !== streak[field]) throw invalid(field, "cannot change: make another streak");
+  }
+  const { key, repairCost, milestones } = streak;
+  if (repairCost) {
+    const field = "repairCost.currencyKey";
+    await checkActiveKey(work, projectId, { kind: "currency", key: repairCost.currencyKey, field });
+  }
+  const bundles = milestones.map(({ rewards }, i) => ({ bundle: rewards, field: `milestones.${i}.rewards` }));
+  await checkBundles(work, projectId, { kind: "streak", key, bundles });
+};
+
+export const streakKind = definitionKind<Streak>({
+  kind: "streak",
+  plural: "streaks",
+  tag: "Streaks",
+  schema: Streak,
+  shape: streakShape,
+  max: STREAKS_MAX,
+  check: checkReferences,
+});

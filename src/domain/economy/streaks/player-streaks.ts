@@ -1,0 +1,153 @@
+import { shareConfig } from "../../kernel/config-lock.ts";
+import { adjustCurrency } from "../../evaluation/currencies/adjust.ts";
+import { conflict, notFound } from "../../kernel/errors.ts";
+import type { Cause } from "../../kernel/events/events.ts";
+import { newId } from "../../kernel/ids.ts";
+import { stateOfPlayer } from "../../progression/players/show.ts";
+import type { Player } from "../../players/player.ts";
+import { changePlans, changePlayer, changePlayers } from "../../progression/change.ts";
+import { loadStates } from "../../progression/load-states.ts";
+import { streaks as streaksPart } from "../../progression/parts/streaks.ts";
+import { readPlan } from "../../progression/plan.ts";
+import type { PlayerState } from "../../evaluation/player-state.ts";
+import type { Game } from "../../evaluation/game.ts";
+import type { Turn } from "../../evaluation/turn.ts";
+import type { Work } from "../../kernel/work.ts";
+import { grantFreezes, settledAt, zoneOf } from "../../evaluation/streaks/advance.ts";
+import { announce, keep } from "../../evaluation/streaks/announce.ts";
+import type { CompiledStreak } from "../../evaluation/streaks/compile.ts";
+import { missedPeriods, repair, repairable, reset } from "../../evaluation/streaks/mend.ts";
+import { type PlayerStreak, showStreak } from "./show.ts";
+import { NO_STEPS, type LostRun, type Settled, type Streak } from "../../evaluation/streaks/state.ts";
+
+type Whose = { player: PlayerState; project: Game };
+
+/** Reads a player's streaks without changing them. */
+export const readStreaks = async (work: Work, player: Player): Promise<Whose> => {
+  const project = await readPlan(work, player.projectId, changePlans);
+  const state = stateOfPlayer(player);
+  await loadStates(work, [state], [project], [streaksPart]);
+  return { player: state, project };
+};
+
+/** One streak as it is now. */
+export const showNow = (whose: Whose, streak: CompiledStreak, nowMs: number): PlayerStreak => {
+  const { state } = settledAt(streak, whose, nowMs);
+  return showStreak(streak, state, { nowMs, zone: zoneOf(streak, whose).zone });
+};
+
+/** All streaks of the player's project as they are now, by key, also those that have not begun. */
+export const listStreaks = async (work: Work, player: Player): Promise<PlayerStreak[]> => {
+  const whose = await readStreaks(work, player);
+  return [...whose.project.streaks.values()].map((streak) => showNow(whose, streak, work.now.getTime()));
+};
+
+/** @throws DomainError NOT_FOUND */
+export const streakOf = ({ streaks }: Pick<Game, "streaks">, key: string): CompiledStreak => {
+  const streak = streaks.get(key);
+  if (!streak) throw notFound("streak");
+  return streak;
+};
+
+type Ref = { projectId: string; id: string };
+
+/** Changes one streak of a player, settled first, and shows what it has become. */
+const changeStreak = async (
+  work: Work,
+  { projectId, id }: Ref,
+  streakKey: string,
+  change: (turn: Turn, streak: CompiledStreak, settled: Streak) => Settled,
+): Promise<PlayerStreak> => {
+  // Held, so that the milestones that may be reached are those whose limits are locked.
+  await shareConfig(work, [projectId]);
+  const { milestones } = streakOf(await readPlan(work, projectId, changePlans), streakKey).definition;
+  const of = { playerIds: [id], gives: milestones.map(({ rewards }) => rewards) };
+  const [changed] = await changePlayers(work, projectId, of, (turn) => {
+    const streak = streakOf(turn.project, streakKey);
+    const settled = settledAt(streak, turn, turn.nowMs);
+    const { state, steps } = change(turn, streak, settled.state);
+    keep(turn, streak, state);
+    announce(turn, streak, [...settled.steps, ...steps]);
+    return turn;
+  });
+  if (!changed) throw notFound("player");
+  const { value } = changed;
+  return showNow(value, streakOf(value.project, streakKey), value.nowMs);
+};
+
+/**
+ * Gives a player freezes, up to the streak's maximum.
+ * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE for a streak without freezes, PLAYER_INACTIVE
+ */
+export const giveFreezes = async (
+  work: Work,
+  { projectId, id }: Ref,
+  { streakKey, amount }: { streakKey: string; amount: number },
+): Promise<PlayerStreak> => {
+  const { value } = await changePlayer(work, projectId, id, (turn) => {
+    const streak = streakOf(turn.project, streakKey);
+    if (!streak.definition.freeze?.enabled) throw conflict("INVALID_STATE", "the streak has no freezes");
+    checkActive(turn.player);
+    grantFreezes(turn, streakKey, amount);
+    return turn;
+  });
+  return showNow(value, streakOf(value.project, streakKey), value.nowMs);
+};
+
+const checkActive = ({ status }: PlayerState): void => {
+  if (status !== "ACTIVE") throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
+};
+
+/**
+ * Takes up the run that a player has lost, within the streak's time for repairs. `pay`: it costs a freeze for
+ * each missed period where freezes are not used by themselves and the player has as many, else the streak's
+ * price; without it nothing.
+ * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE when there is nothing to repair or no price,
+ * INSUFFICIENT_FUNDS, PLAYER_INACTIVE
+ */
+export const repairStreak = (
+  work: Work,
+  ref: Ref,
+  { streakKey, pay, cause }: { streakKey: string; pay: boolean; cause: Cause },
+): Promise<PlayerStreak> =>
+  changeStreak(work, ref, streakKey, (turn, streak, settled) => {
+    checkActive(turn.player);
+    const lost = repairable(streak, settled, turn.nowMs);
+    if (!lost) throw conflict("INVALID_STATE", "the streak has no lost run that can still be repaired");
+    const paid = pay ? payFor(turn, streak, { settled, lost, cause }) : settled;
+    return repair(streak, paid, { lost, atMs: turn.nowMs, by: pay ? "PURCHASE" : "ADMIN" });
+  });
+
+const payFor = (
+  turn: Turn,
+  streak: CompiledStreak,
+  { settled, lost, cause }: { settled: Streak; lost: LostRun; cause: Cause },
+): Streak => {
+  const { key, freeze, repairCost } = streak.definition;
+  const missed = missedPeriods(streak, settled, { lost, atMs: turn.nowMs }).length;
+  if (freeze?.enabled && !freeze.autoUse && missed > 0 && settled.freezes >= missed)
+    return { ...settled, freezes: settled.freezes - missed };
+  if (!repairCost) throw conflict("INVALID_STATE", "the streak has no price for a repair");
+  const { currencyKey, amount } = repairCost;
+  const change = {
+    currencyKey,
+    amount: -amount,
+    cause,
+    key: `api:${newId()}`,
+    reason: `streak:${key}:repair`,
+  };
+  const { problem } = adjustCurrency(turn, change);
+  if (problem !== undefined) throw conflict(problem, `the repair costs ${amount} ${currencyKey}`);
+  return settled;
+};
+
+/**
+ * Ends a player's run, for which nothing can be repaired then; longest and freezes stay.
+ * @throws DomainError NOT_FOUND
+ */
+export const resetStreak = (work: Work, ref: Ref, streakKey: string): Promise<PlayerStreak> =>
+  changeStreak(work, ref, streakKey, (turn, streak, settled) =>
+    settled.doc.run || settled.doc.lost || settled.doc.progress
+      ? reset(streak, settled, turn.nowMs)
+      : { state: settled, steps: NO_STEPS },
+  );

@@ -1,0 +1,43 @@
+import { z } from "zod";
+import { adjustCurrency as adjust } from "../currencies/adjust.ts";
+import { compileExpression, Expression, Rounding, ROUNDINGS } from "../language/expressions.ts";
+import { RuleFailure } from "../running/failures.ts";
+import { Key } from "../language/syntax.ts";
+import { actionFields, actionKind, OnInsufficient } from "./action.ts";
+
+/** Gives or takes currency. What cannot be taken, or has no room, goes by `onInsufficient`. */
+export const adjustCurrency = actionKind({
+  type: "adjust_currency",
+  schema: z.strictObject({
+    type: z.literal("adjust_currency"),
+    ...actionFields,
+    currencyKey: Key,
+    amount: Expression,
+    rounding: Rounding,
+    boostable: z.boolean().default(false),
+    onInsufficient: OnInsufficient.default("FAIL_RULE"),
+  }),
+  canFail: ({ onInsufficient }) => onInsufficient === "FAIL_RULE",
+  compile: ({ currencyKey, amount: expression, rounding, boostable, onInsufficient }) => {
+    const amountOf = compileExpression(expression);
+    const round = ROUNDINGS[rounding];
+    return (turn) => {
+      const amount = round(amountOf(turn));
+      return amount === 0 ? undefined : { currencyKey, amount, boostable, onInsufficient };
+    };
+  },
+  perform: (turn, { currencyKey, amount, boostable, onInsufficient }, { key, cause, reason, actionId }) => {
+    const { problem } = adjust(turn, {
+      currencyKey,
+      amount,
+      boostable,
+      onInsufficient: onInsufficient === "CLAMP" ? "CLAMP" : "REFUSE",
+      cause,
+      key,
+      reason,
+    });
+    if (problem === undefined) return;
+    if (onInsufficient === "FAIL_RULE") throw new RuleFailure(actionId, `${problem} of ${currencyKey}`);
+    turn.warn(`adjust_currency ${actionId}: ${problem} of ${currencyKey}: nothing is changed`);
+  },
+});

@@ -1,0 +1,35 @@
+import { z } from "zod";
+import { startBoost } from "../boosts/boosts.ts";
+import { Key } from "../language/syntax.ts";
+import { actionFields, actionKind } from "./action.ts";
+
+const MONTH_SECONDS = 2_592_000;
+
+const schema = z.strictObject({
+  type: z.literal("apply_boost"),
+  ...actionFields,
+  boostKey: Key,
+  applies: z
+    .string()
+    .regex(
+      /^(xp|(currency|score):[a-z0-9][a-z0-9_-]{0,63})$/,
+      "must be xp, currency:<key> or score:<leaderboard key>",
+    ),
+  factor: z.number().gt(0).max(100),
+  durationSeconds: z.int().min(60).max(MONTH_SECONDS),
+  uses: z.int().min(1).max(10_000).optional(),
+  stacking: z.enum(["MAX", "MULTIPLY", "EXTEND", "REPLACE"]).default("MAX"),
+});
+
+/** Starts a boost that multiplies what the player gains later. */
+export const applyBoost = actionKind({
+  type: "apply_boost",
+  schema,
+  canFail: () => false,
+  compile: ({ boostKey, applies, factor, durationSeconds, uses, stacking }) => {
+    const counted = uses === undefined ? {} : { uses };
+    const resolved = { boostKey, applies, factor, durationSeconds, stacking, ...counted };
+    return () => resolved;
+  },
+  perform: (turn, resolved, { cause }) => startBoost(turn, { ...resolved, cause }),
+});

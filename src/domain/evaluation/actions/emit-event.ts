@@ -1,0 +1,48 @@
+import { z } from "zod";
+import { isReservedType, type Json } from "../../kernel/events/events.ts";
+import { emitCustom } from "../emit.ts";
+import { RuleFailure } from "../running/failures.ts";
+import { isPath, smallRecord } from "../language/syntax.ts";
+import { actionFields, actionKind } from "./action.ts";
+import { compileValues, isPassable, PASSED_ON_MAX_BYTES, Value } from "./values.ts";
+
+const PROPERTIES_MAX = 50;
+
+/** Where an emitted event goes: to other rules, to webhooks, to the live stream, into the player's inbox. */
+export const CHANNELS = ["rules", "webhook", "realtime", "inbox"] as const;
+
+const isName = (text: string): boolean => !text.includes(".") && isPath(text);
+
+const schema = z.strictObject({
+  type: z.literal("emit_event"),
+  ...actionFields,
+  eventType: z
+    .string()
+    .regex(/^[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$/, "must be an event type such as order.paid")
+    .refine((type) => !isReservedType(type), "is reserved for the service's own events"),
+  properties: smallRecord(
+    z.record(z.string().refine(isName, "must be 1 to 64 letters, digits, _ and -"), Value),
+    PROPERTIES_MAX,
+    `more than ${PROPERTIES_MAX} properties`,
+  ).default({}),
+  channels: z.array(z.enum(CHANNELS)).min(1).max(CHANNELS.length),
+});
+
+type Resolved = { eventType: string; properties: Json; channels: readonly string[] };
+
+const TOO_LARGE = `the properties are larger than ${PASSED_ON_MAX_BYTES / 1_024} KiB`;
+
+/** Emits an event of the integrator's own. Properties that are too large fail the rule. */
+export const emitEvent = actionKind<typeof schema, Resolved>({
+  type: "emit_event",
+  schema,
+  canFail: () => true,
+  compile: ({ eventType, properties, channels }) => {
+    const valuesOf = compileValues(properties);
+    return (turn) => ({ eventType, properties: valuesOf(turn), channels });
+  },
+  perform: (turn, resolved, { cause, actionId }) => {
+    if (!isPassable(resolved.properties, turn)) throw new RuleFailure(actionId, TOO_LARGE);
+    emitCustom(turn, { ...resolved, cause });
+  },
+});

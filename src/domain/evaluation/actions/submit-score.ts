@@ -1,0 +1,43 @@
+import { z } from "zod";
+import { isMeta } from "../boards/score-meta.ts";
+import { submitScore as submit } from "../boards/submit.ts";
+import { compileExpression, Expression } from "../language/expressions.ts";
+import { isPath, Key } from "../language/syntax.ts";
+import { actionFields, actionKind } from "./action.ts";
+import { compileValues, Value } from "./values.ts";
+
+/** Fields of a score's meta. */
+const META_MAX = 20;
+
+const isName = (text: string): boolean => !text.includes(".") && isPath(text);
+
+/**
+ * Submits a score to a leaderboard that takes them. A board that is not active now is left alone, with a
+ * warning.
+ */
+export const submitScore = actionKind({
+  type: "submit_score",
+  schema: z.strictObject({
+    type: z.literal("submit_score"),
+    ...actionFields,
+    leaderboardKey: Key,
+    score: Expression,
+    meta: z
+      .record(z.string().refine(isName, "must be 1 to 64 letters, digits, _ and -"), Value)
+      .refine((given) => Object.keys(given).length <= META_MAX, `more than ${META_MAX} fields`)
+      .optional(),
+  }),
+  canFail: () => false,
+  compile: ({ leaderboardKey, score: expression, meta }) => {
+    const scoreOf = compileExpression(expression);
+    const metaOf = meta && compileValues(meta);
+    return (turn) => ({ leaderboardKey, score: scoreOf(turn), meta: metaOf?.(turn) });
+  },
+  perform: (turn, { leaderboardKey, score, meta }) => {
+    const board = turn.project.boardsByKey.get(leaderboardKey);
+    if (!board) return turn.warn(`leaderboard ${leaderboardKey} is not active: no score is submitted`);
+    const fits = meta === undefined || isMeta(meta);
+    if (!fits) turn.warn(`leaderboard ${leaderboardKey}: the meta is too large and left out`);
+    submit(turn, board, score, { isBoostable: true, meta: fits ? meta : undefined });
+  },
+});

@@ -1,0 +1,61 @@
+import { z } from "zod";
+import { awardBadge, type BadgeProblem, progressBadge, revokeBadge } from "../badges/award.ts";
+import type { Turn } from "../turn.ts";
+import { compileExpression, Expression } from "../language/expressions.ts";
+import { Key } from "../language/syntax.ts";
+import { actionFields, actionKind, type Deed } from "./action.ts";
+
+const TIER_MAX = 20;
+
+const schema = z
+  .strictObject({
+    type: z.literal("update_badge"),
+    ...actionFields,
+    badgeKey: Key,
+    operation: z.enum(["AWARD", "PROGRESS", "REVOKE"]),
+    tier: z.int().min(1).max(TIER_MAX).optional(),
+    amount: Expression.optional(),
+  })
+  .superRefine(({ operation, tier, amount }, context) => {
+    const refuse = (field: string, message: string): void =>
+      context.addIssue({ code: "custom", path: [field], message });
+    if (operation === "PROGRESS" && amount === undefined) refuse("amount", "is needed for PROGRESS");
+    if (operation !== "PROGRESS" && amount !== undefined) refuse("amount", "goes with PROGRESS only");
+    if (operation !== "AWARD" && tier !== undefined) refuse("tier", "goes with AWARD only");
+  });
+
+type Resolved = {
+  badgeKey: string;
+  operation: "AWARD" | "PROGRESS" | "REVOKE";
+  tier?: number;
+  amount?: number;
+};
+
+const change = (turn: Turn, { badgeKey, operation, tier, amount }: Resolved, deed: Deed) => {
+  const { key, cause } = deed;
+  if (operation === "REVOKE") return revokeBadge(turn, { badgeKey, cause, key });
+  if (operation === "PROGRESS") return progressBadge(turn, { badgeKey, amount: amount!, cause, key });
+  return awardBadge(turn, { badgeKey, cause, key, ...(tier === undefined ? {} : { tier }) });
+};
+
+/** Awards a tier of a badge (never lowers it), adds progress, or takes the badge away. */
+export const updateBadge = actionKind<typeof schema, Resolved>({
+  type: "update_badge",
+  schema,
+  canFail: () => false,
+  compile: ({ badgeKey, operation, tier, amount: expression }) => {
+    if (operation !== "PROGRESS") {
+      const resolved = { badgeKey, operation, ...(tier === undefined ? {} : { tier }) };
+      return () => resolved;
+    }
+    const amountOf = compileExpression(expression!);
+    return (turn) => {
+      const amount = amountOf(turn);
+      return amount === 0 ? undefined : { badgeKey, operation, amount };
+    };
+  },
+  perform: (turn, resolved, deed) => {
+    const problem: BadgeProblem | undefined = change(turn, resolved, deed);
+    if (problem !== undefined) turn.warn(`update_badge ${deed.actionId}: ${resolved.badgeKey}: ${problem}`);
+  },
+});

@@ -1,0 +1,51 @@
+import { z } from "zod";
+import type { Json } from "../../kernel/events/events.ts";
+import type { Turn } from "../turn.ts";
+import { TEXT_PER_STEP } from "../../kernel/step-budget.ts";
+import { compileReference } from "../language/lookups.ts";
+import { isReferenceObject, Reference } from "../language/references.ts";
+import { Scalar, scalarList } from "../language/syntax.ts";
+
+/**
+ * Bytes of JSON that an action may pass on, as much as an event may hold: a rule that copied what it heard
+ * several times would otherwise make each event a multiple of the one before.
+ */
+export const PASSED_ON_MAX_BYTES = 16 * 1024;
+
+/** Whether an action may pass `value` on. */
+export const isPassable = (value: object, { root }: Turn): boolean => {
+  const text = JSON.stringify(value);
+  root.steps.spend(text.length / TEXT_PER_STEP);
+  return Buffer.byteLength(text) <= PASSED_ON_MAX_BYTES;
+};
+
+/** Items of a list in a value. */
+const ITEMS_MAX = 50;
+
+/** A literal, a list of literals, or something to look up when the rule fires. */
+export const Value = z.union([Scalar, Reference, scalarList(0, ITEMS_MAX)], {
+  error: `must be a string, number, boolean, null, {"$ref"} or a list of at most ${ITEMS_MAX} of these`,
+});
+export type Value = z.output<typeof Value>;
+
+type Setter = (turn: Turn, values: Json) => void;
+
+const setterOf = ([name, value]: [string, unknown]): Setter => {
+  if (!isReferenceObject(value)) return (_turn, values) => void (values[name] = value);
+  const read = compileReference(value);
+  return (turn, values) => {
+    const found = read(turn);
+    if (found === undefined) turn.warn(`${value.$ref} is missing: ${name} is left out`);
+    else values[name] = found;
+  };
+};
+
+/** Prepares named values; one whose reference finds nothing is left out, with a warning. */
+export const compileValues = (given: Readonly<Record<string, Value>>): ((turn: Turn) => Json) => {
+  const setters = Object.entries(given).map(setterOf);
+  return (turn) => {
+    const values: Json = {};
+    for (const assign of setters) assign(turn, values);
+    return values;
+  };
+};

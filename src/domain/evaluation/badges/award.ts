@@ -1,0 +1,257 @@
+import type { Cause } from "../../kernel/events/events.ts";
+import { newId } from "../../kernel/ids.ts";
+import { write } from "../event-steps.ts";
+import type { BadgeState } from "../player-state.ts";
+import type { Turn } from "../turn.ts";
+import { grantBundle } from "../rewards/grant-bundle.ts";
+import { limitedKey } from "../rewards/shared-keys.ts";
+import { type CompiledBadge, PROGRESS_MAX } from "./badge.ts";
+
+/** What keeps a badge from being awarded, progressed or revoked; undefined when it was done (or was so). */
+export type BadgeProblem =
+  | "UNKNOWN_BADGE"
+  | "UNKNOWN_TIER"
+  | "NOT_AVAILABLE"
+  | "SOLD_OUT"
+  | "NOT_HELD"
+  | "FOLLOWS_METRIC";
+
+/** `tier` is 1 unless given. `key` is deterministic and names the award in the log. */
+export type BadgeAward = { badgeKey: string; tier?: number | undefined; cause: Cause; key: string };
+
+/** Awards that one step of progress makes of a repeatable badge; the rest comes with later progress. */
+const REPEATS_MAX = 100;
+
+const NONE: BadgeState = {
+  tier: 0,
+  progress: 0,
+  timesAwarded: 0,
+  serialNo: null,
+  firstEarnedMs: null,
+  lastEarnedMs: null,
+  revokedMs: null,
+};
+
+export const badgeStateOf = ({ player }: Pick<Turn, "player">, badgeKey: string): BadgeState =>
+  player.badges.get(badgeKey) ?? NONE;
+
+const setState = ({ player }: Turn, badgeKey: string, state: BadgeState): void => {
+  player.badges.set(badgeKey, state);
+  player.dirty.badges.add(badgeKey);
+};
+
+/** Why an award is made, and its name in the log. */
+type Why = { cause: Cause; key: string };
+
+const findBadge = (turn: Turn, badgeKey: string): CompiledBadge | BadgeProblem => {
+  const badge = turn.project.badges.get(badgeKey);
+  if (!badge) return "UNKNOWN_BADGE";
+  const { at } = turn.event;
+  return at < badge.fromMs || at >= badge.untilMs ? "NOT_AVAILABLE" : badge;
+};
+
+/**
+ * Awards a tier (never lowers): `player.badge_earned` for each tier reached, and its rewards. One that is
+ * held already is awarded again where the badge is repeatable, and is left as it is where not.
+ */
+export const awardBadge = (
+  turn: Turn,
+  { badgeKey, tier = 1, ...why }: BadgeAward,
+): BadgeProblem | undefined => {
+  const badge = findBadge(turn, badgeKey);
+  if (typeof badge === "string") return badge;
+  if (tier > badge.definition.tiers.length) return "UNKNOWN_TIER";
+  if (badgeStateOf(turn, badgeKey).tier < tier) return reachTier(turn, badge, tier, why);
+  return badge.definition.repeatable ? repeatTier(turn, badge, tier, why) : undefined;
+};
+
+/** The number of the next award of a limited edition, which is then taken; null where there is no limit. */
+const takeSerial = (
+  turn: Turn,
+  { definition: { key, maxAwards } }: CompiledBadge,
+): number | null | "SOLD_OUT" => {
+  if (maxAwards === undefined) return null;
+  const counter = limitedKey(turn.project.projectId, "badge", key);
+  const used = turn.shared.used(counter);
+  if (used >= maxAwards) return "SOLD_OUT";
+  turn.shared.add(counter, 1);
+  return used + 1;
+};
+
+/** Raises the tier to `tier`, with an award for each one on the way. */
+const reachTier = (turn: Turn, badge: CompiledBadge, tier: number, why: Why): BadgeProblem | undefined => {
+  const { key } = badge.definition;
+  const before = badgeStateOf(turn, key);
+  const isNew = before.tier === 0;
+  const serialNo = isNew ? takeSerial(turn, badge) : before.serialNo;
+  if (serialNo === "SOLD_OUT") return serialNo;
+  const { at } = turn.event;
+  setState(turn, key, {
+    ...before,
+    tier,
+    serialNo,
+    timesAwarded: before.timesAwarded + (isNew ? 1 : 0),
+    firstEarnedMs: before.firstEarnedMs ?? at,
+    lastEarnedMs: at,
+    revokedMs: null,
+  });
+  for (let reached = before.tier + 1; reached <= tier; reached++)
+    tellAward(turn, badge, { tier: reached, previousTier: reached - 1 }, why);
+  return undefined;
+};
+
+/** Awards a tier that is held once more. */
+const repeatTier = (turn: Turn, badge: CompiledBadge, tier: number, why: Why): BadgeProblem | undefined => {
+  const { key } = badge.definition;
+  const before = badgeStateOf(turn, key);
+  const serialNo = takeSerial(turn, badge);
+  if (serialNo === "SOLD_OUT") return serialNo;
+  const timesAwarded = before.timesAwarded + 1;
+  setState(turn, key, {
+    ...before,
+    timesAwarded,
+    serialNo: serialNo ?? before.serialNo,
+    lastEarnedMs: turn.event.at,
+  });
+  tellAward(turn, badge, { tier, previousTier: before.tier }, why);
+  return undefined;
+};
+
+/** The key of a tier's rewards. Tiers that a reversal took away can be earned and rewarded again. */
+const rewardsKey = ({ player }: Turn, badgeKey: string, tier: number): string => {
+  const reversals = player.doc.r?.[`b:${badgeKey}`];
+  const key = `bdg:${badgeKey}:${player.badges.get(badgeKey)!.timesAwarded}:${tier}`;
+  return reversals === undefined ? key : `${key}~${reversals}`;
+};
+
+/** Logs and tells one award, and gives the tier's rewards. */
+const tellAward = (
+  turn: Turn,
+  { id: badgeId, definition }: CompiledBadge,
+  { tier, previousTier }: { tier: number; previousTier: number },
+  { cause, key }: Why,
+): void => {
+  const { player, root } = turn;
+  const { key: badgeKey, name, rarity } = definition;
+  const { serialNo, timesAwarded } = badgeStateOf(turn, badgeKey);
+  logAward(turn, {
+    badgeKey,
+    tier,
+    action: "AWARDED",
+    serialNo,
+    key: `${key}:${timesAwarded}:${tier}`,
+    cause,
+  });
+  turn.emit("player.badge_earned", {
+    playerId: player.id,
+    externalUserId: player.externalUserId,
+    badgeKey,
+    badgeId,
+    name,
+    tier,
+    previousTier,
+    rarity,
+    serialNo,
+    timesAwarded,
+    cause,
+  });
+  grantBundle(turn, {
+    bundle: definition.tiers[tier - 1]!.rewards,
+    cause: {
+      kind: "BADGE",
+      refKey: badgeKey,
+      refId: badgeId,
+      ...(root.isTracked ? { rootEventId: root.id } : {}),
+    },
+    key: rewardsKey(turn, badgeKey, tier),
+    reason: `badge:${badgeKey}`,
+  });
+};
+
+type Logged = {
+  badgeKey: string;
+  tier: number;
+  action: "AWARDED" | "REVOKED";
+  serialNo: number | null;
+  key: string;
+  cause: Cause;
+};
+
+const logAward = (turn: Turn, logged: Logged): void => {
+  const { player, root } = turn;
+  write(turn, "badgeAwards", {
+    id: newId(),
+    projectId: player.projectId,
+    playerId: player.id,
+    eventId: root.isTracked ? root.id : null,
+    ...logged,
+  });
+};
+
+export type BadgeProgress = { badgeKey: string; amount: number; cause: Cause; key: string };
+
+/** Adds progress; tiers whose threshold is reached are awarded. */
+export const progressBadge = (turn: Turn, progress: BadgeProgress): BadgeProblem | undefined => {
+  const badge = findBadge(turn, progress.badgeKey);
+  if (typeof badge === "string") return badge;
+  if (badge.definition.progressMetric) return "FOLLOWS_METRIC";
+  return setProgress(turn, badge, badgeStateOf(turn, progress.badgeKey).progress + progress.amount, progress);
+};
+
+/** Sets progress to a value, and awards what it reaches. Progress that falls takes nothing away. */
+export const setProgress = (
+  turn: Turn,
+  badge: CompiledBadge,
+  value: number,
+  why: Why,
+): BadgeProblem | undefined => {
+  const { key } = badge.definition;
+  const before = badgeStateOf(turn, key);
+  const progress = Math.min(PROGRESS_MAX, Math.max(0, value));
+  if (progress !== before.progress) setState(turn, key, { ...before, progress });
+  return awardDue(turn, badge, why);
+};
+
+/** Awards the tiers that progress has reached, and a repeatable badge as often as it is due. */
+const awardDue = (turn: Turn, badge: CompiledBadge, why: Why): BadgeProblem | undefined => {
+  const { key, tiers, repeatable } = badge.definition;
+  const { progress, tier } = badgeStateOf(turn, key);
+  const due = tiers.findLastIndex(({ threshold }) => threshold !== undefined && threshold <= progress) + 1;
+  const problem = due > tier ? reachTier(turn, badge, due, why) : undefined;
+  const top = tiers.at(-1)!.threshold;
+  if (problem !== undefined || !repeatable || top === undefined || due < tiers.length) return problem;
+  return repeatDue(turn, badge, Math.floor(progress / top), why);
+};
+
+const repeatDue = (turn: Turn, badge: CompiledBadge, times: number, why: Why): BadgeProblem | undefined => {
+  const { key, tiers } = badge.definition;
+  const missing = Math.min(REPEATS_MAX, times - badgeStateOf(turn, key).timesAwarded);
+  for (let n = 0; n < missing; n++) {
+    const problem = repeatTier(turn, badge, tiers.length, why);
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
+};
+
+/**
+ * Takes a badge away with all its tiers and its progress: `player.badge_revoked`. What its tiers have given
+ * stays. A badge that follows a metric does not come back by itself, unless a reversal took it.
+ */
+export const revokeBadge = (
+  turn: Turn,
+  { badgeKey, cause }: { badgeKey: string; cause: Cause; key: string },
+): BadgeProblem | undefined => {
+  const { player } = turn;
+  const before = player.badges.get(badgeKey);
+  if (!before && !turn.project.badges.has(badgeKey)) return "UNKNOWN_BADGE";
+  if (!before || before.tier === 0) return "NOT_HELD";
+  const { tier, timesAwarded, serialNo } = before;
+  const revokedMs = cause.kind === "REVERSAL" ? null : turn.event.at;
+  setState(turn, badgeKey, { ...before, tier: 0, progress: 0, serialNo: null, revokedMs });
+  // A badge is revoked once for each time it was awarded from nothing, so this names it.
+  const key = `bdg:${badgeKey}:${timesAwarded}:revoked`;
+  logAward(turn, { badgeKey, tier, action: "REVOKED", serialNo, key, cause });
+  const { id: playerId, externalUserId } = player;
+  turn.emit("player.badge_revoked", { playerId, externalUserId, badgeKey, tier, cause });
+  return undefined;
+};

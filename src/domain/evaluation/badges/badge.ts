@@ -1,0 +1,111 @@
+import { z } from "zod";
+import { Metric } from "../metrics/metric.ts";
+import { RewardBundle } from "../rewards/bundle.ts";
+import { Key } from "../language/syntax.ts";
+
+export const TIERS_MAX = 20;
+export const RARITIES = ["COMMON", "UNCOMMON", "RARE", "EPIC", "LEGENDARY"] as const;
+/** Awards of a limited edition. */
+const AWARDS_MAX = 1_000_000_000;
+/** Progress never passes this, in either direction of its counting. */
+export const PROGRESS_MAX = 9_000_000_000_000_000;
+
+const IconUrl = z.url({ protocol: /^https$/ }).max(2_048);
+
+const Tier = z.strictObject({
+  tier: z.int().min(1).max(TIERS_MAX).meta({ description: "1 for the first, and so on without a gap" }),
+  name: z.string().min(1).max(100).optional(),
+  threshold: z
+    .number()
+    .gt(0)
+    .max(PROGRESS_MAX)
+    .optional()
+    .meta({ description: "Progress that reaches the tier; without it, it is only awarded" }),
+  iconUrl: IconUrl.optional(),
+  rewards: RewardBundle.default({}),
+});
+export type Tier = z.output<typeof Tier>;
+
+export const badgeShape = z.strictObject({
+  key: Key,
+  name: z.string().min(1).max(100),
+  description: z.string().max(2_000).optional(),
+  iconUrl: IconUrl.optional(),
+  category: z.string().min(1).max(64).optional(),
+  rarity: z.enum(RARITIES).default("COMMON"),
+  points: z.int().min(0).max(1_000_000).default(0),
+  secret: z
+    .boolean()
+    .default(false)
+    .meta({ description: "For clients: to be hidden from players who do not hold it" }),
+  tiers: z
+    .array(Tier)
+    .min(1)
+    .max(TIERS_MAX)
+    .default([{ tier: 1, rewards: {} }]),
+  progressMetric: Metric.optional().meta({
+    description: "Progress follows this counter of the player's events",
+  }),
+  repeatable: z
+    .boolean()
+    .default(false)
+    .meta({ description: "May be awarded again; progress awards it at each multiple of the last threshold" }),
+  maxAwards: z.int().min(1).max(AWARDS_MAX).optional().meta({
+    description: "A limited edition: this many awards among all players, each with a serial number",
+  }),
+  availableFrom: z.iso.datetime({ offset: true }).optional(),
+  availableUntil: z.iso.datetime({ offset: true }).optional(),
+});
+type BadgeShape = z.output<typeof badgeShape>;
+
+type Fault = { path: (string | number)[]; message: string };
+
+const tierFaults = ({ tiers, progressMetric }: BadgeShape): Fault[] => {
+  const faults: Fault[] = [];
+  let highest = 0;
+  tiers.forEach(({ tier, threshold }, i) => {
+    if (tier !== i + 1) faults.push({ path: ["tiers", i, "tier"], message: `must be ${i + 1}` });
+    if (threshold === undefined && progressMetric)
+      faults.push({ path: ["tiers", i, "threshold"], message: "is needed where progress follows a metric" });
+    if (threshold !== undefined && threshold <= highest)
+      faults.push({ path: ["tiers", i, "threshold"], message: `must be above ${highest}` });
+    highest = Math.max(highest, threshold ?? 0);
+  });
+  return faults;
+};
+
+const faultsOf = (badge: BadgeShape): Fault[] => {
+  const { availableFrom: from, availableUntil: until } = badge;
+  const isEmpty = from !== undefined && until !== undefined && Date.parse(until) <= Date.parse(from);
+  return [
+    ...tierFaults(badge),
+    ...(isEmpty ? [{ path: ["availableUntil"], message: "must be after availableFrom" }] : []),
+  ];
+};
+
+/** A badge of a project. */
+export const Badge = badgeShape.superRefine((badge, context) => {
+  for (const fault of faultsOf(badge)) context.addIssue({ code: "custom", ...fault });
+});
+export type Badge = z.output<typeof Badge>;
+
+/** A badge ready for evaluation. */
+export type CompiledBadge = {
+  id: string;
+  definition: Badge;
+  metrics: readonly Metric[];
+  /** Available in [fromMs, untilMs). */
+  fromMs: number;
+  untilMs: number;
+};
+
+export const compileBadge = ({ id, definition }: { id: string; definition: Badge }): CompiledBadge => {
+  const { progressMetric, availableFrom, availableUntil } = definition;
+  return {
+    id,
+    definition,
+    metrics: progressMetric ? [progressMetric] : [],
+    fromMs: availableFrom === undefined ? -Infinity : Date.parse(availableFrom),
+    untilMs: availableUntil === undefined ? Infinity : Date.parse(availableUntil),
+  };
+};

@@ -1,0 +1,72 @@
+import { counterSteps } from "../metrics/compile.ts";
+import { readMetric } from "../metrics/count.ts";
+import { metricId } from "../metrics/metric-id.ts";
+import type { Game } from "../game.ts";
+import type { Turn } from "../turn.ts";
+import { badgeStateOf, setProgress } from "./award.ts";
+import type { CompiledBadge } from "./badge.ts";
+
+type Followers = ReadonlyMap<string, readonly CompiledBadge[]>;
+
+const NOBODY: readonly CompiledBadge[] = [];
+const byPlan = new WeakMap<Game["badges"], Followers>();
+
+const indexFollowers = (badges: Game["badges"]): Followers => {
+  const followers = new Map<string, CompiledBadge[]>();
+  for (const badge of badges.values()) {
+    for (const metric of badge.metrics) {
+      const id = metricId(metric);
+      followers.set(id, [...(followers.get(id) ?? []), badge]);
+    }
+  }
+  return followers;
+};
+
+/** The badges that follow a counter, by its id: worked out once for a plan. */
+const followersOf = (badges: Game["badges"], id: string): readonly CompiledBadge[] => {
+  let followers = byPlan.get(badges);
+  if (!followers) byPlan.set(badges, (followers = indexFollowers(badges)));
+  return followers.get(id) ?? NOBODY;
+};
+
+/** The badges that an event of this type may bring on by itself. */
+export const badgesFollowing = (
+  { badges, metrics }: Pick<Game, "badges" | "metrics">,
+  eventType: string,
+): readonly CompiledBadge[] =>
+  badges.size === 0 ? NOBODY : metrics.forEvent(eventType).flatMap(({ id }) => followersOf(badges, id));
+
+/** Whether more events of the metric change nothing: all tiers are held, or the badge was taken away. */
+const isDone = (turn: Turn, { definition: { key, tiers, repeatable } }: CompiledBadge): boolean => {
+  const { tier, revokedMs } = badgeStateOf(turn, key);
+  return revokedMs !== null || (!repeatable && tier >= tiers.length);
+};
+
+/** Steps of looking at a badge that follows a counter. */
+const FOLLOW_STEPS = 10;
+
+/** Step 5 of evaluation: badges that follow a metric of this event's type get its value as their progress. */
+export const followMetrics = (turn: Turn): void => {
+  const { project, player, event, root } = turn;
+  if (project.badges.size === 0 || player.status !== "ACTIVE") return;
+  const { upkeep } = root.accounts;
+  for (const metric of project.metrics.forEvent(event.type)) {
+    if (upkeep.isSpent) return turn.warn("out of steps: badges do not follow their counters");
+    upkeep.spend(1);
+    const followers = followersOf(project.badges, metric.id);
+    if (followers.length === 0) continue;
+    upkeep.spend(counterSteps(metric.definition) + FOLLOW_STEPS * followers.length);
+    const value = readMetric(turn, metric);
+    if (value === undefined) continue;
+    for (const badge of followers) follow(turn, badge, value);
+  }
+};
+
+const follow = (turn: Turn, badge: CompiledBadge, value: number): void => {
+  const { at } = turn.event;
+  if (at < badge.fromMs || at >= badge.untilMs || isDone(turn, badge)) return;
+  const { key } = badge.definition;
+  const { root } = turn;
+  const cause = { kind: "BADGE" as const, refKey: key, ...(root.isTracked ? { eventId: root.id } : {}) };
+  setProgress(turn, badge, value, { cause, key: `evt:${root.id}:bdg:${key}` });
+};

@@ -1,0 +1,85 @@
+import { z } from "zod";
+import { Filter } from "../metrics/filter.ts";
+import { EventPattern, Key, Path } from "../language/syntax.ts";
+import { NOT_SUPPORTED } from "./unknown-fields.ts";
+
+export const EVENT_TYPES_MAX = 20;
+
+export const OPERATORS = ["BEST", "LATEST", "SUM", "DECR"] as const;
+export type Operator = (typeof OPERATORS)[number];
+export const AGGREGATES = ["count", "sum", "max", "min", "latest"] as const;
+export type Aggregate = (typeof AGGREGATES)[number];
+
+const sourceOnly = <S extends string>(source: S) =>
+  z.strictObject({ source: z.literal(source) }, NOT_SUPPORTED);
+
+const CurrencyMetric = z.strictObject(
+  {
+    source: z.literal("CURRENCY"),
+    currencyKey: Key,
+    mode: z
+      .enum(["BALANCE", "EARNED"])
+      .default("BALANCE")
+      .describe("BALANCE: what the player has; EARNED: what was gained in the period"),
+  },
+  NOT_SUPPORTED,
+);
+
+const StreakMetric = z.strictObject({ source: z.literal("STREAK"), streakKey: Key }, NOT_SUPPORTED);
+
+const EventMetric = z
+  .strictObject(
+    {
+      source: z.literal("EVENT"),
+      event: z.strictObject(
+        { eventTypes: z.array(EventPattern).min(1).max(EVENT_TYPES_MAX), filter: Filter.optional() },
+        NOT_SUPPORTED,
+      ),
+      aggregate: z.enum(AGGREGATES),
+      property: Path.optional(),
+    },
+    NOT_SUPPORTED,
+  )
+  .superRefine(({ aggregate, property }, context) => {
+    if (aggregate === "count" && property !== undefined) {
+      context.addIssue({ code: "custom", path: ["property"], message: "count takes no property" });
+    }
+    if (aggregate !== "count" && property === undefined) {
+      context.addIssue({ code: "custom", path: ["property"], message: `${aggregate} needs a property` });
+    }
+  });
+
+/**
+ * What a board measures: XP (in total, or what was gained in the period), the level, a currency, an aggregate
+ * over events, a streak, the points of badges, or scores that are submitted.
+ */
+export const Metric = z.discriminatedUnion(
+  "source",
+  [
+    sourceOnly("XP"),
+    sourceOnly("LEVEL"),
+    CurrencyMetric,
+    EventMetric,
+    StreakMetric,
+    sourceOnly("BADGE_POINTS"),
+    sourceOnly("CUSTOM"),
+  ],
+  { error: "must have a source of XP, LEVEL, CURRENCY, EVENT, STREAK, BADGE_POINTS or CUSTOM" },
+);
+export type Metric = z.output<typeof Metric>;
+
+const AGGREGATE_OPERATOR: Record<Aggregate, Operator> = {
+  count: "SUM",
+  sum: "SUM",
+  max: "BEST",
+  min: "BEST",
+  latest: "LATEST",
+};
+
+/** The operator that follows from a metric; undefined for CUSTOM. */
+export const operatorOf = (metric: Metric): Operator | undefined => {
+  if (metric.source === "CUSTOM") return undefined;
+  if (metric.source === "XP") return "SUM";
+  if (metric.source === "CURRENCY") return metric.mode === "EARNED" ? "SUM" : "LATEST";
+  return metric.source === "EVENT" ? AGGREGATE_OPERATOR[metric.aggregate] : "LATEST";
+};

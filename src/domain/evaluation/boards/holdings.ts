@@ -1,0 +1,167 @@
+import type { PlayerState } from "../player-state.ts";
+import type { Turn, HoldingsBefore } from "../turn.ts";
+import type { Board } from "./board.ts";
+import { findList } from "./lists.ts";
+import { record } from "./record.ts";
+import { toRankScore, toUs } from "./scoring.ts";
+
+type ReadValue = (turn: Pick<Turn, "project" | "player">) => number;
+
+/** A board of something that players have: it shows what there is. */
+export type ValueBoard = { board: Board; read: ReadValue };
+/** A board of what players gain in a period: XP, or the currency with this key. */
+export type GainBoard = { board: Board; currencyKey: string | null };
+
+/** Boards that follow what players have and gain. */
+export type HoldingBoards = {
+  /** Of XP in total. */
+  xp: readonly Board[];
+  gains: readonly GainBoard[];
+  values: readonly ValueBoard[];
+};
+
+const badgePoints: ReadValue = ({ project, player }) => {
+  let points = 0;
+  for (const [key, { tier }] of player.badges)
+    if (tier > 0) points += project.badges.get(key)?.definition.points ?? 0;
+  return points;
+};
+
+const balanceOf =
+  (currencyKey: string): ReadValue =>
+  ({ player }) =>
+    player.balances.get(currencyKey)?.balance ?? 0;
+
+const valueOf = ({ metric }: Board): ReadValue | undefined => {
+  switch (metric.source) {
+    case "LEVEL":
+      return ({ player }) => player.level;
+    case "STREAK":
+      return ({ player }) => player.streaks.get(metric.streakKey)?.current ?? 0;
+    case "BADGE_POINTS":
+      return badgePoints;
+    case "CURRENCY":
+      return metric.mode === "BALANCE" ? balanceOf(metric.currencyKey) : undefined;
+    case "XP":
+    case "EVENT":
+    case "CUSTOM":
+      return undefined;
+  }
+};
+
+const isTotal = ({ metric, period }: Board): boolean => metric.source === "XP" && period.kind === "ALL_TIME";
+
+const gainOf = (board: Board): GainBoard[] => {
+  const { metric } = board;
+  if (metric.source === "XP") return isTotal(board) ? [] : [{ board, currencyKey: null }];
+  const isEarned = metric.source === "CURRENCY" && metric.mode === "EARNED";
+  return isEarned ? [{ board, currencyKey: metric.currencyKey }] : [];
+};
+
+/** Whether a board shows what its players have by now, rather than what came in. */
+export const followsPlayer = (board: Board): boolean => isTotal(board) || valueOf(board) !== undefined;
+
+export const holdingBoards = (boards: readonly Board[]): HoldingBoards => ({
+  xp: boards.filter(isTotal),
+  gains: boards.flatMap(gainOf),
+  values: boards.flatMap((board) => {
+    const read = valueOf(board);
+    return read ? [{ board, read }] : [];
+  }),
+});
+
+/** What the turn's player has now, of what boards show. */
+export const holdingsOf = (
+  { values }: Pick<HoldingBoards, "values">,
+  turn: Pick<Turn, "project" | "player" | "effects">,
+): HoldingsBefore => ({
+  values: values.map(({ read }) => read(turn)),
+  ledger: turn.effects.ledger.length,
+});
+
+/**
+ * Writes what the turn has changed of the player's holdings to the boards of them, at the time of its event.
+ * @returns the keys of boards whose period is closed
+ */
+export const scoreHoldings = (boards: HoldingBoards, turn: Turn, xpBefore: number): string[] => {
+  if (turn.player.xp !== xpBefore) scoreXp(boards, turn);
+  const closed = boards.gains.length > 0 ? scoreGains(boards, turn) : [];
+  if (boards.values.length > 0) closed.push(...scoreValues(boards, turn));
+  turn.root.before = holdingsOf(boards, turn);
+  return closed;
+};
+
+/** Writes the player's total XP to every board of it. A player without XP enters with the first. */
+export const scoreXp = ({ xp: boards }: Pick<HoldingBoards, "xp">, turn: Turn): void => {
+  const { xp } = turn.player;
+  for (const board of boards) setValue(turn, board, { value: xp, atMs: turn.event.at });
+};
+
+type Value = { value: number; atMs: number };
+
+/** @returns whether the period of that time is open */
+const setValue = (turn: Turn, board: Board, { value, atMs: at }: Value): boolean => {
+  // The one window of a board without periods is always that of now, also for what happened before a reset.
+  const atMs = board.period.kind === "ALL_TIME" ? turn.nowMs : at;
+  const list = findList(board, turn.player, atMs);
+  const hasEntry = typeof list !== "string" && turn.player.entries.has(list.id);
+  if (value === 0 && !hasEntry) return true;
+  const rankScore = toRankScore(board, value);
+  const { refusal } = record(turn, board, { operator: "REPLACE", rankScore, atUs: toUs(at), atMs });
+  return refusal?.reason !== "LEADERBOARD_CLOSED";
+};
+
+const scoreGains = ({ gains }: HoldingBoards, turn: Turn): string[] => {
+  const gained = gainsSince(turn);
+  const closed: string[] = [];
+  for (const { board, currencyKey } of gains) {
+    const amount = gained.get(currencyKey) ?? 0;
+    const list = findList(board, turn.player, turn.event.at);
+    const hasEntry = typeof list !== "string" && turn.player.entries.has(list.id);
+    if (amount === 0 || (amount < 0 && !hasEntry)) continue;
+    const { at: atMs } = turn.event;
+    const operation = { operator: "SUM" as const, rankScore: toRankScore(board, amount) };
+    const { refusal } = record(turn, board, { ...operation, atUs: toUs(atMs), atMs });
+    if (refusal?.reason === "LEADERBOARD_CLOSED") closed.push(board.key);
+  }
+  return closed;
+};
+
+/**
+ * What the turn's player has gained, by key of the currency, null for XP. What is lost or spent counts for
+ * nothing; what is taken back because the event is, against it; what a merge brings was gained before.
+ */
+const gainsSince = ({ effects, player, root }: Turn): Map<string | null, number> => {
+  const gained = new Map<string | null, number>();
+  for (let i = root.before.ledger; i < effects.ledger.length; i++) {
+    const { playerId, asset, currencyKey, amount, reverses, cause } = effects.ledger[i]!;
+    if (playerId !== player.id || asset === "LIVES" || cause.kind === "MERGE") continue;
+    if (amount > 0 !== (reverses === null)) continue;
+    gained.set(currencyKey, (gained.get(currencyKey) ?? 0) + amount);
+  }
+  return gained;
+};
+
+/**
+ * Where a value has changed it is written to the window of the event, and to that of now, if another, where
+ * the player is on it: what a late event has changed, the player has by now.
+ */
+const scoreValues = ({ values }: HoldingBoards, turn: Turn): string[] => {
+  const { player, event, nowMs, root } = turn;
+  const closed: string[] = [];
+  values.forEach(({ board, read }, i) => {
+    const value = read(turn);
+    if (value === root.before.values[i]) return;
+    if (!setValue(turn, board, { value, atMs: event.at })) closed.push(board.key);
+    if (isOnNow(board, player, turn)) setValue(turn, board, { value, atMs: nowMs });
+  });
+  return closed;
+};
+
+const isOnNow = (board: Board, player: PlayerState, { event, nowMs }: Turn): boolean => {
+  if (board.period.kind === "ALL_TIME") return false;
+  const now = findList(board, player, nowMs);
+  const then = findList(board, player, event.at);
+  if (typeof now === "string" || (typeof then !== "string" && then.id === now.id)) return false;
+  return player.entries.has(now.id);
+};

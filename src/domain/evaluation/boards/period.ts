@@ -1,0 +1,92 @@
+import { z } from "zod";
+import { Cron } from "../language/cron.ts";
+import { Zone } from "../language/syntax.ts";
+import { NOT_SUPPORTED } from "./unknown-fields.ts";
+
+/** How long after its end a window still takes scores of before its end. */
+export const CLOSE_GRACE_SECONDS_DEFAULT = 60;
+export const CLOSE_GRACE_SECONDS_MAX = 86_400;
+/** Closed periods whose entries are kept. */
+export const KEEP_PERIODS_DEFAULT = 52;
+export const KEEP_PERIODS_MAX = 1_000;
+/** The longest FIXED period, in days. */
+const FIXED_DAYS_MAX = 3_660;
+const DAY_MS = 86_400_000;
+
+const CloseGraceSeconds = z
+  .int()
+  .min(0)
+  .max(CLOSE_GRACE_SECONDS_MAX)
+  .describe("How long after the end of a window scores of before its end are taken");
+const KeepPeriods = z
+  .int()
+  .min(1)
+  .max(KEEP_PERIODS_MAX)
+  .describe("Closed periods whose entries are kept; their results stay");
+
+const timezone = Zone.default("UTC").describe("One zone for all, so that all compete in the same window");
+const closing = {
+  timezone,
+  closeGraceSeconds: CloseGraceSeconds.default(CLOSE_GRACE_SECONDS_DEFAULT),
+  keepPeriods: KeepPeriods.default(KEEP_PERIODS_DEFAULT),
+};
+const Moment = z.iso.datetime({ offset: true });
+
+const periodic = <K extends string>(kind: K) =>
+  z.strictObject({ kind: z.literal(kind), ...closing }, NOT_SUPPORTED);
+
+const Fixed = z
+  .strictObject({ kind: z.literal("FIXED"), startsAt: Moment, endsAt: Moment, ...closing }, NOT_SUPPORTED)
+  .superRefine(({ startsAt, endsAt }, context) => {
+    const lasts = Date.parse(endsAt) - Date.parse(startsAt);
+    const refuse = (message: string): void => context.addIssue({ code: "custom", path: ["endsAt"], message });
+    if (lasts <= 0) refuse("must be after startsAt");
+    if (lasts > FIXED_DAYS_MAX * DAY_MS) refuse(`must be at most ${FIXED_DAYS_MAX} days after startsAt`);
+  });
+
+/** How a board's time is cut into windows. */
+export const Period = z.discriminatedUnion(
+  "kind",
+  [
+    z.strictObject({ kind: z.literal("ALL_TIME"), timezone }, NOT_SUPPORTED),
+    periodic("DAILY"),
+    z.strictObject(
+      {
+        kind: z.literal("WEEKLY"),
+        weekStartsOn: z
+          .union([z.literal(1), z.literal(7)])
+          .default(1)
+          .describe("1: Monday, 7: Sunday"),
+        ...closing,
+      },
+      NOT_SUPPORTED,
+    ),
+    periodic("MONTHLY"),
+    z.strictObject({ kind: z.literal("CRON"), cron: Cron, ...closing }, NOT_SUPPORTED),
+    Fixed,
+  ],
+  { error: "must have a kind of ALL_TIME, DAILY, WEEKLY, MONTHLY, CRON or FIXED" },
+);
+export type Period = z.output<typeof Period>;
+
+/** What may change of a period. */
+export const PeriodPatch = z.strictObject(
+  { closeGraceSeconds: CloseGraceSeconds.optional(), keepPeriods: KeepPeriods.optional() },
+  NOT_SUPPORTED,
+);
+export type PeriodPatch = z.output<typeof PeriodPatch>;
+
+/** How long after its end a window takes scores of before it, in ms. */
+export const graceMsOf = (period: Period): number =>
+  (period.kind === "ALL_TIME" ? 0 : period.closeGraceSeconds) * 1_000;
+
+/** How many closed periods keep their entries. */
+export const keepPeriodsOf = (period: Period): number =>
+  period.kind === "ALL_TIME" ? KEEP_PERIODS_DEFAULT : period.keepPeriods;
+
+/** What of a period says where its windows are; the rest may change. */
+export const windowsOf = (period: Period): object => {
+  if (period.kind === "ALL_TIME") return period;
+  const { closeGraceSeconds: _grace, keepPeriods: _kept, ...windows } = period;
+  return windows;
+};

@@ -1,0 +1,200 @@
+import { useBoosts } from "../boosts/boosts.ts";
+import { adjustCurrency } from "../currencies/adjust.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { newId } from "../../kernel/ids.ts";
+import { tell } from "../emit.ts";
+import { write } from "../event-steps.ts";
+import type { Turn } from "../turn.ts";
+import type { Board } from "./board.ts";
+import { violationOf } from "./bounds.ts";
+import {
+  entryRefusal,
+  isEnough,
+  isRefusal,
+  type Place,
+  placeAt,
+  recordIn,
+  type Refusal,
+  type Scored,
+  unchanged,
+} from "./record.ts";
+import { fromRankScore, isBeyondRange, nextEntry, type Operation, toRankScore, toUs } from "./scoring.ts";
+
+export type SubmitOptions = {
+  /** When the score was made, in ms; default: the time of the turn's event. */
+  atMs?: number;
+  /** Whether boosts on `score:{key}` multiply a score above 0. */
+  isBoostable?: boolean;
+  /** Kept with the score as long as it stands. */
+  meta?: Json | undefined;
+  /** A score that was looked at and found right: it keeps to no bounds. */
+  isReviewed?: boolean;
+};
+
+/** Why a board takes no submitted score; undefined when it does. */
+export const refusalOf = (board: Board): Refusal | undefined => {
+  if (board.status !== "ACTIVE")
+    return { reason: "LEADERBOARD_CLOSED", message: `leaderboard ${board.key} is not active` };
+  if (board.metric.source === "CUSTOM") return undefined;
+  const message = `leaderboard ${board.key} is fed by ${board.metric.source}`;
+  return { reason: "LEADERBOARD_DERIVED", message };
+};
+
+/**
+ * Submits a score for the turn's player to a CUSTOM board, by its operator: bounds, number of submissions and
+ * cost of entry are kept. Scores beyond the board's range are clamped to it. A score that is refused, or held
+ * for a review, changes nothing on the board and leaves a warning.
+ */
+export const submitScore = (
+  turn: Turn,
+  board: Board,
+  submitted: number,
+  options: SubmitOptions = {},
+): Scored => {
+  const { atMs = turn.event.at } = options;
+  const place = Number.isFinite(submitted) ? takingPlace(turn, board, atMs) : notFinite();
+  if (isRefusal(place)) return refuse(turn, board, { refusal: place });
+  const refusal = entryRefusal(turn, board, place) ?? tooMany(board, place);
+  if (refusal) return refuse(turn, board, { refusal, place });
+  const score = boosted(turn, board, { score: submitted, options });
+  if (isBeyondRange(board, score)) turn.warn(`leaderboard ${board.key}: the score is clamped`);
+  return submit(turn, board, { place, score, atMs, options });
+};
+
+/** Where a submitted score of a time goes. */
+const takingPlace = (turn: Turn, board: Board, atMs: number): Place | Refusal =>
+  refusalOf(board) ?? placeAt(turn, board, atMs);
+
+type Boostable = { score: number; options: SubmitOptions };
+
+const boosted = (turn: Turn, { key }: Board, { score, options: { isBoostable = false } }: Boostable) =>
+  isBoostable && score > 0 ? score * useBoosts(turn, `score:${key}`) : score;
+
+const notFinite = (): Refusal => ({
+  reason: "SCORE_OUT_OF_BOUNDS",
+  message: "the score is not a finite number",
+});
+
+const refuse = (turn: Turn, board: Board, given: { refusal: Refusal; place?: Place }): Scored => {
+  turn.warn(given.refusal.message);
+  return unchanged(board, given);
+};
+
+const tooMany = ({ key, maxSubmissions = Infinity }: Board, { old }: Place): Refusal | undefined =>
+  (old?.submissions ?? 0) < maxSubmissions
+    ? undefined
+    : {
+        reason: "LIMIT_REACHED",
+        message: `leaderboard ${key} takes ${maxSubmissions} scores of a player in a period`,
+      };
+
+type Submission = { place: Place; score: number; atMs: number; options: SubmitOptions };
+
+const submit = (turn: Turn, board: Board, { place, score, atMs, options }: Submission): Scored => {
+  const { operator } = board;
+  const operation: Operation = { operator, rankScore: toRankScore(board, score), atUs: toUs(atMs) };
+  const given = { place, score, atMs, meta: options.meta };
+  const after = scoreAfter(board, place, operation);
+  const violation = options.isReviewed ? undefined : violationOf(turn, board, { ...given, after });
+  if (violation !== undefined) return violated(turn, board, { ...given, violation });
+  const refusal = payEntry(turn, board, { place, operation });
+  if (refusal) return refuse(turn, board, { refusal, place });
+  countMinute(turn, board, atMs);
+  return recordIn(turn, board, { ...operation, place, more: moreOf(board, place, options) });
+};
+
+/** What is put on the entry beside the score. */
+const moreOf = ({ maxSubmissions }: Board, { old }: Place, { meta }: SubmitOptions) => ({
+  ...(maxSubmissions === undefined ? {} : { submissions: (old?.submissions ?? 0) + 1 }),
+  // Of the score before, what came with it goes.
+  ...(meta !== undefined || old ? { meta: meta ?? null } : {}),
+});
+
+/** What would stand; null without an entry. */
+const scoreAfter = (board: Board, { old }: Place, operation: Operation): number | null => {
+  const after = nextEntry(board, old, operation) ?? old;
+  return after ? fromRankScore(board, after.rankScore) : null;
+};
+
+type Violated = Pick<Submission, "place" | "score" | "atMs"> & { meta: Json | undefined; violation: string };
+
+/** Refuses a score that is out of bounds, or sets it aside. */
+const violated = (turn: Turn, board: Board, { place, violation, ...score }: Violated): Scored => {
+  const { list } = place;
+  if (board.bounds?.onViolation !== "HOLD") {
+    const refusal: Refusal = { reason: "SCORE_OUT_OF_BOUNDS", message: violation };
+    return refuse(turn, board, { refusal, place });
+  }
+  const { player } = turn;
+  const reviewId = newId();
+  write(turn, "scoreReviews", {
+    id: reviewId,
+    projectId: player.projectId,
+    leaderboardId: board.id,
+    periodId: list.id,
+    playerId: player.id,
+    score: score.score,
+    violation,
+    meta: score.meta ?? null,
+    atMs: score.atMs,
+  });
+  tell(
+    turn,
+    "leaderboard.score_held",
+    {
+      playerId: player.id,
+      externalUserId: player.externalUserId,
+      leaderboardKey: board.key,
+      leaderboardId: board.id,
+      periodKey: list.window.key,
+      board: list.value,
+      score: score.score,
+      violation,
+      reviewId,
+    },
+    { isSilent: true },
+  );
+  turn.warn(`leaderboard ${board.key}: the score is held for a review: ${violation}`);
+  const { refusal: _, ...standing } = unchanged(board, {
+    refusal: { reason: "SCORE_OUT_OF_BOUNDS", message: violation },
+    place,
+  });
+  return { ...standing, held: { reviewId, violation } };
+};
+
+/** Takes the cost of entering from a player who enters. */
+const payEntry = (
+  turn: Turn,
+  board: Board,
+  { place, operation }: { place: Place; operation: Operation },
+): Refusal | undefined => {
+  const { entryCost, key } = board;
+  const enters = !place.old && isEnough(board, nextEntry(board, undefined, operation)!.rankScore);
+  if (!entryCost || !enters) return undefined;
+  const { currencyKey, amount } = entryCost;
+  // A player who was removed and enters again pays again: the list remembers how often.
+  const times = turn.player.doc.z?.[place.list.id] ?? 0;
+  const { entry } = adjustCurrency(turn, {
+    currencyKey,
+    amount: -amount,
+    cause: { kind: "LEADERBOARD", refKey: key },
+    key: `lbe:${place.list.id}:${times}`,
+    reason: `entry to leaderboard ${key}`,
+  });
+  if (entry) return undefined;
+  const message = `the player does not have ${amount} ${currencyKey} to enter leaderboard ${key}`;
+  return { reason: "INSUFFICIENT_FUNDS", message };
+};
+
+const MINUTE_MS = 60_000;
+
+/** Counts scores by minutes of the clock, of the latest minute only. */
+const countMinute = ({ player }: Turn, { id, bounds }: Board, atMs: number): void => {
+  if (bounds?.maxPerMinute === undefined) return;
+  const minute = Math.floor(atMs / MINUTE_MS);
+  const [latest, count] = player.doc.s?.[id] ?? [minute, 0];
+  if (minute < latest) return;
+  const counted = [minute, minute === latest ? count + 1 : 1] as const;
+  player.doc = { ...player.doc, s: { ...player.doc.s, [id]: counted } };
+  player.dirty.doc = true;
+};

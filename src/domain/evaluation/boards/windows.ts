@@ -1,0 +1,201 @@
+import { lastRunMs, nextRunMs } from "../language/cron.ts";
+import type { CalendarUnit } from "../../kernel/zones.ts";
+import { periodAt, periodName, periodOfDate, periodStart } from "../streaks/periods.ts";
+
+/** A window of a board: when it runs, and its key. An end or start of null is open. */
+export type Window = { key: string; startsAtMs: number | null; endsAtMs: number | null };
+
+export type PeriodKind = "ALL_TIME" | "DAILY" | "WEEKLY" | "MONTHLY" | "CRON" | "FIXED";
+
+/** What of a period says where its windows lie. CRON has a `cron`, FIXED its start and end. */
+type Timing = {
+  kind: PeriodKind;
+  timezone: string;
+  weekStartsOn?: 1 | 7 | undefined;
+  cron?: string | undefined;
+  startsAt?: string | undefined;
+  endsAt?: string | undefined;
+};
+
+/** What a window's place in time depends on. */
+export type Timed = { period: Timing; resets: number };
+
+/** The one window of a board without periods. */
+export const ALL_TIME_KEY = "all-time";
+/** The one window of a FIXED period. */
+export const FIXED_KEY = "fixed";
+
+/** Windows remembered of a board: events of the same time ask for the same ones. */
+const RECENT_MAX = 8;
+
+/** Keys after a reset end in its number, so that no key comes twice. */
+export const keyWithResets = (key: string, resets: number): string =>
+  resets === 0 ? key : `${key}.${resets + 1}`;
+
+type Bounds = { name: string; startsAtMs: number | null; endsAtMs: number | null };
+
+/** By the object of the definition, which lives as long as a plan. */
+const recentOf = new WeakMap<Timing, Bounds[]>();
+
+/**
+ * The window that `atMs` falls into, in the board's own zone; undefined outside of a FIXED period. Starts are
+ * inclusive, ends exclusive, and every moment is in one window. Keys are `all-time`, `2026-01-10`, `2026-W02`
+ * (ISO 8601; a week from Sunday is called as its Monday's), `2026-01`, `2026-01-10T18:00Z` (CRON: the start,
+ * in UTC) and `fixed`, followed by the number of the board's resets.
+ */
+export const windowAt = ({ period, resets }: Timed, atMs: number): Window | undefined => {
+  const bounds = recentBounds(period, atMs);
+  if (!bounds) return undefined;
+  const { name, startsAtMs, endsAtMs } = bounds;
+  return { key: keyWithResets(name, resets), startsAtMs, endsAtMs };
+};
+
+const holds = ({ startsAtMs, endsAtMs }: Bounds, atMs: number): boolean =>
+  (startsAtMs === null || startsAtMs <= atMs) && (endsAtMs === null || atMs < endsAtMs);
+
+const recentBounds = (period: Timing, atMs: number): Bounds | undefined => {
+  let recent = recentOf.get(period);
+  if (!recent) recentOf.set(period, (recent = []));
+  const known = recent.find((bounds) => holds(bounds, atMs));
+  if (known) return known;
+  const bounds = boundsAt(period, atMs);
+  if (!bounds) return undefined;
+  recent.unshift(bounds);
+  if (recent.length > RECENT_MAX) recent.pop();
+  return bounds;
+};
+
+const boundsAt = (period: Timing, atMs: number): Bounds | undefined => {
+  const { kind, timezone } = period;
+  if (kind === "ALL_TIME") return { name: ALL_TIME_KEY, startsAtMs: null, endsAtMs: null };
+  if (kind === "FIXED") return fixedBounds(period, atMs);
+  if (kind === "CRON") return cronBounds(period.cron!, timezone, atMs);
+  return calendarBounds(seriesOf(period), timezone, atMs);
+};
+
+const fixedBounds = ({ startsAt, endsAt }: Timing, atMs: number): Bounds | undefined => {
+  const bounds = { name: FIXED_KEY, startsAtMs: Date.parse(startsAt!), endsAtMs: Date.parse(endsAt!) };
+  return holds(bounds, atMs) ? bounds : undefined;
+};
+
+/** A schedule that has not fallen due before, or does not again, has no window there. */
+const cronBounds = (cron: string, zone: string, atMs: number): Bounds | undefined => {
+  let startsAtMs = lastRunMs(cron, zone, atMs);
+  if (startsAtMs === undefined) return undefined;
+  let endsAtMs = nextRunMs(cron, zone, startsAtMs);
+  // Looking ahead decides: a time that the clocks go through twice is one run, also seen from behind.
+  while (endsAtMs !== undefined && endsAtMs <= atMs) {
+    startsAtMs = endsAtMs;
+    endsAtMs = nextRunMs(cron, zone, startsAtMs);
+  }
+  if (endsAtMs === undefined) return undefined;
+  return { name: `${new Date(startsAtMs).toISOString().slice(0, 16)}Z`, startsAtMs, endsAtMs };
+};
+
+/** Windows of the calendar, numbered without gaps. */
+type Series = {
+  numberAt(zone: string, ms: number): number;
+  startOf(zone: string, number: number): number;
+  nameOf(number: number): string;
+};
+
+const seriesOfUnit = (unit: CalendarUnit): Series => {
+  const calendar = { unit, dayStartsMs: 0 };
+  return {
+    numberAt: (zone, ms) => periodAt(calendar, zone, ms),
+    startOf: (zone, number) => periodStart(calendar, zone, number),
+    nameOf: (number) => periodName(unit, number),
+  };
+};
+
+const DAYS = seriesOfUnit("DAY");
+const WEEKS = seriesOfUnit("WEEK");
+const MONTHS = seriesOfUnit("MONTH");
+/** Day 0 was a Thursday, so the week from Sunday with the number n begins with day 7n - 4. */
+const SUNDAY_WEEKS: Series = {
+  numberAt: (zone, ms) => Math.floor((DAYS.numberAt(zone, ms) + 4) / 7),
+  startOf: (zone, number) => DAYS.startOf(zone, number * 7 - 4),
+  nameOf: WEEKS.nameOf,
+};
+
+const seriesOf = ({ kind, weekStartsOn }: Timing): Series => {
+  if (kind === "DAILY") return DAYS;
+  if (kind === "MONTHLY") return MONTHS;
+  return weekStartsOn === 7 ? SUNDAY_WEEKS : WEEKS;
+};
+
+/**
+ * Starts decide, not what the clock shows: where clocks go back over midnight, a date is shown twice.
+ * A day that a zone has left out has no length and is nobody's.
+ */
+const calendarBounds = (series: Series, zone: string, atMs: number): Bounds => {
+  let number = series.numberAt(zone, atMs);
+  while (series.startOf(zone, number) > atMs) number--;
+  while (series.startOf(zone, number + 1) <= atMs) number++;
+  return {
+    name: series.nameOf(number),
+    startsAtMs: series.startOf(zone, number),
+    endsAtMs: series.startOf(zone, number + 1),
+  };
+};
+
+/** The window after one; undefined when there is none. */
+export const nextWindow = (timed: Timed, { endsAtMs }: Window): Window | undefined =>
+  endsAtMs === null ? undefined : windowAt(timed, endsAtMs);
+
+/** When the first window after a moment begins, in ms; undefined when none does. */
+export const nextStart = (timed: Timed, atMs: number): number | undefined => {
+  const { kind, cron, timezone, startsAt } = timed.period;
+  if (kind === "ALL_TIME") return undefined;
+  if (kind === "CRON") return nextRunMs(cron!, timezone, atMs);
+  if (kind === "FIXED") return Date.parse(startsAt!) > atMs ? Date.parse(startsAt!) : undefined;
+  return windowAt(timed, atMs)!.endsAtMs!;
+};
+
+/** The window with a key; undefined for what is no key of the board since its last reset. */
+export const windowOf = (timed: Timed, key: string): Window | undefined => {
+  const suffix = keyWithResets("", timed.resets);
+  if (!key.endsWith(suffix)) return undefined;
+  const atMs = momentOf(timed.period, key.slice(0, key.length - suffix.length));
+  const window = atMs === undefined ? undefined : windowAt(timed, atMs);
+  return window?.key === key ? window : undefined;
+};
+
+const DATE = /^\d{4}-\d{2}-\d{2}$/;
+const WEEK = /^(\d{4})-W(\d{2})$/;
+const MONTH = /^\d{4}-\d{2}$/;
+const MINUTE = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}Z$/;
+const DAY_MS = 86_400_000;
+
+/** A moment in the window with a name, where there is one. */
+const momentOf = (period: Timing, name: string): number | undefined => {
+  const { kind, timezone } = period;
+  if (kind === "ALL_TIME") return 0;
+  if (kind === "FIXED") return Date.parse(period.startsAt!);
+  const day = firstDateOf(kind, name);
+  if (day === undefined || Number.isNaN(Date.parse(day))) return undefined;
+  // Local time of long ago has seconds, which names leave out.
+  if (kind === "CRON") return Date.parse(day) + 59_999;
+  const series = seriesOf(period);
+  return series.startOf(timezone, numberOfDate(kind, day));
+};
+
+const numberOfDate = (kind: PeriodKind, date: string): number => {
+  if (kind === "DAILY") return periodOfDate("DAY", date);
+  return periodOfDate(kind === "MONTHLY" ? "MONTH" : "WEEK", date);
+};
+
+const firstDateOf = (kind: PeriodKind, name: string): string | undefined => {
+  if (kind === "DAILY") return DATE.test(name) ? name : undefined;
+  if (kind === "MONTHLY") return MONTH.test(name) ? `${name}-01` : undefined;
+  if (kind === "CRON") return MINUTE.test(name) ? name : undefined;
+  const [, year, week] = WEEK.exec(name) ?? [];
+  return year === undefined ? undefined : mondayOf(year, Number(week));
+};
+
+/** The Monday of an ISO week: 4 January is always in the first one. */
+const mondayOf = (year: string, week: number): string => {
+  const fourth = Date.parse(`${year}-01-04`);
+  const monday = fourth - ((new Date(fourth).getUTCDay() + 6) % 7) * DAY_MS;
+  return new Date(monday + (week - 1) * 7 * DAY_MS).toISOString().slice(0, 10);
+};

@@ -1,0 +1,54 @@
+import { z } from "zod";
+import type { Live } from "../live.ts";
+import type { BoostView } from "../../kernel/events/events.ts";
+import { Key } from "../language/syntax.ts";
+
+/** What a boost multiplies gains of. */
+export const BoostTarget = z
+  .string()
+  .regex(/^(xp|currency:[a-z0-9][a-z0-9_-]{0,63}|score:[a-z0-9][a-z0-9_-]{0,63})$/, {
+    error: "must be xp, currency:{key} or score:{key of a leaderboard}",
+  });
+export const BoostFactor = z.number().gt(0).max(100);
+
+const Time = z.iso.datetime({ offset: true }).refine((text) => Date.parse(text) < Date.UTC(9999, 0), {
+  error: "must be a time before the year 9999",
+});
+
+export const campaignBoostShape = z.strictObject({
+  key: Key.meta({ description: "Of boosts with one key the highest counts, players' own included" }),
+  name: z.string().min(1).max(100),
+  applies: BoostTarget.meta({ description: "xp, currency:{key} or score:{key of a leaderboard}" }),
+  factor: BoostFactor,
+  startsAt: Time.meta({ description: "Gains of events from this time on" }),
+  expiresAt: Time.meta({ description: "Gains of events before this time" }),
+  segmentKey: Key.optional().meta({ description: "Only for players of this segment; absent: for all" }),
+});
+
+/** A boost for a segment or for all players of a project. */
+export const CampaignBoost = campaignBoostShape.refine(
+  ({ startsAt, expiresAt }) => Date.parse(startsAt) < Date.parse(expiresAt),
+  { path: ["expiresAt"], error: "must be after startsAt" },
+);
+export type CampaignBoost = z.output<typeof campaignBoostShape>;
+
+/** A campaign as evaluation uses it. */
+export type ActiveCampaign = Live<CampaignBoost> & { startsMs: number; expiresMs: number };
+
+export const compileCampaign = (live: Live<CampaignBoost>): ActiveCampaign => ({
+  ...live,
+  startsMs: Date.parse(live.definition.startsAt),
+  expiresMs: Date.parse(live.definition.expiresAt),
+});
+
+/** A campaign as the API shows it among a player's boosts. */
+export const showCampaign = ({ id, startsMs, expiresMs, definition }: ActiveCampaign): BoostView => ({
+  id,
+  boostKey: definition.key,
+  applies: definition.applies,
+  factor: definition.factor,
+  startsAt: new Date(startsMs).toISOString(),
+  expiresAt: new Date(expiresMs).toISOString(),
+  usesLeft: null,
+  scope: definition.segmentKey === undefined ? "PROJECT" : "SEGMENT",
+});

@@ -1,0 +1,36 @@
+import { z } from "zod";
+import { DISTINCT_MAX } from "../metrics/aggregates.ts";
+import { compileMetric, counterSteps } from "../metrics/compile.ts";
+import { readMetric } from "../metrics/count.ts";
+import { Metric } from "../metrics/metric.ts";
+import { compileComparison, expectedOf } from "../language/comparisons.ts";
+import { checkOperand, numericFields } from "../language/operators.ts";
+import { conditionKind } from "./condition.ts";
+
+const largestOf = (value: unknown): number => {
+  const numbers = (Array.isArray(value) ? value : [value]).filter((one) => typeof one === "number");
+  return Math.max(-Infinity, ...numbers);
+};
+
+/** What a metric says of the player's events at the event's time, this event included. */
+export const eventAggregate = conditionKind({
+  type: "event_aggregate",
+  isDear: true,
+  schema: z
+    .strictObject({ type: z.literal("event_aggregate"), metric: Metric, ...numericFields })
+    .superRefine(checkOperand)
+    .refine(({ metric, value }) => metric.aggregate !== "distinct" || largestOf(value) <= DISTINCT_MAX, {
+      path: ["value"],
+      message: `distinct counts to ${DISTINCT_MAX}`,
+    }),
+  steps: ({ metric }) => 1 + counterSteps(metric),
+  compile: (condition) => {
+    const metric = compileMetric(condition.metric);
+    const holds = compileComparison(condition);
+    return (turn) => holds(readMetric(turn, metric), turn);
+  },
+  explain: (condition, turn) => ({
+    expected: expectedOf(condition, turn),
+    actual: readMetric(turn, compileMetric(condition.metric)),
+  }),
+});

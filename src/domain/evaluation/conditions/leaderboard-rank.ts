@@ -1,0 +1,55 @@
+import { z } from "zod";
+import { entryAt } from "../boards/lists.ts";
+import { fromRankScore } from "../boards/scoring.ts";
+import type { Turn } from "../turn.ts";
+import { compileComparison, expectedOf } from "../language/comparisons.ts";
+import { checkOperand, numericFields } from "../language/operators.ts";
+import { Key } from "../language/syntax.ts";
+import { conditionKind } from "./condition.ts";
+
+/**
+ * Places need the rank index, which evaluation cannot ask: it does no I/O, and counting the rows before a
+ * player in the database costs the more the longer the board is. The score is part of the player.
+ */
+const NOT_YET: readonly unknown[] = ["rank", "percentile", "league_tier", "PREVIOUS"];
+
+/** Steps of finding the list that holds the player's entry. */
+const FIND_STEPS = 20;
+
+const notYet =
+  (fallback: string) =>
+  ({ input }: { input?: unknown }): string => {
+    // Without a measure the format means the rank.
+    const given = input ?? "rank";
+    return NOT_YET.includes(given) ? `${given as string} is not available yet` : fallback;
+  };
+
+const scoreOf = ({ project, player, event }: Turn, leaderboardKey: string): number | undefined => {
+  const board = project.boardsByKey.get(leaderboardKey);
+  const entry = board && entryAt(board, player, event.at);
+  return board && entry ? fromRankScore(board, entry.rankScore) : undefined;
+};
+
+/** The score in the period of the event's time, before this event has counted; none without an entry. */
+export const leaderboardRank = conditionKind({
+  type: "leaderboard_rank",
+  schema: z
+    .strictObject({
+      type: z.literal("leaderboard_rank"),
+      leaderboardKey: Key,
+      period: z.literal("CURRENT", { error: notYet("must be CURRENT") }).default("CURRENT"),
+      measure: z.literal("score", { error: notYet("must be score") }),
+      ...numericFields,
+    })
+    .superRefine(checkOperand),
+  steps: () => FIND_STEPS,
+  compile: (condition) => {
+    const { leaderboardKey } = condition;
+    const holds = compileComparison(condition);
+    return (turn) => holds(scoreOf(turn, leaderboardKey), turn);
+  },
+  explain: (condition, turn) => ({
+    expected: expectedOf(condition, turn),
+    actual: scoreOf(turn, condition.leaderboardKey),
+  }),
+});

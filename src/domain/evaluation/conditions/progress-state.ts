@@ -1,0 +1,36 @@
+import { z } from "zod";
+import type { Turn } from "../turn.ts";
+import { Key } from "../language/syntax.ts";
+import { conditionKind } from "./condition.ts";
+
+const NOT_YET = ["quest", "quest_step", "adventure"];
+const TIERS_MAX = 20;
+
+const schema = z.strictObject({
+  type: z.literal("progress_state"),
+  entity: z.literal("badge", {
+    error: ({ input }) =>
+      NOT_YET.includes(String(input)) ? `${String(input)} is not available yet` : "must be badge",
+  }),
+  key: Key,
+  states: z
+    .array(z.enum(["HELD", "NOT_HELD"], { error: "must be HELD or NOT_HELD for a badge" }))
+    .min(1)
+    .max(2),
+  minTier: z.int().min(1).max(TIERS_MAX).optional().describe("A lower tier counts as NOT_HELD"),
+});
+type ProgressState = z.output<typeof schema>;
+
+const stateOf = ({ key, minTier = 1 }: ProgressState, { player }: Turn): "HELD" | "NOT_HELD" =>
+  (player.badges.get(key)?.tier ?? 0) >= minTier ? "HELD" : "NOT_HELD";
+
+/** How far the player is with a badge, after the rules before this one. */
+export const progressState = conditionKind({
+  type: "progress_state",
+  schema,
+  compile: (condition) => {
+    const { states } = condition;
+    return (turn) => states.includes(stateOf(condition, turn));
+  },
+  explain: (condition, turn) => ({ expected: condition.states, actual: stateOf(condition, turn) }),
+});

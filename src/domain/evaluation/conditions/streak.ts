@@ -1,0 +1,33 @@
+import { z } from "zod";
+import { streakMeasure } from "../streaks/advance.ts";
+import { compileComparison, expectedOf } from "../language/comparisons.ts";
+import { checkOperand, numericFields } from "../language/operators.ts";
+import { Key } from "../language/syntax.ts";
+import { conditionKind } from "./condition.ts";
+
+/** Steps of settling a streak. */
+const SETTLE_STEPS = 50;
+
+/** A streak of the player at the event's time, after the event has counted for it. */
+export const streak = conditionKind({
+  type: "streak",
+  isDear: true,
+  schema: z
+    .strictObject({
+      type: z.literal("streak"),
+      streakKey: Key,
+      measure: z.enum(["current", "longest", "freezes"]).default("current"),
+      ...numericFields,
+    })
+    .superRefine(checkOperand),
+  steps: () => SETTLE_STEPS,
+  compile: (condition) => {
+    const { streakKey, measure } = condition;
+    const holds = compileComparison(condition);
+    return (turn) => holds(streakMeasure(turn, streakKey, measure), turn);
+  },
+  explain: (condition, turn) => ({
+    expected: expectedOf(condition, turn),
+    actual: streakMeasure(turn, condition.streakKey, condition.measure),
+  }),
+});

@@ -1,0 +1,41 @@
+import { z } from "zod";
+import { Key } from "../language/syntax.ts";
+
+const amount = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
+
+export const currencyShape = z.strictObject({
+  key: Key,
+  name: z.string().min(1).max(100),
+  description: z.string().max(2_000).optional(),
+  iconUrl: z
+    .url({ protocol: /^https$/ })
+    .max(2_048)
+    .optional(),
+  /** For display only: amounts are whole numbers of the smallest unit. */
+  decimals: z.int().min(0).max(4).default(0),
+  minBalance: amount.default(0).meta({ description: "Spending goes no lower" }),
+  maxBalance: amount.optional(),
+  initialBalance: amount
+    .default(0)
+    .meta({ description: "What players have before the first change; in the ledger with it" }),
+  overflow: z
+    .enum(["CLAMP", "REJECT"])
+    .default("CLAMP")
+    .meta({ description: "A gain beyond maxBalance is cut to what fits, or refused" }),
+  expiryDays: z
+    .int()
+    .min(1)
+    .max(3_650)
+    .optional()
+    .meta({ description: "Gains expire at the end of the UTC day that lies this many days ahead" }),
+});
+
+/** A currency of a project. */
+export const Currency = currencyShape.refine(
+  ({ minBalance, maxBalance = Infinity }) => minBalance <= maxBalance,
+  {
+    path: ["maxBalance"],
+    error: "must not be below minBalance",
+  },
+);
+export type Currency = z.output<typeof currencyShape>;

@@ -1,0 +1,129 @@
+import type { Cause, Json } from "../kernel/events/events.ts";
+import type { OutboxRow } from "../kernel/outbox-row.ts";
+
+/** A line of the ledger before it is written; `hash` chains it to the player's previous one. */
+export type LedgerRow = {
+  id: string;
+  projectId: string;
+  playerId: string;
+  seq: number;
+  asset: "XP" | "CURRENCY" | "LIVES";
+  currencyKey: string | null;
+  amount: number;
+  balanceAfter: number;
+  reason: string;
+  key: string;
+  txId: string | null;
+  reverses: string | null;
+  cause: Cause;
+  eventId: string | null;
+  hash: string;
+};
+
+export type ExecutionRow = {
+  projectId: string;
+  ruleId: string;
+  id: string;
+  ruleVersion: number;
+  playerId: string;
+  eventId: string;
+  depth: number;
+  mode: "LIVE" | "SHADOW" | "HOLDOUT";
+  /** What would have happened; null for LIVE, whose effects are in the outbox. */
+  effects: unknown;
+};
+
+/** An event that the service sends to itself: another player's turn, or a later one. */
+export type SpawnedEvent = {
+  id: string;
+  projectId: string;
+  externalUserId: string;
+  eventType: `system.${string}`;
+  properties: Json;
+  atMs: number;
+  /** Not before; null for at once. */
+  dueMs: number | null;
+};
+
+export type BadgeAwardRow = {
+  id: string;
+  projectId: string;
+  playerId: string;
+  badgeKey: string;
+  tier: number;
+  action: "AWARDED" | "REVOKED";
+  key: string;
+  cause: Cause;
+  eventId: string | null;
+  /** Of a limited edition: the number of the award. */
+  serialNo?: number | null;
+};
+
+export type StreakRunRow = {
+  id: string;
+  projectId: string;
+  playerId: string;
+  streakKey: string;
+  startedOn: string;
+  endedOn: string;
+  length: number;
+  frozenPeriods: readonly string[];
+  endedBy: "MISSED" | "BREAK_EVENT" | "RESET" | "REPAIRED" | "MERGED";
+};
+
+export type RewardGrantRow = {
+  id: string;
+  projectId: string;
+  playerId: string;
+  rewardKey: string;
+  quantity: number;
+  status: "PENDING" | "GRANTED";
+  key: string;
+  contents: Json;
+  /** Of a prize that has one at once. */
+  code?: string | null;
+  cause: Cause;
+  eventId: string | null;
+  expiresMs: number | null;
+};
+
+export type InboxRow = {
+  id: string;
+  projectId: string;
+  playerId: string;
+  type: string;
+  title: string;
+  body: string | null;
+  data: Json;
+  rewardGrantId: string | null;
+  expiresMs: number | null;
+};
+
+/** A submitted score that waits for a review. */
+export type ScoreReviewRow = {
+  id: string;
+  projectId: string;
+  leaderboardId: string;
+  periodId: string;
+  playerId: string;
+  score: number;
+  violation: string;
+  meta: Json | null;
+  atMs: number;
+};
+
+export type TraceRow = { projectId: string; eventId: string; trace: unknown; expiresMs: number };
+
+/** What a batch has to write besides the players themselves: lists that only grow, and are cut to undo. */
+export type Effects = {
+  outbox: OutboxRow[];
+  ledger: LedgerRow[];
+  executions: ExecutionRow[];
+  spawned: SpawnedEvent[];
+  badgeAwards: BadgeAwardRow[];
+  streakRuns: StreakRunRow[];
+  rewardGrants: RewardGrantRow[];
+  inbox: InboxRow[];
+  scoreReviews: ScoreReviewRow[];
+  traces: TraceRow[];
+};

@@ -1,0 +1,192 @@
+import { followMetrics } from "./badges/follow.ts";
+import type { EventData, EventType } from "../kernel/events/domain-events.ts";
+import { type Cause, DERIVED_EVENT_TYPES } from "../kernel/events/events.ts";
+import { scoreEvent } from "./boards/board-index.ts";
+import { holdingsOf, scoreHoldings } from "./boards/holdings.ts";
+import { countEvent } from "./metrics/count.ts";
+import { giveBundle } from "./rewards/give.ts";
+import type { RuleObserver } from "./running/observe.ts";
+import { runRules } from "./running/run.ts";
+import { runSpawned, SPAWNED_TYPES } from "./running/spawned.ts";
+import { refreshSegments, watchSegments } from "./segments/membership.ts";
+import { advanceStreaks } from "./streaks/advance.ts";
+import { derive, tell } from "./emit.ts";
+import { type EventAccounts, openAccounts } from "./event-accounts.ts";
+import { payBy, tellSteps } from "./event-steps.ts";
+import { isGuarded, tellLoop } from "./loop-guard.ts";
+import type { PlayerState } from "./player-state.ts";
+import type { PlanTurn, ProjectPlan } from "./project-plan.ts";
+import type { RuleEvent } from "./rule-event.ts";
+import type { SharedCounters } from "./shared-counters.ts";
+import type { Effects } from "./effects.ts";
+import type { Root, TraceSink, Turn } from "./turn.ts";
+
+export const noEffects = (): Effects => ({
+  outbox: [],
+  ledger: [],
+  executions: [],
+  spawned: [],
+  badgeAwards: [],
+  streakRuns: [],
+  rewardGrants: [],
+  inbox: [],
+  scoreReviews: [],
+  traces: [],
+});
+
+export type TurnParts = {
+  plan: ProjectPlan;
+  player: PlayerState;
+  event: RuleEvent;
+  nowMs: number;
+  effects: Effects;
+  shared: SharedCounters;
+  /** Whether `event` is a tracked event, so that what it causes is shown with it. */
+  isTracked?: boolean;
+  trace?: TraceSink | undefined;
+  /** Hears of every rule that is considered. */
+  observe?: RuleObserver["considered"] | undefined;
+  /** What rules have fired for this root before; none yet unless given. */
+  firings?: Root["firings"] | undefined;
+  /** What has been spent for this root before; nothing yet unless given. */
+  accounts?: EventAccounts | undefined;
+};
+
+/** Opens the pass of a root event: what it emits becomes outbox rows numbered by the player's stream. */
+export const openTurn = ({ isTracked = false, trace, observe, firings, ...parts }: TurnParts): PlanTurn => {
+  const { event, accounts = openAccounts() } = parts;
+  watchSegments(parts.plan.segmentIndex, parts.player);
+  const root: Root = {
+    id: event.id,
+    isTracked,
+    derived: [],
+    taken: 0,
+    spawned: 0,
+    hop: SPAWNED_TYPES.has(event.type) ? Number(event.properties["hop"] ?? 0) : 0,
+    firings: firings ?? new Map(),
+    guarded: [],
+    toldBefore: parts.effects.outbox.length,
+    before: holdingsOf(parts.plan.boardIndex, { ...parts, project: parts.plan }),
+    loop: undefined,
+    accounts,
+    steps: accounts.upkeep,
+    acting: undefined,
+    observe,
+    trace,
+  };
+  return passOf({ ...parts, root, project: parts.plan }, event);
+};
+
+const ignore = (): void => undefined;
+
+/** The pass of one event, sharing everything else with its root's. */
+const passOf = (
+  { project, player, nowMs, effects, shared, root }: Omit<PlanTurn, "event" | "emit" | "give" | "warn">,
+  event: RuleEvent,
+): PlanTurn => {
+  const turn: PlanTurn = {
+    project,
+    player,
+    event,
+    nowMs,
+    effects,
+    shared,
+    root,
+    emit: <T extends EventType>(type: T, data: EventData<T>) => {
+      tell(turn, type, data);
+      if (DERIVED_EVENT_TYPES.has(type)) derive(turn, type, data);
+    },
+    give: giveBundle,
+    warn: root.trace?.warn ?? ignore,
+  };
+  return turn;
+};
+
+/**
+ * Evaluates a tracked event and everything it brings about: counters, streaks, segments, rules by priority,
+ * badges that follow metrics, leaderboard scores; then the same for each derived event, first in first out.
+ * Pure but for `turn`; no I/O. The order is part of the contract with integrators.
+ * @returns a sentence when the event was sent for something that cannot be done
+ */
+export const evaluateEvent = (turn: PlanTurn): string | undefined => {
+  const { player, event } = turn;
+  const xpBefore = player.xp;
+  const problem = SPAWNED_TYPES.has(event.type) ? runTraced(turn, runSpawned) : evaluateOne(turn);
+  // Not before: until now it is when the player was seen before, which is what a rule for comebacks asks.
+  const isOwn = !event.type.startsWith("system.");
+  if (isOwn && (player.lastSeenAt === null || event.at > player.lastSeenAt.getTime())) {
+    player.lastSeenAt = new Date(event.at);
+  }
+  settleTurn(turn, xpBefore);
+  return problem;
+};
+
+/**
+ * Takes up what the effects so far have brought about, until nothing is left or the loop guard stops it.
+ * @param xpBefore the player's XP when the turn was opened
+ */
+export const settleTurn = (turn: PlanTurn, xpBefore: number): void => {
+  const { root, project } = turn;
+  refreshSegments(project.segmentIndex, turn);
+  while (root.taken < root.derived.length && !isGuarded(turn)) {
+    const event = root.derived[root.taken++]!;
+    evaluateOne(passOf(turn, event));
+  }
+  scoreHoldings(project.boardIndex, turn, xpBefore);
+  tellLoop(turn);
+  tellSteps(turn);
+};
+
+/** Steps of one pass over a player, whatever listens. */
+const PASS_STEPS = 50;
+
+const evaluateOne = (turn: PlanTurn): undefined => {
+  const { trace } = turn.root;
+  const { rules, boardIndex, segmentIndex } = turn.project;
+  trace?.open(turn);
+  turn.root.steps.spend(PASS_STEPS);
+  countEvent(turn);
+  advanceStreaks(turn);
+  refreshSegments(segmentIndex, turn);
+  payBy(turn.root, turn.root.accounts.rules, () => (trace ? trace.runRules(turn) : runRules(rules, turn)));
+  followMetrics(turn);
+  scoreEvent(turn, boardIndex);
+  refreshSegments(segmentIndex, turn);
+  trace?.close(turn);
+};
+
+const runTraced = <T>(turn: Turn, run: (turn: Turn) => T): T => {
+  turn.root.trace?.open(turn);
+  const result = run(turn);
+  turn.root.trace?.close(turn);
+  return result;
+};
+
+/** Announces a player who has just been made by an event. */
+export const announcePlayer = (turn: Turn, source: "EVENT" | "IDENTIFY"): void => {
+  const { player } = turn;
+  turn.emit("player.created", {
+    playerId: player.id,
+    externalUserId: player.externalUserId,
+    displayName: player.displayName,
+    xp: player.xp,
+    level: player.level,
+    attributes: player.attributes,
+    tags: player.tags,
+    source,
+    createdAt: player.createdAt.toISOString(),
+  });
+};
+
+/** The pseudo event of a change that no tracked event caused, such as a grant by REST. */
+export const changeEvent = (id: string, nowMs: number): RuleEvent => ({
+  id,
+  type: "system.change",
+  at: nowMs,
+  properties: {},
+  depth: 0,
+});
+
+/** The cause of an effect as the API shows it. */
+export const causeOf = (data: Record<string, unknown>, eventId: string): Cause =>
+  (data["cause"] as Cause | undefined) ?? { kind: "EVENT", eventId };

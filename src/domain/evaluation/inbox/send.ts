@@ -1,0 +1,44 @@
+import type { Json } from "../../kernel/events/events.ts";
+import { newId } from "../../kernel/ids.ts";
+import type { InboxRow } from "../effects.ts";
+import { write } from "../event-steps.ts";
+import type { Turn } from "../turn.ts";
+
+export const TITLE_MAX = 200;
+export const BODY_MAX = 4_000;
+/** How long a message without a time of its own stays, in ms: 90 days. */
+const MESSAGE_KEPT_MS = 90 * 86_400_000;
+/** How long a message may stay, in ms: a year. */
+export const MESSAGE_MAX_MS = 366 * 86_400_000;
+
+export type NewMessage = {
+  /** What clients tell messages apart by, such as `news`. */
+  type: string;
+  title: string;
+  body: string | null;
+  data: Json;
+  /** A reward that waits to be claimed, which the message is about. */
+  rewardGrantId: string | null;
+  /** When it goes, in ms; null: 90 days from now. */
+  expiresMs: number | null;
+};
+
+/** Puts a message into the inbox of the turn's player: `inbox.message`. */
+export const sendMessage = (turn: Turn, message: NewMessage): InboxRow => {
+  const { id: playerId, externalUserId, projectId } = turn.player;
+  const { type, title, body, data, rewardGrantId } = message;
+  const expiresMs = message.expiresMs ?? turn.nowMs + MESSAGE_KEPT_MS;
+  const row: InboxRow = { ...message, id: newId(), projectId, playerId, expiresMs };
+  write(turn, "inbox", row);
+  turn.emit("inbox.message", {
+    playerId,
+    externalUserId,
+    id: row.id,
+    type,
+    title,
+    body,
+    data,
+    rewardGrantId,
+  });
+  return row;
+};

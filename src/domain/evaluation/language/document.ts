@@ -1,0 +1,219 @@
+import { z } from "zod";
+import { PATCH_MORE_BYTES, RULE_MAX_BYTES } from "../../kernel/limits.ts";
+import { boundBytes } from "../../kernel/oversize.ts";
+import { ActionSchema, type Action } from "../actions/action-kinds.ts";
+import { Cron } from "./cron.ts";
+import { conditionProblems, Group } from "./groups.ts";
+import { EventPattern, Key, Zone } from "./syntax.ts";
+import type { Problem } from "./trees.ts";
+import { isHearable, unheard } from "./triggers.ts";
+import { unavailableProblems } from "./unavailable.ts";
+import { CALENDAR_UNITS } from "../../kernel/zones.ts";
+
+export const TRIGGERS_MAX = 5;
+export const EVENT_TYPES_MAX = 20;
+export const ACTIONS_MAX = 20;
+export const LIMITS_MAX = 4;
+/** Firings of a rolling limit: each one is remembered by its time. */
+export const ROLLING_MAX = 100;
+const YEAR_SECONDS = 31_536_000;
+
+const EventTrigger = z.strictObject({
+  kind: z.literal("EVENT"),
+  eventTypes: z
+    .array(EventPattern.refine(isHearable, { error: ({ input }) => unheard(String(input)) }))
+    .min(1)
+    .max(EVENT_TYPES_MAX),
+});
+
+/** At each time of the schedule, once for every active player, or for the members of a segment. */
+const ScheduleTrigger = z.strictObject({
+  kind: z.literal("SCHEDULE"),
+  cron: Cron,
+  timezone: Zone.default("UTC"),
+  segmentKey: Key.optional(),
+});
+export type ScheduleTrigger = z.output<typeof ScheduleTrigger>;
+
+const Trigger = z.discriminatedUnion("kind", [EventTrigger, ScheduleTrigger], {
+  error: (issue) => (issue.code === "invalid_union" ? "must be EVENT or SCHEDULE" : undefined),
+});
+
+const LimitWindow = z.union(
+  [
+    z.enum(["LIFETIME", ...CALENDAR_UNITS]),
+    z.strictObject({ rollingSeconds: z.int().min(1).max(YEAR_SECONDS) }),
+  ],
+  { error: 'must be LIFETIME, DAY, WEEK, MONTH or {"rollingSeconds": 1 to 31536000}' },
+);
+
+/**
+ * At most `max` firings for one player in each local day, week (from Monday), month, ever, or any span of
+ * seconds.
+ */
+const Limit = z
+  .strictObject({ max: z.int().min(1).max(1_000_000_000), window: LimitWindow })
+  .refine(({ max, window }) => typeof window === "string" || max <= ROLLING_MAX, {
+    path: ["max"],
+    message: `a rolling limit allows at most ${ROLLING_MAX}`,
+  });
+export type Limit = z.output<typeof Limit>;
+
+/** What a rule may give to all players in a window. */
+const Budget = z.strictObject({
+  asset: z
+    .string()
+    .regex(
+      /^(xp|(currency|reward):[a-z0-9][a-z0-9_-]{0,63})$/,
+      "must be xp, currency:<key> or reward:<key>; other assets are not available yet",
+    ),
+  max: z.int().min(1).max(Number.MAX_SAFE_INTEGER),
+  window: LimitWindow,
+});
+
+const Limits = z.strictObject({
+  perPlayer: z.array(Limit).max(LIMITS_MAX).default([]),
+  global: z.array(Limit).max(LIMITS_MAX).default([]),
+  cooldownSeconds: z.int().min(1).max(YEAR_SECONDS).optional(),
+  budgets: z.array(Budget).max(LIMITS_MAX).default([]),
+});
+
+/** The share of players that a rule is for, and the share of those for whom it is only recorded. */
+const Rollout = z.strictObject({
+  percent: z.number().min(0).max(100).default(100),
+  holdoutPercent: z.number().min(0).max(50).default(0),
+  salt: z.string().max(64).optional(),
+});
+
+/** By the event's time, from inclusive to exclusive. */
+const Schedule = z
+  .strictObject({
+    activeFrom: z.iso.datetime({ offset: true }).optional(),
+    activeUntil: z.iso.datetime({ offset: true }).optional(),
+  })
+  .refine(
+    ({ activeFrom, activeUntil }) =>
+      activeFrom === undefined ||
+      activeUntil === undefined ||
+      Date.parse(activeFrom) < Date.parse(activeUntil),
+    { path: ["activeUntil"], message: "must be after activeFrom" },
+  );
+
+const Actions = z
+  .array(ActionSchema)
+  .min(1)
+  .max(ACTIONS_MAX)
+  .superRefine((actions, context) => {
+    const seen = new Set<string>();
+    actions.forEach(({ id }, i) => {
+      if (id !== undefined && seen.has(id)) {
+        context.addIssue({ code: "custom", path: [i, "id"], message: `"${id}" is taken by another action` });
+      }
+      if (id !== undefined) seen.add(id);
+    });
+  });
+
+const fields = {
+  key: Key,
+  name: z.string().min(2).max(255),
+  description: z.string().max(2_000),
+  tags: z.array(Key).max(20),
+  priority: z.int().min(-1_000).max(1_000),
+  triggers: z.array(Trigger).min(1).max(TRIGGERS_MAX),
+  conditions: Group,
+  actions: Actions,
+  limits: Limits,
+  schedule: Schedule,
+  rollout: Rollout,
+  stopOnMatch: z.boolean(),
+  exclusiveGroup: Key,
+  reentrant: z.boolean(),
+};
+
+/**
+ * Problems that the schemas below cannot put at their path, or cannot put well; nothing is parsed when
+ * there are any.
+ */
+const explain = (document: unknown, context: z.RefinementCtx): unknown => {
+  const problems: Problem[] = unavailableProblems(document);
+  const named = new Set(problems.map(({ path }) => path.join(".")));
+  const conditions: unknown = (document as { conditions?: unknown } | null | undefined)?.conditions;
+  if (conditions !== undefined) {
+    for (const { path, message } of conditionProblems(conditions)) {
+      const at = ["conditions", ...path];
+      if (!named.has(at.join("."))) problems.push({ path: at, message });
+    }
+  }
+  for (const { path, message } of problems)
+    context.addIssue({ code: "custom", path, message, input: document });
+  return problems.length === 0 ? document : z.NEVER;
+};
+
+/** A stored rule. */
+export const StoredRule = z.strictObject({
+  key: fields.key,
+  name: fields.name,
+  description: fields.description.optional(),
+  tags: fields.tags.default([]),
+  priority: fields.priority.default(0),
+  triggers: fields.triggers,
+  conditions: fields.conditions.default({ all: [] }),
+  actions: fields.actions,
+  limits: fields.limits.optional(),
+  schedule: fields.schedule.optional(),
+  rollout: fields.rollout.optional(),
+  stopOnMatch: fields.stopOnMatch.default(false),
+  exclusiveGroup: fields.exclusiveGroup.optional(),
+  /** May fire again for what it has brought about itself; else once for each tracked event. */
+  reentrant: fields.reentrant.default(false),
+});
+export type RuleDocument = z.output<typeof StoredRule>;
+
+/** A rule as designers write it. */
+export const RuleDocument = boundBytes(z.preprocess(explain, StoredRule), RULE_MAX_BYTES);
+
+/**
+ * Some fields of a rule; null takes an optional one away. `draftVersion` is the version that the edit is
+ * based on.
+ */
+export const RulePatch = boundBytes(
+  z.preprocess(
+    explain,
+    z.strictObject({
+      draftVersion: z.int().min(1),
+      key: fields.key.optional(),
+      name: fields.name.optional(),
+      description: fields.description.nullable().optional(),
+      tags: fields.tags.optional(),
+      priority: fields.priority.optional(),
+      triggers: fields.triggers.optional(),
+      conditions: fields.conditions.optional(),
+      actions: fields.actions.optional(),
+      limits: fields.limits.nullable().optional(),
+      schedule: fields.schedule.nullable().optional(),
+      rollout: fields.rollout.nullable().optional(),
+      stopOnMatch: fields.stopOnMatch.optional(),
+      exclusiveGroup: fields.exclusiveGroup.nullable().optional(),
+      reentrant: fields.reentrant.optional(),
+    }),
+  ),
+  RULE_MAX_BYTES + PATCH_MORE_BYTES,
+);
+export type RulePatch = z.output<typeof RulePatch>;
+
+/** An action with the id that its grants are keyed by. */
+export type IdentifiedAction = Action & { id: string };
+
+/**
+ * Gives every action an id; ids that are there stay, so that editing a rule does not change what has been
+ * granted.
+ */
+export const identifyActions = (actions: readonly Action[]): IdentifiedAction[] => {
+  const taken = new Set(actions.map(({ id }) => id));
+  let next = 1;
+  return actions.map((action) => {
+    if (action.id !== undefined) return { ...action, id: action.id };
+    while (taken.has(`a${next}`)) next++;
+    return { ...action, id: `a${next++}` };
+  });
+};

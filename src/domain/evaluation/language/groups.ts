@@ -1,0 +1,122 @@
+import { z } from "zod";
+import type { Turn } from "../turn.ts";
+import type { Test } from "../conditions/condition.ts";
+import {
+  compileCondition,
+  type Condition,
+  conditionSteps,
+  CONDITION_TYPES,
+  ConditionSchema,
+  isDear,
+  kindOf,
+} from "../conditions/condition-kinds.ts";
+import { showValue } from "./shown-value.ts";
+import {
+  groupOf,
+  type GroupKey,
+  groupShapes,
+  joinTests,
+  type Problem,
+  schemaProblems,
+  type Tree,
+  treeProblems,
+  visitLeaves,
+} from "./trees.ts";
+
+/** Conditions put together; `{ all: [] }` is always true. */
+export type Group = { all: ConditionNode[] } | { any: ConditionNode[] } | { none: ConditionNode[] };
+export type ConditionNode = Tree<Condition>;
+
+const Node: z.ZodType<ConditionNode> = z
+  .lazy(() => z.union([Group, ConditionSchema]))
+  .meta({ id: "RuleCondition" });
+
+export const Group: z.ZodType<Group> = z
+  .lazy(() => z.union(groupShapes(Node)))
+  .meta({ id: "RuleConditionGroup" });
+
+const isObject = (value: unknown): value is object =>
+  value !== null && typeof value === "object" && !Array.isArray(value);
+
+/** What is wrong with a tree of conditions, each problem at its own path. The root has to be a group. */
+export const conditionProblems = (root: unknown): Problem[] =>
+  isObject(root) && !groupOf(root)
+    ? [{ path: [], message: 'must be {"all"}, {"any"} or {"none"}' }]
+    : treeProblems(root, leafProblems);
+
+const leafProblems = (node: object, path: PropertyKey[]): Problem[] => {
+  const type: unknown = (node as { type?: unknown }).type;
+  const kind = typeof type === "string" ? kindOf(type) : undefined;
+  if (!kind) return [{ path: [...path, "type"], message: `must be one of ${CONDITION_TYPES.join(", ")}` }];
+  return schemaProblems(kind.schema, node, path);
+};
+
+type Compiled = { test: Test; isDear: boolean };
+
+const compileNode = (node: ConditionNode): Compiled => {
+  const group = groupOf(node);
+  if (!group) {
+    const condition = node as Condition;
+    return { test: compileCondition(condition), isDear: isDear(condition.type) };
+  }
+  const members = group.members.map(compileNode);
+  const dear = members.filter((member) => member.isDear);
+  // Conditions change nothing, so the cheap members of a group are asked before the dear ones.
+  const inOrder = dear.length === 0 ? members : [...members.filter((member) => !member.isDear), ...dear];
+  const tests = inOrder.map(({ test }) => test);
+  return { test: joinTests(group.key, tests), isDear: dear.length > 0 };
+};
+
+/** Turns a tree into one closure that stops at the first member that decides. */
+export const compileGroup = (node: ConditionNode): Test => compileNode(node).test;
+
+/** What a test of the whole tree takes at most, in steps, beside texts and lists that it looks through. */
+export const groupSteps = (node: ConditionNode): number => {
+  let steps = 0;
+  visitLeaves(node, (leaf) => (steps += conditionSteps(leaf)));
+  return steps;
+};
+
+/**
+ * One node of an explained tree; `path` leads to it from the rule, such as `conditions.all[0]`. Values are
+ * shown by `showValue`, so that an explanation is short however long they are.
+ */
+export type TraceNode = {
+  path: string;
+  type: string;
+  op?: string;
+  expected?: unknown;
+  actual?: unknown;
+  pass: boolean;
+  children?: TraceNode[];
+};
+
+const DECIDE: Record<GroupKey, (children: readonly TraceNode[]) => boolean> = {
+  all: (children) => children.every(({ pass }) => pass),
+  any: (children) => children.some(({ pass }) => pass),
+  none: (children) => !children.some(({ pass }) => pass),
+};
+
+/**
+ * Evaluates every leaf, whatever the others say, and shows what each one saw. What it takes is charged to the
+ * turn's steps.
+ */
+export const explainGroup = (node: ConditionNode, turn: Turn, path = "conditions"): TraceNode => {
+  const group = groupOf(node);
+  if (group) {
+    const { key, members } = group;
+    const children = members.map((member, i) => explainGroup(member, turn, `${path}.${key}[${i}]`));
+    return { path, type: key, pass: DECIDE[key](children), children };
+  }
+  const condition = node as Condition;
+  const { steps } = turn.root;
+  const { expected, actual } = kindOf(condition.type)!.explain(condition, turn);
+  // The test is compiled anew, and with it a list of values.
+  if ("value" in condition && Array.isArray(condition.value)) steps.spend(condition.value.length);
+  const op = "op" in condition ? { op: condition.op } : {};
+  const seen = {
+    ...(expected === undefined ? {} : { expected: showValue(expected, steps) }),
+    ...(actual === undefined ? {} : { actual: showValue(actual, steps) }),
+  };
+  return { path, type: condition.type, ...op, ...seen, pass: compileCondition(condition)(turn) };
+};

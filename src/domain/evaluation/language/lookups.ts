@@ -1,0 +1,67 @@
+import { availableOf as availableIn, balanceNow } from "../currencies/balance.ts";
+import { currentLives } from "../lives/lives.ts";
+import type { Turn } from "../turn.ts";
+import { compilePath, type Reader } from "./paths.ts";
+import {
+  ATTRIBUTES,
+  currencyOf,
+  isReferenceField,
+  PLAYER,
+  type PlayerField,
+  PROPERTIES,
+  type Reference,
+  type ReferenceField,
+} from "./references.ts";
+
+/** Looks a value up; undefined where there is none. */
+export type Lookup = (turn: Turn) => unknown;
+
+/** Null fields are missing data. */
+const PLAYER_LOOKUPS: Record<PlayerField, Lookup> = {
+  xp: ({ player }) => player.xp,
+  level: ({ player }) => player.level,
+  lives: (turn) => currentLives(turn),
+  status: ({ player }) => player.status,
+  timezone: ({ player }) => player.timezone ?? undefined,
+  locale: ({ player }) => player.locale ?? undefined,
+  country: ({ player }) => player.country ?? undefined,
+  tags: ({ player }) => player.tags,
+  createdAt: ({ player }) => player.createdAt.toISOString(),
+  lastSeenAt: ({ player }) => player.lastSeenAt?.toISOString(),
+  externalUserId: ({ player }) => player.externalUserId,
+};
+
+/** What the player can spend: the balance without what is held. Missing for an unknown currency. */
+const availableOf = (turn: Turn, currencyKey: string): number | undefined => {
+  if (!turn.project.currencies.has(currencyKey)) return undefined;
+  return availableIn(balanceNow(turn, currencyKey)!);
+};
+
+/** Reads a value of a player by a name for which `isPlayerValue` holds. */
+export const compilePlayerValue = (field: string): Lookup => {
+  const currencyKey = currencyOf(field);
+  if (currencyKey !== undefined) return (turn) => availableOf(turn, currencyKey);
+  if (!field.startsWith(ATTRIBUTES)) return PLAYER_LOOKUPS[field as PlayerField];
+  const read = compilePath(field.slice(ATTRIBUTES.length));
+  return ({ player }) => read(player.attributes);
+};
+
+const REFERENCE_LOOKUPS: Record<ReferenceField, Lookup> = {
+  "event.type": ({ event }) => event.type,
+  "event.timestamp": ({ event }) => new Date(event.at).toISOString(),
+  "player.id": ({ player }) => player.id,
+  "player.displayName": ({ player }) => player.displayName ?? undefined,
+};
+
+const readerOf = ($ref: string): Lookup => {
+  if ($ref.startsWith(PROPERTIES)) {
+    const read: Reader = compilePath($ref.slice(PROPERTIES.length));
+    return ({ event }) => read(event.properties);
+  }
+  return isReferenceField($ref) ? REFERENCE_LOOKUPS[$ref] : compilePlayerValue($ref.slice(PLAYER.length));
+};
+
+export const compileReference = ({ $ref, default: fallback }: Reference): Lookup => {
+  const read = readerOf($ref);
+  return fallback === undefined ? read : (turn) => read(turn) ?? fallback;
+};

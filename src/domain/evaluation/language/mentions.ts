@@ -1,0 +1,26 @@
+import type { Json } from "../../kernel/events/events.ts";
+import type { RuleDocument } from "./document.ts";
+import { type Mention, needsOf } from "./needs.ts";
+
+/** Mentions outside of conditions and actions: in budgets and in triggers by time. */
+const otherMentions = (rule: RuleDocument): Mention[] => {
+  const { limits, triggers } = rule as unknown as { limits?: Json; triggers: readonly Json[] };
+  const budgets = Array.isArray(limits?.["budgets"]) ? (limits["budgets"] as Json[]) : [];
+  const ofBudgets = budgets.flatMap(({ asset }, i): Mention[] => {
+    const [kind = "", key] = String(asset).split(":", 2);
+    if (key === undefined || (kind !== "currency" && kind !== "reward")) return [];
+    return [{ kind, key, path: `limits.budgets.${i}.asset` }];
+  });
+  const ofTriggers = triggers.flatMap(({ segmentKey }, i): Mention[] =>
+    typeof segmentKey === "string"
+      ? [{ kind: "segment", key: segmentKey, path: `triggers.${i}.segmentKey` }]
+      : [],
+  );
+  return [...ofBudgets, ...ofTriggers];
+};
+
+/** Everything that a rule names, each with its place. */
+export const mentionsOf = (rule: RuleDocument): Mention[] => [
+  ...needsOf(rule).mentions,
+  ...otherMentions(rule),
+];

@@ -1,0 +1,248 @@
+import { z } from "zod";
+import type { Heard } from "../rule-event.ts";
+import { TEXT_PER_STEP } from "../../kernel/step-budget.ts";
+import { isReferenceObject, Reference } from "./references.ts";
+import { Scalar, scalarList } from "./syntax.ts";
+import { compareText, compileGlob, GLOB_PATTERN_MAX, holdsText, parseDuration, parseTime } from "./text.ts";
+
+/** Decides about an actual value, at the time of an event. A missing value is undefined. */
+export type Check = (actual: unknown, heard: Heard) => boolean;
+
+/** An operator: which operands it takes, and what it decides. An operand of another type makes it false. */
+type Operator = {
+  /** A sentence when a literal operand does not fit, else undefined. */
+  problem(operand: unknown): string | undefined;
+  /** Whether the operand may be a `$ref`. */
+  takesReference: boolean;
+  make(operand: unknown): Check;
+};
+
+const NEVER: Check = () => false;
+const isText = (value: unknown): value is string => typeof value === "string";
+const isNumber = (value: unknown): value is number => typeof value === "number";
+
+const operator = (
+  fits: (operand: unknown) => boolean,
+  message: string,
+  make: (operand: never) => Check,
+): Operator => ({
+  problem: (operand) => (fits(operand) ? undefined : message),
+  takesReference: true,
+  // A reference can bring a value of any type: one that does not fit makes the condition false.
+  make: (operand) => (fits(operand) ? make(operand as never) : NEVER),
+});
+
+const isScalar = (value: unknown): boolean =>
+  value === null || ["string", "number", "boolean"].includes(typeof value);
+const isOrdered = (value: unknown): boolean => isText(value) || isNumber(value);
+const isList = (value: unknown): value is Scalar[] => Array.isArray(value);
+
+/** Characters that are compared one by one, and items of a list, in one step. */
+const COMPARED_PER_STEP = 16;
+const ITEMS_PER_STEP = 4;
+/** Steps of reading a time. */
+const TIME_STEPS = 3;
+
+/** Charges for a text or a list, of which nobody knows the length before. */
+const payForText = ({ root }: Heard, perStep: number, length: number): void => {
+  if (length > perStep) root.steps.spend(length / perStep);
+};
+
+/** Number with number, string with string; NaN, which compares false with everything, for any other pair. */
+const compare = (a: unknown, b: unknown): number => {
+  if (isNumber(a) && isNumber(b)) return a - b;
+  return isText(a) && isText(b) ? compareText(a, b) : Number.NaN;
+};
+
+/** `numbers` is apart because rules compare numbers above all. */
+const ordered = (
+  decide: (difference: number) => boolean,
+  numbers: (operand: number) => (actual: unknown) => boolean,
+): Operator =>
+  operator(isOrdered, "must be a number or a string", (operand: number | string) => {
+    if (isNumber(operand)) return numbers(operand);
+    return (actual, heard) => {
+      if (!isText(actual)) return false;
+      payForText(heard, COMPARED_PER_STEP, Math.min(actual.length, operand.length));
+      return decide(compareText(actual, operand));
+    };
+  });
+
+const scalar = (make: (operand: Scalar) => Check): Operator =>
+  operator(isScalar, "must be one string, number, boolean or null", make);
+
+const list = (make: (operand: ReadonlySet<unknown>) => Check): Operator => ({
+  ...operator(isList, "must be a list of values", (operand: Scalar[]) => make(new Set(operand))),
+  takesReference: false,
+});
+
+const text = (make: (operand: string) => (actual: string) => boolean): Operator =>
+  operator(isText, "must be a string", (operand: string) => {
+    const decide = make(operand);
+    return (actual, heard) => {
+      if (!isText(actual)) return false;
+      payForText(heard, TEXT_PER_STEP, operand.length);
+      return decide(actual);
+    };
+  });
+
+const time = (decide: (actualMs: number, operandMs: number) => boolean): Operator =>
+  operator(
+    (operand) => parseTime(operand) !== undefined,
+    "must be an ISO 8601 date or date-time with a zone",
+    (operand: string) => {
+      const operandMs = parseTime(operand)!;
+      return (actual, heard) => {
+        heard.root.steps.spend(TIME_STEPS);
+        const actualMs = parseTime(actual);
+        return actualMs !== undefined && decide(actualMs, operandMs);
+      };
+    },
+  );
+
+const age = (decide: (ageMs: number, durationMs: number) => boolean): Operator =>
+  operator(
+    (operand) => parseDuration(operand) !== undefined,
+    "must be an ISO 8601 duration in weeks, days, hours, minutes or seconds, such as P7D",
+    (operand: string) => {
+      const durationMs = parseDuration(operand)!;
+      return (actual, { event, root }) => {
+        root.steps.spend(TIME_STEPS);
+        const actualMs = parseTime(actual);
+        return actualMs !== undefined && decide(event.at - actualMs, durationMs);
+      };
+    },
+  );
+
+/** The opposite of an operator, and so true where the value is missing or of another type. */
+const not = (base: Operator): Operator => ({
+  ...base,
+  make: (operand) => {
+    const check = base.make(operand);
+    return (actual, heard) => !check(actual, heard);
+  },
+});
+
+const unary = (check: Check): Operator => ({
+  problem: (operand) => (operand === undefined ? undefined : "must be absent for this operator"),
+  takesReference: false,
+  make: () => check,
+});
+
+const eq = scalar((operand) => (actual) => actual === operand);
+const isIn = list((operand) => (actual) => operand.has(actual));
+const contains = scalar((operand) => (actual, heard) => {
+  if (Array.isArray(actual)) {
+    payForText(heard, ITEMS_PER_STEP, actual.length);
+    return actual.includes(operand);
+  }
+  if (!isText(actual) || !isText(operand)) return false;
+  payForText(heard, COMPARED_PER_STEP, actual.length + operand.length);
+  return holdsText(actual, operand);
+});
+
+const isRange = (operand: unknown): boolean =>
+  isList(operand) && operand.length === 2 && compare(operand[1], operand[0]) >= 0;
+
+/**
+ * The 22 operators. None changes a value's type; each is false on missing data but for the four negations.
+ */
+const OPERATORS = {
+  eq,
+  neq: not(eq),
+  gt: ordered(
+    (difference) => difference > 0,
+    (operand) => (actual) => isNumber(actual) && actual > operand,
+  ),
+  gte: ordered(
+    (difference) => difference >= 0,
+    (operand) => (actual) => isNumber(actual) && actual >= operand,
+  ),
+  lt: ordered(
+    (difference) => difference < 0,
+    (operand) => (actual) => isNumber(actual) && actual < operand,
+  ),
+  lte: ordered(
+    (difference) => difference <= 0,
+    (operand) => (actual) => isNumber(actual) && actual <= operand,
+  ),
+  between: {
+    ...operator(
+      isRange,
+      "must be [low, high], two numbers or two strings",
+      ([low, high]: [Scalar, Scalar]) =>
+        (actual) =>
+          compare(actual, low) >= 0 && compare(actual, high) <= 0,
+    ),
+    takesReference: false,
+  },
+  in: isIn,
+  not_in: not(isIn),
+  contains,
+  not_contains: not(contains),
+  contains_any: list((operand) => (actual, heard) => {
+    if (!Array.isArray(actual)) return false;
+    payForText(heard, ITEMS_PER_STEP, 4 * actual.length);
+    return actual.some((item) => operand.has(item));
+  }),
+  contains_all: list((operand) => (actual, heard) => {
+    if (!Array.isArray(actual)) return false;
+    payForText(heard, ITEMS_PER_STEP, 4 * actual.length);
+    const found = new Set(actual.filter((item) => operand.has(item)));
+    return found.size === operand.size;
+  }),
+  starts_with: text((operand) => (actual) => actual.startsWith(operand)),
+  ends_with: text((operand) => (actual) => actual.endsWith(operand)),
+  glob: operator(
+    (operand) => isText(operand) && operand.length <= GLOB_PATTERN_MAX,
+    `must be a string of at most ${GLOB_PATTERN_MAX} characters`,
+    (operand: string) => {
+      const matches = compileGlob(operand);
+      return (actual, heard) => isText(actual) && matches(actual, heard.root.steps);
+    },
+  ),
+  exists: unary((actual) => actual !== undefined),
+  not_exists: unary((actual) => actual === undefined),
+  before: time((actualMs, operandMs) => actualMs < operandMs),
+  after: time((actualMs, operandMs) => actualMs > operandMs),
+  within_last: age((ageMs, durationMs) => ageMs >= 0 && ageMs <= durationMs),
+  older_than: age((ageMs, durationMs) => ageMs > durationMs),
+} satisfies Record<string, Operator>;
+
+export type OperatorName = keyof typeof OPERATORS;
+export const OPERATOR_NAMES = Object.keys(OPERATORS) as OperatorName[];
+
+/** Items of a list operand. */
+export const LIST_MAX = 500;
+
+/** The fields `op` and `value` of a condition; check them together with `checkOperand`. */
+export const comparisonFields = {
+  op: z.enum(OPERATOR_NAMES),
+  value: z.union([Scalar, Reference, scalarList(1, LIST_MAX)], { error: "is not a value" }).optional(),
+};
+const NUMERIC = ["eq", "neq", "gt", "gte", "lt", "lte", "between"] as const satisfies OperatorName[];
+
+/** The fields `op` and `value` of a condition on a number; check them together with `checkOperand`. */
+export const numericFields = {
+  op: z.enum(NUMERIC),
+  value: z.union([z.number(), z.tuple([z.number(), z.number()]), Reference], {
+    error: "must be a number, [low, high] or a $ref",
+  }),
+};
+
+export type Comparison = { op: OperatorName; value?: Scalar | Reference | Scalar[] | undefined };
+
+/** A zod check: does the value fit the operator? */
+export const checkOperand = ({ op, value }: Comparison, context: z.RefinementCtx): void => {
+  const entry: Operator = OPERATORS[op];
+  const isFree = entry.takesReference && isReferenceObject(value);
+  const problem = isFree ? undefined : entry.problem(value);
+  if (problem !== undefined)
+    context.addIssue({ code: "custom", path: ["value"], message: `${problem} (${op})` });
+};
+
+/** Prepares an operator for an operand in hand; one that does not fit makes it false. */
+export const compileCheck = (op: OperatorName, operand: unknown): Check => {
+  const { make }: Operator = OPERATORS[op];
+  return make(operand);
+};

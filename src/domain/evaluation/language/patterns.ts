@@ -1,0 +1,46 @@
+import { isReservedType } from "../../kernel/events/events.ts";
+
+/** Which listeners an event type has: exact types, prefixes and the star, as everything here writes them. */
+
+/** The patterns that match a type: itself, `a.*` and `a.b.*` of `a.b.c`, and `*` for a custom event. */
+export const patternsOf = (eventType: string): string[] => {
+  const patterns = [eventType];
+  for (let dot = eventType.indexOf("."); dot !== -1; dot = eventType.indexOf(".", dot + 1)) {
+    patterns.push(`${eventType.slice(0, dot)}.*`);
+  }
+  return isReservedType(eventType) ? patterns : [...patterns, "*"];
+};
+
+/** Event types whose listeners are remembered; integrators may send any number of types. */
+const TYPES_REMEMBERED_MAX = 2_000;
+
+/**
+ * Looks up what listens to an event type.
+ * @param listeners in the order in which `make` gets them
+ * @param make makes of the listeners of one type what is remembered for it
+ */
+export const createTypeIndex = <L extends { patterns: readonly string[] }, T>(
+  listeners: readonly L[],
+  make: (found: readonly L[]) => T,
+): ((eventType: string) => T) => {
+  const byPattern = new Map<string, number[]>();
+  listeners.forEach(({ patterns }, place) => {
+    for (const pattern of new Set(patterns)) {
+      const places = byPattern.get(pattern);
+      if (places) places.push(place);
+      else byPattern.set(pattern, [place]);
+    }
+  });
+  const known = new Map<string, T>();
+  const nothing = make([]);
+  return (eventType) => {
+    const found = known.get(eventType);
+    if (found !== undefined) return found;
+    const places = new Set(patternsOf(eventType).flatMap((pattern) => byPattern.get(pattern) ?? []));
+    const inOrder = [...places].toSorted((a, b) => a - b).map((place) => listeners[place]!);
+    const made = inOrder.length === 0 ? nothing : make(inOrder);
+    if (known.size >= TYPES_REMEMBERED_MAX) known.delete(known.keys().next().value!);
+    known.set(eventType, made);
+    return made;
+  };
+};

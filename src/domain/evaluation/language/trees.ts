@@ -1,0 +1,161 @@
+import { z } from "zod";
+import { StepBudget, StepsExceeded } from "../../kernel/step-budget.ts";
+
+/** Trees of conditions: `all`, `any` and `none` over leaves, with what is wrong told at its own path. */
+
+export type Problem = { path: PropertyKey[]; message: string };
+
+export type GroupKey = "all" | "any" | "none";
+
+/** A tree over leaves of one kind. */
+export type Tree<L> = { all: Tree<L>[] } | { any: Tree<L>[] } | { none: Tree<L>[] } | L;
+
+/** Levels of groups in one another. */
+export const TREE_MAX_DEPTH = 5;
+/** Leaves of a whole tree. */
+export const TREE_MAX_LEAVES = 50;
+/** Members of one group. */
+export const GROUP_MAX = 50;
+/**
+ * Steps of reading all leaves of a tree: names, values and pieces of 32 characters. 50 conditions with the
+ * longest lists take 26,000; what is larger is not parsed.
+ */
+export const TREE_STEPS_MAX = 40_000;
+/** Problems that are told at once: whoever sends a thousand faults does not read a thousand answers. */
+const PROBLEMS_MAX = 100;
+
+const keyOf = (node: object): GroupKey | undefined => {
+  if (Object.hasOwn(node, "all")) return "all";
+  if (Object.hasOwn(node, "any")) return "any";
+  return Object.hasOwn(node, "none") ? "none" : undefined;
+};
+
+/** The group's word and members, or undefined for a leaf. */
+export const groupOf = <L extends object>(
+  node: Tree<L>,
+): { key: GroupKey; members: Tree<L>[] } | undefined => {
+  const key = keyOf(node);
+  return key && { key, members: (node as Record<string, Tree<L>[]>)[key]! };
+};
+
+/** Shows every leaf of a tree, from left to right. */
+export const visitLeaves = <L extends object>(node: Tree<L>, look: (leaf: L) => void): void => {
+  const group = groupOf(node);
+  if (!group) return look(node as L);
+  for (const member of group.members) visitLeaves(member, look);
+};
+
+/** The three forms of a group over `member`, which may be lazy. */
+export const groupShapes = <T>(member: z.ZodType<T>) =>
+  [
+    z.strictObject({ all: z.array(member).max(GROUP_MAX) }),
+    z.strictObject({ any: z.array(member).min(1).max(GROUP_MAX) }),
+    z.strictObject({ none: z.array(member).min(1).max(GROUP_MAX) }),
+  ] as const;
+
+const isObject = (value: unknown): value is object =>
+  value !== null && typeof value === "object" && !Array.isArray(value);
+
+const groupProblems = (
+  node: object,
+  { key, members }: { key: GroupKey; members: unknown },
+  path: PropertyKey[],
+): Problem[] => {
+  const problems: Problem[] = Object.keys(node)
+    .filter((name) => name !== key)
+    .map((name) => ({ path: [...path, name], message: `cannot stand beside "${key}"` }));
+  const at = [...path, key];
+  if (!Array.isArray(members)) problems.push({ path: at, message: "must be a list of conditions" });
+  else if (members.length === 0 && key !== "all") problems.push({ path: at, message: "must not be empty" });
+  else if (members.length > GROUP_MAX) problems.push({ path: at, message: `more than ${GROUP_MAX} members` });
+  return problems;
+};
+
+const isWithin = (budget: StepBudget, value: unknown): boolean => {
+  try {
+    budget.chargeValue(value);
+    return true;
+  } catch (error) {
+    if (error instanceof StepsExceeded) return false;
+    throw error;
+  }
+};
+
+/**
+ * What is wrong with a tree, each problem at its own path. A union of schemas could only say "invalid" at the
+ * root, so a schema describes the shape and this explains it. The work is bounded whatever was sent: leaves
+ * beyond the permitted number are counted and not looked at.
+ */
+export const treeProblems = (
+  root: unknown,
+  leafProblems: (leaf: object, path: PropertyKey[]) => Problem[],
+): Problem[] => {
+  const problems: Problem[] = [];
+  let leaves = 0;
+  const budget = new StepBudget(TREE_STEPS_MAX);
+  const look = (leaf: object, path: PropertyKey[]): void => {
+    if (++leaves > TREE_MAX_LEAVES || budget.spent > budget.max) return;
+    if (isWithin(budget, leaf)) problems.push(...leafProblems(leaf, path));
+    else problems.push({ path: [], message: `conditions of more than ${TREE_STEPS_MAX} names and values` });
+  };
+  const walk = (node: unknown, path: PropertyKey[], depth: number): void => {
+    if (!isObject(node)) return void problems.push({ path, message: "must be an object" });
+    const group = groupOf(node);
+    if (!group) return look(node, path);
+    problems.push(...groupProblems(node, group, path));
+    if (depth > TREE_MAX_DEPTH) {
+      return void problems.push({ path, message: `nested deeper than ${TREE_MAX_DEPTH}` });
+    }
+    if (!Array.isArray(group.members) || group.members.length > GROUP_MAX) return;
+    for (const [i, member] of group.members.entries()) {
+      if (leaves > TREE_MAX_LEAVES || problems.length > PROBLEMS_MAX) return;
+      walk(member, [...path, group.key, i], depth + 1);
+    }
+  };
+  walk(root, [], 1);
+  if (leaves > TREE_MAX_LEAVES)
+    problems.push({ path: [], message: `more than ${TREE_MAX_LEAVES} conditions` });
+  return problems.slice(0, PROBLEMS_MAX);
+};
+
+/** The problems of a leaf that one schema describes. */
+export const schemaProblems = (schema: z.ZodType, leaf: object, path: PropertyKey[]): Problem[] => {
+  const parsed = schema.safeParse(leaf);
+  return parsed.success
+    ? []
+    : parsed.error.issues.map((issue) => ({ path: [...path, ...issue.path], message: issue.message }));
+};
+
+type Test<T> = (subject: T) => boolean;
+
+// Small groups are written out: a loop over closures costs more than the comparisons in them.
+const every = <T>(tests: readonly Test<T>[]): Test<T> => {
+  const [first, second, third] = tests;
+  if (!first) return () => true;
+  if (!second) return first;
+  if (tests.length === 2) return (subject) => first(subject) && second(subject);
+  if (tests.length === 3) return (subject) => first(subject) && second(subject) && third!(subject);
+  return (subject) => {
+    for (const test of tests) if (!test(subject)) return false;
+    return true;
+  };
+};
+
+const some = <T>(tests: readonly Test<T>[]): Test<T> => {
+  const [first, second, third] = tests;
+  if (!first) return () => false;
+  if (!second) return first;
+  if (tests.length === 2) return (subject) => first(subject) || second(subject);
+  if (tests.length === 3) return (subject) => first(subject) || second(subject) || third!(subject);
+  return (subject) => {
+    for (const test of tests) if (test(subject)) return true;
+    return false;
+  };
+};
+
+/** Puts the tests of a group's members together; the first member that decides ends it. */
+export const joinTests = <T>(key: GroupKey, tests: readonly Test<T>[]): Test<T> => {
+  if (key === "all") return every(tests);
+  const any = some(tests);
+  return key === "any" ? any : (subject) => !any(subject);
+};

@@ -1,0 +1,139 @@
+import type { Cause, LivesView } from "../../kernel/events/events.ts";
+import { appendLedger } from "../ledger/append.ts";
+import type { LivesStored, PlayerState } from "../player-state.ts";
+import type { LivesSettings } from "../project-settings.ts";
+import type { LedgerRow } from "../effects.ts";
+import type { Turn } from "../turn.ts";
+
+/** Lives that a player may have, also where grants may exceed the project's maximum. */
+export const LIVES_MAX = 1_000_000;
+/** How far ahead unlimited lives may last, in ms. */
+export const UNLIMITED_AHEAD_MAX_MS = 365 * 86_400_000;
+
+/** Exactly one of `amount` (signed), `refill` and `unlimitedSeconds`. */
+export type LivesChange = {
+  amount?: number;
+  refill?: "FULL";
+  unlimitedSeconds?: number;
+  onInsufficient?: "REFUSE" | "CLAMP";
+  cause: Cause;
+  key: string;
+  reason: string;
+};
+
+export type LivesChanged = { entry?: LedgerRow; problem?: "INSUFFICIENT_LIVES" | "LIVES_DISABLED" };
+
+/** Lives worked out for a moment; `anchorMs` is when the refill that runs began. */
+export type Lives = { count: number; anchorMs: number };
+
+/**
+ * Lives at a moment: min(max, stored + whole refills since the anchor); no timer ever runs. At or above the
+ * maximum nothing refills. Working it out in between never changes what comes out later.
+ */
+export const livesAt = (
+  { max, refillSeconds, refillAmount }: LivesSettings,
+  { count, anchorMs }: Lives,
+  nowMs: number,
+): Lives => {
+  if (count >= max) return { count, anchorMs: nowMs };
+  const refillMs = refillSeconds * 1_000;
+  const refills = Math.max(0, Math.floor((nowMs - anchorMs) / refillMs));
+  const refilled = Math.min(max, count + refills * refillAmount);
+  return { count: refilled, anchorMs: refilled < max ? anchorMs + refills * refillMs : nowMs };
+};
+
+/** What is stored; a player whose lives were never changed has had those of the start from the start. */
+const storedOf = (settings: LivesSettings, { count, anchorMs }: LivesStored, createdMs: number): Lives => ({
+  count: count ?? settings.start,
+  anchorMs: anchorMs ?? createdMs,
+});
+
+const livesOf = ({ player, project, nowMs }: Pick<Turn, "player" | "project" | "nowMs">): Lives => {
+  const settings = project.settings.lives;
+  return livesAt(settings, storedOf(settings, player.lives, player.createdAt.getTime()), nowMs);
+};
+
+/** The regenerated number of lives at the turn's now; undefined where the project has no lives. */
+export const currentLives = (turn: Pick<Turn, "player" | "project" | "nowMs">): number | undefined =>
+  turn.project.settings.lives.enabled ? livesOf(turn).count : undefined;
+
+const iso = (ms: number): string => new Date(ms).toISOString();
+
+/** Lives as the API shows them; null where the project has none. */
+export const showLives = (
+  settings: LivesSettings,
+  player: Pick<PlayerState, "lives" | "createdAt">,
+  nowMs: number,
+): LivesView | null => {
+  if (!settings.enabled) return null;
+  const { max, refillSeconds, refillAmount } = settings;
+  const { lives, createdAt } = player;
+  const { count, anchorMs } = livesAt(settings, storedOf(settings, lives, createdAt.getTime()), nowMs);
+  const isFull = count >= max;
+  const until = lives.unlimitedUntilMs;
+  const refillMs = refillSeconds * 1_000;
+  return {
+    current: count,
+    max,
+    nextLifeAt: isFull ? null : iso(anchorMs + refillMs),
+    fullAt: isFull ? null : iso(anchorMs + Math.ceil((max - count) / refillAmount) * refillMs),
+    unlimitedUntil: until !== null && until > nowMs ? iso(until) : null,
+  };
+};
+
+/**
+ * Changes lives: ledger entry, `player.lives_changed`. A loss while lives are unlimited succeeds and changes
+ * nothing; a gain stops at the maximum unless the project allows more. Refills by time have no entry.
+ */
+export const adjustLives = (turn: Turn, change: LivesChange): LivesChanged => {
+  const { player } = turn;
+  if (!turn.project.settings.lives.enabled) return { problem: "LIVES_DISABLED" };
+  if (change.unlimitedSeconds !== undefined) return unlimit(turn, change.unlimitedSeconds, change.cause);
+  const { count, anchorMs } = livesOf(turn);
+  const wanted = change.refill === "FULL" ? gainToFull(turn, count) : (change.amount ?? 0);
+  if (wanted < 0 && isUnlimited(turn)) return {};
+  if (count + wanted < 0 && change.onInsufficient === "REFUSE") return { problem: "INSUFFICIENT_LIVES" };
+  const after = bounded(turn, count, wanted);
+  const delta = after - count;
+  if (delta === 0) return {};
+  player.lives = { ...player.lives, count: after, anchorMs };
+  const { cause, key, reason } = change;
+  const entry = appendLedger(turn, {
+    asset: "LIVES",
+    amount: delta,
+    balanceAfter: after,
+    reason,
+    key,
+    cause,
+  });
+  tell(turn, delta, cause);
+  return { entry };
+};
+
+const isUnlimited = ({ player, nowMs }: Turn): boolean => (player.lives.unlimitedUntilMs ?? 0) > nowMs;
+
+const gainToFull = ({ project }: Turn, count: number): number =>
+  Math.max(0, project.settings.lives.max - count);
+
+const bounded = ({ project }: Turn, count: number, change: number): number => {
+  if (change < 0) return Math.max(0, count + change);
+  const { max, allowOverMax } = project.settings.lives;
+  const ceiling = allowOverMax ? LIVES_MAX : max;
+  return Math.max(count, Math.min(ceiling, count + change));
+};
+
+/** Adds to the time that is left of unlimited lives. */
+const unlimit = (turn: Turn, seconds: number, cause: Cause): LivesChanged => {
+  const { player, nowMs } = turn;
+  const from = Math.max(nowMs, player.lives.unlimitedUntilMs ?? 0);
+  const unlimitedUntilMs = Math.min(from + seconds * 1_000, nowMs + UNLIMITED_AHEAD_MAX_MS);
+  player.lives = { ...player.lives, unlimitedUntilMs };
+  tell(turn, 0, cause);
+  return {};
+};
+
+const tell = ({ player, project, nowMs, emit }: Turn, delta: number, cause: Cause): void => {
+  const { id: playerId, externalUserId } = player;
+  const lives = showLives(project.settings.lives, player, nowMs)!;
+  emit("player.lives_changed", { playerId, externalUserId, delta, lives, cause });
+};

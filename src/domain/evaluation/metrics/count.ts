@@ -1,0 +1,124 @@
+import { PLAYER_STATE_MAX_BYTES } from "../../kernel/limits.ts";
+import { jsonLength, takeRoom } from "../doc-room.ts";
+import { tellUncounted } from "../event-steps.ts";
+import type { Turn } from "../turn.ts";
+import { firstZone } from "../../kernel/zones.ts";
+import { StepBudget } from "../../kernel/step-budget.ts";
+import { type AggregateState, isClamped, type Sample } from "./aggregates.ts";
+import { type CompiledMetric, indexMetrics } from "./compile.ts";
+import { addToCounter, type CounterState, isLate, type Moment, readCounter } from "./counters.ts";
+
+/** The player whose counters are read, and the project, for its time zone. */
+type PlayerContext = Pick<Turn, "player" | "project">;
+
+const momentOf = (
+  { zone, window }: CompiledMetric,
+  { player, project }: PlayerContext,
+  at: number,
+): Moment => {
+  if (window.type !== "CALENDAR") return { at, zone: "UTC" };
+  return {
+    at,
+    zone: zone === "PLAYER" ? firstZone(player.timezone, project.timezone) : firstZone(project.timezone),
+  };
+};
+
+const stateOf = ({ player }: PlayerContext, { id }: CompiledMetric): CounterState | undefined =>
+  player.doc.c?.[id] as CounterState | undefined;
+
+/** Step 1 of evaluation: counts the event in every metric of its type, in the window of its own time. */
+export const countEvent = (turn: Turn): void => {
+  const { upkeep } = turn.root.accounts;
+  for (const metric of turn.project.metrics.forEvent(turn.event.type)) {
+    if (upkeep.isSpent) return turn.warn(`out of steps: ${nameOf(metric)} and what follows do not count`);
+    const before = upkeep.spent;
+    upkeep.spend(metric.steps);
+    count(turn, metric);
+    if (metric.spender) upkeep.noteSpender(metric.spender, before);
+  }
+};
+
+/** Bytes of JSON that a sample adds to a document at most: those of a new counter. */
+const GROWTH_MAX = 100;
+
+const growthOf = ({ id }: CompiledMetric, old: CounterState | undefined, next: CounterState | undefined) =>
+  jsonLength(next) - (old === undefined ? -`"${id}":,`.length : jsonLength(old));
+
+const count = (turn: Turn, metric: CompiledMetric): void => {
+  const { player, event } = turn;
+  const sample = metric.sampleOf(turn);
+  if (sample === undefined) return;
+  const old = stateOf(turn, metric);
+  const moment = momentOf(metric, turn, event.at);
+  const next = addToCounter(metric, old, sample, moment);
+  if (next === old) {
+    if (isLate(metric, old, moment)) turn.warn(`late: ${nameOf(metric)} no longer counts that window`);
+    return;
+  }
+  if (!takeRoom(turn, { most: GROWTH_MAX, grown: () => growthOf(metric, old, next) })) {
+    turn.warn(`full: ${nameOf(metric)} does not count, ${PLAYER_STATE_MAX_BYTES} bytes are kept of a player`);
+    return tellUncounted(turn, metric.spender);
+  }
+  if (isOver(metric, next)) turn.warn(`${nameOf(metric)} has reached the bound of ±9,000,000,000`);
+  (player.doc.c ??= {})[metric.id] = next;
+  player.dirty.doc = true;
+};
+
+const nameOf = ({ definition: { aggregate, eventTypes, property } }: CompiledMetric): string =>
+  `metric ${aggregate}(${property ?? eventTypes.join(", ")})`;
+
+const isOver = ({ aggregate, window }: CompiledMetric, state: CounterState | undefined): boolean => {
+  if (window.type === "LIFETIME" || window.type === "SINCE")
+    return isClamped(aggregate, state as AggregateState);
+  const newest = (state as readonly [number, AggregateState][]).at(-1)!;
+  return isClamped(aggregate, newest[1]);
+};
+
+/**
+ * A metric's value for the turn's player at the time of the turn's event; undefined where there is none: min,
+ * max, avg and latest of no events, or a window so old that it is no longer kept.
+ */
+export const readMetric = (turn: Pick<Turn, "player" | "project" | "event">, metric: CompiledMetric) =>
+  readMetricAt(turn, metric, turn.event.at);
+
+/** As `readMetric`, at any moment in ms. */
+export const readMetricAt = (
+  whose: PlayerContext,
+  metric: CompiledMetric,
+  atMs: number,
+): number | undefined => readCounter(metric, stateOf(whose, metric), momentOf(metric, whose, atMs));
+
+/** An event as it is stored, for counting again. */
+export type PastEvent = { type: string; at: number; properties: Turn["event"]["properties"] };
+
+/** The sample and moment that an event counts with; undefined when it does not. For reverts. */
+export const sampleOfEvent = (
+  metric: CompiledMetric,
+  whose: PlayerContext,
+  { type, at, properties }: PastEvent,
+  steps = new StepBudget(Infinity),
+): { sample: Sample; moment: Moment } | undefined => {
+  steps.spend(metric.steps);
+  const sample = metric.sampleOf({ event: { id: "", type, at, properties, depth: 0 }, root: { steps } });
+  return sample === undefined ? undefined : { sample, moment: momentOf(metric, whose, at) };
+};
+
+/**
+ * Counts a metric from a player's events, in the order in which they came; `state` is what to go on from, and
+ * `steps` is told what it takes.
+ * Events of other types are left out, so all of a player's events may be given.
+ */
+export const foldEvents = (
+  metric: CompiledMetric,
+  whose: PlayerContext,
+  events: Iterable<PastEvent>,
+  { state, steps }: { state?: CounterState | undefined; steps?: StepBudget } = {},
+): CounterState | undefined => {
+  const { forEvent } = indexMetrics([metric.definition]);
+  let folded = state;
+  for (const event of events) {
+    const counted = forEvent(event.type).length > 0 ? sampleOfEvent(metric, whose, event, steps) : undefined;
+    if (counted) folded = addToCounter(metric, folded, counted.sample, counted.moment);
+  }
+  return folded;
+};

@@ -1,0 +1,64 @@
+import { z } from "zod";
+import type { Heard } from "../rule-event.ts";
+import { checkOperand, comparisonFields, LIST_MAX, compileCheck } from "../language/operators.ts";
+import { compilePath } from "../language/paths.ts";
+import { Path, Scalar, scalarList } from "../language/syntax.ts";
+import {
+  groupOf,
+  groupShapes,
+  joinTests,
+  schemaProblems,
+  type Tree,
+  treeProblems,
+  visitLeaves,
+} from "../language/trees.ts";
+
+/**
+ * Which events count: the operators of the rules' `event_property`, put together with `all`, `any` and
+ * `none`. A filter compares with literals only: what counts must not depend on when it is counted. Metrics
+ * and leaderboards share it.
+ */
+const Leaf = z
+  .strictObject({
+    path: Path,
+    op: comparisonFields.op,
+    value: z
+      .union([Scalar, scalarList(1, LIST_MAX)], {
+        error: "must be a literal or a list of literals",
+      })
+      .optional(),
+  })
+  .superRefine(checkOperand);
+type Leaf = z.output<typeof Leaf>;
+
+export type Filter = Tree<Leaf>;
+
+const Shape: z.ZodType<Filter> = z
+  .lazy(() => z.union([...groupShapes(Shape), Leaf]))
+  .meta({ id: "EventFilter" });
+
+const explain = (filter: unknown, context: z.RefinementCtx): unknown => {
+  const problems = treeProblems(filter, (leaf, path) => schemaProblems(Leaf, leaf, path));
+  for (const { path, message } of problems)
+    context.addIssue({ code: "custom", path, message, input: filter });
+  return problems.length === 0 ? filter : z.NEVER;
+};
+
+export const Filter = z.preprocess(explain, Shape);
+
+/** Turns a filter into a closure over the event. */
+export const compileFilter = (filter: Filter): ((heard: Heard) => boolean) => {
+  const group = groupOf(filter);
+  if (group) return joinTests(group.key, group.members.map(compileFilter));
+  const { path, op, value } = filter as Leaf;
+  const read = compilePath(path);
+  const matches = compileCheck(op, value);
+  return (heard) => matches(read(heard.event.properties), heard);
+};
+
+/** What a look at an event takes at most, in steps, beside the texts and lists that it looks through. */
+export const filterSteps = (filter: Filter | undefined): number => {
+  let steps = 0;
+  if (filter) visitLeaves<Leaf>(filter, () => steps++);
+  return steps;
+};

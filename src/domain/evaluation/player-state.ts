@@ -1,0 +1,163 @@
+import type { Cause, Json } from "../kernel/events/events.ts";
+import type { LoadedList } from "./boards/list.ts";
+
+/**
+ * What evaluation knows of a player: loaded once for a batch, changed in memory, saved once. Every value in
+ * here is replaced and never edited in place, so that a shallow copy can be put back (snapshot.ts).
+ */
+export type PlayerState = {
+  id: string;
+  projectId: string;
+  externalUserId: string;
+  displayName: string | null;
+  status: "ACTIVE" | "SUSPENDED" | "BANNED" | "MERGED" | "ERASED";
+  /** Deleted by REST: SUSPENDED, and hidden from lists and boards. */
+  isDeleted?: boolean;
+  xp: number;
+  level: number;
+  /** Sequence of the player stream: +1 for each outbox row of the player. */
+  seq: number;
+  ledgerSeq: number;
+  /** Tip of the player's ledger chain, hexadecimal; see evaluation/ledger/chain.ts. */
+  ledgerHash: string | null;
+  lives: LivesStored;
+  timezone: string | null;
+  /** When the player's zone last changed, in ms: streaks take one change a day. */
+  zoneChangedMs: number | null;
+  locale: string | null;
+  country: string | null;
+  attributes: Json;
+  tags: string[];
+  createdAt: Date;
+  lastSeenAt: Date | null;
+  /** Counters and limit state, in one document. */
+  doc: PlayerDoc;
+  /** What the document takes as JSON. */
+  docSize: DocSize;
+  /** Entries of lists of boards, by the list's id. */
+  entries: Map<string, EntryState>;
+  /** Lists that were loaded with the player, besides those of boards with one ranking, by id. */
+  lists: Map<string, LoadedList>;
+  /** Times of what is coming, in ms: lists of those times are loaded; of now, where there are none. */
+  timesMs: readonly number[];
+  /** The attributes as they were when the lists were named: what the player changes now counts from later. */
+  firstAttributes?: Json;
+  /** By key of the currency. */
+  balances: Map<string, BalanceState>;
+  /** Lots of currencies that expire, by key of the currency, the one that expires first in front. */
+  lots: Map<string, readonly LotState[]>;
+  /** By key of the badge. */
+  badges: Map<string, BadgeState>;
+  /** By key of the streak. */
+  streaks: Map<string, StreakState>;
+  /** Keys of segments that the player is in, with when the player entered, in ms. */
+  segments: Map<string, number>;
+  /** The player's own boosts by id; those of the project are part of the plan. */
+  boosts: Map<string, BoostState>;
+  /** What has to be written back. */
+  dirty: Dirty;
+};
+
+/** Keys of what changed, by where it is kept; see the part of each (parts.ts). */
+export type Dirty = {
+  profile: boolean;
+  doc: boolean;
+  entries: Set<string>;
+  balances: Set<string>;
+  lots: Set<string>;
+  badges: Set<string>;
+  streaks: Set<string>;
+  segments: Set<string>;
+  boosts: Set<string>;
+};
+
+/**
+ * The jsonb of player_states. `l`: limit state by rule id (`~` before the id of a rule in SHADOW); `c`:
+ * counters by metric id (metrics/counters.ts); `x`: [local day number, XP of it before the cap] for the daily
+ * cap; `v`: the highest level whose reward was given, which a loss does not lower; `r`: how often a reversal
+ * took back the reward of a level, by its number, or tiers of a badge, by `b:` and its key; `w`: how many of
+ * each reward of the catalogue were given, by key; `b`: ids of boards from which the player is banned; `z`:
+ * versions of entries that were removed, by list; `s`: [minute, scores submitted in it], by id of a board
+ * that limits these.
+ */
+export type PlayerDoc = {
+  l?: Record<string, unknown>;
+  c?: Record<string, unknown>;
+  x?: readonly [day: number, xp: number];
+  v?: number;
+  r?: Readonly<Record<string, number>>;
+  w?: Readonly<Record<string, number>>;
+  b?: readonly string[];
+  z?: Readonly<Record<string, number>>;
+  s?: Readonly<Record<string, readonly [minute: number, scores: number]>>;
+};
+
+/**
+ * What a player's document takes as JSON, in bytes. Of a small one it is a bound from above, so that nobody
+ * has to measure what was counted; a large one is measured. `isPruned`: it has nothing that nobody reads.
+ */
+export type DocSize = { bytes: number; isExact: boolean; isPruned: boolean };
+
+export type EntryState = {
+  rankScore: number;
+  rankTie: number;
+  latestUs: number;
+  version: number;
+  /** Scores submitted, where the board limits them. */
+  submissions?: number;
+  /** What was submitted with the score, when that is to be written. */
+  meta?: Json | null;
+};
+
+/** Lives as stored: `count` and `anchorMs` are null until first used; see lives/lives.ts for what is read. */
+export type LivesStored = {
+  count: number | null;
+  anchorMs: number | null;
+  unlimitedUntilMs: number | null;
+};
+
+/** Available is balance - held. */
+export type BalanceState = { balance: number; held: number; earned: number; spent: number };
+export type LotState = {
+  id: string;
+  /** 0: used up, and goes. */
+  remaining: number;
+  expiresMs: number;
+  /** Whether it has to be written back. */
+  isChanged?: true;
+};
+
+export type BadgeState = {
+  /** 0: none held. */
+  tier: number;
+  progress: number;
+  timesAwarded: number;
+  serialNo: number | null;
+  firstEarnedMs: number | null;
+  lastEarnedMs: number | null;
+  revokedMs: number | null;
+};
+
+/** `current`, `longest`, `freezes` and `deadlineMs` have columns of their own; the rest is one document. */
+export type StreakState = {
+  current: number;
+  longest: number;
+  freezes: number;
+  /** The instant at which the streak breaks unless it is extended. */
+  deadlineMs: number | null;
+  doc: Json;
+};
+
+export type Stacking = "MAX" | "MULTIPLY" | "EXTEND" | "REPLACE";
+export type BoostState = {
+  id: string;
+  boostKey: string;
+  /** `xp`, `currency:{key}` or `score:{leaderboard key}`. */
+  applies: string;
+  factor: number;
+  stacking: Stacking;
+  startsMs: number;
+  expiresMs: number;
+  usesLeft: number | null;
+  cause: Cause;
+};

@@ -1,0 +1,107 @@
+import type { Cause, Json } from "../kernel/events/events.ts";
+import type { Turn } from "./turn.ts";
+
+export const ATTRIBUTES_MAX_KEYS = 100;
+export const ATTRIBUTES_MAX_BYTES = 8 * 1024;
+export const ATTRIBUTES_MAX_DEPTH = 3;
+export const TAGS_MAX = 50;
+
+export type ProfileChange = {
+  set?: Json;
+  unset?: readonly string[];
+  addTags?: readonly string[];
+  removeTags?: readonly string[];
+};
+
+/** Fields that differ, with their values before and after. */
+export type Difference = { before: Json; after: Json };
+
+/**
+ * Changes attributes (by dotted path) and tags, and emits one `player.updated` with what differs.
+ * @param other differences of other fields, told in the same event
+ * @returns a sentence when the result would break a limit; then nothing has changed
+ */
+export const updatePlayer = (
+  turn: Turn,
+  change: ProfileChange,
+  cause: Cause,
+  other: Difference = { before: {}, after: {} },
+): string | undefined => {
+  const { player } = turn;
+  const attributes = changedAttributes(player.attributes, change);
+  const removed = new Set(change.removeTags ?? []);
+  const tags = [...new Set([...player.tags, ...(change.addTags ?? [])])].filter((tag) => !removed.has(tag));
+  const problem =
+    attributesProblem(attributes) ?? (tags.length > TAGS_MAX ? `more than ${TAGS_MAX} tags` : undefined);
+  if (problem !== undefined) return problem;
+
+  const before = { ...other.before };
+  const after = { ...other.after };
+  if (!sameJson(attributes, player.attributes)) {
+    before["attributes"] = player.attributes;
+    after["attributes"] = attributes;
+  }
+  if (!sameJson(tags, player.tags)) {
+    before["tags"] = player.tags;
+    after["tags"] = tags;
+  }
+  const changed = Object.keys(after);
+  if (changed.length === 0) return undefined;
+  player.attributes = attributes;
+  player.tags = tags;
+  player.dirty.profile = true;
+  const { id: playerId, externalUserId } = player;
+  turn.emit("player.updated", { playerId, externalUserId, changed, before, after, cause });
+  return undefined;
+};
+
+/** A sentence when attributes break a limit, else undefined. */
+export const attributesProblem = (attributes: Json): string | undefined => {
+  if (Object.keys(attributes).length > ATTRIBUTES_MAX_KEYS)
+    return `more than ${ATTRIBUTES_MAX_KEYS} attributes`;
+  if (Buffer.byteLength(JSON.stringify(attributes)) > ATTRIBUTES_MAX_BYTES)
+    return "attributes larger than 8 KiB";
+  if (depthOf(attributes) > ATTRIBUTES_MAX_DEPTH)
+    return `attributes nested deeper than ${ATTRIBUTES_MAX_DEPTH}`;
+  return undefined;
+};
+
+export const sameJson = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
+
+const depthOf = (value: unknown): number =>
+  value !== null && typeof value === "object" ? 1 + Math.max(0, ...Object.values(value).map(depthOf)) : 0;
+
+const isObject = (value: unknown): value is Json =>
+  value !== null && typeof value === "object" && !Array.isArray(value);
+
+const changedAttributes = (attributes: Json, { set = {}, unset = [] }: ProfileChange): Json => {
+  const result = structuredClone(attributes);
+  for (const [path, value] of Object.entries(set)) setAt(result, path, value);
+  for (const path of unset) unsetAt(result, path);
+  return result;
+};
+
+const splitPath = (path: string): { parents: string[]; last: string } => {
+  const parents = path.split(".");
+  return { last: parents.pop()!, parents };
+};
+
+/** Makes the objects on the way; a value in the way that is no object is replaced. */
+const setAt = (target: Json, path: string, value: unknown): void => {
+  const { parents, last } = splitPath(path);
+  let at = target;
+  for (const key of parents) {
+    const next = Object.hasOwn(at, key) ? at[key] : undefined;
+    const inner: Json = isObject(next) ? next : {};
+    at[key] = inner;
+    at = inner;
+  }
+  at[last] = value;
+};
+
+const unsetAt = (target: Json, path: string): void => {
+  const { parents, last } = splitPath(path);
+  let at: unknown = target;
+  for (const key of parents) at = isObject(at) && Object.hasOwn(at, key) ? at[key] : undefined;
+  if (isObject(at)) delete at[last];
+};

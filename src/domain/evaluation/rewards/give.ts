@@ -1,0 +1,105 @@
+import { awardBadge } from "../badges/award.ts";
+import { startBoost } from "../boosts/boosts.ts";
+import { adjustCurrency } from "../currencies/adjust.ts";
+import { adjustLives } from "../lives/lives.ts";
+import { isFlooded } from "../loop-guard.ts";
+import { updatePlayer } from "../profile.ts";
+import type { Turn } from "../turn.ts";
+import { grantXp } from "../xp/xp.ts";
+import { grantFreezes } from "../streaks/advance.ts";
+import type { BundleGrant, RewardBundle } from "./bundle.ts";
+import { grantReward } from "./grant.ts";
+import { BUNDLE_DEPTH_MAX } from "./reward-graph.ts";
+
+/** Bundles that one tracked event or one change may give to a player. */
+export const BUNDLES_MAX = 1_000;
+
+/**
+ * Gives the parts of a bundle, one after another, each with its own deterministic key. A part that cannot be
+ * given leaves a warning and does not keep the others back. Bundles inside bundles are counted and cut off:
+ * definitions that would get here are refused when they are saved.
+ */
+export const giveBundle = (turn: Turn, grant: BundleGrant): void => {
+  const count = (turn.root.bundles ??= { depth: 0, given: 0 });
+  if (count.depth >= BUNDLE_DEPTH_MAX || count.given >= BUNDLES_MAX || isFull(turn, count.depth)) {
+    turn.warn(`${grant.reason}: too many rewards inside one another; ${grant.key} is not given`);
+    return;
+  }
+  count.depth++;
+  count.given++;
+  try {
+    for (const give of PARTS) give(turn, grant);
+  } finally {
+    count.depth--;
+  }
+};
+
+/** What rules give has to stay within what they may write, but for the bundle that an action names. */
+const isFull = (turn: Turn, depth: number): boolean =>
+  isFlooded(turn) || (depth > 0 && turn.root.steps.written.isSpent);
+
+type Part = (turn: Turn, grant: BundleGrant) => void;
+
+const entriesOf = (amounts: RewardBundle["currencies"]): [string, number][] => Object.entries(amounts ?? {});
+
+const giveXp: Part = (turn, { bundle: { xp }, cause, key, reason }) => {
+  if (xp !== undefined) grantXp(turn, { amount: xp, cause, key: `${key}:xp`, reason });
+};
+
+const giveCurrencies: Part = (turn, { bundle, cause, key, reason }) => {
+  for (const [currencyKey, amount] of entriesOf(bundle.currencies)) {
+    const part = { currencyKey, amount, cause, key: `${key}:cur:${currencyKey}`, reason };
+    const { problem } = adjustCurrency(turn, part);
+    if (problem !== undefined) turn.warn(`${reason}: ${amount} of currency ${currencyKey}: ${problem}`);
+  }
+};
+
+const giveLives: Part = (turn, { bundle: { lives }, cause, key, reason }) => {
+  if (lives === undefined) return;
+  const what = lives === "FULL" ? { refill: lives } : { amount: lives };
+  const { problem } = adjustLives(turn, { ...what, cause, key: `${key}:lives`, reason });
+  if (problem !== undefined) turn.warn(`${reason}: lives: ${problem}`);
+};
+
+const giveBadges: Part = (turn, { bundle, cause, key, reason }) => {
+  (bundle.badges ?? []).forEach((badge, i) => {
+    const problem = awardBadge(turn, { ...badge, cause, key: `${key}:bdg:${i}` });
+    if (problem !== undefined) turn.warn(`${reason}: badge ${badge.badgeKey}: ${problem}`);
+  });
+};
+
+const giveBoosts: Part = (turn, { bundle, cause }) => {
+  for (const boost of bundle.boosts ?? []) startBoost(turn, { ...boost, stacking: "EXTEND", cause });
+};
+
+const giveFreezes: Part = (turn, { bundle, reason }) => {
+  for (const [streakKey, amount] of entriesOf(bundle.streakFreezes)) {
+    if (grantFreezes(turn, streakKey, amount) === undefined)
+      turn.warn(`${reason}: there is no streak ${streakKey}: its freezes are not given`);
+  }
+};
+
+const giveRewards: Part = (turn, { bundle, cause, key, reason }) => {
+  (bundle.rewards ?? []).forEach(({ rewardKey, quantity = 1 }, i) => {
+    const part = { rewardKey, quantity, delivery: "AUTO" as const, cause, key: `${key}:rwd:${i}` };
+    const given = grantReward(turn, part);
+    if ("problem" in given) turn.warn(`${reason}: reward ${rewardKey}: ${given.problem}`);
+  });
+};
+
+const giveTags: Part = (turn, { bundle: { addTags = [] }, cause, reason }) => {
+  if (addTags.length === 0) return;
+  const problem = updatePlayer(turn, { addTags }, cause);
+  if (problem !== undefined) turn.warn(`${reason}: tags: ${problem}`);
+};
+
+const PARTS: readonly Part[] = [
+  giveXp,
+  giveCurrencies,
+  giveLives,
+  giveBadges,
+  giveBoosts,
+  giveFreezes,
+  giveRewards,
+  giveTags,
+];

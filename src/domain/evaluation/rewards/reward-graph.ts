@@ -1,0 +1,177 @@
+import { invalid } from "../../kernel/errors.ts";
+import type { RewardBundle } from "./bundle.ts";
+
+/** How deep rewards may give rewards: a bundle in a bundle is 2. */
+export const BUNDLE_DEPTH_MAX = 5;
+/** Bundles that one bundle may give with all that is in it, each counted once. */
+export const BUNDLE_SIZE_MAX = 100;
+
+/** What gives bundles. */
+export type Giver = {
+  kind: "badge" | "reward" | "level" | "streak" | "grant";
+  key: string;
+  bundles: readonly RewardBundle[];
+};
+
+/** What a giver comes to with all that it gives in turn. */
+type Reach = { depth: number; size: number; givesXp: boolean };
+
+const NOTHING: Reach = { depth: 0, size: 0, givesXp: false };
+const nameOf = ({ kind, key }: Pick<Giver, "kind" | "key">): string => `${kind} ${key}`;
+
+const childrenOf = ({ badges = [], rewards = [] }: RewardBundle): string[] => [
+  ...badges.map(({ badgeKey }) => `badge ${badgeKey}`),
+  ...rewards.map(({ rewardKey }) => `reward ${rewardKey}`),
+];
+
+const namesGiven = ({ bundles }: Giver): string[] => bundles.flatMap(childrenOf);
+
+class Ring extends Error {
+  readonly names: readonly string[];
+  constructor(names: readonly string[]) {
+    super(names.join(" gives "));
+    this.names = names;
+  }
+}
+
+const sameReach = (a: Reach, b: Reach): boolean =>
+  a.depth === b.depth && a.size === b.size && a.givesXp === b.givesXp;
+
+/** A giver to be, and the fields in which its bundles stand. */
+export type Giving = {
+  kind: Giver["kind"];
+  key: string;
+  bundles: readonly { bundle: RewardBundle; field: string }[];
+};
+
+/**
+ * What gives what in a project, kept up to date change by change: a change costs what it can have changed,
+ * which is the giver itself and all that give it.
+ */
+export class GivingGraph {
+  readonly #givers = new Map<string, Giver>();
+  readonly #givenBy = new Map<string, Set<string>>();
+  readonly #known = new Map<string, Reach>();
+  readonly #path: string[] = [];
+
+  constructor(givers: readonly Giver[]) {
+    for (const giver of givers) this.#set(nameOf(giver), giver);
+  }
+
+  /**
+   * Puts a giver in, in the place of the one with its name. Refuses what would give itself through others, be
+   * too deep or too much, or give XP for a level (which could reach the next one and so on), for this giver
+   * and for all that give it; then everything is as before.
+   * @throws DomainError VALIDATION_ERROR
+   */
+  put({ kind, key, bundles }: Giving): void {
+    const name = nameOf({ kind, key });
+    const before = this.#givers.get(name);
+    const own: Giver = { kind, key, bundles: bundles.map(({ bundle }) => bundle) };
+    if (before && this.#isAlike(name, before, own)) {
+      this.#givers.set(name, own);
+      return;
+    }
+    const affected = this.#above(name);
+    const reached = affected.map((one) => this.#known.get(one));
+    this.#set(name, own);
+    for (const one of affected) this.#known.delete(one);
+    try {
+      this.#check(affected, bundles[0]?.field ?? kind);
+    } catch (error) {
+      this.#path.length = 0;
+      this.#set(name, before);
+      affected.forEach((one, i) => {
+        if (reached[i]) this.#known.set(one, reached[i]);
+        else this.#known.delete(one);
+      });
+      throw error;
+    }
+  }
+
+  #check(names: readonly string[], field: string): void {
+    try {
+      for (const name of names) {
+        const giver = this.#givers.get(name);
+        const problem = giver && problemOf(this.#reachOf(name), giver.kind);
+        if (problem !== undefined) throw invalid(field, `${name}: ${problem}`);
+      }
+    } catch (error) {
+      throw error instanceof Ring ? invalid(field, `gives itself: ${error.message}`) : error;
+    }
+  }
+
+  /** Whether nothing changes for what gives it: it gives the same things, and comes to as much. */
+  #isAlike(name: string, before: Giver, own: Giver): boolean {
+    const known = this.#known.get(name);
+    if (!known || namesGiven(before).join() !== namesGiven(own).join()) return false;
+    return sameReach(known, this.#sumOf(own));
+  }
+
+  #set(name: string, giver: Giver | undefined): void {
+    const before = this.#givers.get(name);
+    for (const child of before ? namesGiven(before) : []) this.#givenBy.get(child)?.delete(name);
+    if (!giver) {
+      this.#givers.delete(name);
+      return;
+    }
+    this.#givers.set(name, giver);
+    for (const child of namesGiven(giver)) {
+      const above = this.#givenBy.get(child);
+      if (above) above.add(name);
+      else this.#givenBy.set(child, new Set([name]));
+    }
+  }
+
+  /** A name and those of all that give it, which come first. */
+  #above(name: string): string[] {
+    const found = new Set([name]);
+    for (const one of found) for (const above of this.#givenBy.get(one) ?? []) found.add(above);
+    return [...found].toReversed();
+  }
+
+  /** @throws Ring with the names on it */
+  #reachOf(name: string): Reach {
+    const known = this.#known.get(name);
+    if (known) return known;
+    const path = this.#path;
+    if (path.includes(name)) throw new Ring([...path.slice(path.indexOf(name)), name]);
+    path.push(name);
+    const giver = this.#givers.get(name);
+    const reach = giver ? this.#sumOf(giver) : NOTHING;
+    path.pop();
+    this.#known.set(name, reach);
+    return reach;
+  }
+
+  #sumOf({ bundles }: Giver): Reach {
+    const reached = bundles.map((bundle) => this.#reachOfBundle(bundle));
+    return {
+      depth: Math.max(0, ...reached.map(({ depth }) => depth)),
+      size: reached.reduce((sum, { size }) => sum + size, 0),
+      givesXp: reached.some(({ givesXp }) => givesXp),
+    };
+  }
+
+  #reachOfBundle(bundle: RewardBundle): Reach {
+    const children = childrenOf(bundle);
+    if (children.length === 0 && Object.keys(bundle).length === 0) return NOTHING;
+    const reached = children.map((name) => this.#reachOf(name));
+    return {
+      depth: 1 + Math.max(0, ...reached.map(({ depth }) => depth)),
+      size: reached.reduce((sum, { size }) => sum + size, 1),
+      givesXp: bundle.xp !== undefined || reached.some(({ givesXp }) => givesXp),
+    };
+  }
+}
+
+/** As `GivingGraph.put`, for one change among `givers`. @throws DomainError VALIDATION_ERROR */
+export const checkGiving = (givers: readonly Giver[], given: Giving): void =>
+  new GivingGraph(givers).put(given);
+
+const problemOf = ({ depth, size, givesXp }: Reach, kind: Giver["kind"]): string | undefined => {
+  if (depth > BUNDLE_DEPTH_MAX) return `rewards may be ${BUNDLE_DEPTH_MAX} inside one another, not ${depth}`;
+  if (size > BUNDLE_SIZE_MAX)
+    return `gives ${size} bundles with all in them; ${BUNDLE_SIZE_MAX} are the most`;
+  return kind === "level" && givesXp ? "a level cannot give XP, through other rewards either" : undefined;
+};

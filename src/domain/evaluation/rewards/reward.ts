@@ -1,0 +1,60 @@
+import { z } from "zod";
+import { Key } from "../language/syntax.ts";
+import { isEmptyBundle, RewardBundle } from "./bundle.ts";
+
+/** Pieces of a reward, for its stock and for each player. */
+const PIECES_MAX = 1_000_000_000;
+
+export const rewardShape = z.strictObject({
+  key: Key,
+  name: z.string().min(1).max(100),
+  description: z.string().max(2_000).optional(),
+  iconUrl: z
+    .url({ protocol: /^https$/ })
+    .max(2_048)
+    .optional(),
+  kind: z.enum(["BUNDLE", "PRIZE"], { error: "must be BUNDLE or PRIZE; MYSTERY_BOX is not available yet" }),
+  bundle: RewardBundle.optional().meta({ description: "What a BUNDLE gives" }),
+  fulfilment: z.enum(["CODE", "EXTERNAL"]).optional().meta({
+    description: "Of a PRIZE. CODE: a code of its pool; EXTERNAL: you hand it over and say so with fulfil",
+  }),
+  price: z
+    .strictObject({ currencyKey: Key, amount: z.int().min(1).max(Number.MAX_SAFE_INTEGER) })
+    .optional()
+    .meta({ description: "Without a price it can be granted and not bought" }),
+  stock: z
+    .int()
+    .min(0)
+    .max(PIECES_MAX)
+    .optional()
+    .meta({ description: "How many all players may get in all, with those that were granted before" }),
+  perPlayerLimit: z.int().min(1).max(PIECES_MAX).optional(),
+  availableFrom: z.iso.datetime({ offset: true }).optional(),
+  availableUntil: z.iso.datetime({ offset: true }).optional(),
+  claimSeconds: z
+    .int()
+    .min(60)
+    .max(31_536_000)
+    .optional()
+    .meta({ description: "How long a grant waits to be claimed; without it, for ever" }),
+});
+type RewardShape = z.output<typeof rewardShape>;
+
+const kindFault = ({ kind, bundle, fulfilment }: RewardShape): [string, string] | undefined => {
+  if (kind === "BUNDLE") {
+    if (!bundle || isEmptyBundle(bundle)) return ["bundle", "must give something: the kind is BUNDLE"];
+    return fulfilment === undefined ? undefined : ["fulfilment", "is for the kind PRIZE"];
+  }
+  if (fulfilment === undefined) return ["fulfilment", "must be CODE or EXTERNAL: the kind is PRIZE"];
+  return bundle ? ["bundle", "is for the kind BUNDLE"] : undefined;
+};
+
+/** A reward of the catalogue. */
+export const Reward = rewardShape.superRefine((reward, context) => {
+  const fault = kindFault(reward);
+  if (fault) context.addIssue({ code: "custom", path: [fault[0]], message: fault[1] });
+  const { availableFrom: from, availableUntil: until } = reward;
+  if (from !== undefined && until !== undefined && Date.parse(until) <= Date.parse(from))
+    context.addIssue({ code: "custom", path: ["availableUntil"], message: "must be after availableFrom" });
+});
+export type Reward = z.output<typeof Reward>;

@@ -1,0 +1,83 @@
+import type { Game } from "../game.ts";
+import type { SharedKey } from "../shared-counters.ts";
+import type { RewardBundle } from "./bundle.ts";
+
+/** What may be limited over all players: awards of a badge, pieces of a reward. */
+export type LimitedKind = "badge" | "reward";
+
+/** The shared counter of a limited badge or reward. */
+export const limitedKey = (projectId: string, kind: LimitedKind, key: string): SharedKey => ({
+  projectId,
+  scope: `${kind}:${key}`,
+  windowNo: 0,
+});
+
+type Part = Pick<Game, "projectId" | "badges" | "rewards" | "levels">;
+
+/** What a thing that may be given gives in turn, and the counter that it has where it is limited. */
+type Given = { bundles: readonly RewardBundle[]; counter?: SharedKey };
+
+const badgeOf = ({ projectId, badges }: Part, key: string): Given => {
+  const badge = badges.get(key)?.definition;
+  if (!badge) return { bundles: [] };
+  const bundles = badge.tiers.map(({ rewards }) => rewards);
+  return badge.maxAwards === undefined
+    ? { bundles }
+    : { bundles, counter: limitedKey(projectId, "badge", key) };
+};
+
+const rewardOf = ({ projectId, rewards }: Part, key: string): Given => {
+  const reward = rewards.get(key)?.definition;
+  if (!reward) return { bundles: [] };
+  const bundles = reward.bundle ? [reward.bundle] : [];
+  return reward.stock === undefined
+    ? { bundles }
+    : { bundles, counter: limitedKey(projectId, "reward", key) };
+};
+
+const levelsOf = ({ levels }: Part): Given => ({
+  bundles: [...levels.values()].map(({ rewards }) => rewards),
+});
+
+/** What a bundle may give, by name. XP may reach any level. */
+const givenBy = (plan: Part, { xp, badges = [], rewards = [] }: RewardBundle): [string, () => Given][] => [
+  ...badges.map(({ badgeKey: key }): [string, () => Given] => [`badge:${key}`, () => badgeOf(plan, key)]),
+  ...rewards.map(({ rewardKey: key }): [string, () => Given] => [`reward:${key}`, () => rewardOf(plan, key)]),
+  ...(xp === undefined ? [] : [["levels", () => levelsOf(plan)] as [string, () => Given]]),
+];
+
+const limited = new WeakMap<Part["badges"], boolean>();
+
+/** Whether the project has anything that is limited over all players. */
+const hasLimits = ({ badges, rewards }: Part): boolean => {
+  const known = limited.get(badges);
+  if (known !== undefined) return known;
+  const found =
+    [...badges.values()].some(({ definition }) => definition.maxAwards !== undefined) ||
+    [...rewards.values()].some(({ definition }) => definition.stock !== undefined);
+  limited.set(badges, found);
+  return found;
+};
+
+/**
+ * The shared counters that giving bundles may ask for, with what they give in turn: rewards of badge tiers,
+ * of the catalogue and of levels. What rules give for it is not in here. A badge or reward by itself is a
+ * bundle with nothing else in it, and a change of XP is `{ xp: 1 }`.
+ */
+export const limitedKeysOf = (plan: Part, bundles: readonly RewardBundle[]): SharedKey[] => {
+  if (!hasLimits(plan)) return [];
+  const keys: SharedKey[] = [];
+  const seen = new Set<string>();
+  const open = [...bundles];
+  // Grows while it is read.
+  for (const bundle of open) {
+    for (const [name, given] of givenBy(plan, bundle)) {
+      if (seen.has(name)) continue;
+      seen.add(name);
+      const { bundles: more, counter } = given();
+      open.push(...more);
+      if (counter) keys.push(counter);
+    }
+  }
+  return keys;
+};

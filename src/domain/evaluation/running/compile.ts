@@ -1,0 +1,275 @@
+import { DOCUMENT_STEPS_MAX, type LeftOut, TOO_LARGE_TO_RUN, whyNot } from "../left-out.ts";
+import type { Metric } from "../metrics/metric.ts";
+import { bytesOf } from "../../kernel/oversize.ts";
+import { type Pieces, stepsOfValue } from "../../kernel/pace.ts";
+import type { Spender } from "../event-accounts.ts";
+import type { RuleEvent } from "../rule-event.ts";
+import { atOnce } from "../../kernel/slices.ts";
+import { createSizedCache } from "../../kernel/sized-cache.ts";
+import { StepBudget } from "../../kernel/step-budget.ts";
+import { type Act, type Firing } from "../actions/action.ts";
+import { canFail, compileAction } from "../actions/action-kinds.ts";
+import type { Test } from "../conditions/condition.ts";
+import { conditionMetrics } from "../language/condition-metrics.ts";
+import { compileControls, type RuleControls } from "./controls.ts";
+import { identifyActions, type RuleDocument } from "../language/document.ts";
+import { compileGroup, groupSteps, type ConditionNode } from "../language/groups.ts";
+import { compilePath, type Reader } from "../language/paths.ts";
+import { createTypeIndex } from "../language/patterns.ts";
+
+/** A published version of a rule. */
+export type PublishedRule = {
+  id: string;
+  key: string;
+  version: number;
+  createdAt: Date;
+  definition: RuleDocument;
+  /** Set for a rule in SHADOW: it is evaluated, and nothing of what it would do is done. */
+  isShadow?: boolean;
+};
+
+/** Steps of looking at a rule, with its schedule, rollout and limits. */
+const RULE_STEPS = 3;
+
+/** A rule ready to run. `order` is its place among all rules of the project: priority, then age, then id. */
+export type CompiledRule = RuleControls & {
+  id: string;
+  key: string;
+  version: number;
+  order: number;
+  /** From inclusive, until exclusive, in ms; infinite where there is no bound. */
+  activeFromMs: number;
+  activeUntilMs: number;
+  test: Test;
+  /** What its conditions and limits take at most, in steps, beside texts and lists. */
+  steps: number;
+  /** What its conditions count. */
+  metrics: readonly Metric[];
+  spender: Spender;
+  actions: readonly Act[];
+  /** What doing them takes, in steps, beside what they tell and pass on. */
+  actionSteps: number;
+  /** An action after the first may fail, so that earlier ones may have to be undone. */
+  needsUndo: boolean;
+  stopOnMatch: boolean;
+  exclusiveGroup: string | undefined;
+  isShadow: boolean;
+  definition: RuleDocument;
+  /** Of the event types that it listens to. */
+  patterns: readonly string[];
+};
+
+/** The compiled rules of a project. */
+export type RuleSet = {
+  size: number;
+  /**
+   * The rules that listen to the event's type and are not ruled out by a property at once, in order; of
+   * `system.schedule` the one rule that it is for.
+   */
+  candidates(event: RuleEvent): readonly CompiledRule[];
+  /** Steps of finding the candidates of an event of this type. */
+  findingSteps(eventType: string): number;
+  /** All rules that listen to a type, in order. */
+  listeners(eventType: string): readonly CompiledRule[];
+  /** The rule that a `system.schedule` event is for; undefined when it no longer runs. */
+  schedule(ruleId: string): CompiledRule | undefined;
+  /** Everything that runs, in order. */
+  all: readonly CompiledRule[];
+  /** What the rules' conditions count. */
+  metrics: readonly Metric[];
+  /** Rules that should run and cannot. */
+  leftOut: readonly LeftOut[];
+};
+
+/** Steps of a firing, and of an action, beside its parts. */
+const FIRE_STEPS = 30;
+const ACTION_STEPS = 10;
+
+const actionSteps = ({ actions }: RuleDocument): number => {
+  const parts = new StepBudget(Infinity);
+  parts.chargeValue(actions);
+  return FIRE_STEPS + ACTION_STEPS * actions.length + parts.spent;
+};
+
+export const compileRule = (rule: PublishedRule, order = 0): CompiledRule => {
+  const { id, key, version, definition, isShadow = false } = rule;
+  const { schedule, stopOnMatch, exclusiveGroup } = definition;
+  const actions = identifyActions(definition.actions);
+  const firing = (actionId: string): Firing => ({ ruleId: id, ruleKey: key, ruleVersion: version, actionId });
+  return {
+    id,
+    key,
+    version,
+    order,
+    activeFromMs: schedule?.activeFrom === undefined ? -Infinity : Date.parse(schedule.activeFrom),
+    activeUntilMs: schedule?.activeUntil === undefined ? Infinity : Date.parse(schedule.activeUntil),
+    test: compileGroup(definition.conditions),
+    steps: RULE_STEPS + groupSteps(definition.conditions),
+    metrics: conditionMetrics(definition.conditions),
+    spender: { kind: "rule", id, key },
+    ...compileControls({ id, key, isShadow, definition }),
+    actions: actions.map((action) => compileAction(action, firing(action.id))),
+    actionSteps: actionSteps(definition),
+    needsUndo: actions.slice(1).some(canFail),
+    stopOnMatch,
+    exclusiveGroup,
+    isShadow,
+    definition,
+    patterns: patternsOfRule(definition),
+  };
+};
+
+/** Published versions that a process keeps compiled; they never change. */
+const KEPT_RULES_MAX = 20_000;
+/** Bytes of their documents as JSON. */
+const KEPT_RULES_MAX_BYTES = 32 * 1024 * 1024;
+/** `readSteps`: those of reading its definition. */
+type KeptRule = { rule: CompiledRule; readSteps: number };
+const keptRules = createSizedCache<KeptRule>({ items: KEPT_RULES_MAX, bytes: KEPT_RULES_MAX_BYTES });
+
+const nameOf = ({ id, version, key, isShadow }: PublishedRule): string =>
+  `${id} ${version} ${key} ${isShadow === true}`;
+
+/**
+ * As `compileRules`, in pieces, for rules that were published: each is compiled once in a process, however
+ * often a project's other definitions change, as long as it is kept. Reading it counts each time. What is
+ * stored may be older than the bounds of today, and one that cannot run keeps no other from running.
+ * @param owner the tenant, of whose rules a process keeps a share
+ */
+export function* publishedPieces(rules: readonly PublishedRule[], owner: string): Pieces<RuleSet> {
+  const compiled: CompiledRule[] = [];
+  const leftOut: LeftOut[] = [];
+  for (const [order, published] of rules.toSorted(byOrder).entries()) {
+    const { id, key, version, definition } = published;
+    const leave = (why: string): void => void leftOut.push({ kind: "rule", id, key, version, why });
+    const name = nameOf(published);
+    const kept = keptRules.get(name);
+    const readSteps = kept?.readSteps ?? stepsOfValue(definition);
+    if (readSteps > DOCUMENT_STEPS_MAX) {
+      leave(TOO_LARGE_TO_RUN);
+      continue;
+    }
+    yield readSteps + (kept ? KEPT_STEPS : COMPILE_STEPS);
+    try {
+      const rule = kept?.rule ?? compileRule(published);
+      if (!kept) keptRules.keep(name, { rule, readSteps }, { owner, bytes: bytesOf(definition) });
+      compiled.push({ ...rule, order });
+    } catch (error) {
+      leave(whyNot(error));
+    }
+  }
+  return indexRules(compiled, leftOut);
+}
+
+/** Steps of taking a rule that is kept, and of compiling one, beside reading its definition. */
+const KEPT_STEPS = 20;
+const COMPILE_STEPS = 200;
+
+const byOrder = (a: PublishedRule, b: PublishedRule): number =>
+  b.definition.priority - a.definition.priority ||
+  a.createdAt.getTime() - b.createdAt.getTime() ||
+  (a.id < b.id ? -1 : a.id > b.id ? 1 : 0);
+
+/** Compiles a project's published rules and indexes them by event type and by equal properties. */
+export const compileRules = (rules: readonly PublishedRule[]): RuleSet => atOnce(rulePieces(rules));
+
+/** As `compileRules`, in pieces. */
+export function* rulePieces(rules: readonly PublishedRule[]): Pieces<RuleSet> {
+  const compiled: CompiledRule[] = [];
+  for (const [order, rule] of rules.toSorted(byOrder).entries()) {
+    yield COMPILE_STEPS + stepsOfValue(rule.definition);
+    compiled.push(compileRule(rule, order));
+  }
+  return indexRules(compiled);
+}
+
+const indexRules = (compiled: readonly CompiledRule[], leftOut: readonly LeftOut[] = []): RuleSet => {
+  const indexOf = createTypeIndex(compiled, indexType);
+  const byId = new Map(compiled.map((rule) => [rule.id, rule]));
+  const schedule = (ruleId: string) => byId.get(ruleId);
+  return {
+    size: compiled.length,
+    candidates: (event) => {
+      if (event.ruleId === undefined) return candidatesOf(indexOf(event.type), event);
+      const rule = schedule(event.ruleId);
+      return rule ? [rule] : NO_RULES;
+    },
+    findingSteps: (eventType) => {
+      const { always, lookups } = indexOf(eventType);
+      return 1 + always.length + 4 * lookups.length;
+    },
+    listeners: (eventType) => indexOf(eventType).all,
+    schedule,
+    all: compiled,
+    metrics: compiled.flatMap(({ metrics }) => metrics),
+    leftOut,
+  };
+};
+
+const patternsOfRule = ({ triggers }: RuleDocument): string[] =>
+  triggers.flatMap((trigger) => ("eventTypes" in trigger ? trigger.eventTypes : []));
+
+/** The rules of one event type. `always` are those that no property lookup can rule out. */
+type TypeIndex = {
+  all: readonly CompiledRule[];
+  always: readonly CompiledRule[];
+  lookups: readonly { read: Reader; byValue: ReadonlyMap<unknown, CompiledRule[]> }[];
+};
+
+const indexType = (rules: readonly CompiledRule[]): TypeIndex => {
+  const always: CompiledRule[] = [];
+  const byPath = new Map<string, Map<unknown, CompiledRule[]>>();
+  for (const rule of rules) {
+    const key = equalityOf(rule.definition);
+    if (!key) {
+      always.push(rule);
+      continue;
+    }
+    const byValue = byPath.get(key.path) ?? new Map<unknown, CompiledRule[]>();
+    byPath.set(key.path, byValue);
+    for (const value of new Set(key.values)) {
+      const listed = byValue.get(value);
+      if (listed) listed.push(rule);
+      else byValue.set(value, [rule]);
+    }
+  }
+  const lookups = [...byPath].map(([path, byValue]) => ({ read: compilePath(path), byValue }));
+  return { all: rules, always, lookups };
+};
+
+/** A property and the values without which the rule cannot match, from the top-level `all`. */
+const equalityOf = ({
+  conditions,
+}: RuleDocument): { path: string; values: readonly unknown[] } | undefined => {
+  if (!("all" in conditions)) return undefined;
+  for (const node of conditions.all) {
+    const values = literalsOf(node);
+    if (values) return { path: (node as { path: string }).path, values };
+  }
+  return undefined;
+};
+
+/** A longer list is not indexed: a thousand rules with long ones would take long to index for each type. */
+const INDEXED_VALUES_MAX = 20;
+
+const literalsOf = (node: ConditionNode): readonly unknown[] | undefined => {
+  if (!("type" in node) || node.type !== "event_property") return undefined;
+  if (node.op === "in" && Array.isArray(node.value))
+    return node.value.length <= INDEXED_VALUES_MAX ? node.value : undefined;
+  const isLiteral = node.value === null || typeof node.value !== "object";
+  return node.op === "eq" && isLiteral && node.value !== undefined ? [node.value] : undefined;
+};
+
+const NO_RULES: readonly CompiledRule[] = [];
+
+const candidatesOf = ({ always, lookups }: TypeIndex, event: RuleEvent): readonly CompiledRule[] => {
+  let found = always;
+  let mixed: CompiledRule[] | undefined;
+  for (const { read, byValue } of lookups) {
+    const listed = byValue.get(read(event.properties)) ?? NO_RULES;
+    if (listed.length === 0) continue;
+    if (found.length === 0) found = listed;
+    else (mixed ??= [...found]).push(...listed);
+  }
+  return mixed ? mixed.toSorted((a, b) => a.order - b.order) : found;
+};

@@ -1,0 +1,39 @@
+import { newId } from "../../kernel/ids.ts";
+import type { Effects, ExecutionRow } from "../effects.ts";
+import { write } from "../event-steps.ts";
+import type { Turn } from "../turn.ts";
+import type { CompiledRule } from "./compile.ts";
+
+/** Effects that are kept of a firing in SHADOW. */
+const EFFECTS_MAX = 50;
+
+/** Records that a rule fired, or would have. */
+export const recordExecution = (
+  turn: Turn,
+  { id: ruleId, version }: Pick<CompiledRule, "id" | "version">,
+  what: Pick<ExecutionRow, "mode" | "effects">,
+): void => {
+  const { event, player, root } = turn;
+  write(turn, "executions", {
+    projectId: player.projectId,
+    ruleId,
+    id: newId(),
+    ruleVersion: version,
+    playerId: player.id,
+    eventId: root.id,
+    depth: event.depth,
+    ...what,
+  });
+};
+
+type From = { outbox: number; spawned: number };
+
+/** What a firing would have told and sent, to be kept when it is undone. */
+export const rehearsed = ({ outbox, spawned }: Effects, from: From): { type: string; data: unknown }[] =>
+  [
+    ...outbox.slice(from.outbox).map(({ type, data }) => ({ type, data })),
+    ...spawned.slice(from.spawned).map(({ eventType, externalUserId, properties }) => ({
+      type: eventType,
+      data: { externalUserId, ...properties },
+    })),
+  ].slice(0, EFFECTS_MAX);

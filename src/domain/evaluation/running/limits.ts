@@ -1,0 +1,172 @@
+import type { PlayerDoc } from "../player-state.ts";
+import type { Turn } from "../turn.ts";
+import { jsonLength, noteGrowth } from "../doc-room.ts";
+import type { Limit, RuleDocument } from "../language/document.ts";
+import {
+  checkRolling,
+  type FiringTimes,
+  keepTime,
+  LATE,
+  type Refusal,
+  type RollingLimit,
+  takeTime,
+  WINDOWS_KEPT,
+} from "./rolling.ts";
+import {
+  CALENDAR_UNITS,
+  type CalendarUnit,
+  firstZone,
+  windowNumber,
+  windowStart,
+} from "../../kernel/zones.ts";
+
+/**
+ * What is kept of a rule's firings for one player, by kind of window so that it outlives edits of the rule:
+ * `n` firings ever; `d`, `w`, `m` pairs of window number and firings, ascending; `t` firing times in ms,
+ * ascending; `f` the latest firing time that was dropped from `t`.
+ */
+type LimitState = FiringTimes & { n?: number; d?: Counted[]; w?: Counted[]; m?: Counted[] };
+type Counted = [window: number, firings: number];
+
+const SLOT = { DAY: "d", WEEK: "w", MONTH: "m" } as const satisfies Record<CalendarUnit, keyof LimitState>;
+
+/** A rule's limits for one player. `check` changes nothing; `record` counts a firing. */
+export type CompiledLimits = {
+  check(turn: Turn): Refusal | undefined;
+  record(turn: Turn): void;
+  /** Takes a firing at the time of the turn's event out again, where its window is still kept. */
+  giveBack(turn: Turn): void;
+};
+
+type CalendarLimit = { max: number; unit: CalendarUnit };
+type Parts = { lifetimeMax: number; calendar: CalendarLimit[]; rolling: RollingLimit[] };
+
+const NONE: LimitState = {};
+/** Bytes of JSON that a firing adds to a document at most: those of a rule that had not fired. */
+const GROWTH_MAX = 200;
+
+const zoneOf = ({ player, project }: Turn): string => firstZone(player.timezone, project.timezone);
+
+const isCalendar = (limit: Limit): limit is Limit & { window: CalendarUnit } =>
+  CALENDAR_UNITS.includes(limit.window as CalendarUnit);
+
+const partsOf = ({ perPlayer, cooldownSeconds }: NonNullable<RuleDocument["limits"]>): Parts => {
+  const rolling: RollingLimit[] = [];
+  // A cooldown is a span in which the rule fires once.
+  if (cooldownSeconds !== undefined)
+    rolling.push({ max: 1, spanMs: cooldownSeconds * 1_000, reason: "COOLDOWN" });
+  for (const { max, window } of perPlayer) {
+    if (typeof window === "object")
+      rolling.push({ max, spanMs: window.rollingSeconds * 1_000, reason: "LIMIT_REACHED" });
+  }
+  const lifetime = perPlayer.filter(({ window }) => window === "LIFETIME").map(({ max }) => max);
+  const calendar = perPlayer.filter(isCalendar).map(({ max, window: unit }) => ({ max, unit }));
+  return { lifetimeMax: Math.min(...lifetime), calendar, rolling };
+};
+
+/**
+ * Prepares a rule's limits; undefined when it has none, and then nothing is kept about it.
+ * @param ruleId what the state is kept under: of a rule in SHADOW with `~` in front
+ */
+export const compileLimits = (ruleId: string, limits: RuleDocument["limits"]): CompiledLimits | undefined => {
+  if (!limits || (limits.perPlayer.length === 0 && limits.cooldownSeconds === undefined)) return undefined;
+  const parts = partsOf(limits);
+  const units = [...new Set(parts.calendar.map(({ unit }) => unit))];
+  const timesKept =
+    parts.rolling.length === 0 ? 0 : Math.max(WINDOWS_KEPT, ...parts.rolling.map(({ max }) => max));
+  return {
+    check: (turn) => {
+      const state = stateOf(turn.player.doc, ruleId);
+      return (
+        checkLifetime(parts, state) ??
+        first(parts.calendar, (limit) => checkCalendar(limit, state, turn)) ??
+        first(parts.rolling, (limit) => checkRolling(limit, state, turn.event.at))
+      );
+    },
+    record: (turn) => {
+      const { player, event } = turn;
+      const state: LimitState = { ...stateOf(player.doc, ruleId) };
+      if (parts.lifetimeMax !== Infinity) state.n = (state.n ?? 0) + 1;
+      const zone = units.length === 0 ? "UTC" : zoneOf(turn);
+      for (const unit of units)
+        state[SLOT[unit]] = counted(state[SLOT[unit]] ?? [], windowNumber(unit, zone, event.at));
+      if (timesKept > 0) keepTime(state, event.at, timesKept);
+      const old = player.doc.l?.[ruleId];
+      const grown = () => jsonLength(state) - (old === undefined ? -`"${ruleId}":,`.length : jsonLength(old));
+      noteGrowth(turn, { most: GROWTH_MAX, grown });
+      (player.doc.l ??= {})[ruleId] = state;
+      player.dirty.doc = true;
+    },
+    giveBack: (turn) => {
+      const { player, event } = turn;
+      const known = player.doc.l?.[ruleId];
+      if (known === undefined) return;
+      const windows = units.map((unit) => [SLOT[unit], windowNumber(unit, zoneOf(turn), event.at)] as const);
+      const left = without(known as LimitState, windows, event.at);
+      if (left) player.doc.l![ruleId] = left;
+      else delete player.doc.l![ruleId];
+      player.dirty.doc = true;
+    },
+  };
+};
+
+type Slot = (typeof SLOT)[CalendarUnit];
+
+/** The state without one firing; undefined when nothing is left of it. */
+const without = (
+  known: LimitState,
+  windows: readonly (readonly [slot: Slot, window: number])[],
+  at: number,
+): LimitState | undefined => {
+  const state: LimitState = { ...known };
+  if (state.n !== undefined && --state.n <= 0) delete state.n;
+  for (const [slot, window] of windows) {
+    const kept = (state[slot] ?? []).map(([number, firings]): Counted => [
+      number,
+      number === window ? firings - 1 : firings,
+    ]);
+    state[slot] = kept.filter(([, firings]) => firings > 0);
+    if (state[slot].length === 0) delete state[slot];
+  }
+  takeTime(state, at);
+  return Object.keys(state).length === 0 ? undefined : state;
+};
+
+const first = <T>(limits: readonly T[], check: (limit: T) => Refusal | undefined): Refusal | undefined => {
+  for (const limit of limits) {
+    const refusal = check(limit);
+    if (refusal) return refusal;
+  }
+  return undefined;
+};
+
+const stateOf = ({ l }: PlayerDoc, ruleId: string): LimitState =>
+  l && Object.hasOwn(l, ruleId) ? (l[ruleId] as LimitState) : NONE;
+
+const checkLifetime = ({ lifetimeMax }: Parts, { n = 0 }: LimitState): Refusal | undefined =>
+  n < lifetimeMax ? undefined : { reason: "LIMIT_REACHED", detail: `${lifetimeMax} LIFETIME` };
+
+const checkCalendar = ({ max, unit }: CalendarLimit, state: LimitState, turn: Turn): Refusal | undefined => {
+  const kept = state[SLOT[unit]];
+  if (!kept) return undefined;
+  const zone = zoneOf(turn);
+  const window = windowNumber(unit, zone, turn.event.at);
+  const firings = kept.find(([number]) => number === window)?.[1];
+  if (firings === undefined) {
+    // A window that is not there never fired, unless it is older than those that are kept.
+    const isUnknown = kept.length === WINDOWS_KEPT && window < kept[0]![0];
+    return isUnknown ? { reason: "LIMIT_REACHED", detail: LATE } : undefined;
+  }
+  if (firings < max) return undefined;
+  return {
+    reason: "LIMIT_REACHED",
+    detail: `${max} ${unit}`,
+    nextEligibleMs: windowStart(unit, zone, window + 1),
+  };
+};
+
+const counted = (kept: readonly Counted[], window: number): Counted[] => {
+  const firings = kept.find(([number]) => number === window)?.[1] ?? 0;
+  const others = kept.filter(([number]) => number !== window);
+  return [...others, [window, firings + 1] as Counted].toSorted(([a], [b]) => a - b).slice(-WINDOWS_KEPT);
+};

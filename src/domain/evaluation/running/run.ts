@@ -1,0 +1,228 @@
+import { isFlooded, noteLoop } from "../loop-guard.ts";
+import { saveTurn } from "../snapshot.ts";
+import type { Turn } from "../turn.ts";
+import { type CompiledBudget, markOf } from "./budgets.ts";
+import type { CompiledRule, RuleSet } from "./compile.ts";
+import { rehearsed, recordExecution } from "./executions.ts";
+import { RuleFailure } from "./failures.ts";
+import type { Outcome, RuleReason } from "./outcome.ts";
+import type { Refusal } from "./rolling.ts";
+
+/** Firings of a reentrant rule for one root; any other fires once. */
+export const REENTRANT_MAX = 10;
+
+const MATCHED: Outcome = { fired: true, reason: "MATCHED" };
+const NOT_MET: Outcome = { fired: false, reason: "CONDITIONS_NOT_MET" };
+const NOT_ACTIVE_YET: Outcome = { fired: false, reason: "NOT_ACTIVE_YET" };
+const EXPIRED: Outcome = { fired: false, reason: "EXPIRED" };
+const EXCLUDED: Outcome = { fired: false, reason: "ROLLOUT_EXCLUDED" };
+const HOLDOUT: Outcome = { fired: false, reason: "HOLDOUT" };
+const OUT_OF_STEPS: Outcome = { fired: false, reason: "STEPS_EXHAUSTED" };
+const INELIGIBLE: Outcome = { fired: false, reason: "PLAYER_INELIGIBLE" };
+
+/**
+ * Runs the rules that listen to the turn's event on the turn's player, in order, each seeing what those
+ * before it did. A rule whose action fails has no effect at all. Players who are not ACTIVE get nothing.
+ */
+export const runRules = (ruleSet: RuleSet, turn: Turn): void => {
+  const candidates = findCandidates(ruleSet, turn);
+  if (candidates.length === 0) return;
+  const stops = createStops();
+  for (const rule of candidates) {
+    const stoppedBy = stops.stoppedBy(rule);
+    if (stoppedBy !== undefined) turn.root.observe?.(rule, { fired: false, reason: "STOPPED", stoppedBy });
+    else if (considerRule(rule, turn).fired) stops.fired(rule);
+  }
+};
+
+/** The rules to be considered, paid for; none once the event has spent its steps. */
+export const findCandidates = (ruleSet: RuleSet, { event, root }: Turn): readonly CompiledRule[] => {
+  const { rules } = root.accounts;
+  if (rules.isSpent) return NO_RULES;
+  rules.spend(ruleSet.findingSteps(event.type));
+  return ruleSet.candidates(event);
+};
+
+const NO_RULES: readonly CompiledRule[] = [];
+
+/**
+ * Which rules a rule with `stopOnMatch` has ended for this event: those of its group, or all when it has
+ * none. One in SHADOW ends nothing.
+ */
+export type Stops = { fired(rule: CompiledRule): void; stoppedBy(rule: CompiledRule): string | undefined };
+
+export const createStops = (): Stops => {
+  let groups: Map<string, string> | undefined;
+  let all: string | undefined;
+  return {
+    fired: ({ stopOnMatch, isShadow, exclusiveGroup, key }) => {
+      if (!stopOnMatch || isShadow) return;
+      if (exclusiveGroup === undefined) all = key;
+      else (groups ??= new Map()).set(exclusiveGroup, key);
+    },
+    stoppedBy: ({ exclusiveGroup }) =>
+      all ?? (exclusiveGroup === undefined ? undefined : groups?.get(exclusiveGroup)),
+  };
+};
+
+export type ConsiderOptions = { ignoreLimits?: boolean };
+
+/**
+ * Runs one rule: schedule, rollout, conditions, limits, loop guard, actions, in that order. The rule whose
+ * conditions spend the last of the event's steps does not fire, nor does any after it; actions that have
+ * begun are done, all of them.
+ */
+export const considerRule = (rule: CompiledRule, turn: Turn, options?: ConsiderOptions): Outcome => {
+  const { rules } = turn.root.accounts;
+  const before = rules.spent;
+  const writtenBefore = rules.written.spent;
+  const outcome = rules.isSpent ? OUT_OF_STEPS : decide(rule, turn, options?.ignoreLimits === true);
+  rules.noteSpender(rule.spender, before);
+  rules.written.noteSpender(rule.spender, writtenBefore);
+  turn.root.observe?.(rule, outcome);
+  return outcome;
+};
+
+const decide = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome => {
+  if (turn.player.status !== "ACTIVE") return INELIGIBLE;
+  const inactive = outsideSchedule(rule, turn);
+  if (inactive) return inactive;
+  const bucket = rule.rollout?.(turn.player.id);
+  if (bucket === "OUT") return EXCLUDED;
+  const unmet = ask(rule, turn);
+  if (unmet) return unmet;
+  const isHeld = bucket === "HELD";
+  const refusal = (ignoreLimits ? undefined : refusalOf(rule, turn, isHeld)) ?? guardRefusal(rule, turn);
+  if (refusal) return { fired: false, ...refusal };
+  return isHeld ? hold(rule, turn, ignoreLimits) : fire(rule, turn, ignoreLimits);
+};
+
+/** Why the rule's conditions keep it from firing; undefined when they hold. */
+const ask = (rule: CompiledRule, turn: Turn): Outcome | undefined => {
+  const { steps } = turn.root;
+  steps.spend(rule.steps);
+  const holds = rule.test(turn);
+  if (steps.isSpent) return OUT_OF_STEPS;
+  return holds ? undefined : NOT_MET;
+};
+
+/** By the event's time; undefined inside the schedule. */
+const outsideSchedule = (
+  { activeFromMs, activeUntilMs }: CompiledRule,
+  { event }: Turn,
+): Outcome | undefined => {
+  if (event.at < activeFromMs) return NOT_ACTIVE_YET;
+  return event.at >= activeUntilMs ? EXPIRED : undefined;
+};
+
+/** The first limit that keeps the rule from firing. Who is held back takes nothing from the others. */
+const refusalOf = (rule: CompiledRule, turn: Turn, isHeld: boolean): Refusal | undefined => {
+  const refusal = rule.limits?.check(turn);
+  if (refusal || isHeld) return refusal;
+  for (const limit of rule.globalLimits) {
+    const shared = limit.check(turn);
+    if (shared) return shared;
+  }
+  return undefined;
+};
+
+/**
+ * A rule fires once for a root, a reentrant one REENTRANT_MAX times. What it has brought about itself and
+ * hears again is a loop, which is told; hearing the same twice is not.
+ */
+const guardRefusal = (
+  { id, step, definition }: CompiledRule,
+  turn: Turn,
+): { reason: "LOOP_GUARD"; detail: string } | undefined => {
+  const { root, event } = turn;
+  if (isFlooded(turn)) {
+    if (!root.guarded.includes(event.type)) root.guarded.push(event.type);
+    return { reason: "LOOP_GUARD", detail: "the event has brought about too much" };
+  }
+  const fired = root.firings.get(id) ?? 0;
+  if (fired === 0 || (definition.reentrant && fired < REENTRANT_MAX)) return undefined;
+  const via = event.via ?? [];
+  if (via.some(({ ruleId }) => ruleId === id)) noteLoop(turn, [...via, step]);
+  return { reason: "LOOP_GUARD", detail: `fired ${fired} times for this event` };
+};
+
+/** Records what a player who is held back would have got. */
+const hold = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome => {
+  if (!ignoreLimits) rule.limits?.record(turn);
+  if (!rule.isShadow) recordExecution(turn, rule, { mode: "HOLDOUT", effects: null });
+  countFiring(rule, turn);
+  return HOLDOUT;
+};
+
+const countFiring = ({ id }: CompiledRule, { root }: Turn): void =>
+  void root.firings.set(id, (root.firings.get(id) ?? 0) + 1);
+
+/** Does all actions of a rule, or none; of one in SHADOW none, and keeps what they would have done. */
+const fire = (rule: CompiledRule, turn: Turn, ignoreLimits: boolean): Outcome => {
+  const budgets = ignoreLimits ? NO_BUDGETS : rule.budgets;
+  const undo = mayBeUndone(rule, budgets) ? saveTurn(turn) : undefined;
+  const { gifts, effects, undone } = attempt(rule, turn, budgets);
+  if (undone || rule.isShadow) undo?.();
+  if (undone) return refused(rule, turn, undone);
+  if (!ignoreLimits) recordLimits(rule, turn, gifts);
+  recordExecution(turn, rule, { mode: rule.isShadow ? "SHADOW" : "LIVE", effects });
+  countFiring(rule, turn);
+  return MATCHED;
+};
+
+const mayBeUndone = ({ isShadow, needsUndo }: CompiledRule, budgets: readonly CompiledBudget[]): boolean =>
+  isShadow || needsUndo || budgets.length > 0;
+
+type Attempt = { gifts: readonly number[]; effects: unknown; undone: Undone | undefined };
+
+const attempt = (rule: CompiledRule, turn: Turn, budgets: readonly CompiledBudget[]): Attempt => {
+  const mark = markOf(turn.effects);
+  const failure = act(rule, turn);
+  const gifts = budgets.map((budget) => budget.given(turn.effects, mark));
+  const effects = rule.isShadow ? rehearsed(turn.effects, mark) : null;
+  return { gifts, effects, undone: failure ?? exceededBy(budgets, turn, gifts) };
+};
+
+const NO_BUDGETS: readonly CompiledBudget[] = [];
+
+/** Why a firing was undone; `budget` is the one that did not suffice. */
+type Undone = { reason: RuleReason; detail: string; nextEligibleMs?: number; budget?: CompiledBudget };
+
+const exceededBy = (
+  budgets: readonly CompiledBudget[],
+  turn: Turn,
+  gifts: readonly number[],
+): Undone | undefined => {
+  for (const [i, budget] of budgets.entries()) {
+    const refusal = budget.check(turn, gifts[i]!);
+    if (refusal) return { ...refusal, budget };
+  }
+  return undefined;
+};
+
+const refused = (rule: CompiledRule, turn: Turn, { budget, ...why }: Undone): Outcome => {
+  if (budget && !rule.isShadow) budget.tell(turn, rule);
+  return { fired: false, ...why };
+};
+
+const recordLimits = (rule: CompiledRule, turn: Turn, gifts: readonly number[]): void => {
+  rule.limits?.record(turn);
+  for (const limit of rule.globalLimits) limit.record(turn);
+  gifts.forEach((amount, i) => rule.budgets[i]!.record(turn, amount));
+};
+
+/** @returns why an action could not be done; then some may have been */
+const act = ({ actions, actionSteps, step }: CompiledRule, turn: Turn): Undone | undefined => {
+  const { root } = turn;
+  root.steps.spend(actionSteps);
+  root.acting = step;
+  try {
+    for (const action of actions) action(turn);
+    return undefined;
+  } catch (error) {
+    if (!(error instanceof RuleFailure)) throw error;
+    return { reason: "ACTION_FAILED", detail: `${error.actionId}: ${error.message}` };
+  } finally {
+    root.acting = undefined;
+  }
+};

@@ -1,0 +1,200 @@
+import { badgesFollowing } from "./badges/follow.ts";
+import { DERIVED_EVENT_TYPES } from "../kernel/events/events.ts";
+import type { RewardBundle } from "./rewards/bundle.ts";
+import { limitedKeysOf } from "./rewards/shared-keys.ts";
+import type { Pieces } from "../kernel/pace.ts";
+import type { Action } from "./actions/action-kinds.ts";
+import type { CompiledRule } from "./running/compile.ts";
+import { SPAWNED_TYPES } from "./running/spawned.ts";
+import type { ProjectPlan } from "./project-plan.ts";
+import type { SharedKey } from "./shared-counters.ts";
+
+/** An event of a batch as far as it decides what has to be locked. */
+export type Coming = { type: string; at: number };
+
+/**
+ * The shared counters that evaluating `events` may ask for: global limits and budgets of the rules that may
+ * run, stock and limited editions that they may touch, through derived events too. Rather too many than too
+ * few: a counter that is locked for nothing costs a wait, one that is missing fails the event. In pieces.
+ */
+export function* sharedKeysOf(plan: ProjectPlan, events: readonly Coming[]): Pieces<SharedKey[]> {
+  return (yield* firstSharedKeys(plan, events, Infinity)).keys;
+}
+
+/**
+ * As `sharedKeysOf`, of the first of `events`: as many as need `max` counters together, and at least one.
+ * @returns the counters, and of how many events they are
+ */
+export function* firstSharedKeys(
+  plan: ProjectPlan,
+  events: readonly Coming[],
+  max: number,
+): Pieces<{ keys: SharedKey[]; covered: number }> {
+  const needsOf = plannedNeeds(plan);
+  if (!needsOf) return { keys: [], covered: events.length };
+  const found = new Map<string, SharedKey>();
+  const add = (key: SharedKey): void => void found.set(`${key.windowNo}\0${key.scope}`, key);
+  const known = new Set<readonly SharedKey[]>();
+  let covered = 0;
+  for (const { type, at } of events) {
+    if (found.size > max) break;
+    const { keys, rules } = yield* needsOf(type);
+    yield keys.length;
+    if (!known.has(keys)) keys.forEach(add);
+    known.add(keys);
+    for (const { globalLimits, budgets } of rules) {
+      yield WINDOW_STEPS * (globalLimits.length + budgets.length);
+      for (const counter of [...globalLimits, ...budgets]) add(counter.keyOf(plan, at));
+    }
+    covered++;
+  }
+  return { keys: [...found.values()], covered };
+}
+
+/** Steps of finding the window of a counter at a time, and of naming it. */
+const WINDOW_STEPS = 20;
+
+/** Whether players share anything in a project: then there may be counters to lock. */
+export const sharesCounters = (plan: ProjectPlan): boolean => plannedNeeds(plan) !== undefined;
+
+/** Counters of limited things, and the rules whose own counters may be asked for. */
+type Needs = { keys: readonly SharedKey[]; rules: readonly CompiledRule[] };
+type NeedsOf = (eventType: string) => Pieces<Needs>;
+
+/** Event types whose needs are remembered; integrators may send any number of types. */
+const TYPES_REMEMBERED_MAX = 2_000;
+
+const planned = new WeakMap<ProjectPlan, { needsOf: NeedsOf | undefined }>();
+
+/** What each event type needs, worked out once for a plan; undefined when players share nothing in it. */
+const plannedNeeds = (plan: ProjectPlan): NeedsOf | undefined => {
+  let known = planned.get(plan);
+  if (!known) planned.set(plan, (known = { needsOf: sharesAnything(plan) ? remember(plan) : undefined }));
+  return known.needsOf;
+};
+
+const isShared = ({ globalLimits, budgets }: CompiledRule): boolean =>
+  globalLimits.length > 0 || budgets.length > 0;
+
+const sharesAnything = (plan: ProjectPlan): boolean =>
+  plan.rules.all.some(isShared) || limitedKeysOf(plan, [everything(plan)]).length > 0;
+
+const remember = (plan: ProjectPlan): NeedsOf => {
+  const byType = new Map<string, Needs>();
+  return function* (eventType) {
+    const known = byType.get(eventType);
+    if (known) return known;
+    const needs = yield* workOut(plan, eventType);
+    if (byType.size >= TYPES_REMEMBERED_MAX) byType.delete(byType.keys().next().value!);
+    byType.set(eventType, needs);
+    return needs;
+  };
+};
+
+/** One of everything that can be given. */
+const everything = ({ badges, rewards }: ProjectPlan): RewardBundle => ({
+  xp: 1,
+  badges: [...badges.keys()].map((badgeKey) => ({ badgeKey })),
+  rewards: [...rewards.keys()].map((rewardKey) => ({ rewardKey })),
+});
+
+function* workOut(plan: ProjectPlan, eventType: string): Pieces<Needs> {
+  // What was sent may come of a rule as it no longer is.
+  if (SPAWNED_TYPES.has(eventType))
+    return { keys: limitedKeysOf(plan, [everything(plan)]), rules: plan.rules.all.filter(isShared) };
+  const reached = yield* reach(plan, eventType);
+  const rules = [...reached.rules].filter(isShared);
+  return { keys: limitedKeysOf(plan, reached.bundles), rules };
+}
+
+/** What evaluation can come to: grows while it is walked. */
+type Reached = { types: Set<string>; rules: Set<CompiledRule>; bundles: RewardBundle[] };
+
+/** Steps of looking at a definition, and at what it gives or brings about. */
+const LOOK_STEPS = 2;
+const GIVE_STEPS = 30;
+
+function* reach(plan: ProjectPlan, eventType: string): Pieces<Reached> {
+  // Whatever a change by REST gives, XP may be in it; what else it gives is named by who makes it.
+  const given: RewardBundle[] = eventType === "system.change" ? [{ xp: 1 }] : [];
+  const reached: Reached = { types: new Set(firstTypes(eventType)), rules: new Set(), bundles: given };
+  const levelsGive = [...plan.levels.values()].some(({ rewards }) => Object.keys(rewards).length > 0);
+  const give = (bundle: RewardBundle): void => {
+    reached.bundles.push(bundle);
+    addTypes(plan, reached, typesOfBundle(bundle, levelsGive));
+  };
+  // A set that grows is walked to its new end.
+  for (const type of reached.types) {
+    addTypes(plan, reached, ALWAYS);
+    for (const { definition } of badgesFollowing(plan, type)) {
+      yield GIVE_STEPS;
+      give({ badges: [{ badgeKey: definition.key }] });
+    }
+    yield LOOK_STEPS * plan.streaks.size;
+    for (const streak of plan.streaks.values()) {
+      if (streak.hears(type)) for (const { rewards } of streak.definition.milestones) give(rewards);
+    }
+    for (const rule of rulesOf(plan, type)) {
+      if (reached.rules.has(rule)) continue;
+      reached.rules.add(rule);
+      yield GIVE_STEPS * rule.definition.actions.length;
+      for (const action of rule.definition.actions) {
+        const { types, bundles } = outcomesOf(action);
+        addTypes(plan, reached, types);
+        bundles.forEach(give);
+      }
+    }
+  }
+  return reached;
+}
+
+/** An event may make its player; a change by REST may be of any kind. */
+const firstTypes = (eventType: string): Iterable<string> =>
+  eventType === "system.change" ? DERIVED_EVENT_TYPES : [eventType, "player.created"];
+
+const rulesOf = ({ rules }: ProjectPlan, type: string): readonly CompiledRule[] =>
+  type === "system.schedule"
+    ? rules.all.filter(({ definition }) => definition.triggers.some(({ kind }) => kind === "SCHEDULE"))
+    : rules.listeners(type);
+
+const addTypes = (plan: ProjectPlan, { types }: Reached, added: Iterable<string>): void => {
+  for (const type of added) if (!types.has(type) && plan.hears(type)) types.add(type);
+};
+
+const XP = ["player.xp_granted", "player.level_up", "player.updated", "player.boost_ended"];
+
+/** What any event can bring about by itself: segments change, streaks end, boosts run out. */
+const ALWAYS = [...DERIVED_EVENT_TYPES].filter((type) => /^player\.(segment|streak|boost)_/.test(type));
+
+/** XP alone tells of XP, unless levels give something. Anything else may tell of anything. */
+const typesOfBundle = (bundle: RewardBundle, levelsGive: boolean): Iterable<string> => {
+  const parts = Object.keys(bundle);
+  if (parts.length === 0) return [];
+  return parts.length === 1 && parts[0] === "xp" && !levelsGive ? XP : DERIVED_EVENT_TYPES;
+};
+
+type Outcomes = { types: readonly string[]; bundles: readonly RewardBundle[] };
+
+const types = (...names: string[]): Outcomes => ({ types: names, bundles: [] });
+const gives = (bundle: RewardBundle): Outcomes => ({ types: [], bundles: [bundle] });
+
+type OutcomesOf = { [T in Action["type"]]: (action: Extract<Action, { type: T }>) => Outcomes };
+
+const OUTCOMES: OutcomesOf = {
+  grant_xp: () => gives({ xp: 1 }),
+  adjust_currency: () => types("player.currency_granted", "player.currency_spent", "player.currency_expired"),
+  adjust_lives: () => types("player.lives_changed"),
+  update_badge: ({ badgeKey, operation }) =>
+    operation === "REVOKE" ? types("player.badge_revoked") : gives({ badges: [{ badgeKey }] }),
+  submit_score: () => types(),
+  update_player: () => types("player.updated"),
+  grant_reward: ({ rewardKey }) => gives({ rewards: [{ rewardKey }] }),
+  apply_boost: () => types(),
+  emit_event: ({ eventType }) => types(eventType),
+};
+
+/** What an action may bring about in its own batch: what is sent comes in another one. */
+const outcomesOf = (action: Action): Outcomes =>
+  (action.target ?? "PLAYER") === "PLAYER" && action.delaySeconds === undefined
+    ? (OUTCOMES[action.type] as (action: Action) => Outcomes)(action)
+    : types();

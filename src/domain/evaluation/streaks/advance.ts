@@ -1,0 +1,100 @@
+import type { Turn } from "../turn.ts";
+import { createTypeIndex } from "../language/patterns.ts";
+import { firstZone } from "../../kernel/zones.ts";
+import { announce, keep } from "./announce.ts";
+import type { CompiledStreak } from "./compile.ts";
+import { qualify } from "./qualify.ts";
+import { adoptZone, settle, type ZoneChange } from "./settle.ts";
+import { type Settled, type Streak, untouched } from "./state.ts";
+
+type Streaks = ReadonlyMap<string, CompiledStreak>;
+type Listening = (eventType: string) => readonly CompiledStreak[];
+
+/** Streaks by event type, for each plan. */
+const indexes = new WeakMap<Streaks, Listening>();
+
+const listeningOf = (streaks: Streaks): Listening => {
+  const known = indexes.get(streaks);
+  if (known) return known;
+  const listeners = [...streaks.values()].map((streak) => {
+    const { qualify: counts, breakOn } = streak.definition;
+    const patterns = counts.parts.flatMap(({ metric }) => metric.eventTypes);
+    return { streak, patterns: [...patterns, ...(breakOn?.eventTypes ?? [])] };
+  });
+  const made = createTypeIndex(listeners, (found) => found.map(({ streak }) => streak));
+  indexes.set(streaks, made);
+  return made;
+};
+
+type Whose = {
+  player: Pick<Turn["player"], "timezone" | "zoneChangedMs" | "streaks">;
+  project: Pick<Turn["project"], "timezone">;
+};
+
+/** The zone by which a player's streak goes now. */
+export const zoneOf = ({ definition }: CompiledStreak, { player, project }: Whose): ZoneChange => {
+  if (definition.timezonePolicy === "PROJECT") return { zone: firstZone(project.timezone), changedMs: null };
+  return { zone: firstZone(player.timezone, project.timezone), changedMs: player.zoneChangedMs };
+};
+
+/** A player's streak as it was kept. */
+export const stateOf = (streak: CompiledStreak, { player }: Whose): Streak =>
+  player.streaks.get(streak.definition.key) ?? untouched(streak);
+
+/** A player's streak as it is at a moment, in the player's zone. Nothing is kept or told. */
+export const settledAt = (streak: CompiledStreak, whose: Whose, atMs: number): Settled => {
+  const adopted = adoptZone(streak, stateOf(streak, whose), zoneOf(streak, whose), atMs);
+  const { state, steps } = settle(streak, adopted.state, atMs);
+  return { state, steps: [...adopted.steps, ...steps] };
+};
+
+/** Step 2 of evaluation: settles and extends the streaks that the event's type counts for. */
+export const advanceStreaks = (turn: Turn): void => {
+  const { project, event, root } = turn;
+  if (project.streaks.size === 0) return;
+  const { upkeep } = root.accounts;
+  for (const streak of listeningOf(project.streaks)(event.type)) {
+    if (upkeep.isSpent)
+      return turn.warn(`out of steps: streak ${streak.definition.key} and what follows do not count`);
+    const before = upkeep.spent;
+    upkeep.spend(streak.steps);
+    advance(turn, streak);
+    upkeep.noteSpender(streak.spender, before);
+  }
+};
+
+const advance = (turn: Turn, streak: CompiledStreak): void => {
+  const before = stateOf(streak, turn);
+  const { state, steps } = qualify(streak, before, { heard: turn, zone: zoneOf(streak, turn) });
+  if (state === before) return;
+  keep(turn, streak, state);
+  announce(turn, streak, steps);
+};
+
+/**
+ * Gives freezes of a streak, up to its maximum.
+ * @returns how many were given, 0 where the streak has none; undefined for an unknown streak
+ */
+export const grantFreezes = (turn: Turn, streakKey: string, amount: number): number | undefined => {
+  const streak = turn.project.streaks.get(streakKey);
+  if (!streak) return undefined;
+  const { freeze } = streak.definition;
+  if (!freeze?.enabled) return 0;
+  const { state, steps } = settledAt(streak, turn, turn.event.at);
+  const given = Math.max(0, Math.min(amount, freeze.max - state.freezes));
+  if (given === 0) return 0;
+  // What was missed before stays missed: freezes count from now on.
+  keep(turn, streak, { ...state, freezes: state.freezes + given });
+  announce(turn, streak, steps);
+  return given;
+};
+
+/** A streak's measure at the event's time, settled; undefined for an unknown streak. */
+export const streakMeasure = (
+  turn: Turn,
+  streakKey: string,
+  measure: "current" | "longest" | "freezes",
+): number | undefined => {
+  const streak = turn.project.streaks.get(streakKey);
+  return streak && settledAt(streak, turn, turn.event.at).state[measure];
+};

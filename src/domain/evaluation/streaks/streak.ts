@@ -1,0 +1,163 @@
+import { z } from "zod";
+import { Filter } from "../metrics/filter.ts";
+import { EVENT_TYPES_MAX, WindowlessMetric } from "../metrics/metric.ts";
+import { RewardBundle } from "../rewards/bundle.ts";
+import { patternsOf } from "../language/patterns.ts";
+import { EventPattern, Key } from "../language/syntax.ts";
+import { CALENDAR_UNITS } from "../../kernel/zones.ts";
+
+export const STREAKS_MAX = 20;
+export const QUALIFY_PARTS_MAX = 5;
+export const MILESTONES_MAX = 20;
+export const FREEZES_MAX = 100;
+/** Grace must end before the period after the one it forgives does. */
+export const GRACE_SECONDS_MAX = 43_200;
+export const REPAIR_HOURS_MAX = 720;
+const LENGTH_MAX = 100_000;
+const THRESHOLD_MAX = 9e9;
+const DAY_MINUTES = 1_440;
+
+const Part = z.strictObject({
+  metric: WindowlessMetric,
+  threshold: z.number().gt(0).max(THRESHOLD_MAX).default(1).describe("The metric's value that is enough"),
+});
+
+const BreakOn = z.strictObject({
+  eventTypes: z.array(EventPattern).min(1).max(EVENT_TYPES_MAX),
+  filter: Filter.optional(),
+});
+
+const Freeze = z.strictObject({
+  enabled: z.boolean().default(true),
+  max: z.int().min(1).max(FREEZES_MAX).default(2).describe("Freezes that a player may hold"),
+  initial: z.int().min(0).max(FREEZES_MAX).default(0).describe("What a player begins with"),
+  autoEarnEvery: z
+    .int()
+    .min(2)
+    .max(LENGTH_MAX)
+    .optional()
+    .describe("One more with every so many periods of a run"),
+  autoUse: z
+    .boolean()
+    .default(true)
+    .describe("A missed period uses one by itself; else a repair that pays uses one for each missed period"),
+});
+
+const Milestone = z.strictObject({
+  length: z.int().min(1).max(LENGTH_MAX),
+  every: z.int().min(1).max(LENGTH_MAX).optional().describe("And again with every so many more"),
+  rewards: RewardBundle.default({}),
+});
+
+export const streakShape = z.strictObject({
+  key: Key,
+  name: z.string().min(1).max(100),
+  description: z.string().max(2_000).optional(),
+  mode: z
+    .enum(["PERIODIC", "CONSECUTIVE"])
+    .default("PERIODIC")
+    .describe("PERIODIC: periods in a row. CONSECUTIVE: events in a row, until one of `breakOn`"),
+  period: z.enum(CALENDAR_UNITS).default("DAY").describe("Local days, weeks from Monday, or months"),
+  qualify: z
+    .strictObject({
+      mode: z.enum(["ALL", "ANY"]).default("ALL").describe("Whether every part is needed, or one"),
+      parts: z.array(Part).min(1).max(QUALIFY_PARTS_MAX),
+    })
+    .describe("What a period takes to count; of CONSECUTIVE, what an event takes"),
+  breakOn: BreakOn.optional().describe("CONSECUTIVE only: an event that ends the run"),
+  timezonePolicy: z.enum(["PLAYER", "PROJECT"]).default("PLAYER").describe("Whose zone cuts the periods"),
+  dayStartsAtMinutes: z
+    .int()
+    .min(0)
+    .max(DAY_MINUTES - 1)
+    .default(0)
+    .describe("How long after midnight periods begin"),
+  graceSeconds: z
+    .int()
+    .min(0)
+    .max(GRACE_SECONDS_MAX)
+    .default(0)
+    .describe("How long after its end a period can still be done"),
+  freeze: Freeze.optional().describe("Freezes keep a run through missed periods"),
+  repairWindowHours: z
+    .int()
+    .min(0)
+    .max(REPAIR_HOURS_MAX)
+    .default(0)
+    .describe("How long after it broke a run can be repaired; 0 for not at all"),
+  repairCost: z
+    .strictObject({ currencyKey: Key, amount: z.int().min(1).max(Number.MAX_SAFE_INTEGER) })
+    .optional()
+    .describe("What a repair that pays takes"),
+  milestones: z.array(Milestone).max(MILESTONES_MAX).default([]),
+});
+
+export type Streak = z.output<typeof streakShape>;
+
+const OWN_PATTERNS: ReadonlySet<string> = new Set(
+  ["extended", "at_risk", "frozen", "broken", "repaired"].flatMap((what) =>
+    patternsOf(`player.streak_${what}`),
+  ),
+);
+
+/** A zod check: what fields say of one another. */
+const checkStreak = (streak: Streak, context: z.RefinementCtx): void => {
+  const refuse = (path: (string | number)[], message: string) =>
+    context.addIssue({ code: "custom", path, message });
+  const { mode, breakOn, freeze, key } = streak;
+  if (mode === "PERIODIC" && breakOn) refuse(["breakOn"], "is for CONSECUTIVE streaks");
+  if (mode === "CONSECUTIVE") checkConsecutive(streak, refuse);
+  if (freeze && freeze.initial > freeze.max) refuse(["freeze", "initial"], "must be at most max");
+  if (streak.repairCost && streak.repairWindowHours === 0)
+    refuse(["repairCost"], "needs repairWindowHours above 0");
+  checkEventTypes(streak, refuse);
+  streak.milestones.forEach(({ rewards }, i) => {
+    // More would feed the run that earned it.
+    if ((rewards.streakFreezes?.[key] ?? 0) > 1)
+      refuse(["milestones", i, "rewards", "streakFreezes", key], "may be at most 1 of the streak itself");
+  });
+};
+
+/** What streaks cause would feed them. */
+const checkEventTypes = (
+  { qualify, breakOn }: Streak,
+  refuse: (path: (string | number)[], message: string) => void,
+): void => {
+  const lists = [
+    ...qualify.parts.map(({ metric }, i) => ({
+      path: ["qualify", "parts", i, "metric", "eventTypes"],
+      types: metric.eventTypes,
+    })),
+    { path: ["breakOn", "eventTypes"], types: breakOn?.eventTypes ?? [] },
+  ];
+  for (const { path, types } of lists) {
+    types.forEach((type, i) => {
+      if (OWN_PATTERNS.has(type)) refuse([...path, i], "includes what streaks themselves cause");
+    });
+  }
+};
+
+const checkConsecutive = (
+  { breakOn, period, graceSeconds }: Streak,
+  refuse: (path: string[], message: string) => void,
+): void => {
+  if (!breakOn) refuse(["breakOn"], "is needed: an event that ends a CONSECUTIVE streak");
+  if (period !== "DAY") refuse(["period"], "is for PERIODIC streaks");
+  if (graceSeconds > 0) refuse(["graceSeconds"], "is for PERIODIC streaks");
+};
+
+/** A streak of a project. */
+export const Streak = streakShape.superRefine(checkStreak).meta({
+  example: {
+    key: "daily-lesson",
+    name: "Daily lesson",
+    period: "DAY",
+    qualify: {
+      mode: "ALL",
+      parts: [{ metric: { eventTypes: ["lesson.completed"], aggregate: "count" }, threshold: 1 }],
+    },
+    freeze: { enabled: true, max: 2, initial: 1, autoEarnEvery: 7 },
+    repairWindowHours: 48,
+    milestones: [{ length: 7, every: 7, rewards: { xp: 50 } }],
+  },
+});

@@ -1,0 +1,136 @@
+import { fnv1a } from "../../kernel/ids.ts";
+import { stepsHitOf, write } from "../event-steps.ts";
+import type { TraceRow } from "../effects.ts";
+import type { PlanTurn, ProjectPlan } from "../project-plan.ts";
+import type { Turn } from "../turn.ts";
+import { type StepBudget, TEXT_PER_STEP } from "../../kernel/step-budget.ts";
+import { DEFAULT_SETTINGS } from "../project-settings.ts";
+import { type EventTrace, type Tracer, createTrace, spentBy } from "./trace.ts";
+
+const DAY_MS = 86_400_000;
+
+/** Characters of a stored trace as JSON. A longer one loses its conditions, then its rules. */
+export const TRACE_MAX_CHARACTERS = 64 * 1024;
+
+const HASHES = 2 ** 32;
+
+/** Whether an event is one of those that are explained: the same answer whoever asks, and on every retry. */
+export const isTraced = ({ settings, isSandbox }: ProjectPlan, eventId: string): boolean => {
+  const { live, test } = settings.traceSampling;
+  const share = isSandbox ? test : live;
+  return share > 0 && fnv1a(eventId) < share * HASHES;
+};
+
+/** The trace of a tracked event that is to be explained; undefined for all others. Give it to `openTurn`. */
+export const traceOf = (plan: ProjectPlan, eventId: string): Tracer | undefined =>
+  isTraced(plan, eventId) ? createTrace(plan.rules, { eventId }) : undefined;
+
+/**
+ * Keeps what a tracked event's evaluation was like: of those that are explained, and always where the loop
+ * guard stepped in or the steps did not suffice, then without conditions unless the event was explained
+ * anyway.
+ */
+export const keepTrace = (turn: PlanTurn, trace: Tracer | undefined): void => {
+  const { root } = turn;
+  const isHeld = root.guarded.length > 0 || root.loop !== undefined || stepsHitOf(turn) !== undefined;
+  if (trace) write(turn, "traces", rowOf(turn, trace.result()));
+  else if (isHeld) write(turn, "traces", rowOf(turn, afterwards(turn)));
+};
+
+const rowOf = ({ project, root, nowMs }: Turn, trace: EventTrace): TraceRow => ({
+  projectId: project.projectId,
+  eventId: root.id,
+  trace: fit(trace, root.accounts.explaining),
+  expiresMs: nowMs + project.settings.tracesDays * DAY_MS,
+});
+
+/** What is known of an event that nobody has watched: which rules fired, what it brought about. */
+const afterwards = (turn: PlanTurn): EventTrace => {
+  const { event, player, root, project, nowMs } = turn;
+  const about = {
+    player: { playerId: player.id, externalUserId: player.externalUserId },
+    evaluatedAt: new Date(nowMs).toISOString(),
+    rules: [],
+    effects: [],
+    derived: [],
+    leaderboards: [],
+    warnings: [],
+    truncated: true,
+  };
+  const typeTrace = (eventType: string): EventTrace => ({
+    ...about,
+    eventId: null,
+    eventType,
+    rulesIndexed: project.rules.listeners(eventType).length,
+  });
+  const fired = project.rules.all.filter(({ id }) => root.firings.has(id));
+  return {
+    ...typeTrace(event.type),
+    ...spentBy(turn),
+    eventId: root.id,
+    rules: fired.map(({ id, key, version, isShadow }) => ({
+      ruleId: id,
+      ruleKey: key,
+      version,
+      shadow: isShadow,
+      fired: true,
+      reason: "MATCHED",
+      detail: `fired ${root.firings.get(id)} times`,
+      effects: [],
+      warnings: [],
+      micros: 0,
+    })),
+    derived: root.derived.slice(0, root.taken).map(({ type }) => typeTrace(type)),
+    ...(root.guarded.length > 0 ? { guarded: [...root.guarded] } : {}),
+    ...(root.loop ? { loop: root.loop.chain.map(({ ruleKey }) => ruleKey) } : {}),
+  };
+};
+
+/** An event as far as a trace names it. */
+export type FailedEvent = { projectId: string; eventId: string; eventType: string; externalUserId: string };
+
+/** The trace of an event that is given up: what it was, and why. */
+export const failedTrace = (
+  { projectId, eventId, eventType, externalUserId }: FailedEvent,
+  { error, now }: { error: string; now: Date },
+): TraceRow => {
+  const trace: EventTrace = {
+    eventId,
+    eventType,
+    player: { playerId: null, externalUserId },
+    evaluatedAt: now.toISOString(),
+    rulesIndexed: 0,
+    rules: [],
+    effects: [],
+    derived: [],
+    leaderboards: [],
+    warnings: [],
+    truncated: false,
+    error,
+  };
+  return { projectId, eventId, trace, expiresMs: now.getTime() + DEFAULT_SETTINGS.tracesDays * DAY_MS };
+};
+
+/** A trace short enough to be kept: what is too much is left out. Writing it is charged to `steps`. */
+export const fit = (trace: EventTrace, steps: StepBudget): EventTrace => {
+  if (isShort(trace, steps)) return trace;
+  const bare = { ...bareTrace(trace), truncated: true };
+  if (isShort(bare, steps)) return bare;
+  return { ...bare, rules: [], derived: [], effects: [], leaderboards: [], warnings: [] };
+};
+
+const isShort = (trace: EventTrace, steps: StepBudget): boolean => {
+  const { length } = JSON.stringify(trace);
+  steps.spend(length / TEXT_PER_STEP);
+  return length <= TRACE_MAX_CHARACTERS;
+};
+
+/** A trace without conditions, effects, and the rules that did nothing. */
+const bareTrace = (trace: EventTrace): EventTrace => ({
+  ...trace,
+  rules: trace.rules
+    .filter(({ fired }) => fired)
+    .map(({ conditions: _conditions, ...rule }) => ({ ...rule, effects: [] })),
+  effects: [],
+  derived: trace.derived.map(bareTrace),
+});

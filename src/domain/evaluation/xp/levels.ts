@@ -1,0 +1,122 @@
+import { z } from "zod";
+import { invalid } from "../../kernel/errors.ts";
+
+/** Levels of one curve. */
+export const LEVELS_MAX = 1_000;
+
+const wholeXp = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
+const maxLevel = z.int().min(2).max(LEVELS_MAX);
+
+/** The formula of a curve: how the total XP of each level follows from a few numbers. */
+export const CurveInput = z.discriminatedUnion("type", [
+  z.strictObject({
+    type: z.literal("TABLE"),
+    params: z.strictObject({ thresholds: z.array(wholeXp).min(1).max(LEVELS_MAX) }),
+  }),
+  z.strictObject({
+    type: z.literal("LINEAR"),
+    params: z.strictObject({ base: wholeXp.min(1), maxLevel }),
+  }),
+  z.strictObject({
+    type: z.literal("QUADRATIC"),
+    params: z.strictObject({ base: wholeXp.min(1), growth: wholeXp, maxLevel }),
+  }),
+  z.strictObject({
+    type: z.literal("EXPONENTIAL"),
+    params: z.strictObject({
+      base: wholeXp.min(1),
+      ratio: z.number().gt(1).max(3),
+      roundTo: z.int().min(1).max(1_000_000).default(1),
+      maxLevel,
+    }),
+  }),
+]);
+export type CurveInput = z.output<typeof CurveInput>;
+
+/**
+ * A curve ready for use: `thresholds[L - 1]` is the total XP that level L needs; strictly increasing from
+ * 0.
+ */
+export type LevelCurve = CurveInput & { thresholds: number[] };
+
+/**
+ * Where a player stands between two levels. XP values are totals from 0; `percent` is 0 to 100, rounded
+ * down.
+ */
+export type LevelProgress = {
+  level: number;
+  levelName: string | null;
+  xpForLevel: number;
+  xpForNextLevel: number | null;
+  percent: number;
+  maxLevel: number;
+};
+
+/**
+ * Works out the thresholds of a curve.
+ * @throws DomainError VALIDATION_ERROR when they do not start at 0, do not rise, or leave the safe integers
+ */
+export const buildCurve = (input: CurveInput): LevelCurve => {
+  const thresholds = input.type === "TABLE" ? [...input.params.thresholds] : sumSteps(input);
+  const field = input.type === "TABLE" ? "params.thresholds" : "params";
+  if (thresholds[0] !== 0) throw invalid(field, "level 1 must need 0 XP");
+  for (let level = 2; level <= thresholds.length; level++) {
+    const xp = thresholds[level - 1]!;
+    if (xp > Number.MAX_SAFE_INTEGER) throw invalid(field, `level ${level} needs more than 2^53 - 1 XP`);
+    if (xp <= thresholds[level - 2]!)
+      throw invalid(field, `level ${level} must need more XP than level ${level - 1}`);
+  }
+  return { ...input, thresholds };
+};
+
+type Formula = Exclude<CurveInput, { type: "TABLE" }>;
+
+const sumSteps = (formula: Formula): number[] => {
+  const thresholds = [0];
+  for (let level = 1; level < formula.params.maxLevel; level++) {
+    thresholds.push(thresholds[level - 1]! + stepOf(formula, level));
+  }
+  return thresholds;
+};
+
+/** XP from `level` to the next one. */
+const stepOf = (formula: Formula, level: number): number => {
+  switch (formula.type) {
+    case "LINEAR":
+      return formula.params.base;
+    case "QUADRATIC":
+      return formula.params.base + formula.params.growth * (level - 1);
+    case "EXPONENTIAL": {
+      const { base, ratio, roundTo } = formula.params;
+      return Math.round((base * ratio ** (level - 1)) / roundTo) * roundTo;
+    }
+  }
+};
+
+/** What a project has until it saves a curve of its own. */
+export const DEFAULT_CURVE: LevelCurve = buildCurve({
+  type: "QUADRATIC",
+  params: { base: 100, growth: 50, maxLevel: 100 },
+});
+
+/** The level (from 1) that `xp` in total reaches. */
+export const levelOf = ({ thresholds }: LevelCurve, xp: number): number => {
+  let low = 0;
+  let high = thresholds.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (thresholds[middle]! <= xp) low = middle;
+    else high = middle - 1;
+  }
+  return low + 1;
+};
+
+/** How far `xp` is on the way from its level to the next. On the last level `percent` is 100. */
+export const levelProgress = (curve: LevelCurve, xp: number): LevelProgress => {
+  const level = levelOf(curve, xp);
+  const xpForLevel = curve.thresholds[level - 1]!;
+  const xpForNextLevel = curve.thresholds[level] ?? null;
+  const percent =
+    xpForNextLevel === null ? 100 : Math.floor(((xp - xpForLevel) / (xpForNextLevel - xpForLevel)) * 100);
+  return { level, levelName: null, xpForLevel, xpForNextLevel, percent, maxLevel: curve.thresholds.length };
+};

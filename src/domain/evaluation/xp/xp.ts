@@ -1,0 +1,109 @@
+import { boostOf, UNBOOSTED } from "../boosts/boosts.ts";
+import { type Cause } from "../../kernel/events/events.ts";
+import { appendLedger } from "../ledger/append.ts";
+import { firstZone, localTime } from "../../kernel/zones.ts";
+import { grantLevelRewards } from "./level-rewards.ts";
+import { levelOf } from "./levels.ts";
+import type { LedgerRow } from "../effects.ts";
+import type { Turn } from "../turn.ts";
+
+/** Ceiling of a player's XP: every integer below it is exact in JavaScript and JSON. */
+export const XP_MAX = Number.MAX_SAFE_INTEGER;
+
+export type XpGrant = {
+  /** Signed whole number; a loss never takes XP below 0. */
+  amount: number;
+  cause: Cause;
+  /** Deterministic ledger key: the same key never grants twice. */
+  key: string;
+  reason: string;
+  /** Whether boosts on `xp` multiply a gain, and the project's daily soft cap lessens it. */
+  boostable?: boolean;
+};
+
+/**
+ * Changes the player's XP: ledger entry, `player.xp_granted` for a gain or `player.updated` for a loss, level
+ * at once, `player.level_up` for a rise.
+ * XP never falls below 0 and never exceeds XP_MAX; a change of 0 leaves no trace.
+ * @returns the ledger entry, or undefined when nothing changed
+ */
+export const grantXp = (turn: Turn, grant: XpGrant): LedgerRow | undefined => {
+  const { player } = turn;
+  const { cause, key, reason } = grant;
+  const { amount, boostFactor } = effective(turn, grant);
+  const xp = Math.min(XP_MAX, Math.max(0, player.xp + amount));
+  const change = xp - player.xp;
+  if (change === 0) return undefined;
+  player.xp = xp;
+  const previousLevel = player.level;
+  const reached = levelOf(turn.project.curve, xp);
+  player.level = turn.project.settings.allowLevelDown ? reached : Math.max(previousLevel, reached);
+  const entry = appendLedger(turn, { asset: "XP", amount: change, balanceAfter: xp, reason, key, cause });
+  if (change > 0) {
+    turn.emit("player.xp_granted", {
+      playerId: player.id,
+      externalUserId: player.externalUserId,
+      amount: change,
+      baseAmount: grant.amount,
+      boostFactor,
+      xp,
+      level: player.level,
+      ledgerEntryId: entry.id,
+      cause,
+    });
+  }
+  // A loss has no event type of its own; the stream must still tell it.
+  if (change < 0) emitLoss(turn, { xp: xp - change, level: previousLevel }, cause);
+  if (player.level > previousLevel) {
+    turn.emit("player.level_up", { playerId: player.id, previousLevel, newLevel: player.level, xp });
+    grantLevelRewards(turn, previousLevel, player.level);
+  }
+  return entry;
+};
+
+/** `boostFactor`: of boosts; where the daily cap lessened the gain, what came out over what went in. */
+type Effective = { amount: number; boostFactor: number };
+
+const effective = (turn: Turn, { amount, boostable }: XpGrant): Effective => {
+  if (amount <= 0 || boostable !== true) return { amount, boostFactor: 1 };
+  const { factor, use } = turn.player.xp < XP_MAX ? boostOf(turn, "xp") : UNBOOSTED;
+  use();
+  const boosted = Math.round(Math.min(XP_MAX, amount * factor));
+  const counted = underCap(turn, boosted);
+  const boostFactor = counted === boosted ? factor : Math.round((counted / amount) * 1e6) / 1e6;
+  return { amount: counted, boostFactor };
+};
+
+/**
+ * What the daily soft cap leaves of a gain. What is gained of a day's sum beyond the cap counts `factorAbove`
+ * times, rounded down for the day as a whole, so that many small gains come to what one large gain does. A
+ * late event counts in the day that is kept.
+ */
+const underCap = (turn: Turn, gain: number): number => {
+  const { player, project, event } = turn;
+  const cap = project.settings.xpDailySoftCap;
+  if (cap === null) return gain;
+  const { dayNumber } = localTime(firstZone(player.timezone, project.timezone), event.at);
+  const [keptDay, keptXp] = player.doc.x ?? [dayNumber, 0];
+  const isNewDay = dayNumber > keptDay;
+  const before = isNewDay ? 0 : keptXp;
+  const after = Math.min(XP_MAX, before + gain);
+  player.doc.x = [isNewDay ? dayNumber : keptDay, after];
+  player.dirty.doc = true;
+  const counted = (sum: number) =>
+    sum <= cap.xp ? sum : cap.xp + Math.floor((sum - cap.xp) * cap.factorAbove);
+  return counted(after) - counted(before);
+};
+
+const emitLoss = ({ player, emit }: Turn, before: { xp: number; level: number }, cause: Cause): void => {
+  const after = { xp: player.xp, level: player.level };
+  const changed = after.level === before.level ? ["xp"] : ["xp", "level"];
+  emit("player.updated", {
+    playerId: player.id,
+    externalUserId: player.externalUserId,
+    changed,
+    before,
+    after,
+    cause,
+  });
+};

@@ -1,0 +1,94 @@
+/** The closed set of `error.code`, with the HTTP status each one answers with. */
+export const ERROR_STATUS = {
+  VALIDATION_ERROR: 400,
+  UNAUTHORIZED: 401,
+  PAYMENT_REQUIRED: 402,
+  FORBIDDEN: 403,
+  NOT_FOUND: 404,
+  METHOD_NOT_ALLOWED: 405,
+  CONFLICT: 409,
+  GONE: 410,
+  PAYLOAD_TOO_LARGE: 413,
+  UNSUPPORTED_MEDIA_TYPE: 415,
+  UNPROCESSABLE_ENTITY: 422,
+  RATE_LIMITED: 429,
+  INTERNAL_ERROR: 500,
+  UPSTREAM_ERROR: 502,
+  SERVICE_UNAVAILABLE: 503,
+} as const;
+
+export type ErrorCode = keyof typeof ERROR_STATUS;
+export type FieldProblem = { field: string; message: string };
+
+/** Characters of a message; what clients have sent is quoted in it. */
+export const MESSAGE_MAX = 300;
+/** Characters of a field's name. */
+const FIELD_MAX = 150;
+/** Bytes of all details of one error as JSON: however long the request was, its refusal is short. */
+const DETAILS_BYTES_MAX = 2_560;
+
+/** A text of at most `max` characters, cut where none is halved. */
+export const clipped = (text: string, max = MESSAGE_MAX): string => {
+  if (text.length <= max) return text;
+  return `${text.slice(0, max - 1).replace(/[\uD800-\uDBFF]$/, "")}…`;
+};
+
+/** The first problems, cut short, as far as there is room; the first one always. */
+const bounded = (details: readonly FieldProblem[]): FieldProblem[] => {
+  const kept: FieldProblem[] = [];
+  let bytes = 0;
+  for (const { field, message } of details) {
+    const problem = { field: clipped(field, FIELD_MAX), message: clipped(message) };
+    bytes += Buffer.byteLength(JSON.stringify(problem)) + 1;
+    if (bytes > DETAILS_BYTES_MAX && kept.length > 0) break;
+    kept.push(problem);
+  }
+  return kept;
+};
+
+type DomainErrorParts = { details?: FieldProblem[]; reason?: string; retryAfterSeconds?: number };
+
+/**
+ * The one error a caller is meant to see. Anything else that is thrown is a bug and answers 500. Message and
+ * details are cut short here, so that no refusal is larger than a request of 4 KiB, whatever it quotes.
+ */
+export class DomainError extends Error {
+  readonly code: ErrorCode;
+  readonly details: FieldProblem[];
+  readonly reason: string | undefined;
+  readonly retryAfterSeconds: number | undefined;
+
+  constructor(code: ErrorCode, message: string, parts: DomainErrorParts = {}) {
+    super(clipped(message));
+    this.name = "DomainError";
+    this.code = code;
+    this.details = bounded(parts.details ?? []);
+    this.reason = parts.reason;
+    this.retryAfterSeconds = parts.retryAfterSeconds;
+  }
+
+  get status(): number {
+    return ERROR_STATUS[this.code];
+  }
+}
+
+export const notFound = (what: string) => new DomainError("NOT_FOUND", `${what} not found`);
+
+export const conflict = (reason: string, message: string) => new DomainError("CONFLICT", message, { reason });
+
+export const forbidden = (reason: string, message: string) =>
+  new DomainError("FORBIDDEN", message, { reason });
+
+export const unauthorized = (reason: string, message: string) =>
+  new DomainError("UNAUTHORIZED", message, { reason });
+
+/** One bad field: the usual 400. */
+export const invalid = (field: string, message: string, reason?: string) =>
+  new DomainError("VALIDATION_ERROR", `${field}: ${message}`, {
+    details: [{ field, message }],
+    ...(reason === undefined ? {} : { reason }),
+  });
+
+/** As `invalid`, for a message that names the field itself. */
+export const invalidField = (field: string, message: string) =>
+  new DomainError("VALIDATION_ERROR", message, { details: [{ field, message }] });

@@ -1,0 +1,178 @@
+import type { ChatLine, ChatMessage, SanctionKind } from "./chat-views.ts";
+import type { EntryChange, Json, PlayerRef } from "./events.ts";
+import type {
+  LobbyCloseReason,
+  LobbyMember,
+  LobbyResult,
+  LobbyStatus,
+  LobbyVisibility,
+  Occurrence,
+} from "./lobby-views.ts";
+
+type BoardPeriod = { leaderboardKey: string; leaderboardId: string; periodKey: string; board: string };
+
+/** A place on a board when it closed. */
+export type FinalPlace = PlayerRef & { displayName: string | null; rank: number; score: number };
+
+/** What happens on leaderboards. None of these carries a `player_seq`. */
+export type LeaderboardEvents = {
+  "leaderboard.rank_changed": PlayerRef &
+    BoardPeriod & {
+      previousRank: number | null;
+      newRank: number;
+      direction: "UP" | "DOWN" | "NEW";
+      score: number;
+      crossed: number[];
+      participants: number;
+      reason: "BAND" | "DELTA" | "ENTERED";
+    };
+  "leaderboard.new_leader": BoardPeriod & {
+    leader: PlayerRef & { displayName: string | null; score: number };
+    previousLeader: (PlayerRef & { score: number }) | null;
+    margin: number | null;
+  };
+  "leaderboard.period_started": BoardPeriod & { startsAt: string | null; endsAt: string | null };
+  "leaderboard.period_closed": BoardPeriod & {
+    participants: number;
+    top: FinalPlace[];
+    prizesGranted: number;
+    promoted: number;
+    relegated: number;
+    closedAt: string;
+  };
+  "leaderboard.score_held": PlayerRef &
+    BoardPeriod & {
+      score: number;
+      violation: string;
+      reviewId: string;
+    };
+  /** Internal: feeds the rank index. */
+  "leaderboard.entries_changed": { periodId: string; entries: EntryChange[] };
+  /** Internal: the definition or status of a board is another one. */
+  "leaderboard.changed": { leaderboardId: string };
+};
+
+export type LobbyEvents = {
+  "lobby.created": {
+    lobbyId: string;
+    code: string;
+    name: string;
+    mode: string;
+    visibility: LobbyVisibility;
+    hasPasscode: boolean;
+    host: PlayerRef | null;
+    minPlayers: number;
+    maxPlayers: number;
+    metadata: Json;
+    createdVia: "API" | "PLAYER" | "QUICKPLAY";
+    createdAt: string;
+  };
+  "lobby.started": {
+    lobbyId: string;
+    matchId: string;
+    code: string;
+    mode: string;
+    host: PlayerRef | null;
+    players: (PlayerRef & {
+      displayName: string | null;
+      team: number | null;
+      slot: number | null;
+      data: Json;
+    })[];
+    teams: { team: number; playerIds: string[] }[];
+    metadata: Json;
+    seed: string;
+    startedAt: string;
+  };
+  "lobby.ended": {
+    lobbyId: string;
+    matchId: string | null;
+    mode: string;
+    previousStatus: Exclude<LobbyStatus, "CLOSED">;
+    closeReason: LobbyCloseReason;
+    startedAt: string | null;
+    endedAt: string;
+    durationSeconds: number | null;
+    players: PlayerRef[];
+    results: LobbyResult[] | null;
+    metadata: Json;
+  };
+  "lobby.game_finished": {
+    lobbyId: string;
+    matchId: string;
+    mode: string;
+    startedAt: string;
+    endedAt: string;
+    durationSeconds: number;
+    results: LobbyResult[];
+    nextStatus: "OPEN" | "CLOSED";
+  };
+  "lobby.member_joined": { lobbyId: string; member: LobbyMember; memberCount: number };
+  "lobby.member_left": {
+    lobbyId: string;
+    playerId: string;
+    reason: "LEFT" | "KICKED" | "TIMEOUT";
+    memberCount: number;
+  };
+  "lobby.host_changed": { lobbyId: string; previousHost: string | null; newHost: string };
+  /** Internal, one for each version: wakes the rooms that mirror the lobby, and the list of open ones. */
+  "lobby.changed": { lobbyId: string; version: number; occurrences: Occurrence[]; isListed: boolean };
+};
+
+export type ChatEvents = {
+  "chat.message_sent": ChatMessage;
+  "chat.message_reported": {
+    reportId: string;
+    channelId: string;
+    seq: number;
+    reporter: PlayerRef;
+    reason: string;
+    reports: number;
+  };
+  "chat.message_moderated": {
+    channelId: string;
+    seq: number;
+    action: "MASKED" | "BLOCKED" | "HELD" | "REMOVED" | "RESTORED";
+    by: "AUTO" | "MODERATOR" | "ADMIN";
+    flags: string[];
+  };
+  "chat.player_sanctioned": PlayerRef & {
+    sanctionId: string;
+    kind: SanctionKind;
+    /** null: in all channels, or in a private one. */
+    channelId: string | null;
+    isInPrivateChannel: boolean;
+    /** null for a private channel. */
+    reason: string | null;
+    expiresAt: string | null;
+  };
+  /** Internal: what a channel's readers are told and webhooks are not. */
+  "chat.changed": { channelId: string; lines: ChatLine[] };
+};
+
+/** A message on a player's stream that has no `seq`: nothing is lost when it is. */
+export type PlayerNotice =
+  | {
+      name: "lobby.invited";
+      data: { lobbyId: string; code: string; from: PlayerRef | null; expiresAt: string };
+    }
+  | { name: "lobby.kicked"; data: { lobbyId: string; reason: string | null; banned: boolean } }
+  | {
+      name: "leaderboard.me";
+      data: {
+        leaderboardKey: string;
+        periodKey: string;
+        board: string;
+        rank: number;
+        previousRank: number | null;
+        score: number;
+        participants: number;
+      };
+    }
+  | {
+      name: "chat.sanction";
+      data: { kind: "MUTE" | "BAN"; channelId: string | null; expiresAt: string | null; reason: string };
+    };
+
+/** Internal: carries a notice to the sockets of one player. */
+export type NoticeEvents = { "player.notice": { playerId: string; notice: PlayerNotice } };

@@ -1,0 +1,129 @@
+import { createHash } from "node:crypto";
+import { sql } from "kysely";
+import { conflict, DomainError } from "./errors.ts";
+import type { SecretBox } from "./secret-box.ts";
+import type { Work } from "./work.ts";
+
+/** How long a key answers with what was stored. */
+export const IDEMPOTENCY_HOURS = 24;
+export const IDEMPOTENCY_KEY_MAX = 255;
+/** How long an answer may be provisional; then the process that was to finish it is gone. */
+const PROVISIONAL_MS = 60_000;
+
+/** A key and what it stands for. */
+export type KeyedRequest = {
+  /** Whose key it is: `project:<id>:<hash of scopes>`, `user:<id>` or `admin:<id>`. */
+  scope: string;
+  key: string;
+  tenantId: string | null;
+  /** SHA-256 over path, query, project, the user's role and body, so that a reused key is noticed. */
+  fingerprint: string;
+};
+
+export type StoredAnswer = {
+  status: number;
+  body: unknown;
+  /** To be completed: until then it is not given to anybody. It is stored with a status below 0. */
+  isProvisional?: boolean;
+};
+
+const contextOf = ({ scope, key }: KeyedRequest): string => `idempotency_keys:${scope}:${key}`;
+
+/** The first 64 bits of a hash: two keys share a lock once in 2^64. */
+const lockOf = (request: KeyedRequest): string =>
+  createHash("sha256").update(contextOf(request)).digest().readBigInt64BE().toString();
+
+/**
+ * Takes the key until the end of the transaction, and gives what is stored under it. The lock is the
+ * database's, so a process that dies leaves nothing behind.
+ *
+ * @throws CONFLICT IDEMPOTENCY_IN_PROGRESS, UNPROCESSABLE_ENTITY IDEMPOTENCY_KEY_REUSED
+ */
+export const claimKey = async (
+  work: Work,
+  secretBox: SecretBox,
+  request: KeyedRequest,
+): Promise<StoredAnswer | undefined> => {
+  // Alone: a statement that also read the row would read it as it was before the lock.
+  const { rows } = await sql<{ taken: boolean }>`
+    select pg_try_advisory_xact_lock(${lockOf(request)}::bigint) as taken`.execute(work.db);
+  const stored = await findAnswer(work, secretBox, request);
+  // Who only gives the answer again holds the key too, for a moment.
+  if (rows[0]?.taken !== true && stored === undefined) throw inProgress();
+  return stored;
+};
+
+const inProgress = (): DomainError =>
+  new DomainError("CONFLICT", "A request with this X-Idempotency-Key is still in progress; try again", {
+    reason: "IDEMPOTENCY_IN_PROGRESS",
+    retryAfterSeconds: 1,
+  });
+
+/**
+ * What is stored under the key, without taking it.
+ * @throws UNPROCESSABLE_ENTITY IDEMPOTENCY_KEY_REUSED, CONFLICT IDEMPOTENCY_IN_PROGRESS
+ */
+export const findAnswer = async (
+  { db, now }: Work,
+  secretBox: SecretBox,
+  request: KeyedRequest,
+): Promise<StoredAnswer | undefined> => {
+  const since = new Date(now.getTime() - IDEMPOTENCY_HOURS * 3_600_000).toISOString();
+  const unfinished = new Date(now.getTime() - PROVISIONAL_MS).toISOString();
+  type Row = { fingerprint: string; status: number; body: string; is_unfinished: boolean };
+  const { rows } = await sql<Row>`
+    select fingerprint, abs(status) as status, body,
+      status < 0 and created_at > ${unfinished}::timestamptz as is_unfinished from idempotency_keys
+    where scope = ${request.scope} and key = ${request.key}
+      and created_at > ${since}::timestamptz`.execute(db);
+  const [row] = rows;
+  if (!row) return undefined;
+  if (row.fingerprint !== request.fingerprint) {
+    throw new DomainError(
+      "UNPROCESSABLE_ENTITY",
+      "This X-Idempotency-Key was used with another request; use a new key for a new request",
+      { reason: "IDEMPOTENCY_KEY_REUSED" },
+    );
+  }
+  if (row.is_unfinished) throw inProgress();
+  const body: unknown = JSON.parse(secretBox.open(row.body, contextOf(request)));
+  return { status: row.status, body };
+};
+
+/**
+ * Stores the answer in the transaction that holds the key; it is sealed, because it may hold a secret that is
+ * shown once.
+ *
+ * @throws CONFLICT ALREADY_ANSWERED never while the key is held
+ */
+export const storeAnswer = async (
+  { db, now }: Work,
+  secretBox: SecretBox,
+  request: KeyedRequest,
+  { status, body, isProvisional = false }: StoredAnswer,
+): Promise<void> => {
+  const sealed = secretBox.seal(JSON.stringify(body), contextOf(request));
+  const since = new Date(now.getTime() - IDEMPOTENCY_HOURS * 3_600_000).toISOString();
+  const { rows } = await sql<{ scope: string }>`
+    insert into idempotency_keys as k (scope, key, tenant_id, fingerprint, status, body, created_at)
+    values (${request.scope}, ${request.key}, ${request.tenantId}::uuid, ${request.fingerprint},
+      ${isProvisional ? -status : status}, ${sealed}, ${now.toISOString()}::timestamptz)
+    on conflict (scope, key) do update set fingerprint = excluded.fingerprint, status = excluded.status,
+      body = excluded.body, created_at = excluded.created_at
+    where k.created_at <= ${since}::timestamptz
+    returning scope`.execute(db);
+  if (rows.length === 0) throw conflict("ALREADY_ANSWERED", "This X-Idempotency-Key has an answer already");
+};
+
+/** Replaces the body of an answer that was completed after its commit. */
+export const completeAnswer = async (
+  { db }: Work,
+  secretBox: SecretBox,
+  request: KeyedRequest,
+  body: unknown,
+): Promise<void> => {
+  const sealed = secretBox.seal(JSON.stringify(body), contextOf(request));
+  await sql`
+    update idempotency_keys set body = ${sealed}, status = abs(status)
+    where scope = ${request.scope} and key = ${request.key}`.execute(db);
+};

@@ -1,0 +1,87 @@
+import { DomainError } from "./errors.ts";
+
+export const PLANS = ["FREE", "STARTER", "PRO", "ENTERPRISE"] as const;
+export type Plan = (typeof PLANS)[number];
+
+/** What a plan allows; null is without limit. */
+export type PlanLimits = {
+  /** Of API keys, for each project. */
+  requestsPerMinute: number | null;
+  projects: number | null;
+  /** Pending invitations count. */
+  members: number | null;
+  activeKeysPerProject: number | null;
+  webhooks: number | null;
+  customDomains: number | null;
+  analyticsHistoryDays: number | null;
+  deliveryLogDays: number | null;
+};
+
+export const FEATURES = ["webhooks", "customDomains", "sso"] as const;
+export type Feature = (typeof FEATURES)[number];
+
+/** The plans. Numbers of the specification: requests per minute of FREE, STARTER and PRO. */
+export const PLAN_LIMITS: Readonly<Record<Plan, PlanLimits>> = {
+  FREE: {
+    requestsPerMinute: 100,
+    projects: 1,
+    members: 2,
+    activeKeysPerProject: 5,
+    webhooks: 0,
+    customDomains: 0,
+    analyticsHistoryDays: 7,
+    deliveryLogDays: 0,
+  },
+  STARTER: {
+    requestsPerMinute: 500,
+    projects: 3,
+    members: 5,
+    activeKeysPerProject: 20,
+    webhooks: 0,
+    customDomains: 0,
+    analyticsHistoryDays: 30,
+    deliveryLogDays: 0,
+  },
+  PRO: {
+    requestsPerMinute: 1_000,
+    projects: 10,
+    members: 20,
+    activeKeysPerProject: 100,
+    webhooks: 10,
+    customDomains: 1,
+    analyticsHistoryDays: 180,
+    deliveryLogDays: 30,
+  },
+  ENTERPRISE: {
+    requestsPerMinute: null,
+    projects: null,
+    members: null,
+    activeKeysPerProject: 500,
+    webhooks: 50,
+    customDomains: 20,
+    analyticsHistoryDays: 730,
+    deliveryLogDays: 90,
+  },
+};
+
+export const PLAN_FEATURES: Readonly<Record<Plan, readonly Feature[]>> = {
+  FREE: [],
+  STARTER: [],
+  PRO: ["webhooks", "customDomains"],
+  ENTERPRISE: ["webhooks", "customDomains", "sso"],
+};
+
+type Subscriber = { plan: Plan; planOverrides: Partial<PlanLimits> };
+
+/** The limits of a tenant: its plan's, and over them what a super-admin has set. */
+export const limitsOf = ({ plan, planOverrides }: Subscriber): PlanLimits => ({
+  ...PLAN_LIMITS[plan],
+  ...planOverrides,
+});
+
+/** The error for what a plan has no room for. */
+export const planLimitExceeded = (message: string): DomainError =>
+  new DomainError("PAYMENT_REQUIRED", message, { reason: "PLAN_LIMIT_EXCEEDED" });
+
+export const hasFeature = ({ plan }: Pick<Subscriber, "plan">, feature: Feature): boolean =>
+  PLAN_FEATURES[plan].includes(feature);

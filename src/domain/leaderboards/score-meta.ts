@@ -1,8 +1,0 @@
-import type { Json } from "../events.ts";
-import { fitsBytes } from "../oversize.ts";
-
-/** Bytes of a score's `meta` as JSON. */
-export const SCORE_META_MAX_BYTES = 1_024;
-
-/** Whether it is small enough to go with a score. */
-export const isMeta = (meta: Json): boolean => fitsBytes(meta, SCORE_META_MAX_BYTES);

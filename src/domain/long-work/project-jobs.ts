@@ -1,0 +1,153 @@
+import { sql } from "kysely";
+import { auditDefinition } from "../accounts/audit/definitions.ts";
+import { countRows, type Total } from "../kernel/counting.ts";
+import { conflict, notFound } from "../kernel/errors.ts";
+import type { Json } from "../kernel/events/events.ts";
+import { isId, newId } from "../kernel/ids.ts";
+import { offsetOf, type PageQuery } from "../kernel/paging.ts";
+import type { Work } from "../kernel/work.ts";
+import type { JobKind } from "./job-kind.ts";
+
+export const JOB_STATUSES = ["QUEUED", "RUNNING", "SUCCEEDED", "FAILED", "CANCELLED"] as const;
+export type JobStatus = (typeof JOB_STATUSES)[number];
+
+/** Jobs of one project that wait or run. */
+export const JOBS_MAX = 100;
+
+/** A job as the API shows it; its result is asked for apart. */
+export type ProjectJob = {
+  id: string;
+  kind: string;
+  status: JobStatus;
+  /** Percent. */
+  progress: number;
+  error: string | null;
+  createdBy: string;
+  createdAt: string;
+  finishedAt: string | null;
+};
+
+/** A job as it is kept. */
+export type JobRow = {
+  id: string;
+  project_id: string;
+  kind: string;
+  status: JobStatus;
+  params: Json;
+  state: Json;
+  progress: number;
+  result: Json | null;
+  error: string | null;
+  attempts: number;
+  created_by: string;
+  created_at: Date | string;
+  finished_at: Date | string | null;
+};
+
+/** What is shown of a job: its state and its result may be megabytes. */
+type ShownRow = Omit<JobRow, "params" | "state" | "result" | "attempts">;
+const SHOWN = sql.raw(`id, project_id, kind, status, progress, error, created_by, created_at, finished_at`);
+
+const show = (row: ShownRow): ProjectJob => ({
+  id: row.id,
+  kind: row.kind,
+  status: row.status,
+  progress: row.progress,
+  error: row.error,
+  createdBy: row.created_by,
+  createdAt: new Date(row.created_at).toISOString(),
+  finishedAt: row.finished_at === null ? null : new Date(row.finished_at).toISOString(),
+});
+
+/** Queues a job. @throws DomainError CONFLICT JOB_LIMIT */
+export const queueJob = async (
+  work: Work,
+  projectId: string,
+  { kind, params, createdBy }: { kind: JobKind; params: Json; createdBy: string },
+): Promise<ProjectJob> => {
+  const open = await sql<{ n: string | number }>`
+    select count(*) as n from project_jobs
+    where project_id = ${projectId} and status in ('QUEUED', 'RUNNING')`.execute(work.db);
+  if (Number(open.rows[0]!.n) >= JOBS_MAX)
+    throw conflict("JOB_LIMIT", `a project may have ${JOBS_MAX} jobs waiting or running`);
+  const now = work.now.toISOString();
+  const made = await sql<JobRow>`
+    insert into project_jobs
+      (project_id, id, kind, status, params, created_by, created_at, updated_at, due_at)
+    values (${projectId}, ${newId()}, ${kind.kind}, 'QUEUED', ${JSON.stringify(params)}::jsonb, ${createdBy},
+      ${now}::timestamptz, ${now}::timestamptz, ${now}::timestamptz) returning *`.execute(work.db);
+  work.ringJobs();
+  return show(made.rows[0]!);
+};
+
+/** Which job is asked for. `kinds`: those that the caller may see; any other job is not there. */
+export type JobRef = { projectId: string; id: string; kinds: readonly string[] };
+
+const isOneOf = (kinds: readonly string[]) =>
+  sql`kind in (select json_array_elements_text(${JSON.stringify(kinds)}::json))`;
+
+const findRow = async ({ db }: Work, { projectId, id, kinds }: JobRef): Promise<ShownRow> => {
+  const found = isId(id)
+    ? await sql<ShownRow>`
+        select ${SHOWN} from project_jobs
+        where project_id = ${projectId} and id = ${id} and ${isOneOf(kinds)}`.execute(db)
+    : { rows: [] };
+  const [row] = found.rows;
+  if (!row) throw notFound("job");
+  return row;
+};
+
+/** @throws DomainError NOT_FOUND */
+export const getJob = async (work: Work, ref: JobRef): Promise<ProjectJob> => show(await findRow(work, ref));
+
+/**
+ * What a job came to, as JSON text: an export is megabytes, and would be parsed only to be written again.
+ * @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE before it has succeeded
+ */
+export const getJobResult = async (work: Work, ref: JobRef): Promise<string> => {
+  const { status } = await findRow(work, ref);
+  const found = await sql<{ result: string | null }>`
+    select result::text as result from project_jobs
+    where project_id = ${ref.projectId} and id = ${ref.id} and status = 'SUCCEEDED'`.execute(work.db);
+  const text = found.rows[0]?.result ?? null;
+  if (text === null) throw conflict("INVALID_STATE", `the job is ${status} and has no result`);
+  return text;
+};
+
+/** `kinds`: those that the caller may see; others are neither listed nor counted. */
+export type ListJobs = PageQuery & {
+  kinds: readonly string[];
+  kind?: string | undefined;
+  status?: JobStatus | undefined;
+};
+
+/** A page of a project's jobs, newest first. */
+export const listJobs = async (
+  work: Work,
+  projectId: string,
+  query: ListJobs,
+): Promise<Total & { jobs: ProjectJob[] }> => {
+  const where = sql`project_id = ${projectId} and ${isOneOf(query.kinds)}
+    and (${query.kind ?? null}::text is null or kind = ${query.kind ?? null})
+    and (${query.status ?? null}::text is null or status = ${query.status ?? null})`;
+  const page = await sql<ShownRow>`
+    select ${SHOWN} from project_jobs where ${where} order by id desc
+    limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
+  return { jobs: page.rows.map(show), ...(await countRows(work, sql`project_jobs where ${where}`)) };
+};
+
+/** Stops a job before its next step; what it has done stays done. @throws DomainError NOT_FOUND, CONFLICT */
+export const cancelJob = async (work: Work, ref: JobRef): Promise<ProjectJob> => {
+  await findRow(work, ref);
+  const { projectId, id } = ref;
+  const now = work.now.toISOString();
+  const done = await sql<ShownRow>`
+    update project_jobs set status = 'CANCELLED', finished_at = ${now}::timestamptz,
+      updated_at = ${now}::timestamptz
+    where project_id = ${projectId} and id = ${id} and status in ('QUEUED', 'RUNNING')
+    returning ${SHOWN}`.execute(work.db);
+  // Read again: it may have ended while the update waited for it.
+  if (!done.rows[0]) throw conflict("INVALID_STATE", `the job is ${(await findRow(work, ref)).status}`);
+  await auditDefinition(work, "job.cancelled", { projectId, id });
+  return show(done.rows[0]);
+};

@@ -1,0 +1,105 @@
+import { sql } from "kysely";
+import { shareConfig } from "../kernel/config-lock.ts";
+import { notFound } from "../kernel/errors.ts";
+import type { Cause } from "../kernel/events/events.ts";
+import { newId } from "../kernel/ids.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
+import { takePlayers } from "../progression/several.ts";
+import type { Work } from "../kernel/work.ts";
+import { mergePlayers } from "./merge.ts";
+import { lockMerges } from "./merge-lock.ts";
+import { DEFAULT_STRATEGY } from "../kernel/events/merge-plan.ts";
+import type { Player } from "../players/player.ts";
+import { findPlayer, lockKnown, refreshPlayer } from "../progression/players/players.ts";
+
+export type Alias = { anonymousId: string; externalUserId: string; cause: Cause };
+
+/**
+ * Says that the player of `anonymousId` is `externalUserId`: gives the player that id where it is new, else
+ * merges the player into the one who has it. Both ids stand for the player from then on, so saying it again
+ * changes nothing.
+ * @throws DomainError NOT_FOUND for an unknown anonymousId; CONFLICT PLAYER_INACTIVE
+ */
+export const aliasPlayer = async (
+  work: Work,
+  projectId: string,
+  { anonymousId, externalUserId, cause }: Alias,
+): Promise<{ player: Player; merged: boolean }> => {
+  await lockMerges(work, projectId);
+  // In the order in which batches lock: the definitions before the players.
+  await shareConfig(work, [projectId]);
+  const source = await findPlayer(work, projectId, `ext:${anonymousId}`);
+  if (!source) throw notFound("player");
+  const known = await findPlayer(work, projectId, `ext:${externalUserId}`);
+  if (!known) {
+    // Before the name, as batches lock the players they know before they make others.
+    await lockKnown(work, projectId, source.id);
+    const isTaken = await takeName(work, projectId, externalUserId);
+    if (isTaken) return { player: await rename(work, source, { externalUserId, cause }), merged: false };
+  }
+  const target = known ?? (await findPlayer(work, projectId, `ext:${externalUserId}`));
+  if (!target) throw notFound("player");
+  if (target.id === source.id)
+    return { player: await refreshPlayer(work, projectId, target.id), merged: false };
+  const { actor } = cause;
+  const { targetId } = await mergePlayers(work, {
+    projectId,
+    targetId: target.id,
+    sourceId: source.id,
+    strategy: DEFAULT_STRATEGY,
+    cause: actor === undefined ? {} : { actor },
+  });
+  return { player: await refreshPlayer(work, projectId, targetId), merged: true };
+};
+
+/**
+ * Keeps a name from everybody else until commit, as the row of a player merged into nobody yet; false when
+ * somebody has it.
+ */
+const takeName = async ({ db, now }: Work, projectId: string, externalUserId: string): Promise<boolean> => {
+  const made = await sql`
+    insert into players (project_id, id, external_user_id, status, created_at, updated_at)
+    values (${projectId}, ${newId()}, ${externalUserId}, 'MERGED', ${now.toISOString()}::timestamptz,
+      ${now.toISOString()}::timestamptz)
+    on conflict do nothing returning 1`.execute(db);
+  return made.rows.length > 0;
+};
+
+/** The row that took the new name takes the old one, and stands for the player. */
+const rename = async (
+  work: Work,
+  { projectId, id: asked }: Player,
+  { externalUserId, cause }: Omit<Alias, "anonymousId">,
+): Promise<Player> => {
+  let state: PlayerState | undefined;
+  const { open, settle, save } = await takePlayers(work, {
+    projectId,
+    lock: async () => [(state = await lockKnown(work, projectId, asked))],
+  });
+  const player = state!;
+  const { id, externalUserId: before } = player;
+  const turn = open(player);
+  player.externalUserId = externalUserId;
+  const changed = ["externalUserId"];
+  const difference = { before: { externalUserId: before }, after: { externalUserId } };
+  turn.emit("player.updated", { playerId: id, externalUserId, changed, ...difference, cause });
+  await settle(turn);
+  await save();
+  await swapNames(work, { projectId, id, from: before, to: externalUserId });
+  return refreshPlayer(work, projectId, id);
+};
+
+type Swap = { projectId: string; id: string; from: string; to: string };
+
+/** In three steps, since a name is taken by one row at any moment. */
+const swapNames = async ({ db }: Work, { projectId, id, from, to }: Swap): Promise<void> => {
+  const between = `renaming:${id}`;
+  await sql`
+    update players set external_user_id = ${between}, merged_into = ${id}
+    where project_id = ${projectId} and external_user_id = ${to}`.execute(db);
+  await sql`
+    update players set external_user_id = ${to} where project_id = ${projectId} and id = ${id}`.execute(db);
+  await sql`
+    update players set external_user_id = ${from}
+    where project_id = ${projectId} and external_user_id = ${between}`.execute(db);
+};

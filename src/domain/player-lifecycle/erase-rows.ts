@@ -1,0 +1,244 @@
+import { type RawBuilder, sql } from "kysely";
+import { eraseReports } from "../social/chat/moderation/personal.ts";
+import { idFloor } from "../kernel/ids.ts";
+import { eraseLobbies } from "../social/lobbies/personal.ts";
+import type { Work } from "../kernel/work.ts";
+import { PERSONAL_TABLES } from "./personal-tables.ts";
+import { type Person, texts, uuids } from "../players/person.ts";
+import { tellEntries } from "./visibility.ts";
+
+/** Rows by table that an erasure has changed or deleted. */
+export type Counts = Record<string, number>;
+
+/** What stands in the place of a text that may have told of the person. */
+const ERASED = "erased";
+
+const EVENTS_AT_ONCE = 1_000;
+const ROWS_AT_ONCE = 5_000;
+/** How far apart the clock of an id and that of its transaction may be, in ms. */
+const CLOCKS_MS = 60_000;
+
+/** What the person is called from now on: an id that tells nothing and nobody else can have. */
+export const erasedName = (playerId: string): string => `erased:${playerId}`;
+
+/** Counts rows of a table; none are not listed. */
+export const add = (rows: Counts, table: string, count: number): void => {
+  if (count > 0) rows[table] = (rows[table] ?? 0) + count;
+};
+
+const count = async (work: Work, statement: RawBuilder<unknown>): Promise<number> =>
+  (await statement.execute(work.db)).rows.length;
+
+/** The newest event of the person that there is; undefined events are later ones, and somebody else's. */
+export const newestEvent = async ({ db }: Work, person: Person): Promise<string | null> => {
+  const found = await sql<{ id: string | null }>`
+    select max(id::text) as id from tracked_events
+    where project_id = ${person.projectId} and external_user_id = any(${texts(person.names)})`.execute(db);
+  return found.rows[0]!.id;
+};
+
+/**
+ * Makes the events that wait nobody's: when their turn comes they are REJECTED, since their player is ERASED.
+ * Nobody processes them meanwhile: they are held.
+ */
+export const eraseQueued = async (work: Work, person: Person, rows: Counts): Promise<void> => {
+  const { projectId, names } = person;
+  const waiting = await sql<{ id: string }>`
+    select e.id from tracked_events e
+    where e.project_id = ${projectId} and e.external_user_id = any(${texts(names)})
+      and (exists (select 1 from event_q q where q.project_id = e.project_id and q.event_id = e.id)
+        or exists (
+          select 1 from event_due d where d.project_id = e.project_id and d.event_id = e.id))`.execute(
+    work.db,
+  );
+  const ids = waiting.rows.map(({ id }) => id);
+  await eraseThese(work, person, { ids, rows });
+  // A claim that has read them with their names does not find them in the queue, and is undone.
+  await sql`
+    update event_q set seq = default
+    where project_id = ${projectId} and event_id = any(${uuids(ids)})`.execute(work.db);
+};
+
+/** Erases a page of events. @returns whether there may be more */
+export const eraseEvents = async (
+  work: Work,
+  person: Person,
+  { upTo, rows }: { upTo: string | null; rows: Counts },
+): Promise<boolean> => {
+  const { projectId, names } = person;
+  const found = await sql<{ id: string }>`
+    select id from tracked_events
+    where project_id = ${projectId} and external_user_id = any(${texts(names)}) and id <= ${upTo}::uuid
+    order by id limit ${EVENTS_AT_ONCE}`.execute(work.db);
+  await eraseThese(work, person, { ids: found.rows.map(({ id }) => id), rows });
+  return found.rows.length === EVENTS_AT_ONCE;
+};
+
+type These = { ids: readonly string[]; rows: Counts };
+
+const eraseThese = async (work: Work, person: Person, { ids, rows }: These): Promise<void> => {
+  if (ids.length === 0) return;
+  const { projectId, playerId } = person;
+  const ofEvents = sql`project_id = ${projectId} and event_id = any(${uuids(ids)})`;
+  // Before the events, which know the keys.
+  add(rows, "event_dedupe", await eraseKeys(work, person, ids));
+  add(rows, "event_traces", await count(work, sql`delete from event_traces where ${ofEvents} returning 1`));
+  await eraseFailures(work, person, ids);
+  add(
+    rows,
+    "event_results",
+    await count(
+      work,
+      sql`update event_results set error = ${ERASED} where ${ofEvents} and error is not null returning 1`,
+    ),
+  );
+  await sql`update outbox set data = '{}' where ${ofEvents} and type <> 'player.erased'`.execute(work.db);
+  const events = sql`
+    update tracked_events set external_user_id = ${erasedName(playerId)}, properties = '{}',
+      idempotency_key = null
+    where project_id = ${projectId} and id = any(${uuids(ids)}) returning 1`;
+  add(rows, "tracked_events", await count(work, events));
+};
+
+/**
+ * Idempotency keys that name the person go; the others stay, so that what is sent again does not count for
+ * somebody new.
+ */
+const eraseKeys = (work: Work, { projectId, names }: Person, ids: readonly string[]): Promise<number> =>
+  count(
+    work,
+    sql`
+    delete from event_dedupe d using tracked_events e
+    where e.project_id = ${projectId} and e.id = any(${uuids(ids)}) and d.project_id = e.project_id
+      and d.idempotency_key = e.idempotency_key
+      and exists (select 1 from unnest(${texts(names)}) as n(name)
+        where position(lower(n.name) in lower(d.idempotency_key)) > 0)
+    returning 1`,
+  );
+
+type FailureRow = { event_id: string; processed_at: Date | string };
+
+/** `event.failed` tells who sent it, and is no line of the player's stream: it is found by its time. */
+const eraseFailures = async (work: Work, person: Person, ids: readonly string[]): Promise<void> => {
+  const { projectId, playerId } = person;
+  const failed = await sql<FailureRow>`
+    select event_id, processed_at from event_results
+    where project_id = ${projectId} and event_id = any(${uuids(ids)}) and status = 'FAILED'`.execute(work.db);
+  for (const { event_id: eventId, processed_at: processedAt } of failed.rows) {
+    const atMs = new Date(processedAt).getTime();
+    const said = JSON.stringify({ externalUserId: erasedName(playerId), error: ERASED });
+    await sql`
+      update outbox set data = data || ${said}::jsonb
+      where project_id = ${projectId} and id >= ${idFloor(atMs - CLOCKS_MS)}::uuid
+        and id <= ${idFloor(atMs + CLOCKS_MS)}::uuid and type = 'event.failed'
+        and data->>'eventId' = ${eventId}`.execute(work.db);
+  }
+};
+
+/** Ends the player's own rows: all that a person of ordinary size has, in one transaction. */
+export const eraseOwnRows = async (work: Work, person: Person, rows: Counts): Promise<void> => {
+  const { projectId, playerId, ids } = person;
+  await tellEntries(work, { projectId, id: playerId }, true);
+  add(rows, "lobbies", await eraseLobbies(work, person));
+  for (const one of PERSONAL_TABLES) {
+    if (one.onErase !== "DELETED" || one.table === "event_traces") continue;
+    const deletion = sql`delete from ${sql.table(one.table)} t where ${one.isOf(person)} returning 1`;
+    add(rows, one.table, await count(work, deletion));
+  }
+  const ofPlayer = sql`project_id = ${projectId} and player_id = any(${uuids(ids)})`;
+  const changes: [table: string, statement: RawBuilder<unknown>][] = [
+    ["player_balances", sql`update player_balances set held = 0 where ${ofPlayer} and held > 0 returning 1`],
+    [
+      "rule_executions",
+      sql`update rule_executions set effects = null where ${ofPlayer} and effects is not null returning 1`,
+    ],
+    [
+      "reward_grants",
+      sql`update reward_grants set code = null, contents = '{}', cause = cause - 'note' - 'actor'
+        where ${ofPlayer} returning 1`,
+    ],
+    ["chat_reports", eraseReports(projectId, uuids(ids))],
+    ["players", erasePlayers(work, person)],
+    ["project_jobs", forgetResults(person)],
+  ];
+  for (const [table, statement] of changes) add(rows, table, await count(work, statement));
+};
+
+/** Whoever was merged into the player keeps standing for them, under a name that tells nothing. */
+const erasePlayers = ({ now }: Work, { projectId, playerId, ids }: Person): RawBuilder<unknown> => sql`
+  update players set external_user_id = 'erased:' || id, display_name = null, avatar_url = null,
+    timezone = null, zone_changed_at = null, locale = null, country = null,
+    attributes = '{}', metadata = '{}', tags = '{}', lives = null, lives_anchor_at = null,
+    lives_unlimited_until = null, last_seen_at = null,
+    deleted_at = null, status = case when id = ${playerId} then 'ERASED' else status end,
+    updated_at = ${now.toISOString()}::timestamptz
+  where project_id = ${projectId} and id = any(${uuids(ids)}) returning 1`;
+
+/** What other long work shows of the player: results of exports, samples of backtests that were given up. */
+const forgetResults = ({ projectId, ids, names }: Person): RawBuilder<unknown> => sql`
+  update project_jobs set result = null, state = case when ${GIVEN_UP_BACKTEST} then '{}' else state end
+  where project_id = ${projectId} and (result is not null or ${GIVEN_UP_BACKTEST})
+    and exists (
+      select 1 from jsonb_array_elements_text(${JSON.stringify([...ids, ...names])}::jsonb) as m(mark)
+      where position(to_jsonb(m.mark)::text in coalesce(result::text, state::text)) > 0)
+  returning 1`;
+
+const GIVEN_UP_BACKTEST = sql`(kind = 'BACKTEST' and status in ('FAILED', 'CANCELLED'))`;
+
+type Paged = { after: readonly (string | number)[]; rows: Counts };
+
+/** The texts of a page of the ledger: who, and why in free words. @returns where the next page begins */
+export const eraseLedger = async (
+  work: Work,
+  { projectId, ids }: Person,
+  { after, rows }: Paged,
+): Promise<(string | number)[] | undefined> => {
+  const [player, seq] = after.length === 2 ? after : ["00000000-0000-0000-0000-000000000000", 0];
+  const changed = await sql<{ player_id: string; seq: string | number }>`
+    with page as (
+      select player_id, seq from ledger_entries
+      where project_id = ${projectId} and player_id = any(${uuids(ids)})
+        and (player_id, seq) > (${player}::uuid, ${seq}::bigint)
+      order by player_id, seq limit ${ROWS_AT_ONCE}),
+    changed as (
+      update ledger_entries t set reason = ${ERASED}, cause = t.cause - 'note' - 'actor'
+      from page p where t.project_id = ${projectId} and t.player_id = p.player_id and t.seq = p.seq
+      returning t.player_id, t.seq)
+    select player_id, seq from changed order by player_id, seq`.execute(work.db);
+  add(rows, "ledger_entries", changed.rows.length);
+  const last = changed.rows.at(-1);
+  return changed.rows.length === ROWS_AT_ONCE ? [last!.player_id, Number(last!.seq)] : undefined;
+};
+
+/** What a page of the player's stream says; its lines stay, so that their numbers have no gap. */
+export const eraseOutbox = async (
+  work: Work,
+  { projectId, ids }: Person,
+  { after, rows }: Paged,
+): Promise<(string | number)[] | undefined> => {
+  const [player, seq] = after.length === 2 ? after : ["00000000-0000-0000-0000-000000000000", 0];
+  if (after.length === 0) await eraseSilent(work, { projectId, ids, rows });
+  const found = await sql<{ player_id: string; player_seq: string | number }>`
+    with page as (
+      select id, player_id, player_seq from outbox
+      where project_id = ${projectId} and player_id = any(${uuids(ids)}) and player_seq is not null
+        and (player_id, player_seq) > (${player}::uuid, ${seq}::bigint)
+      order by player_id, player_seq limit ${ROWS_AT_ONCE}),
+    changed as (
+      update outbox t set data = '{}' from page p
+      where t.project_id = ${projectId} and t.id = p.id and t.type <> 'player.erased')
+    select player_id, player_seq from page order by player_id, player_seq`.execute(work.db);
+  add(rows, "outbox", found.rows.length);
+  const last = found.rows.at(-1);
+  return found.rows.length === ROWS_AT_ONCE ? [last!.player_id, Number(last!.player_seq)] : undefined;
+};
+
+const eraseSilent = async (
+  work: Work,
+  { projectId, ids, rows }: Pick<Person, "projectId" | "ids"> & { rows: Counts },
+): Promise<void> => {
+  const silent = sql`
+    update outbox set data = '{}'
+    where project_id = ${projectId} and player_id = any(${uuids(ids)}) and player_seq is null returning 1`;
+  add(rows, "outbox", await count(work, silent));
+};

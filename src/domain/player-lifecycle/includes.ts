@@ -1,0 +1,55 @@
+import { sql } from "kysely";
+import { listPlayerBadges, type PlayerBadge } from "../economy/badges/player-badges.ts";
+import { listBoosts } from "../economy/boosts/operations.ts";
+import type { BoostView } from "../kernel/events/events.ts";
+import { PAGE_LIMIT_MAX } from "../kernel/paging.ts";
+import { listStreaks } from "../economy/streaks/player-streaks.ts";
+import type { PlayerStreak } from "../economy/streaks/show.ts";
+import type { Work } from "../kernel/work.ts";
+import { type Identity, listIdentities } from "../progression/players/identities.ts";
+import type { Player } from "../players/player.ts";
+
+/** What can be read together with a player, besides ranks, which are not in the database. */
+export const INCLUDES = ["badges", "streaks", "segments", "boosts", "identities"] as const;
+export type Include = (typeof INCLUDES)[number];
+
+export type Included = {
+  /** Those held and those in progress, 100 of each at most. */
+  badges?: PlayerBadge[];
+  streaks?: PlayerStreak[];
+  /** Keys. */
+  segments?: string[];
+  boosts?: BoostView[];
+  identities?: Identity[];
+};
+
+type Readers = { [Name in Include]: (work: Work, player: Player) => Promise<Included[Name] & {}> };
+
+const READERS: Readers = {
+  badges: async (work, player) => {
+    const page = { page: 1, limit: PAGE_LIMIT_MAX };
+    const held = await listPlayerBadges(work, player, { ...page, state: "HELD" });
+    const begun = await listPlayerBadges(work, player, { ...page, state: "IN_PROGRESS" });
+    return [...held.badges, ...begun.badges];
+  },
+  streaks: listStreaks,
+  segments: async ({ db }, { projectId, id }) => {
+    const found = await sql<{ segment_key: string }>`
+      select segment_key from player_segments where project_id = ${projectId} and player_id = ${id}
+      order by segment_key`.execute(db);
+    return found.rows.map((row) => row.segment_key);
+  },
+  boosts: listBoosts,
+  identities: listIdentities,
+};
+
+/** Reads what is asked for of a player. */
+export const showIncluded = async (
+  work: Work,
+  player: Player,
+  names: readonly Include[],
+): Promise<Included> => {
+  const included: Included = {};
+  for (const name of names) Object.assign(included, { [name]: await READERS[name](work, player) });
+  return included;
+};

@@ -1,0 +1,220 @@
+import { badgeStateOf } from "../evaluation/badges/award.ts";
+import { addToLots, BALANCE_MAX, takeFromLots } from "../evaluation/currencies/balance.ts";
+import { touch } from "../evaluation/currencies/adjust.ts";
+import { expireLots } from "../evaluation/currencies/expire.ts";
+import type { Cause } from "../kernel/events/events.ts";
+import { newId } from "../kernel/ids.ts";
+import { appendLedger } from "../evaluation/ledger/append.ts";
+import { currentLives, showLives } from "../evaluation/lives/lives.ts";
+import { tell } from "../evaluation/emit.ts";
+import type { Pieces } from "../kernel/pace.ts";
+import { write } from "../evaluation/event-steps.ts";
+import type { BadgeState, BalanceState } from "../evaluation/player-state.ts";
+import type { PlanTurn } from "../evaluation/project-plan.ts";
+import type { Turn } from "../evaluation/turn.ts";
+import { grantXp, XP_MAX } from "../evaluation/xp/xp.ts";
+import type { MergeStrategy, MergeSummary } from "../kernel/events/merge-plan.ts";
+
+/** Two players on their way to be one. Effects on the source are told in its own stream. */
+export type Merging = {
+  target: PlanTurn;
+  source: PlanTurn;
+  mergeId: string;
+  strategy: MergeStrategy;
+  cause: Cause;
+  summary: MergeSummary;
+};
+
+const REASON = "merge";
+
+/** What the target gains of something that both have. */
+const gainOf = (how: MergeStrategy["xp"], target: number, source: number): number => {
+  if (how === "KEEP_TARGET") return 0;
+  return how === "SUM" ? source : Math.max(0, source - target);
+};
+
+/** XP by strategy; the level of the sum is reached, and rewards only what neither was rewarded for. */
+export const mergeXp = ({ target, source, mergeId, strategy, cause, summary }: Merging): void => {
+  const before = { target: target.player.xp, source: source.player.xp };
+  const key = `mrg:${mergeId}:xp`;
+  const gain = Math.min(XP_MAX - before.target, gainOf(strategy.xp, before.target, before.source));
+  const rewarded = Math.max(rewardedLevel(target), rewardedLevel(source));
+  if (rewarded > target.player.level) {
+    target.player.doc = { ...target.player.doc, v: rewarded };
+    target.player.dirty.doc = true;
+  }
+  grantXp(target, { amount: gain, cause, key, reason: REASON });
+  grantXp(source, { amount: -before.source, cause, key, reason: REASON });
+  source.player.level = 1;
+  summary.xp = { ...before, result: target.player.xp };
+};
+
+const rewardedLevel = ({ player: { doc, level } }: Turn): number => Math.max(level, doc.v ?? 0);
+
+/** Steps of a balance or a badge that comes along: its line or award, and what is told of it. */
+const HOLDING_STEPS = 100;
+
+const lotsOf = ({ player }: Turn, key: string): number => player.lots.get(key)?.length ?? 0;
+
+/**
+ * Balances by strategy, with the lots that make them up; what is beyond a currency's maximum is lost. In
+ * pieces.
+ */
+export function* mergeCurrencies(merging: Merging): Pieces<void> {
+  const { target, source } = merging;
+  for (const key of source.player.balances.keys()) {
+    yield HOLDING_STEPS + 10 * (lotsOf(target, key) + lotsOf(source, key));
+    const currency = target.project.currencies.get(key);
+    if (currency) touch(target, currency);
+    expireLots(target, key);
+    expireLots(source, key);
+    mergeCurrency(merging, key, currency?.maxBalance ?? BALANCE_MAX);
+  }
+}
+
+const NOTHING: BalanceState = { balance: 0, held: 0, earned: 0, spent: 0 };
+
+const mergeCurrency = (merging: Merging, key: string, max: number): void => {
+  const { target, source, strategy, summary } = merging;
+  const [mine, theirs] = [target.player.balances.get(key) ?? NOTHING, source.player.balances.get(key)!];
+  const wanted = gainOf(strategy.currencies, mine.balance, theirs.balance);
+  const gain = Math.min(wanted, Math.max(0, max - mine.balance));
+  moveLots(merging, key, theirs.balance - gain);
+  const balance = mine.balance + gain;
+  if (gain > 0 || strategy.currencies === "SUM") {
+    const isSum = strategy.currencies === "SUM";
+    const earned = capped(mine.earned + (isSum ? theirs.earned : gain));
+    const spent = capped(mine.spent + (isSum ? theirs.spent + wanted - gain : 0));
+    target.player.balances.set(key, { ...mine, balance, earned, spent });
+    target.player.dirty.balances.add(key);
+  }
+  addLine(merging, target, { key, amount: gain, balance });
+  addLine(merging, source, { key, amount: -theirs.balance, balance: 0 });
+  source.player.balances.set(key, NOTHING);
+  summary.currencies[key] = { target: mine.balance, source: theirs.balance, result: balance };
+  if (gain < wanted) summary.clamped[key] = wanted - gain;
+};
+
+const capped = (amount: number): number => Math.min(BALANCE_MAX, amount);
+
+/** @param left what does not come along; it is taken from what expires first */
+const moveLots = ({ target, source }: Merging, key: string, left: number): void => {
+  takeFromLots(source.player, key, left);
+  const lots = (source.player.lots.get(key) ?? []).filter(({ remaining }) => remaining > 0);
+  const gains = lots.map(({ remaining: amount, expiresMs }) => ({ amount, expiresMs }));
+  if (gains.length > 0) addToLots(target.player, key, gains);
+};
+
+type Line = { key: string; amount: number; balance: number };
+
+const addLine = ({ mergeId, cause }: Merging, turn: Turn, { key, amount, balance }: Line): void => {
+  if (amount === 0) return;
+  const entry = appendLedger(turn, {
+    asset: "CURRENCY",
+    currencyKey: key,
+    amount,
+    balanceAfter: balance,
+    reason: REASON,
+    key: `mrg:${mergeId}:currency:${key}`,
+    cause,
+    txId: mergeId,
+  });
+  if (amount < 0) return;
+  const { id: playerId, externalUserId } = turn.player;
+  const ref = { playerId, externalUserId, currencyKey: key, ledgerEntryId: entry.id };
+  turn.emit("player.currency_granted", { ...ref, amount, balance, expiresAt: null, cause });
+};
+
+/** The more lives of the two, and the longer time of unlimited ones. */
+export const mergeLives = (merging: Merging): void => {
+  const { target, source, mergeId, cause, summary } = merging;
+  const [mine, theirs] = [currentLives(target), currentLives(source)];
+  const until = laterOf(target.player.lives.unlimitedUntilMs, source.player.lives.unlimitedUntilMs);
+  const taken = (theirs ?? -1) > (mine ?? -1) ? source.player.lives : target.player.lives;
+  target.player.lives = { ...taken, unlimitedUntilMs: until };
+  source.player.lives = { count: null, anchorMs: null, unlimitedUntilMs: null };
+  if (mine === undefined || theirs === undefined) return;
+  const result = Math.max(mine, theirs);
+  summary.lives = { target: mine, source: theirs, result };
+  const key = `mrg:${mergeId}:lives`;
+  const line = { asset: "LIVES", reason: REASON, key, cause, txId: mergeId } as const;
+  if (theirs > 0) appendLedger(source, { ...line, amount: -theirs, balanceAfter: 0 });
+  if (result === mine) return;
+  // Written down as they are now: who never used one has those of the start, by the source's age.
+  target.player.lives = { ...taken, count: result, anchorMs: target.nowMs, unlimitedUntilMs: until };
+  appendLedger(target, { ...line, amount: result - mine, balanceAfter: result });
+  const lives = showLives(target.project.settings.lives, target.player, target.nowMs)!;
+  const { id: playerId, externalUserId } = target.player;
+  tell(target, "player.lives_changed", { playerId, externalUserId, delta: result - mine, lives, cause });
+};
+
+const laterOf = (a: number | null, b: number | null): number | null =>
+  a === null || b === null ? (a ?? b) : Math.max(a, b);
+
+/** All badges of both; of one that both have the higher tier and the further progress. In pieces. */
+export function* mergeBadges(merging: Merging): Pieces<void> {
+  const { target, source, summary } = merging;
+  for (const [key, theirs] of source.player.badges) {
+    yield HOLDING_STEPS;
+    const mine = badgeStateOf(target, key);
+    const isRepeatable = target.project.badges.get(key)?.definition.repeatable === true;
+    const merged = joined(mine, theirs, isRepeatable);
+    target.player.badges.set(key, merged);
+    target.player.dirty.badges.add(key);
+    if (merged.tier <= mine.tier) continue;
+    summary.badges.push({ badgeKey: key, tier: merged.tier });
+    announceBadge(merging, key, { mine, merged });
+  }
+}
+
+const joined = (mine: BadgeState, theirs: BadgeState, isRepeatable: boolean): BadgeState => {
+  // One that was revoked comes back, which counts: its tiers' rewards are named by the count.
+  const isBack = mine.tier === 0 && mine.timesAwarded > 0 && theirs.tier > 0;
+  const times = [mine.timesAwarded + (isBack ? 1 : 0), theirs.timesAwarded] as const;
+  const tier = Math.max(mine.tier, theirs.tier);
+  return {
+    tier,
+    progress: Math.max(mine.progress, theirs.progress),
+    timesAwarded: isRepeatable ? times[0] + times[1] : Math.max(...times),
+    serialNo: mine.serialNo ?? theirs.serialNo,
+    firstEarnedMs: earlierOf(mine.firstEarnedMs, theirs.firstEarnedMs),
+    lastEarnedMs: laterOf(mine.lastEarnedMs, theirs.lastEarnedMs),
+    revokedMs: tier > 0 ? null : laterOf(mine.revokedMs, theirs.revokedMs),
+  };
+};
+
+const earlierOf = (a: number | null, b: number | null): number | null =>
+  a === null || b === null ? (a ?? b) : Math.min(a, b);
+
+type BadgeChange = { mine: BadgeState; merged: BadgeState };
+
+/** One line in the log of awards, and one event: the badge's rewards were given to the source. */
+const announceBadge = (
+  { target, mergeId, cause }: Merging,
+  badgeKey: string,
+  { mine, merged }: BadgeChange,
+): void => {
+  const { id: playerId, externalUserId, projectId } = target.player;
+  const { tier, serialNo, timesAwarded } = merged;
+  const award = { badgeKey, tier, action: "AWARDED" as const, cause, eventId: null, serialNo };
+  write(target, "badgeAwards", {
+    ...award,
+    id: newId(),
+    projectId,
+    playerId,
+    key: `mrg:${mergeId}:${badgeKey}`,
+  });
+  const badge = target.project.badges.get(badgeKey);
+  if (!badge) return;
+  const { name, rarity } = badge.definition;
+  const about = { badgeKey, badgeId: badge.id, name, rarity, previousTier: mine.tier };
+  target.emit("player.badge_earned", {
+    playerId,
+    externalUserId,
+    ...about,
+    tier,
+    serialNo,
+    timesAwarded,
+    cause,
+  });
+};

@@ -1,0 +1,20 @@
+import { sql } from "kysely";
+import { fnv1a } from "../kernel/ids.ts";
+import { UNANSWERED, type Work } from "../kernel/work.ts";
+
+/** First key of the advisory locks of merges; the second is the project. */
+const LOCK_SPACE = 83;
+
+/**
+ * Merges and aliases of a project are done one at a time: each may change who any of the others are about.
+ * The first lock of the transaction.
+ *
+ * A merge also changes the rows of those who were merged before. A batch that began before such a merge may
+ * hold one of them while it waits for this merge's players; the database then ends one of the two, and
+ * nothing is lost: the batch is done again, and the caller is answered 503 and asks again.
+ */
+export const lockMerges = async ({ db }: Work, projectId: string): Promise<void> => {
+  const key = fnv1a(projectId) | 0;
+  await sql`
+    ${sql.raw(UNANSWERED)} select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${key}::int)`.execute(db);
+};

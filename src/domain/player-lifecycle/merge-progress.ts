@@ -1,0 +1,241 @@
+import type { Json } from "../kernel/events/events.ts";
+import { newId } from "../kernel/ids.ts";
+import type { Board } from "../evaluation/boards/board.ts";
+import { followsPlayer } from "../evaluation/boards/holdings.ts";
+import { fromRankScore, nextEntry, reachedUs } from "../evaluation/boards/scoring.ts";
+import { type CompiledMetric, compileMetric } from "../evaluation/metrics/compile.ts";
+import { type CounterState, mergeCounters } from "../evaluation/metrics/counters.ts";
+import { type Pieces, stepsOfValue } from "../kernel/pace.ts";
+import { isWithinRoom, withoutUnread } from "../evaluation/doc-room.ts";
+import { write } from "../evaluation/event-steps.ts";
+import type { EntryState, PlayerDoc, StreakState } from "../evaluation/player-state.ts";
+import { attributesProblem, TAGS_MAX } from "../evaluation/profile.ts";
+import type { ProjectPlan } from "../evaluation/project-plan.ts";
+import type { Turn } from "../evaluation/turn.ts";
+import { mergeLimits } from "../evaluation/running/merge-limits.ts";
+import { setMembership } from "../evaluation/segments/membership.ts";
+import { runOf } from "../evaluation/streaks/announce.ts";
+import type { CompiledStreak } from "../evaluation/streaks/compile.ts";
+import { settle } from "../evaluation/streaks/settle.ts";
+import type { Run, StreakDoc } from "../evaluation/streaks/state.ts";
+import { FREEZES_MAX } from "../evaluation/streaks/streak.ts";
+import type { Merging } from "./merge-holdings.ts";
+
+/**
+ * Counters are joined by their aggregate, where there is room for those of both; limits count the firings of
+ * both. In pieces.
+ */
+export function* mergeDoc({ target, source, summary }: Merging): Pieces<void> {
+  const [mine, theirs] = [target.player.doc, source.player.doc];
+  const counters = theirs.c && (yield* countersOf(target.project, mine.c, theirs.c));
+  const limits = theirs.l && (yield* limitsOf(mine.l, theirs.l));
+  const doc: PlayerDoc = {
+    ...mine,
+    ...(counters ? { c: counters } : {}),
+    ...(limits ? { l: limits } : {}),
+    ...(theirs.w ? { w: sumsOf(mine.w ?? {}, theirs.w) } : {}),
+    ...(theirs.x ? { x: dayOf(mine.x, theirs.x) } : {}),
+    ...(theirs.b ? { b: [...new Set([...(mine.b ?? []), ...theirs.b])] } : {}),
+  };
+  target.player.doc = fitting(doc, { target, summary });
+  target.player.dirty.doc = true;
+}
+
+/** The document of both; where there is no room for it, with the counters of the target alone. */
+const fitting = (doc: PlayerDoc, { target, summary }: Pick<Merging, "target" | "summary">): PlayerDoc => {
+  if (isWithinRoom(doc)) return doc;
+  const read = withoutUnread(target.project, doc);
+  if (isWithinRoom(read)) return read;
+  summary.dropped.push("counters");
+  return { ...read, c: target.player.doc.c ?? {} };
+};
+
+/** Steps of finding a metric that was compiled before. */
+const METRIC_STEPS = 4;
+
+/** A counter that nothing reads any more stays as one of the two had it. */
+function* countersOf(plan: ProjectPlan, mine: Json | undefined, theirs: Json): Pieces<Json> {
+  const definitions = [
+    ...plan.rules.metrics,
+    ...[...plan.badges.values()].flatMap(({ metrics }) => metrics),
+    ...[...plan.segments.values()].flatMap(({ metrics }) => metrics),
+  ];
+  const known = new Map<string, CompiledMetric>();
+  for (const definition of definitions) {
+    yield METRIC_STEPS;
+    const metric = compileMetric(definition);
+    known.set(metric.id, metric);
+  }
+  const merged = { ...theirs, ...mine };
+  for (const [id, state] of Object.entries(theirs)) {
+    const metric = known.get(id);
+    yield stepsOfValue(state) + stepsOfValue(mine?.[id]);
+    if (metric) merged[id] = mergeCounters(metric, mine?.[id] as CounterState, state as CounterState);
+  }
+  return merged;
+}
+
+function* limitsOf(mine: Json | undefined, theirs: Json): Pieces<Json> {
+  const merged = { ...mine };
+  for (const [ruleId, state] of Object.entries(theirs)) {
+    yield stepsOfValue(state) + stepsOfValue(mine?.[ruleId]);
+    merged[ruleId] = mergeLimits(mine?.[ruleId], state);
+  }
+  return merged;
+}
+
+type Counts = Readonly<Record<string, number>>;
+
+const sumsOf = (mine: Counts, theirs: Counts): Counts => {
+  const sums: Record<string, number> = { ...mine };
+  // A reward may be called `constructor`.
+  for (const [key, count] of Object.entries(theirs))
+    sums[key] = (Object.hasOwn(mine, key) ? mine[key]! : 0) + count;
+  return sums;
+};
+
+type DayXp = NonNullable<PlayerDoc["x"]>;
+
+const dayOf = (mine: DayXp | undefined, theirs: DayXp): DayXp => {
+  if (!mine || theirs[0] > mine[0]) return theirs;
+  return theirs[0] === mine[0] ? [mine[0], mine[1] + theirs[1]] : mine;
+};
+
+/** Steps of settling a streak of both, and of what is written down of it. */
+const STREAK_STEPS = 300;
+
+/**
+ * Of each streak the run that is alive, of two the longer one; the longest of both ever, the freezes of both
+ * up to the maximum. A run that gives way goes into the history. In pieces.
+ */
+export function* mergeStreaks({ target, source, summary }: Merging): Pieces<void> {
+  for (const [key, theirs] of source.player.streaks) {
+    yield STREAK_STEPS;
+    const compiled = target.project.streaks.get(key);
+    const mine = target.player.streaks.get(key);
+    const merged = mine ? joinStreaks(target, compiled, { mine, theirs }) : theirs;
+    if (mine && compiled) archiveLoser(target, compiled, { winner: merged, both: [mine, theirs] });
+    target.player.streaks.set(key, merged);
+    target.player.dirty.streaks.add(key);
+    const { current, longest, freezes } = merged;
+    summary.streaks.push({ streakKey: key, current, longest, freezes });
+  }
+}
+
+type Both = { mine: StreakState; theirs: StreakState };
+
+const aliveLength = (turn: Turn, streak: CompiledStreak | undefined, state: StreakState): number =>
+  streak ? settle(streak, state, turn.nowMs).state.current : state.current;
+
+const joinStreaks = (turn: Turn, streak: CompiledStreak | undefined, { mine, theirs }: Both): StreakState => {
+  const isTheirs = aliveLength(turn, streak, theirs) > aliveLength(turn, streak, mine);
+  const best = isTheirs ? theirs : mine;
+  const docs = [mine.doc as StreakDoc, theirs.doc as StreakDoc] as const;
+  const freezesMax = streak?.definition.freeze?.max ?? FREEZES_MAX;
+  const won = [...(docs[0].won ?? []), ...(docs[1].won ?? [])];
+  return {
+    ...best,
+    longest: Math.max(mine.longest, theirs.longest),
+    freezes: Math.max(mine.freezes, Math.min(freezesMax, mine.freezes + theirs.freezes)),
+    doc: {
+      ...best.doc,
+      ...(won.length > 0 ? { won } : {}),
+      runs: Math.max(docs[0].runs ?? 0, docs[1].runs ?? 0),
+    },
+  };
+};
+
+type Outcome = { winner: StreakState; both: readonly StreakState[] };
+
+const archiveLoser = (turn: Turn, streak: CompiledStreak, { winner, both }: Outcome): void => {
+  const kept = (winner.doc as StreakDoc).run;
+  const loser = both.find(({ current, doc }) => current > 0 && (doc as StreakDoc).run !== kept);
+  const run: Run | undefined = loser && (loser.doc as StreakDoc).run;
+  if (!loser || !run) return;
+  const { id: playerId, projectId } = turn.player;
+  write(turn, "streakRuns", {
+    id: newId(),
+    projectId,
+    playerId,
+    streakKey: streak.definition.key,
+    ...runOf(streak.definition, { ...run, length: loser.current }, "MERGED" as const),
+  });
+};
+
+/** Static segments of both; dynamic ones follow from what the target has become. */
+export const mergeSegments = ({ target, source, summary }: Merging): void => {
+  for (const key of source.player.segments.keys()) {
+    if (target.player.segments.has(key)) continue;
+    if (setMembership(target, key, true) === undefined) summary.segments.push(key);
+  }
+};
+
+/** The source's boosts go on at the target. */
+export const mergeBoosts = ({ target, source, summary }: Merging): void => {
+  for (const boost of source.player.boosts.values()) {
+    if (boost.expiresMs <= target.nowMs) continue;
+    target.player.boosts.set(boost.id, boost);
+    target.player.dirty.boosts.add(boost.id);
+    summary.boosts++;
+  }
+};
+
+/** The board of a list in which the source may have an entry, and whether the list takes scores. */
+const boardOfList = ({ target }: Merging, listId: string): { board: Board; isOpen: boolean } | undefined => {
+  const list = target.player.lists.get(listId);
+  if (list) return { board: list.board, isOpen: list.status === null || list.status === "OPEN" };
+  const board = target.project.boards.find(({ periodId }) => periodId === listId);
+  return board && { board, isOpen: true };
+};
+
+/**
+ * Scores by the boards' operators, in every list that is open. Boards of what players have follow what the
+ * target has by themselves.
+ */
+export const mergeEntries = (merging: Merging): void => {
+  for (const [listId, theirs] of merging.source.player.entries) {
+    const found = boardOfList(merging, listId);
+    if (found?.isOpen && !followsPlayer(found.board))
+      mergeEntry(merging, { listId, theirs, board: found.board });
+  }
+};
+
+type MergedEntry = { listId: string; theirs: EntryState; board: Board };
+
+const mergeEntry = (
+  { target: { player }, strategy, summary }: Merging,
+  { listId, theirs, board }: MergedEntry,
+): void => {
+  const mine = player.entries.get(listId);
+  if (mine && strategy.leaderboards === "KEEP_TARGET") return;
+  const { rankScore, latestUs } = theirs;
+  const atUs = board.operator === "LATEST" ? latestUs : reachedUs(board, theirs.rankTie);
+  // What was taken off is negative already: both add up.
+  const operator = board.operator === "DECR" ? "SUM" : board.operator;
+  const entry = mine
+    ? nextEntry(board, mine, { operator, rankScore, atUs })
+    : { ...theirs, version: (player.doc.z?.[listId] ?? 0) + 1 };
+  if (!entry || entry === mine) return;
+  player.entries.set(listId, entry);
+  player.dirty.entries.add(listId);
+  const score = fromRankScore(board, entry.rankScore);
+  summary.leaderboards.push({ leaderboardKey: board.key, score });
+};
+
+/** Attributes key by key, tags of both. What would be beyond a limit is left out and reported. */
+export const mergeAttributes = ({ target, source, strategy, summary }: Merging): void => {
+  const [mine, theirs] = [target.player, source.player];
+  const isSource = strategy.profile === "SOURCE_WINS";
+  const attributes = isSource
+    ? { ...mine.attributes, ...theirs.attributes }
+    : { ...theirs.attributes, ...mine.attributes };
+  const fits = attributesProblem(attributes) === undefined;
+  if (fits) mine.attributes = attributes;
+  else summary.dropped.push("attributes");
+  const tags = [...new Set([...mine.tags, ...theirs.tags])];
+  if (tags.length > TAGS_MAX) summary.dropped.push("tags");
+  mine.tags = tags.slice(0, TAGS_MAX);
+  mine.dirty.profile = true;
+  if (theirs.lastSeenAt && (!mine.lastSeenAt || theirs.lastSeenAt > mine.lastSeenAt))
+    mine.lastSeenAt = theirs.lastSeenAt;
+};

@@ -1,0 +1,152 @@
+import { sql } from "kysely";
+import { auditDefinition } from "../accounts/audit/definitions.ts";
+import { conflict, notFound } from "../kernel/errors.ts";
+import type { Cause } from "../kernel/events/events.ts";
+import { newId } from "../kernel/ids.ts";
+import { loadBoards } from "../progression/load-boards.ts";
+import { touchOpenLists } from "../leaderboards/open-lists.ts";
+import { leaveLobbies } from "../social/lobbies/leave-all.ts";
+import { tell } from "../evaluation/emit.ts";
+import { lockPlayersById } from "../progression/load.ts";
+import { PacedBudget, paced, type Pieces } from "../kernel/pace.ts";
+import { PLAYER_PARTS } from "../progression/parts/parts.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
+import { type Several, takePlayers } from "../progression/several.ts";
+import type { Work } from "../kernel/work.ts";
+import { mergeBadges, mergeCurrencies, mergeLives, mergeXp, type Merging } from "./merge-holdings.ts";
+import { lockMerges } from "./merge-lock.ts";
+import { emptySummary, type MergeStrategy, type MergeSummary } from "../kernel/events/merge-plan.ts";
+import {
+  mergeAttributes,
+  mergeBoosts,
+  mergeDoc,
+  mergeEntries,
+  mergeSegments,
+  mergeStreaks,
+} from "./merge-progress.ts";
+import { mergedProfile, moveRows, snapshotOf, writeMerge } from "./merge-rows.ts";
+import { readColumns, takeColumns, writeColumns } from "../players/profile.ts";
+import { tellEntries } from "./visibility.ts";
+
+export type Merge = {
+  projectId: string;
+  targetId: string;
+  sourceId: string;
+  strategy: MergeStrategy;
+  /** Works the summary out and changes nothing. */
+  isDryRun?: boolean;
+  cause: Omit<Cause, "kind">;
+};
+
+export type Merged = { targetId: string; mergeId: string | null; summary: MergeSummary };
+
+/**
+ * Makes one player of two, for good: what the source has goes to the target by `strategy`, the source becomes
+ * MERGED and its ids stand for the target from then on. Events of the source that still wait count for the
+ * target. Both ledgers stay true: the target's gains and the source's losses are entries `mrg:{mergeId}:…`.
+ * No rule hears of what comes along, only of `player.merged`.
+ * @throws DomainError NOT_FOUND; CONFLICT: SAME_PLAYER, PLAYER_INACTIVE unless both are ACTIVE
+ */
+export const mergePlayers = async (work: Work, merge: Merge): Promise<Merged> => {
+  const { projectId, targetId, sourceId, strategy, isDryRun = false } = merge;
+  await lockMerges(work, projectId);
+  let found = new Map<string, PlayerState>();
+  const boards = await loadBoards(work, projectId);
+  const several = await takePlayers(work, {
+    projectId,
+    parts: PLAYER_PARTS,
+    // Paused boards keep their entries too.
+    planFor: async (plan) => ({ ...plan, boards }),
+    lock: async () => {
+      found = await lockPlayersById(work, projectId, [targetId, sourceId]);
+      await touchOpenLists(work, [...found.values()], boards);
+      return [...found.values()];
+    },
+  });
+  const { target, source } = checked(found.get(targetId), found.get(sourceId));
+  const mergeId = newId();
+  const merging: Merging = {
+    target: several.open(target),
+    source: several.open(source),
+    mergeId,
+    strategy,
+    cause: { kind: "MERGE", refId: mergeId, ...merge.cause },
+    summary: { ...emptySummary(), holdsReleased: await countHolds(work, source) },
+  };
+  const columns = await readColumns(work, projectId, [target.id, source.id]);
+  const snapshot = snapshotOf(source, columns.get(source.id)!);
+  const profile = mergedProfile(merging, columns);
+  await paced(join(merging), new PacedBudget(Infinity));
+  takeColumns(target, profile, work.now.getTime());
+  const { summary } = merging;
+  if (isDryRun) return { targetId: target.id, mergeId: null, summary };
+  await announce(several, merging);
+  await several.save();
+  await writeColumns(work, projectId, [{ id: target.id, profile, zoneChangedMs: target.zoneChangedMs }]);
+  await leaveLobbies(work, { projectId, playerId: source.id }, "LEFT");
+  await tellEntries(work, source, true);
+  await moveRows(work, { projectId, mergeId, targetId: target.id, sourceId: source.id });
+  await writeMerge(work, { merging, snapshot, createdBy: merge.cause.actor ?? "system" });
+  await auditDefinition(work, "player.merged", { projectId, id: target.id });
+  return { targetId: target.id, mergeId, summary };
+};
+
+type Pair = { target: PlayerState; source: PlayerState };
+
+const checked = (target: PlayerState | undefined, source: PlayerState | undefined): Pair => {
+  if (!target || !source) throw notFound("player");
+  if (target === source) throw conflict("SAME_PLAYER", "the two are one player already");
+  for (const { status } of [target, source])
+    if (status !== "ACTIVE") throw conflict("PLAYER_INACTIVE", `a player is ${status}`);
+  return { target, source };
+};
+
+const countHolds = async ({ db }: Work, { projectId, id }: PlayerState): Promise<number> => {
+  const counted = await sql<{ n: string | number }>`
+    select count(*) as n from currency_holds
+    where project_id = ${projectId} and player_id = ${id} and status = 'HELD'`.execute(db);
+  return Number(counted.rows[0]!.n);
+};
+
+/** Steps of a segment, a boost or a place on a leaderboard. */
+const ROW_STEPS = 40;
+
+/** Makes the target what both are, in pieces. */
+function* join(merging: Merging): Pieces<void> {
+  const { target, source, summary } = merging;
+  const level = target.player.level;
+  yield* mergeDoc(merging);
+  mergeAttributes(merging);
+  yield* mergeBadges(merging);
+  yield* mergeStreaks(merging);
+  const { boosts, entries, segments } = source.player;
+  yield ROW_STEPS * (boosts.size + entries.size + segments.size);
+  mergeBoosts(merging);
+  mergeEntries(merging);
+  yield* mergeCurrencies(merging);
+  mergeLives(merging);
+  // After the balances, which the rewards of a level that is reached may add to.
+  mergeXp(merging);
+  mergeSegments(merging);
+  summary.level = { target: level, result: target.player.level };
+  source.player.status = "MERGED";
+}
+
+const announce = async (
+  { settle }: Several,
+  { target, source, mergeId, cause, summary }: Merging,
+): Promise<void> => {
+  const refOf = ({ id, externalUserId }: PlayerState) => ({ playerId: id, externalUserId });
+  tell(source, "player.updated", {
+    ...refOf(source.player),
+    changed: ["status"],
+    before: { status: "ACTIVE" },
+    after: { status: "MERGED" },
+    cause,
+  });
+  // What came along had its effects when the source got it.
+  target.root.derived.length = 0;
+  const parties = { target: refOf(target.player), source: refOf(source.player) };
+  target.emit("player.merged", { ...parties, mergeId, summary });
+  await settle(target);
+};

@@ -1,0 +1,167 @@
+import { type RawBuilder, sql } from "kysely";
+import { allLists } from "../leaderboards/periods/lists-of-project.ts";
+import { ERASURE_TYPE } from "../delivery/webhooks/persons.ts";
+import { type Person, texts, uuids } from "../players/person.ts";
+
+/** Where rows of a person are kept, and what becomes of them when the person is erased. */
+export type PersonalTable = {
+  table: string;
+  /** Which of its rows, as `t`, are the person's. By an index. */
+  isOf(person: Person): RawBuilder<unknown>;
+  /** In the order of an export. */
+  orderBy: string;
+  /**
+   * DELETED at once; KEPT: what identifies is taken out of the rows and the rest stays, see erase.ts;
+   * NOTHING: there is no personal data in it.
+   */
+  onErase: "DELETED" | "KEPT" | "NOTHING";
+  /** A row `t` as an export has it, jsonb; absent: the whole row. */
+  exported?: RawBuilder<unknown>;
+  /** Left out of exports, which have it elsewhere or must not have it. */
+  isNotExported?: true;
+};
+
+const byPlayer = ({ projectId, ids }: Person): RawBuilder<unknown> =>
+  sql`t.project_id = ${projectId} and t.player_id = any(${uuids(ids)})`;
+
+const ofPlayer = (
+  table: string,
+  orderBy: string,
+  onErase: PersonalTable["onErase"] = "DELETED",
+): PersonalTable => ({ table, orderBy, onErase, isOf: byPlayer });
+
+/** What lists of leaderboards have of players has no index by player. */
+const inLists = ({ projectId, ids }: Person): RawBuilder<unknown> => sql`
+  t.project_id = ${projectId} and t.player_id = any(${uuids(ids)})
+  and t.period_id in (${allLists(projectId)})`;
+
+const byName = ({ projectId, names }: Person): RawBuilder<unknown> =>
+  sql`t.project_id = ${projectId} and t.external_user_id = any(${texts(names)})`;
+
+const byEvent = (person: Person): RawBuilder<unknown> => sql`
+  t.project_id = ${person.projectId} and t.event_id in (
+    select e.id from tracked_events e
+    where e.project_id = ${person.projectId} and e.external_user_id = any(${texts(person.names)}))`;
+
+/** Keys are found by the events that have them: there is no index by event. */
+const byKey = (person: Person): RawBuilder<unknown> => sql`
+  t.project_id = ${person.projectId} and t.idempotency_key in (
+    select e.idempotency_key from tracked_events e
+    where e.project_id = ${person.projectId} and e.external_user_id = any(${texts(person.names)}))`;
+
+const ofEvent = (table: string, onErase: PersonalTable["onErase"]): PersonalTable => ({
+  table,
+  orderBy: "event_id",
+  onErase,
+  isOf: byEvent,
+  isNotExported: true,
+});
+
+/**
+ * Every table with rows of players. A new one is a line here: a test holds this list against the database.
+ */
+export const PERSONAL_TABLES: readonly PersonalTable[] = [
+  {
+    table: "players",
+    orderBy: "id",
+    onErase: "KEPT",
+    isOf: ({ projectId, ids }) => sql`t.project_id = ${projectId} and t.id = any(${uuids(ids)})`,
+  },
+  ofPlayer("player_identities", "provider, external_id"),
+  ofPlayer("player_states", "player_id"),
+  ofPlayer("player_balances", "currency_key", "KEPT"),
+  ofPlayer("currency_lots", "id"),
+  ofPlayer("currency_holds", "id"),
+  ofPlayer("ledger_entries", "player_id, seq", "KEPT"),
+  ofPlayer("player_badges", "badge_key"),
+  ofPlayer("badge_awards", "id"),
+  ofPlayer("player_streaks", "streak_key"),
+  ofPlayer("streak_runs", "id"),
+  ofPlayer("player_segments", "segment_key"),
+  ofPlayer("player_boosts", "id"),
+  ofPlayer("reward_grants", "id", "KEPT"),
+  ofPlayer("inbox_messages", "id"),
+  {
+    table: "chat_messages",
+    orderBy: "channel_id, seq",
+    onErase: "KEPT",
+    isOf: ({ projectId, ids }) => sql`t.project_id = ${projectId} and t.sender_id = any(${uuids(ids)})`,
+    // Former texts, and those of messages that were deleted or removed, are kept for moderators alone.
+    exported: sql`to_jsonb(t) - 'original'`,
+  },
+  ofPlayer("chat_members", "channel_id"),
+  ofPlayer("chat_reactions", "channel_id, seq"),
+  {
+    ...ofPlayer("chat_sanctions", "id"),
+    // The reason of a shadow mute is a moderator's note; the others are told to the player.
+    exported: sql`case when t.kind = 'SHADOW_MUTE' then to_jsonb(t) - 'reason' else to_jsonb(t) end`,
+  },
+  // Those that the person made: who has reported them is not theirs to know.
+  {
+    table: "chat_reports",
+    orderBy: "id",
+    onErase: "KEPT",
+    isOf: ({ projectId, ids }) => sql`t.project_id = ${projectId} and t.reporter_id = any(${uuids(ids)})`,
+    // What moderators made of a report is not the reporter's.
+    exported: sql`to_jsonb(t) - 'assignee' - 'resolved_by' - 'action'`,
+  },
+  ofPlayer("lobby_members", "lobby_id"),
+  ofPlayer("lobby_invites", "lobby_id"),
+  ofPlayer("lobby_bans", "lobby_id"),
+  {
+    ...ofPlayer("rule_executions", "id", "KEPT"),
+    isOf: (person) => sql`${byPlayer(person)} and t.effects is not null`,
+  },
+  { table: "leaderboard_entries", orderBy: "period_id", onErase: "DELETED", isOf: inLists },
+  {
+    table: "leaderboard_notices",
+    orderBy: "period_id",
+    onErase: "DELETED",
+    isOf: inLists,
+    isNotExported: true,
+  },
+  // Places of closed periods stay, and are nobody's once their player is ERASED.
+  ofPlayer("leaderboard_results", "period_id, position", "NOTHING"),
+  ofPlayer("score_reviews", "id"),
+  {
+    table: "player_merges",
+    orderBy: "id",
+    onErase: "DELETED",
+    isOf: ({ projectId, ids }) => sql`
+      t.project_id = ${projectId} and (t.target_id = any(${uuids(ids)}) or t.source_id = any(${uuids(ids)}))`,
+  },
+  { table: "tracked_events", orderBy: "id", onErase: "KEPT", isOf: byName },
+  {
+    ...ofPlayer("outbox", "player_seq", "KEPT"),
+    exported: sql`case when t.type = 'chat.player_sanctioned' and t.data->>'kind' = 'SHADOW_MUTE'
+      then to_jsonb(t) #- '{data,reason}' else to_jsonb(t) end`,
+  },
+  // What webhooks were sent is what the stream says. No index leads from a player to it: it is walked.
+  {
+    table: "webhook_events",
+    orderBy: "seq",
+    onErase: "KEPT",
+    isOf: ({ projectId, ids }) => sql`
+      t.project_id = ${projectId} and t.players && ${uuids(ids)} and t.body is not null
+      and t.type <> ${ERASURE_TYPE}`,
+    isNotExported: true,
+  },
+  {
+    table: "webhook_deliveries",
+    orderBy: "id",
+    onErase: "KEPT",
+    isOf: ({ projectId, ids }) => sql`
+      t.webhook_id in (
+        select w.id from webhooks w join projects p on p.tenant_id = w.tenant_id where p.id = ${projectId})
+      and t.project_id = ${projectId} and t.event_seq in (
+        select e.seq from webhook_events e
+        where e.project_id = ${projectId} and e.players && ${uuids(ids)} and e.body is not null
+          and e.type <> ${ERASURE_TYPE})`,
+    isNotExported: true,
+  },
+  ofEvent("event_results", "KEPT"),
+  ofEvent("event_traces", "DELETED"),
+  ofEvent("event_q", "NOTHING"),
+  ofEvent("event_due", "NOTHING"),
+  { ...ofEvent("event_dedupe", "KEPT"), isOf: byKey },
+];

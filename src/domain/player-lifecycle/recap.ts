@@ -1,0 +1,119 @@
+import { sql } from "kysely";
+import { invalid } from "../kernel/errors.ts";
+import { changePlans } from "../progression/change.ts";
+import { readPlan } from "../progression/plan.ts";
+import { firstZone } from "../kernel/zones.ts";
+import type { Work } from "../kernel/work.ts";
+import type { Player } from "../players/player.ts";
+
+/** The longest span of one recap. */
+export const RECAP_DAYS_MAX = 366;
+const DAY_MS = 86_400_000;
+
+export type Recap = {
+  playerId: string;
+  from: string;
+  to: string;
+  /** The zone by which days are told: the player's, else the project's. */
+  timezone: string;
+  xpGained: number;
+  levelsGained: number;
+  currencies: { currencyKey: string; earned: number; spent: number }[];
+  badges: { badgeKey: string; tier: number; earnedAt: string }[];
+  /** Days on which XP was gained, and the one with the most. */
+  activeDays: number;
+  bestDay: { date: string; xp: number } | null;
+  /** The longest run of each streak that was extended in the span. */
+  streaks: { streakKey: string; longest: number }[];
+};
+
+/** What a player has done in a span, as it was recorded. @throws DomainError VALIDATION_ERROR */
+export const readRecap = async (
+  work: Work,
+  player: Player,
+  { from, to }: { from: Date; to: Date },
+): Promise<Recap> => {
+  if (to.getTime() <= from.getTime()) throw invalid("to", "must be after from");
+  if (to.getTime() - from.getTime() > RECAP_DAYS_MAX * DAY_MS)
+    throw invalid("to", `must be at most ${RECAP_DAYS_MAX} days after from`);
+  const plan = await readPlan(work, player.projectId, changePlans);
+  const timezone = firstZone(player.timezone, plan.timezone);
+  const span = spanOf(player, from, to);
+  const days = await readDays(work, span, timezone);
+  const [best] = days.toSorted((a, b) => b.xp - a.xp || (a.date < b.date ? -1 : 1));
+  const { levelsGained, streaks } = await readStream(work, span);
+  return {
+    playerId: player.id,
+    from: from.toISOString(),
+    to: to.toISOString(),
+    timezone,
+    xpGained: days.reduce((sum, { xp }) => sum + xp, 0),
+    levelsGained,
+    currencies: await readCurrencies(work, span),
+    badges: await readBadges(work, span),
+    activeDays: days.length,
+    bestDay: best ?? null,
+    streaks,
+  };
+};
+
+type Span = ReturnType<typeof spanOf>;
+
+const spanOf = ({ projectId, id }: Player, from: Date, to: Date) =>
+  sql`project_id = ${projectId} and player_id = ${id} and created_at >= ${from.toISOString()}::timestamptz
+    and created_at < ${to.toISOString()}::timestamptz`;
+
+/** XP gained by local day; what merges brought is of the days on which the other player gained it. */
+const readDays = async ({ db }: Work, span: Span, zone: string): Promise<{ date: string; xp: number }[]> => {
+  const found = await sql<{ date: string; xp: string | number }>`
+    select to_char(created_at at time zone ${zone}, 'YYYY-MM-DD') as date, sum(amount) as xp
+    from ledger_entries
+    where ${span} and asset = 'XP' and amount > 0 and cause->>'kind' <> 'MERGE'
+    group by 1 order by 1`.execute(db);
+  return found.rows.map(({ date, xp }) => ({ date, xp: Number(xp) }));
+};
+
+const readCurrencies = async ({ db }: Work, span: Span): Promise<Recap["currencies"]> => {
+  const found = await sql<{ key: string; earned: string | number; spent: string | number }>`
+    select currency_key as key, coalesce(sum(amount) filter (where amount > 0), 0) as earned,
+      coalesce(-sum(amount) filter (where amount < 0), 0) as spent
+    from ledger_entries where ${span} and asset = 'CURRENCY' and cause->>'kind' <> 'MERGE'
+    group by 1 order by 1`.execute(db);
+  return found.rows.map(({ key, earned, spent }) => ({
+    currencyKey: key,
+    earned: Number(earned),
+    spent: Number(spent),
+  }));
+};
+
+/** Badges that one span may show. */
+const BADGES_MAX = 1_000;
+
+const readBadges = async ({ db }: Work, span: Span): Promise<Recap["badges"]> => {
+  const found = await sql<{ badge_key: string; tier: number; at: Date | string }>`
+    select badge_key, tier, min(created_at) as at from badge_awards
+    where ${span} and action = 'AWARDED' and cause->>'kind' <> 'MERGE'
+    group by 1, 2 order by 3, 1, 2 limit ${BADGES_MAX}`.execute(db);
+  return found.rows.map(({ badge_key: badgeKey, tier, at }) => ({
+    badgeKey,
+    tier,
+    earnedAt: new Date(at).toISOString(),
+  }));
+};
+
+type StreamRow = { type: string; key: string | null; levels: string | number; longest: number | null };
+
+const readStream = async ({ db }: Work, span: Span): Promise<Pick<Recap, "levelsGained" | "streaks">> => {
+  const found = await sql<StreamRow>`
+    select type, data->>'streakKey' as key, max((data->>'current')::int) as longest,
+      coalesce(sum((data->>'newLevel')::int - (data->>'previousLevel')::int), 0) as levels
+    from outbox where ${span} and type in ('player.level_up', 'player.streak_extended')
+    group by 1, 2 order by 2`.execute(db);
+  const levelsGained = found.rows
+    .filter(({ type }) => type === "player.level_up")
+    .reduce((sum, { levels }) => sum + Number(levels), 0);
+  const streaks = found.rows.flatMap(({ key, longest }) =>
+    key === null || longest === null ? [] : [{ streakKey: key, longest }],
+  );
+  return { levelsGained, streaks };
+};

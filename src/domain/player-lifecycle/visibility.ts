@@ -1,0 +1,30 @@
+import { sql } from "kysely";
+import type { EntryChange } from "../kernel/events/events.ts";
+import { openLists } from "../leaderboards/periods/lists-of-project.ts";
+import type { Work } from "../kernel/work.ts";
+
+type EntryRow = {
+  period_id: string;
+  rank_score: string | number;
+  rank_tie: string | number;
+  version: number;
+};
+
+/**
+ * Tells the rank index anew of every entry that a player has, as places or as hidden ones. The entries
+ * themselves stay, so that a player who comes back has the scores of before. The player's row is locked.
+ */
+export const tellEntries = async (
+  work: Work,
+  { projectId, id }: { projectId: string; id: string },
+  isHidden: boolean,
+): Promise<void> => {
+  const changed = await sql<EntryRow>`
+    update leaderboard_entries set version = version + 1, updated_at = ${work.now.toISOString()}::timestamptz
+    where project_id = ${projectId} and player_id = ${id} and period_id in (${openLists(projectId)})
+    returning period_id, rank_score, rank_tie, version`.execute(work.db);
+  for (const row of changed.rows) {
+    const entry: EntryChange = [id, Number(row.rank_score), Number(row.rank_tie), row.version, isHidden];
+    work.emit(projectId, "leaderboard.entries_changed", { periodId: row.period_id, entries: [entry] });
+  }
+};

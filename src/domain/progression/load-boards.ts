@@ -1,0 +1,13 @@
+import type { Work } from "../kernel/work.ts";
+import type { Board } from "../evaluation/boards/board.ts";
+import { Leaderboard, boardOf } from "./leaderboard.ts";
+
+/** The boards that evaluation may touch: all but the archived ones. */
+export const loadBoards = async ({ em }: Work, projectId: string): Promise<Board[]> => {
+  const leaderboards = await em.find(
+    Leaderboard,
+    { projectId, status: { $ne: "ARCHIVED" } },
+    { orderBy: { id: "asc" }, disableIdentityMap: true },
+  );
+  return leaderboards.map(boardOf);
+};

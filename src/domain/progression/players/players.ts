@@ -1,0 +1,135 @@
+import { conflict, type DomainError, invalid, notFound } from "../../kernel/errors.ts";
+import type { Cause } from "../../kernel/events/events.ts";
+import { isId } from "../../kernel/ids.ts";
+import { keyOfReference } from "../reference.ts";
+import { changePlayer } from "../change.ts";
+import { lockPlayersById } from "../load.ts";
+import type { PlayerState } from "../../evaluation/player-state.ts";
+import { takePlayers } from "../several.ts";
+import type { LedgerRow } from "../../evaluation/effects.ts";
+import { grantXp, XP_MAX } from "../../evaluation/xp/xp.ts";
+import type { Work } from "../../kernel/work.ts";
+import { Player } from "../../players/player.ts";
+import { changeProfile, type PlayerProfile, readColumns, writeColumns } from "../../players/profile.ts";
+import { type PlayerInput, upsertPlayers } from "./upsert.ts";
+
+export type { PlayerProfile } from "../../players/profile.ts";
+
+/**
+ * Reads `{playerId}` of a path: the UUID, or `ext:` and the integrator's id. Who was merged or renamed is
+ * found by the old ids too.
+ */
+export const findPlayer = async (work: Work, projectId: string, ref: string): Promise<Player | undefined> => {
+  const isExternal = ref.startsWith("ext:");
+  if (!isExternal && !isId(ref)) return undefined;
+  const where = isExternal ? { externalUserId: ref.slice(4) } : { id: ref };
+  const found = await work.em.findOne(Player, { projectId, ...where });
+  if (!found?.mergedInto) return found ?? undefined;
+  return (await work.em.findOne(Player, { projectId, id: found.mergedInto })) ?? undefined;
+};
+
+/** @throws DomainError NOT_FOUND */
+export const getPlayer = async (work: Work, projectId: string, ref: string): Promise<Player> => {
+  const player = await findPlayer(work, projectId, ref);
+  if (!player) throw notFound("player");
+  return player;
+};
+
+/** Reads a player again, after a change by SQL. */
+export const refreshPlayer = ({ em }: Work, projectId: string, id: string): Promise<Player> =>
+  em.findOneOrFail(Player, { projectId, id }, { refresh: true });
+
+/**
+ * Identifies a player: makes one for a new externalUserId, else changes what is given. Two at once make one
+ * player.
+ * @throws DomainError VALIDATION_ERROR when attributes or tags pass their limits
+ */
+export const identifyPlayer = async (
+  work: Work,
+  projectId: string,
+  input: PlayerInput,
+  cause: Cause = { kind: "API" },
+): Promise<{ player: Player; created: boolean }> => {
+  const [result] = await upsertPlayers(work, projectId, { players: [input], cause });
+  if (result!.status === "REJECTED")
+    throw result!.isErased ? conflict("INVALID_STATE", result!.message) : beyondLimit(result!.message);
+  const player = await refreshPlayer(work, projectId, result!.playerId);
+  return { player, created: result!.status === "CREATED" };
+};
+
+const beyondLimit = (problem: string): DomainError =>
+  invalid(problem.endsWith("tags") ? "tags" : "attributes", problem);
+
+/**
+ * Changes a player's profile; `player.updated` names what differs.
+ * @throws DomainError VALIDATION_ERROR when attributes or tags pass their limits
+ */
+export const patchPlayer = async (
+  work: Work,
+  { projectId, id: asked }: Player,
+  profile: PlayerProfile,
+  cause: Cause = { kind: "API" },
+): Promise<Player> => {
+  let player: PlayerState | undefined;
+  const { open, settle, save } = await takePlayers(work, {
+    projectId,
+    lock: async () => [(player = await lockKnown(work, projectId, asked))],
+  });
+  const { id } = player!;
+  const before = (await readColumns(work, projectId, [id])).get(id)!;
+  const turn = open(player!);
+  const problem = changeProfile(turn, before, { profile, cause });
+  if (problem !== undefined) throw beyondLimit(problem);
+  await settle(turn);
+  await save();
+  await writeColumns(work, projectId, [{ id, profile, zoneChangedMs: player!.zoneChangedMs }]);
+  return refreshPlayer(work, projectId, id);
+};
+
+/** Locks a player, or whom it was merged into. @throws DomainError NOT_FOUND */
+export const lockOne = async (work: Work, projectId: string, id: string): Promise<PlayerState> => {
+  const [player] = (await lockPlayersById(work, projectId, [id])).values();
+  if (!player) throw notFound("player");
+  return player;
+};
+
+/** As `lockOne`, for what nobody may do to an erased player. @throws DomainError CONFLICT INVALID_STATE */
+export const lockKnown = async (work: Work, projectId: string, id: string): Promise<PlayerState> => {
+  const player = await lockOne(work, projectId, id);
+  if (player.status === "ERASED") throw conflict("INVALID_STATE", "the player is ERASED");
+  return player;
+};
+
+export type XpByHand = {
+  amount: number;
+  reason: string;
+  boostable?: boolean | undefined;
+  reference?: string | undefined;
+  cause: Cause;
+};
+
+/**
+ * Grants (or with a negative amount takes) XP by REST: exactly `amount` or nothing, unless boosts and the
+ * daily cap are to count.
+ * @throws DomainError CONFLICT: INSUFFICIENT_XP, XP_LIMIT, REFERENCE_USED, PLAYER_INACTIVE
+ */
+export const grantPlayerXp = async (
+  work: Work,
+  player: Player,
+  { reference, boostable = false, ...grant }: XpByHand,
+): Promise<{ player: Player; ledgerEntry: LedgerRow | undefined }> => {
+  const { projectId, id } = player;
+  const key = await keyOfReference(work, player, reference);
+  const changed = await changePlayer(work, projectId, id, (turn) => {
+    checkGrant(turn.player, grant.amount);
+    return grantXp(turn, { ...grant, key, boostable });
+  });
+  return { player: await refreshPlayer(work, projectId, changed.player.id), ledgerEntry: changed.value };
+};
+
+const checkGrant = ({ xp, status }: PlayerState, amount: number): void => {
+  if (status === "ERASED" || (amount > 0 && status !== "ACTIVE"))
+    throw conflict("PLAYER_INACTIVE", `the player is ${status}`);
+  if (xp + amount < 0) throw conflict("INSUFFICIENT_XP", `the player has ${xp} XP`);
+  if (xp + amount > XP_MAX) throw conflict("XP_LIMIT", `XP may not exceed ${XP_MAX}`);
+};

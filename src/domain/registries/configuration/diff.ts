@@ -1,0 +1,95 @@
+import { isDeepStrictEqual } from "node:util";
+import { DEFINITION_KINDS } from "../definition-kinds.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { mapInSlices } from "../../kernel/slices.ts";
+import { type ConfigDocument, keyOf, sectionOf } from "./document.ts";
+
+/** What an import would do with one thing. `fields`: what differs. */
+export type ConfigChange = {
+  section: string;
+  key: string;
+  action: "CREATE" | "UPDATE" | "ARCHIVE";
+  fields: string[];
+};
+
+/** Sections whose items have a key, in the order in which an import makes them. */
+export const SECTIONS: readonly string[] = [
+  ...DEFINITION_KINDS.map(({ plural }) => plural),
+  "leaderboards",
+  "rules",
+];
+/** Parts of a document that are one thing. */
+const SINGLE = ["timezone", "settings", "levelCurve"] as const;
+
+/**
+ * What would have to change in a project that is as `current` says, so that it is as a document says. Things
+ * that the document does not name are archived only with `prune`. Worked out in slices.
+ * @param current what `exportConfig` has read
+ */
+export const diffConfig = async (
+  current: ConfigDocument,
+  { document, prune }: { document: ConfigDocument; prune: boolean },
+): Promise<ConfigChange[]> => {
+  const changes: ConfigChange[] = [];
+  for (const name of SINGLE) {
+    const wanted = document[name];
+    const now = current[name];
+    if (wanted === undefined) continue;
+    const fields = typeof wanted === "object" ? differing(wanted, now as Json) : [name];
+    const isSame = typeof wanted === "object" ? fields.length === 0 : wanted === now;
+    if (!isSame) changes.push({ section: name, key: name, action: "UPDATE", fields });
+  }
+  for (const section of SECTIONS) {
+    const wanted = sectionOf(document, section);
+    if (wanted)
+      changes.push(...(await diffSection(section, { wanted, now: sectionOf(current, section)!, prune })));
+  }
+  return changes;
+};
+
+/** Fields of `wanted` that `now` has otherwise; of a partial object, only what it names counts. */
+const differing = (wanted: Json, now: Json): string[] =>
+  Object.keys(wanted).filter((field) => {
+    const value = wanted[field];
+    if (value === undefined) return false;
+    const isPart = value !== null && typeof value === "object" && !Array.isArray(value);
+    const known = now[field];
+    const full = isPart && known !== null && typeof known === "object" ? { ...known, ...value } : value;
+    return !isDeepStrictEqual(full, known);
+  });
+
+type Sections = { wanted: readonly Json[]; now: readonly Json[]; prune: boolean };
+
+const diffSection = async (section: string, { wanted, now, prune }: Sections): Promise<ConfigChange[]> => {
+  const known = new Map(now.map((item) => [keyOf(item), item]));
+  const changes: ConfigChange[] = [];
+  await mapInSlices(wanted, (item) => {
+    const key = keyOf(item);
+    const before = known.get(key);
+    const fields = before ? itemFields(item, before) : [];
+    if (!before) changes.push({ section, key, action: "CREATE", fields });
+    else if (fields.length > 0) changes.push({ section, key, action: "UPDATE", fields });
+  });
+  if (!prune) return changes;
+  const named = new Set(wanted.map(keyOf));
+  for (const key of known.keys())
+    if (!named.has(key)) changes.push({ section, key, action: "ARCHIVE", fields: [] });
+  return changes;
+};
+
+/** Stored JSON has no undefined; what was parsed may have. */
+const plain = (value: Json): Json => JSON.parse(JSON.stringify(value)) as Json;
+
+const itemFields = (wanted: Json, before: Json): string[] => {
+  const [left, right] = [flat(wanted), flat(before)];
+  return [...new Set([...Object.keys(left), ...Object.keys(right)])].filter(
+    (field) => !isDeepStrictEqual(left[field], right[field]),
+  );
+};
+
+/** `backfill` is an order and not a property: it makes no difference afterwards. */
+const flat = (item: Json): Json => {
+  const { rule, leaderboard, status, ...own } = item as { rule?: Json; leaderboard?: Json; status?: unknown };
+  const { backfill: _order, ...board } = leaderboard ?? {};
+  return plain({ ...own, ...rule, ...board, ...(status === undefined ? {} : { status }) });
+};

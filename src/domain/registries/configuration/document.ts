@@ -1,0 +1,127 @@
+import { z } from "zod";
+import { DEFINITION_KINDS } from "../definition-kinds.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { findOversize, parseSized } from "../../kernel/oversize.ts";
+import { LeaderboardDefinition } from "../../evaluation/boards/definition.ts";
+import { CurveInput } from "../../evaluation/xp/levels.ts";
+import { SettingsPatch } from "../../accounts/projects/settings.ts";
+import { RuleDocument } from "../../evaluation/language/document.ts";
+import { mapInSlices } from "../../kernel/slices.ts";
+import { Zone } from "../../evaluation/language/syntax.ts";
+
+/** What the document says of itself; another one is refused. */
+export const CONFIG_FORMAT = "laurel/1";
+/** Items of one section. */
+const SECTION_MAX = 2_000;
+
+/** Problems of one section that are told; its other items are not read. */
+const ISSUES_MAX = 100;
+
+/** How a rule stands after an import: ACTIVE and SHADOW publish it. */
+export const RULE_STATES = ["DRAFT", "ACTIVE", "SHADOW", "PAUSED"] as const;
+
+const ExportedRule = z.strictObject({ status: z.enum(RULE_STATES).default("DRAFT"), rule: RuleDocument });
+const ExportedBoard = z.strictObject({
+  status: z.enum(["ACTIVE", "PAUSED"]).default("ACTIVE"),
+  leaderboard: LeaderboardDefinition,
+});
+
+/** What the items of each section look like. */
+const ITEMS: Readonly<Record<string, z.ZodType>> = {
+  ...Object.fromEntries(DEFINITION_KINDS.map(({ plural, schema }) => [plural, schema])),
+  leaderboards: ExportedBoard,
+  rules: ExportedRule,
+};
+
+const head = {
+  format: z.literal(CONFIG_FORMAT),
+  timezone: Zone.optional(),
+  settings: SettingsPatch.optional(),
+  levelCurve: CurveInput.optional(),
+};
+
+/**
+ * All definitions of a project. A section that is absent is left alone; one that is there names everything of
+ * its kind, which matters when an import prunes. Read one with `readConfigDocument`.
+ */
+export const ConfigDocument = z
+  .strictObject({
+    ...head,
+    ...Object.fromEntries(
+      Object.entries(ITEMS).map(([name, item]) => [name, z.array(item).max(SECTION_MAX).optional()]),
+    ),
+  })
+  .meta({ id: "ConfigDocument" });
+
+export type ConfigDocument = {
+  format: typeof CONFIG_FORMAT;
+  timezone?: string | undefined;
+  settings?: SettingsPatch | undefined;
+  levelCurve?: CurveInput | undefined;
+  leaderboards?: z.output<typeof ExportedBoard>[] | undefined;
+  rules?: z.output<typeof ExportedRule>[] | undefined;
+} & Record<string, unknown>;
+
+type Issue = z.core.$ZodIssue;
+
+/** The same document with sections of nothing, and its sections by name. */
+const apart = (document: Json): { rest: Json; sections: [name: string, items: readonly unknown[]][] } => {
+  const named = Object.entries(document).filter(
+    ([name, items]) => Object.hasOwn(ITEMS, name) && isArray(items),
+  );
+  const rest = { ...document, ...Object.fromEntries(named.map(([name]) => [name, []])) };
+  return { rest, sections: named as [string, unknown[]][] };
+};
+
+const isArray = (value: unknown): value is unknown[] => Array.isArray(value);
+
+const readSection = async (
+  section: string,
+  items: readonly unknown[],
+): Promise<{ read: unknown[]; issues: Issue[] }> => {
+  const issues: Issue[] = [];
+  const seen = new Set<string>();
+  const note = (path: PropertyKey[], issue: Issue): void =>
+    void issues.push({ ...issue, path: [section, ...path] });
+  const read = await mapInSlices(items, (item, place): unknown => {
+    if (issues.length > ISSUES_MAX) return undefined;
+    const parsed = parseSized(ITEMS[section]!, item);
+    if (!parsed.success) return parsed.error.issues.forEach((issue) => note([place, ...issue.path], issue));
+    const key = keyOf(parsed.data as Json);
+    if (seen.has(key)) note([place, "key"], { code: "custom", path: [], message: `"${key}" is there twice` });
+    seen.add(key);
+    return parsed.data;
+  });
+  return { read, issues };
+};
+
+/**
+ * Reads a document as ConfigDocument describes it, in slices: a large one holds thousands of definitions.
+ * @throws ZodError whose paths begin in the document
+ */
+export const readConfigDocument = async (given: unknown): Promise<ConfigDocument> => {
+  if (given === null || typeof given !== "object" || isArray(given)) return ConfigDocument.parse(given);
+  const oversize = findOversize(ConfigDocument, given);
+  if (oversize) throw new z.ZodError([oversize]);
+  const { rest, sections } = apart(given as Json);
+  const parsed = ConfigDocument.safeParse(rest);
+  const issues: Issue[] = [...(parsed.error?.issues ?? [])];
+  const document: Json = { ...parsed.data };
+  for (const [section, items] of sections) {
+    const { read, issues: found } = await readSection(section, items);
+    document[section] = read;
+    issues.push(...found);
+  }
+  if (issues.length > 0) throw new z.ZodError(issues);
+  return document as ConfigDocument;
+};
+
+/** The key of an item of any section. */
+export const keyOf = (item: Json): string => {
+  const inner = (item["rule"] ?? item["leaderboard"] ?? item) as { key: string };
+  return inner.key;
+};
+
+/** The definitions of one kind in a document; undefined when it leaves them alone. */
+export const sectionOf = (document: ConfigDocument, plural: string): readonly Json[] | undefined =>
+  document[plural] as readonly Json[] | undefined;

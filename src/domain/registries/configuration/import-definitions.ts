@@ -1,0 +1,207 @@
+import { sql } from "kysely";
+import { auditDefinitions, type DefinitionChange } from "../../accounts/audit/definitions.ts";
+import { type Catalogue, holdCatalogue } from "../../economy/definitions/catalogue.ts";
+import { keyTaken, refuseFull } from "../../economy/definitions/definitions.ts";
+import { createInUse } from "../../economy/definitions/in-use.ts";
+import type { DefinitionKind } from "../../economy/definitions/kind.ts";
+import type { Defined, Stored } from "../../evaluation/live.ts";
+import { DEFINITION_KINDS } from "../definition-kinds.ts";
+import { UnknownReference } from "../../economy/definitions/references.ts";
+import { checkSize } from "../../economy/definitions/size.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { newId } from "../../kernel/ids.ts";
+import { nextTurn, SLICE_MS } from "../../kernel/slices.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { ConfigChange } from "./diff.ts";
+import { namedError, naming } from "./named-error.ts";
+import { writeInParts } from "./parts.ts";
+
+/** Definitions to create or change, each with what it shall be. */
+export type WantedDefinition = { change: ConfigChange; wanted: Json };
+
+type Counts = { active: number; all: number };
+type Kinds = ReadonlyMap<string, DefinitionKind>;
+
+const KINDS: Kinds = new Map(DEFINITION_KINDS.map((kind) => [kind.plural, kind]));
+
+/** Whether a section of a document holds definitions of a kind; others are boards and rules. */
+export const isDefinitions = ({ section }: ConfigChange): boolean => KINDS.has(section);
+
+const nameOf = ({ kind, key }: { kind: string; key: string }): string => `${kind} ${key}`;
+
+/** An import of definitions while it is made up in memory: nothing is written before all is checked. */
+type Draft = {
+  work: Work;
+  projectId: string;
+  catalogue: Catalogue;
+  counts: Map<string, Counts>;
+  archived: Set<string>;
+  created: (Stored & { kind: string })[];
+  updated: (Stored & { kind: string })[];
+  audited: DefinitionChange[];
+};
+
+const openDraft = async (work: Work, projectId: string): Promise<Draft> => {
+  const catalogue = await holdCatalogue(work, projectId);
+  const found = await sql<{ kind: string; key: string }>`
+    select kind, key from definitions
+    where project_id = ${projectId} and status = 'ARCHIVED'`.execute(work.db);
+  const archived = new Set(found.rows.map(nameOf));
+  const counts = new Map<string, Counts>();
+  for (const { kind } of DEFINITION_KINDS) {
+    const active = catalogue.all(kind).length;
+    counts.set(kind, { active, all: active });
+  }
+  for (const { kind } of found.rows) {
+    const ofKind = counts.get(kind);
+    if (ofKind) ofKind.all++;
+  }
+  return { work, projectId, catalogue, counts, archived, created: [], updated: [], audited: [] };
+};
+
+const create = async (draft: Draft, kind: DefinitionKind, definition: Defined): Promise<void> => {
+  const { work, projectId, catalogue, counts, archived } = draft;
+  const { key } = definition;
+  if (archived.has(nameOf({ kind: kind.kind, key }))) throw keyTaken(key);
+  const count = counts.get(kind.kind)!;
+  refuseFull(kind, count);
+  checkSize(kind.kind, definition);
+  await kind.check?.(work, projectId, definition, undefined);
+  const stored: Stored = { id: newId(), projectId, definition, status: "ACTIVE", version: 1 };
+  count.active++;
+  count.all++;
+  catalogue.put(kind.kind, stored);
+  draft.created.push({ ...stored, kind: kind.kind });
+  draft.audited.push({ action: `${kind.kind}.created`, definition: { projectId, id: stored.id, key } });
+};
+
+const update = async (draft: Draft, kind: DefinitionKind, definition: Defined): Promise<void> => {
+  const { work, projectId, catalogue } = draft;
+  const { key } = definition;
+  const before = catalogue.get(kind.kind, key)!;
+  checkSize(kind.kind, definition);
+  await kind.check?.(work, projectId, definition, before.definition);
+  const stored: Stored = { ...before, definition, version: before.version + 1 };
+  catalogue.put(kind.kind, stored);
+  draft.updated.push({ ...stored, kind: kind.kind });
+  draft.audited.push({ action: `${kind.kind}.updated`, definition: { projectId, id: stored.id, key } });
+};
+
+/** A definition that names others which are not there yet: `open` of them. */
+type Waiting = WantedDefinition & { error: UnknownReference; open: number };
+
+/**
+ * Brings all into the draft, each after those that it names: one that names what is not there waits for just
+ * that.
+ * @throws the error of the last one whose names never come
+ */
+const draftAll = async (draft: Draft, wanted: readonly WantedDefinition[]): Promise<void> => {
+  const waitingFor = new Map<string, Waiting[]>();
+  const waiting = new Set<Waiting>();
+  const queue = [...wanted];
+  let startMs = performance.now();
+  for (const one of queue) {
+    const missing = await tryOne(draft, one);
+    if (missing) {
+      const names = new Set(missing.missing.map(nameOf));
+      const waits: Waiting = { ...one, error: missing, open: names.size };
+      waiting.add(waits);
+      for (const name of names) waitingFor.set(name, [...(waitingFor.get(name) ?? []), waits]);
+    } else {
+      const name = nameOf({ kind: KINDS.get(one.change.section)!.kind, key: one.change.key });
+      for (const waits of waitingFor.get(name) ?? []) {
+        if (--waits.open > 0) continue;
+        waiting.delete(waits);
+        queue.push({ change: waits.change, wanted: waits.wanted });
+      }
+      waitingFor.delete(name);
+    }
+    if (performance.now() - startMs < SLICE_MS) continue;
+    await nextTurn();
+    startMs = performance.now();
+  }
+  refuseWaiting(wanted, waiting);
+};
+
+const refuseWaiting = (wanted: readonly WantedDefinition[], waiting: ReadonlySet<Waiting>): void => {
+  if (waiting.size === 0) return;
+  const errors = new Map([...waiting].map(({ change, error }) => [change, error]));
+  const { change } = wanted.findLast((one) => errors.has(one.change))!;
+  throw namedError(errors.get(change), change);
+};
+
+/** @returns what it names in vain */
+const tryOne = async (
+  draft: Draft,
+  { change, wanted }: WantedDefinition,
+): Promise<UnknownReference | undefined> => {
+  const kind = KINDS.get(change.section)!;
+  try {
+    await (change.action === "CREATE" ? create : update)(draft, kind, wanted as Defined);
+    return undefined;
+  } catch (error) {
+    if (error instanceof UnknownReference) return error;
+    throw namedError(error, change);
+  }
+};
+
+/**
+ * Creates and changes a project's definitions as `createDefinition` and `patchDefinition` do, in time and
+ * statements that grow with their number. Call it under the project's config lock.
+ * @throws DomainError as those, led by section and key
+ */
+export const importDefinitions = async (
+  work: Work,
+  projectId: string,
+  { wanted, actor, signal }: { wanted: readonly WantedDefinition[]; actor: string; signal: AbortSignal },
+): Promise<void> => {
+  const draft = await openDraft(work, projectId);
+  await draftAll(draft, wanted);
+  signal.throwIfAborted();
+  const at = work.now.toISOString();
+  const rows = draft.created.map(({ id, kind, definition }) => {
+    return { id, kind, key: definition.key, name: definition.name, definition };
+  });
+  await writeInParts(rows, signal, (json) =>
+    sql`
+      insert into definitions (id, project_id, kind, key, name, definition, status, version, created_by,
+        created_at, updated_at)
+      select id, ${projectId}::uuid, kind, key, name, definition, 'ACTIVE', 1, ${actor},
+        ${at}::timestamptz, ${at}::timestamptz
+      from json_to_recordset(${json}::json)
+        as r(id uuid, kind text, key text, name text, definition jsonb)`.execute(work.db),
+  );
+  const changed = draft.updated.map(({ id, definition }) => ({ id, name: definition.name, definition }));
+  await writeInParts(changed, signal, (json) =>
+    sql`
+      update definitions d set definition = r.definition, name = r.name, version = d.version + 1,
+        updated_at = ${at}::timestamptz
+      from json_to_recordset(${json}::json) as r(id uuid, name text, definition jsonb)
+      where d.id = r.id and d.project_id = ${projectId}`.execute(work.db),
+  );
+  await auditDefinitions(work, draft.audited);
+};
+
+/**
+ * Archives definitions as `archiveDefinition` does; call it when the project's rules are as they shall be.
+ * @throws DomainError CONFLICT: IN_USE, led by section and key
+ */
+export const archiveDefinitions = async (
+  work: Work,
+  projectId: string,
+  changes: readonly ConfigChange[],
+): Promise<void> => {
+  if (changes.length === 0) return;
+  const refuse = await createInUse(work, projectId);
+  const rows = changes.map(({ section, key }) => ({ kind: KINDS.get(section)!.kind, key }));
+  for (const [i, row] of rows.entries()) await naming(changes[i]!, () => refuse(row));
+  const found = await sql<{ id: string; kind: string; key: string }>`
+    update definitions d set status = 'ARCHIVED', updated_at = ${work.now.toISOString()}::timestamptz
+    from json_to_recordset(${JSON.stringify(rows)}::json) as r(kind text, key text)
+    where d.project_id = ${projectId} and d.kind = r.kind and d.key = r.key and d.status = 'ACTIVE'
+    returning d.id, d.kind, d.key`.execute(work.db);
+  const audited = found.rows.map(({ id, kind, key }) => {
+    return { action: `${kind}.archived`, definition: { projectId, id, key } };
+  });
+  await auditDefinitions(work, audited);
+};

@@ -1,0 +1,191 @@
+import { sql } from "kysely";
+import { auditDefinitions, type DefinitionChange } from "../../accounts/audit/definitions.ts";
+import { checkSize } from "../../economy/definitions/size.ts";
+import { conflict } from "../../kernel/errors.ts";
+import { newId } from "../../kernel/ids.ts";
+import { RULE_MAX_BYTES } from "../../kernel/limits.ts";
+import { identifyActions, type RuleDocument } from "../../evaluation/language/document.ts";
+import { loadNamed, namedProblemsOf } from "../../rules/named.ts";
+import { mentionsOf } from "../../evaluation/language/mentions.ts";
+import { refuseFullOfActive } from "../../rules/lifecycle/publishing.ts";
+import { EndlessLoops, loopText } from "../../economy/loops/loops.ts";
+import { refusal } from "../../rules/lifecycle/validate.ts";
+import type { RuleStatus } from "../../evaluation/running/rule-status.ts";
+import { KEY_TAKEN, refuseFull, refuseReserved } from "../../rules/rules.ts";
+import { planAllSchedules } from "../../rules/schedules.ts";
+import { mapInSlices } from "../../kernel/slices.ts";
+import type { Work } from "../../kernel/work.ts";
+import type { ConfigChange } from "./diff.ts";
+import { namedError, naming } from "./named-error.ts";
+import { writeInParts } from "./parts.ts";
+
+/** A rule to create or change, and how it shall stand. */
+export type WantedRule = { change: ConfigChange; status: RuleStatus; rule: RuleDocument };
+
+/** A rule as it is kept, and what an import makes of it. */
+type Row = {
+  id: string;
+  key: string;
+  status: RuleStatus;
+  publishedVersion: number | null;
+  /** Undefined where the draft stays. */
+  draft?: RuleDocument;
+  isNew?: boolean;
+  isPublished?: boolean;
+};
+
+type Draft = {
+  projectId: string;
+  rows: Map<string, Row>;
+  counts: { kept: number; all: number };
+  running: Set<Row>;
+  touched: Row[];
+  audited: DefinitionChange[];
+};
+
+const isRunning = (status: RuleStatus): boolean => status === "ACTIVE" || status === "SHADOW";
+
+const openDraft = async ({ db }: Work, projectId: string): Promise<Draft> => {
+  const found = await sql<Row>`
+    select id, key, status, published_version as "publishedVersion" from rules
+    where project_id = ${projectId}`.execute(db);
+  const rows = new Map(found.rows.map((row) => [row.key, row]));
+  const kept = found.rows.filter(({ status }) => status !== "ARCHIVED").length;
+  const running = new Set(found.rows.filter(({ status }) => isRunning(status)));
+  return { projectId, rows, counts: { kept, all: rows.size }, running, touched: [], audited: [] };
+};
+
+const note = ({ projectId, audited }: Draft, { id, key }: Row, action: string): void =>
+  void audited.push({ action: `rule.${action}`, definition: { projectId, id, key } });
+
+const newRow = (draft: Draft, key: string): Row => {
+  refuseReserved(key);
+  if (draft.rows.has(key)) throw KEY_TAKEN(key);
+  refuseFull(draft.counts);
+  const row: Row = { id: newId(), key, status: "DRAFT", publishedVersion: null, isNew: true };
+  draft.counts.kept++;
+  draft.counts.all++;
+  draft.rows.set(key, row);
+  return row;
+};
+
+/** @throws DomainError CONFLICT RULE_PUBLISHED: a rule that was published once is never a DRAFT again */
+const draftRule = (draft: Draft, { change, status, rule }: WantedRule): void => {
+  const { action, key } = change;
+  const row = action === "CREATE" ? newRow(draft, key) : draft.rows.get(key)!;
+  const kept = { ...rule, actions: identifyActions(rule.actions) };
+  checkSize("rule", kept, RULE_MAX_BYTES);
+  row.draft = kept;
+  note(draft, row, action === "CREATE" ? "created" : "updated");
+  draft.touched.push(row);
+  if (status === "DRAFT") {
+    if (row.publishedVersion === null) return;
+    throw conflict("RULE_PUBLISHED", "it is published here and cannot become a DRAFT; say PAUSED instead");
+  }
+  draft.running.delete(row);
+  refuseFullOfActive(draft.running.size);
+  Object.assign(row, { status, isPublished: true, publishedVersion: (row.publishedVersion ?? 0) + 1 });
+  note(draft, row, "published");
+  if (isRunning(status)) draft.running.add(row);
+  else note(draft, row, "paused");
+};
+
+const archiveRow = (draft: Draft, key: string): void => {
+  const row = draft.rows.get(key)!;
+  row.status = "ARCHIVED";
+  draft.touched.push(row);
+  note(draft, row, "archived");
+};
+
+/** Refuses what cannot be published: what a rule names must be there. */
+const refuseUnknown = async (work: Work, projectId: string, wanted: readonly WantedRule[]): Promise<void> => {
+  const published = wanted.filter(({ status }) => status !== "DRAFT");
+  const mentions = await mapInSlices(published, ({ rule }) => mentionsOf(rule));
+  const known = await loadNamed(work, projectId, mentions.flat());
+  await mapInSlices(published, ({ rule, change }, i) => {
+    const problems = namedProblemsOf(rule, mentions[i]!, known);
+    if (problems.length > 0) throw namedError(refusal(problems), change);
+  });
+};
+
+/** The error of an import that closes a loop, named by the last of the rules on it that it changes. */
+export const namedLoop = (error: unknown, changes: readonly ConfigChange[]): unknown => {
+  if (!(error instanceof EndlessLoops)) return error;
+  const loopOf = new Map(error.loops.flatMap((loop) => loop.rules.map(({ key }) => [key, loop])));
+  const last = changes.findLast(({ section, key }) => section === "rules" && loopOf.has(key));
+  if (!last) return error;
+  const message = loopText(loopOf.get(last.key)!);
+  return namedError(refusal([{ field: "triggers", message }], "RULE_LOOP"), last);
+};
+
+const write = async (
+  work: Work,
+  { projectId, touched }: Draft,
+  { actor, signal }: Pick<RulesImport, "actor" | "signal">,
+): Promise<void> => {
+  const { db } = work;
+  const at = work.now.toISOString();
+  const rows = touched.map(({ id, key, status, publishedVersion, draft, isNew = false }) => {
+    return { id, key, status, published: publishedVersion, name: draft?.name, draft, is_new: isNew };
+  });
+  const columns = sql`
+    id uuid, key text, status text, published int, name text, draft jsonb, is_new boolean`;
+  await writeInParts(rows, signal, async (json) => {
+    await sql`
+      insert into rules (id, project_id, key, name, status, draft, draft_version, published_version,
+        created_by, created_at, updated_at)
+      select id, ${projectId}::uuid, key, name, status, draft, 1, published, ${actor}, ${at}::timestamptz,
+        ${at}::timestamptz
+      from json_to_recordset(${json}::json) as r(${columns}) where is_new`.execute(db);
+    await sql`
+      update rules o set status = r.status, published_version = r.published, updated_at = ${at}::timestamptz,
+        pause_reason = case when o.status = r.status and o.published_version is not distinct from r.published
+          then o.pause_reason end,
+        name = coalesce(r.name, o.name), draft = coalesce(r.draft, o.draft),
+        draft_version = o.draft_version + (r.draft is not null)::int
+      from json_to_recordset(${json}::json) as r(${columns})
+      where not r.is_new and o.id = r.id and o.project_id = ${projectId}`.execute(db);
+  });
+  const versions = touched
+    .filter(({ isPublished }) => isPublished)
+    .map(({ id, publishedVersion, draft }) => ({ id, version: publishedVersion, definition: draft }));
+  await writeInParts(versions, signal, (json) =>
+    sql`
+      insert into rule_versions (rule_id, version, definition, change_note, published_by, published_at)
+      select id, version, definition, 'Imported', ${actor}, ${at}::timestamptz
+      from json_to_recordset(${json}::json) as r(id uuid, version int, definition jsonb)`.execute(db),
+  );
+};
+
+/** What an import does to rules: those to create or change, those to archive, and in whose name. */
+export type RulesImport = {
+  wanted: readonly WantedRule[];
+  archived: readonly ConfigChange[];
+  actor: string;
+  /** Aborted when it is wanted no more. */
+  signal: AbortSignal;
+};
+
+/**
+ * Makes rules what a document says, and publishes them where it has them run, as the single changes do, in
+ * time and statements that grow with their number. Call it under the project's config lock, when what rules
+ * name is there.
+ * @throws DomainError as the single changes do, led by section and key
+ */
+export const importRules = async (
+  work: Work,
+  projectId: string,
+  { wanted, archived, actor, signal }: RulesImport,
+): Promise<void> => {
+  if (wanted.length + archived.length === 0) return;
+  const draft = await openDraft(work, projectId);
+  for (const one of wanted) await naming(one.change, () => draftRule(draft, one));
+  for (const { key } of archived) archiveRow(draft, key);
+  await refuseUnknown(work, projectId, wanted);
+  await write(work, draft, { actor, signal });
+  const plans = draft.touched.map(({ id, status, draft: running }) => {
+    return { id, running: isRunning(status) ? running : undefined };
+  });
+  await planAllSchedules(work, projectId, plans);
+  await auditDefinitions(work, draft.audited);
+};

@@ -1,0 +1,199 @@
+import { isDeepStrictEqual } from "node:util";
+import { auditDefinition } from "../../accounts/audit/definitions.ts";
+import type { Caller } from "../../kernel/caller.ts";
+import { changeConfig } from "../../kernel/config-lock.ts";
+import { releaseCatalogue } from "../../economy/definitions/catalogue.ts";
+import { changeRunning } from "../../economy/definitions/running.ts";
+import { conflict } from "../../kernel/errors.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import {
+  CLEARED_FIELDS,
+  type Definition,
+  type LeaderboardDefinition,
+  type LeaderboardPatch,
+} from "../../evaluation/boards/definition.ts";
+import {
+  archiveLeaderboard,
+  createLeaderboard,
+  getLeaderboard,
+  patchLeaderboard,
+  pauseLeaderboard,
+  resumeLeaderboard,
+} from "../../leaderboards/leaderboards.ts";
+import { windowsOf } from "../../evaluation/boards/period.ts";
+import { putCurve } from "../../progression/level-curves.ts";
+import { updateProject } from "../../accounts/projects/projects.ts";
+import type { Work } from "../../kernel/work.ts";
+import { type ConfigChange, diffConfig } from "./diff.ts";
+import { type ConfigDocument, keyOf, sectionOf } from "./document.ts";
+import { exportConfig } from "./export.ts";
+import { refuseForbidden } from "./permit.ts";
+import { archiveDefinitions, importDefinitions, isDefinitions } from "./import-definitions.ts";
+import { importRules, namedLoop } from "./import-rules.ts";
+import { naming } from "./named-error.ts";
+
+export type ConfigImport = {
+  document: ConfigDocument;
+  /** Archives what a section does not name. */
+  prune: boolean;
+  tenantId: string;
+  caller: Caller;
+  /** In whose name things are made. */
+  actor: string;
+  /** Aborted when nobody waits for the answer any more: then nothing is imported. */
+  signal: AbortSignal;
+};
+
+/**
+ * Makes a project what a document says: all of it, or with a throw nothing. No batch of events evaluates in
+ * between. Time and statements grow with what changes, and others are served meanwhile.
+ * @returns what has changed
+ * @throws the reason of the signal; DomainError as the single changes do, its message led by section and key
+ */
+export const importConfig = async (
+  work: Work,
+  projectId: string,
+  given: ConfigImport,
+): Promise<ConfigChange[]> => {
+  given.signal.throwIfAborted();
+  // First: what is compared must not change meanwhile.
+  await changeConfig(work, projectId);
+  const current = await exportConfig(work, projectId);
+  given.signal.throwIfAborted();
+  const changes = await diffConfig(current, given);
+  refuseForbidden(given.caller, changes);
+  if (changes.length === 0) return changes;
+  // A unit of work compares all that it knows with each flush.
+  await forget(work);
+  const apply = async (): Promise<void> => {
+    try {
+      await applyAll(work, projectId, { changes, given });
+    } finally {
+      releaseCatalogue(work, projectId);
+    }
+  };
+  try {
+    await changeRunning(work, { projectId, reason: "DEFINITION_LIMIT", isLong: true }, apply);
+  } catch (error) {
+    throw namedLoop(error, changes);
+  }
+  await auditDefinition(work, "config.imported", { projectId, id: projectId });
+  given.signal.throwIfAborted();
+  return changes;
+};
+
+const forget = async ({ em }: Work): Promise<void> => {
+  await em.flush();
+  em.clear();
+};
+
+const SINGLE: ReadonlySet<string> = new Set(["timezone", "settings", "levelCurve"]);
+
+/** What is archived goes last, rules first: nothing that runs may name what is gone. */
+const applyAll = async (
+  work: Work,
+  projectId: string,
+  { changes, given }: { changes: readonly ConfigChange[]; given: ConfigImport },
+): Promise<void> => {
+  const items = itemsOf(given.document, changes);
+  const isArchive = ({ action }: ConfigChange): boolean => action === "ARCHIVE";
+  const [kept, archived] = [changes.filter((one) => !isArchive(one)), changes.filter(isArchive)];
+  const boards = (of: readonly ConfigChange[]) => of.filter(({ section }) => section === "leaderboards");
+  const rules = (of: readonly ConfigChange[]) => of.filter(({ section }) => section === "rules");
+  const { signal, actor } = given;
+  const one = async (change: ConfigChange, apply: () => Promise<void>): Promise<void> => {
+    signal.throwIfAborted();
+    await naming(change, apply);
+    await naming(change, () => forget(work));
+  };
+  for (const change of kept.filter(({ section }) => SINGLE.has(section)))
+    await one(change, () => applySingle(work, projectId, { change, given }));
+  const definitions = kept
+    .filter(isDefinitions)
+    .map((change) => ({ change, wanted: items.get(change) as Json }));
+  await importDefinitions(work, projectId, { wanted: definitions, actor, signal });
+  for (const change of boards(kept))
+    await one(change, () => applyBoard(work, projectId, { change, item: items.get(change) }));
+  const wanted = rules(kept).map((change) => ({ change, ...(items.get(change) as Exported<"rules">) }));
+  await importRules(work, projectId, { wanted, archived: rules(archived), actor, signal });
+  for (const change of boards(archived))
+    await one(change, () => applyBoard(work, projectId, { change, item: undefined }));
+  await archiveDefinitions(work, projectId, archived.filter(isDefinitions));
+};
+
+/** An item of a section that is no definition of a kind. */
+type Exported<S extends "rules" | "leaderboards"> = NonNullable<ConfigDocument[S]>[number];
+
+/** The items of a document that changes are about. */
+const itemsOf = (document: ConfigDocument, changes: readonly ConfigChange[]): Map<ConfigChange, Json> => {
+  const byKey = new Map<string, Map<string, Json>>();
+  for (const section of new Set(changes.map((change) => change.section))) {
+    const found = sectionOf(document, section);
+    if (Array.isArray(found)) byKey.set(section, new Map(found.map((item: Json) => [keyOf(item), item])));
+  }
+  return new Map(
+    changes.flatMap((change) => {
+      const item = byKey.get(change.section)?.get(change.key);
+      return item ? [[change, item] as const] : [];
+    }),
+  );
+};
+
+type Step = { change: ConfigChange; given: ConfigImport };
+
+const applySingle = async (work: Work, projectId: string, { change, given }: Step): Promise<void> => {
+  const { timezone, settings, levelCurve } = given.document;
+  if (change.section === "levelCurve") {
+    await putCurve(work, projectId, { curve: levelCurve!, recalculate: "NONE", actor: given.actor });
+    return;
+  }
+  const told = change.section === "timezone" ? { timezone } : { settings };
+  await updateProject(work, given.tenantId, projectId, told);
+};
+
+/** What may change of a board; another meaning of its scores is another board. */
+const BOARD_FIELDS: ReadonlySet<string> = new Set([
+  ...CLEARED_FIELDS,
+  "name",
+  "ties",
+  "prizeClaim",
+  "prizesForLate",
+  "status",
+  "period",
+]);
+
+const applyBoard = async (
+  work: Work,
+  projectId: string,
+  { change, item }: { change: ConfigChange; item: Json | undefined },
+): Promise<void> => {
+  if (change.action === "ARCHIVE") {
+    await archiveLeaderboard(work, projectId, change.key);
+    return;
+  }
+  const { status, leaderboard } = item as Exported<"leaderboards">;
+  if (change.action === "CREATE") {
+    await createLeaderboard(work, projectId, leaderboard);
+    if (status === "PAUSED") await pauseLeaderboard(work, projectId, change.key);
+    return;
+  }
+  const fixed = change.fields.filter((field) => !BOARD_FIELDS.has(field));
+  if (fixed.length > 0)
+    throw conflict("LEADERBOARD_FIXED", `${fixed.join(", ")} cannot change; make another leaderboard`);
+  const board = await getLeaderboard(work, projectId, change.key);
+  await patchLeaderboard(work, projectId, change.key, patchTo(board.definition, leaderboard));
+  if (board.status !== status)
+    await (status === "PAUSED" ? pauseLeaderboard : resumeLeaderboard)(work, projectId, change.key);
+};
+
+/** What makes one definition another. @throws CONFLICT LEADERBOARD_FIXED when its windows would be others */
+const patchTo = (before: Definition, wanted: LeaderboardDefinition): LeaderboardPatch => {
+  const { name, ties, prizeClaim, prizesForLate, period } = wanted;
+  if (!isDeepStrictEqual(windowsOf(before.period), windowsOf(period)))
+    throw conflict("LEADERBOARD_FIXED", "period cannot change; make another leaderboard");
+  const cleared = Object.fromEntries(CLEARED_FIELDS.map((field) => [field, wanted[field] ?? null]));
+  const plain = { name, ties, prizeClaim, prizesForLate };
+  if (period.kind === "ALL_TIME") return { ...cleared, ...plain };
+  const { closeGraceSeconds, keepPeriods } = period;
+  return { ...cleared, ...plain, period: { closeGraceSeconds, keepPeriods } };
+};

@@ -1,0 +1,29 @@
+import { ADMINS } from "../../kernel/access.ts";
+import type { Caller } from "../../kernel/caller.ts";
+import { forbidden } from "../../kernel/errors.ts";
+import type { ConfigChange } from "./diff.ts";
+
+/** Sections that ADMINs alone may change, as where they are changed one by one. */
+const OF_ADMINS: ReadonlySet<string> = new Set(["settings", "timezone"]);
+/** What a key needs for a section besides `config:manage`. */
+const SCOPES: Readonly<Record<string, string>> = {
+  rules: "rules:manage",
+  leaderboards: "leaderboards:manage",
+};
+
+/**
+ * An import changes nothing that its caller could not change otherwise.
+ * @throws DomainError FORBIDDEN: INSUFFICIENT_ROLE, INSUFFICIENT_SCOPE
+ */
+export const refuseForbidden = (caller: Caller, changes: readonly ConfigChange[]): void => {
+  const sections = new Set(changes.map(({ section }) => section));
+  if (caller.kind === "user" && !ADMINS.includes(caller.role)) {
+    const above = [...sections].filter((section) => OF_ADMINS.has(section));
+    if (above.length > 0)
+      throw forbidden("INSUFFICIENT_ROLE", `Your role ${caller.role} may not change ${above.join(", ")}`);
+  }
+  if (caller.kind !== "key") return;
+  const missing = [...sections].flatMap((section) => SCOPES[section] ?? []);
+  const lacking = missing.filter((scope) => !caller.scopes.includes(scope));
+  if (lacking.length > 0) throw forbidden("INSUFFICIENT_SCOPE", `This needs the scope ${lacking.join(", ")}`);
+};

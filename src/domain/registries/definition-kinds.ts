@@ -1,0 +1,19 @@
+import { badgeKind } from "../economy/badges/kind.ts";
+import { campaignBoostKind } from "../economy/boosts/kind.ts";
+import { currencyKind } from "../economy/currencies/kind.ts";
+import { levelKind } from "../economy/levels/kind.ts";
+import { rewardKind } from "../economy/rewards/kind.ts";
+import { segmentKind } from "../economy/segments/kind.ts";
+import { streakKind } from "../economy/streaks/kind.ts";
+import type { DefinitionKind } from "../economy/definitions/kind.ts";
+
+/** Every kind, in the order in which an import makes them: what others name comes first. */
+export const DEFINITION_KINDS: readonly DefinitionKind[] = [
+  currencyKind,
+  segmentKind,
+  rewardKind,
+  badgeKind,
+  streakKind,
+  levelKind,
+  campaignBoostKind,
+];

@@ -1,0 +1,21 @@
+import { playerErase } from "../../player-lifecycle/erase.ts";
+import { playerExport } from "../../player-lifecycle/export.ts";
+import { segmentRefresh } from "../../economy/segments/refresh-job.ts";
+import { levelRecalculation } from "../../economy/levels/relevel.ts";
+import { bulkGrant } from "../../economy/rewards/bulk-grant.ts";
+import { backfill } from "../../rules/insight/backfill.ts";
+import { backtest } from "../../rules/insight/backtest.ts";
+import { eventRevert } from "../../revert/revert-job.ts";
+import type { JobKind } from "../../long-work/job-kind.ts";
+
+/** Every kind of long work. */
+export const JOB_KINDS: readonly JobKind[] = [
+  playerExport,
+  playerErase,
+  backfill,
+  backtest,
+  segmentRefresh,
+  eventRevert,
+  bulkGrant,
+  levelRecalculation,
+];

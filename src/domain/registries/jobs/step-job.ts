@@ -1,0 +1,158 @@
+import { sql } from "kysely";
+import { starvedMs, threadCpuMs } from "../../kernel/cpu-clock.ts";
+import { DomainError } from "../../kernel/errors.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { jsonText } from "../../kernel/json-text.ts";
+import { outageOf } from "../../kernel/outages.ts";
+import { inSlices } from "../../kernel/slices.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+import type { JobKind, Step } from "../../long-work/job-kind.ts";
+import { JOB_KINDS } from "./kinds.ts";
+import type { JobRow } from "../../long-work/project-jobs.ts";
+
+/** `due`: since when, exactly. */
+type Row = JobRow & { due: string };
+
+/** Waits before another try of a step that threw, in ms; after the last one the job is FAILED. */
+const RETRY_DELAYS_MS = [1_000, 10_000, 60_000];
+/** Tries of one step. */
+const ATTEMPTS_MAX = RETRY_DELAYS_MS.length + 1;
+/** When a step whose process has died is tried again, in ms after it began. */
+export const LEASE_MS = 60_000;
+
+/**
+ * Does one step of the job that has waited longest, of any project, and keeps what it came to in the same
+ * transaction. The try is counted before, in a transaction of its own, so that a step that takes its process
+ * along does so `ATTEMPTS_MAX` times at most. A step that throws is undone and tried again later; an outage
+ * counts as no try, and where the try cannot be taken back for it either, that is made up for first. It does
+ * count when the step has computed for so long that PostgreSQL may have ended its transaction for that.
+ * @returns whether there was one
+ * @throws the outage that undid a step
+ */
+export const stepJob = async (
+  transact: Transact,
+  onError: (error: unknown, jobId: string) => void,
+  kinds: readonly JobKind[] = JOB_KINDS,
+): Promise<boolean> => {
+  await takeBack(transact);
+  const claimed = await transact(claim);
+  if (!claimed) return false;
+  const sinceMs = threadCpuMs();
+  try {
+    if (claimed.attempts > ATTEMPTS_MAX)
+      throw new DomainError(
+        "INTERNAL_ERROR",
+        `the process has died in this step; it was tried ${ATTEMPTS_MAX} times`,
+      );
+    await transact(async (work) => {
+      const row = await lockClaimed(work, claimed);
+      if (!row) return;
+      const step = await runStep(work, row, kinds);
+      await ("result" in step ? finish(work, row, step.result) : goOn(work, row, step));
+    });
+  } catch (error) {
+    const isOutage = outageOf(error) !== undefined;
+    const ms = isOutage ? starvedMs(sinceMs) : undefined;
+    if (isOutage && ms === undefined) {
+      undone.set(transact, [...(undone.get(transact) ?? []), claimed]);
+      throw error;
+    }
+    onError(error, claimed.id);
+    const cause = ms === undefined ? error : new Error(tookTooLong(ms));
+    await transact((work) => giveUpOrRetry(work, claimed, cause));
+  }
+  return true;
+};
+
+const tookTooLong = (ms: number): string =>
+  `the step computed for ${Math.round(ms)} ms, and its transaction was lost meanwhile`;
+
+/** Claims whose step an outage has undone and whose try is counted still, of each process. */
+const undone = new WeakMap<Transact, readonly Row[]>();
+
+/** Makes the tries of an outage uncounted, and their jobs due; those that others have gone on with stay. */
+const takeBack = async (transact: Transact): Promise<void> => {
+  const rows = undone.get(transact) ?? [];
+  if (rows.length === 0) return;
+  await transact(async ({ db, now }) => {
+    for (const row of rows)
+      await sql`
+        update project_jobs set attempts = attempts - 1, due_at = ${now.toISOString()}::timestamptz
+        where ${isStill(row)}`.execute(db);
+  });
+  undone.delete(transact);
+};
+
+/** Counts a try and keeps others away for the lease; longer while the step has the row locked. */
+const claim = async ({ db, now }: Work): Promise<Row | undefined> => {
+  const leaseEnd = new Date(now.getTime() + LEASE_MS).toISOString();
+  const found = await sql<Row>`
+    update project_jobs j set attempts = j.attempts + 1, due_at = ${leaseEnd}::timestamptz
+    from (
+      select project_id, id from project_jobs
+      where status in ('QUEUED', 'RUNNING') and due_at <= ${now.toISOString()}::timestamptz
+      order by due_at limit 1 for update skip locked) as d
+    where j.project_id = d.project_id and j.id = d.id
+    returning j.*, j.due_at::text as due`.execute(db);
+  return found.rows[0];
+};
+
+/** Which job it is, as long as nobody has gone on with it or cancelled it since it was claimed. */
+const isStill = ({ project_id, id, attempts, due }: Row) => sql`
+  project_id = ${project_id} and id = ${id} and status in ('QUEUED', 'RUNNING')
+    and attempts = ${attempts} and due_at = ${due}::timestamptz`;
+
+const lockClaimed = async ({ db }: Work, claimed: Row): Promise<Row | undefined> => {
+  const found = await sql<Row>`
+    select *, due_at::text as due from project_jobs where ${isStill(claimed)} for update`.execute(db);
+  return found.rows[0];
+};
+
+const runStep = async (work: Work, row: Row, kinds: readonly JobKind[]): Promise<Step> => {
+  const kind = kinds.find((one) => one.kind === row.kind);
+  if (!kind) throw new DomainError("INTERNAL_ERROR", `no job is called ${row.kind}`);
+  const { id, project_id: projectId, state, created_by: createdBy } = row;
+  const step = await kind.step(work, {
+    id,
+    projectId,
+    params: kind.params.parse(row.params),
+    state,
+    createdBy,
+  });
+  await work.em.flush();
+  return step;
+};
+
+const finish = async ({ db, now }: Work, { id, project_id }: Row, result: Json): Promise<void> => {
+  const at = sql`${now.toISOString()}::timestamptz`;
+  const text = await inSlices(jsonText(result));
+  await sql`
+    update project_jobs set status = 'SUCCEEDED', attempts = 0, progress = 100, error = null, state = '{}',
+      result = ${text}::jsonb, finished_at = ${at}, updated_at = ${at}
+    where project_id = ${project_id} and id = ${id}`.execute(db);
+};
+
+/** Due at the end of the line, so that jobs take turns. */
+const goOn = (
+  { db, now }: Work,
+  { id, project_id }: Row,
+  { state, progress }: { state: Json; progress: number },
+): Promise<unknown> => {
+  const at = sql`${now.toISOString()}::timestamptz`;
+  return sql`
+    update project_jobs set status = 'RUNNING', attempts = 0, error = null,
+      state = ${JSON.stringify(state)}::jsonb, progress = ${Math.min(99, Math.floor(progress))},
+      due_at = ${at}, updated_at = ${at}
+    where project_id = ${project_id} and id = ${id}`.execute(db);
+};
+
+const giveUpOrRetry = async ({ db, now }: Work, row: Row, error: unknown): Promise<void> => {
+  const message = (error instanceof Error ? error.message : String(error)).slice(0, 500);
+  const isFinal = error instanceof DomainError || row.attempts >= ATTEMPTS_MAX;
+  const dueAt = new Date(now.getTime() + (RETRY_DELAYS_MS[row.attempts - 1] ?? 0)).toISOString();
+  await sql`
+    update project_jobs set error = ${message}, due_at = ${dueAt}::timestamptz,
+      status = ${isFinal ? "FAILED" : row.status}, updated_at = ${now.toISOString()}::timestamptz,
+      finished_at = ${isFinal ? now.toISOString() : null}::timestamptz
+    where ${isStill(row)}`.execute(db);
+};

@@ -1,0 +1,82 @@
+import { ACCOUNTS_ROLE, WEB_ROLE } from "../../kernel/row-roles.ts";
+
+const TENANT = "(select nullif(current_setting('laurel.tenant_id', true), '')::uuid)";
+
+/**
+ * A subplan and no `= any(...)`: that is estimated as if it let ten projects pass, and joins by primary key
+ * then read the whole table instead.
+ */
+const IN_PROJECTS = "in (select unnest(nullif(current_setting('laurel.project_ids', true), '')::uuid[]))";
+
+/** Makes the role, and lets the connection's own role take it on, where that is not so yet. */
+export const createRole = (role: string): string => `do $$
+  begin
+    begin
+      create role ${role} nologin;
+    exception when duplicate_object or unique_violation then null;
+    when insufficient_privilege then
+      if not exists (select from pg_roles where rolname = '${role}') then
+        raise exception 'The database user % may not create roles. As a superuser, run once: '
+          'create role ${WEB_ROLE} nologin; create role ${ACCOUNTS_ROLE} nologin; '
+          'grant ${WEB_ROLE}, ${ACCOUNTS_ROLE} to %;', current_user, current_user;
+      end if;
+    end;
+    begin
+      set local role ${role};
+      reset role;
+    exception when insufficient_privilege then
+      reset role;
+      begin
+        grant ${role} to current_user;
+      exception when insufficient_privilege then
+        raise exception 'The database user % may not take on the role ${role}. As a superuser, run once: '
+          'grant ${WEB_ROLE}, ${ACCOUNTS_ROLE} to %;', current_user, current_user;
+      end;
+    end;
+  end $$`;
+
+const policy = (table: string, role: string, condition: string): string[] => [
+  `create policy ${role}_rows on ${table} to ${role} using (${condition})`,
+  `grant select, insert, update, delete on ${table} to ${role}`,
+];
+
+const enable = (table: string): string => `alter table ${table} enable row level security`;
+
+/** Requests see the rows of their project and no other. */
+export const byProject = (table: string): string[] => [
+  enable(table),
+  ...policy(table, WEB_ROLE, `project_id ${IN_PROJECTS}`),
+];
+
+/**
+ * Requests see the row of their project also where they see nothing of its tenant, as rooms do: what a player
+ * is shown depends on the project's settings.
+ */
+export const OWN_PROJECT: readonly string[] = [
+  `create policy ${WEB_ROLE}_project on projects for select to ${WEB_ROLE} using (id ${IN_PROJECTS})`,
+];
+
+/** Requests see what belongs to a rule that they see. */
+export const byRule = (table: string): string[] => [
+  enable(table),
+  ...policy(table, WEB_ROLE, `exists (select from rules r where r.id = ${table}.rule_id)`),
+];
+
+/** Requests see the rows of their tenant, told by `column`; the accounts role sees all. */
+export const byTenant = (table: string, column = "tenant_id"): string[] => [
+  enable(table),
+  ...policy(table, WEB_ROLE, `${column} = ${TENANT}`),
+  ...policy(table, ACCOUNTS_ROLE, "true"),
+];
+
+/** Requests of a tenant see nothing; the accounts role sees all. */
+export const forAccounts = (table: string): string[] => [
+  enable(table),
+  ...policy(table, ACCOUNTS_ROLE, "true"),
+];
+
+/** As `byProject`, and the accounts role sees all. */
+export const byProjectAndAccounts = (table: string): string[] => [
+  ...byProject(table),
+  ...policy(table, ACCOUNTS_ROLE, "true"),
+];

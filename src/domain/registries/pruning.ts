@@ -1,0 +1,137 @@
+import { type RawBuilder, sql } from "kysely";
+import { IDEMPOTENCY_HOURS } from "../kernel/idempotency.ts";
+import { CLOSED_KEPT_MS } from "../social/lobbies/limits.ts";
+import { CALENDAR_UNITS, type CalendarUnit, windowNumber } from "../kernel/zones.ts";
+import type { Work } from "../kernel/work.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 24 * HOUR_MS;
+
+/** Rows that nobody asks for any more. */
+type Prune = {
+  table: string;
+  /** Which rows of `table` those are. */
+  isOver: (now: Date) => RawBuilder<unknown>;
+  /** A column that is emptied instead of the row deleted. */
+  clears?: string;
+  /** Rows of other tables that go along: those whose `column` names the id, in the same project. */
+  along?: { column: string; tables: readonly string[] };
+};
+
+const ago = (now: Date, ms: number) => sql`${new Date(now.getTime() - ms).toISOString()}::timestamptz`;
+
+const expired = (table: string, keptMs = 0): Prune => ({
+  table,
+  isOver: (now) => sql`expires_at <= ${ago(now, keptMs)}`,
+});
+
+/** How long counters over all players are kept: far more than the windows that late events count in. */
+const COUNTERS_KEPT_MS: Readonly<Record<CalendarUnit, number>> = {
+  DAY: 70 * DAY_MS,
+  WEEK: 400 * DAY_MS,
+  MONTH: 400 * DAY_MS,
+};
+
+/**
+ * Counters of limits and budgets of calendar windows. One of an old window may be young: an import or a
+ * backfill of old events must not begin to count again.
+ */
+const oldCounters = (unit: CalendarUnit): Prune => ({
+  table: "shared_counters",
+  isOver: (now) => {
+    const keptMs = COUNTERS_KEPT_MS[unit];
+    const oldest = windowNumber(unit, "UTC", now.getTime() - keptMs);
+    return sql`scope like ${sql.lit(`%rule:%:%:${unit}`)} and window_no < ${oldest}::bigint
+      and touched_at <= ${ago(now, keptMs)}`;
+  },
+});
+
+/**
+ * A new kind of row that ends is a line here, and an index in a migration. Rows that belong to one that goes,
+ * go with it.
+ */
+export const PRUNES: readonly Prune[] = [
+  expired("ip_blocks"),
+  expired("consumed_ids"),
+  expired("known_origins"),
+  expired("oauth_flows"),
+  expired("oauth_codes"),
+  expired("email_suppressions"),
+  expired("inbox_messages"),
+  expired("event_traces"),
+  expired("webhook_events"),
+  expired("webhook_deliveries"),
+  // Texts of failed mails that nobody has sent again.
+  { table: "email_outbox", isOver: (now) => sql`keep_until <= ${ago(now, 0)}` },
+  expired("user_tokens", 7 * DAY_MS),
+  expired("refresh_tokens", 30 * DAY_MS),
+  {
+    table: "sessions",
+    isOver: (now) => sql`least(expires_at, revoked_at) <= ${ago(now, 30 * DAY_MS)}`,
+  },
+  // What a player was before a merge; the merge itself stays known.
+  {
+    table: "player_merges",
+    clears: "source_snapshot",
+    isOver: (now) => sql`source_snapshot is not null and created_at <= ${ago(now, 30 * DAY_MS)}`,
+  },
+  // Exports of players among them.
+  {
+    table: "project_jobs",
+    clears: "result",
+    isOver: (now) => sql`result is not null and finished_at <= ${ago(now, DAY_MS)}`,
+  },
+  // Backfills say from when on a rule's counters count; erasures that were given up, where to go on.
+  {
+    table: "project_jobs",
+    isOver: (now) => sql`finished_at <= ${ago(now, 30 * DAY_MS)}
+      and not (kind = 'BACKFILL' and status = 'SUCCEEDED') and not (kind = 'PLAYER_ERASE' and state <> '{}')`,
+  },
+  ...CALENDAR_UNITS.map(oldCounters),
+  {
+    table: "lobbies",
+    isOver: (now) => sql`status = 'CLOSED' and ended_at <= ${ago(now, CLOSED_KEPT_MS)}`,
+    along: {
+      column: "lobby_id",
+      tables: ["lobby_members", "lobby_invites", "lobby_bans", "lobby_matches"],
+    },
+  },
+  { table: "rule_stats", isOver: (now) => sql`hour <= ${ago(now, 400 * DAY_MS)}` },
+  {
+    table: "idempotency_keys",
+    isOver: (now) => sql`created_at <= ${ago(now, IDEMPOTENCY_HOURS * HOUR_MS)}`,
+  },
+];
+
+/**
+ * Deletes up to `limit` rows. Rows that another transaction has at hand are left for the next time.
+ * @returns how many were deleted
+ */
+export const prune = async (
+  { db, now }: Work,
+  { table, isOver, clears, along }: Prune,
+  limit: number,
+): Promise<number> => {
+  const name = sql.ref(table);
+  const change =
+    clears === undefined ? sql`delete from ${name}` : sql`update ${name} set ${sql.ref(clears)} = null`;
+  const rows = sql`where ctid = any(array(
+      select ctid from ${sql.ref(table)} where ${isOver(now)} limit ${limit} for update skip locked))`;
+  const gone = await (along ? deleteWith(name, rows, along) : sql`${change} ${rows} returning 1`).execute(db);
+  return gone.rows.length;
+};
+
+/** Deletes rows, and what belongs to them, in one statement. */
+const deleteWith = (
+  name: RawBuilder<unknown>,
+  rows: RawBuilder<unknown>,
+  { column, tables }: NonNullable<Prune["along"]>,
+): RawBuilder<unknown> => {
+  const arms = tables.map(
+    (table, i) => sql`${sql.ref(`along${i}`)} as (
+      delete from ${sql.ref(table)} t using gone
+      where t.project_id = gone.project_id and t.${sql.ref(column)} = gone.id)`,
+  );
+  return sql`with gone as (delete from ${name} ${rows} returning project_id, id), ${sql.join(arms)}
+    select from gone`;
+};

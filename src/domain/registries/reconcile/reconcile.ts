@@ -1,0 +1,78 @@
+import { sql } from "kysely";
+import { notFound } from "../../kernel/errors.ts";
+import type { Transact, Work } from "../../kernel/work.ts";
+import type { Check, Finding, Page } from "./finding.ts";
+import { checkLedger } from "./ledger-checks.ts";
+import { checkExecutions, checkLevels, checkStream, checkXpBoards } from "./player-checks.ts";
+import { checkResults } from "./result-checks.ts";
+
+/** Players looked at in one transaction: they are locked meanwhile, so events of theirs wait. */
+const PAGE = 200;
+const FIRST_ID = "00000000-0000-0000-0000-000000000000";
+
+/** In this order: levels and boards are held against XP, which the ledger's check may have put right. */
+const CHECKS: readonly Check[] = [
+  checkLedger,
+  checkLevels,
+  checkStream,
+  checkExecutions,
+  checkXpBoards,
+  checkResults,
+];
+
+export type Reconciliation = { projects: number; players: number; findings: number };
+export type ReconcileOptions = {
+  /** Default: every project. */
+  projectId?: string;
+  /** Puts derived data right from what it is derived from: XP, balances, holds, levels, XP boards. */
+  repair: boolean;
+  onFinding: (finding: Finding) => void;
+};
+
+/**
+ * Holds what players have against what it must always be: ledger, balances, levels, stream, executions, XP
+ * boards, results of closed periods. Runs beside a server: each page of players is locked while it is
+ * looked at.
+ * @throws DomainError NOT_FOUND where there is no project of the id
+ */
+export const reconcile = async (transact: Transact, options: ReconcileOptions): Promise<Reconciliation> => {
+  const projectIds = await transact((work) => readProjects(work, options.projectId));
+  if (options.projectId !== undefined && projectIds.length === 0)
+    throw notFound(`the project ${options.projectId}`);
+  const total: Reconciliation = { projects: projectIds.length, players: 0, findings: 0 };
+  for (const projectId of projectIds) {
+    for (let after: string | undefined = FIRST_ID; after !== undefined;) {
+      const from: string = after;
+      const done = await transact((work) =>
+        reconcilePage(work, { projectId, after: from, repair: options.repair }),
+      );
+      // After the commit: a repair that is undone has not been made.
+      for (const finding of done.findings) options.onFinding(finding);
+      total.players += done.players;
+      total.findings += done.findings.length;
+      after = done.next;
+    }
+  }
+  return total;
+};
+
+const readProjects = async ({ db }: Work, projectId: string | undefined): Promise<string[]> => {
+  const { rows } = await sql<{ id: string }>`
+    select id from projects
+    where deleted_at is null and (${projectId ?? null}::uuid is null or id = ${projectId ?? null}::uuid)
+    order by id`.execute(db);
+  return rows.map(({ id }) => id);
+};
+
+type PageQuery = { projectId: string; after: string; repair: boolean };
+type PageDone = { players: number; findings: Finding[]; next: string | undefined };
+
+const reconcilePage = async (work: Work, { projectId, after, repair }: PageQuery): Promise<PageDone> => {
+  const { rows } = await sql<{ id: string }>`
+    select id from players where project_id = ${projectId} and id > ${after}::uuid
+    order by id limit ${PAGE} for update`.execute(work.db);
+  const page: Page = { projectId, playerIds: rows.map(({ id }) => id) };
+  const findings: Finding[] = [];
+  if (rows.length > 0) for (const check of CHECKS) findings.push(...(await check(work, page, repair)));
+  return { players: rows.length, findings, next: rows.length < PAGE ? undefined : rows.at(-1)!.id };
+};

@@ -1,0 +1,135 @@
+import { isDeepStrictEqual } from "node:util";
+import { conflict, DomainError } from "../../kernel/errors.ts";
+import { newId } from "../../kernel/ids.ts";
+import type { Work } from "../../kernel/work.ts";
+import { type Catalogue, holdCatalogue, releaseCatalogue } from "../../economy/definitions/catalogue.ts";
+import { Definition } from "../../economy/definitions/definition.ts";
+import { ARCHIVED_FACTOR, replaceDefinition } from "../../economy/definitions/definitions.ts";
+import type { DefinitionKind } from "../../economy/definitions/kind.ts";
+import type { Defined } from "../../evaluation/live.ts";
+import { DEFINITION_KINDS } from "../definition-kinds.ts";
+
+type Sync = { from: string; to: string; actor: string };
+type Skipped = { kind: string; key: string; reason: string };
+
+/** How many were created, changed or archived, by the plural of their kind, and what was not. */
+export type SyncedDefinitions = { counts: Record<string, number>; skipped: Skipped[] };
+
+type Pair = { kind: DefinitionKind; source: Definition; own: Definition | undefined };
+type OwnPair = Pair & { own: Definition };
+
+const isEnded = ({ source }: Pair): boolean => source.status === "ARCHIVED";
+
+/**
+ * Gives one project the definitions of another, of all kinds, by key. Definitions that only the one has stay,
+ * and so do those that are archived there, or that cannot become what the other's are because of what players
+ * hold. Call it under the config locks of both.
+ * @throws DomainError CONFLICT DEFINITION_LIMIT
+ */
+export const syncDefinitions = async (work: Work, sync: Sync): Promise<SyncedDefinitions> => {
+  const pairs = await readPairs(work, sync);
+  const synced: SyncedDefinitions = {
+    counts: Object.fromEntries(DEFINITION_KINDS.map(({ plural }) => [plural, 0])),
+    skipped: [],
+  };
+  // New ones first: what is changed may name them; what ends goes last.
+  for (const pair of pairs.filter(({ own }) => !own)) add(work, sync, { pair, synced });
+  await work.em.flush();
+  const known = pairs.filter((pair): pair is OwnPair => pair.own !== undefined);
+  const [ended, open] = [known.filter(isEnded), known.filter((pair) => !isEnded(pair))];
+  const catalogue = await holdCatalogue(work, sync.to);
+  try {
+    for (const pair of open) await change(work, sync, { pair, synced, catalogue });
+  } finally {
+    releaseCatalogue(work, sync.to);
+  }
+  for (const pair of ended) end(work, { pair, synced });
+  await work.em.flush();
+  for (const kind of DEFINITION_KINDS) await checkRoom(work, sync.to, kind);
+  return synced;
+};
+
+const readPairs = async ({ em }: Work, { from, to }: Sync): Promise<Pair[]> => {
+  const sources = await em.find(Definition, { projectId: from }, { orderBy: { id: "asc" } });
+  const owned = await em.find(Definition, { projectId: to });
+  const nameOf = ({ kind, key }: Definition): string => `${kind} ${key}`;
+  const byName = new Map(owned.map((one) => [nameOf(one), one]));
+  return DEFINITION_KINDS.flatMap((kind) =>
+    sources
+      .filter((source) => source.kind === kind.kind)
+      .map((source) => ({ kind, source, own: byName.get(nameOf(source)) })),
+  );
+};
+
+type Step = { pair: Pair; synced: SyncedDefinitions };
+
+const counted = ({ pair: { kind }, synced: { counts } }: Step): void =>
+  void (counts[kind.plural] = (counts[kind.plural] ?? 0) + 1);
+
+const add = ({ em, now }: Work, { to, actor }: Sync, step: Step): void => {
+  const { kind, key, name, definition, status } = step.pair.source;
+  if (status === "ARCHIVED") return;
+  em.create(Definition, {
+    id: newId(),
+    projectId: to,
+    kind,
+    key,
+    name,
+    definition: structuredClone(definition),
+    status,
+    version: 1,
+    createdBy: actor,
+    createdAt: now,
+    updatedAt: now,
+  });
+  counted(step);
+};
+
+/** Archives what is archived in the one project. */
+const end = ({ now }: Work, step: Step & { pair: OwnPair }): void => {
+  const { own } = step.pair;
+  if (own.status === "ARCHIVED") return;
+  Object.assign(own, { status: "ARCHIVED", updatedAt: now });
+  counted(step);
+};
+
+const change = async (
+  work: Work,
+  { to }: Sync,
+  step: Step & { pair: OwnPair; catalogue: Catalogue },
+): Promise<void> => {
+  const { kind, source, own } = step.pair;
+  const skip = (reason: string) => void step.synced.skipped.push({ kind: kind.kind, key: own.key, reason });
+  if (own.status === "ARCHIVED") return skip("it is archived in the sandbox");
+  if (isDeepStrictEqual(own.definition, source.definition)) return;
+  const definition = structuredClone(source.definition) as Defined;
+  const problem = await problemOf(() => kind.check?.(work, to, definition, own.definition as Defined));
+  if (problem !== undefined) return skip(problem);
+  replaceDefinition(own, definition, work.now);
+  // The next check reads it there.
+  const { id, version } = own;
+  step.catalogue.put(kind.kind, { id, projectId: to, definition, version, status: "ACTIVE" });
+  counted(step);
+};
+
+const problemOf = async (check: () => Promise<void> | undefined): Promise<string | undefined> => {
+  try {
+    await check();
+    return undefined;
+  } catch (error) {
+    if (error instanceof DomainError) return error.message;
+    throw error;
+  }
+};
+
+const checkRoom = async (
+  { em }: Work,
+  projectId: string,
+  { kind, plural, max }: DefinitionKind,
+): Promise<void> => {
+  const active = await em.count(Definition, { projectId, kind, status: "ACTIVE" });
+  const all = await em.count(Definition, { projectId, kind });
+  if (active <= max && all <= max * ARCHIVED_FACTOR) return;
+  const limits = `${max} ${plural}, and ${max * ARCHIVED_FACTOR} with archived ones`;
+  throw conflict("DEFINITION_LIMIT", `with those of its own the sandbox would have more than ${limits}`);
+};

@@ -1,0 +1,90 @@
+import { isDeepStrictEqual } from "node:util";
+import { audit } from "../../accounts/audit/audit.ts";
+import { changeConfig, shareConfig } from "../../kernel/config-lock.ts";
+import { changeRunning } from "../../economy/definitions/running.ts";
+import { syncDefinitions } from "./definitions.ts";
+import { syncLeaderboards } from "../../leaderboards/sync.ts";
+import { getCurve, putCurve } from "../../progression/level-curves.ts";
+import type { CurveInput } from "../../evaluation/xp/levels.ts";
+import { syncRules } from "../../rules/lifecycle/sync.ts";
+import type { Work } from "../../kernel/work.ts";
+import { Project } from "../../accounts/projects/project.ts";
+import { forgetProjects } from "../../accounts/projects/resolve.ts";
+
+/** From a project to its sandbox, in the name of `actor`. */
+export type Sync = { from: string; to: string; actor: string };
+
+/** A definition of the sandbox that stays as it is, and why. */
+export type Skipped = { type: string; key: string; reason: string };
+
+export type Synced = {
+  /** Definitions that were created or changed. */
+  rules: number;
+  leaderboards: number;
+  levelCurve: number;
+  /** Of all other kinds, by the plural of the kind. */
+  definitions: Record<string, number>;
+  skipped: Skipped[];
+  /** Periods of boards that have no entries any more: their rank indexes can go. */
+  closedPeriodIds: string[];
+};
+
+/**
+ * Makes the definitions of a sandbox those of its project: settings, level curve, definitions of every kind,
+ * leaderboards and rules, by key. What only the sandbox has stays, as do its players and scores. No batch of
+ * the sandbox evaluates meanwhile, and nobody changes the project's definitions: the copy is of one moment.
+ *
+ * @throws CONFLICT RULE_LIMIT, LEADERBOARD_LIMIT, DEFINITION_LIMIT when the sandbox has too many of its own;
+ *   EndlessLoops when rules of its own and those of the project could set one another off
+ */
+export const syncSandbox = async (work: Work, sync: Sync): Promise<Synced> => {
+  const { from, to } = sync;
+  // In the order in which batches take such locks, so that nobody waits in a ring.
+  for (const id of [from, to].toSorted())
+    await (id === to ? changeConfig(work, id) : shareConfig(work, [id]));
+  const { tenantId } = await copySettings(work, sync);
+  const levelCurve = await copyCurve(work, sync);
+  const change = { projectId: to, reason: "DEFINITION_LIMIT", copied: from, isLong: true } as const;
+  const copied = await changeRunning(work, change, async () => ({
+    economy: await syncDefinitions(work, sync),
+    leaderboards: await syncLeaderboards(work, sync),
+    rules: await syncRules(work, sync),
+  }));
+  const { counts: definitions, ...others } = copied.economy;
+  const { closedPeriodIds, ...boards } = copied.leaderboards;
+  const { rules } = copied;
+  const counts = { rules: rules.count, leaderboards: boards.count, levelCurve, definitions };
+  const skipped = [
+    ...others.skipped.map(({ kind: type, ...one }) => ({ type, ...one })),
+    ...boards.skipped.map((one) => ({ type: "leaderboard", ...one })),
+    ...rules.skipped.map((one) => ({ type: "rule", ...one })),
+  ];
+  const target = { type: "project", id: to };
+  const data = { projectId: from, ...counts, skipped: skipped.length };
+  await audit(work, { action: "sandbox.synced", target, tenantId, data });
+  work.afterCommit(forgetProjects);
+  return { ...counts, skipped, closedPeriodIds };
+};
+
+const copySettings = async ({ em, now }: Work, { from, to }: Sync): Promise<Project> => {
+  // Read anew: what was read before the locks may have changed since.
+  const project = await em.findOneOrFail(Project, { id: from }, { refresh: true });
+  const sandbox = await em.findOneOrFail(Project, { id: to }, { refresh: true });
+  const { timezone, settings, allowedOrigins } = project;
+  Object.assign(sandbox, {
+    timezone,
+    settings: { ...settings },
+    allowedOrigins: [...allowedOrigins],
+    updatedAt: now,
+  } satisfies Partial<Project>);
+  await em.flush();
+  return project;
+};
+
+/** Players of the sandbox get the levels of the new curve at once, quietly. */
+const copyCurve = async (work: Work, { from, to, actor }: Sync): Promise<number> => {
+  const [{ type, params }, own] = [await getCurve(work, from), await getCurve(work, to)];
+  if (isDeepStrictEqual({ type, params }, { type: own.type, params: own.params })) return 0;
+  await putCurve(work, to, { curve: { type, params } as CurveInput, recalculate: "SILENT", actor });
+  return 1;
+};

@@ -1,0 +1,290 @@
+import { sql } from "kysely";
+import type { Cause, Json } from "../kernel/events/events.ts";
+import type { ProjectPlan } from "../evaluation/project-plan.ts";
+import type { RuleDocument } from "../evaluation/language/document.ts";
+import { metricId } from "../evaluation/metrics/metric-id.ts";
+import { needsOf } from "../evaluation/language/needs.ts";
+import { mapInSlices } from "../kernel/slices.ts";
+import type { Work } from "../kernel/work.ts";
+import type {
+  CausedFiring,
+  CausedGrant,
+  CausedLine,
+  CausedTold,
+  LoggedAward,
+  RevertedEvent,
+} from "./record.ts";
+import type { CounterStarts } from "./reverse-counters.ts";
+import { controlsOf, type FiredRules, firingKey } from "./reverse-firings.ts";
+import type { BoardStarts } from "./reverse-scores.ts";
+
+/** Rows of several events and players, to be told apart. */
+type Of<T> = T & { eventId: string; playerId: string };
+
+export type Caused = {
+  ledger: Of<CausedLine>[];
+  grants: Of<CausedGrant>[];
+  firings: Of<CausedFiring>[];
+  told: Of<CausedTold>[];
+  /**
+   * Of the badges that the events have awarded: what they did; besides, with `eventId` null or another, the
+   * last time that each was revoked, and the highest tier that something else has awarded since.
+   */
+  awards: (LoggedAward & { eventId: string | null; playerId: string })[];
+};
+
+const idsOf = (ids: readonly string[]): string => `{${ids.join(",")}}`;
+
+type EventRow = {
+  id: string;
+  event_type: string;
+  external_user_id: string;
+  properties: Json;
+  occurred_at: Date | string;
+  received_at: Date | string;
+};
+
+const eventOf = (row: EventRow): RevertedEvent => {
+  const receivedMs = new Date(row.received_at).getTime();
+  return {
+    id: row.id,
+    type: row.event_type,
+    at: Math.min(new Date(row.occurred_at).getTime(), receivedMs),
+    receivedMs,
+    properties: row.properties,
+    externalUserId: row.external_user_id,
+  };
+};
+
+const COLUMNS = sql.raw("e.id, e.event_type, e.external_user_id, e.properties, e.occurred_at, e.received_at");
+
+/** Events that one event may have sent to others in turn; more are too much for one transaction. */
+export const SENT_EVENTS_MAX = 1_000;
+
+/** An event and all that it has sent to other players or to later times, and these in turn. */
+export const readEvents = async (
+  { db }: Work,
+  projectId: string,
+  eventId: string,
+): Promise<RevertedEvent[]> => {
+  const found = await sql<EventRow>`
+    with recursive sent(id, n) as (
+      select ${eventId}::uuid, 0
+      union
+      select e.id, s.n + 1 from sent s
+      join tracked_events e on e.project_id = ${projectId} and e.properties->>'rootEventId' = s.id::text
+        and e.event_type in ('system.grant', 'system.delayed_action')
+      where s.n < 10)
+    select ${COLUMNS} from tracked_events e
+    where e.project_id = ${projectId} and e.id in (select id from sent limit ${SENT_EVENTS_MAX + 1})
+    order by e.id`.execute(db);
+  return found.rows.map(eventOf);
+};
+
+/** Rows of a kind that what is taken back together may have caused: what two floods of one event are. */
+export const CAUSED_ROWS_MAX = 20_000;
+/** Bytes of what events have told, as PostgreSQL keeps it. */
+export const CAUSED_BYTES_MAX = 32 * 1024 * 1024;
+
+/** Whether events have caused no more than one transaction can take back. Counts no further than that. */
+export const isBounded = async (
+  { db }: Work,
+  projectId: string,
+  eventIds: readonly string[],
+): Promise<boolean> => {
+  const rowsOf = (table: string, bytes: string) => sql`(
+    select count(*) <= ${CAUSED_ROWS_MAX} and coalesce(sum(bytes), 0) <= ${CAUSED_BYTES_MAX} from (
+      select ${sql.raw(bytes)} as bytes from ${sql.table(table)} t
+      where project_id = ${projectId} and event_id = any(${idsOf(eventIds)}::uuid[])
+      limit ${CAUSED_ROWS_MAX + 1}) t)`;
+  const counts = [
+    rowsOf("ledger_entries", "0"),
+    rowsOf("reward_grants", "0"),
+    rowsOf("rule_executions", "0"),
+    rowsOf("badge_awards", "0"),
+    rowsOf("outbox", "pg_column_size(data)"),
+  ];
+  const found = await sql<{ ok: boolean }>`select ${sql.join(counts, sql` and `)} as ok`.execute(db);
+  return found.rows[0]!.ok;
+};
+
+/** Everything that events have caused, as far as it was kept and has not been taken back yet. */
+export const readCaused = async (
+  work: Work,
+  projectId: string,
+  eventIds: readonly string[],
+): Promise<Caused> => {
+  const { db } = work;
+  const ids = sql`any(${idsOf(eventIds)}::uuid[])`;
+  const grants = await sql<Of<CausedGrant>>`
+    select id, reward_key as "rewardKey", quantity, status, idempotency_key as key, code,
+      event_id as "eventId", player_id as "playerId"
+    from reward_grants where project_id = ${projectId} and event_id = ${ids}
+      and status not in ('REVOKED', 'EXPIRED')`.execute(db);
+  const firings = await sql<Of<CausedFiring>>`
+    select rule_id as "ruleId", rule_version as "ruleVersion", event_id as "eventId", player_id as "playerId"
+    from rule_executions
+    where project_id = ${projectId} and event_id = ${ids} and mode = 'LIVE' and reverted_at is null`.execute(
+    db,
+  );
+  const told = await sql<Of<CausedTold>>`
+    select type, data, event_id as "eventId", player_id as "playerId" from outbox
+    where project_id = ${projectId} and event_id = ${ids} and player_id is not null
+    order by player_seq, id`.execute(db);
+  return {
+    ledger: await readLines(work, projectId, { eventIds, grants: grants.rows }),
+    grants: grants.rows,
+    firings: firings.rows,
+    told: told.rows,
+    awards: await readAwards(work, projectId, eventIds),
+  };
+};
+
+/** A log may be as long as a badge can be awarded again: only what decides about it is read. */
+const readAwards = async (
+  { db }: Work,
+  projectId: string,
+  eventIds: readonly string[],
+): Promise<Caused["awards"]> => {
+  const found = await sql<AwardRow>`
+    with log as materialized (
+      select a.*, coalesce(a.event_id = any(${idsOf(eventIds)}::uuid[]), false) as is_own from badge_awards a
+      where a.project_id = ${projectId} and (a.player_id, a.badge_key) in (
+        select player_id, badge_key from badge_awards
+        where project_id = ${projectId} and event_id = any(${idsOf(eventIds)}::uuid[]))),
+    revoked as (
+      select distinct on (player_id, badge_key) * from log where action = 'REVOKED'
+      order by player_id, badge_key, created_at desc, id desc),
+    highest as (
+      select distinct on (l.player_id, l.badge_key) l.* from log l
+      left join revoked r on r.player_id = l.player_id and r.badge_key = l.badge_key
+      where not l.is_own and l.action = 'AWARDED'
+        and (r.id is null or (l.created_at, l.id) > (r.created_at, r.id))
+      order by l.player_id, l.badge_key, l.tier desc, l.id),
+    a as (select * from log where is_own union select * from revoked union select * from highest)
+    select badge_key as "badgeKey", tier, action, serial_no as "serialNo", idempotency_key as key,
+      player_id as "playerId", event_id as "eventId", is_own as "isOfEvent"
+    from a order by created_at, id`.execute(db);
+  return found.rows.map((award) => ({ ...award, serialNo: toNumber(award.serialNo) }));
+};
+
+type AwardRow = Omit<Caused["awards"][number], "serialNo"> & { serialNo: string | number | null };
+
+const toNumber = (value: string | number | null): number | null => (value === null ? null : Number(value));
+
+type LineRow = Omit<Of<CausedLine>, "seq" | "amount" | "cause"> & {
+  seq: string | number;
+  amount: string | number;
+  cause: Cause;
+};
+
+/** The lines of events, and those of their rewards that were claimed later. */
+const readLines = async (
+  { db }: Work,
+  projectId: string,
+  { eventIds, grants }: { eventIds: readonly string[]; grants: readonly Of<CausedGrant>[] },
+): Promise<Of<CausedLine>[]> => {
+  const claimed = grants
+    .filter(({ status }) => status === "CLAIMED" || status === "FULFILLED")
+    .map(({ playerId, key, eventId }) => ({ i: playerId, k: `${key}:`, e: eventId }));
+  const columns = sql.raw(`l.id, l.seq, l.asset, l.currency_key as "currencyKey", l.amount,
+    l.idempotency_key as key, l.cause, l.player_id as "playerId"`);
+  const isOpen = sql`l.reverses is null and not exists (select 1 from ledger_entries r
+    where r.project_id = l.project_id and r.player_id = l.player_id and r.idempotency_key = 'rev:' || l.id)`;
+  const found = await sql<LineRow>`
+    select ${columns}, l.event_id as "eventId" from ledger_entries l
+    where l.project_id = ${projectId} and l.event_id = any(${idsOf(eventIds)}::uuid[]) and ${isOpen}
+    union all
+    select ${columns}, x.e
+    from json_to_recordset(${JSON.stringify(claimed)}::json) as x(i uuid, k text, e uuid)
+    join ledger_entries l on l.project_id = ${projectId} and l.player_id = x.i
+      and starts_with(l.idempotency_key, x.k) and l.event_id is null
+    where ${isOpen}`.execute(db);
+  return found.rows.map((row) => ({ ...row, seq: Number(row.seq), amount: Number(row.amount) }));
+};
+
+/** The rules that fired, as they were then, and what of their actions cannot be taken back. */
+export const readRules = async (
+  { db }: Work,
+  projectId: string,
+  firings: readonly CausedFiring[],
+): Promise<{ rules: FiredRules; left: string[] }> => {
+  const fired = new Map(firings.map((firing) => [firingKey(firing), firing]));
+  const wanted = [...fired.values()].map(({ ruleId, ruleVersion }) => ({ r: ruleId, v: ruleVersion }));
+  const found = await sql<{ id: string; key: string; version: number; definition: RuleDocument }>`
+    select distinct on (v.rule_id, v.version) r.id, r.key, v.version, v.definition
+    from json_to_recordset(${JSON.stringify(wanted)}::json) as x(r uuid, v int)
+    join rule_versions v on v.rule_id = x.r and v.version = x.v
+    join rules r on r.id = v.rule_id and r.project_id = ${projectId}`.execute(db);
+  const read = await mapInSlices(found.rows, ({ id, key, version, definition }) => ({
+    name: firingKey({ ruleId: id, ruleVersion: version }),
+    controls: controlsOf(id, key, definition),
+    left: leftBy(definition).map((what) => `${what} by rule ${key}`),
+  }));
+  return {
+    rules: new Map(read.map(({ name, controls }) => [name, controls])),
+    left: [...new Set(read.flatMap(({ left }) => left))],
+  };
+};
+
+const leftBy = ({ actions }: RuleDocument): string[] =>
+  actions.flatMap((action) => {
+    if (action.type === "submit_score") return [`leaderboard ${action.leaderboardKey}: the score submitted`];
+    if (action.type === "update_player") return ["attributes, tags and segments set"];
+    const isUnseen =
+      action.type === "emit_event" &&
+      action.channels.includes("rules") &&
+      !action.channels.some((channel) => channel === "webhook" || channel === "realtime");
+    return isUnseen ? [`counters of ${action.eventType}, emitted`] : [];
+  });
+
+/**
+ * When the counters of a project began: with the first definition that asks for them, unless what came before
+ * was counted afterwards.
+ */
+export const readCounterStarts = async (
+  { db }: Work,
+  projectId: string,
+  { badges, segments, rules }: ProjectPlan,
+): Promise<CounterStarts> => {
+  const made = await sql<{ id: string; at: Date | string }>`
+    select id, created_at as at from definitions
+    where project_id = ${projectId} and kind in ('badge', 'segment') and status = 'ACTIVE'
+    union all
+    select v.rule_id, case when exists (
+        select 1 from project_jobs j where j.project_id = ${projectId} and j.kind = 'BACKFILL'
+          and j.status = 'SUCCEEDED' and j.params->>'ruleId' = v.rule_id::text)
+      then 'epoch' else min(v.published_at) end
+    from rule_versions v join rules r on r.id = v.rule_id
+    where r.project_id = ${projectId} group by v.rule_id`.execute(db);
+  const madeMs = new Map(made.rows.map(({ id, at }) => [id, new Date(at).getTime()]));
+  const starts = new Map<string, number>();
+  const note = (id: string, metrics: readonly Parameters<typeof metricId>[0][]): void => {
+    for (const metric of metrics) {
+      const key = metricId(metric);
+      starts.set(key, Math.min(starts.get(key) ?? Infinity, madeMs.get(id) ?? -Infinity));
+    }
+  };
+  await mapInSlices([...badges.values(), ...segments.values()], ({ id, metrics }) => note(id, metrics));
+  await mapInSlices(rules.all, ({ id, definition }) => note(id, needsOf(definition).metrics));
+  return starts;
+};
+
+/** When boards were made, by id. */
+export const readBoardStarts = async ({ db }: Work, projectId: string): Promise<BoardStarts> => {
+  const found = await sql<{ id: string; at: Date | string }>`
+    select id, created_at as at from leaderboards where project_id = ${projectId}`.execute(db);
+  return new Map(found.rows.map(({ id, at }) => [id, new Date(at).getTime()]));
+};
+
+/** The longest runs that are archived of a player's streaks. */
+export const readLongestRuns = async (
+  { db }: Work,
+  projectId: string,
+  playerId: string,
+): Promise<Map<string, number>> => {
+  const found = await sql<{ key: string; length: number }>`
+    select streak_key as key, max(length) as length from streak_runs
+    where project_id = ${projectId} and player_id = ${playerId} group by streak_key`.execute(db);
+  return new Map(found.rows.map(({ key, length }) => [key, length]));
+};

@@ -1,0 +1,90 @@
+import { idFloor } from "../kernel/ids.ts";
+import type { Board } from "../evaluation/boards/board.ts";
+import type { List, NoList } from "../evaluation/boards/list.ts";
+import { findList } from "../evaluation/boards/lists.ts";
+import { PacedBudget } from "../kernel/pace.ts";
+import type { EntryState, PlayerState } from "../evaluation/player-state.ts";
+import type { ProjectPlan } from "../evaluation/project-plan.ts";
+import { pastEvent } from "../evaluation/rule-event.ts";
+import type { StepBudget } from "../kernel/step-budget.ts";
+import { nextEntry, toRankScore, toUs } from "../evaluation/boards/scoring.ts";
+import { playerHistory } from "../rules/insight/history.ts";
+import type { Work } from "../kernel/work.ts";
+import type { OtherScores, RevertedEvent } from "./record.ts";
+import { type BoardStarts, isFrom } from "./reverse-scores.ts";
+
+/** Events of one player that are read to find the next best score, and the steps that they may take. */
+const EVENTS_READ_MAX = 50_000;
+const STEPS_READ_MAX = 20_000_000;
+
+type Whose = { plan: ProjectPlan; player: PlayerState; event: RevertedEvent; starts: BoardStarts };
+
+/**
+ * What the player's other events come to on those boards whose entry the event has made by itself, by list.
+ * Nothing for a board of which the player has no other event: a place cannot be taken away.
+ */
+export const readOtherScores = async (work: Work, whose: Whose): Promise<Map<string, OtherScores>> => {
+  const lists = listsOf(whose);
+  const scores = new Map<string, OtherScores>();
+  if (lists.size === 0) return scores;
+  const { plan, player, event } = whose;
+  const entries = new Map<string, EntryState>();
+  const steps = new PacedBudget(STEPS_READ_MAX);
+  let read = 0;
+  for await (const page of playerHistory(work, { projectId: plan.projectId, playerId: player.id })) {
+    read += page.length;
+    for (const other of page) {
+      if (read > EVENTS_READ_MAX || steps.isSpent) return scores;
+      if (other.id !== event.id) addScores(whose, { entries, lists, other, steps });
+      await steps.rest();
+    }
+  }
+  for (const [listId, { rankScore, rankTie, latestUs }] of entries)
+    scores.set(listId, { rankScore, rankTie, latestUs });
+  return scores;
+};
+
+/** The lists that are asked about, by board: an event is in one list of a board. */
+const listsOf = ({ plan, player, event, starts }: Whose): Map<Board, List> =>
+  new Map(
+    plan.boardIndex.forEvent(event.type).flatMap(({ board, scoreOf }) => {
+      const list = findList(board, player, event.at);
+      const entry = typeof list === "string" ? undefined : player.entries.get(list.id);
+      const score = scoreOf(pastEvent(event));
+      if (typeof list === "string" || !entry || score === undefined || board.operator === "SUM") return [];
+      if (event.receivedMs < (starts.get(board.id) ?? -Infinity)) return [];
+      return isFrom(board, entry, { rankScore: toRankScore(board, score), at: event.at })
+        ? [[board, list] as const]
+        : [];
+    }),
+  );
+
+const isIn = (list: List, other: List | NoList): boolean => typeof other !== "string" && other.id === list.id;
+
+type Other = { id: string; type: string; at: number; properties: RevertedEvent["properties"] };
+
+type Adding = {
+  entries: Map<string, EntryState>;
+  lists: Map<Board, List>;
+  other: Other;
+  steps: StepBudget;
+};
+
+const addScores = ({ plan, player, starts }: Whose, { entries, lists, other, steps }: Adding): void => {
+  for (const { board, scoreOf, steps: cost } of plan.boardIndex.forEvent(other.type)) {
+    steps.spend(cost);
+    // Ids are in order of arrival.
+    const list = lists.get(board);
+    if (!list || !isIn(list, findList(board, player, other.at))) continue;
+    if (other.id < idFloor(starts.get(board.id) ?? 0)) continue;
+    const score = scoreOf(pastEvent(other));
+    if (score === undefined) continue;
+    const operation = {
+      operator: board.operator,
+      rankScore: toRankScore(board, score),
+      atUs: toUs(other.at),
+    };
+    const entry = nextEntry(board, entries.get(list.id), operation);
+    if (entry) entries.set(list.id, entry);
+  }
+};

@@ -1,0 +1,56 @@
+import type { CompiledMetric } from "../evaluation/metrics/compile.ts";
+import { type PastEvent, sampleOfEvent } from "../evaluation/metrics/count.ts";
+import { type CounterState, isReversible, subtractFromCounter } from "../evaluation/metrics/counters.ts";
+import type { Turn } from "../evaluation/turn.ts";
+import type { Pieces } from "../kernel/pace.ts";
+import type { CausedTold, Reversal } from "./record.ts";
+
+/** When counters began, in ms, by id of the metric: an event that came before is not in them. */
+export type CounterStarts = ReadonlyMap<string, number>;
+
+const CUSTOM = "custom.";
+
+/** The events that the event brought about, as far as they were told. */
+export const derivedOf = (told: readonly CausedTold[], at: number): PastEvent[] =>
+  told.flatMap(({ type, data }) => {
+    if (!type.startsWith(CUSTOM)) return [{ type, at, properties: data }];
+    const { eventType, properties } = data as { eventType: string; properties: PastEvent["properties"] };
+    return [{ type: eventType, at, properties }];
+  });
+
+/** Takes events out of the counters that counted them, in the windows that are still kept; in pieces. */
+export function* reverseCounters(
+  turn: Turn,
+  events: readonly PastEvent[],
+  { starts, receivedMs, reversal }: { starts: CounterStarts; receivedMs: number; reversal: Reversal },
+): Pieces<void> {
+  for (const event of events) {
+    for (const metric of turn.project.metrics.forEvent(event.type)) {
+      yield metric.steps;
+      if (receivedMs < (starts.get(metric.id) ?? -Infinity)) continue;
+      reverseCounter(turn, metric, { event, reversal });
+    }
+  }
+}
+
+const reverseCounter = (
+  turn: Turn,
+  metric: CompiledMetric,
+  { event, reversal }: { event: PastEvent; reversal: Reversal },
+): void => {
+  const { player } = turn;
+  const old = player.doc.c?.[metric.id] as CounterState | undefined;
+  const counted = sampleOfEvent(metric, turn, event);
+  if (old === undefined || !counted) return;
+  if (!isReversible(metric)) {
+    const { aggregate, property } = metric.definition;
+    reversal.left.add(`counter ${aggregate}(${property ?? ""})`);
+    return;
+  }
+  const next = subtractFromCounter(metric, old, counted.sample, counted.moment);
+  if (next === old) return;
+  // In its place, as it was counted: a copy of all counters for each would take far longer.
+  if (next === undefined) delete player.doc.c![metric.id];
+  else player.doc.c![metric.id] = next;
+  player.dirty.doc = true;
+};

@@ -1,0 +1,104 @@
+import type { SharedKey } from "../evaluation/shared-counters.ts";
+import type { Turn } from "../evaluation/turn.ts";
+import { limitedKey } from "../evaluation/rewards/shared-keys.ts";
+import { compileControls, type RuleControls } from "../evaluation/running/controls.ts";
+import type { RuleDocument } from "../evaluation/language/document.ts";
+import type { SharedScope } from "../evaluation/running/shared-limits.ts";
+import type { Pieces } from "../kernel/pace.ts";
+import type { CausedFiring, CausedGrant, CausedLine, Reversal } from "./record.ts";
+
+/** The limits and budgets of rules as they were when they fired, by `firingKey`. */
+export type FiredRules = ReadonlyMap<string, RuleControls>;
+
+export const firingKey = ({ ruleId, ruleVersion }: CausedFiring): string => `${ruleId}:${ruleVersion}`;
+
+export const controlsOf = (ruleId: string, key: string, definition: RuleDocument): RuleControls =>
+  compileControls({ id: ruleId, key, isShadow: false, definition });
+
+/** Steps of a limit or a budget of a rule: of its window, and of writing what is left of it. */
+const CONTROL_STEPS = 30;
+/** Lines of the ledger that are looked at in a step. */
+const LINES_PER_STEP = 8;
+
+const stepsOf = (controls: RuleControls | undefined): number => {
+  const { limits, globalLimits, budgets } = controls ?? { globalLimits: [], budgets: [] };
+  return 5 + CONTROL_STEPS * ((limits ? 2 : 0) + globalLimits.length + budgets.length);
+};
+
+/** The shared counters that firings at a time have counted in, in pieces. */
+export function* sharedKeysOfFirings(
+  rules: FiredRules,
+  firings: readonly CausedFiring[],
+  { project, atMs }: { project: SharedScope; atMs: number },
+): Pieces<SharedKey[]> {
+  const keys: SharedKey[] = [];
+  for (const key of new Set(firings.map(firingKey))) {
+    const controls = rules.get(key);
+    yield stepsOf(controls);
+    for (const counter of [...(controls?.globalLimits ?? []), ...(controls?.budgets ?? [])])
+      keys.push(counter.keyOf(project, atMs));
+  }
+  return keys;
+}
+
+/** Gives back what firings have counted against the limits and budgets of their rules, in pieces. */
+export function* reverseFirings(
+  turn: Turn,
+  firings: readonly CausedFiring[],
+  {
+    rules,
+    ledger,
+    grants,
+  }: { rules: FiredRules; ledger: readonly CausedLine[]; grants: readonly CausedGrant[] },
+): Pieces<void> {
+  const counted = new Set<string>();
+  for (const firing of firings) {
+    const controls = rules.get(firingKey(firing));
+    yield stepsOf(controls);
+    if (!controls) continue;
+    controls.limits?.giveBack(turn);
+    for (const limit of controls.globalLimits) limit.giveBack(turn);
+    if (counted.has(firing.ruleId)) continue;
+    counted.add(firing.ruleId);
+    if (controls.budgets.length === 0) continue;
+    yield ((1 + controls.budgets.length) * (ledger.length + grants.length)) / LINES_PER_STEP;
+    const own = ledger.filter(({ cause }) => cause.ruleId === firing.ruleId);
+    for (const budget of controls.budgets) budget.giveBack(turn, givenBy(budget.asset, own, grants));
+  }
+}
+
+/** What a rule itself gave of an asset; what that set off is not given back to its budget. */
+const givenBy = (asset: string, ledger: readonly CausedLine[], grants: readonly CausedGrant[]): number => {
+  const [kind, key] = asset.split(":") as [string, string?];
+  if (kind === "reward")
+    return grants
+      .filter(({ rewardKey }) => rewardKey === key)
+      .reduce((sum, { quantity }) => sum + quantity, 0);
+  return ledger
+    .filter(({ asset: of, amount }) => of === (kind === "xp" ? "XP" : "CURRENCY") && amount > 0)
+    .filter(({ currencyKey }) => currencyKey === (key ?? null))
+    .reduce((sum, { amount }) => sum + amount, 0);
+};
+
+const GRANT_STEPS = 20;
+
+/** Gives back the stock of rewards, and what the player may have of them; in pieces. */
+export function* reverseGrants(turn: Turn, grants: readonly CausedGrant[], reversal: Reversal): Pieces<void> {
+  const { player, shared, project } = turn;
+  const sums: Record<string, number> = { ...player.doc.w };
+  for (const { id, rewardKey, quantity, code, status } of grants) {
+    yield GRANT_STEPS;
+    if (code !== null || status === "FULFILLED") {
+      reversal.left.add(`reward ${rewardKey}: what was handed over`);
+      continue;
+    }
+    reversal.grants.push(id);
+    const counter = limitedKey(project.projectId, "reward", rewardKey);
+    if (shared.has(counter)) shared.add(counter, -quantity);
+    const given = player.doc.w?.[rewardKey];
+    if (given === undefined) continue;
+    sums[rewardKey] = Math.max(0, sums[rewardKey]! - quantity);
+    player.dirty.doc = true;
+  }
+  if (player.doc.w) player.doc = { ...player.doc, w: sums };
+}

@@ -1,0 +1,115 @@
+import { scoreHoldings } from "../evaluation/boards/holdings.ts";
+import type { PastEvent } from "../evaluation/metrics/count.ts";
+import { stepsOf } from "../evaluation/event-accounts.ts";
+import { DERIVED_MAX } from "../evaluation/loop-guard.ts";
+import type { PlanTurn } from "../evaluation/project-plan.ts";
+import type { Turn } from "../evaluation/turn.ts";
+import { refreshSegments } from "../evaluation/segments/membership.ts";
+import type { Pieces } from "../kernel/pace.ts";
+import type { CausedLine, PlayerRecord, Reversal } from "./record.ts";
+import { followBack, reverseBadges } from "./reverse-badges.ts";
+import { type CounterStarts, derivedOf, reverseCounters } from "./reverse-counters.ts";
+import { type FiredRules, reverseFirings, reverseGrants } from "./reverse-firings.ts";
+import { reverseHoldings, reverseXp } from "./reverse-ledger.ts";
+import { levelOfKey, takeLevelsBack } from "./reverse-levels.ts";
+import { type BoardStarts, reverseScores } from "./reverse-scores.ts";
+import { reverseStreaks, streakOfKey } from "./reverse-streaks.ts";
+
+export type ReverseContext = {
+  rules: FiredRules;
+  counterStarts: CounterStarts;
+  boardStarts: BoardStarts;
+  reversal: Reversal;
+};
+
+const STREAK_STEPS = 20;
+
+/** What stays given, because what it was given for stays. */
+type Kept = (key: string) => boolean;
+
+/**
+ * Takes back what an event has caused for the turn's player, in memory. The turn is one of the event's own
+ * type and time, so that windows are those that it counted in. Rules do not hear of it. In pieces.
+ */
+export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: ReverseContext): Pieces<void> {
+  const { player, root } = turn;
+  const { reversal } = context;
+  const xpBefore = player.xp;
+  const { ledger, awards: log, told } = record;
+  yield ledger.length + log.length + told.length + STREAK_STEPS * turn.project.streaks.size;
+  const past = pastEvents(turn, record);
+  yield* reverseCounters(turn, past, {
+    starts: context.counterStarts,
+    receivedMs: record.event.receivedMs,
+    reversal,
+  });
+  const shortened = record.isOwn ? reverseStreaks(turn, record, reversal) : new Set<string>();
+  const keptByStreak: Kept = (key) => {
+    const streakKey = streakOfKey(key);
+    return streakKey !== undefined && !shortened.has(streakKey);
+  };
+  yield* reverseXp(turn, linesOf(record, "XP", keptByStreak), reversal);
+  const lost = takeLevelsBack(turn, record.told, reversal);
+  const kept: Kept = (key) => keptByStreak(key) || isOfKeptLevel(key, lost);
+  const awards = log.map((award) => (kept(award.key) ? { ...award, isOfEvent: false } : award));
+  const fallen = reverseBadges(turn, awards, reversal);
+  followBack(turn, fallen);
+  const isGone = ({ key }: { key: string }) => !kept(key) && !isOfKeptBadge(key, fallen);
+  const grants = record.grants.filter(isGone);
+  yield* reverseHoldings(turn, ledger.filter(isGone), reversal);
+  yield* reverseGrants(turn, grants, reversal);
+  yield* reverseFirings(turn, record.firings, { rules: context.rules, ledger, grants });
+  endBoosts(turn, record);
+  yield* reverseScores(turn, past, {
+    starts: context.boardStarts,
+    receivedMs: record.event.receivedMs,
+    others: record.scores,
+    reversal,
+  });
+  for (const key of scoreHoldings(turn.project.boardIndex, turn, xpBefore))
+    reversal.left.add(`leaderboard ${key}: its period is closed`);
+  refreshSegments(turn.project.segmentIndex, turn);
+  // What is taken back sets nothing off.
+  root.derived.length = 0;
+  yield stepsOf(root.accounts);
+}
+
+/** Events that a tracked event can have brought about at most: by itself, and by making its player. */
+const COUNTED_MAX = 2 * DERIVED_MAX;
+
+/** What counted the event: itself, for its own player, and what it brought about. */
+const pastEvents = ({ project }: Turn, { event, told, isOwn }: PlayerRecord): PastEvent[] => {
+  const { type, at, properties } = event;
+  const own = isOwn && !type.startsWith("system.") ? [{ type, at, properties }] : [];
+  const derived = derivedOf(told, at).filter((one) => project.hears(one.type));
+  // What the loop guard has cut was told, and counted nowhere.
+  return [...own, ...derived.slice(0, COUNTED_MAX)];
+};
+
+const linesOf = ({ ledger }: PlayerRecord, asset: string, isKept: Kept): CausedLine[] =>
+  ledger.filter((line) => line.asset === asset && !isKept(line.key));
+
+const isOfKeptLevel = (key: string, lost: ReadonlySet<number>): boolean => {
+  const level = levelOfKey(key);
+  return level !== undefined && !lost.has(level);
+};
+
+const BADGE_KEY = /^bdg:([^:]+):\d+:(\d+)/;
+
+/** Rewards of a tier that is still held stay with it. */
+const isOfKeptBadge = (key: string, fallen: ReadonlyMap<string, number>): boolean => {
+  const [, badgeKey, tier] = BADGE_KEY.exec(key) ?? [];
+  if (badgeKey === undefined) return false;
+  const left = fallen.get(badgeKey);
+  return left === undefined || Number(tier) <= left;
+};
+
+const endBoosts = ({ player, emit }: Turn, { event }: PlayerRecord): void => {
+  for (const { id, boostKey, applies, cause } of player.boosts.values()) {
+    if (cause.rootEventId !== event.id && cause.eventId !== event.id) continue;
+    player.boosts.delete(id);
+    player.dirty.boosts.add(id);
+    const { id: playerId, externalUserId } = player;
+    emit("player.boost_ended", { playerId, externalUserId, boostKey, applies, by: "EXPIRED" });
+  }
+};

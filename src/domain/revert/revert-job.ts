@@ -1,0 +1,16 @@
+import { z } from "zod";
+import { ADMINS } from "../kernel/access.ts";
+import { jobKind } from "../long-work/job-kind.ts";
+import { revertEvent } from "./revert-event.ts";
+
+export const ON_SHORTFALL = ["CLAMP", "REJECT"] as const;
+
+/** Takes one event back; all of it is one step. */
+export const eventRevert = jobKind({
+  kind: "EVENT_REVERT",
+  access: { scope: "players:write", roles: ADMINS },
+  params: z.object({ eventId: z.uuid(), reason: z.string(), onShortfall: z.enum(ON_SHORTFALL) }),
+  step: async (work, { projectId, params, createdBy }) => ({
+    result: await revertEvent(work, projectId, { ...params, actor: createdBy }),
+  }),
+});

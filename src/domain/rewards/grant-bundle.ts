@@ -1,7 +1,0 @@
-import type { Turn } from "../progression/turn.ts";
-import { type BundleGrant, isEmptyBundle } from "./bundle.ts";
-
-/** Gives everything in a bundle. What cannot be given (an archived currency, say) leaves a warning. */
-export const grantBundle = (turn: Turn, grant: BundleGrant): void => {
-  if (!isEmptyBundle(grant.bundle)) turn.give(turn, grant);
-};

@@ -1,0 +1,84 @@
+import { sql } from "kysely";
+import { changeConfig } from "../../kernel/config-lock.ts";
+import type { LeftOut } from "../../evaluation/left-out.ts";
+import type { StepsHit } from "../../evaluation/event-steps.ts";
+import type { LoopHit } from "../../evaluation/rule-event.ts";
+import type { Work } from "../../kernel/work.ts";
+import { pauseByEngine, type PauseReason } from "./publishing.ts";
+import { planAllSchedules } from "../schedules.ts";
+
+/** Events whose steps one rule has spent within LOOPS_SPAN_MS after which a process pauses it. */
+export const STEPS_HITS_MAX = 100;
+/** Loops of one rule within LOOPS_SPAN_MS after which a process pauses it. */
+export const LOOPS_MAX = 100;
+export const LOOPS_SPAN_MS = 10 * 60_000;
+/** Rules whose loops a process remembers; the one that looped first is forgotten. */
+const RULES_REMEMBERED_MAX = 1_000;
+
+/** Counts, in one process, the events in which the engine had to hold a rule. */
+export type RuleWatch = {
+  /** @returns whether that happened so often that the rule is to be paused; then it counts from nothing */
+  hit(ruleId: string, nowMs: number): boolean;
+};
+
+/** @param max times within LOOPS_SPAN_MS that are too many */
+export const createRuleWatch = (max: number): RuleWatch => {
+  const times = new Map<string, number[]>();
+  return {
+    hit: (ruleId, nowMs) => {
+      const recent = (times.get(ruleId) ?? []).filter((ms) => ms > nowMs - LOOPS_SPAN_MS);
+      recent.push(nowMs);
+      if (recent.length >= max) {
+        times.delete(ruleId);
+        return true;
+      }
+      if (!times.has(ruleId) && times.size >= RULES_REMEMBERED_MAX) times.delete(times.keys().next().value!);
+      times.set(ruleId, recent);
+      return false;
+    },
+  };
+};
+
+/**
+ * Pauses a rule that takes the steps of one event after the other, and tells it. In a transaction of its own,
+ * as pauseLoopingRule.
+ */
+export const pauseDearRule = async (
+  work: Work,
+  { projectId, rootEventId, spender }: StepsHit,
+): Promise<void> => {
+  if (!(await pauseByEngine(work, projectId, spender.id, "STEPS"))) return;
+  work.emit(projectId, "event.steps_exhausted", { ...spender, rootEventId, paused: true });
+};
+
+/**
+ * Pauses a rule that cannot be evaluated, without reading its documents: they may be what is too much. In a
+ * transaction of its own, as pauseLoopingRule.
+ */
+export const pauseUnfitRule = async (
+  work: Work,
+  projectId: string,
+  { id, version }: LeftOut,
+): Promise<void> => {
+  await changeConfig(work, projectId);
+  const reason: PauseReason = "UNFIT";
+  const { rows } = await sql<{ key: string }>`
+    update rules set status = 'PAUSED', pause_reason = ${reason},
+      updated_at = ${work.now.toISOString()}::timestamptz
+    where project_id = ${projectId} and id = ${id} and published_version = ${version}
+      and status in ('ACTIVE', 'SHADOW')
+    returning key`.execute(work.db);
+  if (rows.length > 0) await planAllSchedules(work, projectId, [{ id, running: undefined }]);
+};
+
+/**
+ * Pauses the rule at the end of a loop, and tells it. In a transaction of its own: a batch holds the
+ * definitions as they are.
+ */
+export const pauseLoopingRule = async (work: Work, hit: LoopHit): Promise<void> => {
+  const { projectId, rootEventId, chain } = hit;
+  const { ruleId, ruleKey } = chain.at(-1)!;
+  if (!(await pauseByEngine(work, projectId, ruleId, "LOOP_GUARD"))) return;
+  const keys = chain.map((step) => step.ruleKey);
+  work.emit(projectId, "rule.loop_detected", { ruleKey, ruleId, rootEventId, chain: keys, paused: true });
+};

@@ -1,0 +1,222 @@
+import { sql } from "kysely";
+import { idFor, partitionOf } from "../kernel/ids.ts";
+import type { Work } from "../kernel/work.ts";
+import { lastRunMs, nextRunMs } from "../evaluation/language/cron.ts";
+import type { RuleDocument, ScheduleTrigger } from "../evaluation/language/document.ts";
+import { type Rule, RuleVersion } from "./rule.ts";
+import { SCHEDULE_TYPE } from "../evaluation/language/triggers.ts";
+
+/** Players to whom one transaction brings a rule. */
+export const SCHEDULE_PAGE = 500;
+
+/** A project with more waiting events gets no more of its schedules until they are fewer. */
+export const BACKLOG_MAX = 5_000;
+
+/** The schedules of a rule, by their place among its triggers. */
+const schedulesOf = ({ triggers }: RuleDocument): [triggerNo: number, trigger: ScheduleTrigger][] =>
+  triggers.flatMap((trigger, i) => (trigger.kind === "SCHEDULE" ? [[i, trigger] as const] : [])) as [
+    number,
+    ScheduleTrigger,
+  ][];
+
+const isRunning = ({ status }: Rule): boolean => status === "ACTIVE" || status === "SHADOW";
+
+/**
+ * Brings what is planned for a rule into line with what is published, and with its status. A run that is on
+ * its way goes on, with the new version.
+ */
+export const planSchedules = async (work: Work, rule: Rule): Promise<void> => {
+  const version = rule.publishedVersion ?? undefined;
+  const published =
+    version === undefined || !isRunning(rule)
+      ? undefined
+      : await work.em.findOne(RuleVersion, { ruleId: rule.id, version });
+  await planAllSchedules(work, rule.projectId, [{ id: rule.id, running: published?.definition }]);
+};
+
+/** As `planSchedules`, for many rules in two statements. `running`: what runs of a rule, if it runs. */
+export const planAllSchedules = async (
+  { db, now }: Work,
+  projectId: string,
+  rules: readonly { id: string; running: RuleDocument | undefined }[],
+): Promise<void> => {
+  const rows = rules.flatMap(({ id, running }) =>
+    (running ? schedulesOf(running) : []).flatMap(([t, { cron, timezone }]) => {
+      const due = nextRunMs(cron, timezone, now.getTime());
+      return due === undefined ? [] : [{ id, t, due: new Date(due).toISOString() }];
+    }),
+  );
+  const kept = JSON.stringify(rows);
+  await sql`
+    delete from rule_schedules
+    where project_id = ${projectId} and rule_id = any(${`{${rules.map(({ id }) => id).join(",")}}`}::uuid[])
+      and (rule_id, trigger_no) not in (
+        select id, t from json_to_recordset(${kept}::json) as x(id uuid, t int))`.execute(db);
+  if (rows.length === 0) return;
+  await sql`
+    insert into rule_schedules as s (project_id, rule_id, trigger_no, due_at)
+    select ${projectId}::uuid, id, t, due
+    from json_to_recordset(${kept}::json) as x(id uuid, t int, due timestamptz)
+    on conflict (project_id, rule_id, trigger_no) do update set due_at = excluded.due_at
+    where s.after_player is null`.execute(db);
+};
+
+/** A schedule that is due, as far as it was brought to players. */
+type Due = {
+  projectId: string;
+  ruleId: string;
+  triggerNo: number;
+  dueMs: number;
+  afterPlayer: string | null;
+  trigger: ScheduleTrigger | undefined;
+};
+
+/** Where a walk over due schedules stands; undefined at its beginning. */
+export type ScheduleCursor = { projectId: string; ruleId: string; triggerNo: number };
+
+/** `isFull`: the project has so many waiting events that this schedule has to wait. */
+export type ScheduleStep = { cursor: ScheduleCursor; players: number; isFull: boolean };
+
+/**
+ * Brings the next due schedule after `cursor` to a page of players: one event for each, whose id follows from
+ * rule, time and player, so that nobody gets two. A schedule that was missed runs once, for the latest of the
+ * times it was due. Works over all projects.
+ * @returns undefined when there is none after `cursor`
+ */
+export const stepSchedules = async (
+  work: Work,
+  cursor: ScheduleCursor | undefined,
+): Promise<ScheduleStep | undefined> => {
+  const due = await takeDue(work, cursor);
+  if (!due) return undefined;
+  const { projectId, ruleId, triggerNo, trigger } = due;
+  const step = { cursor: { projectId, ruleId, triggerNo }, players: 0, isFull: false };
+  if (!trigger) {
+    await endSchedule(work, due);
+    return step;
+  }
+  if (await isBacklogged(work, projectId)) return { ...step, isFull: true };
+  const nowMs = work.now.getTime();
+  const latest = due.afterPlayer === null ? lastRunMs(trigger.cron, trigger.timezone, nowMs) : undefined;
+  const dueMs = Math.max(due.dueMs, latest ?? due.dueMs);
+  const players = await readPage(work, due, trigger.segmentKey);
+  if (players.length > 0) await insertEvents(work, { ...due, dueMs }, players);
+  if (players.length === SCHEDULE_PAGE) await moveOn(work, due, { dueMs, afterPlayer: players.at(-1)!.id });
+  else await planNext(work, due, nextRunMs(trigger.cron, trigger.timezone, nowMs));
+  return { ...step, players: players.length };
+};
+
+type DueRow = {
+  project_id: string;
+  rule_id: string;
+  trigger_no: number;
+  due_at: Date | string;
+  after_player: string | null;
+  definition: RuleDocument;
+};
+
+const takeDue = async ({ db, now }: Work, cursor: ScheduleCursor | undefined): Promise<Due | undefined> => {
+  const after = cursor
+    ? sql`and (s.project_id, s.rule_id, s.trigger_no) >
+        (${cursor.projectId}::uuid, ${cursor.ruleId}::uuid, ${cursor.triggerNo}::int)`
+    : sql``;
+  const found = await sql<DueRow>`
+    select s.project_id, s.rule_id, s.trigger_no, s.due_at, s.after_player, v.definition
+    from rule_schedules s
+    join rules r on r.id = s.rule_id and r.status in ('ACTIVE', 'SHADOW')
+    join projects p on p.id = s.project_id and p.deleted_at is null
+    join rule_versions v on v.rule_id = r.id and v.version = r.published_version
+    where s.due_at <= ${now.toISOString()}::timestamptz ${after}
+    order by s.project_id, s.rule_id, s.trigger_no limit 1 for update of s skip locked`.execute(db);
+  const [row] = found.rows;
+  if (!row) return undefined;
+  const trigger = row.definition.triggers[row.trigger_no];
+  return {
+    projectId: row.project_id,
+    ruleId: row.rule_id,
+    triggerNo: row.trigger_no,
+    dueMs: new Date(row.due_at).getTime(),
+    afterPlayer: row.after_player,
+    trigger: trigger?.kind === "SCHEDULE" ? trigger : undefined,
+  };
+};
+
+const isBacklogged = async ({ db }: Work, projectId: string): Promise<boolean> => {
+  const found = await sql<{ n: string | number }>`
+    select count(*) as n from (
+      select 1 from event_q where project_id = ${projectId} limit ${BACKLOG_MAX}) q`.execute(db);
+  return Number(found.rows[0]!.n) === BACKLOG_MAX;
+};
+
+type PagedPlayer = { id: string; external_user_id: string };
+
+const NO_PLAYER = "00000000-0000-0000-0000-000000000000";
+
+/** The next ACTIVE players, or of them the members of a segment, in id order. */
+const readPage = async (
+  { db }: Work,
+  { projectId, afterPlayer }: Due,
+  segmentKey: string | undefined,
+): Promise<PagedPlayer[]> => {
+  const after = afterPlayer ?? NO_PLAYER;
+  const page =
+    segmentKey === undefined
+      ? sql<PagedPlayer>`
+          select id, external_user_id from players
+          where project_id = ${projectId} and status = 'ACTIVE' and id > ${after}::uuid
+          order by id limit ${SCHEDULE_PAGE}`
+      : sql<PagedPlayer>`
+          select p.id, p.external_user_id from player_segments m
+          join players p on p.project_id = m.project_id and p.id = m.player_id and p.status = 'ACTIVE'
+          where m.project_id = ${projectId} and m.segment_key = ${segmentKey} and m.player_id > ${after}::uuid
+          order by m.player_id limit ${SCHEDULE_PAGE}`;
+  return (await page.execute(db)).rows;
+};
+
+const insertEvents = async (work: Work, due: Due, players: readonly PagedPlayer[]): Promise<void> => {
+  const { projectId, ruleId, triggerNo, dueMs } = due;
+  const at = new Date(dueMs).toISOString();
+  const rows = players.map((player) => ({
+    i: idFor(dueMs, `${ruleId} ${triggerNo} ${player.id}`),
+    u: player.external_user_id,
+    h: partitionOf(projectId, player.external_user_id),
+  }));
+  await sql`
+    with r as materialized (
+      select * from json_to_recordset(${JSON.stringify(rows)}::json) as r(i uuid, u text, h smallint)),
+    e as (
+      insert into tracked_events
+        (project_id, id, external_user_id, event_type, properties, occurred_at, received_at)
+      select ${projectId}::uuid, i, u, ${SCHEDULE_TYPE},
+        ${JSON.stringify({ ruleId, triggerNo, dueAt: at })}::jsonb, ${at}::timestamptz,
+        ${work.now.toISOString()}::timestamptz
+      from r on conflict do nothing returning id)
+    insert into event_q (project_id, part, event_id)
+    select ${projectId}::uuid, r.h, r.i from e join r on r.i = e.id order by r.i`.execute(work.db);
+  work.ringEvents(rows.map(({ h }) => h));
+};
+
+const moveOn = async (
+  { db }: Work,
+  { projectId, ruleId, triggerNo }: Due,
+  { dueMs, afterPlayer }: { dueMs: number; afterPlayer: string },
+): Promise<void> => {
+  await sql`
+    update rule_schedules set due_at = ${new Date(dueMs).toISOString()}::timestamptz,
+      after_player = ${afterPlayer}::uuid
+    where project_id = ${projectId} and rule_id = ${ruleId} and trigger_no = ${triggerNo}`.execute(db);
+};
+
+const planNext = async (work: Work, due: Due, nextMs: number | undefined): Promise<void> => {
+  if (nextMs === undefined) return endSchedule(work, due);
+  const { projectId, ruleId, triggerNo } = due;
+  await sql`
+    update rule_schedules set due_at = ${new Date(nextMs).toISOString()}::timestamptz, after_player = null
+    where project_id = ${projectId} and rule_id = ${ruleId} and trigger_no = ${triggerNo}`.execute(work.db);
+};
+
+const endSchedule = async ({ db }: Work, { projectId, ruleId, triggerNo }: Due): Promise<void> => {
+  await sql`
+    delete from rule_schedules
+    where project_id = ${projectId} and rule_id = ${ruleId} and trigger_no = ${triggerNo}`.execute(db);
+};

@@ -1,0 +1,181 @@
+import { type RawBuilder, sql } from "kysely";
+import { forbidden, notFound } from "../../kernel/errors.ts";
+import type { PlayerStatus } from "../../players/player.ts";
+import type { Work } from "../../kernel/work.ts";
+import { type Channel, channelOf, type ChannelRef, type ChannelRow, foundOrGlobal } from "./channel-row.ts";
+import {
+  CHANNEL_PRIVACY,
+  type ChannelKind,
+  type ChatActor,
+  type ChatRole,
+  type Notify,
+} from "../../kernel/events/chat-views.ts";
+
+/** How long members read the channel of a lobby that was closed, in ms: 10 minutes. */
+export const CLOSED_READABLE_MS = 600_000;
+
+/** Who reads: how messages are shown to them. */
+export type Viewer = { playerId: string | null; isModerator: boolean };
+
+/** A channel with what its reader is in it. */
+export type Admission = {
+  channel: Channel;
+  viewer: Viewer;
+  role: ChatRole;
+  notify: Notify;
+  lastReadSeq: number;
+};
+
+/** What `isMember` is judged by. */
+export type Standing = { kind: ChannelKind; closedMs: number | null; isListed: boolean; isInLobby: boolean };
+
+/**
+ * Whether a player belongs to a channel: to PROJECT everybody, to LOBBY who is in the lobby, and for 10
+ * minutes who was when it closed, to others who is listed as a member.
+ */
+export const isMember = ({ kind, closedMs, isListed, isInLobby }: Standing, nowMs: number): boolean => {
+  if (kind === "PROJECT") return true;
+  if (kind !== "LOBBY") return isListed;
+  if (closedMs === null) return isInLobby;
+  return isListed && nowMs < closedMs + CLOSED_READABLE_MS;
+};
+
+export const isModeratorRole = (role: ChatRole | null): boolean => role === "OWNER" || role === "MODERATOR";
+
+/** A channel's row with what a player is in it. */
+export type Standings = ChannelRow & {
+  player_status: PlayerStatus | null;
+  role: ChatRole | null;
+  notify: Notify | null;
+  last_read_seq: string | number | null;
+  is_listed: boolean;
+  is_in_lobby: boolean;
+  is_banned: boolean;
+};
+
+/** A player in a channel; null: nobody in particular. */
+export type Asked = { channelId: string; playerId: string | null };
+
+/** The standings that `rows` ask for: numbers, channels and players. `project` is that of a row `r`. */
+const standings = (project: RawBuilder<unknown>, rows: readonly object[], now: Date) => sql<
+  Standings & { n: number }
+>`
+  select r.n, c.id, c.kind, c.key, c.name, c.lobby_id, c.settings, c.status, c.last_seq, c.read_only_at,
+    c.created_at, p.status as player_status, m.role, m.notify, m.last_read_seq,
+    (m.player_id is not null and m.left_at is null) as is_listed,
+    l.player_id is not null as is_in_lobby,
+    exists (select 1 from chat_sanctions s where s.project_id = c.project_id
+      and s.player_id = r.p and s.kind = 'BAN' and s.revoked_at is null
+      and (s.channel_id is null or s.channel_id = c.id)
+      and (s.expires_at is null or s.expires_at > ${now.toISOString()}::timestamptz)) as is_banned
+  from json_to_recordset(${JSON.stringify(rows)}::json) as r(n int, j uuid, c uuid, p uuid)
+  join chat_channels c on c.project_id = ${project} and c.id = r.c
+  left join players p on p.project_id = ${project} and p.id = r.p
+  left join chat_members m on m.project_id = ${project} and m.channel_id = c.id and m.player_id = r.p
+  left join lobby_members l on l.project_id = ${project} and l.lobby_id = c.lobby_id
+    and l.player_id = r.p and l.is_active`;
+
+/** In the order asked, in one statement; undefined where there is no such channel. */
+const inOrder = async (
+  { db }: Pick<Work, "db">,
+  count: number,
+  statement: RawBuilder<Standings & { n: number }>,
+): Promise<(Standings | undefined)[]> => {
+  if (count === 0) return [];
+  const { rows } = await statement.execute(db);
+  const byNumber = new Map(rows.map((row) => [row.n, row]));
+  return Array.from({ length: count }, (_, n) => byNumber.get(n));
+};
+
+/**
+ * What each asked player is in their channel, in one statement and in the order asked; undefined where there
+ * is no such channel.
+ */
+export const findStandings = (
+  work: Work,
+  projectId: string,
+  asked: readonly Asked[],
+): Promise<(Standings | undefined)[]> => {
+  const rows = asked.map(({ channelId, playerId }, n) => ({ n, c: channelId, p: playerId }));
+  return inOrder(work, asked.length, standings(sql`${projectId}`, rows, work.now));
+};
+
+/** As `findStandings`, over several projects. */
+export const findStandingsAnywhere = (
+  work: Work,
+  asked: readonly (ChannelRef & Asked)[],
+): Promise<(Standings | undefined)[]> => {
+  const rows = asked.map(({ projectId, channelId, playerId }, n) => ({
+    n,
+    j: projectId,
+    c: channelId,
+    p: playerId,
+  }));
+  return inOrder(work, asked.length, standings(sql`r.j`, rows, work.now));
+};
+
+const findStanding = (work: Work, ref: ChannelRef, playerId: string | null): Promise<Standings> =>
+  foundOrGlobal(work, ref, async () => {
+    const { projectId, channelId } = ref;
+    const [row] = await findStandings(work, projectId, [{ channelId, playerId }]);
+    return row;
+  });
+
+const GONE: ReadonlySet<string> = new Set(["MERGED", "ERASED"]);
+
+const checkPlayer = (row: Standings, channel: Channel, nowMs: number): void => {
+  if (row.player_status === null || GONE.has(row.player_status)) throw notFound("channel");
+  const { kind, closedMs } = channel;
+  const { is_listed: isListed, is_in_lobby: isInLobby } = row;
+  if (!isMember({ kind, closedMs, isListed, isInLobby }, nowMs)) throw notFound("channel");
+  if (row.is_banned) throw forbidden("PLAYER_BANNED", "the player is banned from this channel");
+};
+
+/** The player that reads, or null. */
+export const readerIdOf = (actor: ChatActor): string | null =>
+  actor.kind === "PLAYER" ? actor.playerId : null;
+
+/**
+ * Lets `actor` act in a channel, in one statement.
+ * @throws DomainError NOT_FOUND when there is none, and of a PRIVATE channel for anybody who is neither a
+ *   member nor a moderator; FORBIDDEN PLAYER_BANNED
+ */
+export const admit = async (work: Work, ref: ChannelRef, actor: ChatActor): Promise<Admission> =>
+  judge(ref.projectId, await findStanding(work, ref, readerIdOf(actor)), { actor, now: work.now });
+
+/**
+ * Lets `actor` send to a channel: as `admit`, but a server also sends to PRIVATE channels that it may not
+ * read. The answer is for the send alone, never for the caller.
+ * @throws DomainError as `admit`
+ */
+export const admitSending = async (work: Work, ref: ChannelRef, actor: ChatActor): Promise<Admission> =>
+  judgeAny(ref.projectId, await findStanding(work, ref, readerIdOf(actor)), { actor, now: work.now });
+
+export const isPrivate = ({ kind }: Pick<Channel, "kind">): boolean => CHANNEL_PRIVACY[kind] === "PRIVATE";
+
+type Judging = { actor: ChatActor; now: Date };
+
+/** As `admit`, by what was found of the actor. */
+export const judge = (projectId: string, row: Standings, judging: Judging): Admission => {
+  const admission = judgeAny(projectId, row, judging);
+  const { playerId, isModerator } = admission.viewer;
+  if (playerId === null && !isModerator && isPrivate(admission.channel)) throw notFound("channel");
+  return admission;
+};
+
+const judgeAny = (projectId: string, row: Standings, { actor, now }: Judging): Admission => {
+  const playerId = readerIdOf(actor);
+  const channel = channelOf(projectId, row);
+  if (playerId !== null) checkPlayer(row, channel, now.getTime());
+  const role = row.role ?? "MEMBER";
+  return {
+    channel,
+    viewer: { playerId, isModerator: mayModerate(actor, role) },
+    role,
+    notify: row.notify ?? "ALL",
+    lastReadSeq: Number(row.last_read_seq ?? 0),
+  };
+};
+
+const mayModerate = (actor: ChatActor, role: ChatRole): boolean =>
+  actor.kind === "ADMIN" || (actor.kind === "SERVER" ? actor.isModerator : isModeratorRole(role));

@@ -1,0 +1,113 @@
+import { sql } from "kysely";
+import { outageOf } from "../../kernel/outages.ts";
+import { type Count, type Limiter, RateLimited } from "../../accounts/rate-limits/limiter.ts";
+import type { Transact } from "../../kernel/work.ts";
+import type { ChannelRef } from "./channel-row.ts";
+import { repeatCount } from "./moderation/spam.ts";
+import { clientKey } from "./scene.ts";
+import type { ChannelSettings, ChatActor, ChatSend } from "../../kernel/events/chat-views.ts";
+
+const BURST_SECONDS = 5;
+const MINUTE = 60;
+
+/** An App is one. */
+export type FloodParts = { limiter: Limiter; clock: () => Date; transact: Transact };
+
+/** What somebody is about to say in a channel with these settings. */
+export type PlannedSend = {
+  actor: ChatActor;
+  send: Pick<ChatSend, "content" | "clientMsgId">;
+  settings: Pick<ChannelSettings, "slowModeSeconds" | "burstMessages" | "minuteMessages">;
+};
+
+type FloodLimit = Count & { reason: string; message: string };
+
+const limitsOf = (
+  { projectId, channelId }: ChannelRef,
+  playerId: string,
+  { send, settings }: PlannedSend,
+): FloodLimit[] => {
+  const { slowModeSeconds, burstMessages, minuteMessages } = settings;
+  const player = `${projectId}:${playerId}`;
+  const all: FloodLimit[] = [
+    {
+      bucket: { name: "chat-slow", points: 1, seconds: slowModeSeconds },
+      key: `${player}:${channelId}`,
+      reason: "SLOW_MODE",
+      message: `This channel takes a player's next message after ${slowModeSeconds} seconds`,
+    },
+    {
+      bucket: { name: "chat-burst", points: burstMessages, seconds: BURST_SECONDS },
+      key: player,
+      reason: "CHAT_RATE",
+      message: `A player sends at most ${burstMessages} messages in ${BURST_SECONDS} seconds`,
+    },
+    {
+      bucket: { name: "chat-minute", points: minuteMessages, seconds: MINUTE },
+      key: player,
+      reason: "CHAT_RATE",
+      message: `A player sends at most ${minuteMessages} messages in a minute`,
+    },
+    {
+      ...repeatCount(projectId, playerId, send.content),
+      reason: "SPAM",
+      message: "The same was said too often",
+    },
+  ];
+  return all.filter(({ bucket }) => bucket.points > 0 && bucket.seconds > 0);
+};
+
+/** Whether the player has sent a message under this `clientMsgId` before. */
+const isKnown = (
+  { transact }: FloodParts,
+  { projectId, channelId }: ChannelRef,
+  playerId: string,
+  clientMsgId: string,
+): Promise<boolean> =>
+  transact(async ({ db }) => {
+    const key = clientKey(channelId, playerId, clientMsgId);
+    const found = await sql`
+      select 1 from chat_messages where project_id = ${projectId} and client_key = ${key}`.execute(db);
+    return found.rows.length > 0;
+  });
+
+/** Gives back what a send was counted, where `failure` says that an outage has refused it. */
+export type GiveBack = (failure: unknown) => Promise<void>;
+
+const giveBackOf =
+  ({ limiter }: FloodParts, counted: readonly Count[]): GiveBack =>
+  async (failure) => {
+    if (outageOf(failure) === undefined) return;
+    await Promise.all(counted.map(({ bucket, key }) => limiter.consume(bucket, key, -1)));
+  };
+
+/**
+ * Counts a player's message against the limits of its channel: slow mode by channel, the others over all
+ * channels of the project. Called before the transaction of the send. What was sent before under the same
+ * `clientMsgId` passes, which is looked up only when a limit is used up.
+ * @returns what is called with the error of a send that fails: nothing was said, so nothing counts
+ * @throws RateLimited SLOW_MODE, CHAT_RATE, SPAM
+ */
+export const admitSend = async (
+  parts: FloodParts,
+  ref: ChannelRef,
+  planned: PlannedSend,
+): Promise<GiveBack> => {
+  const { actor, send } = planned;
+  if (actor.kind !== "PLAYER") return async () => undefined;
+  const limits = limitsOf(ref, actor.playerId, planned);
+  const states = await parts.limiter.consumeInTurn(limits);
+  const giveBack = giveBackOf(parts, limits.slice(0, states.length));
+  const at = states.findIndex(({ isAllowed }) => !isAllowed);
+  if (at === -1) return giveBack;
+  const { clientMsgId } = send;
+  try {
+    if (clientMsgId !== undefined && (await isKnown(parts, ref, actor.playerId, clientMsgId)))
+      return giveBack;
+  } catch (error) {
+    await giveBack(error);
+    throw error;
+  }
+  const { reason, message } = limits[at]!;
+  throw new RateLimited(reason, message, states[at]!, parts.clock().getTime());
+};

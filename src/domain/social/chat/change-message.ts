@@ -1,0 +1,148 @@
+import { sql } from "kysely";
+import { conflict, forbidden, invalid, notFound } from "../../kernel/errors.ts";
+import { UNANSWERED, type Work } from "../../kernel/work.ts";
+import { admit, type Admission, type Viewer } from "./access.ts";
+import { auditChat } from "./audit-chat.ts";
+import type { Channel, ChannelRef } from "./channel-row.ts";
+import { checkSpeaker, openCourt, passText } from "./judging.ts";
+import { mentionedIn, resolveMentions } from "./mentions.ts";
+import { isHidden, type MessageRow, readRows, showMessage } from "./message-view.ts";
+import { readScene } from "./scene.ts";
+import type { ChatActor, ChatLine, ChatMessage } from "../../kernel/events/chat-views.ts";
+
+/** What a change answers its caller, and what readers are told once it is committed. */
+export type ChatChange<R = unknown> = { reply: R; lines: ChatLine[] };
+
+/** Code points of former texts that are kept of one message. */
+const ORIGINAL_MAX = 10_000;
+
+/** Locks a message. @throws DomainError NOT_FOUND */
+export const lockMessage = async (
+  work: Work,
+  channel: Channel,
+  viewer: Viewer,
+  seq: number,
+): Promise<MessageRow> => {
+  await sql`
+    ${sql.raw(UNANSWERED)} select 1 from chat_messages
+    where project_id = ${channel.projectId} and channel_id = ${channel.id} and seq = ${seq}::bigint
+    for update`.execute(work.db);
+  const [row] = await readRows(work, channel, viewer, sql`m.seq = ${seq}::bigint`);
+  if (!row) throw notFound("message");
+  return row;
+};
+
+/** Tells the channel's readers, by room at once and by the outbox for sure. */
+export const tellReaders = <R>(
+  work: Work,
+  { projectId, id }: Pick<Channel, "projectId" | "id">,
+  reply: R,
+  lines: ChatLine[],
+): ChatChange<R> => {
+  if (lines.length > 0) work.emit(projectId, "chat.changed", { channelId: id, lines });
+  return { reply, lines };
+};
+
+const isOwn = (row: MessageRow, actor: ChatActor): boolean =>
+  actor.kind === "PLAYER" ? row.sender_id === actor.playerId : row.type === "SYSTEM";
+
+const checkEditable = (work: Work, { channel }: Admission, row: MessageRow, actor: ChatActor): void => {
+  if (!isOwn(row, actor)) throw forbidden("NOT_SENDER", "only its sender may edit a message");
+  if (row.deleted_at !== null || row.moderation === "REMOVED" || row.moderation === "HELD")
+    throw conflict("INVALID_STATE", "the message was deleted, or waits for a moderator");
+  const { editWindowSeconds } = channel.settings;
+  const isLate = new Date(row.created_at).getTime() + editWindowSeconds * 1_000 < work.now.getTime();
+  if (isLate) throw conflict("INVALID_STATE", `a message may be edited for ${editWindowSeconds} seconds`);
+};
+
+/**
+ * Its sender changes the text of a message, which is judged as a new one is; former texts are kept for
+ * moderators. Nobody's inbox is told of whom it mentions now.
+ * @throws DomainError FORBIDDEN NOT_SENDER, CONFLICT INVALID_STATE, and what a send throws
+ */
+export const editMessage = async (
+  work: Work,
+  ref: ChannelRef,
+  actor: ChatActor,
+  { seq, content }: { seq: number; content: string },
+): Promise<ChatChange<ChatMessage>> => {
+  const admission = await admit(work, ref, actor);
+  const { channel, viewer } = admission;
+  const row = await lockMessage(work, channel, viewer, seq);
+  checkEditable(work, admission, row, actor);
+  const { playerId } = viewer;
+  const scene = await readScene(work, ref, {
+    senders: [{ playerId, clientMsgId: undefined }],
+    replies: [],
+    mentionedIds: [],
+    mentionedNames: mentionedIn(content),
+  });
+  const sender = playerId === null ? undefined : scene.senders.get(playerId);
+  const court = await openCourt(work, scene);
+  checkSpeaker(court, { actor, sender });
+  const verdict = passText(court, { actor, sender }, content);
+  if (verdict.outcome === "HELD")
+    throw invalid("content", "a moderator would have to see this first: send it anew", "MESSAGE_BLOCKED");
+  const mentions = resolveMentions(scene, channel, { content }).map(({ id }) => id);
+  // What was said first stays first; what a mask hides comes after it.
+  const hidden = verdict.content === verdict.text ? null : verdict.text;
+  await sql`
+    update chat_messages set content = ${verdict.content}, moderation = ${verdict.outcome},
+      flags = array(select json_array_elements_text(${JSON.stringify(verdict.flags)}::json)),
+      mentions = ${`{${mentions.join(",")}}`}::uuid[], is_shadowed = is_shadowed or ${verdict.isShadowed},
+      original = left(concat_ws(E'\n', original, content, ${hidden}::text), ${ORIGINAL_MAX}),
+      edited_at = ${work.now.toISOString()}::timestamptz
+    where project_id = ${channel.projectId} and channel_id = ${channel.id}
+      and seq = ${seq}::bigint`.execute(work.db);
+  const [edited] = await readRows(work, channel, viewer, sql`m.seq = ${seq}::bigint`);
+  const reply = showMessage(channel.id, edited!, viewer);
+  const data = { channelId: channel.id, seq, content: verdict.content, editedAt: reply.editedAt! };
+  return tellReaders(work, channel, reply, isHidden(edited!) ? [] : [{ name: "chat.edited", data }]);
+};
+
+/**
+ * Deletes a message: its sender at any time, a moderator as one who removes it. Its place stays; the text
+ * stays for moderators until the retention ends. One that is deleted already stays as it is.
+ * @throws DomainError FORBIDDEN NOT_SENDER
+ */
+export const deleteMessage = async (
+  work: Work,
+  ref: ChannelRef,
+  actor: ChatActor,
+  { seq }: { seq: number },
+): Promise<ChatChange<ChatMessage>> => {
+  const { channel, viewer } = await admit(work, ref, actor);
+  const row = await lockMessage(work, channel, viewer, seq);
+  const own = isOwn(row, actor);
+  if (!own && !viewer.isModerator) throw forbidden("NOT_SENDER", "only its sender may delete a message");
+  if (row.deleted_at !== null) return { reply: showMessage(channel.id, row, viewer), lines: [] };
+  const by = own ? "SENDER" : "MODERATOR";
+  const lines = await removeMessage(work, channel, row, by);
+  if (!own) {
+    const who = actor.kind === "ADMIN" ? "ADMIN" : "MODERATOR";
+    const data = { channelId: channel.id, seq, action: "REMOVED", by: who, flags: [] } as const;
+    work.emit(channel.projectId, "chat.message_moderated", { ...data, flags: [] });
+    await auditChat(work, "chat_message.removed", ref, { seq });
+  }
+  const [deleted] = await readRows(work, channel, viewer, sql`m.seq = ${seq}::bigint`);
+  return tellReaders(work, channel, showMessage(channel.id, deleted!, viewer), lines);
+};
+
+/** Empties a message that is locked. @returns what readers are to be told */
+export const removeMessage = async (
+  { db, now }: Work,
+  { projectId, id }: Pick<Channel, "projectId" | "id">,
+  row: Pick<MessageRow, "seq" | "sender_id" | "moderation" | "is_shadowed">,
+  by: "SENDER" | "MODERATOR",
+): Promise<ChatLine[]> => {
+  const seq = Number(row.seq);
+  const moderation = by === "MODERATOR" ? sql`'REMOVED'` : sql`moderation`;
+  await sql`
+    with r as (
+      delete from chat_reactions
+      where project_id = ${projectId} and channel_id = ${id} and seq = ${seq}::bigint)
+    update chat_messages set original = coalesce(original, content), content = '',
+      moderation = ${moderation}, deleted_at = ${now.toISOString()}::timestamptz, deleted_by = ${by}
+    where project_id = ${projectId} and channel_id = ${id} and seq = ${seq}::bigint`.execute(db);
+  return isHidden(row) ? [] : [{ name: "chat.deleted", data: { channelId: id, seq, by } }];
+};

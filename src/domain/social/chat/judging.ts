@@ -1,0 +1,98 @@
+import { conflict, type DomainError, forbidden, notFound } from "../../kernel/errors.ts";
+import type { Work } from "../../kernel/work.ts";
+import { isMember } from "./access.ts";
+import type { Channel } from "./channel-row.ts";
+import { filterOf, guessFilter, type WhenUnready } from "./moderation/filters.ts";
+import { judge, type JudgeContext, type Verdict } from "./moderation/judge.ts";
+import { CONTENT_MAX } from "./settings.ts";
+import type { Scene, SceneSender } from "./scene.ts";
+import { readContent } from "./text.ts";
+import { screenAhead } from "./moderation/words.ts";
+import type { ChannelSettings, ChatActor } from "../../kernel/events/chat-views.ts";
+
+/** What every text of one channel is judged by, read once for a group. */
+export type Court = {
+  now: Date;
+  channel: Channel;
+  sanctions: ReadonlyMap<string, JudgeContext["sanctions"]>;
+  filter: JudgeContext["filter"];
+};
+
+/**
+ * By what was read for the scene; in no statement, or some after a change of the project's word lists.
+ * @throws FilterUnready if told to
+ */
+export const openCourt = async (
+  work: Work,
+  { channel, sanctions, listsVersion }: Pick<Scene, "channel" | "sanctions" | "listsVersion">,
+  whenUnready?: WhenUnready,
+): Promise<Court> => ({
+  now: work.now,
+  channel,
+  sanctions,
+  filter: await filterOf(work, channel.projectId, listsVersion, whenUnready),
+});
+
+/** Who speaks: `sender` for a player. */
+export type Speaker = { actor: ChatActor; sender: SceneSender | undefined };
+
+const contextOf = (court: Court, { actor, sender }: Speaker): JudgeContext => {
+  const { now, channel, sanctions, filter } = court;
+  const readOnlyAt = channel.closedMs === null ? null : new Date(channel.closedMs);
+  const isModerator = actor.kind === "ADMIN" || (actor.kind === "SERVER" && actor.isModerator);
+  const common = { now, channel: { ...channel, readOnlyAt }, filter };
+  if (!sender) {
+    const nobody = { kind: actor.kind, role: "MEMBER", isModerator, level: 0, createdAt: now } as const;
+    return { ...common, sender: nobody, sanctions: [] };
+  }
+  const { level, role, createdAt } = sender;
+  return {
+    ...common,
+    sender: {
+      kind: actor.kind,
+      role: role ?? "MEMBER",
+      isModerator,
+      level,
+      createdAt: new Date(createdAt),
+    },
+    sanctions: sanctions.get(sender.id) ?? [],
+  };
+};
+
+/** @throws DomainError NOT_FOUND for who is not of the channel, CONFLICT PLAYER_INACTIVE */
+export const checkSpeaker = ({ channel, now }: Court, { actor, sender }: Speaker): void => {
+  if (channel.status === "ARCHIVED") throw forbidden("CHANNEL_RESTRICTED", "the channel is archived");
+  if (actor.kind !== "PLAYER") return;
+  if (!sender) throw notFound("player");
+  if (sender.status !== "ACTIVE") throw conflict("PLAYER_INACTIVE", `the player is ${sender.status}`);
+  const { kind, closedMs } = channel;
+  if (!isMember({ kind, closedMs, ...sender }, now.getTime())) throw notFound("channel");
+};
+
+/** A verdict that lets the text through. */
+export type Passed = Exclude<Verdict, { error: DomainError }>;
+
+/**
+ * Cleans a text and has it judged. Servers may use all of CONTENT_MAX.
+ * @throws DomainError VALIDATION_ERROR, and whatever the verdict says
+ */
+export const passText = (court: Court, speaker: Speaker, text: string): Passed & { text: string } => {
+  const isServer = speaker.actor.kind !== "PLAYER";
+  const content = readContent(text, isServer ? CONTENT_MAX : court.channel.settings.maxLength);
+  const verdict = judge(contextOf(court, speaker), content);
+  if ("error" in verdict) throw verdict.error;
+  return { ...verdict, text: content };
+};
+
+/** Does what it can of `passText` before the transaction, for a text that waits for it; never throws. */
+export const prepareText = (
+  projectId: string,
+  { profanity, maxLength }: Pick<ChannelSettings, "profanity" | "maxLength">,
+  text: string,
+): void => {
+  try {
+    screenAhead(guessFilter(projectId), profanity, readContent(text, maxLength));
+  } catch {
+    // A text that cannot be sent at all is refused in its turn.
+  }
+};

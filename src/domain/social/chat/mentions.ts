@@ -1,0 +1,113 @@
+import { sql } from "kysely";
+import { shareConfig } from "../../kernel/config-lock.ts";
+import { invalid } from "../../kernel/errors.ts";
+import { type NewMessage, sendMessage } from "../../evaluation/inbox/send.ts";
+import { changePlayers } from "../../progression/change.ts";
+import type { Work } from "../../kernel/work.ts";
+import { isPrivate } from "./access.ts";
+import type { Channel } from "./channel-row.ts";
+import { refuseMentions } from "./moderation/spam.ts";
+import type { Scene, ScenePerson, SceneQuestion } from "./scene.ts";
+import { namesIn } from "./text.ts";
+import type { ChatMessage, ChatSend } from "../../kernel/events/chat-views.ts";
+
+/** Players that one message mentions. */
+export const MENTIONS_MAX = 10;
+/** The type of what mentions put into inboxes. */
+export const MENTION_TYPE = "chat-mention";
+
+/** The names that a text mentions; one too many and the message is refused before any is looked up. */
+export const mentionedIn = (text: string): string[] => namesIn(text).slice(0, MENTIONS_MAX + 1);
+
+/**
+ * Locks whom sends may mention, before the channel is: definitions, players, channel is the order in which
+ * everybody takes them, such as a player who leaves a lobby whose channel then closes.
+ * @returns their ids; nobody else may be told in this transaction
+ */
+export const lockMentioned = async (
+  work: Work,
+  projectId: string,
+  { mentionedIds, mentionedNames }: Pick<SceneQuestion, "mentionedIds" | "mentionedNames">,
+): Promise<ReadonlySet<string>> => {
+  if (mentionedIds.length + mentionedNames.length === 0) return new Set();
+  await shareConfig(work, [projectId]);
+  const found = await sql<{ id: string }>`
+    select id from players where project_id = ${projectId} and id in (
+      select id from players where project_id = ${projectId}
+        and id = any(${`{${mentionedIds.join(",")}}`}::uuid[])
+      union
+      select id from players where project_id = ${projectId} and external_user_id = any(array(
+        select json_array_elements_text(${JSON.stringify(mentionedNames)}::json))))
+    order by project_id, id for update`.execute(work.db);
+  return new Set(found.rows.map(({ id }) => id));
+};
+
+/**
+ * Who of the channel is mentioned, by id or `@externalUserId`. Unknown ones are passed over.
+ * @throws DomainError VALIDATION_ERROR SPAM for more than MENTIONS_MAX
+ */
+export const resolveMentions = (
+  { people }: Pick<Scene, "people">,
+  channel: Channel,
+  { content, mentions = [] }: Pick<ChatSend, "content" | "mentions">,
+): ScenePerson[] => {
+  const refusal = refuseMentions(content, mentions);
+  if (refusal) throw refusal;
+  const names = new Set(namesIn(content));
+  const ids = new Set(mentions.map((id) => id.toLowerCase()));
+  if (channel.settings.mentions === "OFF") return [];
+  const found = people.filter(({ id, externalUserId }) => ids.has(id) || names.has(externalUserId));
+  if (found.length > MENTIONS_MAX) throw invalid("mentions", `must be at most ${MENTIONS_MAX}`, "SPAM");
+  return found;
+};
+
+/** A message with those of its mentioned who want to be told. */
+export type Mentioning = { message: ChatMessage; people: readonly ScenePerson[] };
+
+/** Puts mentions into the inboxes of who is mentioned, all in one batch. */
+export const tellMentioned = async (
+  work: Work,
+  channel: Channel,
+  { mentionings, locked }: { mentionings: readonly Mentioning[]; locked: ReadonlySet<string> },
+): Promise<void> => {
+  const told = mentionings.flatMap(({ message, people }) =>
+    people
+      .filter(({ id, notify }) => notify !== "NONE" && id !== message.sender?.playerId && locked.has(id))
+      .map(({ id }) => ({ id, message })),
+  );
+  if (told.length === 0) return;
+  const byPlayer = Map.groupBy(told, ({ id }) => id);
+  await changePlayers(work, channel.projectId, { playerIds: [...byPlayer.keys()] }, (turn) => {
+    for (const { message } of byPlayer.get(turn.player.id) ?? []) sendMessage(turn, noteOf(message, channel));
+  });
+};
+
+/**
+ * The note of a mention. It has no text: notes and the lines about them are read by rights other than those
+ * to the channel, and a text would have to follow every edit and removal. Of a private channel it says where
+ * the message is, and not who wrote it.
+ */
+const noteOf = (message: ChatMessage, channel: Channel): NewMessage => ({
+  type: MENTION_TYPE,
+  ...(isPrivate(channel) ? privateNote(message) : publicNote(message, channel)),
+  body: null,
+  rewardGrantId: null,
+  expiresMs: null,
+});
+
+const privateNote = ({ channelId, seq }: ChatMessage): Pick<NewMessage, "title" | "data"> => ({
+  title: "You were mentioned in a private channel",
+  data: { channelId, seq },
+});
+
+const publicNote = (
+  { channelId, sender, seq, id }: ChatMessage,
+  { name, key }: Channel,
+): Pick<NewMessage, "title" | "data"> => {
+  const who = sender === null ? "The server" : (sender.displayName ?? sender.externalUserId);
+  const where = name ?? key ?? "a channel";
+  return {
+    title: `${who.slice(0, 100)} mentioned you in ${where.slice(0, 60)}`,
+    data: { channelId, messageId: id, seq, playerId: sender?.playerId ?? null },
+  };
+};

@@ -1,0 +1,97 @@
+import { sql } from "kysely";
+import type { Work } from "../../kernel/work.ts";
+import { admit, type Viewer } from "./access.ts";
+import { auditPrivateRead } from "./audit-chat.ts";
+import type { Channel, ChannelRef } from "./channel-row.ts";
+import {
+  type MessageRow,
+  readRows,
+  readSharedRows,
+  rowFor,
+  type SharedRow,
+  showMessage,
+} from "./message-view.ts";
+import type { ChatActor, ChatMessage } from "../../kernel/events/chat-views.ts";
+
+export { sendMessages, type Sending, type Sent } from "./send.ts";
+
+export type HistoryQuery = {
+  /** Messages before or after this seq; without either, the newest. */
+  before?: number | undefined;
+  after?: number | undefined;
+  limit: number;
+};
+
+/** Messages of a channel as `actor` may see them: newest first, with `after` oldest first. */
+export const readMessages = async (
+  work: Work,
+  ref: ChannelRef,
+  actor: ChatActor,
+  query: HistoryQuery,
+): Promise<ChatMessage[]> => {
+  const { channel, viewer } = await admit(work, ref, actor);
+  const messages = await readHistory(work, channel, viewer, query);
+  const seqs = messages.map(({ seq }) => seq);
+  const span = seqs.length === 0 ? {} : { fromSeq: Math.min(...seqs), toSeq: Math.max(...seqs) };
+  await auditPrivateRead(work, channel, { actor, what: "messages", ...span });
+  return messages;
+};
+
+const rangeOf = ({ before, after, limit }: HistoryQuery) => {
+  if (after === undefined)
+    return sql`${before === undefined ? sql`true` : sql`m.seq < ${before}::bigint`}
+      order by m.seq desc limit ${limit}`;
+  return sql`m.seq > ${after}::bigint ${before === undefined ? sql`` : sql`and m.seq < ${before}::bigint`}
+    order by m.seq limit ${limit}`;
+};
+
+/** As `readMessages`, for who has been admitted. */
+export const readHistory = async (
+  work: Work,
+  channel: Pick<Channel, "projectId" | "id">,
+  viewer: Viewer,
+  query: HistoryQuery,
+): Promise<ChatMessage[]> => {
+  const rows: MessageRow[] = await readRows(work, channel, viewer, rangeOf(query));
+  return rows.map((row) => showMessage(channel.id, row, viewer));
+};
+
+/** Nobody in particular sees of each message what all may see. */
+export const ANYBODY: Viewer = { playerId: null, isModerator: false };
+
+/** As `readHistory` for many in one statement; in the order of `viewers`. */
+export const readHistories = async (
+  work: Work,
+  channel: Pick<Channel, "projectId" | "id">,
+  viewers: readonly Viewer[],
+  query: HistoryQuery,
+): Promise<ChatMessage[][]> => {
+  const playerIds = new Set(viewers.flatMap(({ playerId }) => playerId ?? []));
+  const rows = await readSharedRows(work, channel, [...playerIds], rangeOf(query));
+  const show = (row: SharedRow, viewer: Viewer) => showMessage(channel.id, rowFor(row, viewer), viewer);
+  // Most see what everybody does: that is shown once.
+  const common = rows.map((row) => show(row, ANYBODY));
+  const own = rows.map(
+    ({ sender_id: senderId, reactions }) =>
+      new Set([...(senderId === null ? [] : [senderId]), ...(reactions ?? []).flatMap(({ by }) => by)]),
+  );
+  return viewers.map((viewer) =>
+    rows.map((row, n) => {
+      const isSpecial = viewer.isModerator || (viewer.playerId !== null && own[n]!.has(viewer.playerId));
+      return isSpecial ? show(row, viewer) : common[n]!;
+    }),
+  );
+};
+
+/** The newest seq of many channels in one statement, by channel id; those that are gone are absent. */
+export const readLastSeqs = async (
+  { db }: Work,
+  refs: readonly ChannelRef[],
+): Promise<Map<string, number>> => {
+  if (refs.length === 0) return new Map();
+  const asked = refs.map(({ projectId, channelId }) => ({ p: projectId, c: channelId }));
+  const found = await sql<{ id: string; last_seq: string | number }>`
+    select c.id, c.last_seq from json_to_recordset(${JSON.stringify(asked)}::json) as r(p uuid, c uuid)
+    join chat_channels c on c.project_id = r.p and c.id = r.c`.execute(db);
+  return new Map(found.rows.map((row) => [row.id, Number(row.last_seq)]));
+};

@@ -1,0 +1,175 @@
+import { atOnce, type Steps } from "../../../kernel/slices.ts";
+import { spellingsOf } from "./runs.ts";
+import {
+  BEGIN_MAX,
+  hashOf,
+  type ListAction,
+  type Listed,
+  type Rule,
+  WORD_LENGTH_MAX,
+  type WordFilter,
+} from "./word-filter.ts";
+
+/** One list, compiled: of it a filter is made, with others. */
+export type CompiledList = {
+  words: number;
+  /** Estimate of its memory, rather too large. */
+  bytes: number;
+  action: ListAction | undefined;
+  /** By their letters without repeats. */
+  rules: ReadonlyMap<string, readonly Rule[]>;
+  /** How many runs rules have, by their first letters. */
+  lengths: ReadonlyMap<string, ReadonlySet<number>>;
+};
+
+const REPEATED = /(.)\1+/gsu;
+
+const squeeze = (spelling: string): string => spelling.replace(REPEATED, "$1");
+
+/**
+ * Rules that have the same letters and differ in doubled ones, the action or the match. Else lists made for
+ * it would make every text slow. One list with more is refused; what several have together beyond is left
+ * out.
+ */
+export const TWINS_MAX = 32;
+
+/** Answers for the words of one list, one after the other, whether they have too many twins by then. */
+export const createTwinCheck = (action: ListAction): ((word: string) => boolean) => {
+  const spellings = new Map<string, Set<string>>();
+  return (word) =>
+    spellingsOf(word, action === "ALLOW").some((spelling) => {
+      const key = squeeze(spelling);
+      const twins = spellings.get(key) ?? new Set();
+      spellings.set(key, twins.add(spelling));
+      return twins.size > TWINS_MAX;
+    });
+};
+
+/** Whether a word can be compared at all, and is no longer than words may be. */
+export const isComparable = (word: string): boolean => {
+  const spellings = spellingsOf(word);
+  return spellings.length > 0 && spellings.every((spelling) => spelling.length <= WORD_LENGTH_MAX);
+};
+
+/** Bits for each beginning: one in sixteen is set, so as many letters of a text are looked up in vain. */
+const BITS_EACH = 16;
+const BYTES_MIN = 32;
+
+function* bitsOf(begins: Iterable<string>, count: number): Steps<Uint8Array> {
+  const bytes = Math.max(BYTES_MIN, 2 ** Math.ceil(Math.log2((count * BITS_EACH) / 8)));
+  const bits = new Uint8Array(bytes);
+  for (const begin of begins) {
+    const [first = 0, second = 0, third = 0] = Array.from(begin, (letter) => letter.codePointAt(0)!);
+    const hash = hashOf(first, second, third);
+    bits[(hash >>> 3) & (bytes - 1)]! |= 1 << (hash & 7);
+    yield;
+  }
+  return bits;
+}
+
+const isSame = (one: Rule, other: Rule): boolean =>
+  one.spelling === other.spelling &&
+  one.action === other.action &&
+  one.isStart === other.isStart &&
+  one.isEnd === other.isEnd;
+
+/** Adds to the rules of the same letters. */
+const addTwin = (twins: Rule[], rule: Rule): void => {
+  if (twins.length < TWINS_MAX && !twins.some((twin) => isSame(twin, rule))) twins.push(rule);
+};
+
+/** Memory of a rule and a beginning in a compiled list, and more of it in a filter, in bytes at most. */
+const RULE_BYTES = { list: 270, filter: 80 };
+const BEGIN_BYTES = { list: 350, filter: 110 };
+
+/** Memory of the texts of a rule, where `key` may be its spelling itself; bytes at most. */
+const textBytes = ({ word, spelling }: Rule, key: string): number =>
+  2 * (word.length + spelling.length + (key === spelling ? 0 : key.length));
+
+/** Compiles one list, with a rest after each word; words that cannot be compared are left out. */
+export function* compileList(listed: Listed & { words: readonly string[] }): Steps<CompiledList> {
+  const { words, ...common } = listed;
+  const rules = new Map<string, Rule[]>();
+  const lengths = new Map<string, Set<number>>();
+  let bytes = 0;
+  for (const word of words) {
+    for (const spelling of spellingsOf(word, common.action === "ALLOW")) {
+      if (spelling.length > WORD_LENGTH_MAX) continue;
+      const key = squeeze(spelling);
+      const letters = [...key];
+      const twins = rules.get(key);
+      const rule = { ...common, word, spelling };
+      bytes += RULE_BYTES.list + textBytes(rule, key);
+      if (twins) addTwin(twins, rule);
+      else rules.set(key, [rule]);
+      const begin = letters.slice(0, BEGIN_MAX).join("");
+      const known = lengths.get(begin);
+      if (known) known.add(letters.length);
+      else lengths.set(begin, new Set([letters.length]));
+    }
+    yield;
+  }
+  bytes += lengths.size * BEGIN_BYTES.list;
+  return { words: words.length, bytes, action: common.action, rules, lengths };
+}
+
+/** The rules of all lists by their letters; those of a list itself are not changed. */
+function* joinRules(lists: readonly CompiledList[]): Steps<Map<string, readonly Rule[]>> {
+  const joined = new Map<string, readonly Rule[]>();
+  for (const { rules } of lists)
+    for (const [key, twins] of rules) {
+      const known = joined.get(key);
+      const both = [...(known ?? [])];
+      if (known) for (const rule of twins) addTwin(both, rule);
+      joined.set(key, known ? both : twins);
+      yield;
+    }
+  return joined;
+}
+
+function* joinLengths(lists: readonly CompiledList[]): Steps<Map<string, readonly number[]>> {
+  const joined = new Map<string, ReadonlySet<number>>();
+  for (const { lengths } of lists)
+    for (const [begin, set] of lengths) {
+      const known = joined.get(begin);
+      joined.set(begin, known ? new Set([...known, ...set]) : set);
+      yield;
+    }
+  const sorted = new Map<string, readonly number[]>();
+  for (const [begin, set] of joined) {
+    sorted.set(
+      begin,
+      [...set].toSorted((one, other) => other - one),
+    );
+    yield;
+  }
+  return sorted;
+}
+
+/** A filter of compiled lists, with a rest after each word. */
+export function* joinLists(version: string, lists: readonly CompiledList[]): Steps<WordFilter> {
+  const rules = yield* joinRules(lists);
+  const lengths = yield* joinLengths(lists);
+  const own = rules.size * RULE_BYTES.filter + lengths.size * BEGIN_BYTES.filter;
+  return {
+    version,
+    words: lists.reduce((sum, { words }) => sum + words, 0),
+    bytes: lists.reduce((sum, { bytes }) => sum + bytes, own),
+    actions: new Set(lists.map(({ action }) => action)),
+    rules,
+    lengths,
+    begins: yield* bitsOf(lengths.keys(), lengths.size),
+  };
+}
+
+/** Compiles few words at once. */
+export const compileWords = (
+  version: string,
+  lists: Iterable<Listed & { words: readonly string[] }>,
+): WordFilter => {
+  const compiled = Array.from(lists, (list) => atOnce(compileList(list)));
+  return atOnce(joinLists(version, compiled));
+};
+
+/** Of a project without lists of its own. */
+export const NO_LISTS: WordFilter = compileWords("", []);

@@ -1,0 +1,148 @@
+import { sql } from "kysely";
+import { createSizedCache } from "../../../kernel/sized-cache.ts";
+import { inSlices } from "../../../kernel/slices.ts";
+import type { Transact, Work } from "../../../kernel/work.ts";
+import { type CompiledList, compileList, joinLists, NO_LISTS } from "./compile-words.ts";
+import type { ListAction, ListMatch, WordFilter } from "./word-filter.ts";
+
+const MIB = 1024 * 1024;
+/** Memory of all filters that a process keeps compiled, each with that of its lists. */
+const FILTERS_BYTES_MAX = 320 * MIB;
+/** Memory of all lists that are kept beside the filters made of them. */
+const LISTS_BYTES_MAX = 192 * MIB;
+const KEPT_MAX = 10_000;
+
+/** Filters by project; each tells its version. */
+const kept = createSizedCache<WordFilter>({ items: KEPT_MAX, bytes: FILTERS_BYTES_MAX });
+
+/** Lists by project, key and version: after a change of one list the others need not be compiled anew. */
+const keptLists = createSizedCache<CompiledList>({ items: KEPT_MAX, bytes: LISTS_BYTES_MAX });
+
+/** What is kept of a project counts as its own. */
+const sizeOf = (owner: string, { bytes }: { bytes: number }) => ({ owner, bytes });
+
+/** The lists of a project as this process last knew them: a guess at what `readFilter` will find. */
+export const guessFilter = (projectId: string): WordFilter => kept.get(projectId) ?? NO_LISTS;
+
+type ListHead = { key: string; version: string };
+type ListRow = ListHead & { action: ListAction; match: ListMatch; words: string[] };
+
+/** What a project's lists are like, in one value: null for a project without any. */
+export const listsVersion = (projectId: string) => sql<string | null>`
+  (select string_agg(key || ':' || version, ' ' order by key)
+    from chat_word_lists where project_id = ${projectId})`;
+
+const readVersion = async ({ db }: Pick<Work, "db">, projectId: string): Promise<string | null> => {
+  const found = await sql<{ version: string | null }>`
+    select ${listsVersion(projectId)} as version`.execute(db);
+  return found.rows[0]!.version;
+};
+
+/** Reads on the database, in a transaction each or in the one that is there. */
+type Read = <T>(run: (work: Pick<Work, "db">) => Promise<T>) => Promise<T>;
+
+const readHeads = (read: Read, projectId: string): Promise<ListHead[]> =>
+  read(async ({ db }) => {
+    const { rows } = await sql<ListHead>`
+      select key, version from chat_word_lists where project_id = ${projectId} order by key`.execute(db);
+    return rows;
+  });
+
+const readList = (read: Read, projectId: string, key: string): Promise<ListRow | undefined> =>
+  read(async ({ db }) => {
+    const { rows } = await sql<ListRow>`
+      select key, version, action, match, words from chat_word_lists
+      where project_id = ${projectId} and key = ${key}`.execute(db);
+    return rows[0];
+  });
+
+type VersionedList = { name: string; list: CompiledList };
+
+const nameOf = ({ key, version }: ListHead): string => `${key}:${version}`;
+
+/** As it is now, which may be another version; undefined when it is gone. */
+const compiledList = async (
+  read: Read,
+  projectId: string,
+  head: ListHead,
+): Promise<VersionedList | undefined> => {
+  const cacheKey = (one: ListHead): string => `${projectId}:${nameOf(one)}`;
+  const known = keptLists.get(cacheKey(head));
+  if (known) return { name: nameOf(head), list: known };
+  const row = await readList(read, projectId, head.key);
+  if (!row) return undefined;
+  const { key, action, match, words } = row;
+  const isWord = match === "WORD";
+  const list = await inSlices(compileList({ list: key, action, isStart: isWord, isEnd: isWord, words }));
+  return { name: nameOf(row), list: keptLists.keep(cacheKey(row), list, sizeOf(projectId, list)) };
+};
+
+/** Compiles what is not kept of a project's lists, in slices, and keeps it. */
+const compileFilter = async (read: Read, projectId: string): Promise<WordFilter> => {
+  const lists: VersionedList[] = [];
+  for (const head of await readHeads(read, projectId)) {
+    const list = await compiledList(read, projectId, head);
+    if (list) lists.push(list);
+  }
+  const version = lists.map(({ name }) => name).join(" ");
+  const filter = await inSlices(
+    joinLists(
+      version,
+      lists.map(({ list }) => list),
+    ),
+  );
+  return kept.keep(projectId, filter, sizeOf(projectId, filter));
+};
+
+const compiling = new Map<string, Promise<unknown>>();
+
+/**
+ * Makes the compiled lists of a project ready before a transaction that needs them, so that none is open
+ * while they are compiled: a hundred thousand words take a second. Who asks meanwhile waits for the same.
+ */
+export const prepareFilter = async (
+  { transact }: { transact: Transact },
+  projectId: string,
+): Promise<void> => {
+  const version = await transact((work) => readVersion(work, projectId));
+  if (version === null || kept.get(projectId)?.version === version) return;
+  const flight = compiling.get(projectId) ?? compileFilter(transact, projectId);
+  compiling.set(projectId, flight);
+  try {
+    await flight;
+  } finally {
+    if (compiling.get(projectId) === flight) compiling.delete(projectId);
+  }
+};
+
+/** Thrown by `filterOf` to who would rather have the lists compiled outside of the transaction. */
+export class FilterUnready extends Error {}
+
+/** What is done where lists are not compiled: it is done in the transaction, in slices, or FilterUnready. */
+export type WhenUnready = "compile" | "throw";
+
+/**
+ * The compiled word lists of a project, by one small statement in this transaction, and others after a
+ * change: what was committed before the statement holds, in all processes.
+ */
+export const readFilter = async (work: Work, projectId: string): Promise<WordFilter> =>
+  filterOf(work, projectId, await readVersion(work, projectId));
+
+/** As `readFilter`, by the `listsVersion` that this transaction has read. @throws FilterUnready if told to */
+export const filterOf = async (
+  work: Pick<Work, "db">,
+  projectId: string,
+  version: string | null,
+  whenUnready: WhenUnready = "compile",
+): Promise<WordFilter> => {
+  if (version === null) {
+    kept.drop(projectId);
+    return NO_LISTS;
+  }
+  const known = kept.get(projectId);
+  if (known?.version !== version) {
+    if (whenUnready === "throw") throw new FilterUnready();
+    return compileFilter((run) => run(work), projectId);
+  }
+  return known;
+};

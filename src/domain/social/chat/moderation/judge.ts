@@ -1,0 +1,153 @@
+import { DomainError, forbidden, invalid } from "../../../kernel/errors.ts";
+import type {
+  ChannelSettings,
+  ChatActor,
+  ChatChannel,
+  ChatRole,
+  SanctionKind,
+} from "../../../kernel/events/chat-views.ts";
+import { findForeignLink, findLinks } from "./links.ts";
+import type { WordFilter } from "./word-filter.ts";
+import { mask, screenWords, type WordMatch } from "./words.ts";
+
+/** A sanction that holds now; of one channel, or of all with null. */
+export type ActiveSanction = {
+  id: string;
+  kind: SanctionKind;
+  channelId: string | null;
+  reason: string;
+  expiresAt: Date | null;
+};
+
+/** What a verdict depends on besides the text; all of it is read before, in the send's transaction. */
+export type JudgeContext = {
+  now: Date;
+  channel: Pick<ChatChannel, "id" | "kind" | "status" | "settings"> & {
+    /** From then on no player posts: the channel of a lobby that is closed. */
+    readOnlyAt: Date | null;
+  };
+  sender: {
+    kind: ChatActor["kind"];
+    /** MEMBER for who is no member. */
+    role: ChatRole;
+    /** A key with `chat:moderate` or a console user. */
+    isModerator: boolean;
+    /** Of a player; 0 and now for others. */
+    level: number;
+    createdAt: Date;
+  };
+  /** Of the sender: what `findSanctions` gives for them and this channel. */
+  sanctions: readonly ActiveSanction[];
+  /** Of `readFilter`. */
+  filter: WordFilter;
+};
+
+export type Verdict =
+  | {
+      outcome: "VISIBLE" | "MASKED" | "HELD";
+      /** What others read, for HELD once it is let through. */
+      content: string;
+      /** Why, such as `word:slurs`; empty for VISIBLE. */
+      flags: string[];
+      /** Accepted, and shown to its sender only. */
+      isShadowed: boolean;
+    }
+  | { error: DomainError };
+
+const restricted = (message: string): DomainError => forbidden("CHANNEL_RESTRICTED", message);
+
+const until = ({ expiresAt, reason }: ActiveSanction): string =>
+  `${expiresAt === null ? "for good" : `until ${expiresAt.toISOString()}`}: ${reason}`;
+
+/** Of several the one that holds longest. */
+const longest = (sanctions: readonly ActiveSanction[], kind: SanctionKind): ActiveSanction | undefined => {
+  const endOf = ({ expiresAt }: ActiveSanction): number => expiresAt?.getTime() ?? Number.POSITIVE_INFINITY;
+  const [first] = sanctions
+    .filter((one) => one.kind === kind)
+    .toSorted((one, other) => (endOf(one) < endOf(other) ? 1 : -1));
+  return first;
+};
+
+const ofSanctions = ({ sanctions, now }: JudgeContext): DomainError | undefined => {
+  const ban = longest(sanctions, "BAN");
+  if (ban) return forbidden("PLAYER_BANNED", `the player is banned ${until(ban)}`);
+  const mute = longest(sanctions, "MUTE");
+  if (!mute) return undefined;
+  const leftMs = mute.expiresAt === null ? undefined : mute.expiresAt.getTime() - now.getTime();
+  return new DomainError("FORBIDDEN", `the player is muted ${until(mute)}`, {
+    reason: "PLAYER_MUTED",
+    ...(leftMs === undefined ? {} : { retryAfterSeconds: Math.max(1, Math.ceil(leftMs / 1_000)) }),
+  });
+};
+
+const ofChannel = ({ channel, sender, now }: JudgeContext): DomainError | undefined => {
+  const { status, settings, readOnlyAt } = channel;
+  if (status === "ARCHIVED") return restricted("the channel is archived");
+  // Servers and console users announce where players may only read.
+  if (sender.kind !== "PLAYER") return undefined;
+  if (readOnlyAt !== null && readOnlyAt <= now) return restricted("the channel is closed");
+  if (sender.isModerator || sender.role !== "MEMBER") return undefined;
+  if (status === "LOCKED") return restricted("the channel is locked");
+  if (settings.readOnly) return restricted("the channel is read-only");
+  return ofStanding(settings, sender, now);
+};
+
+const ofStanding = (
+  { minLevelToPost, minAccountAgeSeconds }: ChannelSettings,
+  { level, createdAt }: JudgeContext["sender"],
+  now: Date,
+): DomainError | undefined => {
+  if (level < minLevelToPost) return restricted(`players post here from level ${minLevelToPost}`);
+  if (now.getTime() - createdAt.getTime() < minAccountAgeSeconds * 1_000)
+    return restricted(`players post here ${minAccountAgeSeconds} s after they were made`);
+  return undefined;
+};
+
+const ofLinks = ({ channel: { settings } }: JudgeContext, text: string): DomainError | undefined => {
+  if (settings.links === "ALLOW") return undefined;
+  const link =
+    settings.links === "BLOCK" ? findLinks(text)[0] : findForeignLink(text, settings.allowedDomains);
+  if (!link) return undefined;
+  const what = link.domain ?? (link.host === "" ? "that address" : link.host);
+  return invalid("content", `may not link to ${what}`, "LINK_NOT_ALLOWED");
+};
+
+/** What the words of a text make of it: the strongest of their actions. */
+const ofWords = ({ filter, channel }: JudgeContext, text: string, isShadowed: boolean): Verdict => {
+  const { matches } = screenWords(filter, channel.settings.profanity, text);
+  if (matches.some(({ action }) => action === "BLOCK"))
+    return { error: invalid("content", "has words that are not allowed here", "MESSAGE_BLOCKED") };
+  const isHeld = matches.some(({ action }) => action === "HOLD");
+  return {
+    outcome: isHeld ? "HELD" : matches.length > 0 ? "MASKED" : "VISIBLE",
+    content: mask(
+      text,
+      matches.filter(({ action }) => action === "MASK"),
+    ),
+    flags: flagsOf(matches),
+    isShadowed,
+  };
+};
+
+const flagsOf = (matches: readonly WordMatch[]): string[] => [
+  ...new Set(matches.map(({ list }) => `word:${list}`)),
+];
+
+/**
+ * What becomes of a text: sanctions, rules of the channel, links, words, in this order; the first refusal is
+ * the answer. Texts of servers and console users are taken as they are. Pure, total for any string, and
+ * linear in its length. Rates are the limiter's: see spam.ts.
+ */
+export const judge = (context: JudgeContext, text: string): Verdict => {
+  const isPlayer = context.sender.kind === "PLAYER";
+  const early = (isPlayer ? ofSanctions(context) : undefined) ?? ofChannel(context);
+  if (early) return { error: early };
+  if (!isPlayer) return { outcome: "VISIBLE", content: text, flags: [], isShadowed: false };
+  const link = ofLinks(context, text);
+  if (link) return { error: link };
+  return ofWords(
+    context,
+    text,
+    context.sanctions.some(({ kind }) => kind === "SHADOW_MUTE"),
+  );
+};

@@ -1,0 +1,94 @@
+import { sql } from "kysely";
+import { conflict, notFound } from "../../../kernel/errors.ts";
+import type { Work } from "../../../kernel/work.ts";
+import { admit, type Viewer } from "../access.ts";
+import { lockMessage, removeMessage, tellReaders } from "../change-message.ts";
+import type { Channel, ChannelRef } from "../channel-row.ts";
+import { isHidden, type MessageRow, readRows, showMessage } from "../message-view.ts";
+import type { ChatMessage, Moderation } from "../../../kernel/events/chat-views.ts";
+import { auditModerator, moderatorOf } from "./moderator.ts";
+
+type Whose = Pick<Channel, "projectId" | "id">;
+
+/** Sees everything, and nothing of it is theirs. */
+export const MODERATOR: Viewer = { playerId: null, isModerator: true };
+
+/** The flag of a message that players' reports have held. */
+const REPORTED_FLAG = "reports";
+
+const ofMessage = ({ projectId, id }: Whose, seq: number) => sql`
+  project_id = ${projectId} and channel_id = ${id} and seq = ${seq}::bigint`;
+
+/** Holds a message that is locked and that others can read; they are shown that it is gone. */
+export const holdMessage = async (work: Work, channel: Whose, row: MessageRow): Promise<void> => {
+  if (isHidden(row) || row.deleted_at !== null) return;
+  const seq = Number(row.seq);
+  const { rows } = await sql<{ flags: string[] }>`
+    update chat_messages set moderation = 'HELD', flags = array_append(flags, ${REPORTED_FLAG})
+    where ${ofMessage(channel, seq)} returning to_jsonb(flags) as flags`.execute(work.db);
+  const moderated = { channelId: channel.id, seq, action: "HELD", by: "AUTO" } as const;
+  work.emit(channel.projectId, "chat.message_moderated", { ...moderated, flags: rows[0]!.flags });
+  const gone = { channelId: channel.id, seq, by: "MODERATOR" } as const;
+  tellReaders(work, channel, undefined, [{ name: "chat.deleted", data: gone }]);
+};
+
+/** A moderator empties a message; one that is deleted stays as it is. @throws DomainError NOT_FOUND */
+export const removeReported = async (work: Work, channel: Whose, seq: number): Promise<void> => {
+  const row = await lockModerated(work, channel, seq);
+  if (row.deleted_at !== null) return;
+  const lines = await removeMessage(work, channel, row, "MODERATOR");
+  tellReaders(work, channel, undefined, lines);
+  tellModerated(work, channel, { seq, action: "REMOVED" });
+};
+
+/** Locks a message for a moderator. @throws DomainError NOT_FOUND */
+const lockModerated = (work: Work, channel: Whose, seq: number): Promise<MessageRow> =>
+  lockMessage(work, channel as Channel, MODERATOR, seq);
+
+type Moderated = { seq: number; action: "REMOVED" | "RESTORED" };
+
+const tellModerated = (work: Work, { projectId, id }: Whose, { seq, action }: Moderated): void => {
+  const data = { channelId: id, seq, action, by: moderatorOf(work), flags: [] as string[] };
+  work.emit(projectId, "chat.message_moderated", data);
+};
+
+type Restored = { content: string; moderation: Moderation };
+
+/**
+ * Lets a HELD message through as others were to read it, or shows a MASKED one as it was sent. A held message
+ * that is masked too stays masked: it is restored again for that.
+ * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE when there is nothing to restore
+ */
+export const restoreMessage = async (work: Work, ref: ChannelRef, seq: number): Promise<ChatMessage> => {
+  const { channel } = await admit(work, ref, { kind: "SERVER", isModerator: true });
+  const row = await lockModerated(work, channel, seq);
+  const isWaiting = row.moderation === "HELD" || row.moderation === "MASKED";
+  if (row.deleted_at !== null || !isWaiting)
+    throw conflict("INVALID_STATE", "only messages that are HELD or MASKED are restored");
+  const restored = await writeRestored(work, channel, row);
+  tellModerated(work, channel, { seq, action: "RESTORED" });
+  const line = { channelId: channel.id, seq, content: restored.content, editedAt: work.now.toISOString() };
+  tellReaders(work, channel, undefined, row.is_shadowed ? [] : [{ name: "chat.edited", data: line }]);
+  const { projectId } = ref;
+  const data = { channelId: channel.id, seq };
+  await auditModerator(work, { action: "chat_message.restored", projectId, id: row.id, data });
+  const [shown] = await readRows(work, channel, MODERATOR, sql`m.seq = ${seq}::bigint`);
+  if (!shown) throw notFound("message");
+  return showMessage(channel.id, shown, MODERATOR);
+};
+
+const writeRestored = async (work: Work, channel: Whose, row: MessageRow): Promise<Restored> => {
+  const seq = Number(row.seq);
+  // The texts of before an edit are kept in one, so what the mask hid is not known any more.
+  if (row.moderation === "MASKED" && row.edited_at !== null)
+    throw conflict("INVALID_STATE", "the message was edited since it was masked");
+  const values =
+    row.moderation === "MASKED"
+      ? sql`content = coalesce(original, content), original = null, moderation = 'VISIBLE'`
+      : sql`moderation = case when position('*' in content) > 0 and original is not null
+          and edited_at is null then 'MASKED' else 'VISIBLE' end`;
+  const { rows } = await sql<Restored>`
+    update chat_messages set ${values} where ${ofMessage(channel, seq)}
+    returning content, moderation`.execute(work.db);
+  return rows[0]!;
+};

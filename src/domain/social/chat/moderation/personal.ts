@@ -1,0 +1,37 @@
+import { type RawBuilder, sql } from "kysely";
+import type { Work } from "../../../kernel/work.ts";
+
+type Merging = { projectId: string; targetId: string; sourceId: string };
+
+/** Sanctions and reports of the source of a merge are the target's from then on: a ban is no way out. */
+export const mergeModeration = async (
+  { db }: Work,
+  { projectId, targetId, sourceId }: Merging,
+): Promise<void> => {
+  await sql`
+    update chat_sanctions set player_id = ${targetId}
+    where project_id = ${projectId} and player_id = ${sourceId}`.execute(db);
+  await sql`
+    update chat_reports set sender_id = ${targetId}
+    where project_id = ${projectId} and sender_id = ${sourceId}`.execute(db);
+  // What both have reported counts once.
+  await sql`
+    delete from chat_reports r
+    where r.project_id = ${projectId} and r.reporter_id = ${sourceId} and exists (
+      select 1 from chat_reports x where x.project_id = r.project_id and x.channel_id = r.channel_id
+        and x.seq = r.seq and x.reporter_id = ${targetId})`.execute(db);
+  await sql`
+    update chat_reports set reporter_id = ${targetId}
+    where project_id = ${projectId} and reporter_id = ${sourceId}`.execute(db);
+};
+
+type Ids = RawBuilder<unknown>;
+
+/** Takes the words out of reports that a person made or that are about them; `ids` is an array of UUIDs. */
+export const eraseReports = (projectId: string, ids: Ids): RawBuilder<unknown> => sql`
+  with about as (
+    update chat_reports set note = null
+    where project_id = ${projectId} and sender_id = any(${ids}) and note is not null
+      and (reporter_id is null or reporter_id <> all(${ids})))
+  update chat_reports set note = null where project_id = ${projectId} and reporter_id = any(${ids})
+  returning 1`;

@@ -1,0 +1,169 @@
+import { sql } from "kysely";
+import { countRows, type Total } from "../../../kernel/counting.ts";
+import type { PlayerRef } from "../../../kernel/events/events.ts";
+import { offsetOf, type PageQuery } from "../../../kernel/paging.ts";
+import { getPlayer } from "../../../progression/players/players.ts";
+import type { Work } from "../../../kernel/work.ts";
+import { auditPrivateRead } from "../audit-chat.ts";
+import type { ChannelKind, Moderation } from "../../../kernel/events/chat-views.ts";
+import { readReport, type Report, type ReportRow, REPORTS, type ReportStatus, showReport } from "./report.ts";
+import { listSanctions } from "./sanction-list.ts";
+import { type Sanction, timeOf, timeOrNull } from "./show-sanction.ts";
+
+/** Messages before, and after, the one that was reported. */
+const NEIGHBOURS = 5;
+/** Sanctions and reports of a sender that are shown with a report, the newest. */
+const HISTORY_SHOWN = 20;
+
+export type ReportQuery = PageQuery & {
+  status?: ReportStatus | undefined;
+  channelId?: string | undefined;
+  /** Whose messages: a UUID, or `ext:` and the externalUserId. */
+  senderId?: string | undefined;
+};
+
+/** A page of reports, the oldest first: a queue. @throws DomainError NOT_FOUND for an unknown player */
+export const listReports = async (
+  work: Work,
+  projectId: string,
+  query: ReportQuery,
+): Promise<Total & { reports: Report[] }> => {
+  const { status, channelId, senderId } = query;
+  const parts = [sql`r.project_id = ${projectId}`];
+  if (status !== undefined) parts.push(sql`r.status = ${status}`);
+  if (channelId !== undefined) parts.push(sql`r.channel_id = ${channelId}::uuid`);
+  if (senderId !== undefined)
+    parts.push(sql`r.sender_id = ${(await getPlayer(work, projectId, senderId)).id}`);
+  const where = sql.join(parts, sql` and `);
+  const { rows } = await sql<ReportRow>`
+    ${REPORTS} where ${where} order by r.id
+    limit ${query.limit} offset ${offsetOf(query)}`.execute(work.db);
+  return {
+    reports: rows.map(showReport),
+    ...(await countRows(work, sql`chat_reports r where ${where}`)),
+  };
+};
+
+/** A message as moderators read it: with the text that was sent first, whatever became of it. */
+export type ReviewedMessage = {
+  id: string;
+  seq: number;
+  sender: (PlayerRef & { displayName: string | null }) | null;
+  content: string;
+  original: string | null;
+  moderation: Moderation;
+  flags: string[];
+  isShadowed: boolean;
+  editedAt: string | null;
+  deletedAt: string | null;
+  createdAt: string;
+};
+
+/** A report with what a moderator decides by. */
+export type ReviewedReport = {
+  report: Report;
+  /** Null once retention has deleted it, and for a report about a player. */
+  message: ReviewedMessage | null;
+  /** Up to five before and five after, in order. */
+  neighbours: ReviewedMessage[];
+  /** What is known of the sender: newest first, and how many in all. */
+  history: { sanctions: Sanction[]; sanctionCount: number; reports: Report[]; reportCount: number };
+};
+
+type MessageRow = {
+  id: string;
+  seq: string | number;
+  sender_id: string | null;
+  external_user_id: string | null;
+  display_name: string | null;
+  content: string;
+  original: string | null;
+  moderation: Moderation;
+  flags: string[];
+  is_shadowed: boolean;
+  edited_at: Date | string | null;
+  deleted_at: Date | string | null;
+  created_at: Date | string;
+};
+
+const show = (row: MessageRow): ReviewedMessage => ({
+  id: row.id,
+  seq: Number(row.seq),
+  sender:
+    row.sender_id === null
+      ? null
+      : {
+          playerId: row.sender_id,
+          externalUserId: row.external_user_id ?? "",
+          displayName: row.display_name,
+        },
+  content: row.content,
+  original: row.original,
+  moderation: row.moderation,
+  flags: row.flags,
+  isShadowed: row.is_shadowed,
+  editedAt: timeOrNull(row.edited_at),
+  deletedAt: timeOrNull(row.deleted_at),
+  createdAt: timeOf(row.created_at),
+});
+
+type Place = { projectId: string; channelId: string; seq: number };
+
+const readAround = async ({ db }: Work, place: Place): Promise<ReviewedMessage[]> => {
+  const { projectId, channelId, seq } = place;
+  const of = sql`project_id = ${projectId} and channel_id = ${channelId}`;
+  const { rows } = await sql<MessageRow>`
+    select m.id, m.seq, m.sender_id, p.external_user_id, p.display_name, m.content, m.original, m.moderation,
+      to_jsonb(m.flags) as flags, m.is_shadowed, m.edited_at, m.deleted_at, m.created_at
+    from (
+      (select * from chat_messages where ${of} and seq <= ${seq}::bigint
+        order by seq desc limit ${NEIGHBOURS + 1})
+      union all
+      (select * from chat_messages where ${of} and seq > ${seq}::bigint
+        order by seq limit ${NEIGHBOURS})) m
+    left join players p on p.project_id = m.project_id and p.id = m.sender_id
+    order by m.seq`.execute(db);
+  return rows.map(show);
+};
+
+const historyOf = async (
+  work: Work,
+  projectId: string,
+  sender: Report["sender"],
+): Promise<ReviewedReport["history"]> => {
+  if (sender === null) return { sanctions: [], sanctionCount: 0, reports: [], reportCount: 0 };
+  const query = { playerId: sender.playerId, page: 1, limit: HISTORY_SHOWN };
+  const { sanctions, total: sanctionCount } = await listSanctions(work, projectId, query);
+  const ofSender = sql`r.project_id = ${projectId} and r.sender_id = ${sender.playerId}`;
+  const { rows } = await sql<ReportRow>`
+    ${REPORTS} where ${ofSender} order by r.id desc limit ${HISTORY_SHOWN}`.execute(work.db);
+  const { total: reportCount } = await countRows(work, sql`chat_reports r where ${ofSender}`);
+  return { sanctions, sanctionCount, reports: rows.map(showReport), reportCount };
+};
+
+/** Of a private channel it is a reading like any other. */
+const auditReview = async (work: Work, projectId: string, report: Report): Promise<void> => {
+  const { rows } = await sql<{ id: string; kind: ChannelKind }>`
+    select id, kind from chat_channels
+    where project_id = ${projectId} and id = ${report.channelId}`.execute(work.db);
+  const [channel] = rows;
+  if (!channel) return;
+  const actor = { kind: "SERVER", isModerator: true } as const;
+  const data = { what: "report", reportId: report.id, seq: report.seq } as const;
+  await auditPrivateRead(work, { projectId, ...channel }, { actor, ...data });
+};
+
+/** A report, its message with ten neighbours, and the sender's history. @throws DomainError NOT_FOUND */
+export const reviewReport = async (work: Work, projectId: string, id: string): Promise<ReviewedReport> => {
+  const report = await readReport(work, projectId, id);
+  const { channelId, seq } = report;
+  const around =
+    channelId === null || seq === null ? [] : await readAround(work, { projectId, channelId, seq });
+  if (around.length > 0) await auditReview(work, projectId, report);
+  return {
+    report,
+    message: around.find((message) => message.seq === seq) ?? null,
+    neighbours: around.filter((message) => message.seq !== seq),
+    history: await historyOf(work, projectId, report.sender),
+  };
+};

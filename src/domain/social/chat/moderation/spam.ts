@@ -1,0 +1,32 @@
+import { createHash } from "node:crypto";
+import { type DomainError, invalid } from "../../../kernel/errors.ts";
+import type { Bucket, Count } from "../../../accounts/rate-limits/limiter.ts";
+import { essenceOf } from "./letters.ts";
+
+/** The same text of one player, however it is written: twice in a minute, in all channels together. */
+export const REPEATS: Bucket = { name: "chat-repeats", points: 2, seconds: 60 };
+
+/** Persons that one message names; more is spam. */
+export const SPAM_MENTIONS = 10;
+
+/**
+ * What a player's send counts against for being the same again. Refused with 429 SPAM when it is used up;
+ * asked outside of any transaction.
+ */
+export const repeatCount = (projectId: string, playerId: string, content: string): Count => {
+  const essence = essenceOf(content) || content.trim();
+  const mark = createHash("sha256").update(essence).digest("base64url").slice(0, 22);
+  return { bucket: REPEATS, key: `${projectId}:${playerId}:${mark}` };
+};
+
+const NAMED = /(?:^|\s)@\S/gu;
+
+/** The refusal of a text that names too many persons, in words or in its list of mentions. */
+export const refuseMentions = (
+  content: string,
+  mentions: readonly string[] = [],
+): DomainError | undefined => {
+  const named = Math.max(new Set(mentions).size, content.match(NAMED)?.length ?? 0);
+  if (named <= SPAM_MENTIONS) return undefined;
+  return invalid("content", `may mention at most ${SPAM_MENTIONS} players`, "SPAM");
+};

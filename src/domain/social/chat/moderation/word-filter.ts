@@ -1,0 +1,198 @@
+import { StepBudget, StepsExceeded, TEXT_PER_STEP } from "../../../kernel/step-budget.ts";
+import { GAP } from "./letters.ts";
+import { REPEATS_SEEN, type Run } from "./runs.ts";
+
+export const LIST_ACTIONS = ["MASK", "BLOCK", "HOLD", "ALLOW"] as const;
+export type ListAction = (typeof LIST_ACTIONS)[number];
+export const LIST_MATCHES = ["WORD", "SUBSTRING"] as const;
+export type ListMatch = (typeof LIST_MATCHES)[number];
+
+/** Letters of a word, however it is written; UTF-16 units. */
+export const WORD_LENGTH_MAX = 64;
+
+/** What the words of a list have in common. `action` is undefined where the channel decides. */
+export type Listed = {
+  list: string;
+  action: ListAction | undefined;
+  /** Whether the word must begin, and end, where a word does. */
+  isStart: boolean;
+  isEnd: boolean;
+};
+
+/** One spelling of one word. */
+export type Rule = Listed & { word: string; spelling: string };
+
+/**
+ * Word lists, compiled: rules by their letters without repeats. Looking a text up takes a step for each
+ * letter and length of a word that begins like it, 64 at most, however many words there are. An Aho-Corasick
+ * automaton would take one step for each letter, and a node for each letter of 250,000 words.
+ */
+export type WordFilter = {
+  version: string;
+  words: number;
+  /** Estimate of its memory with that of its lists, rather too large. */
+  bytes: number;
+  /** Of its lists; undefined stands for that of the channel. */
+  actions: ReadonlySet<ListAction | undefined>;
+  rules: ReadonlyMap<string, readonly Rule[]>;
+  /** By the first letters, BEGIN_MAX of those that have as many: runs of such rules, descending. */
+  lengths: ReadonlyMap<string, readonly number[]>;
+  /** Bits of the beginnings, so that most places of a text are passed over without a string being made. */
+  begins: Uint8Array;
+};
+
+/** Letters that rules are found by: of two, ordinary texts are full. */
+export const BEGIN_MAX = 3;
+
+/** Of one to three letters, 0 for none. */
+export const hashOf = (first: number, second: number, third: number): number => {
+  const mixed = Math.imul(first, 0x9e3779b1) ^ Math.imul(second, 0x85ebca6b) ^ Math.imul(third, 0xc2b2ae35);
+  return (mixed ^ (mixed >>> 15)) >>> 0;
+};
+
+/** A word that was found; positions are UTF-16 units of the text, `end` is exclusive. */
+export type Hit = { rule: Rule; start: number; end: number };
+
+/**
+ * Steps of looking through one text, for the lists of a project and for the built-in one each: at most some
+ * 40 ms. An ordinary text takes a few thousand.
+ */
+export const SCREEN_STEPS_MAX = 1_000_000;
+
+/** What was found, and in how many steps. */
+export type Found = {
+  /** Of several words of one list that begin at one place the longest. */
+  hits: Hit[];
+  steps: number;
+  /** The text would have taken more than SCREEN_STEPS_MAX, so that there may be more in it. */
+  isSpent: boolean;
+};
+
+export const NOTHING_FOUND: Found = { hits: [], steps: 0, isSpent: false };
+
+/** Where words are looked for, and what has been found. */
+type Search = { filter: WordFilter; line: Line; hits: Hit[]; budget: StepBudget };
+
+/**
+ * The words of a filter in a text, in any reading of it. A shorter word of the same list and place is left
+ * out: what allows the longer one allows it too, and it asks for nothing else.
+ */
+export const findWords = (filter: WordFilter, lines: readonly Line[]): Found => {
+  if (filter.words === 0) return NOTHING_FOUND;
+  const hits: Hit[] = [];
+  const budget = new StepBudget(SCREEN_STEPS_MAX);
+  try {
+    for (const line of lines) findIn({ filter, line, hits, budget });
+  } catch (error) {
+    if (!(error instanceof StepsExceeded)) throw error;
+  }
+  return { hits, steps: budget.spent, isSpent: budget.isSpent };
+};
+
+/** A reading as one text, the code points of its runs, and where each of them begins in it. */
+export type Line = { runs: readonly Run[]; text: string; codes: Int32Array; offsets: Int32Array };
+
+/** For `findWords`, which several filters are asked with. */
+export const lineOf = (runs: readonly Run[]): Line => {
+  // Zeros after the last run, so that two beyond each can be read.
+  const codes = new Int32Array(runs.length + BEGIN_MAX);
+  const offsets = new Int32Array(runs.length + 1);
+  let text = "";
+  for (let at = 0; at < runs.length; at += 1) {
+    const { letter } = runs[at]!;
+    codes[at] = letter.codePointAt(0)!;
+    text += letter;
+    offsets[at + 1] = text.length;
+  }
+  return { runs, text, codes, offsets };
+};
+
+/** Whether a rule may begin so; a few that none does pass too. */
+const mayBegin = ({ begins }: WordFilter, first: number, second: number, third: number): boolean => {
+  const hash = hashOf(first, second, third);
+  return (begins[(hash >>> 3) & (begins.length - 1)]! & (1 << (hash & 7))) !== 0;
+};
+
+const findIn = (search: Search): void => {
+  const { filter, line, budget } = search;
+  const { codes } = line;
+  const count = line.runs.length;
+  for (let from = 0; from < count; from += 1) {
+    budget.charge(1);
+    const first = codes[from]!;
+    const second = codes[from + 1]!;
+    const third = codes[from + 2]!;
+    const before = search.hits.length;
+    // Rules of three letters and more, of two, and of one: the longest first.
+    if (third !== 0 && mayBegin(filter, first, second, third)) tryFrom(search, { from, letters: 3, before });
+    if (second !== 0 && mayBegin(filter, first, second, 0)) tryFrom(search, { from, letters: 2, before });
+    if (mayBegin(filter, first, 0, 0)) tryFrom(search, { from, letters: 1, before });
+  }
+};
+
+/** A place where rules may begin; `before` are the hits of earlier places. */
+type Start = { from: number; letters: number; before: number };
+
+/** Tries all lengths of rules that begin as the text does here. */
+const tryFrom = (search: Search, { from, letters, before }: Start): void => {
+  const { filter, line, budget } = search;
+  const { runs, text, offsets } = line;
+  for (const length of filter.lengths.get(text.slice(offsets[from], offsets[from + letters])) ?? []) {
+    budget.charge(1 + Math.floor(length / TEXT_PER_STEP));
+    if (from + length <= runs.length) findAt(search, { from, upTo: from + length }, before);
+  }
+};
+
+/** Runs of a line; `upTo` is exclusive. */
+type Stretch = { from: number; upTo: number };
+
+/** Letters of a rule that are compared in one step. */
+const LETTERS_PER_STEP = 4;
+
+const findAt = ({ filter, line, hits, budget }: Search, stretch: Stretch, before: number): void => {
+  const { runs, text, offsets } = line;
+  const { from, upTo } = stretch;
+  for (const rule of filter.rules.get(text.slice(offsets[from], offsets[upTo])) ?? []) {
+    budget.charge(1);
+    if (!isBounded(rule, runs, stretch) || hasLonger(rule, hits, before)) continue;
+    budget.charge(Math.ceil((upTo - from) / LETTERS_PER_STEP));
+    if (isDoubled(rule, runs, stretch))
+      hits.push({ rule, start: runs[from]!.start, end: runs[upTo - 1]!.end });
+  }
+};
+
+/** Whether a word of the same list and action was found at this place, where the longest come first. */
+const hasLonger = ({ list, action }: Rule, hits: readonly Hit[], before: number): boolean => {
+  for (let at = before; at < hits.length; at += 1) {
+    const { rule } = hits[at]!;
+    if (rule.list === list && rule.action === action) return true;
+  }
+  return false;
+};
+
+const LETTER = /[\p{L}\p{N}]/u;
+
+/** Whether a word goes on from one run to the other, so that none ends between them. */
+const isJoined = (inside: Run, beside: Run | undefined): boolean =>
+  beside !== undefined && beside.isWordy && LETTER.test(inside.letter);
+
+const isBounded = (rule: Rule, runs: readonly Run[], { from, upTo }: Stretch): boolean =>
+  !(rule.isStart && isJoined(runs[from]!, runs[from - 1])) &&
+  !(rule.isEnd && isJoined(runs[upTo - 1]!, runs[upTo]));
+
+/** Whether letters stand there as often as in the rule, or so often that it tells nothing. */
+const isDoubled = (rule: Rule, runs: readonly Run[], { from, upTo }: Stretch): boolean => {
+  let at = 0;
+  for (let index = from; index < upTo; index += 1) {
+    const { letter, count } = runs[index]!;
+    let wanted = 0;
+    for (; rule.spelling.startsWith(letter, at); at += letter.length) wanted += 1;
+    if (count === wanted || count > REPEATS_SEEN || letter === GAP) continue;
+    // At an open edge the rest of the letters are not the word's.
+    if (!isOpenAt(rule, index - from, upTo - 1 - index) || count < wanted) return false;
+  }
+  return true;
+};
+
+const isOpenAt = (rule: Rule, before: number, after: number): boolean =>
+  (before === 0 && !rule.isStart) || (after === 0 && !rule.isEnd);

@@ -1,0 +1,99 @@
+import { sql } from "kysely";
+import type { Work } from "../../kernel/work.ts";
+import { retentionDaysOf } from "./settings.ts";
+import { CHANNEL_KINDS } from "../../kernel/events/chat-views.ts";
+
+/** Channels that one transaction looks at. */
+const CHANNELS_AT_ONCE = 500;
+/** Messages that go from one channel in one transaction. */
+const MESSAGES_AT_ONCE = 200;
+
+/** Where a sweep over all channels stands. */
+export type RetentionCursor = { projectId: string; channelId: string };
+export const FIRST_CHANNEL: RetentionCursor = {
+  projectId: "00000000-0000-0000-0000-000000000000",
+  channelId: "00000000-0000-0000-0000-000000000000",
+};
+
+type Row = { project_id: string; channel_id: string; is_over: boolean; gone: string | number };
+
+/** The days of a channel `c`: its own setting, else that of its kind. */
+const days = () => {
+  const kinds = CHANNEL_KINDS.map((kind) => sql`when ${kind} then ${retentionDaysOf(kind)}::int`);
+  return sql`coalesce((c.settings->>'retentionDays')::int, case c.kind ${sql.join(kinds, sql` `)} end)`;
+};
+
+/** A message `m` whose report nobody has settled stays until somebody has. */
+const isReported = sql`exists (select 1 from chat_reports r
+  where r.project_id = m.project_id and r.channel_id = m.channel_id and r.seq = m.seq
+    and r.status in ('OPEN', 'IN_REVIEW'))`;
+
+/**
+ * Deletes what a page of channels has kept long enough, with its reactions and what the outbox says of it: by
+ * `retentionDays`, and all of a lobby's channel once its time is over, the channel last.
+ * @returns where to go on; undefined after the last channel
+ */
+export const pruneChannels = async (
+  { db, now }: Work,
+  after: RetentionCursor,
+): Promise<RetentionCursor | undefined> => {
+  const at = sql`${now.toISOString()}::timestamptz`;
+  const found = await sql<Row>`
+    with page as materialized (
+      select c.project_id, c.id, c.delete_at is not null and c.delete_at <= ${at} as is_over,
+        ${at} - make_interval(days => ${days()}) as oldest
+      from chat_channels c
+      where (c.project_id, c.id) > (${after.projectId}::uuid, ${after.channelId}::uuid)
+      order by c.project_id, c.id limit ${CHANNELS_AT_ONCE}),
+    old as materialized (
+      select m.project_id, m.channel_id, m.seq, m.id from page p
+      cross join lateral (
+        select m.created_at from chat_messages m
+        where m.project_id = p.project_id and m.channel_id = p.id and not ${isReported}
+        order by m.seq limit 1) first
+      cross join lateral (
+        select m.project_id, m.channel_id, m.seq, m.id, m.created_at from chat_messages m
+        where m.project_id = p.project_id and m.channel_id = p.id and not ${isReported}
+        order by m.seq limit ${MESSAGES_AT_ONCE}) m
+      where p.is_over or (first.created_at < p.oldest and m.created_at < p.oldest)),
+    reactions as (
+      delete from chat_reactions r using old o
+      where r.project_id = o.project_id and r.channel_id = o.channel_id and r.seq = o.seq),
+    told as (
+      delete from outbox x using old o where x.project_id = o.project_id and x.id = o.id),
+    messages as (
+      delete from chat_messages m using old o
+      where m.project_id = o.project_id and m.channel_id = o.channel_id and m.seq = o.seq
+      returning m.channel_id)
+    select p.project_id, p.id as channel_id, p.is_over,
+      (select count(*) from messages d where d.channel_id = p.id) as gone
+    from page p order by p.project_id, p.id`.execute(db);
+  // A later statement: only it sees which channels have nothing left.
+  const over = found.rows.filter((row) => row.is_over);
+  if (over.length > 0) await deleteEmpty(db, over);
+  const full = found.rows.find(({ gone }) => Number(gone) === MESSAGES_AT_ONCE);
+  if (full) return before(found.rows, full, after);
+  const last = found.rows.length === CHANNELS_AT_ONCE ? found.rows.at(-1)! : undefined;
+  return last && cursorOf(last);
+};
+
+const cursorOf = (row: Row): RetentionCursor => ({ projectId: row.project_id, channelId: row.channel_id });
+
+/** The place before a channel that has more to give. */
+const before = (rows: readonly Row[], row: Row, after: RetentionCursor): RetentionCursor => {
+  const previous = rows[rows.indexOf(row) - 1];
+  return previous ? cursorOf(previous) : after;
+};
+
+const deleteEmpty = async (db: Work["db"], channels: readonly Row[]): Promise<void> => {
+  const keys = JSON.stringify(channels.map((row) => ({ p: row.project_id, c: row.channel_id })));
+  await sql`
+    with gone as (
+      delete from chat_channels c
+      using json_to_recordset(${keys}::json) as k(p uuid, c uuid)
+      where c.project_id = k.p and c.id = k.c and not exists (
+        select 1 from chat_messages m where m.project_id = k.p and m.channel_id = k.c)
+      returning c.project_id, c.id)
+    delete from chat_members m using gone g
+    where m.project_id = g.project_id and m.channel_id = g.id`.execute(db);
+};

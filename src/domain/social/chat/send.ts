@@ -1,0 +1,256 @@
+import { sql } from "kysely";
+import { DomainError, forbidden, invalid } from "../../kernel/errors.ts";
+import { isId, newId } from "../../kernel/ids.ts";
+import { KEPT, UNANSWERED, type Work } from "../../kernel/work.ts";
+import { mapInSlices } from "../../kernel/slices.ts";
+import { isModeratorRole, isPrivate, type Viewer } from "./access.ts";
+import type { Channel, ChannelRef } from "./channel-row.ts";
+import { checkSpeaker, type Court, openCourt, passText, type Passed, type Speaker } from "./judging.ts";
+import type { WhenUnready } from "./moderation/filters.ts";
+import { lockMentioned, MENTIONS_MAX, mentionedIn, resolveMentions, tellMentioned } from "./mentions.ts";
+import { readRows, showMessage, tombstoneOf } from "./message-view.ts";
+import {
+  clientKey,
+  lockScene,
+  type Scene,
+  type ScenePerson,
+  type SceneQuestion,
+  type SceneSender,
+} from "./scene.ts";
+import { namesEveryone } from "./text.ts";
+import type { ChatActor, ChatLine, ChatMessage, ChatSend } from "../../kernel/events/chat-views.ts";
+
+/** One send of a group. */
+export type Sending = { actor: ChatActor; send: ChatSend };
+/** What became of it: the message as its sender sees it (of before, for a duplicate), or why not. */
+export type Sent = { message: ChatMessage; isDuplicate: boolean } | { error: DomainError };
+
+/** A message that was accepted, before it is written. */
+type Accepted = {
+  /** As its sender sees it. */
+  message: ChatMessage;
+  verdict: Passed & { text: string };
+  people: readonly ScenePerson[];
+  isForEveryone: boolean;
+};
+
+/** What is made of a send: a new message, one of before by its seq, one of this group, or a refusal. */
+type Decision =
+  | { accepted: Accepted; isDuplicate: boolean }
+  | { knownSeq: number; viewer: Viewer }
+  | { error: DomainError };
+
+const playerOf = (actor: ChatActor): string | null => (actor.kind === "PLAYER" ? actor.playerId : null);
+
+const questionOf = (sendings: readonly Sending[]): SceneQuestion => {
+  const ids = new Set<string>();
+  const names = new Set<string>();
+  const replies = new Set<number>();
+  for (const { send } of sendings) {
+    for (const id of send.mentions?.slice(0, MENTIONS_MAX) ?? []) if (isId(id)) ids.add(id);
+    for (const name of mentionedIn(send.content)) names.add(name);
+    if (send.replyTo !== undefined) replies.add(send.replyTo);
+  }
+  return {
+    senders: sendings.map(({ actor, send }) => ({
+      playerId: playerOf(actor),
+      clientMsgId: send.clientMsgId,
+    })),
+    replies: [...replies],
+    mentionedIds: [...ids],
+    mentionedNames: [...names],
+  };
+};
+
+type Deciding = { court: Court; scene: Scene; lastSeq: number };
+
+const checkEveryone = (court: Court, { actor, sender }: Speaker, content: string): boolean => {
+  if (!namesEveryone(content)) return false;
+  if (actor.kind === "PLAYER" && !isModeratorRole(sender?.role ?? null)) return false;
+  if (court.channel.settings.mentions !== "ALL")
+    throw forbidden("CHANNEL_RESTRICTED", "nobody may mention @everyone in this channel");
+  return true;
+};
+
+const shownSender = (sender: SceneSender | undefined): ChatMessage["sender"] => {
+  if (!sender) return null;
+  const { id: playerId, externalUserId, displayName, role } = sender;
+  return { playerId, externalUserId, displayName, role: role ?? "MEMBER" };
+};
+
+/** @throws DomainError for what is refused */
+const accept = ({ court, scene, lastSeq }: Deciding, { actor, send }: Sending): Accepted => {
+  const sender = actor.kind === "PLAYER" ? scene.senders.get(actor.playerId) : undefined;
+  const speaker: Speaker = { actor, sender };
+  checkSpeaker(court, speaker);
+  if (sender && !scene.isDirectAllowed)
+    throw forbidden("CHANNEL_RESTRICTED", "players of this project do not write to one another");
+  const verdict = passText(court, speaker, send.content);
+  const { replyTo = null } = send;
+  // One of this very group has a number that is not stored yet: its sender cannot know it.
+  if (replyTo !== null && !scene.replies.has(replyTo)) throw invalid("replyTo", "there is no such message");
+  const people = resolveMentions(scene, court.channel, send);
+  const message: ChatMessage = {
+    id: newId(),
+    channelId: court.channel.id,
+    seq: lastSeq + 1,
+    sender: shownSender(sender),
+    type: sender ? "TEXT" : "SYSTEM",
+    content: verdict.content,
+    mentions: people.map(({ id }) => id),
+    replyTo,
+    reactions: [],
+    moderation: verdict.outcome,
+    editedAt: null,
+    deletedAt: null,
+    createdAt: court.now.toISOString(),
+    ...(send.clientMsgId === undefined ? {} : { clientMsgId: send.clientMsgId }),
+  };
+  return { message, verdict, people, isForEveryone: checkEveryone(court, speaker, send.content) };
+};
+
+/** Decides in order, in slices; one that is refused takes no number. */
+const decide = (court: Court, scene: Scene, sendings: readonly Sending[]): Promise<Decision[]> => {
+  const fresh = new Map<string, Accepted>();
+  let { lastSeq } = court.channel;
+  return mapInSlices(sendings, (sending): Decision => {
+    const { actor, send } = sending;
+    const playerId = playerOf(actor);
+    const key =
+      send.clientMsgId === undefined ? undefined : clientKey(court.channel.id, playerId, send.clientMsgId);
+    const knownSeq = key === undefined ? undefined : scene.known.get(key);
+    // Whoever names a message of before by its id has sent it.
+    if (knownSeq !== undefined) return { knownSeq, viewer: { playerId, isModerator: playerId === null } };
+    const twin = key === undefined ? undefined : fresh.get(key);
+    if (twin) return { accepted: twin, isDuplicate: true };
+    try {
+      const accepted = accept({ court, scene, lastSeq }, sending);
+      lastSeq++;
+      if (key !== undefined) fresh.set(key, accepted);
+      return { accepted, isDuplicate: false };
+    } catch (error) {
+      if (error instanceof DomainError) return { error };
+      throw error;
+    }
+  });
+};
+
+/** What readers are told: the message, or its place and the message for its sender alone. */
+const linesOf = ({ message, verdict }: Accepted): ChatLine[] => {
+  const { clientMsgId: _, ...told } = message;
+  if (!verdict.isShadowed && verdict.outcome !== "HELD") return [{ name: "chat.message", data: told }];
+  const tombstone: ChatLine = { name: "chat.message", data: tombstoneOf(message, verdict.isShadowed) };
+  if (message.sender === null) return [tombstone];
+  return [tombstone, { name: "chat.message", data: message, forPlayer: message.sender.playerId }];
+};
+
+/** One statement for the rows and the channel's count. */
+const write = async ({ db, now }: Work, channel: Channel, accepted: readonly Accepted[]): Promise<void> => {
+  const { projectId, id } = channel;
+  const at = sql`${now.toISOString()}::timestamptz`;
+  const rows = accepted.map(({ message, verdict, isForEveryone }) => ({
+    s: message.seq,
+    i: message.id,
+    p: message.sender?.playerId ?? null,
+    t: message.type,
+    c: message.content,
+    o: verdict.content === verdict.text ? null : verdict.text,
+    m: message.mentions,
+    r: message.replyTo,
+    k: message.clientMsgId ?? null,
+    v: message.moderation,
+    f: isForEveryone ? [...verdict.flags, EVERYONE_FLAG] : verdict.flags,
+    h: verdict.isShadowed,
+  }));
+  await sql`
+    ${sql.raw(UNANSWERED + KEPT)} with c as (
+      update chat_channels set last_seq = ${channel.lastSeq + rows.length}::bigint, updated_at = ${at}
+      where project_id = ${projectId} and id = ${id})
+    insert into chat_messages (project_id, channel_id, seq, id, sender_id, type, content, original, mentions,
+      reply_to, client_msg_id, moderation, flags, is_shadowed, created_at)
+    select ${projectId}::uuid, ${id}::uuid, r.s, r.i, r.p, r.t, r.c, r.o, r.m, r.r, r.k, r.v, r.f, r.h, ${at}
+    from json_to_recordset(${JSON.stringify(rows)}::json) as r(s bigint, i uuid, p uuid, t text, c text,
+      o text, m uuid[], r bigint, k text, v text, f text[], h boolean)`.execute(db);
+};
+
+/** The flag of a message that a moderator has written to everybody. */
+const EVERYONE_FLAG = "everyone";
+
+/**
+ * Webhooks are told what every player may read, and the channel's readers alone of the rest. Rows have the
+ * messages' ids, by which they are found when a text must go.
+ */
+const tell = (work: Work, channel: Channel, accepted: readonly Accepted[]): ChatLine[] => {
+  const { projectId, id } = channel;
+  const told: ChatLine[] = [];
+  for (const one of accepted) {
+    const lines = linesOf(one);
+    told.push(...lines);
+    const [first] = lines;
+    const isForAll = lines.length === 1 && one.verdict.outcome !== "HELD" && !isPrivate(channel);
+    if (isForAll && first!.name === "chat.message")
+      work.emit(projectId, "chat.message_sent", first!.data, { id: one.message.id });
+    else work.emit(projectId, "chat.changed", { channelId: id, lines }, { id: one.message.id });
+    tellModerated(work, projectId, one);
+  }
+  return told;
+};
+
+const tellModerated = (work: Work, projectId: string, { message, verdict }: Accepted): void => {
+  const { outcome: action, flags, isShadowed } = verdict;
+  if (action === "VISIBLE" || isShadowed) return;
+  const { channelId, seq } = message;
+  work.emit(projectId, "chat.message_moderated", { channelId, seq, action, by: "AUTO", flags });
+};
+
+/** Messages of before that duplicates ask for, as each sender sees them. */
+const readKnown = async (
+  work: Work,
+  channel: Channel,
+  decisions: readonly Decision[],
+): Promise<(seq: number, viewer: Viewer) => ChatMessage> => {
+  const seqs = decisions.flatMap((one) => ("knownSeq" in one ? [one.knownSeq] : []));
+  const rows =
+    seqs.length === 0
+      ? []
+      : await readRows(
+          work,
+          channel,
+          { playerId: null, isModerator: true },
+          sql`m.seq = any(${`{${seqs.join(",")}}`}::bigint[])`,
+        );
+  const bySeq = new Map(rows.map((row) => [Number(row.seq), row]));
+  return (seq, viewer) => showMessage(channel.id, bySeq.get(seq)!, viewer);
+};
+
+/**
+ * Commits a group of sends to one channel, in as many statements for 200 as for one: seq without gaps, in the
+ * order given. One that is refused takes no seq and does not harm the others.
+ * @returns outcomes in order, and the lines to tell the channel's readers once the commit is durable
+ * @throws FilterUnready if told to
+ */
+export const sendMessages = async (
+  work: Work,
+  ref: ChannelRef,
+  sendings: readonly Sending[],
+  whenUnready?: WhenUnready,
+): Promise<{ sent: Sent[]; lines: ChatLine[] }> => {
+  const question = questionOf(sendings);
+  const locked = await lockMentioned(work, ref.projectId, question);
+  const scene = await lockScene(work, ref, question);
+  const { channel } = scene;
+  const court = await openCourt(work, scene, whenUnready);
+  const decisions = await decide(court, scene, sendings);
+  const known = await readKnown(work, channel, decisions);
+  const accepted = decisions.flatMap((one) => ("accepted" in one && !one.isDuplicate ? [one.accepted] : []));
+  if (accepted.length > 0) await write(work, channel, accepted);
+  const lines = tell(work, channel, accepted);
+  const open = accepted.filter(({ verdict }) => !verdict.isShadowed && verdict.outcome !== "HELD");
+  await tellMentioned(work, channel, { mentionings: open, locked });
+  const sent = decisions.map((one): Sent => {
+    if ("error" in one) return one;
+    if ("knownSeq" in one) return { message: known(one.knownSeq, one.viewer), isDuplicate: true };
+    return { message: one.accepted.message, isDuplicate: one.isDuplicate };
+  });
+  return { sent, lines };
+};

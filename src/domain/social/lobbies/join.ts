@@ -1,0 +1,89 @@
+import { sql } from "kysely";
+import { conflict, forbidden, notFound } from "../../kernel/errors.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import type { Work } from "../../kernel/work.ts";
+import { seatMember } from "./membership.ts";
+import { invalidPasscode } from "./passcodes.ts";
+import { lockSeatPlayer, refuseSeated, type SeatPlayer, seatKeyOf } from "./seat-player.ts";
+import { type LobbyRef, type LobbyState, type Member, memberOf } from "./state.ts";
+import { type LobbyTurn, saveTurn, takeLobby, touch } from "./turn.ts";
+import type { LobbyChange } from "../../kernel/events/lobby-views.ts";
+
+export type Joining = {
+  playerId: string;
+  asSpectator?: boolean | undefined;
+  data?: Json | undefined;
+  /** What `checkPasscode` has answered. */
+  verifiedHash?: string | null | undefined;
+  /** Has been invited, and needs no passcode. */
+  isInvited?: boolean;
+};
+
+/**
+ * Gives a player a seat in a lobby, or a place to watch from. Who has it already keeps it, and is there again
+ * if they were away.
+ * @throws DomainError NOT_FOUND; FORBIDDEN: PLAYER_BANNED, INVALID_PASSCODE; CONFLICT: LOBBY_NOT_OPEN,
+ *   LOBBY_FULL, ALREADY_IN_LOBBY, PLAYER_INACTIVE
+ */
+export const joinLobby = async (work: Work, ref: LobbyRef, joining: Joining): Promise<LobbyChange> => {
+  const player = await lockSeatPlayer(work, ref.projectId, joining.playerId);
+  const turn = await takeLobby(work, ref);
+  if (!turn) throw notFound("lobby");
+  const member = memberOf(turn.lobby, player.playerId);
+  if (member) comeBack(turn, member, joining);
+  else await enter(turn, player, joining);
+  return saveTurn(turn);
+};
+
+const comeBack = (turn: LobbyTurn, member: Member, { asSpectator = false, data }: Joining): void => {
+  if (asSpectator !== (member.role === "SPECTATOR"))
+    throw conflict("ALREADY_IN_LOBBY", "the player is in the lobby in another role");
+  if (data !== undefined) touch(turn, Object.assign(member, { data }));
+  if (member.status !== "DISCONNECTED" || member.presence !== "API") return;
+  touch(turn, Object.assign(member, { status: member.isReady ? "READY" : "JOINED", graceUntil: null }));
+};
+
+const enter = async (turn: LobbyTurn, player: SeatPlayer, joining: Joining): Promise<void> => {
+  const { lobby } = turn;
+  await refuseBanned(turn.work, lobby, player.playerId);
+  checkHash(lobby, joining);
+  await seatPlayer(turn, player, joining);
+};
+
+/** @throws DomainError as joinLobby, but for what is about the lobby's door */
+export const seatPlayer = async (
+  turn: LobbyTurn,
+  player: SeatPlayer,
+  { asSpectator = false, data = {} }: Pick<Joining, "asSpectator" | "data">,
+): Promise<void> => {
+  const { lobby, work } = turn;
+  const { playerId, externalUserId, displayName } = player;
+  const seatKey = seatKeyOf(player, lobby.mode, lobby.id);
+  const role = asSpectator ? "SPECTATOR" : "PLAYER";
+  const isLate = lobby.status === "IN_GAME" && role === "PLAYER";
+  if (role === "PLAYER") await refuseSeated(work, lobby.projectId, { playerId, seatKey });
+  seatMember(turn, { playerId, externalUserId, displayName, seatKey, role, data });
+  if (isLate) await addToMatch(work, lobby, playerId);
+};
+
+/** The lobby's door: its own bans. @throws DomainError FORBIDDEN PLAYER_BANNED */
+const refuseBanned = async ({ db }: Work, { projectId, id }: LobbyState, playerId: string): Promise<void> => {
+  const { rows } = await sql`
+    select from lobby_bans
+    where project_id = ${projectId} and lobby_id = ${id} and player_id = ${playerId}`.execute(db);
+  if (rows.length > 0) throw forbidden("PLAYER_BANNED", "the player is banned from the lobby");
+};
+
+/** What was checked before the transaction must still be the lobby's passcode. */
+const checkHash = ({ passcodeHash, status }: LobbyState, { verifiedHash, isInvited }: Joining): void => {
+  if (status === "CLOSED" || passcodeHash === null || isInvited === true) return;
+  if (verifiedHash !== passcodeHash) throw invalidPasscode();
+};
+
+/** Who comes late plays the match too. */
+const addToMatch = async ({ db }: Work, { projectId, matchId }: LobbyState, playerId: string) => {
+  const added = JSON.stringify([playerId]);
+  await sql`
+    update lobby_matches set players = players || ${added}::jsonb
+    where project_id = ${projectId} and id = ${matchId} and not players @> ${added}::jsonb`.execute(db);
+};

@@ -1,0 +1,28 @@
+import { sql } from "kysely";
+import type { Work } from "../../kernel/work.ts";
+import { type LeaveReason, removeMember } from "./membership.ts";
+import { memberOf } from "./state.ts";
+import { saveTurn, takeLobby } from "./turn.ts";
+
+/**
+ * Takes a player out of all lobbies, as when they are banned, merged or erased. The player is locked, so that
+ * no other seat is taken meanwhile.
+ */
+export const leaveLobbies = async (
+  work: Work,
+  { projectId, playerId }: { projectId: string; playerId: string },
+  reason: LeaveReason,
+): Promise<void> => {
+  const { rows } = await sql<{ lobbyId: string }>`
+    select lobby_id as "lobbyId" from lobby_members
+    where project_id = ${projectId} and player_id = ${playerId}
+      and status in ('JOINED', 'READY', 'DISCONNECTED')
+    order by lobby_id`.execute(work.db);
+  for (const { lobbyId } of rows) {
+    const turn = await takeLobby(work, { projectId, lobbyId });
+    const member = turn && memberOf(turn.lobby, playerId);
+    if (!turn || !member) continue;
+    removeMember(turn, member, reason);
+    await saveTurn(turn);
+  }
+};

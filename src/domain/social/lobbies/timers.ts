@@ -1,0 +1,62 @@
+import { sql } from "kysely";
+import type { Work } from "../../kernel/work.ts";
+import { closeLobby } from "./close.ts";
+import { isOver } from "./due.ts";
+import { removeMember, setAway } from "./membership.ts";
+import type { LobbyRef, Lock, Member } from "./state.ts";
+import { beginGame } from "./start.ts";
+import { type LobbyTurn, saveTurn, takeLobby } from "./turn.ts";
+import type { LobbyChange } from "../../kernel/events/lobby-views.ts";
+
+/** Lobbies of one look of a sweep. */
+export const DUE_AT_ONCE = 100;
+
+const isDue = (time: Date | null, now: Date): boolean => time !== null && time <= now;
+
+/** Who has sent no heartbeat is away, and who has been away too long has left. */
+const endGraces = (turn: LobbyTurn): void => {
+  const { lobby, work } = turn;
+  const due: Member[] = lobby.members.filter(({ graceUntil }) => isDue(graceUntil, work.now));
+  for (const member of due) {
+    // One who left before may have closed the lobby.
+    if (turn.lobby.status === "CLOSED") return;
+    if (member.status === "DISCONNECTED") removeMember(turn, member, "TIMEOUT");
+    else setAway(turn, member);
+  }
+};
+
+const advance = (turn: LobbyTurn): void => {
+  const { lobby, work } = turn;
+  if (lobby.status === "CLOSED") return;
+  endGraces(turn);
+  if (lobby.status === "STARTING" && isDue(lobby.startsAt, work.now)) return beginGame(turn);
+  if (turn.isChanged || lobby.status === "STARTING" || !isOver(lobby, work.now)) return;
+  closeLobby(turn, lobby.status === "IN_GAME" ? "ABORTED" : "EXPIRED");
+};
+
+/**
+ * Does what time has brought to a lobby: the start of a game, the end of somebody's grace, of a game or of
+ * the lobby. Whoever comes second finds nothing due.
+ * @param lock "skip" passes over a lobby that another transaction has in hand
+ * @returns undefined when nothing was due
+ */
+export const advanceLobby = async (
+  work: Work,
+  ref: LobbyRef,
+  lock?: Lock,
+): Promise<LobbyChange | undefined> => {
+  const turn = await takeLobby(work, ref, lock);
+  if (!turn || turn.lobby.status === "CLOSED") return undefined;
+  advance(turn);
+  const change = await saveTurn(turn);
+  return turn.isChanged ? change : undefined;
+};
+
+/** The lobbies of all projects for which something is due, longest first. */
+export const findDueLobbies = async ({ db, now }: Work): Promise<LobbyRef[]> => {
+  const { rows } = await sql<LobbyRef>`
+    select project_id as "projectId", id as "lobbyId" from lobbies
+    where status <> 'CLOSED' and due_at <= ${now.toISOString()}::timestamptz
+    order by due_at limit ${DUE_AT_ONCE}`.execute(db);
+  return rows;
+};

@@ -1,0 +1,106 @@
+import { closeLobbyChannel } from "../chat/channels.ts";
+import { notFound } from "../../kernel/errors.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import type { LobbyEvents } from "../../kernel/events/realtime-events.ts";
+import type { Work } from "../../kernel/work.ts";
+import { dueAt } from "./due.ts";
+import { readPeople, showLobby } from "./show.ts";
+import { isListed, type Lock, type LobbyRef, type LobbyState, lockLobby, type Member } from "./state.ts";
+import type { LobbyChange, LobbyOccurrence, Occurrence } from "../../kernel/events/lobby-views.ts";
+import { writeLobby, type NewMatch } from "./write.ts";
+
+/**
+ * A change of one lobby in hand: its row is locked, and everything is done to `lobby` in memory until it is
+ * saved as the next version.
+ */
+export type LobbyTurn = {
+  work: Work;
+  lobby: LobbyState;
+  /** As it was when it was taken. */
+  wasListed: boolean;
+  wasClosed: boolean;
+  /** What happened, in order. */
+  occurrences: Occurrence[];
+  /** Members whose rows are to be written, also those who have left. */
+  touched: Map<string, Member>;
+  match: NewMatch | undefined;
+  /** Whether there is something for others to see: a new version. */
+  isChanged: boolean;
+};
+
+export const turnOf = (work: Work, lobby: LobbyState): LobbyTurn => ({
+  work,
+  lobby,
+  wasListed: isListed(lobby),
+  wasClosed: lobby.status === "CLOSED",
+  occurrences: [],
+  touched: new Map(),
+  match: undefined,
+  isChanged: false,
+});
+
+/** Marks the lobby, and members, as changed for all to see. */
+export const touch = (turn: LobbyTurn, ...members: readonly Member[]): void => {
+  turn.isChanged = true;
+  for (const member of members) turn.touched.set(member.playerId, member);
+};
+
+/** Tells rooms what happened. */
+export const occur = (turn: LobbyTurn, name: LobbyOccurrence, data: Json): void =>
+  void turn.occurrences.push({ name, data });
+
+type Told = Exclude<keyof LobbyEvents, "lobby.created" | "lobby.changed">;
+
+/** Tells rooms and integrators what happened. */
+export const tell = <T extends Told>(turn: LobbyTurn, name: T, data: LobbyEvents[T]): void => {
+  occur(turn, name, data);
+  turn.work.emit(turn.lobby.projectId, name, data as never);
+};
+
+/**
+ * Changes a lobby under its lock: at most one new version, saved and told in the commit of `work`.
+ * @throws DomainError NOT_FOUND, and what `run` throws
+ */
+export const changeLobby = async (
+  work: Work,
+  ref: LobbyRef,
+  run: (turn: LobbyTurn) => Promise<void> | void,
+): Promise<LobbyChange> => {
+  const turn = await takeLobby(work, ref);
+  if (!turn) throw notFound("lobby");
+  await run(turn);
+  return saveTurn(turn);
+};
+
+/** Locks a lobby for a change; undefined when there is none, or with "skip" when another has it in hand. */
+export const takeLobby = async (work: Work, ref: LobbyRef, lock?: Lock): Promise<LobbyTurn | undefined> => {
+  const lobby = await lockLobby(work, ref, lock);
+  return lobby && turnOf(work, lobby);
+};
+
+/** Writes what a turn has changed, and answers the lobby as its members see it. */
+export const saveTurn = async (turn: LobbyTurn): Promise<LobbyChange> => {
+  const { work, lobby, occurrences, isChanged } = turn;
+  if (isChanged) {
+    lobby.version += 1;
+    lobby.updatedAt = work.now;
+  }
+  const due = dueAt(lobby);
+  const isRescheduled = due?.getTime() !== lobby.dueAt?.getTime();
+  lobby.dueAt = due;
+  if (isChanged || isRescheduled || turn.touched.size > 0) await writeLobby(turn);
+  if (isChanged) tellChange(turn);
+  if (!turn.wasClosed && lobby.status === "CLOSED") await closeChannel(work, lobby);
+  const people = await readPeople(work, [lobby]);
+  return { lobby: showLobby(lobby, { people, isPrivate: true }), occurrences };
+};
+
+const tellChange = ({ work, lobby, occurrences, wasListed }: LobbyTurn): void => {
+  const { id, projectId, version } = lobby;
+  const shown = wasListed || isListed(lobby);
+  work.emit(projectId, "lobby.changed", { lobbyId: id, version, occurrences, isListed: shown });
+};
+
+const closeChannel = async (work: Work, { projectId, id, channelId }: LobbyState): Promise<void> => {
+  if (channelId !== null) await closeLobbyChannel(work, projectId, id);
+};

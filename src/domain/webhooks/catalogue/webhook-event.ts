@@ -1,4 +1,0 @@
-import type { Json } from "../../events.ts";
-
-/** An event as webhooks are sent it. */
-export type WebhookEvent = { id: string; type: string; projectId: string; createdAt: string; data: Json };
