@@ -3,7 +3,7 @@ import { DERIVED_EVENT_TYPES } from "../kernel/events/events.ts";
 import type { RewardBundle } from "./rewards/bundle.ts";
 import { limitedKeysOf } from "./rewards/shared-keys.ts";
 import type { Pieces } from "../kernel/pace.ts";
-import type { Action } from "./actions/action-kinds.ts";
+import { outcomesOf } from "./actions/action-kinds.ts";
 import type { CompiledRule } from "./running/compile.ts";
 import { SPAWNED_TYPES } from "./running/spawned.ts";
 import type { ProjectPlan } from "./project-plan.ts";
@@ -172,29 +172,3 @@ const typesOfBundle = (bundle: RewardBundle, levelsGive: boolean): Iterable<stri
   if (parts.length === 0) return [];
   return parts.length === 1 && parts[0] === "xp" && !levelsGive ? XP : DERIVED_EVENT_TYPES;
 };
-
-type Outcomes = { types: readonly string[]; bundles: readonly RewardBundle[] };
-
-const types = (...names: string[]): Outcomes => ({ types: names, bundles: [] });
-const gives = (bundle: RewardBundle): Outcomes => ({ types: [], bundles: [bundle] });
-
-type OutcomesOf = { [T in Action["type"]]: (action: Extract<Action, { type: T }>) => Outcomes };
-
-const OUTCOMES: OutcomesOf = {
-  grant_xp: () => gives({ xp: 1 }),
-  adjust_currency: () => types("player.currency_granted", "player.currency_spent", "player.currency_expired"),
-  adjust_lives: () => types("player.lives_changed"),
-  update_badge: ({ badgeKey, operation }) =>
-    operation === "REVOKE" ? types("player.badge_revoked") : gives({ badges: [{ badgeKey }] }),
-  submit_score: () => types(),
-  update_player: () => types("player.updated"),
-  grant_reward: ({ rewardKey }) => gives({ rewards: [{ rewardKey }] }),
-  apply_boost: () => types(),
-  emit_event: ({ eventType }) => types(eventType),
-};
-
-/** What an action may bring about in its own batch: what is sent comes in another one. */
-const outcomesOf = (action: Action): Outcomes =>
-  (action.target ?? "PLAYER") === "PLAYER" && action.delaySeconds === undefined
-    ? (OUTCOMES[action.type] as (action: Action) => Outcomes)(action)
-    : types();

@@ -3,7 +3,9 @@ import type { FieldProblem } from "../kernel/errors.ts";
 import type { Json } from "../kernel/events/events.ts";
 import type { Work } from "../kernel/work.ts";
 import type { RuleDocument } from "../evaluation/language/document.ts";
-import type { Mention, NamedKind } from "../evaluation/language/needs.ts";
+import { kindOf } from "../evaluation/actions/action-kinds.ts";
+import type { FindDefinition } from "../evaluation/actions/action.ts";
+import type { Mention, NamedKind } from "../evaluation/language/mention.ts";
 import { mentionsOf } from "../evaluation/language/mentions.ts";
 
 /** A definition as far as rules depend on it. `document` is null of one that is archived. */
@@ -13,8 +15,6 @@ type Known = { document: Json | null };
 export type KnownByName = ReadonlyMap<string, Known>;
 
 const nameOf = (kind: NamedKind, key: string): string => `${kind} ${key}`;
-
-const isObject = (value: unknown): value is Json => value !== null && typeof value === "object";
 
 type Row = { kind: NamedKind; key: string; document: Json | null };
 
@@ -41,38 +41,6 @@ const missing = ({ kind, key, path }: Mention, known: Known | undefined): FieldP
   return [{ field: path, message: `${key}: ${why}` }];
 };
 
-/** What an action asks of a definition beyond being there. */
-type Demand = (action: Json, find: (kind: NamedKind, key: unknown) => Json | undefined) => [string, string][];
-
-const segmentDemand: Demand = (action, find) =>
-  ["addToSegments", "removeFromSegments"].flatMap((field): [string, string][] => {
-    const keys = Array.isArray(action[field]) ? (action[field] as unknown[]) : [];
-    return keys.flatMap((key, i): [string, string][] =>
-      find("segment", key)?.["kind"] === "DYNAMIC"
-        ? [[`${field}.${i}`, `${String(key)}: the members of a DYNAMIC segment follow from its definition`]]
-        : [],
-    );
-  });
-
-const scoreDemand: Demand = ({ leaderboardKey }, find) => {
-  const metric = find("leaderboard", leaderboardKey)?.["metric"];
-  if (!isObject(metric) || metric["source"] === "CUSTOM") return [];
-  const message = `${String(leaderboardKey)}: a leaderboard of ${String(metric["source"])} takes no scores`;
-  return [["leaderboardKey", message]];
-};
-
-const badgeDemand: Demand = ({ badgeKey, tier }, find) => {
-  const tiers = find("badge", badgeKey)?.["tiers"];
-  if (typeof tier !== "number" || !Array.isArray(tiers) || tier <= tiers.length) return [];
-  return [["tier", `the badge ${String(badgeKey)} has ${tiers.length} tiers`]];
-};
-
-const DEMANDS: Readonly<Record<string, Demand>> = {
-  update_player: segmentDemand,
-  submit_score: scoreDemand,
-  update_badge: badgeDemand,
-};
-
 /**
  * What keeps a rule from running in a project: definitions that it names and that are not there, are archived
  * or do not take what the rule does to them.
@@ -92,13 +60,12 @@ export const namedProblemsOf = (
   mentions: readonly Mention[],
   known: KnownByName,
 ): FieldProblem[] => {
-  const find = (kind: NamedKind, key: unknown): Json | undefined =>
-    known.get(nameOf(kind, String(key)))?.document ?? undefined;
+  const find: FindDefinition = (kind, key) => known.get(nameOf(kind, key))?.document ?? undefined;
   const unknown = mentions.flatMap((mention) =>
     missing(mention, known.get(nameOf(mention.kind, mention.key))),
   );
   const refused = rule.actions.flatMap((action, i) =>
-    (DEMANDS[action.type]?.(action as Json, find) ?? []).map(([field, message]) => ({
+    (kindOf(action.type)?.demands(action, find) ?? []).map(([field, message]) => ({
       field: `actions.${i}.${field}`,
       message,
     })),

@@ -1,67 +1,13 @@
 import type { Stored } from "../../evaluation/live.ts";
 import type { Json } from "../../kernel/events/events.ts";
+import { kindOf } from "../../evaluation/actions/action-kinds.ts";
+import { about, ANY_KEY, CAUSES, partsOf, SCORE } from "../../evaluation/causes.ts";
 import { inputsOf } from "../../evaluation/segments/inputs.ts";
 import { patternsOf } from "../../evaluation/language/patterns.ts";
 import type { RuleDocument } from "../../evaluation/language/document.ts";
 
-/**
- * Which event types a rule can bring about, by itself and through what the project has defined. A cause is
- * written `type`, or `type key` where it is about one currency, badge, streak, segment, reward or boost; the
- * key is `*` where it may be any.
- */
-
 /** A project's active definitions by kind. */
 type Definitions = ReadonlyMap<string, readonly Stored[]>;
-
-export const ANY_KEY = "*";
-
-const about = (types: readonly string[], key: unknown): string[] =>
-  types.map((type) => `${type} ${typeof key === "string" ? key : ANY_KEY}`);
-
-/** The type of a cause, and what it is about. */
-export const partsOf = (cause: string): { type: string; key: string | undefined } => {
-  const [type = "", key] = cause.split(" ");
-  return { type, key };
-};
-
-const GAIN = ["player.currency_granted"];
-const LOSS = ["player.currency_spent"];
-const BOOST = ["player.boost_started", "player.boost_ended"];
-const XP = ["player.xp_granted", "player.level_up"];
-const BADGE = ["player.badge_earned"];
-const REWARD = ["player.reward_granted"];
-const SEGMENT = ["player.segment_entered", "player.segment_left"];
-const STREAK = ["player.streak_extended", "player.streak_frozen", "player.streak_broken"].concat(
-  "player.streak_repaired",
-);
-/** A boost with a number of uses is used up by what it multiplies. */
-const USES_BOOSTS = about(["player.boost_ended"], ANY_KEY);
-/** No event, but segments can read it. */
-const SCORE = "#score";
-
-const change = (amount: unknown): string[] => {
-  if (typeof amount !== "number") return [...GAIN, ...LOSS];
-  return amount < 0 ? LOSS : GAIN;
-};
-
-const ACTIONS: Readonly<Record<string, (action: Json) => string[]>> = {
-  grant_xp: () => [...XP, ...USES_BOOSTS],
-  adjust_currency: ({ amount, currencyKey }) => [...about(change(amount), currencyKey), ...USES_BOOSTS],
-  adjust_lives: () => ["player.lives_changed"],
-  update_badge: ({ badgeKey, operation }) =>
-    about(operation === "REVOKE" ? ["player.badge_revoked"] : BADGE, badgeKey),
-  submit_score: () => [SCORE, ...USES_BOOSTS],
-  update_player: ({ addToSegments, removeFromSegments }) => [
-    "player.updated",
-    ...[addToSegments, removeFromSegments].flatMap((keys) =>
-      Array.isArray(keys) ? keys.flatMap((key) => about(SEGMENT, key)) : [],
-    ),
-  ],
-  grant_reward: ({ rewardKey }) => about(REWARD, rewardKey),
-  apply_boost: ({ boostKey }) => about(BOOST, boostKey),
-  emit_event: ({ eventType, channels }) =>
-    Array.isArray(channels) && channels.includes("rules") ? [String(eventType)] : [],
-};
 
 const isObject = (value: unknown): value is Json =>
   value !== null && typeof value === "object" && !Array.isArray(value);
@@ -80,13 +26,13 @@ const listed = (list: unknown, name: string): unknown[] =>
 
 /** What giving a bundle brings about. */
 const ofBundle = ({ xp, currencies, lives, badges, boosts, rewards, addTags }: Json): string[] => [
-  ...(xp === undefined ? [] : XP),
-  ...Object.keys(isObject(currencies) ? currencies : {}).flatMap((key) => about(GAIN, key)),
+  ...(xp === undefined ? [] : CAUSES.xp),
+  ...Object.keys(isObject(currencies) ? currencies : {}).flatMap((key) => about(CAUSES.gain, key)),
   ...(lives === undefined ? [] : ["player.lives_changed"]),
   ...(addTags === undefined ? [] : ["player.updated"]),
-  ...listed(badges, "badgeKey").flatMap((key) => about(BADGE, key)),
-  ...listed(boosts, "boostKey").flatMap((key) => about(BOOST, key)),
-  ...listed(rewards, "rewardKey").flatMap((key) => about(REWARD, key)),
+  ...listed(badges, "badgeKey").flatMap((key) => about(CAUSES.badge, key)),
+  ...listed(boosts, "boostKey").flatMap((key) => about(CAUSES.boost, key)),
+  ...listed(rewards, "rewardKey").flatMap((key) => about(CAUSES.reward, key)),
 ];
 
 /** Patterns of the events that something counts, such as a badge by its metric. */
@@ -128,19 +74,19 @@ type Follower = { patterns: ReadonlySet<string>; inputs: readonly string[]; caus
 const follower = (kind: string, { definition }: Stored): Follower => {
   const { key } = definition;
   const patterns = new Set(patternsIn(definition));
-  if (kind === "badge") return { patterns, inputs: [], causes: about(BADGE, key) };
-  if (kind === "streak") return { patterns, inputs: [], causes: about(STREAK, key) };
+  if (kind === "badge") return { patterns, inputs: [], causes: about(CAUSES.badge, key) };
+  if (kind === "streak") return { patterns, inputs: [], causes: about(CAUSES.streak, key) };
   const conditions = (definition as Json)["definition"];
   return {
     patterns,
     inputs: isObject(conditions) ? inputsOf(conditions).names : [],
-    causes: about(SEGMENT, key),
+    causes: about(CAUSES.segment, key),
   };
 };
 
 /** What the actions of a rule bring about by themselves, SCORE among it. */
 export const directCauses = ({ actions }: RuleDocument): string[] => [
-  ...new Set(actions.flatMap((action) => ACTIONS[action.type]?.(action as Json) ?? [])),
+  ...new Set(actions.flatMap((action) => kindOf(action.type)?.causes(action) ?? [])),
 ];
 
 /** Answers for the direct causes of any rule of a project all that it can bring about. */
@@ -155,8 +101,8 @@ export const createCauses = (definitions: Definitions): ((direct: readonly strin
       return types.map((type) => [`${type} ${definition.key}`, causes] as [string, string[]]);
     });
   const given = new Map([
-    ...bundles("badge", BADGE),
-    ...bundles("reward", REWARD),
+    ...bundles("badge", CAUSES.badge),
+    ...bundles("reward", CAUSES.reward),
     ...bundles("streak", ["player.streak_extended"]),
     ["player.level_up", all("level").flatMap(({ definition }) => bundlesIn(definition).flatMap(ofBundle))],
   ]);

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { type Act, type ActionKind, deedOf, type Firing } from "./action.ts";
+import { type Act, type ActionKind, deedOf, type Firing, type Outcomes, tells } from "./action.ts";
 import { adjustCurrency } from "./adjust-currency.ts";
 import { adjustLives } from "./adjust-lives.ts";
 import { applyBoost } from "./apply-boost.ts";
@@ -37,12 +37,19 @@ export const ActionSchema = z.discriminatedUnion(
   },
 ) as unknown as z.ZodType<Action>;
 
+const NO_OUTCOMES = tells();
+
 type AnyKind = ActionKind<z.ZodObject, object>;
 
 const BY_TYPE = new Map<string, AnyKind>(KINDS.map((kind) => [kind.type, kind as unknown as AnyKind]));
 
 /** The kind of an action that was resolved before; undefined when there is none such any more. */
 export const kindOf = (type: string): AnyKind | undefined => BY_TYPE.get(type);
+
+/** What each kind is for, in order. */
+export const ACTION_SUMMARIES: readonly (readonly [type: string, summary: string])[] = KINDS.map(
+  ({ type, summary }) => [type, summary],
+);
 
 const sendingOf = ({ target, delaySeconds }: Action): Sending | undefined => {
   const other = target === undefined || target === "PLAYER" ? undefined : target.externalUserId;
@@ -59,6 +66,10 @@ export const compileAction = (action: Action, firing: Firing): Act => {
     if (resolved !== undefined) kind.perform(turn, resolved, deedOf(turn, firing));
   };
 };
+
+/** What an action may bring about in its own batch: what is sent comes in another one. */
+export const outcomesOf = (action: Action): Outcomes =>
+  sendingOf(action) ? NO_OUTCOMES : BY_TYPE.get(action.type)!.outcomes(action);
 
 /** Whether the action may throw RuleFailure. */
 export const canFail = (action: Action): boolean =>

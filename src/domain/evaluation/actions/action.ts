@@ -1,5 +1,7 @@
 import { z } from "zod";
-import type { Cause } from "../../kernel/events/events.ts";
+import type { Cause, Json } from "../../kernel/events/events.ts";
+import type { Mention, NamedKind } from "../language/mention.ts";
+import type { RewardBundle } from "../rewards/bundle.ts";
 import type { Turn } from "../turn.ts";
 import { Reference } from "../language/references.ts";
 
@@ -42,13 +44,38 @@ export const actionFields = {
 export const OnInsufficient = z.enum(["FAIL_RULE", "SKIP", "CLAMP"]);
 export type OnInsufficient = z.output<typeof OnInsufficient>;
 
+/** What an action may bring about in its own pass: types of derived events, and bundles that it gives. */
+export type Outcomes = { types: readonly string[]; bundles: readonly RewardBundle[] };
+
+/** Derived events of these types, and no rewards. */
+export const tells = (...types: string[]): Outcomes => ({ types, bundles: [] });
+
+/** One bundle of rewards, and what follows from it. */
+export const gives = (bundle: RewardBundle): Outcomes => ({ types: [], bundles: [bundle] });
+
+/** Finds an active definition by its key, as JSON. */
+export type FindDefinition = (kind: NamedKind, key: string) => Json | undefined;
+
 /**
- * A kind of action: add one by a file beside this one and a line in `index.ts`. It is done in two steps,
+ * A kind of action: add one by a file beside this one and a line in `action-kinds.ts`. It is done in two steps,
  * since what it does may be sent to another player or to a later time in between.
  */
 export type ActionKind<S extends z.ZodObject, R extends object> = {
   type: string;
+  /** What it is for, in the catalogue of rules. */
+  summary: string;
   schema: S;
+  /** The definitions that it names by key; paths lead from the action. What a `$ref` names is added. */
+  mentions(action: z.output<S>): Mention[];
+  /** What it can bring about, as causes; see causes.ts. The check for endless loops follows them. */
+  causes(action: z.output<S>): readonly string[];
+  /** What it may bring about in its own pass: the shared counters of that are locked before. */
+  outcomes(action: z.output<S>): Outcomes;
+  /**
+   * What it asks of the definitions that it names, beyond being there.
+   * @returns the field and what is wrong with it, of each that is not met
+   */
+  demands(action: z.output<S>, find: FindDefinition): readonly (readonly [field: string, message: string])[];
   /** Whether `perform` may throw RuleFailure; then what the rule did before it is undone. */
   canFail(action: z.output<S>): boolean;
   /**

@@ -1,13 +1,22 @@
 import { z } from "zod";
+import { about, CAUSES, USES_BOOSTS } from "../causes.ts";
+import { mentionsAt } from "../language/mention.ts";
 import { adjustCurrency as adjust } from "../currencies/adjust.ts";
 import { compileExpression, Expression, Rounding, ROUNDINGS } from "../language/expressions.ts";
 import { RuleFailure } from "../running/failures.ts";
 import { Key } from "../language/syntax.ts";
-import { actionFields, actionKind, OnInsufficient } from "./action.ts";
+import { actionFields, actionKind, OnInsufficient, tells } from "./action.ts";
+
+/** An expression may come to either. */
+const changeOf = (amount: unknown): readonly string[] => {
+  if (typeof amount !== "number") return [...CAUSES.gain, ...CAUSES.loss];
+  return amount < 0 ? CAUSES.loss : CAUSES.gain;
+};
 
 /** Gives or takes currency. What cannot be taken, or has no room, goes by `onInsufficient`. */
 export const adjustCurrency = actionKind({
   type: "adjust_currency",
+  summary: "Gives a currency, or takes it",
   schema: z.strictObject({
     type: z.literal("adjust_currency"),
     ...actionFields,
@@ -17,6 +26,10 @@ export const adjustCurrency = actionKind({
     boostable: z.boolean().default(false),
     onInsufficient: OnInsufficient.default("FAIL_RULE"),
   }),
+  mentions: ({ currencyKey }) => mentionsAt("currencyKey", "currency", currencyKey),
+  causes: ({ amount, currencyKey }) => [...about(changeOf(amount), currencyKey), ...USES_BOOSTS],
+  outcomes: () => tells("player.currency_granted", "player.currency_spent", "player.currency_expired"),
+  demands: () => [],
   canFail: ({ onInsufficient }) => onInsufficient === "FAIL_RULE",
   compile: ({ currencyKey, amount: expression, rounding, boostable, onInsufficient }) => {
     const amountOf = compileExpression(expression);

@@ -1,8 +1,9 @@
 import { z } from "zod";
+import { CAUSES } from "../causes.ts";
 import { adjustLives as adjust, type LivesChange } from "../lives/lives.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
 import { RuleFailure } from "../running/failures.ts";
-import { actionFields, actionKind, OnInsufficient } from "./action.ts";
+import { actionFields, actionKind, OnInsufficient, tells } from "./action.ts";
 
 const UNLIMITED_MAX_SECONDS = 2_592_000;
 
@@ -28,7 +29,12 @@ type Resolved = Pick<LivesChange, "amount" | "refill" | "unlimitedSeconds"> & {
 /** Gives or takes lives, fills them up, or makes them unlimited for a time. */
 export const adjustLives = actionKind<typeof schema, Resolved>({
   type: "adjust_lives",
+  summary: "Gives lives, takes them, refills them or makes them unlimited for a time",
   schema,
+  mentions: () => [],
+  causes: () => CAUSES.lives,
+  outcomes: () => tells("player.lives_changed"),
+  demands: () => [],
   canFail: ({ onInsufficient }) => onInsufficient === "FAIL_RULE",
   compile: ({ amount: expression, refill, unlimitedSeconds, onInsufficient }) => {
     if (refill !== undefined) return () => ({ refill, onInsufficient });

@@ -1,7 +1,9 @@
 import { z } from "zod";
+import { about, CAUSES } from "../causes.ts";
+import { assetMentions } from "../language/mention.ts";
 import { startBoost } from "../boosts/boosts.ts";
 import { Key } from "../language/syntax.ts";
-import { actionFields, actionKind } from "./action.ts";
+import { actionFields, actionKind, tells } from "./action.ts";
 
 const MONTH_SECONDS = 2_592_000;
 
@@ -24,7 +26,12 @@ const schema = z.strictObject({
 /** Starts a boost that multiplies what the player gains later. */
 export const applyBoost = actionKind({
   type: "apply_boost",
+  summary: "Multiplies what is granted later",
   schema,
+  mentions: ({ applies }) => assetMentions("applies", applies),
+  causes: ({ boostKey }) => about(CAUSES.boost, boostKey),
+  outcomes: () => tells(),
+  demands: () => [],
   canFail: () => false,
   compile: ({ boostKey, applies, factor, durationSeconds, uses, stacking }) => {
     const counted = uses === undefined ? {} : { uses };

@@ -3,7 +3,7 @@ import { isReservedType, type Json } from "../../kernel/events/events.ts";
 import { emitCustom } from "../emit.ts";
 import { RuleFailure } from "../running/failures.ts";
 import { isPath, smallRecord } from "../language/syntax.ts";
-import { actionFields, actionKind } from "./action.ts";
+import { actionFields, actionKind, tells } from "./action.ts";
 import { compileValues, isPassable, PASSED_ON_MAX_BYTES, Value } from "./values.ts";
 
 const PROPERTIES_MAX = 50;
@@ -35,7 +35,12 @@ const TOO_LARGE = `the properties are larger than ${PASSED_ON_MAX_BYTES / 1_024}
 /** Emits an event of the integrator's own. Properties that are too large fail the rule. */
 export const emitEvent = actionKind<typeof schema, Resolved>({
   type: "emit_event",
+  summary: "Brings about an event of your own, for other rules, webhooks, the live stream or the inbox",
   schema,
+  mentions: () => [],
+  causes: ({ eventType, channels }) => (channels.includes("rules") ? [eventType] : []),
+  outcomes: ({ eventType }) => tells(eventType),
+  demands: () => [],
   canFail: () => true,
   compile: ({ eventType, properties, channels }) => {
     const valuesOf = compileValues(properties);

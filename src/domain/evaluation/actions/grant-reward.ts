@@ -1,8 +1,10 @@
 import { z } from "zod";
+import { about, CAUSES } from "../causes.ts";
+import { mentionsAt } from "../language/mention.ts";
 import { grantReward as grant } from "../rewards/grant.ts";
 import { RuleFailure } from "../running/failures.ts";
 import { Key } from "../language/syntax.ts";
-import { actionFields, actionKind } from "./action.ts";
+import { actionFields, actionKind, gives } from "./action.ts";
 
 const YEAR_SECONDS = 31_536_000;
 
@@ -25,7 +27,12 @@ type Resolved = Pick<z.output<typeof schema>, "rewardKey" | "quantity" | "delive
  */
 export const grantReward = actionKind<typeof schema, Resolved>({
   type: "grant_reward",
+  summary: "Gives a reward of the catalogue",
   schema,
+  mentions: ({ rewardKey }) => mentionsAt("rewardKey", "reward", rewardKey),
+  causes: ({ rewardKey }) => about(CAUSES.reward, rewardKey),
+  outcomes: ({ rewardKey }) => gives({ rewards: [{ rewardKey }] }),
+  demands: () => [],
   canFail: () => true,
   compile: ({ rewardKey, quantity, delivery, expiresInSeconds }) => {
     const expiry = expiresInSeconds === undefined ? {} : { expiresInSeconds };

@@ -1,11 +1,13 @@
 import { z } from "zod";
+import { CAUSES, USES_BOOSTS } from "../causes.ts";
 import { grantXp as grant } from "../xp/xp.ts";
 import { compileExpression, Expression, Rounding, ROUNDINGS } from "../language/expressions.ts";
-import { actionFields, actionKind } from "./action.ts";
+import { actionFields, actionKind, gives } from "./action.ts";
 
 /** Gives XP. An amount below 0 counts as 0; a rule can never take XP away. */
 export const grantXp = actionKind({
   type: "grant_xp",
+  summary: "Gives XP",
   schema: z.strictObject({
     type: z.literal("grant_xp"),
     ...actionFields,
@@ -13,6 +15,10 @@ export const grantXp = actionKind({
     rounding: Rounding,
     boostable: z.boolean().default(true),
   }),
+  mentions: () => [],
+  causes: () => [...CAUSES.xp, ...USES_BOOSTS],
+  outcomes: () => gives({ xp: 1 }),
+  demands: () => [],
   canFail: () => false,
   compile: ({ amount: expression, rounding, boostable }, actionId) => {
     const amountOf = compileExpression(expression);

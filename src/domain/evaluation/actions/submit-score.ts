@@ -1,9 +1,11 @@
 import { z } from "zod";
+import { SCORE, USES_BOOSTS } from "../causes.ts";
+import { mentionsAt } from "../language/mention.ts";
 import { isMeta } from "../boards/score-meta.ts";
 import { submitScore as submit } from "../boards/submit.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
 import { isPath, Key } from "../language/syntax.ts";
-import { actionFields, actionKind } from "./action.ts";
+import { actionFields, actionKind, tells } from "./action.ts";
 import { compileValues, Value } from "./values.ts";
 
 /** Fields of a score's meta. */
@@ -17,6 +19,7 @@ const isName = (text: string): boolean => !text.includes(".") && isPath(text);
  */
 export const submitScore = actionKind({
   type: "submit_score",
+  summary: "Submits a score to a leaderboard of CUSTOM",
   schema: z.strictObject({
     type: z.literal("submit_score"),
     ...actionFields,
@@ -27,6 +30,14 @@ export const submitScore = actionKind({
       .refine((given) => Object.keys(given).length <= META_MAX, `more than ${META_MAX} fields`)
       .optional(),
   }),
+  mentions: ({ leaderboardKey }) => mentionsAt("leaderboardKey", "leaderboard", leaderboardKey),
+  causes: () => [SCORE, ...USES_BOOSTS],
+  outcomes: () => tells(),
+  demands: ({ leaderboardKey }, find) => {
+    const metric = find("leaderboard", leaderboardKey)?.["metric"] as { source: string } | undefined;
+    if (!metric || metric.source === "CUSTOM") return [];
+    return [["leaderboardKey", `${leaderboardKey}: a leaderboard of ${metric.source} takes no scores`]];
+  },
   canFail: () => false,
   compile: ({ leaderboardKey, score: expression, meta }) => {
     const scoreOf = compileExpression(expression);

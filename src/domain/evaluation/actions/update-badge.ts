@@ -1,9 +1,11 @@
 import { z } from "zod";
+import { about, CAUSES } from "../causes.ts";
+import { mentionsAt } from "../language/mention.ts";
 import { awardBadge, type BadgeProblem, progressBadge, revokeBadge } from "../badges/award.ts";
 import type { Turn } from "../turn.ts";
 import { compileExpression, Expression } from "../language/expressions.ts";
 import { Key } from "../language/syntax.ts";
-import { actionFields, actionKind, type Deed } from "./action.ts";
+import { actionFields, actionKind, type Deed, tells, gives } from "./action.ts";
 
 const TIER_MAX = 20;
 
@@ -41,7 +43,18 @@ const change = (turn: Turn, { badgeKey, operation, tier, amount }: Resolved, dee
 /** Awards a tier of a badge (never lowers it), adds progress, or takes the badge away. */
 export const updateBadge = actionKind<typeof schema, Resolved>({
   type: "update_badge",
+  summary: "Awards a badge, adds progress to it or takes it away",
   schema,
+  mentions: ({ badgeKey }) => mentionsAt("badgeKey", "badge", badgeKey),
+  causes: ({ badgeKey, operation }) =>
+    about(operation === "REVOKE" ? CAUSES.badgeLoss : CAUSES.badge, badgeKey),
+  outcomes: ({ badgeKey, operation }) =>
+    operation === "REVOKE" ? tells("player.badge_revoked") : gives({ badges: [{ badgeKey }] }),
+  demands: ({ badgeKey, tier }, find) => {
+    const tiers = find("badge", badgeKey)?.["tiers"];
+    if (tier === undefined || !Array.isArray(tiers) || tier <= tiers.length) return [];
+    return [["tier", `the badge ${badgeKey} has ${tiers.length} tiers`]];
+  },
   canFail: () => false,
   compile: ({ badgeKey, operation, tier, amount: expression }) => {
     if (operation !== "PROGRESS") {

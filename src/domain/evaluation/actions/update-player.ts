@@ -1,4 +1,6 @@
 import { z } from "zod";
+import { about, CAUSES } from "../causes.ts";
+import { mentionsAt } from "../language/mention.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import type { PlayerState } from "../player-state.ts";
 import { updatePlayer as update } from "../profile.ts";
@@ -8,12 +10,13 @@ import { compileExpression, Expression } from "../language/expressions.ts";
 import { RuleFailure } from "../running/failures.ts";
 import { compilePath } from "../language/paths.ts";
 import { Key, Path, smallRecord } from "../language/syntax.ts";
-import { actionFields, actionKind } from "./action.ts";
+import { actionFields, actionKind, tells } from "./action.ts";
 import { compileValues, Value } from "./values.ts";
 
 const FIELDS_MAX = 20;
 const SEGMENTS_MAX = 10;
 
+const NOT_STATIC = "the members of a DYNAMIC segment follow from its definition";
 const TOO_MANY = `more than ${FIELDS_MAX} attributes`;
 
 const changes = {
@@ -74,7 +77,23 @@ const move = (turn: Turn, segmentKeys: readonly string[], isMember: boolean): vo
 /** Changes attributes, tags and static segments. A result beyond the limits of a profile fails the rule. */
 export const updatePlayer = actionKind<typeof schema, Resolved>({
   type: "update_player",
+  summary: "Changes attributes, tags and membership in STATIC segments",
   schema,
+  mentions: ({ addToSegments, removeFromSegments }) => [
+    ...mentionsAt("addToSegments", "segment", addToSegments),
+    ...mentionsAt("removeFromSegments", "segment", removeFromSegments),
+  ],
+  causes: ({ addToSegments = [], removeFromSegments = [] }) => [
+    ...CAUSES.profile,
+    ...[...addToSegments, ...removeFromSegments].flatMap((key) => about(CAUSES.segment, key)),
+  ],
+  outcomes: () => tells("player.updated"),
+  demands: ({ addToSegments, removeFromSegments }, find) =>
+    Object.entries({ addToSegments, removeFromSegments }).flatMap(([field, keys = []]) =>
+      keys.flatMap((key, i): [string, string][] =>
+        find("segment", key)?.["kind"] === "DYNAMIC" ? [[`${field}.${i}`, `${key}: ${NOT_STATIC}`]] : [],
+      ),
+    ),
   canFail: () => true,
   compile: (action) => {
     const { unset = [], addTags = [], removeTags = [] } = action;

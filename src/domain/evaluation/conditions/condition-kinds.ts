@@ -40,8 +40,12 @@ export const compileCondition = (condition: Condition): Test =>
   BY_TYPE.get(condition.type)!.compile(condition);
 
 /** What a test of the condition takes at most, in steps, beside the texts and lists that it looks through. */
-export const conditionSteps = (condition: Condition): number =>
-  BY_TYPE.get(condition.type)!.steps?.(condition) ?? 1;
+export const conditionSteps = (condition: Condition): number => BY_TYPE.get(condition.type)!.steps(condition);
 
 /** Whether a condition of this type is asked after the others of its group. */
-export const isDear = (type: string): boolean => BY_TYPE.get(type)?.isDear === true;
+export const isExpensive = (type: string): boolean => BY_TYPE.get(type)?.isExpensive === true;
+
+/** What each kind is for, in order. */
+export const CONDITION_SUMMARIES: readonly (readonly [type: string, summary: string])[] = KINDS.map(
+  ({ type, summary }) => [type, summary],
+);

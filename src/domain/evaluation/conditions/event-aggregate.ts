@@ -5,7 +5,8 @@ import { readMetric } from "../metrics/count.ts";
 import { Metric } from "../metrics/metric.ts";
 import { compileComparison, expectedOf } from "../language/comparisons.ts";
 import { checkOperand, numericFields } from "../language/operators.ts";
-import { conditionKind } from "./condition.ts";
+import { metricId } from "../metrics/metric-id.ts";
+import { conditionKind, reads, readsTimed } from "./condition.ts";
 
 const largestOf = (value: unknown): number => {
   const numbers = (Array.isArray(value) ? value : [value]).filter((one) => typeof one === "number");
@@ -15,7 +16,8 @@ const largestOf = (value: unknown): number => {
 /** What a metric says of the player's events at the event's time, this event included. */
 export const eventAggregate = conditionKind({
   type: "event_aggregate",
-  isDear: true,
+  summary: "What the player's events add up to, this one included",
+  isExpensive: true,
   schema: z
     .strictObject({ type: z.literal("event_aggregate"), metric: Metric, ...numericFields })
     .superRefine(checkOperand)
@@ -24,6 +26,13 @@ export const eventAggregate = conditionKind({
       message: `distinct counts to ${DISTINCT_MAX}`,
     }),
   steps: ({ metric }) => 1 + counterSteps(metric),
+  mentions: () => [],
+  metrics: ({ metric }) => [metric],
+  inputs: ({ metric }) => {
+    const name = `metric:${metricId(metric)}`;
+    const type = metric.window?.type;
+    return type === "CALENDAR" || type === "ROLLING" ? readsTimed(name, "field:timezone") : reads(name);
+  },
   compile: (condition) => {
     const metric = compileMetric(condition.metric);
     const holds = compileComparison(condition);

@@ -3,14 +3,20 @@ import { compileComparison, expectedOf } from "../language/comparisons.ts";
 import { checkOperand, comparisonFields } from "../language/operators.ts";
 import { compilePath } from "../language/paths.ts";
 import { Path } from "../language/syntax.ts";
-import { conditionKind } from "./condition.ts";
+import { conditionKind, reads } from "./condition.ts";
 
 /** A property of the triggering event. */
 export const eventProperty = conditionKind({
   type: "event_property",
+  summary: "A property of the event",
   schema: z
     .strictObject({ type: z.literal("event_property"), path: Path, ...comparisonFields })
     .superRefine(checkOperand),
+  isExpensive: false,
+  steps: () => 1,
+  mentions: () => [],
+  metrics: () => [],
+  inputs: () => reads(),
   compile: (condition) => {
     const read = compilePath(condition.path);
     const holds = compileComparison(condition);

@@ -5,7 +5,8 @@ import type { Turn } from "../turn.ts";
 import { compileComparison, expectedOf } from "../language/comparisons.ts";
 import { checkOperand, numericFields } from "../language/operators.ts";
 import { Key } from "../language/syntax.ts";
-import { conditionKind } from "./condition.ts";
+import { mentionsAt } from "../language/mention.ts";
+import { conditionKind, readsTimed } from "./condition.ts";
 
 /**
  * Places need the rank index, which evaluation cannot ask: it does no I/O, and counting the rows before a
@@ -33,6 +34,7 @@ const scoreOf = ({ project, player, event }: Turn, leaderboardKey: string): numb
 /** The score in the period of the event's time, before this event has counted; none without an entry. */
 export const leaderboardRank = conditionKind({
   type: "leaderboard_rank",
+  summary: "The player's standing on a leaderboard",
   schema: z
     .strictObject({
       type: z.literal("leaderboard_rank"),
@@ -43,6 +45,10 @@ export const leaderboardRank = conditionKind({
     })
     .superRefine(checkOperand),
   steps: () => FIND_STEPS,
+  isExpensive: false,
+  mentions: ({ leaderboardKey }) => mentionsAt("leaderboardKey", "leaderboard", leaderboardKey),
+  metrics: () => [],
+  inputs: () => readsTimed("entries"),
   compile: (condition) => {
     const { leaderboardKey } = condition;
     const holds = compileComparison(condition);

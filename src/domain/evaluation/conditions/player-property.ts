@@ -3,11 +3,13 @@ import { compileComparison, expectedOf } from "../language/comparisons.ts";
 import { compilePlayerValue } from "../language/lookups.ts";
 import { checkOperand, comparisonFields } from "../language/operators.ts";
 import { isPlayerValue, PLAYER_VALUES } from "../language/references.ts";
-import { conditionKind } from "./condition.ts";
+import { fieldMentions } from "../language/mention.ts";
+import { conditionKind, reads, readsTimed } from "./condition.ts";
 
 /** The player's value at the moment the rule runs, after the rules before it. */
 export const playerProperty = conditionKind({
   type: "player_property",
+  summary: "A field of the player as it is now",
   schema: z
     .strictObject({
       type: z.literal("player_property"),
@@ -15,6 +17,14 @@ export const playerProperty = conditionKind({
       ...comparisonFields,
     })
     .superRefine(checkOperand),
+  isExpensive: false,
+  steps: () => 1,
+  mentions: ({ field }) => fieldMentions("field", field),
+  metrics: () => [],
+  inputs: ({ field, op }) =>
+    field === "lives" || op === "within_last" || op === "older_than"
+      ? readsTimed(`field:${field}`)
+      : reads(`field:${field}`),
   compile: (condition) => {
     const read = compilePlayerValue(condition.field);
     const holds = compileComparison(condition);

@@ -1,7 +1,8 @@
 import { z } from "zod";
 import type { Turn } from "../turn.ts";
 import { Key } from "../language/syntax.ts";
-import { conditionKind } from "./condition.ts";
+import { mentionsAt } from "../language/mention.ts";
+import { conditionKind, reads } from "./condition.ts";
 
 const NOT_YET = ["quest", "quest_step", "adventure"];
 const TIERS_MAX = 20;
@@ -27,7 +28,13 @@ const stateOf = ({ key, minTier = 1 }: ProgressState, { player }: Turn): "HELD" 
 /** How far the player is with a badge, after the rules before this one. */
 export const progressState = conditionKind({
   type: "progress_state",
+  summary: "Whether the player holds a badge; quests and adventures are not available yet",
   schema,
+  isExpensive: false,
+  steps: () => 1,
+  mentions: ({ key }) => mentionsAt("key", "badge", key),
+  metrics: () => [],
+  inputs: ({ entity, key }) => reads(`${entity}:${key}`),
   compile: (condition) => {
     const { states } = condition;
     return (turn) => states.includes(stateOf(condition, turn));

@@ -1,18 +1,24 @@
 import { z } from "zod";
 import { Key } from "../language/syntax.ts";
-import { conditionKind } from "./condition.ts";
+import { mentionsAt } from "../language/mention.ts";
+import { conditionKind, reads } from "./condition.ts";
 
 const SEGMENT_KEYS_MAX = 20;
 
 /** Whether the player is in any, all or none of some segments. */
 export const segment = conditionKind({
   type: "segment",
+  summary: "The segments that the player is in",
   schema: z.strictObject({
     type: z.literal("segment"),
     segmentKeys: z.array(Key).min(1).max(SEGMENT_KEYS_MAX),
     match: z.enum(["ANY", "ALL", "NONE"]).default("ANY"),
   }),
   steps: ({ segmentKeys }) => segmentKeys.length,
+  isExpensive: false,
+  mentions: ({ segmentKeys }) => mentionsAt("segmentKeys", "segment", segmentKeys),
+  metrics: () => [],
+  inputs: ({ segmentKeys }) => ({ ...reads(), segmentKeys }),
   compile: ({ segmentKeys, match }) => {
     if (match === "ALL") return ({ player }) => segmentKeys.every((key) => player.segments.has(key));
     const isAny = match === "ANY";

@@ -3,7 +3,8 @@ import { streakMeasure } from "../streaks/advance.ts";
 import { compileComparison, expectedOf } from "../language/comparisons.ts";
 import { checkOperand, numericFields } from "../language/operators.ts";
 import { Key } from "../language/syntax.ts";
-import { conditionKind } from "./condition.ts";
+import { mentionsAt } from "../language/mention.ts";
+import { conditionKind, reads } from "./condition.ts";
 
 /** Steps of settling a streak. */
 const SETTLE_STEPS = 50;
@@ -11,7 +12,8 @@ const SETTLE_STEPS = 50;
 /** A streak of the player at the event's time, after the event has counted for it. */
 export const streak = conditionKind({
   type: "streak",
-  isDear: true,
+  summary: "The length of a streak, or the freezes held",
+  isExpensive: true,
   schema: z
     .strictObject({
       type: z.literal("streak"),
@@ -21,6 +23,10 @@ export const streak = conditionKind({
     })
     .superRefine(checkOperand),
   steps: () => SETTLE_STEPS,
+  mentions: ({ streakKey }) => mentionsAt("streakKey", "streak", streakKey),
+  metrics: () => [],
+  // A streak that breaks is settled by the sweep of streaks, which changes what the player holds.
+  inputs: ({ streakKey }) => reads(`streak:${streakKey}`),
   compile: (condition) => {
     const { streakKey, measure } = condition;
     const holds = compileComparison(condition);

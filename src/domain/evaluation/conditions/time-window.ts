@@ -2,7 +2,7 @@ import { z } from "zod";
 import type { Turn } from "../turn.ts";
 import { Zone } from "../language/syntax.ts";
 import { firstZone, type LocalTime, localTime } from "../../kernel/zones.ts";
-import { conditionKind } from "./condition.ts";
+import { conditionKind, readsTimed } from "./condition.ts";
 
 const TIME = /^([01]\d|2[0-3]):[0-5]\d$/;
 const MIDNIGHT_END = "24:00";
@@ -76,8 +76,13 @@ const two = (value: number): string => String(value).padStart(2, "0");
 /** The wall clock lies inside every part that is given; each part is looked at on its own. */
 export const timeWindow = conditionKind({
   type: "time_window",
+  summary: "Local days, dates and times of day",
   schema,
   steps: () => LOCAL_TIME_STEPS,
+  isExpensive: false,
+  mentions: () => [],
+  metrics: () => [],
+  inputs: () => readsTimed("field:timezone"),
   compile: (condition) => {
     const parts = partsOf(condition);
     return (turn) => {

@@ -7,7 +7,7 @@ import {
   conditionSteps,
   CONDITION_TYPES,
   ConditionSchema,
-  isDear,
+  isExpensive,
   kindOf,
 } from "../conditions/condition-kinds.ts";
 import { showValue } from "./shown-value.ts";
@@ -51,20 +51,21 @@ const leafProblems = (node: object, path: PropertyKey[]): Problem[] => {
   return schemaProblems(kind.schema, node, path);
 };
 
-type Compiled = { test: Test; isDear: boolean };
+type Compiled = { test: Test; isExpensive: boolean };
 
 const compileNode = (node: ConditionNode): Compiled => {
   const group = groupOf(node);
   if (!group) {
     const condition = node as Condition;
-    return { test: compileCondition(condition), isDear: isDear(condition.type) };
+    return { test: compileCondition(condition), isExpensive: isExpensive(condition.type) };
   }
   const members = group.members.map(compileNode);
-  const dear = members.filter((member) => member.isDear);
-  // Conditions change nothing, so the cheap members of a group are asked before the dear ones.
-  const inOrder = dear.length === 0 ? members : [...members.filter((member) => !member.isDear), ...dear];
+  const expensive = members.filter((member) => member.isExpensive);
+  // Conditions change nothing, so the cheap members of a group are asked before the expensive ones.
+  const inOrder =
+    expensive.length === 0 ? members : [...members.filter((member) => !member.isExpensive), ...expensive];
   const tests = inOrder.map(({ test }) => test);
-  return { test: joinTests(group.key, tests), isDear: dear.length > 0 };
+  return { test: joinTests(group.key, tests), isExpensive: expensive.length > 0 };
 };
 
 /** Turns a tree into one closure that stops at the first member that decides. */

@@ -1,6 +1,7 @@
 import type { Json } from "../../kernel/events/events.ts";
 import type { RuleDocument } from "./document.ts";
-import { type Mention, needsOf } from "./needs.ts";
+import type { Mention } from "./mention.ts";
+import { needsOf } from "./needs.ts";
 
 /** Mentions outside of conditions and actions: in budgets and in triggers by time. */
 const otherMentions = (rule: RuleDocument): Mention[] => {

@@ -38,11 +38,16 @@ export const groupOf = <L extends object>(
   return key && { key, members: (node as Record<string, Tree<L>[]>)[key]! };
 };
 
-/** Shows every leaf of a tree, from left to right. */
-export const visitLeaves = <L extends object>(node: Tree<L>, look: (leaf: L) => void): void => {
+/** Shows every leaf of a tree, from left to right, with the path that leads to it, such as `all.0`. */
+export const visitLeaves = <L extends object>(
+  node: Tree<L>,
+  look: (leaf: L, path: string) => void,
+  path = "",
+): void => {
   const group = groupOf(node);
-  if (!group) return look(node as L);
-  for (const member of group.members) visitLeaves(member, look);
+  if (!group) return look(node as L, path);
+  const at = path === "" ? group.key : `${path}.${group.key}`;
+  group.members.forEach((member, i) => visitLeaves(member, look, `${at}.${i}`));
 };
 
 /** The three forms of a group over `member`, which may be lazy. */

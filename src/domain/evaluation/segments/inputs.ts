@@ -1,34 +1,22 @@
 import type { Json } from "../../kernel/events/events.ts";
-import { metricId } from "../metrics/metric-id.ts";
+import { kindOf } from "../conditions/condition-kinds.ts";
+import type { ConditionInputs } from "../conditions/condition.ts";
 import type { PlayerState } from "../player-state.ts";
 import { compilePath } from "../language/paths.ts";
+import { type Tree, visitLeaves } from "../language/trees.ts";
 
-/**
- * What a segment's definition reads of a player. While none of it has changed, neither has membership, but
- * for what time alone changes (`isTimed`).
- */
-export type SegmentInputs = {
-  /** Names of inputs, each once; see `readerOf`. */
-  names: readonly string[];
-  /** Time alone can change it: rolling and calendar windows, ages, the time of day, ranks, lives. */
-  isTimed: boolean;
-  /** Segments that it reads. */
-  segmentKeys: readonly string[];
-};
+/** What a segment's definition reads of a player; each name once. */
+export type SegmentInputs = ConditionInputs;
 
 /** Reads an input: another value, by `Object.is`, whenever what the player holds has changed. */
 export type InputReader = (player: PlayerState) => unknown;
 
-const TIMED_OPERATORS: ReadonlySet<unknown> = new Set(["within_last", "older_than"]);
-const TIMED_WINDOWS: ReadonlySet<unknown> = new Set(["CALENDAR", "ROLLING"]);
 const CURRENCY = "currencies.";
 const ATTRIBUTE = "attributes.";
 
-type Found = { names: Set<string>; segmentKeys: Set<string>; isTimed: boolean };
-
 const isObject = (value: unknown): value is Json => value !== null && typeof value === "object";
 
-/** A `$ref` to the player, wherever it stands in a condition. */
+/** The fields of the player that `$ref`s name, wherever they stand in a condition. */
 const referencesOf = (value: unknown): string[] => {
   if (!isObject(value)) return [];
   const { $ref } = value;
@@ -36,60 +24,21 @@ const referencesOf = (value: unknown): string[] => {
   return [...own, ...Object.values(value).flatMap(referencesOf)];
 };
 
-const addField = (found: Found, field: string): void => {
-  found.names.add(`field:${field}`);
-  if (field === "lives") found.isTimed = true;
-};
-
-type Finder = (found: Found, condition: Json) => void;
-
-/** By type of condition. */
-const FINDERS: Record<string, Finder> = {
-  player_property: (found, { field, op }) => {
-    addField(found, String(field));
-    if (TIMED_OPERATORS.has(op)) found.isTimed = true;
-  },
-  event_aggregate: (found, { metric }) => {
-    found.names.add(`metric:${metricId(metric as never)}`);
-    const { window } = metric as { window?: { type?: unknown } };
-    if (!TIMED_WINDOWS.has(window?.type)) return;
-    found.isTimed = true;
-    found.names.add("field:timezone");
-  },
-  // A streak that breaks is settled by the sweep of streaks, which changes what the player holds.
-  streak: (found, { streakKey }) => void found.names.add(`streak:${String(streakKey)}`),
-  progress_state: (found, { entity, key }) => void found.names.add(`${String(entity)}:${String(key)}`),
-  leaderboard_rank: (found) => {
-    found.names.add("entries");
-    found.isTimed = true;
-  },
-  segment: (found, { segmentKeys }) => {
-    for (const key of segmentKeys as string[]) found.segmentKeys.add(key);
-  },
-  time_window: (found) => {
-    found.names.add("field:timezone");
-    found.isTimed = true;
-  },
-};
-
-const visit = (found: Found, node: unknown): void => {
-  const { all, any, none, ...condition } = node as Json;
-  const members = all ?? any ?? none;
-  if (Array.isArray(members)) return members.forEach((member) => visit(found, member));
-  FINDERS[String(condition["type"])]?.(found, condition);
-  for (const field of referencesOf(condition)) addField(found, field);
-};
-
 /** What a segment's conditions read. */
 export const inputsOf = (definition: unknown): SegmentInputs => {
-  const found: Found = { names: new Set(), segmentKeys: new Set(), isTimed: false };
-  visit(found, definition);
-  const segmentKeys = [...found.segmentKeys];
-  return {
-    names: [...found.names, ...segmentKeys.map((key) => `segment:${key}`)],
-    segmentKeys,
-    isTimed: found.isTimed,
-  };
+  const names = new Set<string>();
+  const segmentKeys = new Set<string>();
+  let isTimed = false;
+  visitLeaves(definition as Tree<Json & { type: string }>, (condition) => {
+    const own = kindOf(condition.type)?.inputs(condition);
+    own?.names.forEach((name) => names.add(name));
+    own?.segmentKeys.forEach((key) => segmentKeys.add(key));
+    const fields = referencesOf(condition);
+    for (const field of fields) names.add(`field:${field}`);
+    isTimed ||= own?.isTimed === true || fields.includes("lives");
+  });
+  const read = [...segmentKeys];
+  return { names: [...names, ...read.map((key) => `segment:${key}`)], segmentKeys: read, isTimed };
 };
 
 const FIELDS: Record<string, InputReader> = {

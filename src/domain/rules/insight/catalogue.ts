@@ -1,34 +1,14 @@
 import { z } from "zod";
 import { DERIVED_EVENT_TYPES, type Json, TRACKED_OWN_TYPES } from "../../kernel/events/events.ts";
 import { AGGREGATES } from "../../evaluation/metrics/aggregates.ts";
-import { ActionSchema } from "../../evaluation/actions/action-kinds.ts";
-import { ConditionSchema } from "../../evaluation/conditions/condition-kinds.ts";
+import { ACTION_SUMMARIES, ActionSchema } from "../../evaluation/actions/action-kinds.ts";
+import { CONDITION_SUMMARIES, ConditionSchema } from "../../evaluation/conditions/condition-kinds.ts";
 import { LIST_MAX, OPERATOR_NAMES, type OperatorName } from "../../evaluation/language/operators.ts";
 
-/** What every kind of condition is for, those that are not available included. */
-const CONDITIONS: Readonly<Record<string, string>> = {
-  event_property: "A property of the event",
-  player_property: "A field of the player as it is now",
-  event_aggregate: "What the player's events add up to, this one included",
-  streak: "The length of a streak, or the freezes held",
-  progress_state: "Whether the player holds a badge; quests and adventures are not available yet",
-  leaderboard_rank: "The player's standing on a leaderboard",
-  segment: "The segments that the player is in",
-  time_window: "Local days, dates and times of day",
-};
+/** What the rule format has names for and this version does not do. */
+const UNAVAILABLE_ACTIONS = [["update_quest", "Moves a quest or an adventure on"]] as const;
 
-const ACTIONS: Readonly<Record<string, string>> = {
-  grant_xp: "Gives XP",
-  adjust_currency: "Gives a currency, or takes it",
-  adjust_lives: "Gives lives, takes them, refills them or makes them unlimited for a time",
-  update_badge: "Awards a badge, adds progress to it or takes it away",
-  update_quest: "Moves a quest or an adventure on",
-  submit_score: "Submits a score to a leaderboard of CUSTOM",
-  update_player: "Changes attributes, tags and membership in STATIC segments",
-  grant_reward: "Gives a reward of the catalogue",
-  apply_boost: "Multiplies what is granted later",
-  emit_event: "Brings about an event of your own, for other rules, webhooks, the live stream or the inbox",
-};
+type Summaries = readonly (readonly [type: string, summary: string])[];
 
 const NUMBERS: readonly OperatorName[] = ["eq", "neq", "gt", "gte", "lt", "lte", "between"];
 const LISTS: readonly OperatorName[] = ["in", "not_in", "contains_any", "contains_all"];
@@ -76,9 +56,9 @@ const toJsonSchema = () => {
   };
 };
 
-const itemsOf = (texts: Readonly<Record<string, string>>, branches: readonly Branch[]): CatalogueItem[] => {
+const itemsOf = (summaries: Summaries, branches: readonly Branch[]): CatalogueItem[] => {
   const byType = new Map(branches.map((branch) => [branch.properties.type.const, branch]));
-  return Object.entries(texts).map(([type, summary]) => {
+  return summaries.map(([type, summary]) => {
     const schema = byType.get(type) ?? null;
     return { type, summary, available: schema !== null, schema };
   });
@@ -91,8 +71,8 @@ export const getCatalogue = (): Catalogue => {
   if (made) return made;
   const { properties, $defs = {} } = toJsonSchema();
   made = {
-    conditions: itemsOf(CONDITIONS, properties.conditions.oneOf),
-    actions: itemsOf(ACTIONS, properties.actions.oneOf),
+    conditions: itemsOf(CONDITION_SUMMARIES, properties.conditions.oneOf),
+    actions: itemsOf([...ACTION_SUMMARIES, ...UNAVAILABLE_ACTIONS], properties.actions.oneOf),
     operators: OPERATOR_NAMES.map((name) => ({
       name,
       operand: operandOf(name),

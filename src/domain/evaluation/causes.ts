@@ -1,0 +1,42 @@
+/**
+ * What an action, a reward or a definition can bring about, as the check for endless loops follows it. A cause
+ * is written `type`, or `type key` where it is about one currency, badge, streak, segment, reward or boost; the
+ * key is `*` where it may be any.
+ */
+
+export const ANY_KEY = "*";
+
+/** The causes of `types` about one thing; about any where `key` is no text. */
+export const about = (types: readonly string[], key: unknown): string[] =>
+  types.map((type) => `${type} ${typeof key === "string" ? key : ANY_KEY}`);
+
+/** The type of a cause, and what it is about. */
+export const partsOf = (cause: string): { type: string; key: string | undefined } => {
+  const [type = "", key] = cause.split(" ");
+  return { type, key };
+};
+
+export const CAUSES = {
+  xp: ["player.xp_granted", "player.level_up"],
+  gain: ["player.currency_granted"],
+  loss: ["player.currency_spent"],
+  lives: ["player.lives_changed"],
+  profile: ["player.updated"],
+  badge: ["player.badge_earned"],
+  badgeLoss: ["player.badge_revoked"],
+  reward: ["player.reward_granted"],
+  boost: ["player.boost_started", "player.boost_ended"],
+  segment: ["player.segment_entered", "player.segment_left"],
+  streak: [
+    "player.streak_extended",
+    "player.streak_frozen",
+    "player.streak_broken",
+    "player.streak_repaired",
+  ],
+} as const;
+
+/** A boost with a number of uses is used up by what it multiplies. */
+export const USES_BOOSTS = about(["player.boost_ended"], ANY_KEY);
+
+/** No event, but segments can read it. */
+export const SCORE = "#score";
