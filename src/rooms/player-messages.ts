@@ -3,7 +3,7 @@ import type { EventData, EventType } from "../domain/kernel/events/domain-events
 import type { CustomData } from "../domain/kernel/events/events.ts";
 import { levelProgress } from "../domain/evaluation/xp/levels.ts";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
-import { sumBundles } from "../domain/evaluation/rewards/sum.ts";
+import { sumBundles } from "../domain/evaluation/rewards/bundle.ts";
 import type { PlayerMessage } from "../domain/kernel/events/topics.ts";
 import type { Live } from "./messages.ts";
 

@@ -1,7 +1,7 @@
 /**
- * What an action, a reward or a definition can bring about, as the check for endless loops follows it. A cause
- * is written `type`, or `type key` where it is about one currency, badge, streak, segment, reward or boost; the
- * key is `*` where it may be any.
+ * What an action, a reward or a definition can bring about, as the check for endless loops follows it. A
+ * cause is written `type`, or `type key` where it is about one currency, badge, streak, segment, reward or
+ * boost; the key is `*` where it may be any.
  */
 
 export const ANY_KEY = "*";

@@ -2,6 +2,7 @@ import type { Stored } from "../../evaluation/live.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { kindOf } from "../../evaluation/actions/action-kinds.ts";
 import { about, ANY_KEY, CAUSES, partsOf, SCORE } from "../../evaluation/causes.ts";
+import { causesOfBundle, type RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { inputsOf } from "../../evaluation/segments/inputs.ts";
 import { patternsOf } from "../../evaluation/language/patterns.ts";
 import type { RuleDocument } from "../../evaluation/language/document.ts";
@@ -13,27 +14,13 @@ const isObject = (value: unknown): value is Json =>
   value !== null && typeof value === "object" && !Array.isArray(value);
 
 /** The bundles that a definition holds, wherever they are in it. */
-const bundlesIn = (value: unknown): Json[] => {
+const bundlesIn = (value: unknown): RewardBundle[] => {
   if (Array.isArray(value)) return value.flatMap(bundlesIn);
   if (!isObject(value)) return [];
   return Object.entries(value).flatMap(([name, inner]) =>
-    (name === "rewards" || name === "bundle") && isObject(inner) ? [inner] : bundlesIn(inner),
+    (name === "rewards" || name === "bundle") && isObject(inner) ? [inner as RewardBundle] : bundlesIn(inner),
   );
 };
-
-const listed = (list: unknown, name: string): unknown[] =>
-  Array.isArray(list) ? list.map((one) => (one as Json)[name]) : [];
-
-/** What giving a bundle brings about. */
-const ofBundle = ({ xp, currencies, lives, badges, boosts, rewards, addTags }: Json): string[] => [
-  ...(xp === undefined ? [] : CAUSES.xp),
-  ...Object.keys(isObject(currencies) ? currencies : {}).flatMap((key) => about(CAUSES.gain, key)),
-  ...(lives === undefined ? [] : ["player.lives_changed"]),
-  ...(addTags === undefined ? [] : ["player.updated"]),
-  ...listed(badges, "badgeKey").flatMap((key) => about(CAUSES.badge, key)),
-  ...listed(boosts, "boostKey").flatMap((key) => about(CAUSES.boost, key)),
-  ...listed(rewards, "rewardKey").flatMap((key) => about(CAUSES.reward, key)),
-];
 
 /** Patterns of the events that something counts, such as a badge by its metric. */
 const patternsIn = (value: unknown): string[] => {
@@ -97,14 +84,17 @@ export const createCauses = (definitions: Definitions): ((direct: readonly strin
   );
   const bundles = (kind: string, types: readonly string[]): [cause: string, causes: string[]][] =>
     all(kind).flatMap(({ definition }) => {
-      const causes = bundlesIn(definition).flatMap(ofBundle);
+      const causes = bundlesIn(definition).flatMap(causesOfBundle);
       return types.map((type) => [`${type} ${definition.key}`, causes] as [string, string[]]);
     });
   const given = new Map([
     ...bundles("badge", CAUSES.badge),
     ...bundles("reward", CAUSES.reward),
     ...bundles("streak", ["player.streak_extended"]),
-    ["player.level_up", all("level").flatMap(({ definition }) => bundlesIn(definition).flatMap(ofBundle))],
+    [
+      "player.level_up",
+      all("level").flatMap(({ definition }) => bundlesIn(definition).flatMap(causesOfBundle)),
+    ],
   ]);
   const known = new Map<string, readonly string[]>();
   const next = (cause: string): readonly string[] => {

@@ -3,7 +3,7 @@ import { loadDefinitionsNamed } from "../../progression/load-definitions.ts";
 import { type Reference, UnknownReference } from "../definitions/references.ts";
 import { invalid } from "../../kernel/errors.ts";
 import type { Work } from "../../kernel/work.ts";
-import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
+import { namesOfBundle, type RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { type Giver, GivingGraph } from "../../evaluation/rewards/reward-graph.ts";
 
 /** A bundle and the field that it stands in, such as `tiers.0.rewards`. */
@@ -54,35 +54,8 @@ const isPlain = ({ bundles }: BundlesOf): boolean =>
 
 type Name = Reference & { tier?: number | undefined };
 
-const boostName = (applies: string, field: string): Name[] => {
-  const [what, key] = applies.split(":", 2) as [string, string?];
-  return what === "currency" ? [{ field, kind: "currency", key: key! }] : [];
-};
-
-const namesOf = ({ bundle, field }: BundleField): Name[] => [
-  ...Object.keys(bundle.currencies ?? {}).map((key) => ({
-    field: `${field}.currencies.${key}`,
-    kind: "currency",
-    key,
-  })),
-  ...(bundle.badges ?? []).map(({ badgeKey: key, tier }, i) => ({
-    field: `${field}.badges.${i}.badgeKey`,
-    kind: "badge",
-    key,
-    tier,
-  })),
-  ...Object.keys(bundle.streakFreezes ?? {}).map((key) => ({
-    field: `${field}.streakFreezes.${key}`,
-    kind: "streak",
-    key,
-  })),
-  ...(bundle.rewards ?? []).map(({ rewardKey: key }, i) => ({
-    field: `${field}.rewards.${i}.rewardKey`,
-    kind: "reward",
-    key,
-  })),
-  ...(bundle.boosts ?? []).flatMap(({ applies }, i) => boostName(applies, `${field}.boosts.${i}.applies`)),
-];
+const namesOf = ({ bundle, field }: BundleField): Name[] =>
+  namesOfBundle(bundle).map(({ at, kind, key, tier }) => ({ field: `${field}.${at}`, kind, key, tier }));
 
 /** Reads the definitions that bundles name, with all that those give in turn. */
 const loadGiven =

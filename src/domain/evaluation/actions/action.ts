@@ -57,8 +57,8 @@ export const gives = (bundle: RewardBundle): Outcomes => ({ types: [], bundles: 
 export type FindDefinition = (kind: NamedKind, key: string) => Json | undefined;
 
 /**
- * A kind of action: add one by a file beside this one and a line in `action-kinds.ts`. It is done in two steps,
- * since what it does may be sent to another player or to a later time in between.
+ * A kind of action: add one by a file beside this one and a line in `action-kinds.ts`. It is done in two
+ * steps, since what it does may be sent to another player or to a later time in between.
  */
 export type ActionKind<S extends z.ZodObject, R extends object> = {
   type: string;

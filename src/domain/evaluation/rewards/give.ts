@@ -9,6 +9,7 @@ import { grantXp } from "../xp/xp.ts";
 import { grantFreezes } from "../streaks/advance.ts";
 import type { BundleGrant, RewardBundle } from "./bundle.ts";
 import { grantReward } from "./grant.ts";
+import { BUNDLE_PARTS, type PartOfBundle } from "./parts/parts.ts";
 import { BUNDLE_DEPTH_MAX } from "./reward-graph.ts";
 
 /** Bundles that one tracked event or one change may give to a player. */
@@ -28,7 +29,7 @@ export const giveBundle = (turn: Turn, grant: BundleGrant): void => {
   count.depth++;
   count.given++;
   try {
-    for (const give of PARTS) give(turn, grant);
+    for (const name of IN_ORDER) givePart(turn, grant, name);
   } finally {
     count.depth--;
   }
@@ -38,68 +39,64 @@ export const giveBundle = (turn: Turn, grant: BundleGrant): void => {
 const isFull = (turn: Turn, depth: number): boolean =>
   isFlooded(turn) || (depth > 0 && turn.root.steps.written.isSpent);
 
-type Part = (turn: Turn, grant: BundleGrant) => void;
+/** Where a part comes from; `key` is the bundle's, to which the part adds its name. */
+type Source = Omit<BundleGrant, "bundle">;
 
-const entriesOf = (amounts: RewardBundle["currencies"]): [string, number][] => Object.entries(amounts ?? {});
+type Give<P extends PartOfBundle> = (turn: Turn, value: NonNullable<RewardBundle[P]>, source: Source) => void;
 
-const giveXp: Part = (turn, { bundle: { xp }, cause, key, reason }) => {
-  if (xp !== undefined) grantXp(turn, { amount: xp, cause, key: `${key}:xp`, reason });
+/** How each part is given. */
+const GIVE: { [P in PartOfBundle]: Give<P> } = {
+  xp: (turn, amount, { cause, key, reason }) =>
+    void grantXp(turn, { amount, cause, key: `${key}:xp`, reason }),
+
+  currencies: (turn, amounts, { cause, key, reason }) => {
+    for (const [currencyKey, amount] of Object.entries(amounts)) {
+      const part = { currencyKey, amount, cause, key: `${key}:cur:${currencyKey}`, reason };
+      const { problem } = adjustCurrency(turn, part);
+      if (problem !== undefined) turn.warn(`${reason}: ${amount} of currency ${currencyKey}: ${problem}`);
+    }
+  },
+
+  lives: (turn, lives, { cause, key, reason }) => {
+    const what = lives === "FULL" ? { refill: lives } : { amount: lives };
+    const { problem } = adjustLives(turn, { ...what, cause, key: `${key}:lives`, reason });
+    if (problem !== undefined) turn.warn(`${reason}: lives: ${problem}`);
+  },
+
+  badges: (turn, badges, { cause, key, reason }) =>
+    badges.forEach((badge, i) => {
+      const problem = awardBadge(turn, { ...badge, cause, key: `${key}:bdg:${i}` });
+      if (problem !== undefined) turn.warn(`${reason}: badge ${badge.badgeKey}: ${problem}`);
+    }),
+
+  boosts: (turn, boosts, { cause }) => {
+    for (const boost of boosts) startBoost(turn, { ...boost, stacking: "EXTEND", cause });
+  },
+
+  streakFreezes: (turn, amounts, { reason }) => {
+    for (const [streakKey, amount] of Object.entries(amounts)) {
+      if (grantFreezes(turn, streakKey, amount) === undefined)
+        turn.warn(`${reason}: there is no streak ${streakKey}: its freezes are not given`);
+    }
+  },
+
+  rewards: (turn, rewards, { cause, key, reason }) =>
+    rewards.forEach(({ rewardKey, quantity = 1 }, i) => {
+      const part = { rewardKey, quantity, delivery: "AUTO" as const, cause, key: `${key}:rwd:${i}` };
+      const given = grantReward(turn, part);
+      if ("problem" in given) turn.warn(`${reason}: reward ${rewardKey}: ${given.problem}`);
+    }),
+
+  addTags: (turn, addTags, { cause, reason }) => {
+    if (addTags.length === 0) return;
+    const problem = updatePlayer(turn, { addTags }, cause);
+    if (problem !== undefined) turn.warn(`${reason}: tags: ${problem}`);
+  },
 };
 
-const giveCurrencies: Part = (turn, { bundle, cause, key, reason }) => {
-  for (const [currencyKey, amount] of entriesOf(bundle.currencies)) {
-    const part = { currencyKey, amount, cause, key: `${key}:cur:${currencyKey}`, reason };
-    const { problem } = adjustCurrency(turn, part);
-    if (problem !== undefined) turn.warn(`${reason}: ${amount} of currency ${currencyKey}: ${problem}`);
-  }
-};
+const IN_ORDER = Object.keys(BUNDLE_PARTS) as PartOfBundle[];
 
-const giveLives: Part = (turn, { bundle: { lives }, cause, key, reason }) => {
-  if (lives === undefined) return;
-  const what = lives === "FULL" ? { refill: lives } : { amount: lives };
-  const { problem } = adjustLives(turn, { ...what, cause, key: `${key}:lives`, reason });
-  if (problem !== undefined) turn.warn(`${reason}: lives: ${problem}`);
+const givePart = <P extends PartOfBundle>(turn: Turn, { bundle, ...source }: BundleGrant, name: P): void => {
+  const value = bundle[name];
+  if (value !== undefined) GIVE[name](turn, value as NonNullable<RewardBundle[P]>, source);
 };
-
-const giveBadges: Part = (turn, { bundle, cause, key, reason }) => {
-  (bundle.badges ?? []).forEach((badge, i) => {
-    const problem = awardBadge(turn, { ...badge, cause, key: `${key}:bdg:${i}` });
-    if (problem !== undefined) turn.warn(`${reason}: badge ${badge.badgeKey}: ${problem}`);
-  });
-};
-
-const giveBoosts: Part = (turn, { bundle, cause }) => {
-  for (const boost of bundle.boosts ?? []) startBoost(turn, { ...boost, stacking: "EXTEND", cause });
-};
-
-const giveFreezes: Part = (turn, { bundle, reason }) => {
-  for (const [streakKey, amount] of entriesOf(bundle.streakFreezes)) {
-    if (grantFreezes(turn, streakKey, amount) === undefined)
-      turn.warn(`${reason}: there is no streak ${streakKey}: its freezes are not given`);
-  }
-};
-
-const giveRewards: Part = (turn, { bundle, cause, key, reason }) => {
-  (bundle.rewards ?? []).forEach(({ rewardKey, quantity = 1 }, i) => {
-    const part = { rewardKey, quantity, delivery: "AUTO" as const, cause, key: `${key}:rwd:${i}` };
-    const given = grantReward(turn, part);
-    if ("problem" in given) turn.warn(`${reason}: reward ${rewardKey}: ${given.problem}`);
-  });
-};
-
-const giveTags: Part = (turn, { bundle: { addTags = [] }, cause, reason }) => {
-  if (addTags.length === 0) return;
-  const problem = updatePlayer(turn, { addTags }, cause);
-  if (problem !== undefined) turn.warn(`${reason}: tags: ${problem}`);
-};
-
-const PARTS: readonly Part[] = [
-  giveXp,
-  giveCurrencies,
-  giveLives,
-  giveBadges,
-  giveBoosts,
-  giveFreezes,
-  giveRewards,
-  giveTags,
-];

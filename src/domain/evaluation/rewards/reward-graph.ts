@@ -1,5 +1,5 @@
 import { invalid } from "../../kernel/errors.ts";
-import type { RewardBundle } from "./bundle.ts";
+import { namesOfBundle, type RewardBundle } from "./bundle.ts";
 
 /** How deep rewards may give rewards: a bundle in a bundle is 2. */
 export const BUNDLE_DEPTH_MAX = 5;
@@ -19,10 +19,13 @@ type Reach = { depth: number; size: number; givesXp: boolean };
 const NOTHING: Reach = { depth: 0, size: 0, givesXp: false };
 const nameOf = ({ kind, key }: Pick<Giver, "kind" | "key">): string => `${kind} ${key}`;
 
-const childrenOf = ({ badges = [], rewards = [] }: RewardBundle): string[] => [
-  ...badges.map(({ badgeKey }) => `badge ${badgeKey}`),
-  ...rewards.map(({ rewardKey }) => `reward ${rewardKey}`),
-];
+/** What of that which bundles name gives bundles in turn. */
+const GIVERS: ReadonlySet<string> = new Set<Giver["kind"]>(["badge", "reward"]);
+
+const childrenOf = (bundle: RewardBundle): string[] =>
+  namesOfBundle(bundle)
+    .filter(({ kind }) => GIVERS.has(kind))
+    .map(({ kind, key }) => `${kind} ${key}`);
 
 const namesGiven = ({ bundles }: Giver): string[] => bundles.flatMap(childrenOf);
 

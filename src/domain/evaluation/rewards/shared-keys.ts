@@ -1,6 +1,7 @@
 import type { Game } from "../game.ts";
 import type { SharedKey } from "../shared-counters.ts";
-import type { RewardBundle } from "./bundle.ts";
+import type { NamedKind } from "../language/mention.ts";
+import { namesOfBundle, type RewardBundle } from "./bundle.ts";
 
 /** What may be limited over all players: awards of a badge, pieces of a reward. */
 export type LimitedKind = "badge" | "reward";
@@ -39,11 +40,18 @@ const levelsOf = ({ levels }: Part): Given => ({
   bundles: [...levels.values()].map(({ rewards }) => rewards),
 });
 
+const GIVERS: Partial<Record<NamedKind, (plan: Part, key: string) => Given>> = {
+  badge: badgeOf,
+  reward: rewardOf,
+};
+
 /** What a bundle may give, by name. XP may reach any level. */
-const givenBy = (plan: Part, { xp, badges = [], rewards = [] }: RewardBundle): [string, () => Given][] => [
-  ...badges.map(({ badgeKey: key }): [string, () => Given] => [`badge:${key}`, () => badgeOf(plan, key)]),
-  ...rewards.map(({ rewardKey: key }): [string, () => Given] => [`reward:${key}`, () => rewardOf(plan, key)]),
-  ...(xp === undefined ? [] : [["levels", () => levelsOf(plan)] as [string, () => Given]]),
+const givenBy = (plan: Part, bundle: RewardBundle): [string, () => Given][] => [
+  ...namesOfBundle(bundle).flatMap(({ kind, key }): [string, () => Given][] => {
+    const giver = GIVERS[kind];
+    return giver ? [[`${kind}:${key}`, () => giver(plan, key)]] : [];
+  }),
+  ...(bundle.xp === undefined ? [] : [["levels", () => levelsOf(plan)] as [string, () => Given]]),
 ];
 
 const limited = new WeakMap<Part["badges"], boolean>();

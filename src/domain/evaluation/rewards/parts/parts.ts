@@ -1,0 +1,13 @@
+import { addTags } from "./add-tags.ts";
+import { badges } from "./badges.ts";
+import { boosts } from "./boosts.ts";
+import { currencies } from "./currencies.ts";
+import { lives } from "./lives.ts";
+import { rewards } from "./rewards.ts";
+import { streakFreezes } from "./streak-freezes.ts";
+import { xp } from "./xp.ts";
+
+/** Every part of a bundle, in the order in which they are given. */
+export const BUNDLE_PARTS = { xp, currencies, lives, badges, boosts, streakFreezes, rewards, addTags };
+
+export type PartOfBundle = keyof typeof BUNDLE_PARTS;
