@@ -34,42 +34,40 @@ export type PlayerState = {
   doc: PlayerDoc;
   /** What the document takes as JSON. */
   docSize: DocSize;
-  /** Entries of lists of boards, by the list's id. */
-  entries: Map<string, EntryState>;
   /** Lists that were loaded with the player, besides those of boards with one ranking, by id. */
   lists: Map<string, LoadedList>;
   /** Times of what is coming, in ms: lists of those times are loaded; of now, where there are none. */
   timesMs: readonly number[];
   /** The attributes as they were when the lists were named: what the player changes now counts from later. */
   firstAttributes?: Json;
-  /** By key of the currency. */
-  balances: Map<string, BalanceState>;
-  /** Lots of currencies that expire, by key of the currency, the one that expires first in front. */
-  lots: Map<string, readonly LotState[]>;
-  /** By key of the badge. */
-  badges: Map<string, BadgeState>;
-  /** By key of the streak. */
-  streaks: Map<string, StreakState>;
-  /** Keys of segments that the player is in, with when the player entered, in ms. */
-  segments: Map<string, number>;
-  /** The player's own boosts by id; those of the project are part of the plan. */
-  boosts: Map<string, BoostState>;
   /** What has to be written back. */
   dirty: Dirty;
-};
+} & { [Name in HeldName]: Map<string, Held[Name]> };
 
-/** Keys of what changed, by where it is kept; see the part of each (parts.ts). */
-export type Dirty = {
-  profile: boolean;
-  doc: boolean;
-  entries: Set<string>;
-  balances: Set<string>;
-  lots: Set<string>;
-  badges: Set<string>;
-  streaks: Set<string>;
-  segments: Set<string>;
-  boosts: Set<string>;
+/**
+ * Things that players hold, each kind in a map of its own. A kind that is added has to be answered for in
+ * every record that has `HeldName` for its keys: how it is loaded and saved, merged, erased and shown.
+ */
+export type Held = {
+  /** Entries of lists of boards, by the list's id. */
+  entries: EntryState;
+  /** By key of the currency. */
+  balances: BalanceState;
+  /** Lots of currencies that expire, by key of the currency, the one that expires first in front. */
+  lots: readonly LotState[];
+  /** By key of the badge. */
+  badges: BadgeState;
+  /** By key of the streak. */
+  streaks: StreakState;
+  /** Segments that the player is in, by key: when the player entered, in ms. */
+  segments: number;
+  /** The player's own boosts by id; those of the project are part of the plan. */
+  boosts: BoostState;
 };
+export type HeldName = keyof Held;
+
+/** Keys of what changed; see the part of each (progression/parts). */
+export type Dirty = { profile: boolean; doc: boolean } & { [Name in HeldName]: Set<string> };
 
 /**
  * The jsonb of player_states. `l`: limit state by rule id (`~` before the id of a rule in SHADOW); `c`:

@@ -1,5 +1,6 @@
 import type { Effects } from "./effects.ts";
-import type { Dirty, PlayerState } from "./player-state.ts";
+import { HELD_NAMES } from "./held.ts";
+import type { PlayerState } from "./player-state.ts";
 import type { Turn } from "./turn.ts";
 
 const copyMap = <K, V>(from: ReadonlyMap<K, V>, to: Map<K, V>): void => {
@@ -7,26 +8,23 @@ const copyMap = <K, V>(from: ReadonlyMap<K, V>, to: Map<K, V>): void => {
   for (const [key, value] of from) to.set(key, value);
 };
 
-const SETS = ["entries", "balances", "lots", "badges", "streaks", "segments", "boosts"] as const;
-const MAPS = SETS;
-
 const savePlayer = (player: PlayerState): (() => void) => {
   const { dirty, ...values } = player;
-  const maps = MAPS.map((name) => new Map<string, unknown>(player[name]));
+  const maps = HELD_NAMES.map((name) => new Map<string, unknown>(player[name]));
   const doc = {
     ...player.doc,
     l: player.doc.l && { ...player.doc.l },
     c: player.doc.c && { ...player.doc.c },
   };
   const flags = { profile: dirty.profile, doc: dirty.doc };
-  const sets = SETS.map((name) => new Set(dirty[name]));
+  const sets = HELD_NAMES.map((name) => new Set(dirty[name]));
   return () => {
     // The maps themselves stay, since others hold them; what is in them goes back.
     Object.assign(player, values);
-    MAPS.forEach((name, i) => copyMap(maps[i]!, player[name] as Map<string, unknown>));
+    HELD_NAMES.forEach((name, i) => copyMap(maps[i]!, player[name] as Map<string, unknown>));
     player.doc = Object.fromEntries(Object.entries(doc).filter(([, value]) => value !== undefined));
     Object.assign(dirty, flags);
-    SETS.forEach((name, i) => (dirty[name] = sets[i]!));
+    HELD_NAMES.forEach((name, i) => (dirty[name] = sets[i]!));
   };
 };
 
@@ -45,7 +43,7 @@ const namesSteps = (value: object = {}): number => {
 const copySteps = (player: PlayerState): number => {
   const { doc, dirty } = player;
   let copied = 0;
-  for (const name of SETS) copied += player[name].size + dirty[name].size;
+  for (const name of HELD_NAMES) copied += player[name].size + dirty[name].size;
   return 10 + copied / COPIES_PER_STEP + namesSteps(doc.c) + namesSteps(doc.l);
 };
 
@@ -72,15 +70,3 @@ export const saveTurn = ({ player, effects, root, shared }: Turn): (() => void) 
     if (root.bundles) root.bundles.given = given;
   };
 };
-
-export const nothingDirty = (): Dirty => ({
-  profile: false,
-  doc: false,
-  entries: new Set(),
-  balances: new Set(),
-  lots: new Set(),
-  badges: new Set(),
-  streaks: new Set(),
-  segments: new Set(),
-  boosts: new Set(),
-});

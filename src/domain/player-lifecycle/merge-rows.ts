@@ -3,7 +3,8 @@ import { mergeModeration } from "../social/chat/moderation/personal.ts";
 import { mergeChat } from "../social/chat/personal.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { allLists, openLists } from "../leaderboards/periods/lists-of-project.ts";
-import type { PlayerState } from "../evaluation/player-state.ts";
+import { eachHeld } from "../evaluation/held.ts";
+import type { HeldName, PlayerState } from "../evaluation/player-state.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Merging } from "./merge-holdings.ts";
 import { METADATA_MAX_BYTES, type PlayerProfile, type ProfileColumns } from "../players/profile.ts";
@@ -28,27 +29,29 @@ export const mergedProfile = (
 
 /** Everything that the source is and has, before any of it goes. */
 export const snapshotOf = (source: PlayerState, columns: ProfileColumns): string => {
-  const maps = [source.entries, source.balances, source.lots, source.badges, source.streaks];
-  const [entries, balances, lots, badges, streaks] = maps.map((map) => Object.fromEntries<unknown>(map));
+  const { dirty: _, ...row } = source;
+  const held = eachHeld((name) => Object.fromEntries<unknown>(source[name]));
   const boosts = [...source.boosts.values()];
   const segments = [...source.segments.keys()];
-  const { dirty: _, ...row } = source;
-  const holdings = { entries, balances, lots, badges, streaks, boosts, segments };
-  return JSON.stringify({ ...row, ...columns, ...holdings });
+  return JSON.stringify({ ...row, ...columns, ...held, boosts, segments });
 };
 
 type Moving = { projectId: string; mergeId: string; targetId: string; sourceId: string };
 
-/** Holdings that the target has by now. Ledger, awards and runs stay as the source's history. */
-const LEFT_BEHIND = [
-  "player_balances",
-  "currency_lots",
-  "player_badges",
-  "player_streaks",
-  "player_segments",
-  "player_boosts",
-  "player_states",
-];
+/**
+ * Where the source's things are kept that the target has by now; null: not by player. Ledger, awards and runs
+ * stay as the source's history.
+ */
+const LEFT_BEHIND: Readonly<Record<HeldName, string | null>> = {
+  // Those of lists that are open; see `moveRows`.
+  entries: null,
+  balances: "player_balances",
+  lots: "currency_lots",
+  badges: "player_badges",
+  streaks: "player_streaks",
+  segments: "player_segments",
+  boosts: "player_boosts",
+};
 
 /** What is the same row at another player; grants keep a key of their own, as both may have `lvl:5`. */
 export const moveRows = async (work: Work, merge: Moving): Promise<void> => {
@@ -56,7 +59,8 @@ export const moveRows = async (work: Work, merge: Moving): Promise<void> => {
   const { projectId, mergeId, targetId, sourceId } = merge;
   const at = sql`${now.toISOString()}::timestamptz`;
   const ofSource = sql`project_id = ${projectId} and player_id = ${sourceId}`;
-  for (const table of LEFT_BEHIND) await sql`delete from ${sql.table(table)} where ${ofSource}`.execute(db);
+  for (const table of ["player_states", ...Object.values(LEFT_BEHIND)])
+    if (table !== null) await sql`delete from ${sql.table(table)} where ${ofSource}`.execute(db);
   await sql`
     delete from leaderboard_entries where ${ofSource} and period_id in (${openLists(projectId)})`.execute(db);
   await sql`

@@ -10,7 +10,7 @@ import { tell } from "../evaluation/emit.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import { PacedBudget, paced, type Pieces } from "../kernel/pace.ts";
 import { PLAYER_PARTS } from "../progression/parts/parts.ts";
-import type { PlayerState } from "../evaluation/player-state.ts";
+import type { HeldName, PlayerState } from "../evaluation/player-state.ts";
 import { type Several, takePlayers } from "../progression/several.ts";
 import type { Work } from "../kernel/work.ts";
 import { mergeBadges, mergeCurrencies, mergeLives, mergeXp, type Merging } from "./merge-holdings.ts";
@@ -111,23 +111,34 @@ const countHolds = async ({ db }: Work, { projectId, id }: PlayerState): Promise
 /** Steps of a segment, a boost or a place on a leaderboard. */
 const ROW_STEPS = 40;
 
+/** Merges what takes the same steps for each thing that the source holds. */
+const byRow = (name: HeldName, merge: (merging: Merging) => void) =>
+  function* (merging: Merging): Pieces<void> {
+    yield ROW_STEPS * merging.source.player[name].size;
+    merge(merging);
+  };
+
+/** How each kind of thing that players hold comes along, in order; null: with another one. */
+const MERGES: Readonly<Record<HeldName, ((merging: Merging) => Pieces<void>) | null>> = {
+  badges: mergeBadges,
+  streaks: mergeStreaks,
+  boosts: byRow("boosts", mergeBoosts),
+  entries: byRow("entries", mergeEntries),
+  balances: mergeCurrencies,
+  lots: null,
+  segments: byRow("segments", mergeSegments),
+};
+
 /** Makes the target what both are, in pieces. */
 function* join(merging: Merging): Pieces<void> {
   const { target, source, summary } = merging;
   const level = target.player.level;
   yield* mergeDoc(merging);
   mergeAttributes(merging);
-  yield* mergeBadges(merging);
-  yield* mergeStreaks(merging);
-  const { boosts, entries, segments } = source.player;
-  yield ROW_STEPS * (boosts.size + entries.size + segments.size);
-  mergeBoosts(merging);
-  mergeEntries(merging);
-  yield* mergeCurrencies(merging);
+  for (const merge of Object.values(MERGES)) if (merge) yield* merge(merging);
   mergeLives(merging);
   // After the balances, which the rewards of a level that is reached may add to.
   mergeXp(merging);
-  mergeSegments(merging);
   summary.level = { target: level, result: target.player.level };
   source.player.status = "MERGED";
 }

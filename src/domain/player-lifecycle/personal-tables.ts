@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { allLists } from "../leaderboards/periods/lists-of-project.ts";
 import { ERASURE_TYPE } from "../delivery/webhooks/persons.ts";
+import type { HeldName } from "../evaluation/player-state.ts";
 import { type Person, texts, uuids } from "../players/person.ts";
 
 /** Where rows of a person are kept, and what becomes of them when the person is erased. */
@@ -57,6 +58,17 @@ const ofEvent = (table: string, onErase: PersonalTable["onErase"]): PersonalTabl
   isNotExported: true,
 });
 
+/** Where each kind of thing that players hold is kept. */
+const HELD_TABLES: Readonly<Record<HeldName, PersonalTable>> = {
+  entries: { table: "leaderboard_entries", orderBy: "period_id", onErase: "DELETED", isOf: inLists },
+  balances: ofPlayer("player_balances", "currency_key", "KEPT"),
+  lots: ofPlayer("currency_lots", "id"),
+  badges: ofPlayer("player_badges", "badge_key"),
+  streaks: ofPlayer("player_streaks", "streak_key"),
+  segments: ofPlayer("player_segments", "segment_key"),
+  boosts: ofPlayer("player_boosts", "id"),
+};
+
 /**
  * Every table with rows of players. A new one is a line here: a test holds this list against the database.
  */
@@ -69,16 +81,16 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
   },
   ofPlayer("player_identities", "provider, external_id"),
   ofPlayer("player_states", "player_id"),
-  ofPlayer("player_balances", "currency_key", "KEPT"),
-  ofPlayer("currency_lots", "id"),
+  HELD_TABLES.balances,
+  HELD_TABLES.lots,
   ofPlayer("currency_holds", "id"),
   ofPlayer("ledger_entries", "player_id, seq", "KEPT"),
-  ofPlayer("player_badges", "badge_key"),
+  HELD_TABLES.badges,
   ofPlayer("badge_awards", "id"),
-  ofPlayer("player_streaks", "streak_key"),
+  HELD_TABLES.streaks,
   ofPlayer("streak_runs", "id"),
-  ofPlayer("player_segments", "segment_key"),
-  ofPlayer("player_boosts", "id"),
+  HELD_TABLES.segments,
+  HELD_TABLES.boosts,
   ofPlayer("reward_grants", "id", "KEPT"),
   ofPlayer("inbox_messages", "id"),
   {
@@ -112,7 +124,7 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
     ...ofPlayer("rule_executions", "id", "KEPT"),
     isOf: (person) => sql`${byPlayer(person)} and t.effects is not null`,
   },
-  { table: "leaderboard_entries", orderBy: "period_id", onErase: "DELETED", isOf: inLists },
+  HELD_TABLES.entries,
   {
     table: "leaderboard_notices",
     orderBy: "period_id",

@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import type { Json } from "../kernel/events/events.ts";
 import { KEPT, type Work } from "../kernel/work.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
-import { nothingDirty } from "../evaluation/snapshot.ts";
+import { nothingDirty, nothingHeld } from "../evaluation/held.ts";
 
 /** A player by the integrator's id. */
 export type ExternalRef = { projectId: string; externalUserId: string };
@@ -249,14 +249,8 @@ const stateOf = (row: PlayerRow): PlayerState => ({
 export const emptyHanded = () => ({
   doc: {},
   docSize: { bytes: 0, isExact: false, isPruned: false },
-  entries: new Map(),
   lists: new Map(),
   timesMs: [],
-  balances: new Map(),
-  lots: new Map(),
-  badges: new Map(),
-  streaks: new Map(),
-  segments: new Map(),
-  boosts: new Map(),
+  ...nothingHeld(),
   dirty: nothingDirty(),
 });

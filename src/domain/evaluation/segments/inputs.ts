@@ -1,15 +1,13 @@
 import type { Json } from "../../kernel/events/events.ts";
 import { kindOf } from "../conditions/condition-kinds.ts";
 import type { ConditionInputs } from "../conditions/condition.ts";
+import { HELD, type InputReader } from "../held.ts";
 import type { PlayerState } from "../player-state.ts";
 import { compilePath } from "../language/paths.ts";
 import { type Tree, visitLeaves } from "../language/trees.ts";
 
 /** What a segment's definition reads of a player; each name once. */
 export type SegmentInputs = ConditionInputs;
-
-/** Reads an input: another value, by `Object.is`, whenever what the player holds has changed. */
-export type InputReader = (player: PlayerState) => unknown;
 
 const CURRENCY = "currencies.";
 const ATTRIBUTE = "attributes.";
@@ -47,10 +45,7 @@ const FIELDS: Record<string, InputReader> = {
 };
 
 const fieldReader = (field: string): InputReader => {
-  if (field.startsWith(CURRENCY)) {
-    const key = field.slice(CURRENCY.length);
-    return (player) => player.balances.get(key);
-  }
+  if (field.startsWith(CURRENCY)) return readerOf(`currency:${field.slice(CURRENCY.length)}`);
   if (field.startsWith(ATTRIBUTE)) {
     const read = compilePath(field.slice(ATTRIBUTE.length));
     return (player) => read(player.attributes);
@@ -58,14 +53,10 @@ const fieldReader = (field: string): InputReader => {
   return FIELDS[field] ?? ((player) => player[field as keyof PlayerState]);
 };
 
-const READERS: Record<string, (name: string) => InputReader> = {
+const READERS: Readonly<Record<string, (name: string) => InputReader>> = {
   field: fieldReader,
   metric: (id) => (player) => player.doc.c?.[id],
-  streak: (key) => (player) => player.streaks.get(key),
-  badge: (key) => (player) => player.badges.get(key),
-  segment: (key) => (player) => player.segments.has(key),
-  // The number of changes in hand, and so another one with every change.
-  entries: () => (player) => [...player.entries.values()].reduce((sum, { version }) => sum + version, 0),
+  ...Object.assign({}, ...Object.values(HELD).map(({ inputs }) => inputs)),
 };
 
 /** Reads the input of a name, such as `field:xp` or `metric:{id}`. */

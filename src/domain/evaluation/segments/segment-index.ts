@@ -1,6 +1,7 @@
 import type { Spender } from "../event-accounts.ts";
 import type { Test } from "../conditions/condition.ts";
-import { type InputReader, readerOf } from "./inputs.ts";
+import type { InputReader } from "../held.ts";
+import { readerOf } from "./inputs.ts";
 import { type CompiledSegment, orderSegments } from "./segment.ts";
 
 /** A DYNAMIC segment in its place. */

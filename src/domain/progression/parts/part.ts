@@ -1,5 +1,5 @@
 import { type RawBuilder, sql } from "kysely";
-import type { PlayerState } from "../../evaluation/player-state.ts";
+import type { HeldName, PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 
 /** A row that a part's `load` answers: whose, which of its things, and the thing. */
@@ -41,7 +41,7 @@ export const rowsOfPlayer = (table: string, columns: string): RawBuilder<unknown
 /** The players' changed things of one kind, each with its player. */
 export const changesOf = <V>(
   players: readonly PlayerState[],
-  name: "balances" | "badges" | "streaks" | "boosts" | "lots" | "segments",
+  name: HeldName,
 ): { player: PlayerState; key: string; value: V | undefined }[] =>
   players.flatMap((player) =>
     [...player.dirty[name]].map((key) => ({

@@ -1,3 +1,4 @@
+import type { HeldName } from "../../evaluation/player-state.ts";
 import { badges } from "./badges.ts";
 import { balances, lots } from "./balances.ts";
 import { boosts } from "./boosts.ts";
@@ -7,9 +8,7 @@ import type { PlayerPart } from "./part.ts";
 import { segments } from "./segments.ts";
 import { streaks } from "./streaks.ts";
 
-/** Everything that players have beside their row. */
-export const PLAYER_PARTS: readonly PlayerPart[] = [
-  doc,
+const HELD_PARTS: Readonly<Record<HeldName, PlayerPart>> = {
   entries,
   balances,
   lots,
@@ -17,4 +16,7 @@ export const PLAYER_PARTS: readonly PlayerPart[] = [
   streaks,
   segments,
   boosts,
-];
+};
+
+/** Everything that players have beside their row. */
+export const PLAYER_PARTS: readonly PlayerPart[] = [doc, ...Object.values(HELD_PARTS)];
