@@ -21,6 +21,8 @@ import { createProjectRules, type ProjectRules } from "./domain/tracking/project
 import { createTransact } from "./domain/kernel/transact.ts";
 import type { Doorbell, Transact, TransactAs, Work } from "./domain/kernel/work.ts";
 import type { WebhookSender } from "./domain/delivery/webhooks/delivering/sender.ts";
+import { createStatsRecorder, type StatsRecorder } from "./domain/evaluation/running/stats.ts";
+import { createEventTypeRecorder, type EventTypeRecorder } from "./domain/tracking/event-type-recorder.ts";
 import type { Queue } from "./jobs/queue.ts";
 import type { Metrics } from "./metrics.ts";
 import type { Limits, Platform } from "./platform.ts";
@@ -52,6 +54,9 @@ export type App = {
   /** Which projects a caller's events may name. */
   projectRules: ProjectRules;
   ranks: RankStore;
+  /** What this process has counted of rules, and seen of event types, and not written yet. */
+  ruleStats: StatsRecorder;
+  eventTypes: EventTypeRecorder;
   topics: Topics;
   /** The other processes that hold rooms; undefined where there can be none. */
   peers: Peers | undefined;
@@ -117,6 +122,8 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
     }),
     projectRules: createProjectRules(transact, clock),
     ranks: platform.ranks(entrySource(transact)),
+    ruleStats: createStatsRecorder(),
+    eventTypes: createEventTypeRecorder(),
     topics,
     peers: platform.peers,
     liveRooms: undefined,

@@ -12,7 +12,7 @@ import { readLags } from "../domain/delivery/webhooks/delivering/lag.ts";
 import { guardedHttpServer } from "../http/guard.ts";
 import { routes } from "../http/routes.ts";
 import { createHttp } from "../http/server.ts";
-import { jobs } from "../jobs/jobs.ts";
+import { createJobs } from "../jobs/jobs.ts";
 import { startRunners } from "../jobs/runner.ts";
 import { createMetrics } from "../metrics.ts";
 import { openPlatform, type Platform, type PlatformOptions } from "../platform.ts";
@@ -57,7 +57,7 @@ const startOn = async (platform: Platform, config: Config, log: Logger): Promise
   await followKeyChanges(app.topics);
   app.metrics.watchLags(() => app.transact(readLags));
   const web = config.roles.has("web") ? await openWeb(app, platform) : undefined;
-  if (config.roles.has("worker")) await app.queue.start(startRunners(app, jobs));
+  if (config.roles.has("worker")) await app.queue.start(startRunners(app, createJobs()));
   const bound = web?.server.address() as AddressInfo | undefined;
   return {
     app,

@@ -1,8 +1,4 @@
-import {
-  createEventTypeRecorder,
-  type EventTypeRecorder,
-  writeEventTypes,
-} from "../domain/tracking/event-type-recorder.ts";
+import { writeEventTypes } from "../domain/tracking/event-type-recorder.ts";
 import { mapInSlices } from "../domain/kernel/slices.ts";
 import type { App } from "../app.ts";
 import type { Job } from "./job.ts";
@@ -11,23 +7,13 @@ const FLUSH_MS = 5_000;
 /** Types of one transaction: what is known of their properties may be 20 kB each. */
 const ROWS_AT_ONCE = 50;
 
-const recorders = new WeakMap<App, EventTypeRecorder>();
-
-/** What this process has seen of event types and not written yet. */
-export const eventTypesOf = (app: App): EventTypeRecorder => {
-  const known = recorders.get(app) ?? createEventTypeRecorder();
-  recorders.set(app, known);
-  return known;
-};
-
 /** Writes what has been seen; what could not be written is kept for the next time. */
-const flush = async (app: App): Promise<void> => {
-  const recorder = eventTypesOf(app);
+const flush = async ({ transact, eventTypes: recorder }: App): Promise<void> => {
   const types = recorder.take();
   while (types.length > 0) {
     const some = await mapInSlices(types.splice(0, ROWS_AT_ONCE), recorder.describe);
     try {
-      await app.transact((work) => writeEventTypes(work, some));
+      await transact((work) => writeEventTypes(work, some));
     } catch (error) {
       recorder.giveBack([...some, ...types]);
       throw error;

@@ -1,4 +1,3 @@
-import { type StatsRecorder, createStatsRecorder } from "../domain/evaluation/running/stats.ts";
 import { writeStats } from "../domain/progression/write-stats.ts";
 import type { App } from "../app.ts";
 import type { Job } from "./job.ts";
@@ -7,23 +6,13 @@ const FLUSH_MS = 10_000;
 /** Rows of one transaction: rules that have been evaluated since the last one. */
 const ROWS_AT_ONCE = 500;
 
-const recorders = new WeakMap<App, StatsRecorder>();
-
-/** What this process has counted of rules and not written yet. */
-export const ruleStatsOf = (app: App): StatsRecorder => {
-  const known = recorders.get(app) ?? createStatsRecorder();
-  recorders.set(app, known);
-  return known;
-};
-
 /** Writes what has been counted; what could not be written is kept for the next time. */
-const flush = async (app: App): Promise<void> => {
-  const recorder = ruleStatsOf(app);
+const flush = async ({ transact, ruleStats: recorder }: App): Promise<void> => {
   const counts = recorder.take();
   while (counts.length > 0) {
     const some = counts.splice(0, ROWS_AT_ONCE);
     try {
-      await app.transact((work) => writeStats(work, some));
+      await transact((work) => writeStats(work, some));
     } catch (error) {
       recorder.giveBack([...some, ...counts]);
       throw error;

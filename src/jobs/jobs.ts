@@ -1,6 +1,6 @@
 import { advanceLobbies } from "./advance-lobbies.ts";
 import { deleteTenants } from "./delete-tenants.ts";
-import { deliverWebhooks } from "./deliver-webhooks.ts";
+import { createDeliverWebhooks } from "./deliver-webhooks.ts";
 import { endBoosts } from "./end-boosts.ts";
 import { expireCurrencies } from "./expire-currencies.ts";
 import { expireKeys } from "./expire-keys.ts";
@@ -12,11 +12,11 @@ import type { AnyJob } from "./job.ts";
 import { leaderboardPeriods } from "./leaderboard-periods.ts";
 import { maintain } from "./maintain.ts";
 import { partitions } from "./partitions.ts";
-import { processEvents } from "./process-events.ts";
+import { createProcessEvents } from "./process-events.ts";
 import { projectJobs } from "./project-jobs.ts";
 import { pruneChat } from "./prune-chat.ts";
 import { pruneEnded } from "./prune.ts";
-import { relayOutbox } from "./relay-outbox.ts";
+import { createRelayOutbox } from "./relay-outbox.ts";
 import { runSchedules } from "./run-schedules.ts";
 import { sendMail } from "./send-mail.ts";
 import { settleStreaks } from "./settle-streaks.ts";
@@ -24,10 +24,10 @@ import { sweepDynamicSegments } from "./sweep-segments.ts";
 import { sweep } from "./sweep.ts";
 import { tellRanks } from "./tell-ranks.ts";
 
-/** Every job a worker runs. */
-export const jobs: readonly AnyJob[] = [
-  processEvents,
-  relayOutbox,
+/** Every job that a worker process runs, with what it keeps from run to run. */
+export const createJobs = (): readonly AnyJob[] => [
+  createProcessEvents(),
+  createRelayOutbox(),
   sendMail,
   sweep,
   partitions,
@@ -48,6 +48,6 @@ export const jobs: readonly AnyJob[] = [
   advanceLobbies,
   leaderboardPeriods,
   tellRanks,
-  deliverWebhooks,
+  createDeliverWebhooks(),
   failWaitingWebhooks,
 ];

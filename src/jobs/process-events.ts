@@ -3,7 +3,7 @@ import { type Processed, processPartitions } from "../domain/progression/claim.t
 import { ClaimShares } from "../domain/progression/claim-shares.ts";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
 import { FIRST_PROJECT } from "../domain/progression/queue.ts";
-import { createPlanCache, type PlanCache, type PlanCacheOptions } from "../domain/progression/plan.ts";
+import { createPlanCache, type PlanCache } from "../domain/progression/plan.ts";
 import type { StepsHit } from "../domain/evaluation/event-steps.ts";
 import type { LoopHit } from "../domain/evaluation/rule-event.ts";
 import type { Work } from "../domain/kernel/work.ts";
@@ -18,46 +18,44 @@ import {
 } from "../domain/rules/lifecycle/loop-watch.ts";
 import { processedTopic } from "../domain/kernel/events/topics.ts";
 import type { App } from "../app.ts";
-import { eventTypesOf } from "./flush-event-types.ts";
-import { ruleStatsOf } from "./flush-rule-stats.ts";
 import type { JobTogether } from "./job.ts";
 
+/** The name of the job, by which partitions are woken. */
+export const PROCESS_EVENTS = "process-events";
 /** Partitions processed at the same time by one process. */
 export const PROCESS_CONCURRENCY = 4;
 /** A partition that another worker has is looked at again after this. */
 const BUSY_RETRY_MS = 25;
 
-const shares = new WeakMap<App, ClaimShares>();
-
-const sharesOf = (app: App): ClaimShares => {
-  const known = shares.get(app) ?? new ClaimShares();
-  shares.set(app, known);
-  return known;
+/** What a process keeps from one claim to the next. */
+type Kept = {
+  shares: ClaimShares;
+  plans: PlanCache;
+  /** Rules that the engine had to hold. */
+  loops: RuleWatch;
+  steps: RuleWatch;
+  /** Where the next claim of a partition goes on, of those that do not begin anew. */
+  cursors: Map<string, string>;
+  /** How often in a row claims of a partition were undone because the database was busy. */
+  busyInRow: Map<string, number>;
+  /** Plans whose lack was reported. */
+  reported: WeakSet<ProjectPlan>;
 };
 
-const plans = new WeakMap<App, PlanCache>();
-
-const plansOf = (app: App): PlanCache => {
-  const own = sharesOf(app);
-  const options: PlanCacheOptions = {
-    onSteps: (projectId, steps) => own.charge(projectId, steps),
-    onPreparing: (projectId, over) => own.wait(projectId, over),
+const createKept = (): Kept => {
+  const shares = new ClaimShares();
+  return {
+    shares,
+    plans: createPlanCache({
+      onSteps: (projectId, steps) => shares.charge(projectId, steps),
+      onPreparing: (projectId, over) => shares.wait(projectId, over),
+    }),
+    loops: createRuleWatch(LOOPS_MAX),
+    steps: createRuleWatch(STEPS_HITS_MAX),
+    cursors: new Map(),
+    busyInRow: new Map(),
+    reported: new WeakSet(),
   };
-  const known = plans.get(app) ?? createPlanCache(options);
-  plans.set(app, known);
-  return known;
-};
-
-/** What the process has seen of rules that the engine had to hold. */
-type Watches = { loops: RuleWatch; steps: RuleWatch };
-
-const watches = new WeakMap<App, Watches>();
-
-const watchesOf = (app: App): Watches => {
-  const made = { loops: createRuleWatch(LOOPS_MAX), steps: createRuleWatch(STEPS_HITS_MAX) };
-  const known = watches.get(app) ?? made;
-  watches.set(app, known);
-  return known;
 };
 
 /** What a claim had to hold. */
@@ -69,31 +67,12 @@ type Held = {
   lacking: Map<string, ProjectPlan>;
 };
 
-/** Where the next claim of a partition goes on, of those that do not begin anew. */
-const cursors = new WeakMap<App, Map<string, string>>();
-
-const cursorsOf = (app: App): Map<string, string> => {
-  const known = cursors.get(app) ?? new Map<string, string>();
-  cursors.set(app, known);
-  return known;
-};
-
-/** How often in a row claims of a partition were undone because the database was busy. */
-const busyInRow = new WeakMap<App, Map<string, number>>();
-
-const busyOf = (app: App): Map<string, number> => {
-  const known = busyInRow.get(app) ?? new Map<string, number>();
-  busyInRow.set(app, known);
-  return known;
-};
-
 /** Claims, and counts for each partition how often in a row the database was too busy for it. */
 const claimOf = async (
-  app: App,
+  { busyInRow: counts }: Kept,
   keys: readonly string[],
   claim: (busy: number) => Promise<Processed>,
 ): Promise<Processed> => {
-  const counts = busyOf(app);
   try {
     const done = await claim(Math.max(...keys.map((key) => counts.get(key) ?? 0)));
     for (const key of keys) counts.delete(key);
@@ -104,14 +83,14 @@ const claimOf = async (
   }
 };
 
-const optionsOf = (app: App, { loops, hits, lacking }: Held) => ({
+const optionsOf = (app: App, kept: Kept, { loops, hits, lacking }: Held) => ({
   transact: app.transact,
-  plans: plansOf(app),
-  shares: sharesOf(app),
+  plans: kept.plans,
+  shares: kept.shares,
   claimLimit: app.limits.claimEvents,
   claimTogether: app.limits.claimTogether,
-  stats: ruleStatsOf(app),
-  onSeen: eventTypesOf(app).seen,
+  stats: app.ruleStats,
+  onSeen: app.eventTypes.seen,
   onError: (error: unknown, event: object) =>
     app.log.error({ err: error, event }, "an event could not be processed"),
   onLoop: (hit: LoopHit) => void loops.push(hit),
@@ -120,37 +99,45 @@ const optionsOf = (app: App, { loops, hits, lacking }: Held) => ({
 });
 
 /** Key: a partition. Processes a claim of those that wait, until none is left. */
-export const processEvents: JobTogether = {
-  name: "process-events",
-  concurrency: PROCESS_CONCURRENCY,
-  runTogether: async (app, keys, { leave }) => {
-    const held: Held = { loops: [], hits: new Map(), lacking: new Map() };
-    const places = cursorsOf(app);
-    const taken = keys.map((key) => ({ part: Number(key), afterProject: places.get(key) ?? FIRST_PROJECT }));
-    const onLeft = (left: readonly { part: number }[]): void => leave(left.map(({ part }) => String(part)));
-    const done = await claimOf(app, keys, (busy) =>
-      processPartitions({ ...optionsOf(app, held), busyInRow: busy, onLeft }, taken),
-    );
-    for (const part of done.busy) comeAgain(app, String(part));
-    const lookAgain = (parts: readonly number[]): void => {
-      for (const part of parts) app.queue.wakeHere(processEvents.name, String(part));
-    };
-    void done.preparing?.then(lookAgain);
-    if (done.closed.length > 0) void done.reopened.then(() => lookAgain(done.closed));
-    for (const part of done.parts) {
-      places.delete(String(part));
-      app.topics.publish(processedTopic(part), part);
-    }
-    for (const { part, afterProject } of done.again) places.set(String(part), afterProject);
-    // Whoever is at work on the definitions of one project holds up the events of no other.
-    void pauseHeld(app, held);
-    if (done.events > 0) {
-      app.metrics.eventsProcessed.inc(done.events);
-      app.metrics.batches.inc();
-      await app.limits.pause?.();
-    }
-    return done.again.map(({ part }) => String(part));
-  },
+export const createProcessEvents = (): JobTogether => {
+  const kept = createKept();
+  return {
+    name: PROCESS_EVENTS,
+    concurrency: PROCESS_CONCURRENCY,
+    runTogether: (app, keys, { leave }) => claimTogether(app, kept, { keys, leave }),
+  };
+};
+
+type Claimed = { keys: readonly string[]; leave(keys: readonly string[]): void };
+
+/** @returns the partitions to claim again */
+const claimTogether = async (app: App, kept: Kept, { keys, leave }: Claimed): Promise<readonly string[]> => {
+  const held: Held = { loops: [], hits: new Map(), lacking: new Map() };
+  const places = kept.cursors;
+  const taken = keys.map((key) => ({ part: Number(key), afterProject: places.get(key) ?? FIRST_PROJECT }));
+  const onLeft = (left: readonly { part: number }[]): void => leave(left.map(({ part }) => String(part)));
+  const done = await claimOf(kept, keys, (busy) =>
+    processPartitions({ ...optionsOf(app, kept, held), busyInRow: busy, onLeft }, taken),
+  );
+  for (const part of done.busy) comeAgain(app, String(part));
+  const lookAgain = (parts: readonly number[]): void => {
+    for (const part of parts) app.queue.wakeHere(PROCESS_EVENTS, String(part));
+  };
+  void done.preparing?.then(lookAgain);
+  if (done.closed.length > 0) void done.reopened.then(() => lookAgain(done.closed));
+  for (const part of done.parts) {
+    places.delete(String(part));
+    app.topics.publish(processedTopic(part), part);
+  }
+  for (const { part, afterProject } of done.again) places.set(String(part), afterProject);
+  // Whoever is at work on the definitions of one project holds up the events of no other.
+  void pauseHeld(app, kept, held);
+  if (done.events > 0) {
+    app.metrics.eventsProcessed.inc(done.events);
+    app.metrics.batches.inc();
+    await app.limits.pause?.();
+  }
+  return done.again.map(({ part }) => String(part));
 };
 
 /**
@@ -158,16 +145,15 @@ export const processEvents: JobTogether = {
  * so somebody has to look once more; without this they would wait for the sweep.
  */
 const comeAgain = (app: App, key: string): void => {
-  setTimeout(() => app.queue.wakeHere(processEvents.name, key), BUSY_RETRY_MS).unref();
+  setTimeout(() => app.queue.wakeHere(PROCESS_EVENTS, key), BUSY_RETRY_MS).unref();
 };
 
 /** Pauses the rules that were met too often. Never rejects. */
-const pauseHeld = async (app: App, { loops, hits, lacking }: Held): Promise<void> => {
+const pauseHeld = async (app: App, kept: Kept, { loops, hits, lacking }: Held): Promise<void> => {
   const nowMs = app.clock().getTime();
-  const { loops: loopWatch, steps: stepWatch } = watchesOf(app);
-  const looping = loops.filter(({ chain }) => loopWatch.hit(chain.at(-1)!.ruleId, nowMs));
+  const looping = loops.filter(({ chain }) => kept.loops.hit(chain.at(-1)!.ruleId, nowMs));
   const dear = [...hits.values()].filter(
-    ({ spender }) => spender.kind === "rule" && stepWatch.hit(spender.id, nowMs),
+    ({ spender }) => spender.kind === "rule" && kept.steps.hit(spender.id, nowMs),
   );
   for (const hit of looping) {
     app.log.warn({ hit }, "a rule that loops is paused");
@@ -177,16 +163,13 @@ const pauseHeld = async (app: App, { loops, hits, lacking }: Held): Promise<void
     app.log.warn({ hit }, "a rule that takes the steps of event after event is paused");
     await pauseSafely(app, (work) => pauseDearRule(work, hit));
   }
-  for (const plan of lacking.values()) await pauseUnfit(app, plan);
+  for (const plan of lacking.values()) await pauseUnfit(app, kept, plan);
 };
 
-/** Plans whose lack was told. */
-const told = new WeakSet<ProjectPlan>();
-
 /** Pauses the rules that a plan does without, once; what else it lacks cannot be paused, and is only told. */
-const pauseUnfit = async (app: App, plan: ProjectPlan): Promise<void> => {
-  if (told.has(plan)) return;
-  told.add(plan);
+const pauseUnfit = async (app: App, { reported }: Kept, plan: ProjectPlan): Promise<void> => {
+  if (reported.has(plan)) return;
+  reported.add(plan);
   const { projectId, leftOut } = plan;
   app.log.warn({ projectId, leftOut }, "stored definitions cannot be evaluated; rules among them are paused");
   for (const one of leftOut.filter(({ kind }) => kind === "rule"))

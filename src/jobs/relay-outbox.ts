@@ -1,33 +1,24 @@
-import type { App } from "../app.ts";
 import { relayPartitions } from "../domain/delivery/outbox/relay.ts";
 import { RelayTurns } from "../domain/delivery/outbox/relay-turns.ts";
 import type { JobTogether } from "./job.ts";
 
-const turns = new WeakMap<App, RelayTurns>();
-
-const turnsOf = (app: App): RelayTurns => {
-  const known = turns.get(app) ?? new RelayTurns();
-  turns.set(app, known);
-  return known;
-};
-
 /** Key: a partition of the outbox. Sends what has been committed until nothing waits. */
-export const relayOutbox: JobTogether = {
-  name: "relay-outbox",
-  concurrency: 4,
-  staysHere: true,
-  runTogether: async (app, keys, { done, leave }) => {
-    const onRelayed = (parts: readonly number[], more: readonly number[]): void => {
-      leave(more.map(String));
-      done(parts.map(String));
-    };
-    const { rows, again } = await relayPartitions(
-      { ...app, turns: turnsOf(app), onRelayed },
-      keys.map(Number),
-    );
-    app.metrics.outboxRelayed.inc(rows);
-    if (rows > 0) await app.limits.pause?.();
-    // What has been committed since then rings again.
-    return again.map(String);
-  },
+export const createRelayOutbox = (): JobTogether => {
+  const turns = new RelayTurns();
+  return {
+    name: "relay-outbox",
+    concurrency: 4,
+    staysHere: true,
+    runTogether: async (app, keys, { done, leave }) => {
+      const onRelayed = (parts: readonly number[], more: readonly number[]): void => {
+        leave(more.map(String));
+        done(parts.map(String));
+      };
+      const { rows, again } = await relayPartitions({ ...app, turns, onRelayed }, keys.map(Number));
+      app.metrics.outboxRelayed.inc(rows);
+      if (rows > 0) await app.limits.pause?.();
+      // What has been committed since then rings again.
+      return again.map(String);
+    },
+  };
 };

@@ -5,7 +5,9 @@ import { changeConfig } from "../../src/domain/kernel/config-lock.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { BATCH, withPatience } from "../../src/domain/kernel/patience.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { processEvents } from "../../src/jobs/process-events.ts";
+import { createStatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
+import { createEventTypeRecorder } from "../../src/domain/tracking/event-type-recorder.ts";
+import { createProcessEvents } from "../../src/jobs/process-events.ts";
 import { createLog } from "../../src/log.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
@@ -45,9 +47,12 @@ describe("a rule that a worker has to pause while others change its project's de
       log: createLog({ logLevel: "silent" }),
       metrics: createMetrics(),
       topics: domain.topics,
+      ruleStats: createStatsRecorder(),
+      eventTypes: createEventTypeRecorder(),
       queue: { wakeHere: () => undefined },
       limits: { claimEvents: 100, claimTogether: 100 },
     }) as unknown as App;
+  const processEvents = createProcessEvents();
   const runJob = (app: App, projectId: string, user: string): Promise<readonly string[]> => {
     const keys = [String(partitionOf(projectId, user))];
     const claim = () =>

@@ -20,7 +20,7 @@ import { TRACE_MAX_CHARACTERS, fit, isTraced } from "../../src/domain/evaluation
 import type { App } from "../../src/app.ts";
 import { StepBudget } from "../../src/domain/kernel/step-budget.ts";
 import type { Transact } from "../../src/domain/kernel/work.ts";
-import { flushRuleStats, ruleStatsOf } from "../../src/jobs/flush-rule-stats.ts";
+import { flushRuleStats } from "../../src/jobs/flush-rule-stats.ts";
 import { startRunners } from "../../src/jobs/runner.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
@@ -100,8 +100,9 @@ describe("statistics of rules", () => {
         return domain.transact(run);
       };
       const log = { error: () => undefined };
-      const app = { transact, log } as unknown as App;
-      const batch = ruleStatsOf(app).openBatch();
+      const ruleStats = createStatsRecorder();
+      const app = { transact, log, ruleStats } as unknown as App;
+      const batch = ruleStats.openBatch();
       batch.observerOf(projectId).considered(compileRule(aRule()), { fired: true, reason: "MATCHED" });
       batch.commit(noEffects(), NOW);
       await assert.rejects(flushRuleStats.run(app, "*"), /no database/);

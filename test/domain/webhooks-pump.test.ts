@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import type { App } from "../../src/app.ts";
-import { deliverWebhooks } from "../../src/jobs/deliver-webhooks.ts";
+import { createDeliverWebhooks } from "../../src/jobs/deliver-webhooks.ts";
+import type { Job } from "../../src/jobs/job.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
 import { type HookSite, openWebhookApp, type WebhookApp } from "../support/webhook-app.ts";
 import { isSigned, type Receiver, startReceiver } from "../support/webhook-receiver.ts";
@@ -13,6 +14,7 @@ describe("the pump of webhooks", function () {
   let hooks: WebhookApp;
   let site: HookSite;
   let app: App;
+  let deliverWebhooks: Job;
   const receivers: Receiver[] = [];
 
   const receive = async (...args: Parameters<typeof startReceiver>): Promise<Receiver> => {
@@ -34,6 +36,7 @@ describe("the pump of webhooks", function () {
     site = await hooks.aSite();
     // A worker process of its own for each test.
     app = { ...hooks.app };
+    deliverWebhooks = createDeliverWebhooks();
   });
   afterEach(async () => {
     await deliverWebhooks.atStop!(app);
