@@ -21,10 +21,15 @@ export type Game = {
   curve: LevelCurve;
   currencies: ReadonlyMap<string, Currency>;
   badges: ReadonlyMap<string, CompiledBadge>;
+  /** Those that follow a counter, by its id. */
+  badgesByMetric: ReadonlyMap<string, readonly CompiledBadge[]>;
   streaks: ReadonlyMap<string, CompiledStreak>;
+  streaksHearing(eventType: string): readonly CompiledStreak[];
   /** Who is in a DYNAMIC segment is up to its definition. */
   segments: ReadonlyMap<string, { definition: { kind: "STATIC" | "DYNAMIC" } }>;
   rewards: ReadonlyMap<string, Live<Reward>>;
+  /** Whether any badge or reward is limited over all players. */
+  hasLimited: boolean;
   /** By number. */
   levels: ReadonlyMap<number, Level>;
   boosts: readonly ActiveCampaign[];

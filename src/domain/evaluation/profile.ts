@@ -1,3 +1,4 @@
+import { isJsonObject } from "../kernel/json.ts";
 import type { Cause, Json } from "../kernel/events/events.ts";
 import type { Turn } from "./turn.ts";
 
@@ -71,9 +72,6 @@ export const sameJson = (a: unknown, b: unknown): boolean => JSON.stringify(a) =
 const depthOf = (value: unknown): number =>
   value !== null && typeof value === "object" ? 1 + Math.max(0, ...Object.values(value).map(depthOf)) : 0;
 
-const isObject = (value: unknown): value is Json =>
-  value !== null && typeof value === "object" && !Array.isArray(value);
-
 const changedAttributes = (attributes: Json, { set = {}, unset = [] }: ProfileChange): Json => {
   const result = structuredClone(attributes);
   for (const [path, value] of Object.entries(set)) setAt(result, path, value);
@@ -92,7 +90,7 @@ const setAt = (target: Json, path: string, value: unknown): void => {
   let at = target;
   for (const key of parents) {
     const next = Object.hasOwn(at, key) ? at[key] : undefined;
-    const inner: Json = isObject(next) ? next : {};
+    const inner: Json = isJsonObject(next) ? next : {};
     at[key] = inner;
     at = inner;
   }
@@ -102,6 +100,6 @@ const setAt = (target: Json, path: string, value: unknown): void => {
 const unsetAt = (target: Json, path: string): void => {
   const { parents, last } = splitPath(path);
   let at: unknown = target;
-  for (const key of parents) at = isObject(at) && Object.hasOwn(at, key) ? at[key] : undefined;
-  if (isObject(at)) delete at[last];
+  for (const key of parents) at = isJsonObject(at) && Object.hasOwn(at, key) ? at[key] : undefined;
+  if (isJsonObject(at)) delete at[last];
 };

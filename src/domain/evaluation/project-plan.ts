@@ -9,7 +9,17 @@ import type { Turn } from "./turn.ts";
 /** A project's definitions of the economy, compiled; archived ones are not in it. */
 export type Economy = Pick<
   Game,
-  "currencies" | "badges" | "streaks" | "rewards" | "levels" | "boosts" | "metrics" | "hears"
+  | "currencies"
+  | "badges"
+  | "badgesByMetric"
+  | "streaks"
+  | "streaksHearing"
+  | "rewards"
+  | "hasLimited"
+  | "levels"
+  | "boosts"
+  | "metrics"
+  | "hears"
 > & {
   segments: ReadonlyMap<string, CompiledSegment>;
   /** The DYNAMIC ones, ready to be brought up to date. */

@@ -1,3 +1,4 @@
+import { isJsonObject } from "./json.ts";
 import { z } from "zod";
 
 /**
@@ -72,9 +73,6 @@ type Def = {
 
 const defOf = (schema: z.ZodType): Def => schema._zod.def;
 const NOTHING: Look = () => undefined;
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  value !== null && typeof value === "object" && !Array.isArray(value);
-
 const within = (look: Look, value: unknown, path: PropertyKey[], name: PropertyKey): Oversize | undefined => {
   path.push(name);
   const found = look(value, path);
@@ -134,7 +132,7 @@ const ofObject = (schema: z.ZodType): Look => {
     ([name, inner]) => [name, lookOf(inner)] as const,
   );
   return (value, path) => {
-    if (!isRecord(value)) return undefined;
+    if (!isJsonObject(value)) return undefined;
     for (const [name, look] of looks) {
       const found = Object.hasOwn(value, name) ? within(look, value[name], path, name) : undefined;
       if (found) return found;
@@ -146,7 +144,7 @@ const ofObject = (schema: z.ZodType): Look => {
 const ofNames = (schema: z.ZodType): Look => {
   const look = lookOf(defOf(schema).valueType!);
   return (value, path) => {
-    if (!isRecord(value)) return undefined;
+    if (!isJsonObject(value)) return undefined;
     const names = Object.keys(value);
     if (names.length > NAMES_MAX) return tooBig(value, path, { max: NAMES_MAX });
     for (const name of names) {
@@ -198,7 +196,7 @@ const ofNamedUnion = (schema: z.ZodType, name: string): Look => {
   for (const option of defOf(schema).options!) {
     for (const value of bare(option)._zod.propValues?.[name] ?? []) looks.set(value, lookOf(option));
   }
-  return (value, path) => (isRecord(value) ? looks.get(value[name])?.(value, path) : undefined);
+  return (value, path) => (isJsonObject(value) ? looks.get(value[name])?.(value, path) : undefined);
 };
 
 /** Only where one option alone can be meant: to look into several would be exponential in the depth. */
@@ -243,7 +241,7 @@ const withBytes = (schema: z.ZodType, look: Look): Look => {
   if (max === undefined) return look;
   return (value, path) => {
     const found = look(value, path);
-    if (found || !isRecord(value) || bytesOf(value) <= max) return found;
+    if (found || !isJsonObject(value) || bytesOf(value) <= max) return found;
     const message = `is the largest part of a document that may have ${max} bytes of JSON`;
     return { code: "custom", path: [...path, largestOf(value)], message, input: value };
   };

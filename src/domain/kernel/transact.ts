@@ -1,3 +1,4 @@
+import { insertOutbox, insertOutboxQueue } from "./outbox-insert.ts";
 import assert from "node:assert/strict";
 import { AsyncLocalStorage } from "node:async_hooks";
 import type { SqlEntityManager } from "@mikro-orm/sql";
@@ -140,17 +141,7 @@ export const joining =
 
 /** Writes outbox rows and their queue rows in one statement. */
 const writeOutbox = async ({ db, now }: Work, rows: readonly OutboxRow[]): Promise<void> => {
-  const queue = outboxQueueRows(rows).map((row) => ({ ...row, ids: `{${row.ids.join(",")}}` }));
-  await sql`
-    ${sql.raw(UNANSWERED + KEPT)} with o as (
-      insert into outbox (project_id, id, type, player_id, player_seq, event_id, data, bytes, created_at)
-      select r."projectId", r.id, r.type, r."playerId", r."playerSeq",
-        r."eventId", r.data, octet_length(r.data::text), ${now.toISOString()}::timestamptz
-      from json_to_recordset(${JSON.stringify(rows)}::json)
-        as r("projectId" uuid, id uuid, type text, "playerId" uuid, "playerSeq" bigint,
-          "eventId" uuid, data jsonb))
-    insert into outbox_q (project_id, part, outbox_ids)
-    select q.project_id, q.part, q.ids::uuid[]
-    from json_to_recordset(${JSON.stringify(queue)}::json)
-      as q(project_id uuid, part smallint, ids text)`.execute(db);
+  const inserted = insertOutbox(sql`${JSON.stringify(rows)}`, sql`${now.toISOString()}::timestamptz`);
+  const announced = insertOutboxQueue(sql`${JSON.stringify(outboxQueueRows(rows))}`);
+  await sql`${sql.raw(UNANSWERED + KEPT)} with o as (${inserted}) ${announced}`.execute(db);
 };

@@ -1,3 +1,4 @@
+import { isJsonObject } from "../kernel/json.ts";
 import { sql } from "kysely";
 import type { Json } from "../kernel/events/events.ts";
 import { idFloor } from "../kernel/ids.ts";
@@ -13,9 +14,6 @@ type Row = { id: string; type: string | null; data: Json };
 
 type Who = { ids: ReadonlySet<string>; name: string };
 
-const isObject = (value: unknown): value is Json =>
-  typeof value === "object" && value !== null && !Array.isArray(value);
-
 /** What is told of a person where they are named: their places and teams stay, and are nobody's. */
 const nobody = ({ stats: _stats, ...named }: Json, name: string): Json => ({
   ...named,
@@ -27,7 +25,7 @@ const nobody = ({ stats: _stats, ...named }: Json, name: string): Json => ({
 /** The same value without the names and data of a person, wherever they are named in it. */
 const withoutPerson = (value: unknown, who: Who): unknown => {
   if (Array.isArray(value)) return value.map((one) => withoutPerson(one, who));
-  if (!isObject(value)) return value;
+  if (!isJsonObject(value)) return value;
   const { playerId } = value;
   const isNamed = typeof playerId === "string" && who.ids.has(playerId);
   const kept = isNamed ? nobody(value, who.name) : value;

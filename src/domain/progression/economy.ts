@@ -1,3 +1,6 @@
+import { indexFollowers } from "../evaluation/badges/follow.ts";
+import { hasLimited } from "../evaluation/rewards/shared-keys.ts";
+import { indexStreaks } from "../evaluation/streaks/advance.ts";
 import { compileBadge } from "../evaluation/badges/badge.ts";
 import { compileCampaign } from "../evaluation/boosts/campaign-boost.ts";
 import type { Currency } from "../evaluation/currencies/currency.ts";
@@ -65,13 +68,17 @@ export function* economyPieces(definitions: DefinitionsByKind, rules: RuleSet): 
     for (const metric of metrics) spenders.set(metric, { kind: "segment", id, key: definition.key });
   const index = yield* metricPieces([...spenders.keys()], (metric) => spenders.get(metric));
   const levels = yield* compiled(given, "level", ({ definition }: Live<Level>) => definition);
+  const rewards = yield* compiled(given, "reward", (live: Live<Reward>) => live);
   return {
     currencies: yield* compiled(given, "currency", ({ definition }: Live<Currency>) => definition),
     badges,
+    badgesByMetric: indexFollowers(badges),
     streaks,
+    streaksHearing: indexStreaks(streaks),
     segments,
     segmentIndex: indexSegments([...segments.values()]),
-    rewards: yield* compiled(given, "reward", (live: Live<Reward>) => live),
+    rewards,
+    hasLimited: hasLimited({ badges, rewards }),
     levels: new Map([...levels].map(([key, level]) => [Number(key), level])),
     boosts: [...(yield* compiled(given, "boost", compileCampaign)).values()],
     leftOut,

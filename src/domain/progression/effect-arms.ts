@@ -1,3 +1,4 @@
+import { insertOutbox, insertOutboxQueue } from "../kernel/outbox-insert.ts";
 import { sql } from "kysely";
 import { partitionOf } from "../kernel/ids.ts";
 import { type OutboxRow, outboxQueueRows } from "../kernel/outbox-row.ts";
@@ -19,24 +20,8 @@ export const effectArms = (effects: Effects, outbox: readonly OutboxRow[]): Arm[
 ];
 
 const outboxArms = (outbox: readonly OutboxRow[]): Arm[] => [
-  {
-    name: "ob",
-    rows: outbox,
-    write: (rows, now) => sql`
-      insert into outbox (project_id, id, type, player_id, player_seq, event_id, data, bytes, created_at)
-      select "projectId", id, type, "playerId", "playerSeq", "eventId", data, octet_length(data::text), ${now}
-      from jsonb_to_recordset(${rows}::jsonb) as x(
-        "projectId" uuid, id uuid, type text, "playerId" uuid,
-        "playerSeq" bigint, "eventId" uuid, data jsonb)`,
-  },
-  {
-    name: "oq",
-    rows: outboxQueueRows(outbox),
-    write: (rows) => sql`
-      insert into outbox_q (project_id, part, outbox_ids)
-      select project_id, part, ids from json_to_recordset(${rows}::json)
-        as x(project_id uuid, part smallint, ids uuid[])`,
-  },
+  { name: "ob", rows: outbox, write: insertOutbox },
+  { name: "oq", rows: outboxQueueRows(outbox), write: insertOutboxQueue },
 ];
 
 const ledgerArm = ({ ledger }: Effects): Arm => ({

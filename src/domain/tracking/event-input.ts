@@ -1,3 +1,4 @@
+import { isJsonObject } from "../kernel/json.ts";
 import { hash } from "node:crypto";
 import { z } from "zod";
 import { DomainError, invalidField, type FieldProblem } from "../kernel/errors.ts";
@@ -31,9 +32,6 @@ const text = (name: string, max: number) =>
     .min(1, `${name} must not be empty`)
     .max(max, `${name} must be at most ${max} characters`);
 
-const isObject = (value: unknown): boolean =>
-  value !== null && typeof value === "object" && !Array.isArray(value);
-
 /** One event as integrators send it; `properties` and hostile values are checked apart, see `readEvent`. */
 export const EventInput = z.object({
   projectId: z
@@ -47,7 +45,7 @@ export const EventInput = z.object({
   ),
   // Not z.record: it copies every property, and what they hold is checked by refuseHostile.
   properties: z
-    .custom<Json>(isObject, "properties must be an object")
+    .custom<Json>(isJsonObject, "properties must be an object")
     .meta({ override: { type: "object", additionalProperties: {} } })
     .default({}),
   timestamp: z.iso
@@ -143,8 +141,8 @@ const tooLong = (): DomainError => invalidField("properties", "properties must b
 
 /** Refuses `properties` of megabytes before anything walks, sorts or copies them. */
 const refuseLong = (input: unknown): void => {
-  const properties = isObject(input) ? (input as Json)["properties"] : undefined;
-  if (isObject(properties) && isLongJson(properties, PROPERTIES_MAX_BYTES + 1)) throw tooLong();
+  const properties = isJsonObject(input) ? (input as Json)["properties"] : undefined;
+  if (isJsonObject(properties) && isLongJson(properties, PROPERTIES_MAX_BYTES + 1)) throw tooLong();
 };
 
 const outOfReach = (projectId: string | undefined): never => {

@@ -1,3 +1,4 @@
+import { isJsonObject } from "../../kernel/json.ts";
 import type { Stored } from "../../evaluation/live.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { kindOf } from "../../evaluation/actions/action-kinds.ts";
@@ -10,22 +11,21 @@ import type { RuleDocument } from "../../evaluation/language/document.ts";
 /** A project's active definitions by kind. */
 type Definitions = ReadonlyMap<string, readonly Stored[]>;
 
-const isObject = (value: unknown): value is Json =>
-  value !== null && typeof value === "object" && !Array.isArray(value);
-
 /** The bundles that a definition holds, wherever they are in it. */
 const bundlesIn = (value: unknown): RewardBundle[] => {
   if (Array.isArray(value)) return value.flatMap(bundlesIn);
-  if (!isObject(value)) return [];
+  if (!isJsonObject(value)) return [];
   return Object.entries(value).flatMap(([name, inner]) =>
-    (name === "rewards" || name === "bundle") && isObject(inner) ? [inner as RewardBundle] : bundlesIn(inner),
+    (name === "rewards" || name === "bundle") && isJsonObject(inner)
+      ? [inner as RewardBundle]
+      : bundlesIn(inner),
   );
 };
 
 /** Patterns of the events that something counts, such as a badge by its metric. */
 const patternsIn = (value: unknown): string[] => {
   if (Array.isArray(value)) return value.flatMap(patternsIn);
-  if (!isObject(value)) return [];
+  if (!isJsonObject(value)) return [];
   const own = Array.isArray(value["eventTypes"]) ? (value["eventTypes"] as string[]) : [];
   return [...own, ...Object.values(value).flatMap(patternsIn)];
 };
@@ -66,7 +66,7 @@ const follower = (kind: string, { definition }: Stored): Follower => {
   const conditions = (definition as Json)["definition"];
   return {
     patterns,
-    inputs: isObject(conditions) ? inputsOf(conditions).names : [],
+    inputs: isJsonObject(conditions) ? inputsOf(conditions).names : [],
     causes: about(CAUSES.segment, key),
   };
 };

@@ -6,35 +6,30 @@ import type { Turn } from "../turn.ts";
 import { badgeStateOf, setProgress } from "./award.ts";
 import type { CompiledBadge } from "./badge.ts";
 
-type Followers = ReadonlyMap<string, readonly CompiledBadge[]>;
-
 const NOBODY: readonly CompiledBadge[] = [];
-const byPlan = new WeakMap<Game["badges"], Followers>();
 
-const indexFollowers = (badges: Game["badges"]): Followers => {
+/** The badges that follow a counter, by its id. */
+export const indexFollowers = (badges: Game["badges"]): Game["badgesByMetric"] => {
   const followers = new Map<string, CompiledBadge[]>();
   for (const badge of badges.values()) {
     for (const metric of badge.metrics) {
       const id = metricId(metric);
-      followers.set(id, [...(followers.get(id) ?? []), badge]);
+      const known = followers.get(id);
+      if (known) known.push(badge);
+      else followers.set(id, [badge]);
     }
   }
   return followers;
 };
 
-/** The badges that follow a counter, by its id: worked out once for a plan. */
-const followersOf = (badges: Game["badges"], id: string): readonly CompiledBadge[] => {
-  let followers = byPlan.get(badges);
-  if (!followers) byPlan.set(badges, (followers = indexFollowers(badges)));
-  return followers.get(id) ?? NOBODY;
-};
-
 /** The badges that an event of this type may bring on by itself. */
 export const badgesFollowing = (
-  { badges, metrics }: Pick<Game, "badges" | "metrics">,
+  { badgesByMetric, metrics }: Pick<Game, "badgesByMetric" | "metrics">,
   eventType: string,
 ): readonly CompiledBadge[] =>
-  badges.size === 0 ? NOBODY : metrics.forEvent(eventType).flatMap(({ id }) => followersOf(badges, id));
+  badgesByMetric.size === 0
+    ? NOBODY
+    : metrics.forEvent(eventType).flatMap(({ id }) => badgesByMetric.get(id) ?? NOBODY);
 
 /** Whether more events of the metric change nothing: all tiers are held, or the badge was taken away. */
 const isDone = (turn: Turn, { definition: { key, tiers, repeatable } }: CompiledBadge): boolean => {
@@ -48,12 +43,12 @@ const FOLLOW_STEPS = 10;
 /** Step 5 of evaluation: badges that follow a metric of this event's type get its value as their progress. */
 export const followMetrics = (turn: Turn): void => {
   const { project, player, event, root } = turn;
-  if (project.badges.size === 0 || player.status !== "ACTIVE") return;
+  if (project.badgesByMetric.size === 0 || player.status !== "ACTIVE") return;
   const { upkeep } = root.accounts;
   for (const metric of project.metrics.forEvent(event.type)) {
     if (upkeep.isSpent) return turn.warn("out of steps: badges do not follow their counters");
     upkeep.spend(1);
-    const followers = followersOf(project.badges, metric.id);
+    const followers = project.badgesByMetric.get(metric.id) ?? NOBODY;
     if (followers.length === 0) continue;
     upkeep.spend(counterSteps(metric.definition) + FOLLOW_STEPS * followers.length);
     const value = readMetric(turn, metric);

@@ -1,3 +1,4 @@
+import { isJsonObject } from "../../kernel/json.ts";
 import { z } from "zod";
 import type { Turn } from "../turn.ts";
 import type { Test } from "../conditions/condition.ts";
@@ -35,12 +36,9 @@ export const Group: z.ZodType<Group> = z
   .lazy(() => z.union(groupShapes(Node)))
   .meta({ id: "RuleConditionGroup" });
 
-const isObject = (value: unknown): value is object =>
-  value !== null && typeof value === "object" && !Array.isArray(value);
-
 /** What is wrong with a tree of conditions, each problem at its own path. The root has to be a group. */
 export const conditionProblems = (root: unknown): Problem[] =>
-  isObject(root) && !groupOf(root)
+  isJsonObject(root) && !groupOf(root)
     ? [{ path: [], message: 'must be {"all"}, {"any"} or {"none"}' }]
     : treeProblems(root, leafProblems);
 

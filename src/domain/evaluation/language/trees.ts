@@ -1,3 +1,4 @@
+import { isJsonObject } from "../../kernel/json.ts";
 import { z } from "zod";
 import { StepBudget, StepsExceeded } from "../../kernel/step-budget.ts";
 
@@ -58,9 +59,6 @@ export const groupShapes = <T>(member: z.ZodType<T>) =>
     z.strictObject({ none: z.array(member).min(1).max(GROUP_MAX) }),
   ] as const;
 
-const isObject = (value: unknown): value is object =>
-  value !== null && typeof value === "object" && !Array.isArray(value);
-
 const groupProblems = (
   node: object,
   { key, members }: { key: GroupKey; members: unknown },
@@ -104,7 +102,7 @@ export const treeProblems = (
     else problems.push({ path: [], message: `conditions of more than ${TREE_STEPS_MAX} names and values` });
   };
   const walk = (node: unknown, path: PropertyKey[], depth: number): void => {
-    if (!isObject(node)) return void problems.push({ path, message: "must be an object" });
+    if (!isJsonObject(node)) return void problems.push({ path, message: "must be an object" });
     const group = groupOf(node);
     if (!group) return look(node, path);
     problems.push(...groupProblems(node, group, path));

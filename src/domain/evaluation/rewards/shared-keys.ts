@@ -13,7 +13,7 @@ export const limitedKey = (projectId: string, kind: LimitedKind, key: string): S
   windowNo: 0,
 });
 
-type Part = Pick<Game, "projectId" | "badges" | "rewards" | "levels">;
+type Part = Pick<Game, "projectId" | "badges" | "rewards" | "hasLimited" | "levels">;
 
 /** What a thing that may be given gives in turn, and the counter that it has where it is limited. */
 type Given = { bundles: readonly RewardBundle[]; counter?: SharedKey };
@@ -54,18 +54,10 @@ const givenBy = (plan: Part, bundle: RewardBundle): [string, () => Given][] => [
   ...(bundle.xp === undefined ? [] : [["levels", () => levelsOf(plan)] as [string, () => Given]]),
 ];
 
-const limited = new WeakMap<Part["badges"], boolean>();
-
-/** Whether the project has anything that is limited over all players. */
-const hasLimits = ({ badges, rewards }: Part): boolean => {
-  const known = limited.get(badges);
-  if (known !== undefined) return known;
-  const found =
-    [...badges.values()].some(({ definition }) => definition.maxAwards !== undefined) ||
-    [...rewards.values()].some(({ definition }) => definition.stock !== undefined);
-  limited.set(badges, found);
-  return found;
-};
+/** Whether any of them is limited over all players. */
+export const hasLimited = ({ badges, rewards }: Pick<Game, "badges" | "rewards">): boolean =>
+  [...badges.values()].some(({ definition }) => definition.maxAwards !== undefined) ||
+  [...rewards.values()].some(({ definition }) => definition.stock !== undefined);
 
 /**
  * The shared counters that giving bundles may ask for, with what they give in turn: rewards of badge tiers,
@@ -73,7 +65,7 @@ const hasLimits = ({ badges, rewards }: Part): boolean => {
  * bundle with nothing else in it, and a change of XP is `{ xp: 1 }`.
  */
 export const limitedKeysOf = (plan: Part, bundles: readonly RewardBundle[]): SharedKey[] => {
-  if (!hasLimits(plan)) return [];
+  if (!plan.hasLimited) return [];
   const keys: SharedKey[] = [];
   const seen = new Set<string>();
   const open = [...bundles];

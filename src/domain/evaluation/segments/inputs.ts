@@ -12,12 +12,10 @@ export type SegmentInputs = ConditionInputs;
 const CURRENCY = "currencies.";
 const ATTRIBUTE = "attributes.";
 
-const isObject = (value: unknown): value is Json => value !== null && typeof value === "object";
-
 /** The fields of the player that `$ref`s name, wherever they stand in a condition. */
 const referencesOf = (value: unknown): string[] => {
-  if (!isObject(value)) return [];
-  const { $ref } = value;
+  if (value === null || typeof value !== "object") return [];
+  const { $ref } = value as Json;
   const own = typeof $ref === "string" && $ref.startsWith("player.") ? [$ref.slice("player.".length)] : [];
   return [...own, ...Object.values(value).flatMap(referencesOf)];
 };

@@ -1,3 +1,4 @@
+import type { Game } from "../game.ts";
 import type { Turn } from "../turn.ts";
 import { createTypeIndex } from "../language/patterns.ts";
 import { firstZone } from "../../kernel/zones.ts";
@@ -7,23 +8,14 @@ import { qualify } from "./qualify.ts";
 import { adoptZone, settle, type ZoneChange } from "./settle.ts";
 import { type Settled, type Streak, untouched } from "./state.ts";
 
-type Streaks = ReadonlyMap<string, CompiledStreak>;
-type Listening = (eventType: string) => readonly CompiledStreak[];
-
-/** Streaks by event type, for each plan. */
-const indexes = new WeakMap<Streaks, Listening>();
-
-const listeningOf = (streaks: Streaks): Listening => {
-  const known = indexes.get(streaks);
-  if (known) return known;
+/** Streaks by the event types that they hear. */
+export const indexStreaks = (streaks: Game["streaks"]): Game["streaksHearing"] => {
   const listeners = [...streaks.values()].map((streak) => {
     const { qualify: counts, breakOn } = streak.definition;
     const patterns = counts.parts.flatMap(({ metric }) => metric.eventTypes);
     return { streak, patterns: [...patterns, ...(breakOn?.eventTypes ?? [])] };
   });
-  const made = createTypeIndex(listeners, (found) => found.map(({ streak }) => streak));
-  indexes.set(streaks, made);
-  return made;
+  return createTypeIndex(listeners, (found) => found.map(({ streak }) => streak));
 };
 
 type Whose = {
@@ -53,7 +45,7 @@ export const advanceStreaks = (turn: Turn): void => {
   const { project, event, root } = turn;
   if (project.streaks.size === 0) return;
   const { upkeep } = root.accounts;
-  for (const streak of listeningOf(project.streaks)(event.type)) {
+  for (const streak of project.streaksHearing(event.type)) {
     if (upkeep.isSpent)
       return turn.warn(`out of steps: streak ${streak.definition.key} and what follows do not count`);
     const before = upkeep.spent;

@@ -1,6 +1,6 @@
 import { type Keyword, namesOf } from "./keywords.ts";
 import { type Check, fail, quietly, within } from "./run.ts";
-import { isObject } from "./values.ts";
+import { isJsonObject } from "../../kernel/json.ts";
 
 const all = (checks: readonly Check[], run: Parameters<Check>[1], value: unknown): boolean => {
   run.budget.charge(checks.length);
@@ -50,12 +50,12 @@ const branch: Keyword = (given, { schema, compile }) => {
 const ofNamed =
   (keyword: string, combine: (checks: [name: string, check: Check][]) => Check | undefined): Keyword =>
   (given, { compile, refuse }) => {
-    if (!isObject(given)) return refuse("must be an object of schemas");
+    if (!isJsonObject(given)) return refuse("must be an object of schemas");
     return combine(Object.entries(given).map(([name, schema]) => [name, compile(schema, [keyword, name])]));
   };
 
 const properties = ofNamed("properties", (checks) => (value, run) => {
-  if (!isObject(value)) return true;
+  if (!isJsonObject(value)) return true;
   run.budget.charge(checks.length);
   let holds = true;
   for (const [name, check] of checks) {
@@ -65,7 +65,7 @@ const properties = ofNamed("properties", (checks) => (value, run) => {
 });
 
 const dependentSchemas = ofNamed("dependentSchemas", (checks) => (value, run) => {
-  if (!isObject(value)) return true;
+  if (!isJsonObject(value)) return true;
   run.budget.charge(checks.length);
   const those = checks.filter(([name]) => Object.hasOwn(value, name)).map(([, check]) => check);
   return all(those, run, value);
@@ -76,10 +76,10 @@ const definitions = ofNamed("$defs", () => undefined);
 
 const additionalProperties: Keyword = (given, { schema, compile }) => {
   const named = schema["properties"];
-  const known = new Set(isObject(named) ? Object.keys(named) : []);
+  const known = new Set(isJsonObject(named) ? Object.keys(named) : []);
   const check = compile(given, ["additionalProperties"]);
   return (value, run) => {
-    if (!isObject(value)) return true;
+    if (!isJsonObject(value)) return true;
     let holds = true;
     for (const name of namesOf(value, run)) {
       if (known.has(name)) continue;
@@ -93,7 +93,7 @@ const additionalProperties: Keyword = (given, { schema, compile }) => {
 const propertyNames: Keyword = (given, { compile }) => {
   const check = compile(given, ["propertyNames"]);
   return (value, run) => {
-    if (!isObject(value)) return true;
+    if (!isJsonObject(value)) return true;
     const wrong = namesOf(value, run).find((name) => !quietly(run, check, name));
     return wrong === undefined || fail(run, `must not have a property called ${wrong.slice(0, 100)}`);
   };

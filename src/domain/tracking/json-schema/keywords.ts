@@ -1,6 +1,7 @@
+import { isJsonObject } from "../../kernel/json.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { type Check, fail, type Run } from "./run.ts";
-import { isComposite, isMultiple, isObject, lengthOf, textOf, TYPES, typesOf } from "./values.ts";
+import { isComposite, isMultiple, lengthOf, textOf, TYPES, typesOf } from "./values.ts";
 
 /** What a keyword of a schema is compiled with. */
 export type Place = {
@@ -53,7 +54,7 @@ const characters = (value: unknown, { budget }: Run): number | undefined => {
 };
 const items = (value: unknown): number | undefined => (Array.isArray(value) ? value.length : undefined);
 const properties = (value: unknown, run: Run): number | undefined =>
-  isObject(value) ? namesOf(value, run).length : undefined;
+  isJsonObject(value) ? namesOf(value, run).length : undefined;
 
 /** The names in an object, charged for. */
 export const namesOf = (value: Json, { budget }: Run): string[] => {
@@ -127,17 +128,17 @@ const missing = (value: Json, names: readonly string[], { budget }: Run): string
 const required: Keyword = (given, { refuse }) => {
   if (!isNames(given)) return refuse("must be a list of names");
   return (value, run) => {
-    if (!isObject(value)) return true;
+    if (!isJsonObject(value)) return true;
     const name = missing(value, given, run);
     return name === undefined || fail(run, `must have ${name}`);
   };
 };
 
 const dependentRequired: Keyword = (given, { refuse }) => {
-  if (!isObject(given) || !Object.values(given).every(isNames)) return refuse("must hold lists of names");
+  if (!isJsonObject(given) || !Object.values(given).every(isNames)) return refuse("must hold lists of names");
   const rules = Object.entries(given) as [string, string[]][];
   return (value, run) => {
-    if (!isObject(value)) return true;
+    if (!isJsonObject(value)) return true;
     run.budget.charge(rules.length);
     return rules.every(([name, names]) => {
       if (!Object.hasOwn(value, name)) return true;

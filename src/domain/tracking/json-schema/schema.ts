@@ -13,7 +13,7 @@ import {
   STEPS_MAX,
   TooDeep,
 } from "./run.ts";
-import { isObject } from "./values.ts";
+import { isJsonObject } from "../../kernel/json.ts";
 
 /**
  * JSON Schema 2020-12 for the properties of events, without regular expressions, remote references or
@@ -125,7 +125,7 @@ const compile = (compilation: Compilation, schema: unknown, path: Path): Check =
     return REFUSE;
   }
   if (typeof schema === "boolean") return schema ? ACCEPT : REFUSE;
-  if (!isObject(schema)) {
+  if (!isJsonObject(schema)) {
     refuse(compilation, path, "must be a schema: an object, true or false");
     return REFUSE;
   }

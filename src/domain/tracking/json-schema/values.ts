@@ -1,8 +1,4 @@
-import type { Json } from "../../kernel/events/events.ts";
-
-/** A JSON object. */
-export const isObject = (value: unknown): value is Json =>
-  value !== null && typeof value === "object" && !Array.isArray(value);
+import { isJsonObject } from "../../kernel/json.ts";
 
 /** The type of a JSON value as JSON Schema names it; a whole number is both. */
 export const typesOf = (value: unknown): readonly string[] => {
@@ -25,7 +21,7 @@ export const TYPES: ReadonlySet<unknown> = new Set([
 /** A text that is equal for equal values: 1 and 1.0 are, 1 and true are not. */
 export const textOf = (value: unknown): string => {
   if (Array.isArray(value)) return `[${value.map(textOf).join()}]`;
-  if (!isObject(value)) return JSON.stringify(value);
+  if (!isJsonObject(value)) return JSON.stringify(value);
   const names = Object.keys(value).toSorted();
   return `{${names.map((name) => `${JSON.stringify(name)}:${textOf(value[name])}`).join()}}`;
 };
