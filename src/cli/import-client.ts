@@ -5,7 +5,7 @@ import { z } from "zod";
 export class ImportFailure extends Error {}
 
 export type Verdict = "accepted" | "skipped" | "rejected";
-export type EventResult = { verdict: Verdict; message: string };
+export type ImportedEvent = { verdict: Verdict; message: string };
 
 export type RetryTimes = {
   /** Attempts of one batch before giving up. */
@@ -44,10 +44,10 @@ const Answer = z.object({
 });
 
 type Again = { kind: "again"; reason: string; waitMs: number | undefined; isUnknown: boolean };
-type Outcome = { kind: "done"; results: EventResult[] } | { kind: "too large" } | Again;
+type Outcome = { kind: "done"; results: ImportedEvent[] } | { kind: "too large" } | Again;
 
 /** Results in the order of the events; `isRepeated` when an earlier attempt may have stored them already. */
-export type BatchResult = { results: EventResult[]; isRepeated: boolean };
+export type BatchResult = { results: ImportedEvent[]; isRepeated: boolean };
 export type BatchClient = (events: readonly string[]) => Promise<BatchResult>;
 
 /**

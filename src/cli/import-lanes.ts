@@ -2,7 +2,7 @@ import { BATCH_MAX_BYTES } from "../domain/tracking/event-input.ts";
 import { fnv1a } from "../domain/kernel/ids.ts";
 import {
   type BatchClient,
-  type EventResult,
+  type ImportedEvent,
   ImportFailure,
   type RetryTimes,
   type Verdict,
@@ -134,7 +134,7 @@ const deliver = async (run: Run, lane: Lane, items: readonly Item[]): Promise<vo
     events.length === 0 ? { results: [], isRepeated: false } : await run.send(events.map(eventText));
   const results = answer.results.values();
   for (const item of items) {
-    const result: EventResult =
+    const result: ImportedEvent =
       item.reason === undefined ? results.next().value! : { verdict: "rejected", message: item.reason };
     settle(run, item, result);
   }
@@ -145,7 +145,7 @@ const deliver = async (run: Run, lane: Lane, items: readonly Item[]): Promise<vo
   lane.isBusy = false;
 };
 
-const settle = (run: Run, item: Item, { verdict, message }: EventResult): void => {
+const settle = (run: Run, item: Item, { verdict, message }: ImportedEvent): void => {
   run.counts[verdict] += 1;
   run.linesNow += 1;
   if (verdict === "rejected") run.rejected.add({ line: item.line, reason: message, text: item.text });

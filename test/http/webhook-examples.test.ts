@@ -3,7 +3,7 @@ import addFormats from "ajv-formats";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { z } from "zod";
 import { CUSTOM_TYPE, eventTypes, shapeOf } from "../../src/domain/delivery/webhooks/catalogue/catalogue.ts";
-import { NOISY_TYPES } from "../../src/domain/delivery/webhooks/catalogue/event-types.ts";
+import { NOISY_TYPES } from "../../src/domain/kernel/events/event-types.ts";
 import type { WebhookEvent } from "../../src/domain/delivery/webhooks/catalogue/webhook-event.ts";
 import { startApp, type TestApp } from "../support/app.ts";
 import { must } from "../support/client.ts";

@@ -1,6 +1,7 @@
 import { followMetrics } from "./badges/follow.ts";
 import type { EventData, EventType } from "../kernel/events/domain-events.ts";
-import { type Cause, DERIVED_EVENT_TYPES } from "../kernel/events/events.ts";
+import type { Cause } from "../kernel/events/events.ts";
+import { DERIVED_EVENT_TYPES } from "../kernel/events/event-types.ts";
 import { scoreEvent } from "./boards/board-index.ts";
 import { holdingsOf, scoreHoldings } from "./boards/holdings.ts";
 import { countEvent } from "./metrics/count.ts";

@@ -1,5 +1,5 @@
 import { badgesFollowing } from "./badges/follow.ts";
-import { DERIVED_EVENT_TYPES } from "../kernel/events/events.ts";
+import { DERIVED_EVENT_TYPES } from "../kernel/events/event-types.ts";
 import type { RewardBundle } from "./rewards/bundle.ts";
 import { limitedKeysOf } from "./rewards/shared-keys.ts";
 import type { Pieces } from "../kernel/pace.ts";

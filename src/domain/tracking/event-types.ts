@@ -1,7 +1,8 @@
 import { sql } from "kysely";
 import { countRows, type Total } from "../kernel/counting.ts";
 import { conflict, DomainError, invalid, notFound } from "../kernel/errors.ts";
-import { isReservedType, type Json } from "../kernel/events/events.ts";
+import type { Json } from "../kernel/events/events.ts";
+import { isReservedType } from "../kernel/events/event-types.ts";
 import { fitsBytes } from "../kernel/oversize.ts";
 import { offsetOf, type PageQuery } from "../kernel/paging.ts";
 import { forgetProjects } from "../accounts/projects/resolve.ts";

@@ -1,6 +1,6 @@
 import type { Stored } from "../../evaluation/live.ts";
 import { loadDefinitions } from "../../progression/load-definitions.ts";
-import { isReservedType, RESERVED_EVENT_TYPES } from "../../kernel/events/events.ts";
+import { RESERVED_EVENT_TYPES, isReservedType } from "../../kernel/events/event-types.ts";
 import { atOnce, inSlices, type Steps } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { ANY_KEY, partsOf } from "../../evaluation/causes.ts";

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { isReservedType, type Json } from "../../kernel/events/events.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { isReservedType } from "../../kernel/events/event-types.ts";
 import { emitCustom } from "../emit.ts";
 import { RuleFailure } from "../running/failures.ts";
 import { isPath, smallRecord } from "../language/syntax.ts";

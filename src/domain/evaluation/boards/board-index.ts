@@ -1,4 +1,4 @@
-import { isReservedType } from "../../kernel/events/events.ts";
+import { isReservedType } from "../../kernel/events/event-types.ts";
 import { compileFilter, filterSteps } from "../metrics/filter.ts";
 import { type Pieces, stepsOfValue } from "../../kernel/pace.ts";
 import type { Spender } from "../event-accounts.ts";

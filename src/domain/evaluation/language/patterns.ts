@@ -1,4 +1,4 @@
-import { isReservedType } from "../../kernel/events/events.ts";
+import { isReservedType } from "../../kernel/events/event-types.ts";
 
 /** Which listeners an event type has: exact types, prefixes and the star, as everything here writes them. */
 

@@ -1,4 +1,4 @@
-import { isHeardType } from "../../kernel/events/events.ts";
+import { isHeardType } from "../../kernel/events/event-types.ts";
 
 /** Of the service's own events a rule can hear those that happen to a player; a prefix may name others. */
 export const isHearable = isHeardType;

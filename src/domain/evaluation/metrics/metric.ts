@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isHeardType } from "../../kernel/events/events.ts";
+import { isHeardType } from "../../kernel/events/event-types.ts";
 import { EventPattern, Path } from "../language/syntax.ts";
 import { CALENDAR_UNITS } from "../../kernel/zones.ts";
 import { AGGREGATES } from "./aggregates.ts";

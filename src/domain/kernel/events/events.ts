@@ -1,20 +1,23 @@
 import type { MergeSummary } from "./merge-plan.ts";
 
+export const CAUSE_KINDS = [
+  "EVENT",
+  "RULE",
+  "BADGE",
+  "STREAK",
+  "LEVEL",
+  "LEADERBOARD",
+  "REWARD",
+  "API",
+  "ADMIN",
+  "MERGE",
+  "REVERSAL",
+  "EXPIRY",
+] as const;
+
 /** Why something happened. Carried by ledger entries, domain events and live messages. */
 export type Cause = {
-  kind:
-    | "EVENT"
-    | "RULE"
-    | "BADGE"
-    | "STREAK"
-    | "LEVEL"
-    | "LEADERBOARD"
-    | "REWARD"
-    | "API"
-    | "ADMIN"
-    | "MERGE"
-    | "REVERSAL"
-    | "EXPIRY";
+  kind: (typeof CAUSE_KINDS)[number];
   eventId?: string;
   rootEventId?: string;
   ruleId?: string;
@@ -230,45 +233,3 @@ export type EntryChange = [
  */
 export const customType = (eventType: string): `custom.${string}` => `custom.${eventType}`;
 export type CustomData = PlayerRef & { eventType: string; properties: Json; cause: Cause };
-
-const catalogue = (noun: string, names: string): string[] =>
-  names.split(" ").map((name) => `${noun}.${name}`);
-
-/** Types of the whole event catalogue: integrators may not send them as tracked events. */
-export const RESERVED_EVENT_TYPES: ReadonlySet<string> = new Set([
-  ...catalogue("player", "created updated xp_granted level_up currency_granted currency_spent"),
-  ...catalogue("player", "currency_expired lives_changed badge_earned badge_revoked streak_extended"),
-  ...catalogue("player", "streak_at_risk streak_frozen streak_broken streak_repaired segment_entered"),
-  ...catalogue("player", "segment_left boost_started boost_ended reward_granted merged erased"),
-  ...catalogue("quest", "started progress completed step_completed claimed expired failed"),
-  ...catalogue("quest", "approval_requested"),
-  ...catalogue("adventure", "started completed quest_unlocked tier_reached claimed"),
-  ...catalogue("leaderboard", "rank_changed new_leader period_started period_closed league_moved"),
-  ...catalogue("leaderboard", "score_held entries_changed"),
-  ...catalogue("lobby", "created started ended game_finished member_joined member_left host_changed result"),
-  ...catalogue("lobby", "changed"),
-  ...catalogue("chat", "message_sent message_reported message_moderated player_sanctioned changed"),
-  ...catalogue("raffle", "drawn"),
-  ...catalogue("rule", "loop_detected budget_exhausted"),
-  ...catalogue("event", "failed reverted steps_exhausted uncounted"),
-  ...catalogue("inbox", "message"),
-  ...catalogue("player", "notice"),
-]);
-
-const NEVER_DERIVED: ReadonlySet<string> = new Set(["player.erased", "player.notice"]);
-
-/** What happens to a player and can set off rules: `event.properties` is then the event's data. */
-export const DERIVED_EVENT_TYPES: ReadonlySet<string> = new Set(
-  [...RESERVED_EVENT_TYPES].filter((type) => type.startsWith("player.") && !NEVER_DERIVED.has(type)),
-);
-
-/** Events of the service's own that are tracked as those of integrators are, and that rules hear. */
-export const TRACKED_OWN_TYPES: ReadonlySet<string> = new Set(["lobby.result"]);
-
-/** Whether integrators may send events of this type. */
-export const isReservedType = (type: string): boolean =>
-  type.startsWith("system.") || RESERVED_EVENT_TYPES.has(type);
-
-/** Whether rules and metrics can be about events of this type. */
-export const isHeardType = (type: string): boolean =>
-  !isReservedType(type) || DERIVED_EVENT_TYPES.has(type) || TRACKED_OWN_TYPES.has(type);

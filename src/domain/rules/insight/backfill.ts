@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { z } from "zod";
 import { DESIGNERS } from "../../kernel/access.ts";
 import { countRows } from "../../kernel/counting.ts";
-import { DERIVED_EVENT_TYPES } from "../../kernel/events/events.ts";
+import { DERIVED_EVENT_TYPES } from "../../kernel/events/event-types.ts";
 import { type CompiledMetric, compileMetric } from "../../evaluation/metrics/compile.ts";
 import { foldEvents } from "../../evaluation/metrics/count.ts";
 import { type CounterState } from "../../evaluation/metrics/counters.ts";

@@ -1,5 +1,6 @@
 import { z } from "zod";
-import { DERIVED_EVENT_TYPES, type Json, TRACKED_OWN_TYPES } from "../../kernel/events/events.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { DERIVED_EVENT_TYPES, TRACKED_OWN_TYPES } from "../../kernel/events/event-types.ts";
 import { AGGREGATES } from "../../evaluation/metrics/aggregates.ts";
 import { ACTION_SUMMARIES, ActionSchema } from "../../evaluation/actions/action-kinds.ts";
 import { CONDITION_SUMMARIES, ConditionSchema } from "../../evaluation/conditions/condition-kinds.ts";

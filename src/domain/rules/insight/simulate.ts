@@ -1,7 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
 import { invalid, notFound } from "../../kernel/errors.ts";
-import { isHeardType, type Json } from "../../kernel/events/events.ts";
+import type { Json } from "../../kernel/events/events.ts";
+import { isHeardType } from "../../kernel/events/event-types.ts";
 import { newId } from "../../kernel/ids.ts";
 import { PacedBudget, paced } from "../../kernel/pace.ts";
 import { showLives } from "../../evaluation/lives/lives.ts";

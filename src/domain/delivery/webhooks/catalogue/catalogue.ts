@@ -1,6 +1,7 @@
 import { z } from "zod";
 import type { CustomData, Json } from "../../../kernel/events/events.ts";
-import { NOISY_TYPES, WEBHOOK_TYPES } from "./event-types.ts";
+import { WEBHOOK_TYPES } from "./event-types.ts";
+import { NOISY_TYPES } from "../../../kernel/events/event-types.ts";
 import type { Entry } from "./entry.ts";
 import { EXAMPLES } from "./examples.ts";
 import { leaderboardTypes } from "./leaderboard.ts";

@@ -1,26 +1,4 @@
-import { RESERVED_EVENT_TYPES } from "../../../kernel/events/events.ts";
-
-/**
- * Types of the outbox that are nobody's but the server's own: they wake rooms and indexes, or are for one
- * player's screen.
- */
-const INTERNAL: ReadonlySet<string> = new Set([
-  "leaderboard.entries_changed",
-  "leaderboard.changed",
-  "lobby.changed",
-  "chat.changed",
-  "player.notice",
-  "inbox.message",
-]);
-
-/** Too many for who just wants everything: `*` leaves them out, and they are to be named. */
-export const NOISY_TYPES: ReadonlySet<string> = new Set([
-  "chat.message_sent",
-  "quest.progress",
-  "lobby.member_joined",
-  "lobby.member_left",
-  "player.updated",
-]);
+import { NOISY_TYPES, SENT_EVENT_TYPES } from "../../../kernel/events/event-types.ts";
 
 const CUSTOM = "custom.";
 const CUSTOM_PATTERN = /^custom\.(\*|[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}(\.\*)?)$/;
@@ -31,13 +9,10 @@ const CUSTOM_TYPE = /^custom\.[A-Za-z0-9_][A-Za-z0-9_.:-]{0,99}$/;
 export const isCustomType = (type: string): boolean => CUSTOM_TYPE.test(type);
 
 /** Every type of the service's own that webhooks can be sent. */
-export const WEBHOOK_TYPES: readonly string[] = [...RESERVED_EVENT_TYPES].filter(
-  (type) => !INTERNAL.has(type) && type !== "lobby.result",
-);
-const WEBHOOK_TYPE_SET: ReadonlySet<string> = new Set(WEBHOOK_TYPES);
+export const WEBHOOK_TYPES: readonly string[] = [...SENT_EVENT_TYPES];
 
 /** Whether events of the type go to webhooks and into the feed, if anybody wants them. */
-export const isWebhookType = (type: string): boolean => WEBHOOK_TYPE_SET.has(type) || type.startsWith(CUSTOM);
+export const isWebhookType = (type: string): boolean => SENT_EVENT_TYPES.has(type) || type.startsWith(CUSTOM);
 
 /**
  * Whether a subscription covers a type. A pattern is a type, `prefix.*` for those that begin with `prefix.`,

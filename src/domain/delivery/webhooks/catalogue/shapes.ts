@@ -1,5 +1,5 @@
 import { z } from "zod";
-import type { BoostView, Cause, LivesView } from "../../../kernel/events/events.ts";
+import { type BoostView, CAUSE_KINDS, type Cause, type LivesView } from "../../../kernel/events/events.ts";
 import type { MergeSummary } from "../../../kernel/events/merge-plan.ts";
 
 /** Shapes that events of several types share. */
@@ -12,20 +12,7 @@ export const Player = z.object(PLAYER);
 
 export const CauseShape: z.ZodType<Cause> = z
   .object({
-    kind: z.enum([
-      "EVENT",
-      "RULE",
-      "BADGE",
-      "STREAK",
-      "LEVEL",
-      "LEADERBOARD",
-      "REWARD",
-      "API",
-      "ADMIN",
-      "MERGE",
-      "REVERSAL",
-      "EXPIRY",
-    ]),
+    kind: z.enum(CAUSE_KINDS),
     eventId: Id.optional(),
     rootEventId: Id.optional(),
     ruleId: Id.optional(),
