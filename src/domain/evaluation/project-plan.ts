@@ -6,21 +6,11 @@ import type { CompiledSegment } from "./segments/segment.ts";
 import type { Game } from "./game.ts";
 import type { Turn } from "./turn.ts";
 
+/** What of a game is no definition of the economy. */
+type NoEconomy = "projectId" | "timezone" | "settings" | "curve" | "boards" | "boardsByKey" | "rules";
+
 /** A project's definitions of the economy, compiled; archived ones are not in it. */
-export type Economy = Pick<
-  Game,
-  | "currencies"
-  | "badges"
-  | "badgesByMetric"
-  | "streaks"
-  | "streaksHearing"
-  | "rewards"
-  | "hasLimited"
-  | "levels"
-  | "boosts"
-  | "metrics"
-  | "hears"
-> & {
+export type Economy = Omit<Game, NoEconomy | "segments"> & {
   segments: ReadonlyMap<string, CompiledSegment>;
   /** The DYNAMIC ones, ready to be brought up to date. */
   segmentIndex: SegmentIndex;

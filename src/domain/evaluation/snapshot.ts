@@ -1,6 +1,5 @@
 import type { Effects } from "./effects.ts";
-import { HELD_NAMES } from "./held.ts";
-import type { PlayerState } from "./player-state.ts";
+import { HELD_NAMES, type PlayerState } from "./player-state.ts";
 import type { Turn } from "./turn.ts";
 
 const copyMap = <K, V>(from: ReadonlyMap<K, V>, to: Map<K, V>): void => {

@@ -7,7 +7,8 @@ import { jobKind } from "../long-work/job-kind.ts";
 import { type ProjectJob, queueJob } from "../long-work/project-jobs.ts";
 import { mapInSlices } from "../kernel/slices.ts";
 import type { Work } from "../kernel/work.ts";
-import { PERSONAL_TABLES, type PersonalTable } from "./personal-tables.ts";
+import type { PersonalTable } from "./personal-table.ts";
+import { PERSONAL_TABLES } from "./personal-tables.ts";
 import { findPerson, type Person } from "../players/person.ts";
 import type { Player } from "../players/player.ts";
 

@@ -5,31 +5,19 @@ import type { BoostView } from "../kernel/events/events.ts";
 import { PAGE_LIMIT_MAX } from "../kernel/paging.ts";
 import { listStreaks } from "../economy/streaks/player-streaks.ts";
 import type { PlayerStreak } from "../economy/streaks/show.ts";
-import { HELD_NAMES } from "../evaluation/held.ts";
-import type { HeldName } from "../evaluation/player-state.ts";
+import { HELD_NAMES, type HeldName } from "../evaluation/player-state.ts";
+import { HELD_LIFE } from "./held.ts";
 import type { Work } from "../kernel/work.ts";
 import { type Identity, listIdentities } from "../progression/players/identities.ts";
 import type { Player } from "../players/player.ts";
 
-/** Of what players hold, what can be read together with a player where it is asked for. */
-const IS_INCLUDED = {
-  // Ranks are not in the database.
-  entries: false,
-  // Always there.
-  balances: false,
-  lots: false,
-  badges: true,
-  streaks: true,
-  segments: true,
-  boosts: true,
-} as const satisfies Record<HeldName, boolean>;
-
-type IncludedHeld = { [Name in HeldName]: (typeof IS_INCLUDED)[Name] extends true ? Name : never }[HeldName];
+type Life = typeof HELD_LIFE;
+type IncludedHeld = { [Name in HeldName]: Life[Name]["isIncluded"] extends true ? Name : never }[HeldName];
 export type Include = IncludedHeld | "identities";
 
 /** What can be read together with a player, besides ranks. */
 export const INCLUDES: readonly Include[] = [
-  ...HELD_NAMES.filter((name): name is IncludedHeld => IS_INCLUDED[name]),
+  ...HELD_NAMES.filter((name): name is IncludedHeld => HELD_LIFE[name].isIncluded),
   "identities",
 ];
 

@@ -3,8 +3,8 @@ import { mergeModeration } from "../social/chat/moderation/personal.ts";
 import { mergeChat } from "../social/chat/personal.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { allLists, openLists } from "../leaderboards/periods/lists-of-project.ts";
-import { eachHeld } from "../evaluation/held.ts";
-import type { HeldName, PlayerState } from "../evaluation/player-state.ts";
+import { type PlayerState, eachHeld } from "../evaluation/player-state.ts";
+import { HELD_LIFE } from "./held.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Merging } from "./merge-holdings.ts";
 import { METADATA_MAX_BYTES, type PlayerProfile, type ProfileColumns } from "../players/profile.ts";
@@ -38,20 +38,11 @@ export const snapshotOf = (source: PlayerState, columns: ProfileColumns): string
 
 type Moving = { projectId: string; mergeId: string; targetId: string; sourceId: string };
 
-/**
- * Where the source's things are kept that the target has by now; null: not by player. Ledger, awards and runs
- * stay as the source's history.
- */
-const LEFT_BEHIND: Readonly<Record<HeldName, string | null>> = {
-  // Those of lists that are open; see `moveRows`.
-  entries: null,
-  balances: "player_balances",
-  lots: "currency_lots",
-  badges: "player_badges",
-  streaks: "player_streaks",
-  segments: "player_segments",
-  boosts: "player_boosts",
-};
+/** Where the source's things are kept that the target has by now. Awards and runs stay as its history. */
+const LEFT_BEHIND = [
+  "player_states",
+  ...Object.values(HELD_LIFE).flatMap(({ isLeftBehind, table }) => (isLeftBehind ? [table.table] : [])),
+];
 
 /** What is the same row at another player; grants keep a key of their own, as both may have `lvl:5`. */
 export const moveRows = async (work: Work, merge: Moving): Promise<void> => {
@@ -59,8 +50,7 @@ export const moveRows = async (work: Work, merge: Moving): Promise<void> => {
   const { projectId, mergeId, targetId, sourceId } = merge;
   const at = sql`${now.toISOString()}::timestamptz`;
   const ofSource = sql`project_id = ${projectId} and player_id = ${sourceId}`;
-  for (const table of ["player_states", ...Object.values(LEFT_BEHIND)])
-    if (table !== null) await sql`delete from ${sql.table(table)} where ${ofSource}`.execute(db);
+  for (const table of LEFT_BEHIND) await sql`delete from ${sql.table(table)} where ${ofSource}`.execute(db);
   await sql`
     delete from leaderboard_entries where ${ofSource} and period_id in (${openLists(projectId)})`.execute(db);
   await sql`

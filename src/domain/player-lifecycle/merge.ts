@@ -10,20 +10,14 @@ import { tell } from "../evaluation/emit.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import { PacedBudget, paced, type Pieces } from "../kernel/pace.ts";
 import { PLAYER_PARTS } from "../progression/parts/parts.ts";
-import type { HeldName, PlayerState } from "../evaluation/player-state.ts";
+import type { PlayerState } from "../evaluation/player-state.ts";
 import { type Several, takePlayers } from "../progression/several.ts";
 import type { Work } from "../kernel/work.ts";
-import { mergeBadges, mergeCurrencies, mergeLives, mergeXp, type Merging } from "./merge-holdings.ts";
+import { HELD_LIFE, type HeldLife } from "./held.ts";
+import { mergeLives, mergeXp, type Merging } from "./merge-holdings.ts";
 import { lockMerges } from "./merge-lock.ts";
 import { emptySummary, type MergeStrategy, type MergeSummary } from "../kernel/events/merge-plan.ts";
-import {
-  mergeAttributes,
-  mergeBoosts,
-  mergeDoc,
-  mergeEntries,
-  mergeSegments,
-  mergeStreaks,
-} from "./merge-progress.ts";
+import { mergeAttributes, mergeDoc } from "./merge-progress.ts";
 import { mergedProfile, moveRows, snapshotOf, writeMerge } from "./merge-rows.ts";
 import { readColumns, takeColumns, writeColumns } from "../players/profile.ts";
 import { tellEntries } from "./visibility.ts";
@@ -108,34 +102,13 @@ const countHolds = async ({ db }: Work, { projectId, id }: PlayerState): Promise
   return Number(counted.rows[0]!.n);
 };
 
-/** Steps of a segment, a boost or a place on a leaderboard. */
-const ROW_STEPS = 40;
-
-/** Merges what takes the same steps for each thing that the source holds. */
-const byRow = (name: HeldName, merge: (merging: Merging) => void) =>
-  function* (merging: Merging): Pieces<void> {
-    yield ROW_STEPS * merging.source.player[name].size;
-    merge(merging);
-  };
-
-/** How each kind of thing that players hold comes along, in order; null: with another one. */
-const MERGES: Readonly<Record<HeldName, ((merging: Merging) => Pieces<void>) | null>> = {
-  badges: mergeBadges,
-  streaks: mergeStreaks,
-  boosts: byRow("boosts", mergeBoosts),
-  entries: byRow("entries", mergeEntries),
-  balances: mergeCurrencies,
-  lots: null,
-  segments: byRow("segments", mergeSegments),
-};
-
 /** Makes the target what both are, in pieces. */
 function* join(merging: Merging): Pieces<void> {
   const { target, source, summary } = merging;
   const level = target.player.level;
   yield* mergeDoc(merging);
   mergeAttributes(merging);
-  for (const merge of Object.values(MERGES)) if (merge) yield* merge(merging);
+  for (const { merge } of Object.values<HeldLife>(HELD_LIFE)) if (merge) yield* merge(merging);
   mergeLives(merging);
   // After the balances, which the rewards of a level that is reached may add to.
   mergeXp(merging);

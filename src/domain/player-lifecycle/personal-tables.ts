@@ -1,40 +1,8 @@
 import { type RawBuilder, sql } from "kysely";
-import { allLists } from "../leaderboards/periods/lists-of-project.ts";
 import { ERASURE_TYPE } from "../delivery/webhooks/persons.ts";
-import type { HeldName } from "../evaluation/player-state.ts";
+import { HELD_LIFE } from "./held.ts";
+import { byPlayer, inLists, ofPlayer, type PersonalTable } from "./personal-table.ts";
 import { type Person, texts, uuids } from "../players/person.ts";
-
-/** Where rows of a person are kept, and what becomes of them when the person is erased. */
-export type PersonalTable = {
-  table: string;
-  /** Which of its rows, as `t`, are the person's. By an index. */
-  isOf(person: Person): RawBuilder<unknown>;
-  /** In the order of an export. */
-  orderBy: string;
-  /**
-   * DELETED at once; KEPT: what identifies is taken out of the rows and the rest stays, see erase.ts;
-   * NOTHING: there is no personal data in it.
-   */
-  onErase: "DELETED" | "KEPT" | "NOTHING";
-  /** A row `t` as an export has it, jsonb; absent: the whole row. */
-  exported?: RawBuilder<unknown>;
-  /** Left out of exports, which have it elsewhere or must not have it. */
-  isNotExported?: true;
-};
-
-const byPlayer = ({ projectId, ids }: Person): RawBuilder<unknown> =>
-  sql`t.project_id = ${projectId} and t.player_id = any(${uuids(ids)})`;
-
-const ofPlayer = (
-  table: string,
-  orderBy: string,
-  onErase: PersonalTable["onErase"] = "DELETED",
-): PersonalTable => ({ table, orderBy, onErase, isOf: byPlayer });
-
-/** What lists of leaderboards have of players has no index by player. */
-const inLists = ({ projectId, ids }: Person): RawBuilder<unknown> => sql`
-  t.project_id = ${projectId} and t.player_id = any(${uuids(ids)})
-  and t.period_id in (${allLists(projectId)})`;
 
 const byName = ({ projectId, names }: Person): RawBuilder<unknown> =>
   sql`t.project_id = ${projectId} and t.external_user_id = any(${texts(names)})`;
@@ -58,17 +26,6 @@ const ofEvent = (table: string, onErase: PersonalTable["onErase"]): PersonalTabl
   isNotExported: true,
 });
 
-/** Where each kind of thing that players hold is kept. */
-const HELD_TABLES: Readonly<Record<HeldName, PersonalTable>> = {
-  entries: { table: "leaderboard_entries", orderBy: "period_id", onErase: "DELETED", isOf: inLists },
-  balances: ofPlayer("player_balances", "currency_key", "KEPT"),
-  lots: ofPlayer("currency_lots", "id"),
-  badges: ofPlayer("player_badges", "badge_key"),
-  streaks: ofPlayer("player_streaks", "streak_key"),
-  segments: ofPlayer("player_segments", "segment_key"),
-  boosts: ofPlayer("player_boosts", "id"),
-};
-
 /**
  * Every table with rows of players. A new one is a line here: a test holds this list against the database.
  */
@@ -81,16 +38,11 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
   },
   ofPlayer("player_identities", "provider, external_id"),
   ofPlayer("player_states", "player_id"),
-  HELD_TABLES.balances,
-  HELD_TABLES.lots,
+  ...Object.values(HELD_LIFE).map(({ table }) => table),
   ofPlayer("currency_holds", "id"),
   ofPlayer("ledger_entries", "player_id, seq", "KEPT"),
-  HELD_TABLES.badges,
   ofPlayer("badge_awards", "id"),
-  HELD_TABLES.streaks,
   ofPlayer("streak_runs", "id"),
-  HELD_TABLES.segments,
-  HELD_TABLES.boosts,
   ofPlayer("reward_grants", "id", "KEPT"),
   ofPlayer("inbox_messages", "id"),
   {
@@ -124,7 +76,6 @@ export const PERSONAL_TABLES: readonly PersonalTable[] = [
     ...ofPlayer("rule_executions", "id", "KEPT"),
     isOf: (person) => sql`${byPlayer(person)} and t.effects is not null`,
   },
-  HELD_TABLES.entries,
   {
     table: "leaderboard_notices",
     orderBy: "period_id",

@@ -1,8 +1,7 @@
 import { sql } from "kysely";
 import type { Json } from "../kernel/events/events.ts";
 import { KEPT, type Work } from "../kernel/work.ts";
-import type { PlayerState } from "../evaluation/player-state.ts";
-import { nothingDirty, nothingHeld } from "../evaluation/held.ts";
+import { type PlayerState, nothingDirty, nothingHeld } from "../evaluation/player-state.ts";
 
 /** A player by the integrator's id. */
 export type ExternalRef = { projectId: string; externalUserId: string };

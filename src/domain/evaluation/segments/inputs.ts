@@ -1,8 +1,7 @@
 import type { Json } from "../../kernel/events/events.ts";
 import { kindOf } from "../conditions/condition-kinds.ts";
 import type { ConditionInputs } from "../conditions/condition.ts";
-import { HELD, type InputReader } from "../held.ts";
-import type { PlayerState } from "../player-state.ts";
+import { HELD, type InputReader, type PlayerState } from "../player-state.ts";
 import { compilePath } from "../language/paths.ts";
 import { type Tree, visitLeaves } from "../language/trees.ts";
 

@@ -1,6 +1,6 @@
 import type { Spender } from "../event-accounts.ts";
 import type { Test } from "../conditions/condition.ts";
-import type { InputReader } from "../held.ts";
+import type { InputReader } from "../player-state.ts";
 import { readerOf } from "./inputs.ts";
 import { type CompiledSegment, orderSegments } from "./segment.ts";
 
