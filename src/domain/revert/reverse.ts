@@ -2,6 +2,7 @@ import { scoreHoldings } from "../evaluation/boards/holdings.ts";
 import type { PastEvent } from "../evaluation/metrics/count.ts";
 import { stepsOf } from "../evaluation/event-accounts.ts";
 import { DERIVED_MAX } from "../evaluation/loop-guard.ts";
+import type { HeldName } from "../evaluation/player-state.ts";
 import type { PlanTurn } from "../evaluation/project-plan.ts";
 import type { Turn } from "../evaluation/turn.ts";
 import { refreshSegments } from "../evaluation/segments/membership.ts";
@@ -59,7 +60,7 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
   yield* reverseHoldings(turn, ledger.filter(isGone), reversal);
   yield* reverseGrants(turn, grants, reversal);
   yield* reverseFirings(turn, record.firings, { rules: context.rules, ledger, grants });
-  endBoosts(turn, record);
+  for (const takeBack of Object.values(BY_ITSELF)) takeBack?.(turn, record);
   yield* reverseScores(turn, past, {
     starts: context.boardStarts,
     receivedMs: record.event.receivedMs,
@@ -102,6 +103,20 @@ const isOfKeptBadge = (key: string, fallen: ReadonlyMap<string, number>): boolea
   if (badgeKey === undefined) return false;
   const left = fallen.get(badgeKey);
   return left === undefined || Number(tier) <= left;
+};
+
+/**
+ * How each kind of thing that players hold is taken back where it depends on nothing else; null: by a step of
+ * `reversePlayer`, in its order.
+ */
+const BY_ITSELF: Readonly<Record<HeldName, ((turn: Turn, record: PlayerRecord) => void) | null>> = {
+  entries: null,
+  balances: null,
+  lots: null,
+  badges: null,
+  streaks: null,
+  segments: null,
+  boosts: (turn, record) => endBoosts(turn, record),
 };
 
 const endBoosts = ({ player, emit }: Turn, { event }: PlayerRecord): void => {
