@@ -1,7 +1,8 @@
 import { join } from "node:path";
 import type { Config } from "../config.ts";
 import { createTransact } from "../domain/kernel/transact.ts";
-import { NO_DOORBELL, type Transact } from "../domain/kernel/work.ts";
+import type { Transact } from "../domain/kernel/work.ts";
+import { NO_DOORBELL } from "../domain/kernel/doorbell.ts";
 import { findDataDirHolder, lockDataDir } from "../platform/data-lock.ts";
 import { type Database, openEmbeddedDatabase, openPostgres } from "../platform/database.ts";
 

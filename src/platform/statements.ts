@@ -1,5 +1,5 @@
 import { chosenPatience, type Patience } from "../domain/kernel/patience.ts";
-import { KEPT, ONE_MESSAGE, UNANSWERED } from "../domain/kernel/work.ts";
+import { MARKS } from "../domain/kernel/statements.ts";
 import { type Socketed, Waiting } from "./waiting.ts";
 
 /** The part of pg's client that is used, and its pool. */
@@ -13,7 +13,8 @@ const MARKS_WITHIN = 64;
 
 const isMarked = (text: string, mark: string): boolean => text.slice(0, MARKS_WITHIN).includes(mark);
 
-const isUnanswered = (text: string): boolean => isMarked(text, UNANSWERED) || isMarked(text, ONE_MESSAGE);
+const isUnanswered = (text: string): boolean =>
+  isMarked(text, MARKS.unanswered) || isMarked(text, MARKS.oneMessage);
 
 /** Statements whose plans are kept; others that are marked are planned each time. */
 const KEPT_MAX = 200;
@@ -27,7 +28,7 @@ const names = new Map<string, string>();
 
 /** The name of a prepared statement of this text; undefined for one that is not to be kept. */
 const keptName = (text: string): string | undefined => {
-  if (!isMarked(text, KEPT)) return undefined;
+  if (!isMarked(text, MARKS.kept)) return undefined;
   const known = names.get(text);
   if (known !== undefined || names.size >= KEPT_MAX) return known;
   const name = `kept_${names.size}`;
@@ -113,7 +114,7 @@ export const pipelineStatements = (pool: ClientPool, usual: Patience): void => {
       }
       if (this.isHeldBack) {
         this.isHeldBack = false;
-        if (typeof text === "string" && isMarked(text, ONE_MESSAGE))
+        if (typeof text === "string" && isMarked(text, MARKS.oneMessage))
           return this.answers.unanswered(this.#send(`${this.#begin()}; ${text}`));
         void this.answers.unanswered(this.#send(this.#begin()));
       }
@@ -153,7 +154,7 @@ export const sendAsOneMessage = (pglite: Embedded): void => {
   pglite.transaction = (run) =>
     transaction((tx) => {
       const query: Transaction["query"] = async (text, values, options) => {
-        if (!isMarked(text, ONE_MESSAGE)) return tx.query(text, values, options);
+        if (!isMarked(text, MARKS.oneMessage)) return tx.query(text, values, options);
         const [result = { rows: [] }] = await tx.exec(text);
         return result;
       };

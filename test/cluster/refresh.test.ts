@@ -5,7 +5,8 @@ import { newRefreshToken } from "../../src/domain/accounts/auth/refresh-tokens.t
 import { refresh } from "../../src/domain/accounts/auth/refresh.ts";
 import { createTokens } from "../../src/domain/accounts/auth/tokens.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
-import { NO_DOORBELL, type Transact } from "../../src/domain/kernel/work.ts";
+import type { Transact } from "../../src/domain/kernel/work.ts";
+import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { createLimiter } from "../../src/platform/limiter.ts";
 import { aTenant, type Tenant } from "../support/app.ts";

@@ -4,7 +4,8 @@ import { issueUserToken, type UserTokenPurpose } from "../../src/domain/accounts
 import { User } from "../../src/domain/accounts/auth/user.ts";
 import { Tenant } from "../../src/domain/accounts/tenants/tenant.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
-import { NO_DOORBELL, type Transact } from "../../src/domain/kernel/work.ts";
+import type { Transact } from "../../src/domain/kernel/work.ts";
+import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { solved } from "../support/captcha-provider.ts";
 import { type Answer, type Client, clientOf, must } from "../support/client.ts";

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
-import { NO_DOORBELL, type Transact, type TransactAs } from "../../src/domain/kernel/work.ts";
+import type { Transact, TransactAs } from "../../src/domain/kernel/work.ts";
+import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { aTenant, type Tenant } from "../support/app.ts";
 import { clientOf, must } from "../support/client.ts";

@@ -1,14 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { createTransact, type TransactParts } from "../../src/domain/kernel/transact.ts";
-import {
-  type Db,
-  KEPT,
-  NO_DOORBELL,
-  ONE_MESSAGE,
-  savepoint,
-  UNANSWERED,
-} from "../../src/domain/kernel/work.ts";
+import { asOneMessage, kept, unanswered, unansweredKept } from "../../src/domain/kernel/statements.ts";
+import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
+import { savepoint } from "../../src/domain/kernel/savepoint.ts";
+import type { Db } from "../../src/domain/kernel/db.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
 import { type Services, startServices } from "../support/cluster.ts";
@@ -63,7 +59,7 @@ describe("a transaction on PostgreSQL, with a scope or without", function () {
 
   it("does nothing at all where its scope cannot be entered", async () => {
     const lost = createTransact(parts)(async ({ db }) => {
-      await sql`${sql.raw(ONE_MESSAGE)} set local role laurel_nobody`.execute(db);
+      await asOneMessage(db, sql`set local role laurel_nobody`);
       // The statement behind it is told of what failed first.
       await assert.rejects(mark(db), /laurel_nobody/);
     });
@@ -72,9 +68,7 @@ describe("a transaction on PostgreSQL, with a scope or without", function () {
   });
 
   /** Fails, and nobody waits for it. */
-  const markWrong = (db: Db) =>
-    sql`
-      ${sql.raw(UNANSWERED)} insert into marks values (${"x"}::text::int)`.execute(db);
+  const markWrong = (db: Db) => unanswered(db, sql`insert into marks values (${"x"}::text::int)`);
 
   it("fails as a whole, by its commit at the latest, when a statement nobody waits for does", async () => {
     const early = createTransact(parts)(async ({ db }) => {
@@ -116,29 +110,25 @@ describe("a transaction on PostgreSQL, with a scope or without", function () {
   });
 
   it("keeps the plan of a statement that is marked, and of no other", async () => {
-    const kept = await createTransact(parts)(async ({ db }) => {
-      await sql`
-        ${sql.raw(KEPT)} select ${1}::int as kept`.execute(db);
-      await sql`
-        ${sql.raw(UNANSWERED + KEPT)} select ${1}::int as unanswered`.execute(db);
+    const prepared = await createTransact(parts)(async ({ db }) => {
+      await kept(db, sql`select ${1}::int as kept`);
+      await unansweredKept(db, sql`select ${1}::int as unanswered`);
       await sql`select ${1}::int as other`.execute(db);
       return sql<{ statement: string }>`select statement from pg_prepared_statements`.execute(db);
     });
-    const texts = kept.rows.map(({ statement }) => /as (\w+)$/.exec(statement)?.[1]);
+    const texts = prepared.rows.map(({ statement }) => /as (\w+)$/.exec(statement)?.[1]);
     assert.deepEqual(texts.toSorted(), ["kept", "unanswered"]);
   });
 
   it("can keep the plan of a statement that was first sent behind one that failed", async () => {
-    const kept = (db: Db) =>
-      sql<{ n: number }>`
-        ${sql.raw(KEPT)} select ${7}::int as n`.execute(db);
+    const seven = (db: Db) => kept(db, sql<{ n: number }>`select ${7}::int as n`);
     const failed = createTransact(parts)(async ({ db }) => {
       await markWrong(db);
-      await kept(db);
+      await seven(db);
     });
     await assert.rejects(failed, /invalid input syntax/);
     for (const _ of [1, 2, 3]) {
-      const { rows } = await createTransact(parts)(({ db }) => kept(db));
+      const { rows } = await createTransact(parts)(({ db }) => seven(db));
       assert.deepEqual(rows, [{ n: 7 }]);
     }
   });

@@ -14,7 +14,8 @@ import {
 } from "../../src/domain/long-work/project-jobs.ts";
 import { LEASE_MS, stepJob } from "../../src/domain/registries/jobs/step-job.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
-import { NO_DOORBELL, type Transact, type Work } from "../../src/domain/kernel/work.ts";
+import type { Transact, Work } from "../../src/domain/kernel/work.ts";
+import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Crashing, makeCrashing } from "../support/crashing.ts";
 import { openDomain } from "../support/leaderboards.ts";

@@ -10,7 +10,8 @@ import { createTokens, type Tokens } from "../../src/domain/accounts/auth/tokens
 import type { Role } from "../../src/domain/kernel/caller.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
-import { NO_DOORBELL, type Work } from "../../src/domain/kernel/work.ts";
+import type { Work } from "../../src/domain/kernel/work.ts";
+import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import { type ProjectSource, route } from "../../src/http/route.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { startTinyHttp, type TinyHttp } from "../support/tiny-http.ts";

@@ -16,7 +16,8 @@ import { identifyPlayer } from "../../src/domain/progression/players/players.ts"
 import type { Topics } from "../../src/domain/kernel/events/topics.ts";
 import { storeEvents } from "../../src/domain/tracking/ingest.ts";
 import { createTransact } from "../../src/domain/kernel/transact.ts";
-import { NO_DOORBELL, type Transact } from "../../src/domain/kernel/work.ts";
+import type { Transact } from "../../src/domain/kernel/work.ts";
+import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import type { Database } from "../../src/platform/database.ts";
 import { ALL_PARTS, processParts } from "./process-parts.ts";
 

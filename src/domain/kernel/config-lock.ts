@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { fnv1a } from "./ids.ts";
-import { KEPT, UNANSWERED, type Work } from "./work.ts";
+import type { Work } from "./work.ts";
+import { kept, unanswered, unansweredKept } from "./statements.ts";
 
 /**
  * First key of the advisory locks that keep evaluation and changes of definitions apart; the second is the
@@ -27,9 +28,12 @@ const keyOfPlace = ({ projectId, part }: EventsPlace): number => fnv1a(`${projec
 export const shareConfig = async ({ db }: Work, projectIds: readonly string[]): Promise<void> => {
   // All in one order, so that two batches and two changes cannot wait for one another in a ring.
   const keys = [...new Set(projectIds)].toSorted().map(keyOf);
-  await sql`
-    ${sql.raw(UNANSWERED + KEPT)} select pg_advisory_xact_lock_shared(${LOCK_SPACE}::int, k)
-    from unnest(${`{${keys.join(",")}}`}::int[]) as u(k)`.execute(db);
+  await unansweredKept(
+    db,
+    sql`
+    select pg_advisory_xact_lock_shared(${LOCK_SPACE}::int, k)
+    from unnest(${`{${keys.join(",")}}`}::int[]) as u(k)`,
+  );
 };
 
 /**
@@ -44,12 +48,13 @@ export const tryShareConfig = async (
 ): Promise<{ hasConfig(projectId: string): boolean; hasEvents(place: EventsPlace): boolean }> => {
   const configs = new Set(projectIds.map(keyOf));
   const events = new Set(places.map(keyOfPlace));
-  const result = await sql<{ s: number; k: number; ok: boolean }>`
-    ${sql.raw(KEPT)} select s, k, pg_try_advisory_xact_lock_shared(s, k) as ok from (
+  const result = await kept(
+    db,
+    sql<{ s: number; k: number; ok: boolean }>`
+    select s, k, pg_try_advisory_xact_lock_shared(s, k) as ok from (
       select ${LOCK_SPACE}::int as s, k from unnest(${`{${[...configs].join(",")}}`}::int[]) as u(k)
       union all
-      select ${EVENTS_SPACE}::int, k from unnest(${`{${[...events].join(",")}}`}::int[]) as u(k)) x`.execute(
-    db,
+      select ${EVENTS_SPACE}::int, k from unnest(${`{${[...events].join(",")}}`}::int[]) as u(k)) x`,
   );
   const granted = new Set(result.rows.filter(({ ok }) => ok).map(({ s, k }) => `${s} ${k}`));
   return {
@@ -68,9 +73,12 @@ export const holdEvents = async ({ db }: Work, projectId: string, parts: Iterabl
   const keys = [...new Set([...parts].map((part) => keyOfPlace({ projectId, part })))].toSorted(
     (a, b) => a - b,
   );
-  await sql`
-    ${sql.raw(UNANSWERED)} select pg_advisory_xact_lock(${EVENTS_SPACE}::int, k)
-    from unnest(${`{${keys.join(",")}}`}::int[]) as u(k)`.execute(db);
+  await unanswered(
+    db,
+    sql`
+    select pg_advisory_xact_lock(${EVENTS_SPACE}::int, k)
+    from unnest(${`{${keys.join(",")}}`}::int[]) as u(k)`,
+  );
 };
 
 /**
@@ -91,7 +99,10 @@ export const changeConfig = async (work: Work, projectId: string): Promise<void>
   awaitConfigTurn(work, projectId);
   const { db } = work;
   const key = keyOf(projectId);
-  await sql`
-    ${sql.raw(UNANSWERED)} select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${key}::int)`.execute(db);
+  await unanswered(
+    db,
+    sql`
+    select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${key}::int)`,
+  );
   await sql`update projects set config_version = config_version + 1 where id = ${projectId}`.execute(db);
 };

@@ -7,17 +7,10 @@ import { isId } from "./ids.ts";
 import { createLanes, type Lanes, Turns } from "./lanes.ts";
 import { ACCOUNTS_ROLE, WEB_ROLE } from "./row-roles.ts";
 import { Unprepared } from "./unprepared.ts";
-import {
-  type Db,
-  type Doorbell,
-  KEPT,
-  ONE_MESSAGE,
-  type Sight,
-  type Transact,
-  type TransactAs,
-  UNANSWERED,
-  type Work,
-} from "./work.ts";
+import { type Sight, type Transact, type TransactAs, type Work } from "./work.ts";
+import type { Doorbell } from "./doorbell.ts";
+import type { Db } from "./db.ts";
+import { asOneMessage, unansweredKept } from "./statements.ts";
 import { type OutboxRow, outboxPart, outboxQueueRows, outboxRow } from "./outbox-row.ts";
 
 export type TransactParts = {
@@ -39,9 +32,12 @@ const enter = async (db: Db, sight: Sight): Promise<void> => {
     sight.role === "web" ? [WEB_ROLE, sight.tenantId, sight.projectIds] : [ACCOUNTS_ROLE, "", []];
   assert([...projectIds, ...(tenantId === "" ? [] : [tenantId])].every(isId), "a sight is made of ids");
   // Four times as cheap as set_config() with parameters.
-  await sql`${sql.raw(ONE_MESSAGE)} set local role ${sql.raw(role)};
+  await asOneMessage(
+    db,
+    sql`set local role ${sql.raw(role)};
     set local laurel.tenant_id = ${sql.lit(tenantId)};
-    set local laurel.project_ids = ${sql.lit(`{${projectIds.join(",")}}`)}`.execute(db);
+    set local laurel.project_ids = ${sql.lit(`{${projectIds.join(",")}}`)}`,
+  );
 };
 
 /**
@@ -143,5 +139,5 @@ export const joining =
 const writeOutbox = async ({ db, now }: Work, rows: readonly OutboxRow[]): Promise<void> => {
   const inserted = insertOutbox(sql`${JSON.stringify(rows)}`, sql`${now.toISOString()}::timestamptz`);
   const announced = insertOutboxQueue(sql`${JSON.stringify(outboxQueueRows(rows))}`);
-  await sql`${sql.raw(UNANSWERED + KEPT)} with o as (${inserted}) ${announced}`.execute(db);
+  await unansweredKept(db, sql`with o as (${inserted}) ${announced}`);
 };

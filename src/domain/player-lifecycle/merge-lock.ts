@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { fnv1a } from "../kernel/ids.ts";
-import { UNANSWERED, type Work } from "../kernel/work.ts";
+import type { Work } from "../kernel/work.ts";
+import { unanswered } from "../kernel/statements.ts";
 
 /** First key of the advisory locks of merges; the second is the project. */
 const LOCK_SPACE = 83;
@@ -15,6 +16,9 @@ const LOCK_SPACE = 83;
  */
 export const lockMerges = async ({ db }: Work, projectId: string): Promise<void> => {
   const key = fnv1a(projectId) | 0;
-  await sql`
-    ${sql.raw(UNANSWERED)} select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${key}::int)`.execute(db);
+  await unanswered(
+    db,
+    sql`
+    select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${key}::int)`,
+  );
 };

@@ -3,7 +3,8 @@ import { SCHEDULE_TYPE } from "../evaluation/language/triggers.ts";
 import type { BatchStats, StatsRecorder } from "../evaluation/running/stats.ts";
 import { keepTrace, traceOf } from "../evaluation/trace/keep-trace.ts";
 import { PacedBudget, paced } from "../kernel/pace.ts";
-import { UNANSWERED, type Work } from "../kernel/work.ts";
+import type { Work } from "../kernel/work.ts";
+import { unanswered } from "../kernel/statements.ts";
 import { loadFitting, lockOrCreate, unmakePlayers, unmakingHeld } from "./batch-players.ts";
 import { ClaimBudget } from "./claim-budget.ts";
 import { announcePlayer, evaluateEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
@@ -119,7 +120,7 @@ const applyAll = async (
     if (i > 0 && steps.isSpent) return { events: events.slice(0, i), verdicts };
     if (i > 0) await steps.rest();
     if (performance.now() - askedMs > STAND_STILL_MS) {
-      await sql`${sql.raw(UNANSWERED)} select`.execute(work.db);
+      await unanswered(work.db, sql`select`);
       askedMs = performance.now();
     }
     const verdict = applyTimed(event, scene, made);

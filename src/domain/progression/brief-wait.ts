@@ -1,13 +1,15 @@
 import { sql } from "kysely";
 import { isLockTimeout } from "../kernel/outages.ts";
 import { BATCH, chosenPatience } from "../kernel/patience.ts";
-import { savepoint, UNANSWERED, type Work } from "../kernel/work.ts";
+import type { Work } from "../kernel/work.ts";
+import { savepoint } from "../kernel/savepoint.ts";
+import { unanswered } from "../kernel/statements.ts";
 
 /** How long claims wait for a lock that a request may hold, in ms. */
 const BRIEF_MS = 50;
 
 const limitWaits = async ({ db }: Work, ms: number): Promise<void> => {
-  await sql`${sql.raw(UNANSWERED)} set local lock_timeout = ${sql.lit(ms)}`.execute(db);
+  await unanswered(db, sql`set local lock_timeout = ${sql.lit(ms)}`);
 };
 
 /**

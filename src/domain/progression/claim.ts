@@ -1,5 +1,6 @@
 import { outageOf, throwOutage } from "../kernel/outages.ts";
-import { savepoint, type Transact, type Work } from "../kernel/work.ts";
+import type { Transact, Work } from "../kernel/work.ts";
+import { savepoint } from "../kernel/savepoint.ts";
 import { type BatchEars, runBatch, sharedKeys } from "./batch.ts";
 import { lockUnheld } from "./batch-players.ts";
 import { ClaimBudget } from "./claim-budget.ts";

@@ -2,7 +2,8 @@ import { type RawBuilder, sql } from "kysely";
 import { conflict } from "../kernel/errors.ts";
 import { touchLists } from "../evaluation/boards/lists.ts";
 import { PacedBudget, paced } from "../kernel/pace.ts";
-import { KEPT, type Work } from "../kernel/work.ts";
+import type { Work } from "../kernel/work.ts";
+import { kept } from "../kernel/statements.ts";
 import { shrinkDoc } from "../evaluation/doc-room.ts";
 import { doc } from "./parts/doc.ts";
 import type { LoadedRow, PlayerPart } from "./parts/part.ts";
@@ -67,10 +68,13 @@ export const loadFirst = async (
     sql`select ${sql.lit(COUNT_TAG)}, null::uuid, null::uuid, (select count(*) from r)::text, null::jsonb`,
     ...parts.map((part) => part.load(plans, players)),
   ];
-  const result = await sql<LoadedRow>`
-    ${sql.raw(KEPT)} with ${from},
+  const result = await kept(
+    work.db,
+    sql<LoadedRow>`
+    with ${from},
     s(k, project_id, player_id, ref, r) as (${sql.join(loads, sql` union all `)})
-    select * from s limit ${rowsMax + players.length + 1}::bigint`.execute(work.db);
+    select * from s limit ${rowsMax + players.length + 1}::bigint`,
+  );
   if (result.rows.length > rowsMax + players.length) return undefined;
   const byTag = new Map(parts.map((part) => [part.tag, part]));
   let count = 0;

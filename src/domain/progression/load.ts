@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import type { Json } from "../kernel/events/events.ts";
-import { KEPT, type Work } from "../kernel/work.ts";
+import type { Work } from "../kernel/work.ts";
+import { kept } from "../kernel/statements.ts";
 import { type PlayerState, nothingDirty, nothingHeld } from "../evaluation/player-state.ts";
 
 /** A player by the integrator's id. */
@@ -75,11 +76,14 @@ export const lockPlayers = async (
   work: Work,
   refs: readonly ExternalRef[],
 ): Promise<Map<string, PlayerState>> => {
-  const result = await sql<FoundRow>`
-    ${sql.raw(KEPT)} with ${namedBy(refs)}
+  const result = await kept(
+    work.db,
+    sql<FoundRow>`
+    with ${namedBy(refs)}
     select ${COLUMNS}, n.u as ref
     from n join players t on t.project_id = n.p and t.external_user_id = n.name
-    order by t.project_id, t.id for update of t`.execute(work.db);
+    order by t.project_id, t.id for update of t`,
+  );
   return playersOf(work, result.rows, keyOfRef);
 };
 
@@ -91,15 +95,18 @@ export const lockFreePlayers = async (
   work: Work,
   refs: readonly ExternalRef[],
 ): Promise<{ players: Map<string, PlayerState>; held: ExternalRef[] }> => {
-  const result = await sql<FoundRow | { id: null; of: string; name: string; held: boolean }>`
-    ${sql.raw(KEPT)} with ${namedBy(refs)},
+  const result = await kept(
+    work.db,
+    sql<FoundRow | { id: null; of: string; name: string; held: boolean }>`
+    with ${namedBy(refs)},
     k as materialized (
       select ${COLUMNS}, n.u as ref
       from n join players t on t.project_id = n.p and t.external_user_id = n.name
       for update of t skip locked)
     select k.*, n.p as of, n.u as name, k.id is null and exists (
       select 1 from players x where x.project_id = n.p and x.external_user_id = n.name) as held
-    from n left join k on k.project_id = n.p and k.ref = n.u`.execute(work.db);
+    from n left join k on k.project_id = n.p and k.ref = n.u`,
+  );
   const free = result.rows.filter((row) => row.id !== null);
   const held = result.rows.flatMap((row) =>
     row.id === null && row.held ? [{ projectId: row.of, externalUserId: row.name }] : [],
@@ -203,11 +210,14 @@ export const insertPlayers = async (work: Work, players: readonly NewPlayer[]): 
     p: projectId,
     u: externalUserId,
   }));
-  const result = await sql<{ id: string }>`
-    ${sql.raw(KEPT)} insert into players (project_id, id, external_user_id, created_at, updated_at)
+  const result = await kept(
+    work.db,
+    sql<{ id: string }>`
+    insert into players (project_id, id, external_user_id, created_at, updated_at)
     select p, i, u, ${work.now.toISOString()}::timestamptz, ${work.now.toISOString()}::timestamptz
     from json_to_recordset(${JSON.stringify(rows)}::json) as r(i uuid, p uuid, u text) order by p, u
-    on conflict do nothing returning id`.execute(work.db);
+    on conflict do nothing returning id`,
+  );
   return new Set(result.rows.map((row) => row.id));
 };
 

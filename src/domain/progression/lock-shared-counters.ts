@@ -1,5 +1,6 @@
 import { sql } from "kysely";
-import { KEPT, type Work } from "../kernel/work.ts";
+import type { Work } from "../kernel/work.ts";
+import { kept } from "../kernel/statements.ts";
 import { waitBriefly } from "./brief-wait.ts";
 import { EventsHeld } from "./unready.ts";
 import {
@@ -47,13 +48,16 @@ export const lockSharedCounters = async (work: Work, keys: readonly SharedKey[])
 
 const lockRows = async ({ db, now }: Work, keys: readonly SharedKey[]): Promise<Row[]> => {
   // An update of nothing else waits for the row, and sees it as it is when the lock is granted.
-  const result = await sql<Row>`
-    ${sql.raw(KEPT)} insert into shared_counters as c (project_id, scope, window_no, touched_at)
+  const result = await kept(
+    db,
+    sql<Row>`
+    insert into shared_counters as c (project_id, scope, window_no, touched_at)
     select p, s, w, ${now.toISOString()}::timestamptz
     from json_to_recordset(${rowsOf(keys)}::json) as x(p uuid, s text, w bigint)
     order by p, s, w
     on conflict (project_id, scope, window_no) do update set touched_at = excluded.touched_at
-    returning c.project_id, c.scope, c.window_no, c.used, c.times`.execute(db);
+    returning c.project_id, c.scope, c.window_no, c.used, c.times`,
+  );
   return result.rows;
 };
 
@@ -66,8 +70,10 @@ export const lockUnheldCounters = async (work: Work, keys: readonly SharedKey[])
   if (keys.length === 0) return noSharedCounters();
   const unique = [...new Map(keys.map((key) => [counterIdOf(key), key])).values()];
   const touched = sql`${work.now.toISOString()}::timestamptz`;
-  const result = await sql<Row & { is_held: boolean }>`
-    ${sql.raw(KEPT)} with x as materialized (
+  const result = await kept(
+    work.db,
+    sql<Row & { is_held: boolean }>`
+    with x as materialized (
       select * from json_to_recordset(${rowsOf(unique)}::json) as x(p uuid, s text, w bigint)),
     f as materialized (
       select c.project_id, c.scope, c.window_no from x
@@ -88,7 +94,8 @@ export const lockUnheldCounters = async (work: Work, keys: readonly SharedKey[])
       on conflict (project_id, scope, window_no) do update set touched_at = excluded.touched_at
       returning c.project_id, c.scope, c.window_no, c.used, c.times)
     select *, false as is_held from u union all select *, false from i
-    union all select p, s, w, 0, null, true from o where is_known`.execute(work.db);
+    union all select p, s, w, 0, null, true from o where is_known`,
+  );
   const free = result.rows.filter((row) => !row.is_held);
   const held = result.rows.filter((row) => row.is_held).map(keyOf);
   if (held.length === 0) return countersOf(free, false);

@@ -12,7 +12,8 @@ import { type ProjectSettings, settingsFrom } from "../evaluation/project-settin
 import { publishedPieces, type PublishedRule, type RuleSet } from "../evaluation/running/compile.ts";
 import { loadRunningRules } from "./load-running.ts";
 import { TEXT_PER_STEP } from "../kernel/step-budget.ts";
-import { KEPT, type Work } from "../kernel/work.ts";
+import type { Work } from "../kernel/work.ts";
+import { kept } from "../kernel/statements.ts";
 import { type DefinitionsByKind, economyPieces } from "./economy.ts";
 import { getCurve } from "./level-curves.ts";
 import type { LevelCurve } from "../evaluation/xp/levels.ts";
@@ -34,9 +35,12 @@ const COLUMNS = sql.raw("id, tenant_id, config_version, timezone, settings, sand
 
 export const readRows = async ({ db }: Work, projectIds: readonly string[]): Promise<ProjectRow[]> =>
   (
-    await sql<ProjectRow>`
-      ${sql.raw(KEPT)} select ${COLUMNS} from projects
-      where id = any(${`{${projectIds.join(",")}}`}::uuid[])`.execute(db)
+    await kept(
+      db,
+      sql<ProjectRow>`
+      select ${COLUMNS} from projects
+      where id = any(${`{${projectIds.join(",")}}`}::uuid[])`,
+    )
   ).rows;
 
 export const readProject = async ({ db }: Work, projectId: string): Promise<ProjectRow | undefined> =>

@@ -1,7 +1,8 @@
 import { sql } from "kysely";
 import type { Json } from "../kernel/events/events.ts";
 import { PARTITIONS } from "../kernel/ids.ts";
-import { KEPT, UNANSWERED, type Work } from "../kernel/work.ts";
+import type { Work } from "../kernel/work.ts";
+import { kept, unanswered } from "../kernel/statements.ts";
 
 /** First key of the advisory locks that give one worker one partition. */
 const LOCK_SPACE = 77;
@@ -58,8 +59,10 @@ export const lockPartitions = async (
 ): Promise<Looked[]> => {
   const asked = places.map(({ part, afterProject }, o) => ({ o, p: part, a: afterProject }));
   // One row after the other: the lock of a partition is asked for only when those before were not enough.
-  const result = await sql<{ o: number; n: string | number; ok: boolean | null; more: boolean }>`
-    ${sql.raw(KEPT)} with recursive x as materialized (
+  const result = await kept(
+    db,
+    sql<{ o: number; n: string | number; ok: boolean | null; more: boolean }>`
+    with recursive x as materialized (
       select * from json_to_recordset(${JSON.stringify(asked)}::json) as x(o int, p smallint, a uuid)),
     g as materialized (
       select * from json_to_recordset(${JSON.stringify(gapsOf(closed))}::json) as g(lo uuid, hi uuid)),
@@ -81,7 +84,8 @@ export const lockPartitions = async (
     select w.o, w.n, w.ok, exists (
       select 1 from event_q q where q.part = x.p and q.project_id = any(${`{${closed.join(",")}}`}::uuid[])
     ) as more
-    from w join x on x.o = w.o order by w.o`.execute(db);
+    from w join x on x.o = w.o order by w.o`,
+  );
   return result.rows.map(({ o, n, ok, more }) => {
     const place = { ...places[o]!, waiting: Math.max(0, Number(n)), more };
     if (ok !== null) return { ...place, state: ok ? "MINE" : "BUSY" };
@@ -91,8 +95,11 @@ export const lockPartitions = async (
 
 /** Waits until nobody processes events of a partition, and keeps everybody from it until commit. */
 export const holdPartition = async ({ db }: Work, part: number): Promise<void> => {
-  await sql`
-    ${sql.raw(UNANSWERED)} select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${part}::int)`.execute(db);
+  await unanswered(
+    db,
+    sql`
+    select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${part}::int)`,
+  );
 };
 
 type ClaimRow = {
@@ -119,8 +126,10 @@ export const claimEvents = async (
   closed: readonly string[] = [],
 ): Promise<QueuedEvent[]> => {
   const asked = places.map(({ part, afterProject, waiting }) => ({ p: part, a: afterProject, m: waiting }));
-  const result = await sql<ClaimRow>`
-    ${sql.raw(KEPT)} with recursive w(part, project_id, n, m) as (
+  const result = await kept(
+    db,
+    sql<ClaimRow>`
+    with recursive w(part, project_id, n, m) as (
       select x.p, (select q.project_id from event_q q where q.part = x.p and q.project_id > x.a
         order by q.project_id limit 1), 1, x.m
       from json_to_recordset(${JSON.stringify(asked)}::json) as x(p smallint, a uuid, m int)
@@ -140,7 +149,8 @@ export const claimEvents = async (
       e.external_user_id, e.event_type, e.properties, e.occurred_at
     from c cross join lateral (
       select * from tracked_events e where e.project_id = c.project_id and e.id = c.event_id limit 1) e
-    order by c.project_id, c.seq`.execute(db);
+    order by c.project_id, c.seq`,
+  );
   return result.rows.map((row) => ({
     part: row.part,
     seq: Number(row.seq),

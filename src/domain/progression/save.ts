@@ -1,5 +1,6 @@
 import { type RawBuilder, sql } from "kysely";
-import { KEPT, type Work } from "../kernel/work.ts";
+import type { Work } from "../kernel/work.ts";
+import { kept } from "../kernel/statements.ts";
 import { type OutboxRow, outboxPart, outboxRow } from "../kernel/outbox-row.ts";
 import { partitionOf } from "../kernel/ids.ts";
 import type { EntryChange } from "../kernel/events/events.ts";
@@ -56,8 +57,11 @@ export const saveBatch = async (work: Work, batch: Batch): Promise<void> => {
     members.push(sql`${sql.raw(`arm_${name}`)} as (${write(sql`${json}`, now)})`);
   }
   const deleted = done.length === 0 ? sql`0` : sql`(select count(*) from arm_q)`;
-  const result = await sql<{ deleted: string | number }>`
-    ${sql.raw(KEPT)} with ${sql.join(members)} select ${deleted} as deleted`.execute(work.db);
+  const result = await kept(
+    work.db,
+    sql<{ deleted: string | number }>`
+    with ${sql.join(members)} select ${deleted} as deleted`,
+  );
   if (Number(result.rows[0]!.deleted) !== done.length)
     throw new Error(`queue rows went missing: ${result.rows[0]!.deleted} of ${done.length}`);
   work.ring(outbox.map(outboxPart));

@@ -1,7 +1,8 @@
 import { sql } from "kysely";
 import { actorOf } from "../../kernel/caller.ts";
 import { newId } from "../../kernel/ids.ts";
-import { UNANSWERED, type Work } from "../../kernel/work.ts";
+import type { Work } from "../../kernel/work.ts";
+import { unanswered } from "../../kernel/statements.ts";
 
 export type AuditTarget = { type: string; id: string };
 export type AuditEntry = {
@@ -31,11 +32,14 @@ const insertEntries = async ({ db, by, now }: Work, entries: readonly AuditEntry
   const rows = entries.map(({ action, target, tenantId, data = {} }) => {
     return { id: newId(), tenant: tenantId, action, type: target.type, target: target.id, data };
   });
-  await sql`
-    ${sql.raw(UNANSWERED)} insert into audit_log
+  await unanswered(
+    db,
+    sql`
+    insert into audit_log
       (id, tenant_id, actor, action, target_type, target_id, ip, request_id, data, created_at)
     select id, tenant, ${actor}, action, type, target, ${by?.ip ?? ""}, ${by?.requestId ?? ""},
       data, ${now.toISOString()}::timestamptz
     from json_to_recordset(${JSON.stringify(rows)}::json)
-      as r(id uuid, tenant uuid, action text, type text, target text, data jsonb)`.execute(db);
+      as r(id uuid, tenant uuid, action text, type text, target text, data jsonb)`,
+  );
 };

@@ -3,7 +3,8 @@ import type { EventType } from "../../kernel/events/domain-events.ts";
 import type { Happened } from "../webhooks/body.ts";
 import { isWebhookType } from "../webhooks/catalogue/event-types.ts";
 import { type PlannedEvent, planWebhooks } from "../webhooks/plan.ts";
-import { KEPT, type Work } from "../../kernel/work.ts";
+import type { Work } from "../../kernel/work.ts";
+import { kept } from "../../kernel/statements.ts";
 import type { OutboxRow, TakenCommit } from "./read-queue.ts";
 
 /** Projects with events that webhooks may want. */
@@ -72,8 +73,10 @@ const deleteRelayed = async (
   const told = rows
     .filter(({ type, id }) => TOLD_ONCE.has(type) && ids.has(id))
     .map(({ project_id, id }) => ({ p: project_id, i: id }));
-  const gone = await sql<Gone>`
-    ${sql.raw(KEPT)} with told as (
+  const gone = await kept(
+    db,
+    sql<Gone>`
+    with told as (
       delete from outbox o using json_to_recordset(${JSON.stringify(told)}::json) as x(p uuid, i uuid)
       where o.project_id = x.p and o.id = x.i),
     x as materialized (
@@ -89,7 +92,8 @@ const deleteRelayed = async (
       where t.project_id = x.p and t.part = x.h and t.seq = x.s and cardinality(t.outbox_ids) = x.n
         and x.k = x.n
       returning t.project_id, t.part, t.seq)
-    select * from cut union all select * from gone`.execute(db);
+    select * from cut union all select * from gone`,
+  );
   const ours = new Set(gone.rows.map(keyOf));
   return new Set(queued.filter((row) => ours.has(keyOf(row))).flatMap(({ outbox_ids: of }) => of));
 };

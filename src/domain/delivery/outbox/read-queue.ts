@@ -1,7 +1,8 @@
 import { sql } from "kysely";
 import type { EventType } from "../../kernel/events/domain-events.ts";
 import type { Json } from "../../kernel/events/events.ts";
-import { KEPT, type Work } from "../../kernel/work.ts";
+import type { Work } from "../../kernel/work.ts";
+import { kept } from "../../kernel/statements.ts";
 import { BEFORE_ALL, type RelayTurns, type RoundPlan } from "./relay-turns.ts";
 
 /** Commits of a partition that a round takes, of how many projects at most, and at least of each of those. */
@@ -91,8 +92,10 @@ const readQueue = async (
           select part, project_id, row_number() over (partition by part order by n) as place from w
           where project_id is not null and project_id <> all(${`{${without.join(",")}}`}::uuid[]))`
       : sql`lane as (select x.p as part, ${only}::uuid as project_id, 1 as place from ${from})`;
-  const found = await sql<QueueRow>`
-    ${sql.raw(KEPT)} with ${lanes},
+  const found = await kept(
+    db,
+    sql<QueueRow>`
+    with ${lanes},
     picked as (
       select *, greatest(${COMMITS_EACH}::int,
         ${RELAY_COMMITS}::int / count(*) over (partition by part)) as each
@@ -100,7 +103,8 @@ const readQueue = async (
     select q.* from picked cross join lateral (
       select project_id, part, seq, outbox_ids from outbox_q
       where part = picked.part and project_id = picked.project_id order by seq limit picked.each) q
-    order by q.part, q.project_id, q.seq`.execute(db);
+    order by q.part, q.project_id, q.seq`,
+  );
   return found.rows;
 };
 
@@ -137,8 +141,10 @@ const readRows = async (
 ): Promise<{ queued: TakenCommit[]; rows: OutboxRow[] }> => {
   if (asked.length === 0) return { queued: [], rows: [] };
   const places = asked.map(({ lane, commit, id }, n) => ({ n, l: lane, p: commit.project_id, i: id }));
-  const found = await sql<Found>`
-    ${sql.raw(KEPT)} with r as (
+  const found = await kept(
+    db,
+    sql<Found>`
+    with r as (
       select r.n as place, r.l as lane, o.*, coalesce(o.bytes, octet_length(o.data::text), 0) as size
       from json_to_recordset(${JSON.stringify(places)}::json) as r(n int, l int, p uuid, i uuid)
       left join outbox o on o.project_id = r.p and o.id = r.i),
@@ -147,7 +153,8 @@ const readRows = async (
       window by_lane as (partition by lane order by place)),
     summed as (select lanes.*, sum(size) over (order by lane_size, place) as total from lanes)
     select place, id, project_id, type, player_id, player_seq, data, created_at, size as bytes from summed
-    where total <= ${bytesMax} or nth = 1 order by place`.execute(db);
+    where total <= ${bytesMax} or nth = 1 order by place`,
+  );
   const commits = new Map<QueueRow, TakenCommit>();
   for (const { place } of found.rows) {
     const { commit, id } = asked[place]!;

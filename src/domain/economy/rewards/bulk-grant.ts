@@ -5,7 +5,8 @@ import { changePlayers } from "../../progression/change.ts";
 import { fittingPlayers } from "../../progression/load-states.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import { jobKind, type JobInHand, type Step } from "../../long-work/job-kind.ts";
-import { savepoint, type Work } from "../../kernel/work.ts";
+import type { Work } from "../../kernel/work.ts";
+import { savepoint } from "../../kernel/savepoint.ts";
 import { RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { grantBundle } from "../../evaluation/rewards/grant-bundle.ts";
 

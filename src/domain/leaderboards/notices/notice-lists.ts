@@ -1,5 +1,6 @@
 import { sql } from "kysely";
-import { KEPT, type Work } from "../../kernel/work.ts";
+import type { Work } from "../../kernel/work.ts";
+import { kept } from "../../kernel/statements.ts";
 import type { Board } from "../../evaluation/boards/board.ts";
 import { DEFAULT_RANK_CHANGE, type RankChange } from "../../evaluation/boards/definition-parts.ts";
 import type { PeriodRef, Ties } from "../../evaluation/boards/ranks.ts";
@@ -64,8 +65,10 @@ export const readNoticeLists = async (
 ): Promise<NoticeList[]> => {
   if (lists.length === 0) return [];
   const keys = lists.map(({ projectId, periodId }) => ({ p: projectId, w: periodId }));
-  const found = await sql<Row>`
-    ${sql.raw(KEPT)} select r.p as project_id, r.w as id, b.id as leaderboard_id, b.key, w.period_key,
+  const found = await kept(
+    db,
+    sql<Row>`
+    select r.p as project_id, r.w as id, b.id as leaderboard_id, b.key, w.period_key,
       w.board, b.resets, w.notice_round, w.leader_id, w.leader_score, b.definition->>'ties' as ties,
       b.definition->>'sort' as sort,
       b.definition->>'scoreDecimals' as decimals, b.definition->'rankChange' as rank_change
@@ -74,7 +77,8 @@ export const readNoticeLists = async (
     join leaderboards b on b.project_id = r.p and b.status <> 'ARCHIVED'
       and b.id = coalesce(w.leaderboard_id,
         (select o.id from leaderboards o where o.project_id = r.p and o.period_id = r.w limit 1))
-    where coalesce(w.status, 'OPEN') = 'OPEN' order by r.p, r.w`.execute(db);
+    where coalesce(w.status, 'OPEN') = 'OPEN' order by r.p, r.w`,
+  );
   return found.rows.map(listOf).filter(({ rule }) => rule.enabled);
 };
 
@@ -110,11 +114,14 @@ export const lockNoticeLists = async (
 ): Promise<{ open: ReadonlySet<string>; isOld: boolean }> => {
   await makeRows(work, lists);
   const keys = lists.map(({ ref }) => ({ p: ref.projectId, w: ref.periodId }));
-  const found = await sql<{ id: string; notice_round: string | number }>`
-    ${sql.raw(KEPT)} select w.id, w.notice_round from leaderboard_periods w
+  const found = await kept(
+    work.db,
+    sql<{ id: string; notice_round: string | number }>`
+    select w.id, w.notice_round from leaderboard_periods w
     join json_to_recordset(${JSON.stringify(keys)}::json) as r(p uuid, w uuid)
       on w.project_id = r.p and w.id = r.w
-    where w.status = 'OPEN' order by w.project_id, w.id for update of w`.execute(work.db);
+    where w.status = 'OPEN' order by w.project_id, w.id for update of w`,
+  );
   const rounds = new Map(found.rows.map((row) => [row.id, Number(row.notice_round)]));
   const isOld = lists.some(({ ref, round }) => (rounds.get(ref.periodId) ?? round) !== round);
   return { open: new Set(rounds.keys()), isOld };

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { newId } from "../../kernel/ids.ts";
-import { KEPT, type Work } from "../../kernel/work.ts";
+import type { Work } from "../../kernel/work.ts";
+import { kept } from "../../kernel/statements.ts";
 import { decide, type Decision, type Known } from "./decide.ts";
 import { FEED_MAX, type FeedRow } from "./feed.ts";
 import { lockNoticeLists } from "./notice-lists.ts";
@@ -39,13 +40,16 @@ const readKnown = async (
     const ids = new Set([...standings.keys(), ...changed, ...(named ? [named.playerId] : [])]);
     return [...ids].map((playerId) => ({ p: ref.projectId, w: ref.periodId, i: playerId }));
   });
-  const found = await sql<KnownRow>`
-    ${sql.raw(KEPT)} select r.w as period_id, p.id as player_id, p.external_user_id, p.display_name,
+  const found = await kept(
+    db,
+    sql<KnownRow>`
+    select r.w as period_id, p.id as player_id, p.external_user_id, p.display_name,
       n.rank, n.previous_rank, n.told_at, n.due_at
     from json_to_recordset(${JSON.stringify(asked)}::json) as r(p uuid, w uuid, i uuid)
     join players p on p.project_id = r.p and p.id = r.i
     left join leaderboard_notices n on n.project_id = r.p and n.period_id = r.w
-      and n.player_id = r.i`.execute(db);
+      and n.player_id = r.i`,
+  );
   const known = new Map<string, Map<string, Known>>();
   for (const row of found.rows) {
     const ofList = known.get(row.period_id) ?? new Map<string, Known>();
@@ -144,8 +148,10 @@ const write = async (work: Work, decisions: readonly Decision[]): Promise<void> 
     n: FEED_MAX - ofBoard.length,
   }));
   const now = sql`${work.now.toISOString()}::timestamptz`;
-  await sql`
-    ${sql.raw(KEPT)} with w as (
+  await kept(
+    work.db,
+    sql`
+    with w as (
       update leaderboard_periods t set notice_round = t.notice_round + 1,
         leader_id = coalesce(x.i, t.leader_id), leader_score = coalesce(x.s, t.leader_score)
       from json_to_recordset(${JSON.stringify(lists)}::json) as x(p uuid, w uuid, i uuid, s bigint)
@@ -174,5 +180,6 @@ const write = async (work: Work, decisions: readonly Decision[]): Promise<void> 
       as x(p uuid, w uuid, i uuid, r bigint, b bigint, t timestamptz, d timestamptz)
     on conflict (project_id, period_id, player_id) do update set rank = excluded.rank,
       previous_rank = excluded.previous_rank, told_at = excluded.told_at,
-      due_at = excluded.due_at`.execute(work.db);
+      due_at = excluded.due_at`,
+  );
 };

@@ -1,6 +1,7 @@
 import { sql } from "kysely";
 import { conflict, forbidden, invalid, notFound } from "../../kernel/errors.ts";
-import { UNANSWERED, type Work } from "../../kernel/work.ts";
+import type { Work } from "../../kernel/work.ts";
+import { unanswered } from "../../kernel/statements.ts";
 import { admit, type Admission, type Viewer } from "./access.ts";
 import { auditChat } from "./audit-chat.ts";
 import type { Channel, ChannelRef } from "./channel-row.ts";
@@ -23,10 +24,13 @@ export const lockMessage = async (
   viewer: Viewer,
   seq: number,
 ): Promise<MessageRow> => {
-  await sql`
-    ${sql.raw(UNANSWERED)} select 1 from chat_messages
+  await unanswered(
+    work.db,
+    sql`
+    select 1 from chat_messages
     where project_id = ${channel.projectId} and channel_id = ${channel.id} and seq = ${seq}::bigint
-    for update`.execute(work.db);
+    for update`,
+  );
   const [row] = await readRows(work, channel, viewer, sql`m.seq = ${seq}::bigint`);
   if (!row) throw notFound("message");
   return row;

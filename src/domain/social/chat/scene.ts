@@ -1,6 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import { notFound } from "../../kernel/errors.ts";
-import { KEPT, UNANSWERED, type Work } from "../../kernel/work.ts";
+import type { Work } from "../../kernel/work.ts";
+import { kept, unansweredKept } from "../../kernel/statements.ts";
 import { type Channel, channelOf, type ChannelRef, type ChannelRow, foundOrGlobal } from "./channel-row.ts";
 import { listsVersion } from "./moderation/filters.ts";
 import type { ActiveSanction } from "./moderation/judge.ts";
@@ -145,8 +146,10 @@ const readRow = async (
     p: playerId,
     k: clientMsgId === undefined ? null : clientKey(ref.channelId, playerId, clientMsgId),
   }));
-  const found = await sql<Row>`
-    ${sql.raw(KEPT)} with c as materialized (
+  const found = await kept(
+    db,
+    sql<Row>`
+    with c as materialized (
       select id, kind, key, name, lobby_id, settings, status, last_seq, read_only_at, created_at
       from chat_channels where project_id = ${ref.projectId} and id = ${ref.channelId}),
     s as materialized (
@@ -156,7 +159,8 @@ const readRow = async (
       ${sendersArm(ref)} as senders, ${knownArm(ref)} as known,
       ${repliesArm(ref, question.replies)} as replies, ${peopleArm(ref, question)} as people,
       ${policyArm(ref)} as direct_policy, ${sanctionsArm(ref, now)} as sanctions,
-      ${listsVersion(ref.projectId)} as lists_version`.execute(db);
+      ${listsVersion(ref.projectId)} as lists_version`,
+  );
   const row = found.rows[0]!;
   return row.channel === null ? undefined : row;
 };
@@ -181,9 +185,12 @@ export const readScene = async (work: Work, ref: ChannelRef, question: SceneQues
 
 /** Both statements are sent at once; the second sees what was committed before the first had the lock. */
 const lockRow = async (work: Work, ref: ChannelRef, question: SceneQuestion): Promise<Row | undefined> => {
-  await sql`
-    ${sql.raw(UNANSWERED + KEPT)} select set_config(${LOCKED}, id::text, true) from chat_channels
-    where project_id = ${ref.projectId} and id = ${ref.channelId} for update`.execute(work.db);
+  await unansweredKept(
+    work.db,
+    sql`
+    select set_config(${LOCKED}, id::text, true) from chat_channels
+    where project_id = ${ref.projectId} and id = ${ref.channelId} for update`,
+  );
   return readRow(work, ref, question);
 };
 

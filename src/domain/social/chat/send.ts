@@ -1,7 +1,8 @@
 import { sql } from "kysely";
 import { DomainError, forbidden, invalid } from "../../kernel/errors.ts";
 import { isId, newId } from "../../kernel/ids.ts";
-import { KEPT, UNANSWERED, type Work } from "../../kernel/work.ts";
+import type { Work } from "../../kernel/work.ts";
+import { unansweredKept } from "../../kernel/statements.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
 import { isModeratorRole, isPrivate, type Viewer } from "./access.ts";
 import type { Channel, ChannelRef } from "./channel-row.ts";
@@ -162,15 +163,18 @@ const write = async ({ db, now }: Work, channel: Channel, accepted: readonly Acc
     f: isForEveryone ? [...verdict.flags, EVERYONE_FLAG] : verdict.flags,
     h: verdict.isShadowed,
   }));
-  await sql`
-    ${sql.raw(UNANSWERED + KEPT)} with c as (
+  await unansweredKept(
+    db,
+    sql`
+    with c as (
       update chat_channels set last_seq = ${channel.lastSeq + rows.length}::bigint, updated_at = ${at}
       where project_id = ${projectId} and id = ${id})
     insert into chat_messages (project_id, channel_id, seq, id, sender_id, type, content, original, mentions,
       reply_to, client_msg_id, moderation, flags, is_shadowed, created_at)
     select ${projectId}::uuid, ${id}::uuid, r.s, r.i, r.p, r.t, r.c, r.o, r.m, r.r, r.k, r.v, r.f, r.h, ${at}
     from json_to_recordset(${JSON.stringify(rows)}::json) as r(s bigint, i uuid, p uuid, t text, c text,
-      o text, m uuid[], r bigint, k text, v text, f text[], h boolean)`.execute(db);
+      o text, m uuid[], r bigint, k text, v text, f text[], h boolean)`,
+  );
 };
 
 /** The flag of a message that a moderator has written to everybody. */

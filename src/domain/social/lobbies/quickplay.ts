@@ -2,7 +2,9 @@ import { type RawBuilder, sql } from "kysely";
 import { z } from "zod";
 import { invalid, notFound } from "../../kernel/errors.ts";
 import { fnv1a } from "../../kernel/ids.ts";
-import { savepoint, UNANSWERED, type Work } from "../../kernel/work.ts";
+import type { Work } from "../../kernel/work.ts";
+import { savepoint } from "../../kernel/savepoint.ts";
+import { unanswered } from "../../kernel/statements.ts";
 import { createLobby, Mode } from "./create.ts";
 import { Data, PlayersMax } from "./fields.ts";
 import { seatPlayer } from "./join.ts";
@@ -88,8 +90,11 @@ const findWaiting = async (work: Work, search: Search): Promise<string | undefin
 
 const lockMode = async ({ db }: Work, { projectId, mode }: Search): Promise<void> => {
   const key = fnv1a(`${projectId}\0${mode}`) | 0;
-  await sql`
-    ${sql.raw(UNANSWERED)} select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${key}::int)`.execute(db);
+  await unanswered(
+    db,
+    sql`
+    select pg_advisory_xact_lock(${LOCK_SPACE}::int, ${key}::int)`,
+  );
 };
 
 const findLobby = async (work: Work, search: Search): Promise<string | undefined> => {

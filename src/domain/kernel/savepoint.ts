@@ -1,0 +1,21 @@
+import { sql } from "kysely";
+import { unanswered } from "./statements.ts";
+import type { Work } from "./work.ts";
+
+/**
+ * Runs `run` under a savepoint: a throw undoes only what it did. MikroORM's own nested transaction would fork
+ * the identity map; this one is plain SQL for the batch path.
+ */
+export const savepoint = async <T>({ db }: Work, run: () => Promise<T>): Promise<T> => {
+  await unanswered(db, sql`savepoint laurel`);
+  try {
+    const value = await run();
+    await sql`release savepoint laurel`.execute(db);
+    return value;
+  } catch (error) {
+    await sql`rollback to savepoint laurel`.execute(db);
+    // Else an outer one of this name would take it for its own.
+    await sql`release savepoint laurel`.execute(db);
+    throw error;
+  }
+};
