@@ -48,7 +48,7 @@ export const stepJob = async (
       const row = await lockClaimed(work, claimed);
       if (!row) return;
       const step = await runStep(work, row, kinds);
-      await ("result" in step ? finish(work, row, step.result) : goOn(work, row, step));
+      await ("state" in step ? goOn(work, row, step) : finish(work, row, await textOf(step)));
     });
   } catch (error) {
     const isOutage = outageOf(error) !== undefined;
@@ -123,9 +123,11 @@ const runStep = async (work: Work, row: Row, kinds: readonly JobKind[]): Promise
   return step;
 };
 
-const finish = async ({ db, now }: Work, { id, project_id }: Row, result: Json): Promise<void> => {
+const textOf = async (step: { result: Json } | { resultText: string }): Promise<string> =>
+  "result" in step ? inSlices(jsonText(step.result)) : step.resultText;
+
+const finish = async ({ db, now }: Work, { id, project_id }: Row, text: string): Promise<void> => {
   const at = sql`${now.toISOString()}::timestamptz`;
-  const text = await inSlices(jsonText(result));
   await sql`
     update project_jobs set status = 'SUCCEEDED', attempts = 0, progress = 100, error = null, state = '{}',
       result = ${text}::jsonb, finished_at = ${at}, updated_at = ${at}
