@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
-import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
+import { CLAIM_BYTES_MAX, FIRST_PROJECT, type Place } from "../../src/domain/progression/queue.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { openDomain } from "../support/leaderboards.ts";
@@ -10,6 +10,13 @@ import { publish } from "../support/rule-projects.ts";
 const TEXT = "y".repeat(15_000);
 /** Of 300 kB each. */
 const EVENTS = 80;
+/** Properties of 16 kB that take twenty times as much memory. */
+const NOTHINGS = { list: Array.from({ length: 5_000 }, () => ({})) };
+const PART = 3;
+
+const userOf = (projectId: string): string => {
+  for (let n = 0; ; n++) if (partitionOf(projectId, `u${n}`) === PART) return `u${n}`;
+};
 
 describe("a claim of events that tell much", function () {
   this.timeout(60_000);
@@ -49,5 +56,30 @@ describe("a claim of events that tell much", function () {
       EVENTS,
     );
     assert(Math.max(...taken) < EVENTS / 2, taken.join(", "));
+  });
+
+  it("reads no more of them than it has room for, some of each project, and the next goes on", async () => {
+    const domain = openDomain(database);
+    const waiting = 200;
+    const projects = [await domain.addProject(), await domain.addProject()];
+    const users = projects.map((id) => userOf(id));
+    for (const [i, id] of projects.entries())
+      await domain.track(
+        id,
+        Array.from({ length: waiting }, () => ({ user: users[i]!, properties: NOTHINGS })),
+      );
+    const plans = createPlanCache();
+    const onError = (error: unknown): never => assert.fail(String(error));
+    const onLeft = (): never => assert.fail("left");
+    const seen: string[][] = [];
+    const onSeen = (events: readonly { projectId: string }[]): void =>
+      void seen.push(events.map(({ projectId }) => projectId));
+    const options = { transact: domain.transact, plans, claimLimit: 500, onError, onLeft, onSeen };
+    for (let places: readonly Place[] = [{ part: PART, afterProject: FIRST_PROJECT }]; places.length > 0;)
+      places = (await processPartitions(options, places)).again;
+    assert.equal(seen.flat().length, 2 * waiting, "all were taken up, without another wake");
+    const bytes = JSON.stringify(NOTHINGS).length;
+    for (const claim of seen) assert(claim.length * bytes <= CLAIM_BYTES_MAX + 2 * bytes, `${claim.length}`);
+    assert.equal(new Set(seen[0]).size, 2, "each project has had its turn in the first claim");
   });
 });

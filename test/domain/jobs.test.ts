@@ -140,6 +140,21 @@ describe("long work of a project", function () {
     assert.deepEqual(order, ["mine", "theirs", "mine", "mine"]);
   });
 
+  it("has its turn after a step of each other tenant at most, whatever those have queued", async () => {
+    const others: string[] = [];
+    for (let n = 0; n < 3; n++) {
+      const other = await openDomain(database).addProject();
+      others.push(other);
+      for (let i = 0; i < 20; i++) await queue(5, other);
+    }
+    for (let n = 0; n < 30; n++) assert.ok(await step());
+    now += 1;
+    const mine = await queue(2);
+    let steps = 0;
+    for (; (await show(mine.id)).status !== "SUCCEEDED"; steps++) assert.ok(await step());
+    assert(steps <= 2 * (others.length + 1), `${steps} steps`);
+  });
+
   it("is tried again after 1, 10 and 60 seconds when a step throws, and nothing of it is left", async () => {
     const { id } = await queue(2);
     await step();

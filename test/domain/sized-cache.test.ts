@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createSizedCache, type SizedCache } from "../../src/domain/kernel/sized-cache.ts";
+import { createSizedCache, heapPartOf, type SizedCache } from "../../src/domain/kernel/sized-cache.ts";
 
 describe("a cache that is bounded", () => {
   const keptOf = (cache: SizedCache<string>, keys: string): string =>
@@ -29,6 +29,17 @@ describe("a cache that is bounded", () => {
     assert.equal(keptOf(cache, "abcd"), "d");
     cache.keep("e", "e", own(1));
     assert.equal(keptOf(cache, "de"), "e");
+  });
+
+  it("by bytes has less room in a small heap: all caches together fit into it", () => {
+    const MIB = 1024 * 1024;
+    assert.deepEqual(
+      [512, 2_048, 4_096].map((mib) => heapPartOf(mib * MIB)),
+      [1 / 4, 1, 1],
+    );
+    const cache = createSizedCache<string>({ items: 100, bytes: 400 }, heapPartOf(512 * MIB));
+    for (const key of "abcdef") cache.keep(key, key, own(40, key));
+    assert.equal(keptOf(cache, "abcdef"), "ef");
   });
 
   it("by bytes has room again for what was dropped", () => {

@@ -3,6 +3,8 @@ import { invalid } from "./errors.ts";
 
 export const PAGE_LIMIT_DEFAULT = 20;
 export const PAGE_LIMIT_MAX = 100;
+/** Bytes of documents on a page of what may have 16 KiB each and more; one is always shown. */
+export const PAGE_BYTES_MAX = 1024 * 1024;
 /** `page * limit` may not pass this; deeper reading goes through filters. */
 export const PAGE_DEPTH_MAX = 1_000_000;
 

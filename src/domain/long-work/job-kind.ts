@@ -13,8 +13,11 @@ export type JobInHand<P> = {
   createdBy: string;
 };
 
-/** What a step has come to: more to do (`progress` in percent), or the job's result. */
-export type Step = { state: Json; progress: number } | { result: Json };
+/**
+ * What a step has come to: more to do (`progress` in percent), or the job's result, as JSON text where that
+ * may be megabytes.
+ */
+export type Step = { state: Json; progress: number } | { result: Json } | { resultText: string };
 
 /** The access of the operation that starts such a job: whoever has it sees, reads and cancels the job too. */
 export type JobAccess = { scope: Scope; roles: readonly Role[] };

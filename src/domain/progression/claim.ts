@@ -138,14 +138,15 @@ const tryClaim = async (
   claim.places = looked.filter(({ state }) => state !== "LEFT");
   if (left.length > 0) onLeft(left);
   const mine = looked.filter(({ state }) => state === "MINE");
-  const found = share.found(mine.length === 0 ? [] : await claimEvents(work, mine, closed));
+  const claimed = await claimEvents(work, mine, closed);
+  const found = share.found(claimed.events);
   const { events, taken, unprepared } = await takeReady(work, { found, run, steps }, options);
   const ready = new Set(events);
   const waiting = partsOf(found.filter((event) => !ready.has(event)));
   return {
     events: taken.length,
     parts: partsOf(taken),
-    again: placesAgain(looked, { found, events, taken }, claimLimit),
+    again: placesAgain(looked, { found, large: claimed.cut, events, taken }, claimLimit),
     unprepared,
     waiting,
     busy: looked.filter(({ state }) => state === "BUSY").map(({ part }) => part),

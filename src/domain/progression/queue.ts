@@ -3,6 +3,7 @@ import type { Json } from "../kernel/events/events.ts";
 import { PARTITIONS } from "../kernel/ids.ts";
 import type { Work } from "../kernel/work.ts";
 import { kept, unanswered } from "../kernel/statements.ts";
+import { storedBytes } from "../kernel/stored-bytes.ts";
 
 /** First key of the advisory locks that give one worker one partition. */
 const LOCK_SPACE = 77;
@@ -39,6 +40,12 @@ export type ClaimSizes = { together: number; each: number; closed: readonly stri
  * that has `more` events of closed projects wait.
  */
 export type Looked = Place & { waiting: number; more: boolean; state: "MINE" | "EMPTY" | "BUSY" | "LEFT" };
+
+/**
+ * Bytes of properties that a claim reads of waiting events, beside the first event of each project and
+ * partition: what is parsed of them may take twenty times as much memory.
+ */
+export const CLAIM_BYTES_MAX = 2 * 1024 * 1024;
 
 /** The ids between those of closed projects, as ranges without their ends. */
 const gapsOf = (closed: readonly string[]): { lo: string; hi: string }[] => {
@@ -112,11 +119,17 @@ type ClaimRow = {
   event_type: string;
   properties: Json;
   occurred_at: Date | string;
+  /** Whether more of the partition waits that did not fit. */
+  is_cut: boolean;
 };
+
+/** What a claim has read; `cut`: the partitions of which it left events for their size. */
+export type Found = { events: QueuedEvent[]; cut: ReadonlySet<number> };
 
 /**
  * Reads the next events of locked partitions: for each of the next few projects after `afterProject`, its
- * oldest, as many as were seen waiting in the partition at most. So a project with a million waiting events
+ * oldest, as many as were seen waiting in the partition at most, and as CLAIM_BYTES_MAX says: who has had
+ * fewer bytes comes first, and each has one event at least. So a project with a million waiting events
  * delays the others by a batch, not by the million. Those of `closed` projects stay. The limit of 1 keeps
  * the planner to one index look-up for each event: as a join it read every event there is.
  */
@@ -124,7 +137,8 @@ export const claimEvents = async (
   { db }: Work,
   places: readonly Looked[],
   closed: readonly string[] = [],
-): Promise<QueuedEvent[]> => {
+): Promise<Found> => {
+  if (places.length === 0) return { events: [], cut: new Set() };
   const asked = places.map(({ part, afterProject, waiting }) => ({ p: part, a: afterProject, m: waiting }));
   const result = await kept(
     db,
@@ -144,35 +158,56 @@ export const claimEvents = async (
       select q.* from f cross join lateral (
         select part, project_id, seq, event_id, attempts from event_q
         where part = f.part and project_id = f.project_id order by seq limit f.m) q
-      where f.place <= ${CLAIM_PROJECTS})
-    select c.part, c.seq, c.project_id, c.event_id, c.attempts,
-      e.external_user_id, e.event_type, e.properties, e.occurred_at
-    from c cross join lateral (
-      select * from tracked_events e where e.project_id = c.project_id and e.id = c.event_id limit 1) e
-    order by c.project_id, c.seq`,
+      where f.place <= ${CLAIM_PROJECTS}),
+    e as materialized (
+      select c.*, e.external_user_id, e.event_type, e.properties, e.occurred_at,
+        ${storedBytes("e.properties")} as bytes
+      from c cross join lateral (
+        select * from tracked_events e where e.project_id = c.project_id and e.id = c.event_id limit 1) e),
+    own as (
+      select e.*, sum(bytes) over lane as own, row_number() over lane as nth from e
+      window lane as (partition by part, project_id order by seq)),
+    summed as (select own.*, sum(bytes) over (order by own, part, project_id) as upto from own),
+    marked as (
+      select *, max(upto) over (partition by part) > ${CLAIM_BYTES_MAX}::bigint as is_cut from summed)
+    select part, seq, project_id, event_id, attempts, external_user_id, event_type, properties, occurred_at,
+      is_cut
+    from marked where upto <= ${CLAIM_BYTES_MAX}::bigint or nth = 1
+    order by project_id, seq`,
   );
-  return result.rows.map((row) => ({
-    part: row.part,
-    seq: Number(row.seq),
-    projectId: row.project_id,
-    eventId: row.event_id,
-    attempts: row.attempts,
-    externalUserId: row.external_user_id,
-    eventType: row.event_type,
-    properties: row.properties,
-    occurredAt: row.occurred_at instanceof Date ? row.occurred_at : new Date(row.occurred_at),
-  }));
+  const cut = new Set(result.rows.flatMap(({ part, is_cut }) => (is_cut ? [part] : [])));
+  return { events: result.rows.map(eventOf), cut };
 };
+
+const eventOf = (row: ClaimRow): QueuedEvent => ({
+  part: row.part,
+  seq: Number(row.seq),
+  projectId: row.project_id,
+  eventId: row.event_id,
+  attempts: row.attempts,
+  externalUserId: row.external_user_id,
+  eventType: row.event_type,
+  properties: row.properties,
+  occurredAt: row.occurred_at instanceof Date ? row.occurred_at : new Date(row.occurred_at),
+});
 
 /**
  * Where a claim has not taken everything that was waiting when it looked; what has come since has rung. The
  * next claim of a partition goes on after the last project of this one, or begins anew. One that has spent
- * its steps is followed by the project after the one that it was at: everybody gets a turn. Where nothing
- * could be taken up yet, there is nothing to look for again until plans are prepared.
+ * its steps is followed by the project after the one that it was at: everybody gets a turn. `large` are
+ * partitions whose events did not fit into the claim. Where nothing could be taken up yet, there is nothing
+ * to look for again until plans are prepared.
  */
 export const placesAgain = (
   looked: readonly Looked[],
-  { found, events, taken }: Record<"found" | "events" | "taken", readonly QueuedEvent[]>,
+  {
+    found,
+    large,
+    events,
+    taken,
+  }: Record<"found" | "events" | "taken", readonly QueuedEvent[]> & {
+    large: ReadonlySet<number>;
+  },
   claimLimit: number,
 ): Place[] => {
   const byPart = Map.groupBy(found, ({ part }) => part);
@@ -186,13 +221,16 @@ export const placesAgain = (
     const projects = new Set((byPart.get(part) ?? []).map(({ projectId }) => projectId));
     if (projects.size >= CLAIM_PROJECTS) return [{ part, afterProject: [...projects].toSorted().at(-1)! }];
     const isIdle = projects.size > 0 && !isReady.has(part);
-    return isIdle || isAllTaken(place, claimLimit) ? [] : [{ part, afterProject: FIRST_PROJECT }];
+    return isIdle || isAllTaken(place, claimLimit, large) ? [] : [{ part, afterProject: FIRST_PROJECT }];
   });
 };
 
 /** Whether nothing was left in a partition whose last projects were looked at. */
-const isAllTaken = ({ waiting, afterProject }: Looked, claimLimit: number): boolean =>
-  waiting < claimLimit && afterProject === FIRST_PROJECT;
+const isAllTaken = (
+  { part, waiting, afterProject }: Looked,
+  claimLimit: number,
+  large: ReadonlySet<number>,
+): boolean => waiting < claimLimit && afterProject === FIRST_PROJECT && !large.has(part);
 
 /**
  * Waits before the 2nd, 3rd and 4th try of an event whose evaluation failed, in ms; after the 4th it is

@@ -8,6 +8,8 @@ export type EventResult = {
   message: string;
   existingEventId?: string;
   effects?: Effect[];
+  /** How many more there are, which did not fit into the answer. */
+  effectsLeftOut?: number;
   /** What the type's schema says against the event, which was taken all the same. */
   warnings?: string[];
 };

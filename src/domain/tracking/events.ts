@@ -2,6 +2,8 @@ import { type RawBuilder, sql } from "kysely";
 import { notFound } from "../kernel/errors.ts";
 import type { Cause, Json } from "../kernel/events/events.ts";
 import { isId } from "../kernel/ids.ts";
+import { PAGE_BYTES_MAX } from "../kernel/paging.ts";
+import { storedBytes } from "../kernel/stored-bytes.ts";
 import { getPlayer } from "../progression/players/players.ts";
 import { causeOf } from "../evaluation/evaluate.ts";
 import type { Work } from "../kernel/work.ts";
@@ -11,6 +13,8 @@ export type EventStatus = "PENDING" | "PROCESSED" | "FAILED" | "REJECTED" | "REV
 export const EVENT_SOURCES = ["API", "SCHEDULE", "SYSTEM"] as const;
 export type EventSource = (typeof EVENT_SOURCES)[number];
 export type Effect = { type: string; data: Json; cause: Cause };
+/** Bytes of effects that are read at once: what is parsed of them may take twenty times as much memory. */
+export const EFFECTS_BYTES_MAX = 1024 * 1024;
 
 /** A tracked event with what became of it. */
 export type TrackedEvent = {
@@ -127,7 +131,8 @@ const filtersOf = (query: ListEvents, names: readonly string[] | undefined): Raw
 };
 
 /**
- * Events of a project, newest first by arrival, and whether there are more.
+ * Events of a project, newest first by arrival, and whether there are more: as many as are asked for, or as
+ * PAGE_BYTES_MAX has room for.
  * @throws DomainError NOT_FOUND for an unknown player
  */
 export const listEvents = async (
@@ -136,15 +141,19 @@ export const listEvents = async (
   query: ListEvents,
 ): Promise<{ events: TrackedEvent[]; nextCursor: string | null }> => {
   const names = query.playerRef === undefined ? undefined : await namesOf(work, projectId, query.playerRef);
-  const result = await sql<Row>`
-    select e.*, ${STATUS} as status, r.error from tracked_events e
-    left join event_q q on q.project_id = e.project_id and q.event_id = e.id
-    left join event_due w on w.project_id = e.project_id and w.event_id = e.id
-    left join event_results r on r.project_id = e.project_id and r.event_id = e.id
-    where ${sql.join([sql`e.project_id = ${projectId}`, ...filtersOf(query, names)], sql` and `)}
-    order by e.id desc limit ${query.limit + 1}`.execute(work.db);
+  const result = await sql<Row & { found: string | number }>`
+    with page as materialized (
+      select e.*, ${STATUS} as status, r.error, ${storedBytes("e.properties")} as bytes from tracked_events e
+      left join event_q q on q.project_id = e.project_id and q.event_id = e.id
+      left join event_due w on w.project_id = e.project_id and w.event_id = e.id
+      left join event_results r on r.project_id = e.project_id and r.event_id = e.id
+      where ${sql.join([sql`e.project_id = ${projectId}`, ...filtersOf(query, names)], sql` and `)}
+      order by e.id desc limit ${query.limit + 1}),
+    summed as (select *, sum(bytes) over (order by id desc) as upto, count(*) over () as found from page)
+    select * from summed where upto <= ${PAGE_BYTES_MAX} or upto = bytes order by id desc`.execute(work.db);
   const rows = result.rows.slice(0, query.limit);
-  return { events: rows.map(show), nextCursor: result.rows.length > query.limit ? rows.at(-1)!.id : null };
+  const hasMore = Number(result.rows[0]?.found ?? 0) > rows.length;
+  return { events: rows.map(show), nextCursor: hasMore ? rows.at(-1)!.id : null };
 };
 
 /** One event with its effects. @throws DomainError NOT_FOUND */
@@ -152,46 +161,62 @@ export const getEvent = async (
   work: Work,
   projectId: string,
   eventId: string,
-): Promise<TrackedEvent & { effects: Effect[] }> => {
+): Promise<TrackedEvent & EffectsShown> => {
   const [found] = isId(eventId) ? await readStatuses(work, projectId, [eventId]) : [];
   if (!found) throw notFound("event");
   const result = await sql<Row>`
     select e.*, 'PENDING' as status, null as error from tracked_events e
     where e.project_id = ${projectId} and e.id = ${eventId}`.execute(work.db);
-  return {
-    ...show({ ...result.rows[0]!, status: found.status, error: found.error }),
-    effects: found.effects,
-  };
+  const { status, error, eventId: id, ...told } = found;
+  return { ...show({ ...result.rows[0]!, id, status, error }), ...told };
 };
 
-export type StatusOfEvent = { eventId: string; status: EventStatus; error: string | null; effects: Effect[] };
+/** The first effects of an event; `effectsLeftOut` of it did not fit. */
+export type EffectsShown = { effects: Effect[]; effectsLeftOut?: number };
+export type StatusOfEvent = { eventId: string; status: EventStatus; error: string | null } & EffectsShown;
 
 type StatusRow = {
   id: string;
   status: EventStatus;
   error: string | null;
   effects: { type: string; data: Json }[] | null;
+  left_out: string | number | null;
 };
 
-/** Status and effects of events, for `?wait=true`; unknown ids are left out. */
+/**
+ * Status and effects of events, for `?wait=true`; unknown ids are left out, and effects beyond
+ * EFFECTS_BYTES_MAX: who has had fewer bytes comes first.
+ */
 export const readStatuses = async (
   { db }: Work,
   projectId: string,
   eventIds: readonly string[],
 ): Promise<StatusOfEvent[]> => {
+  const ids = `{${eventIds.join(",")}}`;
   const result = await sql<StatusRow>`
-    select e.id, r.error, ${STATUS} as status,
-      (select jsonb_agg(jsonb_build_object('type', o.type, 'data', o.data) order by o.player_seq, o.id)
-        from outbox o where o.project_id = e.project_id and o.event_id = e.id) as effects
+    with sized as (
+      select event_id, type, data, player_seq, id, coalesce(bytes, octet_length(data::text)) as size
+      from outbox where project_id = ${projectId} and event_id = any(${ids}::uuid[])),
+    own as (
+      select *, sum(size) over (partition by event_id order by player_seq, id) as own from sized),
+    summed as (select *, sum(size) over (order by own, id) as upto from own),
+    o as (
+      select event_id, count(*) filter (where upto > ${EFFECTS_BYTES_MAX}) as left_out,
+        jsonb_agg(jsonb_build_object('type', type, 'data', data) order by player_seq, id)
+          filter (where upto <= ${EFFECTS_BYTES_MAX}) as effects
+      from summed group by event_id)
+    select e.id, r.error, ${STATUS} as status, o.effects, o.left_out
     from tracked_events e
     left join event_q q on q.project_id = e.project_id and q.event_id = e.id
     left join event_due w on w.project_id = e.project_id and w.event_id = e.id
     left join event_results r on r.project_id = e.project_id and r.event_id = e.id
-    where e.project_id = ${projectId} and e.id = any(${`{${eventIds.join(",")}}`}::uuid[])`.execute(db);
-  return result.rows.map(({ id, status, error, effects }) => ({
+    left join o on o.event_id = e.id
+    where e.project_id = ${projectId} and e.id = any(${ids}::uuid[])`.execute(db);
+  return result.rows.map(({ id, status, error, effects, left_out }) => ({
     eventId: id,
     status,
     error,
     effects: (effects ?? []).map(({ type, data }) => ({ type, data, cause: causeOf(data, id) })),
+    ...(Number(left_out) > 0 ? { effectsLeftOut: Number(left_out) } : {}),
   }));
 };

@@ -99,7 +99,8 @@ const readAll = (transact: Transact, events: readonly NewEvent[]): Promise<Statu
     return statuses;
   });
 
-const outcome = ({ status, error, effects }: StatusOfEvent): Partial<EventResult> => {
-  if (status === "PROCESSED") return { status, message: "Event processed", effects };
-  return { status: status === "FAILED" ? "FAILED" : "REJECTED", message: error ?? "Event failed", effects };
+const outcome = ({ status, error, effects, effectsLeftOut }: StatusOfEvent): Partial<EventResult> => {
+  const told = effectsLeftOut === undefined ? { effects } : { effects, effectsLeftOut };
+  if (status === "PROCESSED") return { status, message: "Event processed", ...told };
+  return { status: status === "FAILED" ? "FAILED" : "REJECTED", message: error ?? "Event failed", ...told };
 };

@@ -30,6 +30,11 @@ const Effect = z.object({
   cause: z.record(z.string(), z.unknown()),
 });
 
+const effectsLeftOut = z
+  .int()
+  .optional()
+  .meta({ description: "How many more there are: an answer holds 1 MiB of effects" });
+
 /** What the sender of an event is told. */
 export const EventResult = z
   .object({
@@ -39,6 +44,7 @@ export const EventResult = z
     message: z.string(),
     existingEventId: z.uuid().optional(),
     effects: z.array(Effect).optional().meta({ description: "With wait=true, once the event is processed" }),
+    effectsLeftOut,
     warnings: z
       .array(z.string())
       .optional()
@@ -234,6 +240,7 @@ export const eventRoutes = [
     path: "/events",
     id: "listEvents",
     summary: "List events, newest first",
+    description: "A page ends at 1 MiB of properties.",
     query: z.object({
       limit: z.coerce.number().int().min(1).max(PAGE_LIMIT_MAX).default(PAGE_LIMIT_DEFAULT),
       cursor: z.uuid().optional().meta({ description: "pagination.nextCursor of the page before" }),
@@ -267,7 +274,9 @@ export const eventRoutes = [
     id: "getEvent",
     summary: "Get an event and its effects",
     params: z.object({ eventId: z.string() }),
-    response: TrackedEvent.extend({ effects: z.array(Effect) }).meta({ id: "EventWithEffects" }),
+    response: TrackedEvent.extend({ effects: z.array(Effect), effectsLeftOut }).meta({
+      id: "EventWithEffects",
+    }),
     run: (app, { projectId, params }) => app.transact((work) => getEvent(work, projectId, params.eventId)),
   }),
 ];

@@ -1,15 +1,15 @@
 import { z } from "zod";
-import type { Caller } from "../../domain/kernel/caller.ts";
+import { type Caller, tenantOf } from "../../domain/kernel/caller.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
 import { ANY_JOB, jobKindsOf } from "../../domain/registries/jobs/job-access.ts";
 import {
   cancelJob,
   getJob,
-  getJobResult,
   JOB_STATUSES,
   type JobRef,
   listJobs,
 } from "../../domain/long-work/project-jobs.ts";
+import { createResultReader } from "../../domain/long-work/job-results.ts";
 import { JsonText } from "../long-json.ts";
 import { route } from "../route.ts";
 import { pageReply } from "./list-bodies.ts";
@@ -38,6 +38,8 @@ const refOf = ({ caller, projectId, params }: Asked): JobRef => ({
   id: params.jobId,
   kinds: jobKindsOf(caller),
 });
+
+const readResult = createResultReader();
 
 export const projectJobRoutes = [
   route({
@@ -81,8 +83,7 @@ export const projectJobRoutes = [
     params: JobParams,
     response: z.record(z.string(), z.unknown()),
     run: async (app, asked) => {
-      const text = await app.transact((work) => getJobResult(work, refOf(asked)));
-      return new JsonText(text);
+      return new JsonText(await readResult(app.transact, tenantOf(asked.caller), refOf(asked)));
     },
   }),
   route({

@@ -7,6 +7,7 @@ import { outageOf } from "../../kernel/outages.ts";
 import { inSlices } from "../../kernel/slices.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import type { JobKind, Step } from "../../long-work/job-kind.ts";
+import { type DueProject, dueProjects, JobTurns } from "./job-turns.ts";
 import { JOB_KINDS } from "./kinds.ts";
 import type { JobRow } from "../../long-work/project-jobs.ts";
 
@@ -21,11 +22,12 @@ const ATTEMPTS_MAX = RETRY_DELAYS_MS.length + 1;
 export const LEASE_MS = 60_000;
 
 /**
- * Does one step of the job that has waited longest, of any project, and keeps what it came to in the same
- * transaction. The try is counted before, in a transaction of its own, so that a step that takes its process
- * along does so `ATTEMPTS_MAX` times at most. A step that throws is undone and tried again later; an outage
- * counts as no try, and where the try cannot be taken back for it either, that is made up for first. It does
- * count when the step has computed for so long that PostgreSQL may have ended its transaction for that.
+ * Does one step of the job that has waited longest of the tenant whose turn it is, and keeps what it came to
+ * in the same transaction. The try is counted before, in a transaction of its own, so that a step that takes
+ * its process along does so `ATTEMPTS_MAX` times at most. A step that throws is undone and tried again later;
+ * an outage counts as no try, and where the try cannot be taken back for it either, that is made up for
+ * first. It does count when the step has computed for so long that PostgreSQL may have ended its transaction
+ * for that.
  * @returns whether there was one
  * @throws the outage that undid a step
  */
@@ -35,8 +37,30 @@ export const stepJob = async (
   kinds: readonly JobKind[] = JOB_KINDS,
 ): Promise<boolean> => {
   await takeBack(transact);
-  const claimed = await transact(claim);
+  const turns = turnsOf(transact);
+  const claimed = await transact((work) => claimNext(work, turns));
   if (!claimed) return false;
+  const startedMs = performance.now();
+  try {
+    await tryStep(transact, claimed.row, { onError, kinds });
+  } finally {
+    turns.took(claimed.tenantId, performance.now() - startedMs);
+  }
+  return true;
+};
+
+const allTurns = new WeakMap<Transact, JobTurns>();
+
+/** The turns of a process. */
+const turnsOf = (transact: Transact): JobTurns => {
+  const known = allTurns.get(transact) ?? new JobTurns();
+  allTurns.set(transact, known);
+  return known;
+};
+
+type Tried = { onError: (error: unknown, jobId: string) => void; kinds: readonly JobKind[] };
+
+const tryStep = async (transact: Transact, claimed: Row, { onError, kinds }: Tried): Promise<void> => {
   const sinceMs = threadCpuMs();
   try {
     if (claimed.attempts > ATTEMPTS_MAX)
@@ -48,7 +72,7 @@ export const stepJob = async (
       const row = await lockClaimed(work, claimed);
       if (!row) return;
       const step = await runStep(work, row, kinds);
-      await ("result" in step ? finish(work, row, step.result) : goOn(work, row, step));
+      await ("state" in step ? goOn(work, row, step) : finish(work, row, await textOf(step)));
     });
   } catch (error) {
     const isOutage = outageOf(error) !== undefined;
@@ -61,7 +85,6 @@ export const stepJob = async (
     const cause = ms === undefined ? error : new Error(tookTooLong(ms));
     await transact((work) => giveUpOrRetry(work, claimed, cause));
   }
-  return true;
 };
 
 const tookTooLong = (ms: number): string =>
@@ -83,14 +106,24 @@ const takeBack = async (transact: Transact): Promise<void> => {
   undone.delete(transact);
 };
 
+/** Claims a job of whoever comes first; others may just have taken the last one of a project. */
+const claimNext = async (work: Work, own: JobTurns): Promise<{ row: Row; tenantId: string } | undefined> => {
+  for (const due of own.order(await dueProjects(work))) {
+    const row = await claim(work, due);
+    if (row) return { row, tenantId: due.tenantId };
+  }
+  return undefined;
+};
+
 /** Counts a try and keeps others away for the lease; longer while the step has the row locked. */
-const claim = async ({ db, now }: Work): Promise<Row | undefined> => {
+const claim = async ({ db, now }: Work, { projectId }: DueProject): Promise<Row | undefined> => {
   const leaseEnd = new Date(now.getTime() + LEASE_MS).toISOString();
   const found = await sql<Row>`
     update project_jobs j set attempts = j.attempts + 1, due_at = ${leaseEnd}::timestamptz
     from (
       select project_id, id from project_jobs
-      where status in ('QUEUED', 'RUNNING') and due_at <= ${now.toISOString()}::timestamptz
+      where project_id = ${projectId} and status in ('QUEUED', 'RUNNING')
+        and due_at <= ${now.toISOString()}::timestamptz
       order by due_at limit 1 for update skip locked) as d
     where j.project_id = d.project_id and j.id = d.id
     returning j.*, j.due_at::text as due`.execute(db);
@@ -123,9 +156,11 @@ const runStep = async (work: Work, row: Row, kinds: readonly JobKind[]): Promise
   return step;
 };
 
-const finish = async ({ db, now }: Work, { id, project_id }: Row, result: Json): Promise<void> => {
+const textOf = async (step: { result: Json } | { resultText: string }): Promise<string> =>
+  "result" in step ? inSlices(jsonText(step.result)) : step.resultText;
+
+const finish = async ({ db, now }: Work, { id, project_id }: Row, text: string): Promise<void> => {
   const at = sql`${now.toISOString()}::timestamptz`;
-  const text = await inSlices(jsonText(result));
   await sql`
     update project_jobs set status = 'SUCCEEDED', attempts = 0, progress = 100, error = null, state = '{}',
       result = ${text}::jsonb, finished_at = ${at}, updated_at = ${at}

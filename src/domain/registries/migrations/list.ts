@@ -14,6 +14,7 @@ import { Migration20261122000001 } from "./20261122000001-known-origins.ts";
 import { Migration20261122000002 } from "./20261122000002-state-bytes.ts";
 import { Migration20261122000003 } from "./20261122000003-outbox-lanes.ts";
 import { Migration20261122000004 } from "./20261122000004-running-sizes.ts";
+import { Migration20261122000005 } from "./20261122000005-job-turns.ts";
 
 /** Every migration, in order. */
 export const migrations = [
@@ -33,4 +34,5 @@ export const migrations = [
   { name: "20261122000002-state-bytes", class: Migration20261122000002 },
   { name: "20261122000003-outbox-lanes", class: Migration20261122000003 },
   { name: "20261122000004-running-sizes", class: Migration20261122000004 },
+  { name: "20261122000005-job-turns", class: Migration20261122000005 },
 ];

@@ -2,6 +2,7 @@ import { type RawBuilder, sql } from "kysely";
 import { invalid } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { isId } from "../../kernel/ids.ts";
+import { PAGE_BYTES_MAX } from "../../kernel/paging.ts";
 import { getPlayer } from "../../progression/players/players.ts";
 import type { Work } from "../../kernel/work.ts";
 import { findRule } from "../rules.ts";
@@ -79,7 +80,8 @@ const filterOf = async (
 };
 
 /**
- * A page of a rule's executions, newest first. What a LIVE one did is read from the outbox, by its cause.
+ * A page of a rule's executions, newest first, that ends at PAGE_BYTES_MAX of effects. What a
+ * LIVE one did is read from the outbox, by its cause.
  * @throws DomainError NOT_FOUND: rule, player
  */
 export const listExecutions = async (
@@ -90,7 +92,8 @@ export const listExecutions = async (
 ): Promise<{ executions: Execution[]; nextCursor: string | null }> => {
   const rule = await findRule(work, projectId, ref);
   const filter = await filterOf(work, projectId, query);
-  const result = await sql<Row>`
+  const result = await sql<Row & { found: string | number }>`
+    with page as materialized (
     select x.id, x.rule_version, x.player_id, p.external_user_id, x.event_id, x.depth, x.mode,
       x.reverted_at, x.created_at,
       case when x.mode = 'LIVE' then coalesce(o.effects, '[]') else x.effects end as effects
@@ -105,10 +108,14 @@ export const listExecutions = async (
         select type, data, player_seq from outbox e
         where e.project_id = x.project_id and e.event_id = x.event_id and e.player_id = x.player_id
           and e.data->'cause'->>'ruleId' = ${rule.id}
-        order by player_seq limit ${EFFECTS_MAX}) e) o on x.mode = 'LIVE'
-    order by x.id desc`.execute(work.db);
+        order by player_seq limit ${EFFECTS_MAX}) e) o on x.mode = 'LIVE'),
+    sized as (select *, coalesce(octet_length(effects::text), 0) as bytes from page),
+    summed as (select *, sum(bytes) over (order by id desc) as upto, count(*) over () as found,
+      row_number() over (order by id desc) as nth from sized)
+    select * from summed where upto <= ${PAGE_BYTES_MAX} or nth = 1 order by id desc`.execute(work.db);
   const rows = result.rows.slice(0, query.limit);
-  const nextCursor = result.rows.length > query.limit ? rows.at(-1)!.id : null;
+  const hasMore = Number(result.rows[0]?.found ?? 0) > rows.length;
+  const nextCursor = hasMore ? rows.at(-1)!.id : null;
   return { executions: rows.map((row) => show(rule.id, row)), nextCursor };
 };
 

@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { bulkGrant } from "../../src/domain/economy/rewards/bulk-grant.ts";
+import type { Transact } from "../../src/domain/kernel/work.ts";
+import { createResultReader } from "../../src/domain/long-work/job-results.ts";
+import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
+import { stepJob } from "../../src/domain/registries/jobs/step-job.ts";
+import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { openDomain } from "../support/leaderboards.ts";
+
+describe("results of jobs", function () {
+  this.timeout(60_000);
+  let database: Database;
+  before(async () => {
+    database = await openEmbeddedDatabase("memory://");
+    await database.migrateUp();
+  });
+  after(() => database.close());
+
+  it("are read one at a time, next that of the tenant who has had the least", async () => {
+    const { transact, addProject } = openDomain(database);
+    const projectId = await addProject();
+    const params = { bundle: { xp: 1 }, reason: "test", playerIds: [] };
+    const wish = { kind: bulkGrant, params, createdBy: "test" };
+    const { id } = await transact((work) => queueJob(work, projectId, wish));
+    assert.ok(await stepJob(transact, (error) => assert.fail(String(error))));
+    let reading = 0;
+    let atOnce = 0;
+    const counting: Transact = async (run) => {
+      reading++;
+      atOnce = Math.max(atOnce, reading);
+      try {
+        return await transact(run);
+      } finally {
+        reading--;
+      }
+    };
+    const read = createResultReader();
+    const order: string[] = [];
+    const ask = async (tenantId: string): Promise<void> => {
+      const text = await read(counting, tenantId, { projectId, id, kinds: [bulkGrant.kind] });
+      assert.equal(JSON.parse(text).granted, 0);
+      order.push(tenantId);
+    };
+    await Promise.all([...Array.from({ length: 10 }, () => ask("many")), ask("one")]);
+    assert.equal(atOnce, 1);
+    assert(order.indexOf("one") <= 1, order.join(" "));
+  });
+});

@@ -1,0 +1,126 @@
+import assert from "node:assert/strict";
+import { sql } from "kysely";
+import { PAGE_BYTES_MAX } from "../../src/domain/kernel/paging.ts";
+import { startExport } from "../../src/domain/player-lifecycle/export.ts";
+import { getJobResult } from "../../src/domain/long-work/project-jobs.ts";
+import { Player } from "../../src/domain/players/player.ts";
+import { stepJob } from "../../src/domain/registries/jobs/step-job.ts";
+import { listExecutions } from "../../src/domain/rules/insight/execution-list.ts";
+import { EFFECTS_BYTES_MAX, getEvent, listEvents, readStatuses } from "../../src/domain/tracking/events.ts";
+import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
+import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { publish } from "../support/rule-projects.ts";
+
+/** A list of 15 kB that takes twenty times as much memory. */
+const NOTHINGS = Array.from({ length: 5_000 }, () => ({}));
+const NOTHINGS_BYTES = JSON.stringify(NOTHINGS).length;
+const ACTIONS = 20;
+const EVENTS = 12;
+/** Bytes of what is beside the list, and of spaces in it. */
+const SLACK = 2;
+
+describe("what an answer holds of events that tell much", function () {
+  this.timeout(120_000);
+  let database: Database;
+  let domain: Domain;
+  let projectId: string;
+  let ruleId: string;
+  let ids: string[];
+
+  before(async () => {
+    database = await openEmbeddedDatabase("memory://");
+    await database.migrateUp();
+    domain = openDomain(database);
+    projectId = await domain.addProject();
+    const telling = {
+      type: "emit_event",
+      eventType: "told",
+      channels: ["webhook"],
+      properties: { list: { $ref: "event.properties.list" } },
+    };
+    const actions = Array.from({ length: ACTIONS }, () => telling);
+    ruleId = await publish(domain, projectId, { key: "telling", actions });
+    const events = Array.from({ length: EVENTS }, () => ({ user: "u", properties: { list: NOTHINGS } }));
+    ids = await domain.track(projectId, events);
+    await domain.process();
+  });
+  after(() => database.close());
+
+  const lists = (value: object): number => JSON.stringify(value).split(`[${"{},".repeat(9)}`).length - 1;
+
+  it("is bounded by bytes where it shows effects, and tells how many it has left out", async () => {
+    const statuses = await domain.transact((work) => readStatuses(work, projectId, ids));
+    assert.equal(statuses.length, EVENTS);
+    const shown = statuses.flatMap(({ effects }) => effects);
+    assert(shown.length * NOTHINGS_BYTES <= EFFECTS_BYTES_MAX * SLACK, `${shown.length}`);
+    for (const { status, effects, effectsLeftOut = 0 } of statuses) {
+      assert.equal(status, "PROCESSED");
+      assert(effects.length > 0, "each event has its turn");
+      assert(effects.length + effectsLeftOut >= ACTIONS);
+    }
+    const one = await domain.transact((work) => getEvent(work, projectId, ids.at(-1)!));
+    assert.deepEqual([one.id, one.effects.length, one.effectsLeftOut], [ids.at(-1), ACTIONS, undefined]);
+  });
+
+  it("is a page of executions that ends at so many bytes, and the next one goes on", async () => {
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const query = { limit: 100, cursor };
+      const page = await domain.transact((work) => listExecutions(work, projectId, ruleId, query));
+      const bytes = lists(page.executions) * NOTHINGS_BYTES;
+      assert(page.executions.length === 1 || bytes <= PAGE_BYTES_MAX, `${bytes} bytes`);
+      seen.push(...page.executions.map(({ eventId }) => eventId));
+      cursor = page.nextCursor ?? undefined;
+    } while (cursor !== undefined);
+    assert.deepEqual(seen, ids.toReversed());
+  });
+
+  it("is a page of events that ends at so many bytes, and the next one goes on", async () => {
+    const many = await domain.addProject();
+    const sent = await domain.track(
+      many,
+      Array.from({ length: 100 }, () => ({ user: "u", properties: { list: NOTHINGS } })),
+    );
+    const seen: string[] = [];
+    let cursor: string | undefined;
+    do {
+      const page = await domain.transact((work) => listEvents(work, many, { limit: 100, cursor }));
+      assert(lists(page.events) * NOTHINGS_BYTES <= PAGE_BYTES_MAX, `${page.events.length} events`);
+      seen.push(...page.events.map(({ id }) => id));
+      cursor = page.nextCursor ?? undefined;
+    } while (cursor !== undefined);
+    assert.deepEqual(seen.toSorted(), sent.toSorted());
+  });
+
+  it("is an export of which no row is parsed", async () => {
+    const { id } = await domain.transact(async (work) => {
+      const player = await work.em.findOneOrFail(Player, { projectId, externalUserId: "u" });
+      return startExport(work, player, "test");
+    });
+    let parsed = 0;
+    const { parse } = JSON;
+    try {
+      JSON.parse = (text: string, ...rest: []) => {
+        if (text.length > NOTHINGS_BYTES) parsed++;
+        return parse(text, ...rest) as unknown;
+      };
+      await stepJob(domain.transact, (error) => assert.fail(String(error)));
+    } finally {
+      JSON.parse = parse;
+    }
+    assert.equal(parsed, 0);
+    const ref = { projectId, id, kinds: ["PLAYER_EXPORT"] };
+    const result = JSON.parse(await domain.transact((work) => getJobResult(work, ref))) as {
+      externalUserIds: string[];
+      tables: Record<string, { properties?: object }[]>;
+    };
+    assert.deepEqual(result.externalUserIds, ["u"]);
+    assert.deepEqual(
+      result.tables["tracked_events"]!.map(({ properties }) => properties),
+      ids.map(() => ({ list: NOTHINGS })),
+    );
+    const { rows } = await domain.transact(({ db }) => sql`select 1 from outbox`.execute(db));
+    assert(rows.length > ACTIONS * EVENTS);
+  });
+});
