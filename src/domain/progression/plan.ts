@@ -21,7 +21,7 @@ import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { QueuedEvent } from "./queue.ts";
 import { EventsHeld, EventsUnready } from "./unready.ts";
 
-export { createPlanCache, type PlanCache, type PlanCacheOptions } from "./plan-cache.ts";
+export { createPlanCache, type PlanCache } from "./plan-cache.ts";
 
 /** Steps of all plans that are compiled in one transaction: about 100 ms. */
 const PLANS_STEPS_MAX = 2 * PLAN_STEPS_MAX;

@@ -142,7 +142,7 @@ const tooLong = (): DomainError => invalidField("properties", "properties must b
 
 /** Refuses `properties` of megabytes before anything walks, sorts or copies them. */
 const refuseLong = (input: unknown): void => {
-  const properties = isJsonObject(input) ? (input as Json)["properties"] : undefined;
+  const properties = isJsonObject(input) ? input["properties"] : undefined;
   if (isJsonObject(properties) && isLongJson(properties, PROPERTIES_MAX_BYTES + 1)) throw tooLong();
 };
 

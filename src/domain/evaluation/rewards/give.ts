@@ -98,5 +98,5 @@ const IN_ORDER = Object.keys(BUNDLE_PARTS) as PartOfBundle[];
 
 const givePart = <P extends PartOfBundle>(turn: Turn, { bundle, ...source }: BundleGrant, name: P): void => {
   const value = bundle[name];
-  if (value !== undefined) GIVE[name](turn, value as NonNullable<RewardBundle[P]>, source);
+  if (value !== undefined) GIVE[name](turn, value, source);
 };
