@@ -1,8 +1,7 @@
 import cluster from "node:cluster";
-import { once } from "node:events";
 import type { RequestListener, Server as HttpServer } from "node:http";
-import { type AddressInfo, Server as TcpServer, type Socket } from "node:net";
-import { setImmediate as turn, setTimeout as delay } from "node:timers/promises";
+import type { AddressInfo, Socket } from "node:net";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { type App, createApp } from "../app.ts";
 import type { Config } from "../config.ts";
@@ -19,6 +18,7 @@ import { openPlatform, type Platform, type PlatformOptions } from "../platform.t
 import { createGameServer, type Door, type GameServer } from "../rooms/game-server.ts";
 import { createLiveRooms } from "../rooms/live-rooms.ts";
 import { VERSION } from "../version.ts";
+import { listen, stopListening, whenClosed } from "./listening.ts";
 
 /** A running process; `stop` finishes what it has in hand and gives everything back. */
 export type Running = {
@@ -132,41 +132,11 @@ const openDoor = async (app: App, express: RequestListener): Promise<Door> => {
   // node:cluster would share the port among its workers; this one is for this process alone.
   await listen(server, { ...internal, exclusive: true, names: ["INTERNAL_HOST", "INTERNAL_PORT"] });
   const { port } = server.address() as AddressInfo;
-  return { server, address: `${internal.host}:${port}` };
-};
-
-/** What to do when the server cannot listen, by the code of the error. */
-const LISTEN_REMEDIES: Record<string, (place: Place) => string> = {
-  EADDRINUSE: ({ port, names: [, name] }) =>
-    `another process listens there (lsof -i :${port} says which). ` +
-    `Stop it, or take another port: ${name}=${port + 1} npm start`,
-  EACCES: ({ names: [, name] }) => `ports below 1024 need rights. Take another one: ${name}=2567 npm start`,
-  EADDRNOTAVAIL: ({ names: [name] }) => `${name} is not an address of this machine. Leave it out`,
-};
-
-type Place = { host: string; port: number; exclusive?: boolean; names: [host: string, port: string] };
-
-const listen = async (server: HttpServer, place: Place): Promise<void> => {
-  const { host, port, exclusive = false } = place;
-  server.listen({ port, host, exclusive });
-  try {
-    await once(server, "listening");
-  } catch (error) {
-    const { code = "", message } = error as NodeJS.ErrnoException;
-    const remedy = LISTEN_REMEDIES[code]?.(place) ?? message;
-    throw new Error(`Cannot listen on ${host}, port ${port}: ${remedy}`, { cause: error });
-  }
-};
-
-/**
- * As `close` of HTTP servers, which would also close idle connections at once. Connections that wait to be
- * accepted are taken first: the kernel would cut them.
- */
-const stopListening = async (server: HttpServer): Promise<void> => {
-  await turn();
-  // The event loop has just accepted what was there.
-  await turn();
-  if (server.listening) TcpServer.prototype.close.call(server);
+  const close = async (): Promise<void> => {
+    await stopListening(server);
+    server.closeIdleConnections();
+  };
+  return { server, address: `${internal.host}:${port}`, close };
 };
 
 /**
@@ -174,7 +144,7 @@ const stopListening = async (server: HttpServer): Promise<void> => {
  * processes that share one port the others take new connections at once.
  */
 const closeWeb = async ({ server, sockets, game }: Web): Promise<void> => {
-  const closed = server.listening ? once(server, "close") : undefined;
+  const closed = server.listening ? whenClosed(server) : undefined;
   if (cluster.isWorker) await stopListening(server);
   await game.shutdown();
   if (!closed) return;

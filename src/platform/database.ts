@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { rename, rm } from "node:fs/promises";
 import { join } from "node:path";
+import { setTimeout as delay } from "node:timers/promises";
 import type { Transaction } from "@mikro-orm/core";
 import { createPostgreSqlTypeParsers, type SqlEntityManager } from "@mikro-orm/sql";
 import { Migrator } from "@mikro-orm/migrations";
@@ -8,6 +9,7 @@ import { sql } from "kysely";
 import type { Logger } from "pino";
 import { makeDir } from "../domain/kernel/data-dir.ts";
 import { entities } from "../domain/registries/entities.ts";
+import { isLockConflict } from "../domain/kernel/outages.ts";
 import { migrations } from "../domain/registries/migrations/list.ts";
 import { LONG, MIGRATION, type Patience, withPatience } from "../domain/kernel/patience.ts";
 import { DatabaseWatch, type WatchedPool } from "./database-watch.ts";
@@ -39,8 +41,17 @@ export type Database = {
   close(): Promise<void>;
 };
 
-/** Advisory lock held while migrations run. */
+/** Advisory lock held while a migration runs. */
 const MIGRATION_LOCK = 7_740;
+/**
+ * How long a migration waits for a table, in ms: whoever wants the table meanwhile waits behind it. Then it
+ * gives way, and begins anew after a pause. Less than PostgreSQL waits before it looks for a deadlock, which
+ * might end a claim.
+ */
+const TABLE_WAIT_MS = 800;
+const GIVEN_WAY_MS = 3_000;
+/** For how long a migration gives way, in ms. */
+const GIVING_WAY_MAX_MS = 600_000;
 /** How long a new connection, or a place in the pool, is waited for, in ms. */
 const CONNECT_MAX_MS = 3_000;
 /** A connection without traffic asks whether the other side is still there after this, in ms. */
@@ -159,13 +170,29 @@ export const openPostgres = async (
   const alone: Alone = (run) =>
     withPatience(MIGRATION, () =>
       em.fork().transactional(async (tx) => {
-        await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`.execute(tx.getKysely());
+        const db = tx.getKysely();
+        await sql`select pg_advisory_xact_lock(${MIGRATION_LOCK}::bigint)`.execute(db);
+        await sql`set local lock_timeout = ${sql.lit(TABLE_WAIT_MS)}`.execute(db);
         return run(tx.getTransactionContext());
       }),
     );
-  const database = databaseOf(orm, alone);
+  const database = databaseOf(orm, (run) => givingWay(() => alone(run), log));
   if (!watch) return database;
   return withWatch(database, watch);
+};
+
+/** Does again what has waited for a table for as long as it may. */
+const givingWay = async <T>(migrate: () => Promise<T>, log?: Logger): Promise<T> => {
+  const endMs = performance.now() + GIVING_WAY_MAX_MS;
+  for (;;) {
+    try {
+      return await migrate();
+    } catch (error) {
+      if (!isLockConflict(error) || performance.now() > endMs) throw error;
+      log?.warn("a migration waits for those who use its tables, such as a backup");
+      await delay(GIVEN_WAY_MS);
+    }
+  }
 };
 
 const withWatch = (database: Database, watch: DatabaseWatch): Database => ({
@@ -227,10 +254,19 @@ const statesOf = async ({ migrator }: Orm): Promise<MigrationState[]> => {
 /** Runs what migrates while no other does, in the transaction that it is given, if there is one. */
 type Alone = <T>(run: (transaction?: Transaction) => Promise<T>) => Promise<T>;
 
+/** Applies what is pending, each by itself: what one has locked is free again before the next begins. */
+const migrateUp = async ({ migrator }: Orm, alone: Alone): Promise<string[]> => {
+  const upTo = (to: string): Promise<string[]> =>
+    alone(async (transaction) => (await migrator.up({ transaction, to })).map(({ name }) => name));
+  // Makes the table of migrations too, if need be.
+  const done = await upTo(migrations[0]!.name);
+  for (const { name } of await migrator.getPending()) done.push(...(await upTo(name)));
+  return done;
+};
+
 const databaseOf = (orm: Orm, alone: Alone): Database => ({
   em: orm.em,
-  migrateUp: () =>
-    alone(async (transaction) => (await orm.migrator.up({ transaction })).map(({ name }) => name)),
+  migrateUp: () => migrateUp(orm, alone),
   migrateDown: () =>
     alone(async (transaction) => {
       const newer = (await statesOf(orm)).findLast(({ isNewer }) => isNewer);

@@ -66,6 +66,8 @@ export type Door = {
   server: HttpServer;
   /** `host:port` by which they reach it. */
   address: string;
+  /** Takes no new connections. */
+  close(): Promise<void>;
 };
 
 export type GameServer = {
@@ -124,7 +126,7 @@ export const createGameServer = async (app: App, options: GameServerOptions): Pr
       await matchMaker.gracefullyShutdown();
       parts.pipes.close();
       parts.sockets.shutdown();
-      door?.server.close();
+      await door?.close();
       await driver.shutdown();
     },
   };

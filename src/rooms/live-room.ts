@@ -16,7 +16,7 @@ import { forbidden, unauthorized } from "../domain/kernel/errors.ts";
 import { admitSocket } from "./admission.ts";
 import { verifyToken } from "./authenticate.ts";
 import { refuseCreation, socketError } from "./errors.ts";
-import type { LiveClient } from "./live-client.ts";
+import { isUnacknowledged, type LiveClient, newSession, noteTold } from "./live-client.ts";
 import * as limits from "./messages.ts";
 import { CLOSE, type ClosedReason, live } from "./messages.ts";
 import { logFailure } from "./failure-log.ts";
@@ -91,9 +91,10 @@ export abstract class LiveRoom<S extends object> extends Room<{
       if (!auth || auth.projectId !== this.metadata.projectId)
         throw forbidden("OTHER_PROJECT", "not a room of your project");
       await this.#count(client);
-      client.userData = { sinceMs: this.#nowMs(), isWarned: false, isClosing: false };
+      client.userData = newSession(this.#nowMs());
       this.#replaceOldest(auth.subject);
       await this.welcome(client, options, false);
+      noteTold(client, this.#nowMs());
     } catch (error) {
       this.report(error, "onJoin");
       throw socketError(error);
@@ -106,9 +107,10 @@ export abstract class LiveRoom<S extends object> extends Room<{
       if (client.auth!.expiresAtMs <= this.#nowMs())
         throw unauthorized("TOKEN_EXPIRED", "the token has ended");
       await this.#count(client);
-      client.userData!.sinceMs = this.#nowMs();
+      client.userData!.isTold = false;
       this.#replaceOldest(client.auth!.subject);
       await this.welcome(client, {}, true);
+      noteTold(client, this.#nowMs());
     } catch (error) {
       this.report(error, "onReconnect");
       throw socketError(error);
@@ -281,9 +283,8 @@ export abstract class LiveRoom<S extends object> extends Room<{
         session.isWarned = true;
         this.tell(client, "session.expiring", { expiresAt: new Date(auth.expiresAtMs).toISOString() });
       }
-      // What is sent to a client that never acknowledges its join would wait without end.
-      const isLate = nowMs - session.sinceMs > this.seatReservationTimeout * 1_000;
-      if (client.state === ClientState.JOINING && isLate) this.end(client, CLOSE.ERROR, "NOT_JOINED");
+      if (isUnacknowledged(client, nowMs, this.seatReservationTimeout * 1_000))
+        this.end(client, CLOSE.ERROR, "NOT_JOINED");
       this.#dropSlow(client);
     }
   }

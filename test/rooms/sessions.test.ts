@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
+import { ClientState } from "@colyseus/core";
 import { WebSocket } from "ws";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { eventually } from "../support/eventually.ts";
@@ -18,6 +19,8 @@ import {
 
 /** First bytes of the frames a client may send. */
 const FRAME = { join: 10, data: 13, ping: 18 } as const;
+/** Of a room's seats, where a test waits for them. */
+const SEAT_SECONDS = 2;
 
 describe("sessions of rooms", () => {
   let api: TestApp;
@@ -37,6 +40,33 @@ describe("sessions of rooms", () => {
     socket.send(Buffer.of(FRAME.join));
     return { socket, closed };
   };
+
+  it("that took long to begin give their clients as long as others to acknowledge that", async function () {
+    this.timeout(20_000);
+    const player = await aPlayer(api, tenant.key);
+    await join(api, player.token, "player");
+    const room = serverRoom(tenant.projectId, player.playerId);
+    room.seatReservationTimeout = SEAT_SECONDS;
+    const { body: seat } = await matchmake(api, "joinOrCreate/player", { token: player.token });
+    const later = (ms: number) => {
+      const endMs = performance.now() + ms;
+      return eventually(() => performance.now() > endMs, { timeoutMs: 2 * ms });
+    };
+    // What the room shows its client is read meanwhile.
+    const busy = api.app.transact(() => later(1.1 * SEAT_SECONDS * 1_000));
+    const socket = new WebSocket(
+      `ws://127.0.0.1:${api.port}/${seat.processId}/${seat.roomId}?sessionId=${seat.sessionId}`,
+    );
+    const told = once(socket, "message");
+    await busy;
+    await told;
+    // Sessions are looked at every second.
+    await later(1_200);
+    assert.equal(socket.readyState, WebSocket.OPEN);
+    socket.send(Buffer.of(FRAME.join));
+    await eventually(() => room.clients.getById(seat.sessionId)?.state === ClientState.JOINED);
+    socket.close();
+  });
 
   describe("a token", () => {
     it("that is about to end is announced, and its end closes the session", async () => {

@@ -17,6 +17,7 @@ export const BUSY = "BUSY";
 const BUSY_CODES = /^(40...|55P03|57014|25P03|25P04)$/;
 const CANCELLED = "57014";
 const LOCK_TIMEOUT = "55P03";
+const DEADLOCK = "40P01";
 /** No connection, resources (disk, memory, connections), the operator or a restart, I/O, a standby. */
 const NO_DATABASE = /^(08...|53...|57...|58...|25006)$/;
 /** With these PostgreSQL ends or refuses a whole session, whatever its code says of why. */
@@ -83,6 +84,11 @@ const isCancelled = (error: unknown): boolean =>
 /** Whether a lock was waited for as long as may be. */
 export const isLockTimeout = (error: unknown): boolean =>
   error instanceof Error && (codeOf(error) === LOCK_TIMEOUT || isLockTimeout(error.cause));
+
+/** Whether a lock was waited for as long as may be, or by others that held what they waited for in turn. */
+export const isLockConflict = (error: unknown): boolean =>
+  isLockTimeout(error) ||
+  (error instanceof Error && (codeOf(error) === DEADLOCK || isLockConflict(error.cause)));
 
 /** What a caller is told of each outage. */
 const TOLD: Readonly<Record<Outage, { message: string; reason: string }>> = {

@@ -1,0 +1,106 @@
+import cluster from "node:cluster";
+import { once } from "node:events";
+import type { Server as HttpServer } from "node:http";
+import { type AddressInfo, createServer, type ListenOptions, Server as TcpServer } from "node:net";
+import { setImmediate as turn } from "node:timers/promises";
+
+/** Where a server listens: `names` are the settings that say so. */
+export type Place = {
+  host: string;
+  port: number;
+  /** For this process alone, where node:cluster would share the port among its workers. */
+  exclusive?: boolean;
+  names: [host: string, port: string];
+};
+
+/**
+ * Sockets that listen on one port. The event loop takes one connection of each in a turn, and turns are long
+ * when there is much to do: of a crowd that comes back to a single one many wait for longer than their seats
+ * are kept.
+ */
+const LISTENERS = 16;
+/** Where the kernel deals connections out to several sockets of one port. */
+const IS_SHARED_OUT = process.platform === "linux";
+/** For how long a stopping server takes what still arrives, in ms. */
+const LAST_TAKEN_MS = 500;
+
+/** What to do when the server cannot listen, by the code of the error. */
+const REMEDIES: Record<string, (place: Place) => string> = {
+  EADDRINUSE: ({ port, names: [, name] }) =>
+    `another process listens there (lsof -i :${port} says which). ` +
+    `Stop it, or take another port: ${name}=${port + 1} npm start`,
+  EACCES: ({ names: [, name] }) => `ports below 1024 need rights. Take another one: ${name}=2567 npm start`,
+  EADDRNOTAVAIL: ({ names: [name] }) => `${name} is not an address of this machine. Leave it out`,
+};
+
+/** The listeners of a server beside itself, and how many connections it was given by all of them. */
+type Listening = { others: TcpServer[]; taken: number };
+
+const listening = new WeakMap<HttpServer, Listening>();
+
+const open = async <S extends TcpServer>(server: S, options: ListenOptions): Promise<S> => {
+  server.listen(options);
+  await once(server, "listening");
+  return server;
+};
+
+/** Sockets that share a port do not notice that another process has it. */
+const checkIsFree = async (place: ListenOptions): Promise<void> => {
+  const probe = await open(createServer(), place);
+  probe.close();
+  await once(probe, "close");
+};
+
+const openAll = async (server: HttpServer, { host, port, exclusive = false }: Place): Promise<void> => {
+  const all: Listening = { others: [], taken: 0 };
+  listening.set(server, all);
+  server.on("connection", () => void all.taken++);
+  // In workers of node:cluster the primary takes connections, and has nothing else to do.
+  if (!IS_SHARED_OUT || (cluster.isWorker && !exclusive))
+    return void (await open(server, { host, port, exclusive }));
+  if (port !== 0) await checkIsFree({ host, port, exclusive });
+  const shared = { host, exclusive: true, reusePort: true };
+  await open(server, { ...shared, port });
+  const { port: taken } = server.address() as AddressInfo;
+  while (all.others.length < LISTENERS - 1) {
+    // As servers for HTTP make theirs.
+    const other = createServer({ allowHalfOpen: true, noDelay: true });
+    other.on("connection", (socket) => server.emit("connection", socket));
+    all.others.push(await open(other, { ...shared, port: taken }));
+  }
+};
+
+/** Listens with as many sockets as a crowd needs. @throws Error which says what to do */
+export const listen = async (server: HttpServer, place: Place): Promise<void> => {
+  try {
+    await openAll(server, place);
+  } catch (error) {
+    const { code = "", message } = error as NodeJS.ErrnoException;
+    const remedy = REMEDIES[code]?.(place) ?? message;
+    throw new Error(`Cannot listen on ${place.host}, port ${place.port}: ${remedy}`, { cause: error });
+  }
+};
+
+/** Resolves when a server has stopped listening and all connections that it took have ended. */
+export const whenClosed = async (server: HttpServer): Promise<void> => {
+  const all = [server, ...(listening.get(server)?.others ?? [])].filter((one) => one.listening);
+  await Promise.all(all.map((one) => once(one, "close")));
+};
+
+/**
+ * As `close` of HTTP servers, which would also close idle connections at once. Connections that wait to be
+ * accepted are taken first: the kernel would cut them.
+ */
+export const stopListening = async (server: HttpServer): Promise<void> => {
+  const all = listening.get(server);
+  // A turn begins before it takes what has arrived, so the first one may have come too early.
+  let quiet = 0;
+  const endMs = performance.now() + LAST_TAKEN_MS;
+  while (all && quiet < 2 && performance.now() < endMs) {
+    const { taken } = all;
+    await turn();
+    quiet = all.taken === taken ? quiet + 1 : 0;
+  }
+  for (const other of all?.others ?? []) other.close();
+  if (server.listening) TcpServer.prototype.close.call(server);
+};
