@@ -129,9 +129,9 @@ describe("the counters that a batch locks", () => {
     assert.equal(taken.events, 0);
     assert.ok(taken.steps >= 20 * rules.length, `${taken.steps} steps`);
     assert.equal(steps.taken.get(plain.projectId), undefined);
-    steps.take(theirs, 1, steps.cpuMs());
+    steps.take(theirs, plain, { steps: 1, sinceMs: steps.cpuMs() });
     assert.equal(steps.isSpent, false, "events of others are taken up before");
-    steps.take(mine, 1, steps.cpuMs());
+    steps.take(mine, plan, { steps: 1, sinceMs: steps.cpuMs() });
     assert.equal(steps.isSpent, true);
     assert.equal(steps.taken.get(plan.projectId)!.events, 1);
   });

@@ -140,7 +140,8 @@ const applyTimed = (event: QueuedEvent, scene: Scene, made: Set<string>): EventV
     const firings = made.delete(externalKey(event)) ? announce(event, scene, accounts) : undefined;
     return applyEvent(event, scene, { firings, accounts });
   } finally {
-    steps.take(event, loading + eventSteps(scene.plans.get(event.projectId)!, accounts), sinceMs);
+    const plan = scene.plans.get(event.projectId)!;
+    steps.take(event, plan, { steps: loading + eventSteps(plan, accounts), sinceMs });
   }
 };
 
@@ -172,7 +173,7 @@ export const sharedKeys = async (
     }));
     const before = looked.spent;
     const first = await paced(firstSharedKeys(plan, coming, SHARED_KEYS_MAX), looked);
-    steps.takeAhead(plan.projectId, looked.spent - before);
+    steps.takeAhead(plan, looked.spent - before);
     for (const key of first.keys) all.push(key);
     if (first.covered < own.length) covered = Math.min(covered, events.indexOf(own[first.covered]!));
   }

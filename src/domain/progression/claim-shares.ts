@@ -1,4 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
+import { CLAIM_PROJECTS, FIRST_PROJECT } from "./queue.ts";
+import { type Order, TenantLoads } from "./tenant-loads.ts";
 
 /** Steps of one project in one claim that make it dear: half of what a claim may take. */
 export const DEAR_STEPS = 1_000_000;
@@ -22,11 +24,16 @@ const REST_MAX_MS = 60_000;
 /** Dear projects that a process remembers; the one that became dear first is forgotten. */
 const DEAR_PROJECTS_MAX = 1_000;
 
+/** How soon events of a tier are looked for again where there were none, in ms. */
+const LOOK_AGAIN_MS = 20;
+
 /** Projects that wait for something at once; the events of more are found, and left, by each claim. */
 const WAITING_MAX = 100;
 
 /** What a claim has taken up of a project. */
 export type Taken = {
+  /** Whose the project is; absent: the project stands for itself. */
+  tenantId?: string;
   /** For evaluation that takes longer than its steps say, those of its time. */
   steps: number;
   events: number;
@@ -54,6 +61,7 @@ type Dear = {
  * Claims with events of any dear project are DEAR_CLAIMS_MAX at once. A project that is alone has all claims.
  * After an event of SLOW_EVENT_MS, for which the whole process stood still, its project rests for longer than
  * that, in which nothing of others is lost: not even if such an event undoes all claims that are under way.
+ * Tenants who take more than their share let all others go first (`TenantLoads`).
  * What is remembered here decides who goes first, and nothing else: it may be lost.
  */
 export class ClaimShares {
@@ -63,10 +71,16 @@ export class ClaimShares {
   /** Projects whose events are not to be looked at, until when. */
   readonly #waiting = new Map<string, Promise<void>>();
   readonly #neighbours = new Neighbours();
+  readonly #loads: TenantLoads;
+  /** Where the next look for events of a tier begins, by tier and partition; else at the beginning. */
+  readonly #tierCursors = new Map<string, string>();
+  /** When a look for events of each tier last found none. */
+  readonly #noneMs: number[] = [];
 
   /** @param nowMs a clock that only goes forward */
   constructor(nowMs: () => number = () => performance.now()) {
     this.#nowMs = nowMs;
+    this.#loads = new TenantLoads(nowMs);
   }
 
   /** Opens the share of a claim that is about to begin; it is to be closed when its transaction is over. */
@@ -88,8 +102,15 @@ export class ClaimShares {
       closed: [...new Set([...closed.map(([id]) => id), ...this.#waiting.keys()])],
       reopened: Promise.race([...[...holders].map(({ changed }) => changed), ...rests, ...waiting]),
       held,
+      order: this.#loads.order(),
+      isDue: (tier) => nowMs - (this.#noneMs[tier] ?? -Infinity) >= LOOK_AGAIN_MS,
+      cursors: this.#tierCursors,
+      onNone: (tier) => void (this.#noneMs[tier] = this.#nowMs()),
       onFound: (ids) => this.#neighbours.seen(ids, this.#nowMs()),
-      onTaken: (id, taken) => this.#note(id, taken),
+      onTaken: (id, taken) => {
+        this.#loads.charge(id, taken.tenantId ?? id, taken.steps);
+        this.#note(id, taken);
+      },
     });
   }
 
@@ -162,6 +183,10 @@ class Neighbours {
 
 type ShareParts = {
   closed: readonly string[];
+  order: Order;
+  isDue: (tier: number) => boolean;
+  cursors: Map<string, string>;
+  onNone: (tier: number) => void;
   reopened: Promise<void>;
   held: Map<string, Dear>;
   onFound: (ids: Iterable<string>) => void;
@@ -189,6 +214,39 @@ export class ClaimShare {
   /** Resolves when the claim lets go of projects that it holds. */
   get changed(): Promise<void> {
     return this.#change.promise;
+  }
+
+  /** The tiers whose events are to be looked for before all others, each with the projects that it leaves. */
+  get tiers(): { tier: number; putOff: readonly string[] }[] {
+    const { order, isDue } = this.#parts;
+    const tiers = order.putOff.map((putOff, tier) => ({ tier, putOff }));
+    return tiers.filter(({ tier, putOff }) => putOff.length > 0 && isDue(tier));
+  }
+
+  /** After which project a look for events of a tier begins in a partition. */
+  cursorOf(tier: number, part: number): string {
+    return this.#parts.cursors.get(`${tier}:${part}`) ?? FIRST_PROJECT;
+  }
+
+  /**
+   * Notes what a look for events of a tier has found in the partitions that it locked.
+   * @returns the events, of whom has taken least first
+   */
+  foundTier<T extends { part: number; projectId: string }>(
+    tier: number,
+    parts: readonly number[],
+    events: readonly T[],
+  ): T[] {
+    const { cursors, onNone, order } = this.#parts;
+    if (events.length === 0) onNone(tier);
+    for (const part of parts) {
+      const own = events.filter((event) => event.part === part).map(({ projectId }) => projectId);
+      const ids = [...new Set(own)].toSorted();
+      if (ids.length >= CLAIM_PROJECTS) cursors.set(`${tier}:${part}`, ids.at(-1)!);
+      else cursors.delete(`${tier}:${part}`);
+    }
+    const loadOf = ({ projectId }: T): number => order.loads.get(projectId) ?? 0;
+    return events.toSorted((one, other) => loadOf(one) - loadOf(other));
   }
 
   /** How many events make up a batch that takes `stepsMax`, `max` at most: few, where they may be dear. */

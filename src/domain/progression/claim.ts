@@ -3,33 +3,31 @@ import type { Transact, Work } from "../kernel/work.ts";
 import { savepoint } from "../kernel/savepoint.ts";
 import { type BatchEars, runBatch, sharedKeys } from "./batch.ts";
 import { lockUnheld } from "./batch-players.ts";
-import { ClaimBudget } from "./claim-budget.ts";
+import { CLAIM_STEPS_MAX, ClaimBudget } from "./claim-budget.ts";
+import { type ClaimLimits, partsOf, seek, seekFirst } from "./claim-look.ts";
 import { type ClaimShare, ClaimShares } from "./claim-shares.ts";
 import { countTry } from "./fail-event.ts";
 import { type PlanCache, tryLoadPlans } from "./plan.ts";
 import type { ProjectPlan } from "../evaluation/project-plan.ts";
-import { claimEvents, lockPartitions, type Place, placesAgain, type QueuedEvent } from "./queue.ts";
+import { type Place, placesAgain, type QueuedEvent } from "./queue.ts";
 import { lockUnheldCounters } from "./lock-shared-counters.ts";
 import { blameSlowest } from "./starved.ts";
 import { EventsUnready } from "./unready.ts";
 
-export type ProcessOptions = BatchEars & {
-  transact: Transact;
-  plans: PlanCache;
-  /** Events of one project of a partition in one claim. */
-  claimLimit: number;
-  /** Partitions are claimed together until so many events wait in them; default `claimLimit`. */
-  claimTogether?: number;
-  /** Shares the claims of the process among projects; default: there are no other claims. */
-  shares?: ClaimShares;
-  /** How often in a row claims of these partitions have been undone because the database was busy. */
-  busyInRow?: number;
-  /** The CPU that evaluation has taken, in ms; default: that of this thread. */
-  cpuMs?: () => number;
-  /** Hears of the places that a claim leaves, before it goes on. */
-  onLeft: (places: readonly Place[]) => void;
-  onError: (error: unknown, event: QueuedEvent) => void;
-};
+export type ProcessOptions = BatchEars &
+  ClaimLimits & {
+    transact: Transact;
+    plans: PlanCache;
+    /** Shares the claims of the process among projects; default: there are no other claims. */
+    shares?: ClaimShares;
+    /** How often in a row claims of these partitions have been undone because the database was busy. */
+    busyInRow?: number;
+    /** The CPU that evaluation has taken, in ms; default: that of this thread. */
+    cpuMs?: () => number;
+    /** Hears of the places that a claim leaves, before it goes on. */
+    onLeft: (places: readonly Place[]) => void;
+    onError: (error: unknown, event: QueuedEvent) => void;
+  };
 
 export type Processed = {
   events: number;
@@ -129,16 +127,16 @@ const tryClaim = async (
   { claim, share, steps }: TryClaim,
   { run, options }: { run: RunClaim; options: ProcessOptions },
 ): Promise<DoneClaim> => {
-  const { claimLimit, claimTogether = claimLimit, onLeft } = options;
-  const { closed, reopened } = share;
-  const together = share.batchOf(claimTogether, CLAIM_STEPS_MAX);
-  const looked = await lockPartitions(work, claim.places, { together, each: claimLimit, closed });
+  const { claimLimit, onLeft } = options;
+  const { reopened } = share;
+  const sought =
+    (await seekFirst(work, { claim, share }, options)) ?? (await seek(work, { claim, share }, options));
+  const { looked, claimed } = sought;
   const left = looked.filter(({ state }) => state === "LEFT");
   // What was left is another's from now on, also when this is tried again.
-  claim.places = looked.filter(({ state }) => state !== "LEFT");
+  const leftParts = new Set(partsOf(left));
+  claim.places = claim.places.filter(({ part }) => !leftParts.has(part));
   if (left.length > 0) onLeft(left);
-  const mine = looked.filter(({ state }) => state === "MINE");
-  const claimed = await claimEvents(work, mine, closed);
   const found = share.found(claimed.events);
   const { events, taken, unprepared } = await takeReady(work, { found, run, steps }, options);
   const ready = new Set(events);
@@ -146,16 +144,17 @@ const tryClaim = async (
   return {
     events: taken.length,
     parts: partsOf(taken),
-    again: placesAgain(looked, { found, large: claimed.cut, events, taken }, claimLimit),
+    // Those who were put off wait in any of them.
+    again: sought.isFirst
+      ? claim.places
+      : placesAgain(looked, { found, large: claimed.cut, events, taken }, claimLimit),
     unprepared,
     waiting,
     busy: looked.filter(({ state }) => state === "BUSY").map(({ part }) => part),
-    closed: looked.filter(({ more, state }) => more && state !== "LEFT").map(({ part }) => part),
+    closed: sought.isFirst ? [] : partsOf(looked.filter(({ more, state }) => more && state !== "LEFT")),
     reopened,
   };
 };
-
-const partsOf = (events: readonly QueuedEvent[]): number[] => [...new Set(events.map(({ part }) => part))];
 
 /** Runs those of the events that were found whose projects have their plans, or can have them at once. */
 const takeReady = async (
@@ -185,14 +184,6 @@ const runTogether: RunClaim = async (work, { events, steps }, options) => {
   const plans = await tryLoadPlans(work, events, options.plans);
   return runBatch(work, { events, plans, steps }, options);
 };
-
-/**
- * Steps after which a claim takes up no further event: about 200 ms, for which it holds its partitions and
- * players, and 500 ms of CPU at most, whatever its steps. They include what is written: 8 MB at most, in one
- * statement. The last event may take RULE_STEPS_MAX, UPKEEP_STEPS_MAX, EXPLAIN_STEPS_MAX and
- * WRITTEN_STEPS_MAX more.
- */
-export const CLAIM_STEPS_MAX = 2_000_000;
 
 /** The plan of one project, or what was thrown when it was loaded. */
 type LoadedPlan = { plans: Map<string, ProjectPlan> } | { error: unknown };
