@@ -4,7 +4,7 @@
  * so that what is counted in memory is exact however many batches race.
  */
 
-/** `windowNo` is the number of a calendar window (rules/zones.ts), or 0 for what never starts again. */
+/** `windowNo` is the number of a calendar window (kernel/zones.ts), or 0 for what never starts again. */
 export type SharedKey = { projectId: string; scope: string; windowNo: number };
 
 type SharedState = { used: number; times: readonly number[] | null };

@@ -25,7 +25,7 @@ export type JobAccess = { scope: Scope; roles: readonly Role[] };
 /**
  * Long work in a project: done in steps, each one transaction together with the job's own state, so that a
  * job that is killed goes on where it was. Add one by a file in its feature's folder and a line in
- * `kinds.ts`.
+ * `registries/jobs/kinds.ts`.
  */
 export type JobKind<P extends Json = Json> = {
   kind: string;

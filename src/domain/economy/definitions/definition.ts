@@ -1,7 +1,7 @@
 import { defineEntity, p } from "@mikro-orm/core";
 import type { Json } from "../../kernel/events/events.ts";
 
-/** What a project has defined of its economy, of every kind (kinds.ts). */
+/** What a project has defined of its economy, of every kind (registries/definition-kinds.ts). */
 export const DefinitionSchema = defineEntity({
   name: "Definition",
   tableName: "definitions",

@@ -8,7 +8,7 @@ import type { Defined } from "../../evaluation/live.ts";
 /**
  * A kind of definition: currencies, badges and so on. All kinds share one table, one set of operations and
  * one way to be exported and imported; add one by a `kind.ts` in its feature's folder and a line in
- * `kinds.ts`.
+ * `registries/definition-kinds.ts`.
  */
 export type DefinitionKind<D extends Defined = Defined> = {
   /** Singular, as in audit actions: `badge`. */

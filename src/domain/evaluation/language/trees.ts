@@ -1,5 +1,6 @@
 import { isJsonObject } from "../../kernel/json.ts";
 import { z } from "zod";
+import { PROBLEMS_MAX } from "../../kernel/limits.ts";
 import { StepBudget, StepsExceeded } from "../../kernel/step-budget.ts";
 
 /** Trees of conditions: `all`, `any` and `none` over leaves, with what is wrong told at its own path. */
@@ -22,8 +23,6 @@ export const GROUP_MAX = 50;
  * longest lists take 26,000; what is larger is not parsed.
  */
 export const TREE_STEPS_MAX = 40_000;
-/** Problems that are told at once: whoever sends a thousand faults does not read a thousand answers. */
-const PROBLEMS_MAX = 100;
 
 const keyOf = (node: object): GroupKey | undefined => {
   if (Object.hasOwn(node, "all")) return "all";
