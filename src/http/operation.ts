@@ -10,7 +10,7 @@ import { refuseOutsiders } from "./admin-network.ts";
 import { checkBodyHeaders, readJson } from "./body.ts";
 import { clientIp, identify } from "./caller.ts";
 import { keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
-import { consumeLimits, countAnonymous, countBadKey, refuseBlocked } from "./limits.ts";
+import { consumeLimits, countAnonymous, countBadKey } from "./limits.ts";
 import { isLong, sendLong } from "./long-json.ts";
 import { projectOf } from "./project.ts";
 import { type AnyRoute, type Reply, takesBody } from "./route.ts";
@@ -114,7 +114,7 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
     const signal = presenceOf(response);
     announceEnd(response, route);
     const ip = clientIp(app, request);
-    await refuseBlocked(accounts, ip);
+    await accounts.blocks.refuse(ip);
     refuseOutsiders(app.config, ip, route);
     if (takesBody(route)) checkBodyHeaders(request, route.bodyLimit);
     const caller = await identifyFor(accounts, route, { request, response, ip });

@@ -31,7 +31,7 @@ type Join = { principal: Principal; channel: string };
 
 /**
  * Finds the channel's id for who may join it; joins that arrive together are looked up together.
- * @throws DomainError NOT_FOUND, FORBIDDEN as `requirePlayer` and `readChannel`
+ * @throws DomainError NOT_FOUND, FORBIDDEN as `checkPlayer` and `readChannel`
  */
 export const createChatDoor = (app: App): Grouped<Join, string> => {
   const find = grouped<Join, string | DomainError | undefined>({

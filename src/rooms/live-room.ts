@@ -158,7 +158,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
 
   /** Logs what is not an answer to the client. */
   protected report(error: unknown, method: string): void {
-    logFailure(this.app.log, error, { room: this.roomName, roomId: this.roomId, method });
+    logFailure(this.app, error, { room: this.roomName, roomId: this.roomId, method });
   }
 
   /** Runs when the room is gone, or at once when it is going. */

@@ -6,7 +6,6 @@ import { DomainError, ERROR_STATUS, invalid, notFound } from "../domain/kernel/e
 import { newId } from "../domain/kernel/ids.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/kernel/limits.ts";
 import { clientAddress } from "../domain/accounts/rate-limits/ip-address.ts";
-import { refuseBlockedAddress } from "../domain/accounts/rate-limits/ip-blocks.ts";
 import { asOneJoin } from "./admission.ts";
 import { authenticate } from "./authenticate.ts";
 import type { Care } from "./care.ts";
@@ -156,7 +155,7 @@ export const answerMatchmake = async (
   response: ServerResponse,
 ): Promise<void> => {
   try {
-    await refuseBlockedAddress(app, addressOf(request, app));
+    await app.blocks.refuse(addressOf(request, app));
     if (!care.isSettled) throw comeBackLater("rooms are being listed again", "NOT_READY");
     const reserve = await readJoin(app, request);
     const seat = await gate.pass(reserve);

@@ -15,7 +15,7 @@ import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type Place, requeueDueEvents } from "../../src/domain/progression/queue.ts";
 import { jobKind } from "../../src/domain/long-work/job-kind.ts";
 import { getJob, queueJob } from "../../src/domain/long-work/project-jobs.ts";
-import { stepJob } from "../../src/domain/registries/jobs/step-job.ts";
+import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
 import { ADMINS } from "../../src/domain/kernel/access.ts";
 import { createStatsRecorder, type StatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
@@ -201,10 +201,11 @@ describe("work that computes for longer than its transaction may stand still", f
       queueJob(work, projectId, { kind: slowJob, params: {}, createdBy: "test" }),
     );
     const show = () => domain.transact((work) => getJob(work, { projectId, id, kinds: ["SLOW"] }));
+    const jobs = new JobSteps({ ...domain, onError: () => undefined, kinds: [slowJob] });
     await withPatience({ ...STEP, idleMs: IDLE_MS }, async () => {
       for (let tries = 0; tries < 4; tries++) {
         aheadMs += 70_000;
-        await stepJob(domain.transact, () => undefined, [slowJob]).catch(() => undefined);
+        await jobs.step().catch(() => undefined);
       }
     });
     const { status, error } = await show();

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { sql } from "kysely";
 import { PERSONAL_TABLES } from "../../src/domain/player-lifecycle/personal-tables.ts";
-import { projectJobs } from "../../src/jobs/project-jobs.ts";
+import { createProjectJobs } from "../../src/jobs/project-jobs.ts";
 import { newId } from "../../src/domain/kernel/ids.ts";
 import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
 import { assertError } from "../support/assert-error.ts";
@@ -281,7 +281,7 @@ describe("what is known of a person", function () {
       update project_jobs set status = 'CANCELLED', state = ${state}::jsonb where id = ${job.id}`);
     assert.notEqual((await placesOf(mark)).length, 0);
     await erase(id);
-    await projectJobs.run(api.app, "*");
+    await createProjectJobs().run(api.app, "*");
     assert.deepEqual(await placesOf(mark), []);
   });
 });

@@ -3,6 +3,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { App } from "../../src/app.ts";
 import type { Config } from "../../src/config.ts";
+import { KnownBlocks } from "../../src/domain/accounts/rate-limits/ip-blocks.ts";
 import { createMail } from "../../src/domain/accounts/email/outbox.ts";
 import { openApiDocument } from "../../src/http/openapi.ts";
 import { routes } from "../../src/http/routes.ts";
@@ -27,7 +28,8 @@ export const anotherServer = async (
   config: Partial<Config>,
   parts: Partial<App> = {},
 ): Promise<Client> => {
-  const other: App = { ...app, config: { ...app.config, ...config }, ...madeAnew(app, config), ...parts };
+  const given = { ...app, config: { ...app.config, ...config }, ...madeAnew(app, config), ...parts };
+  const other: App = { ...given, blocks: parts.blocks ?? new KnownBlocks(given) };
   const server = createServer(createHttp(other, routes)).listen(0, "127.0.0.1");
   await once(server, "listening");
   servers.push({

@@ -5,7 +5,7 @@ import { compileMetric } from "../../src/domain/evaluation/metrics/compile.ts";
 import { foldEvents } from "../../src/domain/evaluation/metrics/count.ts";
 import { Metric } from "../../src/domain/evaluation/metrics/metric.ts";
 import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
-import { stepJob } from "../../src/domain/registries/jobs/step-job.ts";
+import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
 import type { JobKind } from "../../src/domain/long-work/job-kind.ts";
 import type { Domain } from "./leaderboards.ts";
 import { aPlan, aPlayerState } from "./plan.ts";
@@ -21,7 +21,8 @@ export const runJob = async (
   const { kind, params, between } = job;
   const { id } = await transact((work) => queueJob(work, projectId, { kind, params, createdBy: "test" }));
   let steps = 0;
-  while (await stepJob(transact, fail)) {
+  const jobs = new JobSteps({ transact, onError: fail });
+  while (await jobs.step()) {
     steps++;
     await between?.();
   }

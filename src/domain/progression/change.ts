@@ -9,17 +9,12 @@ import { ChangeBudget } from "../evaluation/event-accounts.ts";
 import { lockPlayersById } from "./load.ts";
 import { loadStates } from "./load-states.ts";
 import { PLAYER_PARTS } from "./parts/parts.ts";
-import { createPlanCache, loadPlans } from "./plan.ts";
+import { loadPlans, projectPlans } from "./plan.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import { saveBatch } from "./save.ts";
 import { lockSharedCounters } from "./lock-shared-counters.ts";
 import { sharedKeysOf } from "../evaluation/shared-needs.ts";
 import type { Turn } from "../evaluation/turn.ts";
-
-/**
- * Plans are as good for a change as for an event: each is valid for one config version, whoever compiled it.
- */
-export const changePlans = createPlanCache();
 
 export type Changed<T> = { value: T; player: PlayerState };
 
@@ -54,7 +49,7 @@ export const changePlayers = async <T>(
   { playerIds, gives = [] }: ChangeOf,
   change: (turn: Turn) => T,
 ): Promise<Changed<T>[]> => {
-  const plan = (await loadPlans(work, [projectId], changePlans)).get(projectId);
+  const plan = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
   const players = [...new Set((await lockPlayersById(work, projectId, playerIds)).values())];
   if (!plan || players.length === 0) return [];
   // Also what is left of archived definitions: a hold is settled when its currency is gone.

@@ -101,3 +101,22 @@ export const createPlanCache = ({
     line: new FairLine(),
   };
 };
+
+/**
+ * The plans of this process. Each is valid for one config version, whoever compiled it, so requests, rooms
+ * and workers share them.
+ */
+export const projectPlans = createPlanCache();
+
+/** The same plans for one who is to know what compiling them takes. */
+export const observedPlans = ({
+  onSteps,
+  onPreparing,
+}: Required<Pick<PlanCacheOptions, "onSteps" | "onPreparing">>): PlanCache => ({
+  ...projectPlans,
+  charge: onSteps,
+  begin: (projectId, running) => {
+    projectPlans.begin(projectId, running);
+    onPreparing(projectId, Promise.allSettled([running]));
+  },
+});

@@ -1,4 +1,4 @@
-import { shareConfig, tryShareConfig } from "../kernel/config-lock.ts";
+import { mayChangeConfig, shareConfig, tryShareConfig } from "../kernel/config-lock.ts";
 import { notFound } from "../kernel/errors.ts";
 import { PacedBudget } from "../kernel/pace.ts";
 import type { RuleSet } from "../evaluation/running/compile.ts";
@@ -21,7 +21,7 @@ import type { ProjectPlan } from "../evaluation/project-plan.ts";
 import type { QueuedEvent } from "./queue.ts";
 import { EventsHeld, EventsUnready } from "./unready.ts";
 
-export { createPlanCache, type PlanCache } from "./plan-cache.ts";
+export { createPlanCache, observedPlans, type PlanCache, projectPlans } from "./plan-cache.ts";
 
 /** Steps of all plans that are compiled in one transaction: about 100 ms. */
 const PLANS_STEPS_MAX = 2 * PLAN_STEPS_MAX;
@@ -97,7 +97,7 @@ const plansFrom = async (
   const steps = new StepBudget(PLANS_STEPS_MAX);
   for (const row of rows) {
     const read = (): Promise<PlanParts> => readPartsOf(work, row);
-    const plan = currentPlan(row, cache) ?? (await compileHere(row, { cache, steps, read }));
+    const plan = currentPlan(row, cache) ?? (await compileHere(work, row, { cache, steps, read }));
     if (plan) plans.set(row.id, plan);
     else unprepared.push(versionOf(row));
   }
@@ -119,6 +119,7 @@ type Here = { cache: PlanCache; steps: StepBudget; read: () => Promise<PlanParts
  * @throws what is wrong with its definitions
  */
 const compileHere = async (
+  work: Work,
   row: ProjectRow,
   { cache, steps, read }: Here,
 ): Promise<ProjectPlan | undefined> => {
@@ -128,7 +129,9 @@ const compileHere = async (
   if (steps.left === 0 || cache.isLarge(row.id)) return undefined;
   const own = new PacedBudget(Math.min(PLAN_STEPS_MAX, steps.left));
   try {
-    return cache.keep(await compileParts(await read(), own));
+    const plan = await compileParts(await read(), own);
+    // A version that is undone is that of another change next.
+    return mayChangeConfig(work, row.id) ? plan : cache.keep(plan);
   } catch (error) {
     if (!(error instanceof StepsExceeded && error.budget === own)) throw error;
     cache.noteSteps(version, own.spent);
@@ -153,7 +156,7 @@ export const readPlan = async (work: Work, projectId: string, cache: PlanCache):
     return parts;
   };
   const here = { cache, steps: new StepBudget(PLANS_STEPS_MAX), read };
-  const plan = currentPlan(row, cache) ?? (await compileHere(row, here));
+  const plan = currentPlan(row, cache) ?? (await compileHere(work, row, here));
   if (!plan) throw new PlansUnprepared([versionOf(row)], cache);
   return plan;
 };

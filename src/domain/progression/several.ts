@@ -4,12 +4,11 @@ import { PacedBudget, paced } from "../kernel/pace.ts";
 import type { RewardBundle } from "../evaluation/rewards/bundle.ts";
 import { limitedKeysOf } from "../evaluation/rewards/shared-keys.ts";
 import type { Work } from "../kernel/work.ts";
-import { changePlans } from "./change.ts";
 import { changeEvent, noEffects, openTurn, settleTurn } from "../evaluation/evaluate.ts";
 import { ChangeBudget } from "../evaluation/event-accounts.ts";
 import { loadStates } from "./load-states.ts";
 import type { PlayerPart } from "./parts/part.ts";
-import { loadPlans } from "./plan.ts";
+import { loadPlans, projectPlans } from "./plan.ts";
 import type { PlayerState } from "../evaluation/player-state.ts";
 import type { PlanTurn, ProjectPlan } from "../evaluation/project-plan.ts";
 import { saveBatch } from "./save.ts";
@@ -51,7 +50,7 @@ export const takePlayers = async (
   work: Work,
   { projectId, lock, parts, planFor = async (plan) => plan }: SeveralOptions,
 ): Promise<Several> => {
-  const compiled = (await loadPlans(work, [projectId], changePlans)).get(projectId);
+  const compiled = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
   if (!compiled) throw notFound("project");
   const plan = await planFor(compiled);
   const players = [...new Set(await lock())];

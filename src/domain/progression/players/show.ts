@@ -1,12 +1,11 @@
 import { balanceNow } from "../../evaluation/currencies/balance.ts";
 import type { LivesView } from "../../kernel/events/events.ts";
 import { showLives } from "../../evaluation/lives/lives.ts";
-import { changePlans } from "../change.ts";
 import { type LevelProgress, levelProgress } from "../../evaluation/xp/levels.ts";
 import { emptyHanded } from "../load.ts";
 import { loadStates } from "../load-states.ts";
 import { balances, dueLots } from "../parts/balances.ts";
-import { readPlan } from "../plan.ts";
+import { projectPlans, readPlan } from "../plan.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import type { Work } from "../../kernel/work.ts";
@@ -75,7 +74,7 @@ export const showPlayers = async (
   projectId: string,
   players: readonly Player[],
 ): Promise<ShownPlayer[]> => {
-  const plan = await readPlan(work, projectId, changePlans);
+  const plan = await readPlan(work, projectId, projectPlans);
   const states = players.map(stateOfPlayer);
   const parts = [balances, dueLots(work.now)].filter((part) => part.isNeeded(plan));
   if (parts.length > 0) await loadStates(work, states, [plan], parts);

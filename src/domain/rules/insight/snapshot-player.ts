@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IsoTime } from "../../kernel/iso-time.ts";
 import { newId } from "../../kernel/ids.ts";
 import { type AggregateState, DISTINCT_MAX, distinctHash } from "../../evaluation/metrics/aggregates.ts";
 import { type CompiledMetric, compileMetric } from "../../evaluation/metrics/compile.ts";
@@ -19,7 +20,6 @@ import { firstZone, windowNumber } from "../../kernel/zones.ts";
 
 const HELD_MAX = 100;
 const COUNTERS_MAX = 50;
-const Time = z.iso.datetime({ offset: true });
 const whole = z.int().min(0).max(Number.MAX_SAFE_INTEGER);
 
 const byKey = <S extends z.ZodType>(item: S) =>
@@ -43,8 +43,8 @@ export const Snapshot = z.strictObject({
     })
     .default({}),
   tags: z.array(Key).max(50).default([]),
-  createdAt: Time.optional(),
-  lastSeenAt: Time.optional(),
+  createdAt: IsoTime.optional(),
+  lastSeenAt: IsoTime.optional(),
   currencies: byKey(whole).describe("Balances by key"),
   lives: z.int().min(0).max(1_000_000).optional(),
   badges: byKey(
