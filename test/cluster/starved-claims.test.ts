@@ -12,7 +12,7 @@ import { outageOf } from "../../src/domain/kernel/outages.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
-import { FIRST_PROJECT, type Place, requeueDueEvents } from "../../src/domain/progression/queue.ts";
+import { FIRST_PROJECT, type PartitionCursor, requeueDueEvents } from "../../src/domain/progression/queue.ts";
 import { jobKind } from "../../src/domain/long-work/job-kind.ts";
 import { getJob, queueJob } from "../../src/domain/long-work/project-jobs.ts";
 import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
@@ -97,7 +97,7 @@ describe("work that computes for longer than its transaction may stand still", f
       onError: (_error: unknown, { eventId }: { eventId: string }) => void blamed.push(eventId),
       onLeft: () => assert.fail("left"),
     };
-    const begin: Place[] = [{ part: PART, afterProject: FIRST_PROJECT }];
+    const begin: PartitionCursor[] = [{ part: PART, afterProject: FIRST_PROJECT }];
     let shares = new ClaimShares();
     const statuses = (): Promise<string[]> =>
       Promise.all(

@@ -4,7 +4,7 @@ import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { processPartitions, type Processed } from "../../src/domain/progression/claim.ts";
 import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
-import { FIRST_PROJECT, type Place } from "../../src/domain/progression/queue.ts";
+import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 import { BUSY_STEPS, TenantLoads } from "../../src/domain/progression/tenant-loads.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { type Domain, openDomain } from "../support/leaderboards.ts";
@@ -120,7 +120,7 @@ describe("claims where tenants take much by many projects", function () {
       onError,
       onLeft: () => undefined,
     };
-    let place: Place = { part: 0, afterProject: FIRST_PROJECT };
+    let place: PartitionCursor = { part: 0, afterProject: FIRST_PROJECT };
     const claim = async (): Promise<Processed> => {
       const done = await processPartitions(options, [place]);
       place = done.again[0] ?? { part: 0, afterProject: FIRST_PROJECT };

@@ -1,6 +1,6 @@
 import { compileEconomy } from "../../src/domain/progression/economy.ts";
 import { DEFAULT_CURVE } from "../../src/domain/evaluation/xp/levels.ts";
-import { emptyHanded } from "../../src/domain/progression/load.ts";
+import { emptyHoldings } from "../../src/domain/progression/load.ts";
 import { noEffects, openTurn } from "../../src/domain/evaluation/evaluate.ts";
 import type { PlayerState } from "../../src/domain/evaluation/player-state.ts";
 import type { ProjectPlan, PlanTurn } from "../../src/domain/evaluation/project-plan.ts";
@@ -78,7 +78,7 @@ export const aPlayerState = (more: Partial<PlayerState> = {}): PlayerState => ({
   tags: [],
   createdAt: new Date("2026-01-01T00:00:00Z"),
   lastSeenAt: null,
-  ...emptyHanded(),
+  ...emptyHoldings(),
   ...more,
 });
 

@@ -1,7 +1,7 @@
 import { PARTITIONS } from "../../src/domain/kernel/ids.ts";
 import { outageOf } from "../../src/domain/kernel/outages.ts";
 import { processPartitions, type ProcessOptions } from "../../src/domain/progression/claim.ts";
-import { FIRST_PROJECT, type Place } from "../../src/domain/progression/queue.ts";
+import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 
 /** Every partition of the queue; those of the outbox are fewer. */
 export const ALL_PARTS: readonly number[] = Array.from({ length: PARTITIONS }, (_, part) => part);
@@ -32,10 +32,10 @@ export const processParts = async (
 ): Promise<number> => {
   let events = 0;
   const unlessBusy = retrying();
-  let places: Place[] = [...parts].map((part) => ({ part, afterProject: FIRST_PROJECT }));
+  let places: PartitionCursor[] = [...parts].map((part) => ({ part, afterProject: FIRST_PROJECT }));
   while (places.length > 0) {
-    const left: Place[] = [];
-    const onLeft = (of: readonly Place[]): void => void left.push(...of);
+    const left: PartitionCursor[] = [];
+    const onLeft = (of: readonly PartitionCursor[]): void => void left.push(...of);
     const done = await unlessBusy(() => processPartitions({ ...options, onLeft }, places));
     if (!done) continue;
     events += done.events;

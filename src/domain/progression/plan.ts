@@ -23,12 +23,12 @@ import { EventsHeld, EventsUnready } from "./unready.ts";
 
 export { createPlanCache, observedPlans, type PlanCache, projectPlans } from "./plan-cache.ts";
 
-/** Steps of all plans that are compiled in one transaction: about 100 ms. */
+/** Steps of all plans compiled in one transaction: about 100 ms. */
 const PLANS_STEPS_MAX = 2 * PLAN_STEPS_MAX;
 
 /**
- * Thrown where the plans of projects take too long to be compiled in a transaction. Nothing has been done
- * but that the definitions of all projects asked for are held.
+ * Thrown where plans take too long to be compiled in a transaction. Only the shared locks on the definitions
+ * of all requested projects have been taken.
  */
 export class PlansUnprepared extends EventsUnready {
   readonly versions: readonly Version[];
@@ -44,16 +44,16 @@ export class PlansUnprepared extends EventsUnready {
     return this.versions.some(({ projectId }) => projectId === event.projectId);
   }
 
-  /** Until the first of them is ready: those that are not yet are asked for again. */
+  /** Resolves when the first of them is ready: the others are requested again. */
   override prepare(transact: Transact): Promise<void> {
     return Promise.race(this.versions.map((version) => preparePlan(transact, version, this.#cache)));
   }
 }
 
 /**
- * The plans of `projectIds`, for evaluation in this transaction: a change of definitions waits for batches
- * that evaluate the old version, and batches that come later see the new one (config-lock.ts). Two
- * statements, plus the definitions of projects whose version moved.
+ * Loads the plans of `projectIds` for evaluation in this transaction: a change of definitions waits for
+ * batches that evaluate the old version, and later batches see the new one (config-lock.ts). Two statements,
+ * plus the definitions of projects whose version changed.
  * @throws PlansUnprepared
  */
 export const loadPlans = async (
@@ -66,8 +66,8 @@ export const loadPlans = async (
 };
 
 /**
- * As `loadPlans`, of the projects of a claim's events: none of them waits for others who are at work on the
- * definitions or the events of one.
+ * As `loadPlans`, for the projects of a claim, without waiting for others that are processing the definitions
+ * or events of a project.
  * @throws EventsUnready
  */
 export const tryLoadPlans = async (
@@ -76,7 +76,8 @@ export const tryLoadPlans = async (
   cache: PlanCache,
 ): Promise<Map<string, ProjectPlan>> => {
   const projectIds = [...new Set(events.map(({ projectId }) => projectId))];
-  // Sent together: rows are read after locks are asked for, and those of projects that are held are not used.
+  // Sent together: rows are read after the locks are requested, and rows of projects that are held are not
+  // used.
   const [kept, rows] = await Promise.all([
     tryShareConfig(work, projectIds, events),
     readRows(work, projectIds),
@@ -110,13 +111,13 @@ const currentPlan = (row: ProjectRow, cache: PlanCache): ProjectPlan | undefined
   return known?.configVersion === Number(row.config_version) ? known : undefined;
 };
 
-/** `steps`: what all plans of the transaction may take together. */
+/** `steps`: the shared budget of all plans of the transaction. */
 type Here = { cache: PlanCache; steps: StepBudget; read: () => Promise<PlanParts> };
 
 /**
  * Compiles a plan in the transaction.
- * @returns undefined when it takes too many steps; one that did so before is not even read
- * @throws what is wrong with its definitions
+ * @returns undefined when it takes too many steps; a plan that did so before is not even read
+ * @throws errors of its definitions
  */
 const compileHere = async (
   work: Work,
@@ -143,7 +144,7 @@ const compileHere = async (
 };
 
 /**
- * The plan of one project for reads that are as good with the definitions of a moment ago: no lock.
+ * Returns the plan of one project without a lock, for reads that may use definitions of a moment ago.
  * @throws DomainError NOT_FOUND
  * @throws PlansUnprepared
  */
@@ -161,7 +162,9 @@ export const readPlan = async (work: Work, projectId: string, cache: PlanCache):
   return plan;
 };
 
-/** The plan of one project for a read, with `rules` in the place of those that run: no lock, not cached. */
+/**
+ * Loads the plan of one project for a read, with `rules` in place of the running ones: no lock, not cached.
+ */
 export const loadPlan = async (
   work: Work,
   projectId: string,

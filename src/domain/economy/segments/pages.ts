@@ -5,7 +5,7 @@ import { loadPage } from "../../progression/load-states.ts";
 import { loadPlans, projectPlans } from "../../progression/plan.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
-import { takePlayers } from "../../progression/several.ts";
+import { openGroupChange } from "../../progression/group-change.ts";
 import { noSharedCounters } from "../../evaluation/shared-counters.ts";
 import type { Turn } from "../../evaluation/turn.ts";
 import { PacedBudget } from "../../kernel/pace.ts";
@@ -103,7 +103,7 @@ const refreshPlayers = async (
   { playerIds, which }: { playerIds: readonly string[]; which: "ALL" | "TIMED" },
 ): Promise<void> => {
   let players: PlayerState[] = [];
-  const { plan, open, settle, save } = await takePlayers(work, {
+  const { plan, open, settle, save } = await openGroupChange(work, {
     projectId,
     lock: async () => (players = [...(await lockPlayersById(work, projectId, playerIds)).values()]),
   });

@@ -8,7 +8,7 @@ import { Metric } from "../../evaluation/metrics/metric.ts";
 import { levelOf } from "../../evaluation/xp/levels.ts";
 import type { PlayerState } from "../../evaluation/player-state.ts";
 import { attributesProblem } from "../../evaluation/profile.ts";
-import { emptyHanded } from "../../progression/load.ts";
+import { emptyHoldings } from "../../progression/load.ts";
 import type { ProjectPlan } from "../../evaluation/project-plan.ts";
 import type { CompiledStreak } from "../../evaluation/streaks/compile.ts";
 import { deadlineAfter, periodAt } from "../../evaluation/streaks/periods.ts";
@@ -100,7 +100,7 @@ export const imaginePlayer = (plan: ProjectPlan, snapshot: Snapshot, { now, atMs
     tags,
     createdAt: dateOf(snapshot.createdAt) ?? now,
     lastSeenAt: dateOf(snapshot.lastSeenAt) ?? null,
-    ...emptyHanded(),
+    ...emptyHoldings(),
     ...holdingsOf(plan, snapshot, { atMs, zone, projectZone: firstZone(plan.timezone) }),
     ...(counters.length === 0 ? {} : { doc: { c: Object.fromEntries(counters) } }),
   };

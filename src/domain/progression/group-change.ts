@@ -17,39 +17,39 @@ import { sharedKeysOf } from "../evaluation/shared-needs.ts";
 import type { Effects } from "../evaluation/effects.ts";
 import type { Turn } from "../evaluation/turn.ts";
 
-/** What a change of any kind may give: XP, and with it levels. */
+/** The least that any change may give: XP, and with it levels. */
 const ANY_CHANGE: RewardBundle = { xp: 1 };
 
 /** Players of one project that are changed together. */
-export type Several = {
+export type GroupChange = {
   plan: ProjectPlan;
   effects: Effects;
-  /** Opens a turn for one of the players; `settle` it before the next one is opened. */
+  /** Opens a turn for one of the players; `settle` it before opening the next. */
   open(player: PlayerState): PlanTurn;
-  /** Takes up what the turn's effects have brought about, and gives way to others in between. */
+  /** Completes a turn by applying its follow-up effects, and yields to the event loop in between. */
   settle(turn: PlanTurn): Promise<void>;
-  /** Writes everything, in one statement. */
+  /** Writes all changes in one statement. */
   save(): Promise<void>;
 };
 
-export type SeveralOptions = {
+export type GroupChangeOptions = {
   projectId: string;
-  /** Locks the players; called when the project's definitions are held. */
+  /** Locks the players; called once the project's definitions are locked. */
   lock: () => Promise<readonly PlayerState[]>;
-  /** What is loaded of them; else what the definitions need. */
+  /** The parts to load; default: those that the definitions need. */
   parts?: readonly PlayerPart[];
   /** Changes the plan under which the players are loaded and changed. */
   planFor?: (plan: ProjectPlan) => Promise<ProjectPlan>;
 };
 
 /**
- * Takes several players in hand to change them outside event processing, as changePlayer does one: whatever
- * their number, the statements are the same.
+ * Locks and loads several players to change them outside event processing, as changePlayer does for one, in a
+ * constant number of statements.
  */
-export const takePlayers = async (
+export const openGroupChange = async (
   work: Work,
-  { projectId, lock, parts, planFor = async (plan) => plan }: SeveralOptions,
-): Promise<Several> => {
+  { projectId, lock, parts, planFor = async (plan) => plan }: GroupChangeOptions,
+): Promise<GroupChange> => {
   const compiled = (await loadPlans(work, [projectId], projectPlans)).get(projectId);
   if (!compiled) throw notFound("project");
   const plan = await planFor(compiled);
