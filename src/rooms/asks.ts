@@ -21,7 +21,7 @@ const silent = (): DomainError =>
 const answerOne = (answers: Answers, { name, args }: Question): unknown =>
   (answers[name] as (...given: readonly string[]) => unknown)(...args);
 
-/** Answers what other processes ask of the rooms of this one. @returns how to stop it */
+/** Answers requests of other processes about the rooms of this one. @returns a function that stops it */
 export const answerPeers = (app: App, version: string): Promise<() => void> => {
   const answers = answersOf(app, version);
   return app.topics.subscribe(questionTopic(matchMaker.processId), (question: Question) => {
@@ -38,7 +38,7 @@ export const answerPeers = (app: App, version: string): Promise<() => void> => {
   });
 };
 
-/** Asks the processes that hold rooms, this one among them. */
+/** Sends requests to the processes that hold rooms, including this one. */
 export class Asker {
   readonly #topics: App["topics"];
   readonly #answers: Answers;
@@ -67,7 +67,7 @@ export class Asker {
     });
     void this.#listen().then(
       () => this.#topics.publish(questionTopic(processId), { id, replyTo: this.#id, name, args }),
-      // The time-out tells.
+      // The timeout reports it.
       () => undefined,
     );
     try {

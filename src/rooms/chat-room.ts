@@ -35,19 +35,19 @@ import { transactIn } from "./sight.ts";
 import { assignChanged } from "./state-sync.ts";
 import { createTicker, type Ticker } from "./ticker.ts";
 
-/** Readers of one room; the next ones get another room of the same channel. */
+/** Maximum number of readers in one room; further readers get another room of the same channel. */
 export const READERS_MAX = 500;
-/** How often open rooms are compared with the database, in case a word was lost. */
+/** How often open rooms are compared with the database, in case a publish was lost. */
 export const REREAD_EVERY_MS = 5_000;
 const RESYNC_EVERY_MS = 1_000;
 
 type Page = StreamPage<Item>;
-/** A client that is not in step with the room: it is being caught up, or knows more than was told. */
+/** Position of a client that is not in step with the room: it is catching up, or knows more than was sent. */
 type Cursor = { seq: number; isLive: boolean };
 
 /**
- * Room `chat`: what is said in one channel, in the order of `seq` and without gaps. It is the actor that
- * commits its clients' sends in groups; all else it mirrors, so several rooms may show one channel.
+ * Room `chat`: the messages of one channel, in the order of `seq` and without gaps. It is the actor that
+ * commits its clients' sends in groups; everything else is mirrored, so several rooms may show one channel.
  */
 abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   protected abstract readonly open: Ticker<OpenRoom>;
@@ -85,7 +85,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   protected override async begin(options: object): Promise<void> {
     this.ref = parse(RoomOptions, options);
     const { projectId, channelId } = this.ref;
-    // Subscribed before the channel is read: what is told in between waits for start().
+    // Subscribed before the channel is read: messages published in between are kept until start().
     await this.listen<ChatLine[]>(chatTopic(projectId, channelId), (lines) => this.#hear(lines));
     const channel = await this.#transact((work) =>
       readChannel(work, this.ref, { kind: "SERVER", isModerator: true }),
@@ -104,7 +104,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     this.onceDisposed(() => this.open.remove(this));
   }
 
-  /** Who is here; the re-read asks which of them may stay. */
+  /** Clients currently here; the re-read checks which of them may stay. */
   present(): readonly LiveClient[] {
     return [...this.clients];
   }
@@ -120,7 +120,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   }
 
   protected override async welcome(client: LiveClient, options: object, isBack: boolean): Promise<void> {
-    // What was sent into a connection that was dying may be lost: who comes back gets the newest again.
+    // Data sent into a dying connection may be lost: a reconnected client gets the newest messages again.
     const lastSeq = isBack ? undefined : parse(JoinOptions, { channelId: "-", ...options }).lastSeq;
     await this.#catchUp(client, lastSeq);
     this.#volatiles.come(client);
@@ -130,7 +130,9 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     this.#setBehind(client, { seq: 0, isLive: false });
   }
 
-  /** What waits to be told was for those who were in step until now. */
+  /**
+   * Removes a client from the live stream; pending messages are flushed first, for those in step until now.
+   */
   #setBehind(client: LiveClient, cursor: Cursor): void {
     if (client.userData) this.#fanOut.flush();
     this.#behind.set(client.sessionId, cursor);
@@ -193,7 +195,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     return { seq: await this.#catchUp(client, lastSeq) };
   }
 
-  /** The outbox tells it too; this is sooner, and a seq that is known is nothing new. */
+  /** Delivers committed lines at once. The outbox publishes them too, later; a known seq is ignored. */
   #tellCommitted(lines: readonly ChatLine[]): void {
     if (lines.length === 0) return;
     this.#hear(lines);
@@ -204,7 +206,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     this.#stream.receive(itemsOf(lines));
     for (const { name, data } of lines) {
       if (name === "chat.message") continue;
-      // Nobody hears of an edit before the message.
+      // An edit must not arrive before its message.
       this.#fanOut.flush();
       if (name === "chat.channel") {
         this.#settings = data.settings;
@@ -231,7 +233,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     if (message) this.tellAll("chat.message", message, except);
   }
 
-  /** Who is not to be told of `seq`: those who are being caught up, or know it already. */
+  /** Clients that must not be sent `seq`: those that are catching up, or have it already. */
   #notInStep(seq: number): LiveClient[] {
     if (this.#behind.size === 0) return [];
     return this.clients.filter(({ sessionId }) => {
@@ -243,7 +245,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     });
   }
 
-  /** Too much was missed to be told line by line: everybody in step begins anew. */
+  /** Restarts every client that is in step, when too much was missed to be replayed line by line. */
   #jump({ seq }: Page): void {
     this.state.lastSeq = seq;
     for (const client of this.clients) {
@@ -265,7 +267,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
         for (const message of shown.messages) this.tell(client, "chat.message", message);
       } else this.tell(client, "chat.history", shown);
       from = shown.lastSeq;
-      // The room may have told the others more while this was read.
+      // The room may have sent more to the others during this read.
     } while (from < this.#stream.head && this.#behind.get(sessionId) === cursor);
     cursor.seq = from;
     cursor.isLive = true;
@@ -274,7 +276,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   }
 }
 
-/** The class of room `chat` for an application. */
+/** Creates the class of room `chat` for an application. */
 export const chatRoom = (app: App) => {
   const open: Ticker<OpenRoom> = createTicker({
     everyMs: REREAD_EVERY_MS,

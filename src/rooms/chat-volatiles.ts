@@ -3,22 +3,24 @@ import type { LiveClient } from "./live-client.ts";
 const TYPING_EVERY_MS = 3_000;
 const TYPING_SHOWN_MS = 5_000;
 const READ_EVERY_MS = 1_000;
-/** The number of a crowd is told at most so often. */
+/** Minimum milliseconds between two updates of a crowd's online count. */
 const ONLINE_EVERY_MS = 250;
-/** A room that has not been heard of for this long has gone; rooms tell their number every 5 s. */
+/** A room that has been silent for this long is taken for gone; rooms publish their count every 5 s. */
 const HEARD_MAX_MS = 15_000;
 
-/** What rooms of one channel tell one another, and nobody keeps. */
+/** Ephemeral events between the rooms of one channel; none is stored. */
 export type ChatWord =
   | { kind: "TYPING"; playerId: string; until: string }
   | { kind: "READ"; playerId: string; seq: number }
-  /** How many sockets a room has, and who has come with a first one or gone with the last. */
+  /** Number of sockets in a room, and who came with a first socket or left with the last. */
   | { kind: "ONLINE"; roomId: string; online: number; joined?: string; left?: string };
 
 export type ChatVolatilesParts = {
   roomId: string;
   channelId: string;
-  /** Too many to tell all of each: no read markers, and nobody's coming and going by name. */
+  /**
+   * Whether there are too many clients for individual updates: no read markers, no joins and leaves by name.
+   */
   isCrowd: boolean;
   clients(): readonly LiveClient[];
   nowMs(): number;
@@ -28,7 +30,7 @@ export type ChatVolatilesParts = {
   showOnline(online: number): void;
 };
 
-/** Who is there, types and has read: told to who is there, at most so often, over all rooms of a channel. */
+/** Presence, typing and read receipts, throttled, across all rooms of a channel. */
 export class ChatVolatiles {
   readonly #parts: ChatVolatilesParts;
   readonly #typedAtMs = new WeakMap<LiveClient, number>();
@@ -63,7 +65,7 @@ export class ChatVolatiles {
   }
 
   go(client: LiveClient): void {
-    // The last one's going is told while the room is still there to tell it.
+    // The last client's leaving is published while the room still exists to publish it.
     if (this.#parts.isCrowd && this.#parts.clients().length > 0) this.#tellOnlineSoon();
     else this.tellOnline(this.#isOnly(client) ? { left: client.auth!.playerId } : {});
   }
@@ -77,7 +79,7 @@ export class ChatVolatiles {
     });
   }
 
-  /** To all rooms of the channel, this one included. */
+  /** Publishes the count to all rooms of the channel, including this one. */
   tellOnline(who: { joined?: string | null; left?: string | null } = {}): void {
     const { roomId, isCrowd, publish } = this.#parts;
     const named = isCrowd ? [] : Object.entries(who).filter(([, playerId]) => playerId !== null);
@@ -114,7 +116,7 @@ export class ChatVolatiles {
     return total;
   }
 
-  /** Whether no other socket of this room is of the same player; nobody asks where names are not told. */
+  /** Whether the player has no other socket in this room; not computed where names are not published. */
   #isOnly(client: LiveClient): boolean {
     if (this.#parts.isCrowd) return false;
     const others = this.#parts.clients().filter((other) => other !== client);

@@ -5,7 +5,7 @@ import { outageOf } from "../domain/kernel/outages.ts";
 import { type CalmWarning, calmWarnings } from "../domain/kernel/calm-log.ts";
 import { errorObject } from "./errors.ts";
 
-/** The warnings of all rooms of a process, which an outage meets together. */
+/** Rate-limited warnings shared by all rooms of a process, which an outage hits together. */
 const warnings = new WeakMap<Logger, CalmWarning>();
 
 const warningsOf = (log: Logger): CalmWarning => {
@@ -17,8 +17,8 @@ const warningsOf = (log: Logger): CalmWarning => {
 };
 
 /**
- * Logs what a room has thrown: a bug as an error with the fields `of` the room, an outage as one warning in
- * a while, and a refusal that the client is told of not at all.
+ * Logs what a room has thrown: a bug as an error with the fields `of` the room, an outage as one rate-limited
+ * warning, and a refusal, which the client receives, not at all.
  */
 export const logFailure = (log: Logger, error: unknown, of: Record<string, string>): void => {
   if (error instanceof DomainError || error instanceof ServerError) return;

@@ -13,7 +13,7 @@ import { Asker } from "./asks.ts";
 import type { Listing } from "./listing.ts";
 import type { RoomMetadata } from "./live-room.ts";
 
-/** What in a listing says what the room is about. */
+/** The listing field that holds the room's subject. */
 const SUBJECTS: Record<RoomKind, string> = {
   player: "playerId",
   leaderboard: "leaderboardKey",
@@ -138,7 +138,7 @@ class RoomWatch implements LiveRooms {
   async #some({ kind, projectId, processId }: ListedRoomQuery): Promise<IRoomCache[]> {
     const { some } = this.#listing;
     if (some) return some.call(this.#listing, { name: kind, projectId, processId }, LISTINGS_READ_MAX + 1);
-    // All that there are: one process has at most as many as it may.
+    // All rooms: the number per process is bounded.
     return this.#listing.query({});
   }
 
@@ -153,6 +153,6 @@ class RoomWatch implements LiveRooms {
   }
 }
 
-/** What super-admins see of the rooms of all processes. */
+/** Creates the super-admins' view of the rooms of all processes. */
 export const createLiveRooms = (parts: Parts, listing: Listing, version: string): LiveRooms =>
   new RoomWatch(parts, listing, version);

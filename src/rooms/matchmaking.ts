@@ -16,7 +16,7 @@ import { comeBackLater, type Gate } from "./gate.ts";
 import type { LiveRoom } from "./live-room.ts";
 import type { SeatHolder } from "./seat-holder.ts";
 
-/** What the SDK may ask for: a room is never made or entered by its id. */
+/** Methods that the SDK may call: a room is never created or entered by its id. */
 export const METHODS = ["joinOrCreate", "reconnect"] as const;
 type Method = (typeof METHODS)[number];
 
@@ -25,7 +25,7 @@ const ReconnectBody = z.object({ reconnectionToken: z.string().min(1).max(64) })
 
 const isMethod = (name: string | undefined): name is Method => METHODS.some((method) => method === name);
 
-/** By events: an async iterator costs a join several percent more. */
+/** Uses events: an async iterator costs a join several percent more. */
 const readBytes = (request: IncomingMessage): Promise<Buffer> =>
   new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
@@ -41,7 +41,7 @@ const readBytes = (request: IncomingMessage): Promise<Buffer> =>
     request.once("close", () => reject(new Error("the request was cut off")));
   });
 
-/** The JSON object of a request's body, read to the end but no further than the limit. */
+/** Returns the JSON object of a request's body, read to the end but no further than the limit. */
 const readBody = async (request: IncomingMessage): Promise<object> => {
   const bytes = await readBytes(request);
   if (bytes.byteLength === 0) return {};
@@ -56,11 +56,11 @@ const readBody = async (request: IncomingMessage): Promise<object> => {
   return body;
 };
 
-/** Core reads `hasOwnProperty` off the options, which a client may have overwritten. */
+/** Core calls `hasOwnProperty` on the options, which a client may have overwritten. */
 const withPrototype = (body: object): object =>
   Object.fromEntries(Object.entries(body).filter(([key]) => !(key in {})));
 
-/** The method and the room of a request. @throws DomainError for what cannot be served */
+/** Returns the method and the room of a request. @throws DomainError for an unsupported request */
 const readAddress = ({ url = "", method: verb }: IncomingMessage): { method: Method; target: string } => {
   const [, method, target = ""] = PATH.exec(url.split("?", 1)[0] ?? "") ?? [];
   if (!isMethod(method)) throw notFound("matchmaking method");
@@ -72,16 +72,16 @@ const isStopping = (): boolean => matchMaker.state !== matchMaker.MatchMakerStat
 
 type Seat = Awaited<ReturnType<typeof matchMaker.joinOrCreate>>;
 
-/** Another room of the same id may be here for a moment: the seat is where it was reserved. */
+/** Another room of the same id may be in this process for a moment: the seat is where it was reserved. */
 const ownSeat = (seat: Seat): Seat =>
   matchMaker.getLocalRoomById(seat.roomId) ? { ...seat, processId: matchMaker.processId } : seat;
 
 const seatGone = (): DomainError => new DomainError("GONE", "the seat has expired, join again");
 
 /**
- * The seat of a client that was lost. Its reconnection token alone gives it to nobody: it takes a token of
- * the same player (or console user) and project too. Core's own `reconnect` asks for none.
- * @throws DomainError GONE for a seat that is not there or is another's; as `authenticate`
+ * Returns the seat of a dropped client. Its reconnection token alone is not enough: it takes a token of the
+ * same player (or console user) and project too. Core's own `reconnect` asks for none.
+ * @throws DomainError GONE for a seat that does not exist or is another's; as `authenticate`
  */
 const takeUp = async (
   app: App,
@@ -96,7 +96,7 @@ const takeUp = async (
   const sessionId = await matchMaker
     .remoteRoomCall<LiveRoom<object>>(roomId, "claimSeat", args)
     .catch((error: unknown) => {
-      // The process of the room has died, or is busy.
+      // The process of the room is dead or busy.
       throw error instanceof ServerError
         ? comeBackLater("the room did not answer in time", "NOT_READY")
         : error;
@@ -105,7 +105,10 @@ const takeUp = async (
   return matchMaker.buildSeatReservation(room, sessionId);
 };
 
-/** Reads a request to its end; what it returns reserves the seat, and is not held up by a slow client. */
+/**
+ * Reads a request to its end and returns a function that reserves the seat, so that slow clients delay no
+ * others.
+ */
 const readJoin = async (app: App, request: IncomingMessage): Promise<() => Promise<Seat>> => {
   const { method, target } = readAddress(request);
   if (isStopping()) throw comeBackLater("the server is starting or stopping", "NOT_READY");
@@ -122,15 +125,15 @@ const readJoin = async (app: App, request: IncomingMessage): Promise<() => Promi
     ownSeat(await asOneJoin(() => matchMaker.joinOrCreate(target, withPrototype(body), context)));
 };
 
-/** A room that could not be made, of which core keeps the code and no reason. */
+/** A room that could not be created, for which core keeps the code and no reason. */
 const isUnavailable = (error: unknown): boolean =>
   error instanceof ServerError && errorObject(error)?.code === "SERVICE_UNAVAILABLE";
 
-/** Whether the same join may well do in a moment, at this process or at another. */
+/** Whether the same join may succeed shortly, at this process or at another. */
 const isPassing = (error: unknown): boolean =>
   outageOf(error) !== undefined || isUnavailable(error) || (isStopping() && !errorObject(error));
 
-/** The client's address, by X-Forwarded-For as far as TRUSTED_PROXIES vouch for it. */
+/** Returns the client's address, from X-Forwarded-For as far as TRUSTED_PROXIES vouch for it. */
 const addressOf = ({ socket, headers }: IncomingMessage, { config }: App): string => {
   const forwardedFor = headers["x-forwarded-for"]?.toString();
   return clientAddress({ remoteAddress: socket.remoteAddress, forwardedFor }, config.trustedProxies);
@@ -145,9 +148,9 @@ const answer = (response: ServerResponse, status: number, body: unknown): void =
 };
 
 /**
- * Answers a request for a seat in a room, and never rejects. Errors have the body of every other operation,
- * and beside it `message`, which is what the SDK's error shows. Core's own route would answer 200 for an
- * error with a text code and an empty 500 for one beyond 599.
+ * Answers a request for a seat in a room, and never rejects. Errors have the same body as in every other
+ * operation, plus `message`, which the SDK's error shows. Core's own route would answer 200 for an error with
+ * a text code and an empty 500 for one beyond 599.
  */
 export const answerMatchmake = async (
   app: App,
@@ -171,7 +174,7 @@ export const answerMatchmake = async (
     app.metrics.joinsRefused.inc({ code: told.code, reason: told.reason ?? "" });
     const retryAfter = error instanceof DomainError ? error.retryAfterSeconds : undefined;
     if (retryAfter !== undefined) response.setHeader("Retry-After", String(Math.ceil(retryAfter)));
-    // What is left of a body that was refused is not read.
+    // The rest of a refused body is not read.
     if (!request.complete) response.setHeader("Connection", "close");
     const timestamp = app.clock().toISOString();
     answer(response, ERROR_STATUS[told.code], {

@@ -1,6 +1,9 @@
 import type { PlayerNotice } from "../domain/kernel/events/realtime-events.ts";
 
-/** A place on one board is told at most this often, in ms; the last word is never held back for good. */
+/**
+ * Minimum milliseconds between two notices about a board's standing; the last one is always delivered in the
+ * end.
+ */
 export const PLACE_EVERY_MS = 1_000;
 
 type Parts = {
@@ -8,10 +11,10 @@ type Parts = {
   tell(notice: PlayerNotice): void;
 };
 
-/** Passes notices on, and of those that follow one another quickly (places on one board) only the last. */
+/** Forwards notices; of those in quick succession (standings on one board) only the last. */
 export class SteadyNotices {
   readonly #parts: Parts;
-  /** Boards that were told of a moment ago, and what has come since. */
+  /** Boards with a recent notice, and the newest notice since. */
   readonly #held = new Map<string, PlayerNotice | undefined>();
 
   constructor(parts: Parts) {
