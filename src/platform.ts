@@ -16,48 +16,50 @@ import { createLimiter } from "./platform/limiter.ts";
 import { type Database, openEmbeddedDatabase, openPostgres } from "./platform/database.ts";
 import { type Heard, heardOverRedis, topicsOver } from "./platform/topics.ts";
 
-/** How much one transaction takes on, by engine. */
+/** Limits on the size of one transaction, by engine. */
 export type Limits = {
   /** Events of one project of a partition in one claim. */
   claimEvents: number;
-  /** Partitions are claimed together until so many events wait in them. */
+  /** Partitions are claimed together until this many events wait in them. */
   claimTogether: number;
   /** Events in one ingest transaction and rows in one of its statements. */
   ingestEvents: number;
   ingestRows: number;
   ingestConcurrency: number;
-  /** Lets the sockets breathe between transactions of an engine that blocks the process. */
+  /** Yields to the sockets between transactions of an engine that blocks the process. */
   pause?: () => Promise<void>;
 };
 
 export type Dependency = { name: string; check: () => Promise<void> };
 
-/** What the two modes differ in; nothing else asks for the mode. */
+/** Everything that differs between the two modes; nothing else checks the mode. */
 export type Platform = {
   database: Database;
-  /** The time that all processes share; absent where there is but one process. */
+  /** The time shared by all processes; absent in a single process. */
   clock?: () => Date;
   presence: Presence;
   driver: MatchMakerDriver;
-  /** The other processes that hold rooms, where there may be any. */
+  /** The other processes that hold rooms, if there may be any. */
   peers?: Peers;
   topics: Topics;
   queue: Queue;
   ranks(source: EntrySource): RankStore;
   limiter: Limiter;
   limits: Limits;
-  /** What an engine without autovacuum needs now and then. */
+  /** Periodic maintenance for an engine without autovacuum. */
   maintain?: () => Promise<void>;
   dependencies: readonly Dependency[];
   close(): Promise<void>;
 };
 
 export type PlatformOptions = {
-  /** Embedded mode without a data directory: what it holds ends with the process. */
+  /** Embedded mode without a data directory: its data ends with the process. */
   inMemory?: boolean;
 };
 
-/** Opens what a process stands on. @throws Error that says which part cannot be had and what to do */
+/**
+ * Opens the services that a process depends on. @throws Error that says which is unavailable and what to do
+ */
 export const openPlatform = (config: Config, log: Logger, options: PlatformOptions = {}): Promise<Platform> =>
   config.mode === "embedded" ? openEmbedded(config, log, options) : openCluster(config, log);
 
@@ -137,7 +139,7 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
     },
     dependencies: [
       { name: "database", check: () => database.ping() },
-      // A Redis that answers and takes no writes is of no use, nor is one whose messages are not heard.
+      // A Redis that answers but refuses writes is of no use, nor is one whose messages do not arrive.
       {
         name: "redis",
         check: async () => {
@@ -154,12 +156,12 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   };
 };
 
-/** How long the mark of a check is kept, in ms. */
+/** How long the key of a readiness check is kept, in ms. */
 const READY_KEPT_MS = 60_000;
-/** The database's clock, which stamps ids too; that of this process where nobody watches the database. */
+/** The database's clock, which stamps ids too; that of this process where the database is not watched. */
 const sharedClock = async ({ watch }: Database): Promise<() => Date> => {
   if (!watch) return () => new Date();
-  // A server that has no connection left for the watch answers it later.
+  // A server without a free connection for the watch answers it later.
   await Promise.race([watch.begun, delay(CLOCK_WAIT_MS, undefined, { ref: false })]);
   stampIdsBy(() => watch.clock().getTime());
   return watch.clock;
@@ -167,7 +169,7 @@ const sharedClock = async ({ watch }: Database): Promise<() => Date> => {
 
 /** How long a starting process waits for the database's time, in ms. */
 const CLOCK_WAIT_MS = 5_000;
-/** How long a starting process waits for what it depends on, and between two tries, in ms. */
+/** How long a starting process waits for its dependencies, and the pause between two attempts, in ms. */
 const REACH_MAX_MS = 60_000;
 const REACH_EVERY_MS = 1_000;
 

@@ -4,15 +4,15 @@ import type { Topics } from "../domain/kernel/events/topics.ts";
 import { mapInSlices } from "../domain/kernel/slices.ts";
 import { calmWarnings } from "../domain/kernel/calm-log.ts";
 
-/** Which of these topics has a listener in any process, by position. */
+/** Determines which of these topics have a listener in any process, by position. */
 export type Heard = (topics: readonly string[]) => Promise<readonly boolean[]>;
 
-/** So few are published without asking first: that would cost as much. */
+/** Up to this many messages are published without a check, which would cost as much. */
 const UNASKED_MAX = 8;
-/** Topics asked about in one call, so that none holds up Redis. */
+/** Topics checked per call, so that none blocks Redis. */
 const ASKED_MAX = 1_000;
 
-/** Topics over a presence: a listener that throws is logged, a publish that fails is lost. */
+/** Topics over a presence: a listener's exception is logged, a failed publish is lost. */
 export const topicsOver = (
   presence: Presence,
   { prefix, heard, log }: { prefix: string; heard: Heard; log: Logger },
@@ -26,7 +26,7 @@ export const topicsOver = (
       failed(err);
     }
   };
-  /** When nobody can say who listens, everybody may. */
+  /** If listeners cannot be determined, assumes that every topic has some. */
   const ask = async (topics: readonly string[]): Promise<readonly boolean[]> => {
     if (topics.length <= UNASKED_MAX) return topics.map(() => true);
     try {
@@ -58,7 +58,7 @@ export const topicsOver = (
       try {
         await presence.subscribe(prefix + topic, guarded);
       } catch (error) {
-        // The presence would go on listening for it, beside the next try.
+        // Otherwise the presence would keep this subscription beside the next attempt's.
         leave();
         throw error;
       }
@@ -69,7 +69,7 @@ export const topicsOver = (
 
 type CountsListeners = { pubsub(command: "NUMSUB", ...topics: string[]): Promise<unknown[]> };
 
-/** Asks Redis, which answers each topic with the number of its listeners. */
+/** Asks Redis for the number of listeners of each topic. */
 export const heardOverRedis =
   (redis: CountsListeners): Heard =>
   async (topics) => {
