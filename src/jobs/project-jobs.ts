@@ -2,7 +2,7 @@ import { stepJob } from "../domain/registries/jobs/step-job.ts";
 import { STEP } from "../domain/kernel/patience.ts";
 import type { Job } from "./job.ts";
 
-/** Does the steps of projects' long work until none is due. */
+/** Performs steps of projects' long-running work until none is due. */
 export const projectJobs: Job = {
   name: "project-jobs",
   patience: STEP,

@@ -9,20 +9,20 @@ import type { Runners } from "./queue.ts";
 /** The key of interval runs. */
 export const EVERY_KEY = "*";
 
-/** `again`: the keys to run again, after so long in ms. */
+/** `again`: the keys to run again, after `pauseMs`. */
 type Ran = { again: readonly string[]; pauseMs: number };
 type Run = (keys: readonly string[], held: HeldKeys) => Promise<Ran>;
 
 /**
- * Runs one job's keys: a key is in one run at once, and wakes that come during its run become one more run,
- * so no wake is lost.
+ * Runs one job's keys: a key is in one run at a time, and wakes during its run become one more run, so no
+ * wake is lost.
  */
 class Runner {
   readonly #concurrency: number;
-  /** Waiting keys that one run takes. */
+  /** Maximum number of waiting keys per run. */
   readonly #atOnce: number;
   readonly #run: Run;
-  /** Runs begin outside of the context that woke them: it may be that of a transaction. */
+  /** Runs begin outside the async context that woke them: it may be that of a transaction. */
   readonly #outside = AsyncLocalStorage.snapshot();
   readonly #active = new Set<string>();
   readonly #again = new Set<string>();
@@ -115,9 +115,9 @@ class Runner {
 }
 
 /**
- * Starts the jobs in this process. Those with an interval run at once and then on it: in every process, since
- * a sweep is cheap and may happen twice, and a sweep that hung on one process or on Redis would be missed
- * when it is needed.
+ * Starts the jobs in this process. Those with an interval run at once and then periodically: in every
+ * process, since a sweep is cheap and may happen twice, and a sweep that depended on one process or on Redis
+ * would be missed when it is needed.
  */
 export const startRunners = (app: App, jobs: readonly AnyJob[]): Runners => {
   const runners = new Map(
