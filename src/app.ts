@@ -32,7 +32,7 @@ import { createMailer } from "./platform/mailer.ts";
 import { createOAuth } from "./platform/oauth.ts";
 import { createWebhookSender } from "./platform/webhook-sender.ts";
 import { within } from "./platform/within.ts";
-import { tellOtherSchema } from "./domain/kernel/other-schema.ts";
+import { reportOtherSchema } from "./domain/kernel/other-schema.ts";
 import type { Peers } from "./domain/kernel/peers.ts";
 
 /** Maximum number of events waiting for ingestion in one process; beyond that callers must retry. */
@@ -97,17 +97,17 @@ export type AppParts = {
 export const createApp = ({ config, log, metrics, platform, clock = clockOf(platform) }: AppParts): App => {
   const { queue, limits, topics } = platform;
   const transacting = transactPartsOf({ log, platform, clock });
-  const told = tellOtherSchema(async () =>
+  const guarded = reportOtherSchema(async () =>
     (await platform.database.migrationStates()).every(({ isApplied, isNewer }) => isApplied && !isNewer),
   );
-  const transact = told(createTransact(transacting));
+  const transact = guarded(createTransact(transacting));
   const secretBox = createSecretBox(config.secrets.encryptionKeys);
   return {
     config,
     log,
     clock,
     transact,
-    transactAs: (scope) => told(createTransact(transacting, scope)),
+    transactAs: (scope) => guarded(createTransact(transacting, scope)),
     ingestIn: ingestIn({
       statementRows: limits.ingestRows,
       onStored: (parts) => ring(queue, "process-events", parts),

@@ -14,7 +14,7 @@ import { createBullQueue, createLocalQueue, type Queue } from "./jobs/queue.ts";
 import { lockDataDir } from "./platform/data-lock.ts";
 import { createLimiter } from "./platform/limiter.ts";
 import { type Database, openEmbeddedDatabase, openPostgres } from "./platform/database.ts";
-import { type Heard, heardOverRedis, topicsOver } from "./platform/topics.ts";
+import { type ListenerCheck, redisListenerCheck, topicsOver } from "./platform/topics.ts";
 
 /** Limits on the size of one transaction, by engine. */
 export type Limits = {
@@ -72,7 +72,7 @@ const openEmbedded = async (
   const unlock = inMemory ? async () => undefined : await lockDataDir(config.dataDir);
   const database = await openEmbeddedDatabase(inMemory ? "memory://" : join(config.dataDir, "pglite"));
   const presence = new LocalPresence();
-  const heard: Heard = async (topics) =>
+  const hasListeners: ListenerCheck = async (topics) =>
     topics.map((topic) => presence.subscriptions.listenerCount(topic) > 0);
   // Two macrotasks: one for the sockets to be read, one for their requests to join the next transaction.
   const pause = () => new Promise<void>((resolve) => void setImmediate(() => setImmediate(resolve)));
@@ -80,7 +80,7 @@ const openEmbedded = async (
     database,
     presence,
     driver: new LocalDriver(),
-    topics: topicsOver(presence, { prefix: "", heard, log }),
+    topics: topicsOver(presence, { prefix: "", hasListeners, log }),
     queue: createLocalQueue(),
     ranks: createMemoryRanks,
     limiter: createLimiter(),
@@ -118,7 +118,7 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   const presence = openPresence(connections);
   await reach("PostgreSQL", "DATABASE_URL", () => database.ping(), log);
   await reach("Redis", "REDIS_URL", () => redis.ping(), log);
-  const peers = createRedisPeers(connections.open(), { namespace, log, hearing: presence });
+  const peers = createRedisPeers(connections.open(), { namespace, log, subscriptions: presence });
   const queue = createBullQueue({ connections, prefix: `${namespace}:bull`, log });
   return {
     database,
@@ -126,7 +126,7 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
     presence,
     driver: new IndexedRedisDriver(connections.open(), { namespace, isAlive: (id) => peers.isAlive(id) }),
     peers,
-    topics: topicsOver(presence, { prefix: `${namespace}:`, heard: heardOverRedis(redis), log }),
+    topics: topicsOver(presence, { prefix: `${namespace}:`, hasListeners: redisListenerCheck(redis), log }),
     queue,
     ranks: (source) => createRedisRanks(redis, namespace, source),
     limiter: createLimiter(redis, namespace, log),
@@ -143,7 +143,10 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
       {
         name: "redis",
         check: async () => {
-          await Promise.all([redis.set(`${namespace}:ready`, 1, "PX", READY_KEPT_MS), presence.hears()]);
+          await Promise.all([
+            redis.set(`${namespace}:ready`, 1, "PX", READY_KEPT_MS),
+            presence.checkSubscriber(),
+          ]);
         },
       },
     ],

@@ -15,7 +15,7 @@ import { createJobs } from "../jobs/jobs.ts";
 import { startRunners } from "../jobs/runner.ts";
 import { createMetrics } from "../metrics.ts";
 import { openPlatform, type Platform, type PlatformOptions } from "../platform.ts";
-import { createGameServer, type Door, type GameServer } from "../rooms/game-server.ts";
+import { createGameServer, type InternalServer, type GameServer } from "../rooms/game-server.ts";
 import { createLiveRooms } from "../rooms/live-rooms.ts";
 import { VERSION } from "../version.ts";
 import { listen, stopListening, whenClosed } from "./listening.ts";
@@ -111,9 +111,9 @@ const openWeb = async (app: App, { presence, driver, peers }: Platform): Promise
   const server = guardedServer(app);
   const sockets = connectionsOf(server);
   const express = createHttp(app, routes);
-  const door = peers && (await openDoor(app, express));
+  const internalServer = peers && (await openInternalServer(app, express));
   const parts = { server, express, presence, driver, version: VERSION };
-  const game = await createGameServer(app, { ...parts, ...(door ? { door } : {}) });
+  const game = await createGameServer(app, { ...parts, ...(internalServer ? { internalServer } : {}) });
   await listen(server, { ...app.config, names: ["HOST", "PORT"] });
   return { server, sockets, game };
 };
@@ -122,7 +122,7 @@ const openWeb = async (app: App, { presence, driver, peers }: Platform): Promise
 const OWN_PAGES = new Set(["/metrics", "/health/live", "/health/ready"]);
 
 /** The door by which other processes reach the rooms of this one. */
-const openDoor = async (app: App, express: RequestListener): Promise<Door> => {
+const openInternalServer = async (app: App, express: RequestListener): Promise<InternalServer> => {
   const server = guardedServer(app);
   server.on("request", (request, response) => {
     if (OWN_PAGES.has(request.url?.split("?", 1)[0] ?? "")) express(request, response);

@@ -59,7 +59,7 @@ const createKept = (): Kept => {
 };
 
 /** Findings of a claim that concern held rules. */
-type Held = {
+type ClaimFindings = {
   loops: LoopHit[];
   /** By event: a claim that is rolled back reports it again. */
   hits: Map<string, StepsHit>;
@@ -83,7 +83,7 @@ const claimOf = async (
   }
 };
 
-const optionsOf = (app: App, kept: Kept, { loops, hits, lacking }: Held) => ({
+const optionsOf = (app: App, kept: Kept, { loops, hits, lacking }: ClaimFindings) => ({
   transact: app.transact,
   plans: kept.plans,
   shares: kept.shares,
@@ -112,14 +112,14 @@ type Claimed = { keys: readonly string[]; leave(keys: readonly string[]): void }
 
 /** @returns the partitions to claim again */
 const claimTogether = async (app: App, kept: Kept, { keys, leave }: Claimed): Promise<readonly string[]> => {
-  const held: Held = { loops: [], hits: new Map(), lacking: new Map() };
+  const held: ClaimFindings = { loops: [], hits: new Map(), lacking: new Map() };
   const places = kept.cursors;
   const taken = keys.map((key) => ({ part: Number(key), afterProject: places.get(key) ?? FIRST_PROJECT }));
   const onLeft = (left: readonly { part: number }[]): void => leave(left.map(({ part }) => String(part)));
   const done = await claimOf(kept, keys, (busy) =>
     processPartitions({ ...optionsOf(app, kept, held), busyInRow: busy, onLeft }, taken),
   );
-  for (const part of done.busy) comeAgain(app, String(part));
+  for (const part of done.busy) retryLater(app, String(part));
   const lookAgain = (parts: readonly number[]): void => {
     for (const part of parts) app.queue.wakeHere(PROCESS_EVENTS, String(part));
   };
@@ -145,12 +145,12 @@ const claimTogether = async (app: App, kept: Kept, { keys, leave }: Claimed): Pr
  * arrived that this wake announces, so the partition must be checked once more; otherwise they would wait for
  * the sweep.
  */
-const comeAgain = (app: App, key: string): void => {
+const retryLater = (app: App, key: string): void => {
   setTimeout(() => app.queue.wakeHere(PROCESS_EVENTS, key), BUSY_RETRY_MS).unref();
 };
 
 /** Pauses the rules that were held too often. Never rejects. */
-const pauseHeld = async (app: App, kept: Kept, { loops, hits, lacking }: Held): Promise<void> => {
+const pauseHeld = async (app: App, kept: Kept, { loops, hits, lacking }: ClaimFindings): Promise<void> => {
   const nowMs = app.clock().getTime();
   const looping = loops.filter(({ chain }) => kept.loops.hit(chain.at(-1)!.ruleId, nowMs));
   const dear = [...hits.values()].filter(

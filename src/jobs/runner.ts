@@ -3,15 +3,15 @@ import type { App } from "../app.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { BATCH, withPatience } from "../domain/kernel/patience.ts";
 import type { AnyJob, HeldKeys } from "./job.ts";
-import { Pauses } from "./pauses.ts";
+import { OutageBackoff } from "./outage-backoff.ts";
 import type { Runners } from "./queue.ts";
 
 /** The key of interval runs. */
 export const EVERY_KEY = "*";
 
 /** `again`: the keys to run again, after `pauseMs`. */
-type Ran = { again: readonly string[]; pauseMs: number };
-type Run = (keys: readonly string[], held: HeldKeys) => Promise<Ran>;
+type RunResult = { again: readonly string[]; pauseMs: number };
+type Run = (keys: readonly string[], held: HeldKeys) => Promise<RunResult>;
 
 /**
  * Runs one job's keys: a key is in one run at a time, and wakes during its run become one more run, so no
@@ -71,7 +71,7 @@ class Runner {
       this.#runs++;
       void this.#take(new Set(keys));
     }
-    this.#tellIdle();
+    this.#notifyIdle();
   }
 
   async #take(held: Set<string>): Promise<void> {
@@ -102,7 +102,7 @@ class Runner {
     }, ms).unref();
   }
 
-  #tellIdle(): void {
+  #notifyIdle(): void {
     if (this.#runs === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
 
@@ -123,8 +123,8 @@ export const startRunners = (app: App, jobs: readonly AnyJob[]): Runners => {
   const runners = new Map(
     jobs.map((job) => {
       const atOnce = "runTogether" in job ? Infinity : 1;
-      const pauses = new Pauses(app.log, job.name);
-      return [job.name, new Runner(job.concurrency, atOnce, (...of) => runJob(app, job, pauses, ...of))];
+      const backoff = new OutageBackoff(app.log, job.name);
+      return [job.name, new Runner(job.concurrency, atOnce, (...of) => runJob(app, job, backoff, ...of))];
     }),
   );
   const push = (job: string, key: string) => runners.get(job)?.push(key);
@@ -152,14 +152,14 @@ const stopJob = async (app: App, job: AnyJob): Promise<void> => {
   }
 };
 
-const runJob = (app: App, job: AnyJob, pauses: Pauses, ...of: Parameters<Run>): Promise<Ran> =>
+const runJob = (app: App, job: AnyJob, backoff: OutageBackoff, ...of: Parameters<Run>): Promise<RunResult> =>
   withPatience(job.patience ?? BATCH, async () => {
     try {
       const again = await runKeys(app, job, ...of);
-      pauses.over();
+      backoff.over();
       return { again, pauseMs: 0 };
     } catch (err) {
-      if (outageOf(err) !== undefined) return { again: of[0], pauseMs: pauses.next(err) };
+      if (outageOf(err) !== undefined) return { again: of[0], pauseMs: backoff.next(err) };
       app.log.error({ err, job: job.name, jobKeys: of[0] }, "job failed; its rows wait for the next sweep");
       return { again: [], pauseMs: 0 };
     }

@@ -34,7 +34,7 @@ export class Endpoints {
     const endpoint = this.#of(id);
     if (tenantId !== undefined) endpoint.tenantId = tenantId;
     endpoint.mayHaveMore = true;
-    this.line(endpoint);
+    this.enqueue(endpoint);
   }
 
   get(id: string): Endpoint | undefined {
@@ -46,7 +46,7 @@ export class Endpoints {
   }
 
   /** Queues an endpoint if it has something to send and a free slot. */
-  line(endpoint: Endpoint): void {
+  enqueue(endpoint: Endpoint): void {
     const { id, tenantId, inFlight, mayHaveMore, circuit } = endpoint;
     if (!mayHaveMore || inFlight >= inFlightMax(circuit)) return;
     (isSuspect(circuit) ? this.#suspectTurns : this.#turns).add(tenantId, id);
@@ -76,7 +76,7 @@ export class Endpoints {
     const endpoint = this.#of(id);
     endpoint.inFlight += count;
     if (count === asked) endpoint.mayHaveMore = true;
-    this.line(endpoint);
+    this.enqueue(endpoint);
   }
 
   /** Reports that an attempt has ended. */
@@ -84,7 +84,7 @@ export class Endpoints {
     const endpoint = this.#of(id);
     endpoint.inFlight--;
     endpoint.circuit = afterAttempt(endpoint.circuit, outcome);
-    this.line(endpoint);
+    this.enqueue(endpoint);
   }
 
   #of(id: string): Endpoint {

@@ -8,7 +8,7 @@ import type { ClaimedDelivery } from "../domain/delivery/webhooks/delivering/cla
 const IN_FLIGHT_MAX = 64;
 const SLOW_MAX = 160;
 /** How often attempts are checked for slowness, in ms. */
-const LOOK_EVERY_MS = 100;
+const CHECK_EVERY_MS = 100;
 
 /** An attempt in flight. */
 export type Flight = {
@@ -44,7 +44,7 @@ export class Flights {
     const flight = { delivery, startMs: performance.now(), isSlow, abort: new AbortController() };
     this.#all.add(flight);
     if (isSlow) this.#slow++;
-    this.#timer ??= setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
+    this.#timer ??= setInterval(() => this.#look(), CHECK_EVERY_MS).unref();
     return flight;
   }
 

@@ -20,7 +20,7 @@ import {
   type WebhookOutcome,
 } from "../domain/delivery/webhooks/delivering/sender.ts";
 import { signedRequest } from "../domain/delivery/webhooks/delivering/signing.ts";
-import { Pauses } from "./pauses.ts";
+import { OutageBackoff } from "./outage-backoff.ts";
 import { Endpoints } from "./webhook-endpoints.ts";
 import { type Flight, Flights } from "./webhook-flights.ts";
 
@@ -45,13 +45,13 @@ export type PumpParts = Pick<
 export class WebhookPump {
   readonly #parts: PumpParts;
   readonly #endpoints = new Endpoints();
-  readonly #flights = new Flights(() => this.#turnSoon());
+  readonly #flights = new Flights(() => this.#runSoon());
   readonly #openedSecrets: PumpParts["secretBox"];
-  readonly #pauses: Pauses;
+  readonly #backoff: OutageBackoff;
   #done: Result[] = [];
   #lost: LostClaim[] = [];
   #sweptTo = FIRST_WEBHOOK;
-  #turning: Promise<void> | undefined;
+  #running: Promise<void> | undefined;
   #isAnotherWanted = false;
   #timer: NodeJS.Timeout | undefined;
   #isStopping = false;
@@ -59,7 +59,7 @@ export class WebhookPump {
 
   constructor(parts: PumpParts) {
     this.#parts = parts;
-    this.#pauses = new Pauses(parts.log, "deliver-webhooks: recording");
+    this.#backoff = new OutageBackoff(parts.log, "deliver-webhooks: recording");
     this.#openedSecrets = rememberOpened(parts.secretBox);
   }
 
@@ -67,7 +67,7 @@ export class WebhookPump {
   ring(webhookId: string): void {
     if (this.#isStopping) return;
     this.#endpoints.ring(webhookId);
-    this.#turnNow();
+    this.#runNow();
   }
 
   /** Looks for due deliveries without a wake: retries, and leftovers of other processes. */
@@ -76,7 +76,7 @@ export class WebhookPump {
     this.#sweptTo = next;
     if (this.#isStopping) return;
     for (const { id, tenantId } of due) this.#endpoints.ring(id, tenantId);
-    if (due.length > 0) this.#turnNow();
+    if (due.length > 0) this.#runNow();
   }
 
   /** Stops claiming, waits a few seconds for attempts in flight, and releases the rest. */
@@ -89,7 +89,7 @@ export class WebhookPump {
       await Promise.race([landed, delay(STOP_MS, undefined, { ref: false })]);
     }
     clearTimeout(this.#timer);
-    await this.#turning;
+    await this.#running;
     clearTimeout(this.#timer);
     const left = [...this.#flights];
     for (const { abort } of left) abort.abort();
@@ -102,36 +102,36 @@ export class WebhookPump {
     });
   }
 
-  #turnSoon(): void {
-    if (this.#turning) this.#isAnotherWanted = true;
-    else this.#timer ??= setTimeout(() => this.#turnNow(), GATHER_MS);
+  #runSoon(): void {
+    if (this.#running) this.#isAnotherWanted = true;
+    else this.#timer ??= setTimeout(() => this.#runNow(), GATHER_MS);
   }
 
-  #turnNow(): void {
+  #runNow(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#isAnotherWanted = true;
-    this.#turning ??= this.#turnWhileWanted();
+    this.#running ??= this.#runWhileWanted();
   }
 
-  async #turnWhileWanted(): Promise<void> {
+  async #runWhileWanted(): Promise<void> {
     while (this.#isAnotherWanted) {
       this.#isAnotherWanted = false;
       try {
-        await this.#turn();
-        this.#pauses.over();
+        await this.#runRound();
+        this.#backoff.over();
         await this.#parts.limits.pause?.();
       } catch (err) {
         if (this.#isStopping) break;
-        await delay(this.#pauses.next(err), undefined, { ref: false });
+        await delay(this.#backoff.next(err), undefined, { ref: false });
         this.#isAnotherWanted = true;
       }
     }
-    this.#turning = undefined;
+    this.#running = undefined;
   }
 
   /** Runs one round: records and claims, then sends. */
-  async #turn(): Promise<void> {
+  async #runRound(): Promise<void> {
     const done = this.#done;
     const wanted = this.#isStopping ? new Map<string, number>() : this.#endpoints.take(this.#flights.room);
     if (done.length === 0 && wanted.size === 0) return;
@@ -231,7 +231,7 @@ export class WebhookPump {
     this.#endpoints.ended(delivery.webhook.id, outcome);
     this.#done.push({ delivery, outcome, startedAt, endedAt: this.#parts.clock(), random: Math.random() });
     if (this.#flights.count === 0) this.#onLanded?.();
-    this.#turnSoon();
+    this.#runSoon();
   }
 }
 

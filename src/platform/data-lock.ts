@@ -12,9 +12,9 @@ const ATTEMPTS_MAX = 3;
 /** How long a new lock must stand before it counts, in ms: longer than another takes to put it back. */
 const SETTLE_MS = 100;
 /** How often a holder checks that the lock file is still its own, in ms. */
-const LOOK_EVERY_MS = 500;
+const CHECK_EVERY_MS = 500;
 /** As SETTLE_MS, when there is only the lock file: longer than a holder takes to notice that it is gone. */
-const SETTLE_BY_FILE_MS = 3 * LOOK_EVERY_MS;
+const SETTLE_BY_FILE_MS = 3 * CHECK_EVERY_MS;
 
 export type LockOptions = {
   /** Called with the reason when the directory no longer belongs to this process and must not be used. */
@@ -107,7 +107,7 @@ const watch = (held: Held, onLost: (reason: string) => void): (() => Promise<voi
   };
   const timer = setInterval(() => {
     looking ??= look().finally(() => (looking = undefined));
-  }, LOOK_EVERY_MS);
+  }, CHECK_EVERY_MS);
   timer.unref();
   return async () => {
     clearInterval(timer);
@@ -137,7 +137,7 @@ const keep = async ({ dataDir, identity, own, isNamed }: Held): Promise<string |
  */
 const hasSettled = async (path: string): Promise<boolean> => {
   const { mtimeMs } = await stat(path);
-  return Date.now() - mtimeMs > SETTLE_BY_FILE_MS - LOOK_EVERY_MS;
+  return Date.now() - mtimeMs > SETTLE_BY_FILE_MS - CHECK_EVERY_MS;
 };
 
 /** Returns the pid of the living process that holds the data directory; undefined when it is free. */

@@ -2,7 +2,7 @@
 export type DatabaseTime = {
   now(): Date;
   /** Records that the database answered `ms` to a query sent at `sentMs` of `performance.now()`. */
-  heard(ms: number, sentMs: number): void;
+  observe(ms: number, sentMs: number): void;
 };
 
 /**
@@ -15,7 +15,7 @@ export const databaseTime = (): DatabaseTime => {
   let aheadMs = Date.now() - performance.now();
   return {
     now: () => new Date(performance.now() + aheadMs),
-    heard: (ms, sentMs) => {
+    observe: (ms, sentMs) => {
       const [least, most] = [ms - performance.now(), ms - sentMs];
       aheadMs = Math.min(Math.max(aheadMs, least), most);
     },

@@ -2,10 +2,10 @@ import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { chosenPatience, isOfOperators, isOfRequests, type Patience } from "../domain/kernel/patience.ts";
 import { databaseTime } from "./database-time.ts";
-import { LOOK_EVERY_MS, type Socketed, type Waiting } from "./waiting.ts";
+import { CHECK_EVERY_MS, type Socketed, type Waiting } from "./waiting.ts";
 
 /** How often a process queries PostgreSQL's time, in ms. */
-const ASK_EVERY_MS = 500;
+const POLL_EVERY_MS = 500;
 /** PostgreSQL counts as silent after this time without an answer, in ms. */
 const ANSWER_MAX_MS = 1_000;
 /** Delay before another connection is tried, in ms. */
@@ -21,7 +21,7 @@ const LOST_AFTER_MS = 1_000;
 /** Interval at which the watch counts waiting time, in ms. */
 const TICK_MS = 100;
 
-type AskingClient = Socketed & {
+type PollingClient = Socketed & {
   connect(): Promise<unknown>;
   on(event: "error", listener: () => void): unknown;
   query<R>(text: string, values?: unknown[]): Promise<{ rows: R[] }>;
@@ -78,7 +78,7 @@ const isAnswer = (error: unknown): boolean =>
  */
 export class DatabaseWatch {
   readonly #pool: WatchedPool;
-  readonly #usual: Patience;
+  readonly #defaultPatience: Patience;
   readonly #log: Logger | undefined;
   readonly #clients = new Set<PooledClient>();
   readonly #idle = new Set<PooledClient>();
@@ -86,8 +86,8 @@ export class DatabaseWatch {
   readonly #refusals = new Set<() => void>();
   readonly #stopping = new AbortController();
   readonly #time = databaseTime();
-  readonly #look: NodeJS.Timeout;
-  readonly #asking: Promise<void>;
+  readonly #timer: NodeJS.Timeout;
+  readonly #polling: Promise<void>;
   #isSilent = false;
   /** Counted in ticks, as waits are. */
   #silentMs = 0;
@@ -97,15 +97,15 @@ export class DatabaseWatch {
     this.#onBegun = resolve;
   });
 
-  /** @param usual the patience of statements that specify none */
-  constructor(pool: WatchedPool, usual: Patience, log?: Logger) {
+  /** @param defaultPatience the patience of statements that specify none */
+  constructor(pool: WatchedPool, defaultPatience: Patience, log?: Logger) {
     this.#pool = pool;
-    this.#usual = usual;
+    this.#defaultPatience = defaultPatience;
     this.#log = log;
-    this.#follow();
+    this.#trackClients();
     this.#guardConnect();
-    this.#look = setInterval(() => this.#lookAtAll(), LOOK_EVERY_MS).unref();
-    this.#asking = this.#askForEver();
+    this.#timer = setInterval(() => this.#checkAll(), CHECK_EVERY_MS).unref();
+    this.#polling = this.#pollForever();
   }
 
   /** The database's time, which all processes share; that of this process before the first answer. */
@@ -118,12 +118,12 @@ export class DatabaseWatch {
 
   async stop(): Promise<void> {
     this.#stopping.abort();
-    clearInterval(this.#look);
-    await this.#asking;
+    clearInterval(this.#timer);
+    await this.#polling;
   }
 
   /** Keeps track of all clients, and of which are idle. */
-  #follow(): void {
+  #trackClients(): void {
     const pool = this.#pool;
     pool.on("connect", (client: PooledClient) => this.#clients.add(client));
     pool.on("acquire", (client: PooledClient) => this.#idle.delete(client));
@@ -138,7 +138,7 @@ export class DatabaseWatch {
   #guardConnect(): void {
     const connect = this.#pool.connect.bind(this.#pool);
     this.#pool.connect = (...args) => {
-      const isWeb = isOfRequests(chosenPatience() ?? this.#usual);
+      const isWeb = isOfRequests(chosenPatience() ?? this.#defaultPatience);
       if (!isWeb || args.length > 0) return connect(...args);
       return this.#isSilent ? Promise.reject(silence()) : this.#unlessSilent(connect());
     };
@@ -154,10 +154,10 @@ export class DatabaseWatch {
     });
   }
 
-  #lookAtAll(): void {
-    this.#silentMs = this.#isSilent ? this.#silentMs + LOOK_EVERY_MS : 0;
+  #checkAll(): void {
+    this.#silentMs = this.#isSilent ? this.#silentMs + CHECK_EVERY_MS : 0;
     for (const { waiting } of this.#clients) {
-      if (!waiting.look() && !(this.#isSilent && this.#isGivenUp(waiting))) continue;
+      if (!waiting.tick() && !(this.#isSilent && this.#isGivenUp(waiting))) continue;
       waiting.end();
       // An answer lost on one connection may mean that the others are dead too.
       this.#endIdle();
@@ -173,7 +173,7 @@ export class DatabaseWatch {
     for (const { waiting } of this.#idle) waiting.end();
   }
 
-  #fallSilent(err: unknown): void {
+  #beginSilence(err: unknown): void {
     if (this.#isSilent || this.#stopping.signal.aborted) return;
     this.#isSilent = true;
     this.#log?.warn({ err }, "the database does not answer");
@@ -181,7 +181,7 @@ export class DatabaseWatch {
     this.#refusals.clear();
   }
 
-  #speakAgain(): void {
+  #endSilence(): void {
     if (!this.#isSilent) return;
     this.#isSilent = false;
     this.#log?.info("the database answers again");
@@ -189,38 +189,38 @@ export class DatabaseWatch {
     for (const { waiting } of this.#clients) if (!isOfOperators(waiting.owedTo)) waiting.suspect(SUSPECT_MS);
   }
 
-  async #askForEver(): Promise<void> {
+  async #pollForever(): Promise<void> {
     while (!this.#stopping.signal.aborted) {
       const { password } = this.#pool.options as { password?: unknown };
-      const client = new this.#pool.Client({ ...this.#pool.options, password } as never) as AskingClient;
+      const client = new this.#pool.Client({ ...this.#pool.options, password } as never) as PollingClient;
       client.on("error", () => undefined);
       try {
-        await this.#askOver(client);
+        await this.#pollOver(client);
       } catch (error) {
-        if (!isAnswer(error)) this.#fallSilent(error);
+        if (!isAnswer(error)) this.#beginSilence(error);
       }
       client.connection.stream.destroy();
       await this.#pause(RETRY_MS);
     }
   }
 
-  async #askOver(client: AskingClient): Promise<void> {
+  async #pollOver(client: PollingClient): Promise<void> {
     await answered(client.connect());
     while (!this.#stopping.signal.aborted) {
       const sentMs = performance.now();
       const { rows } = await answered(
         client.query<{ ms: string }>("select extract(epoch from clock_timestamp()) * 1000 as ms"),
       );
-      this.#time.heard(Number(rows[0]!.ms), sentMs);
-      this.#speakAgain();
+      this.#time.observe(Number(rows[0]!.ms), sentMs);
+      this.#endSilence();
       this.#onBegun?.();
       await this.#endLost(client);
-      await this.#pause(ASK_EVERY_MS);
+      await this.#pause(POLL_EVERY_MS);
     }
   }
 
   /** Ends connections that wait for an answer although their backend is idle. */
-  async #endLost(client: AskingClient): Promise<void> {
+  async #endLost(client: PollingClient): Promise<void> {
     const owing = [...this.#clients].flatMap(({ waiting }) => {
       const pid = waiting.backendOwing(LOST_AFTER_MS);
       return pid === undefined ? [] : [{ waiting, pid }];

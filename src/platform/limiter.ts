@@ -12,7 +12,7 @@ import { within } from "./within.ts";
 /** Redis counts as unavailable after this time without an answer, in ms. */
 const ANSWER_MAX_MS = 500;
 /** Interval between two checks whether it is available again, in ms. */
-const LOOK_EVERY_MS = 1_000;
+const CHECK_EVERY_MS = 1_000;
 const PROBE = { bucket: { name: "probe", points: 1, seconds: 10 }, key: "" };
 
 const opposite = (count: Count): Count => ({ ...count, points: -(count.points ?? 1) });
@@ -38,7 +38,7 @@ const asker = (shared: Shared, own: Windows, log?: Logger): Ask => {
   const leave = (err: unknown): void => {
     if (!isAway) log?.warn({ err }, "Redis does not answer: limits are counted in each process by itself");
     isAway = true;
-    lookAtMs = performance.now() + LOOK_EVERY_MS;
+    lookAtMs = performance.now() + CHECK_EVERY_MS;
   };
 
   const look = async (): Promise<void> => {
@@ -70,7 +70,7 @@ const asker = (shared: Shared, own: Windows, log?: Logger): Ask => {
   };
 };
 
-const insured = (shared: Shared, own: Windows, log?: Logger): Windows => {
+const withFallback = (shared: Shared, own: Windows, log?: Logger): Windows => {
   const ask = asker(shared, own, log);
 
   /** Takes back what a late answer has counted, because it was counted in this process too. */
@@ -117,7 +117,7 @@ const stateOf = ({ points, seconds }: Bucket, usage: Usage | undefined): Counted
  */
 export const createLimiter = (redis?: Redis, namespace = "", log?: Logger): Limiter => {
   const own = createMemoryWindows();
-  const windows = redis === undefined ? own : insured(createRedisWindows(redis, namespace), own, log);
+  const windows = redis === undefined ? own : withFallback(createRedisWindows(redis, namespace), own, log);
   const consumeInTurn: Limiter["consumeInTurn"] = async (counts) => {
     if (counts.length === 0) return [];
     const usages = await windows.consume(counts);

@@ -9,7 +9,7 @@ const CONNECT_MAX_MS = 2_000;
 /** Maximum delay between reconnection attempts: all processes are back this soon after Redis is, in ms. */
 const RECONNECT_MAX_MS = 500;
 /** How often a connection is checked, in ms. */
-const LOOK_EVERY_MS = 500;
+const CHECK_EVERY_MS = 500;
 /** Consecutive checks without a due answer after which the connection is ended. */
 const SILENT_LOOKS_MAX = 4;
 /** Consecutive checks without a socket after which a supposedly ready connection is replaced. */
@@ -20,7 +20,7 @@ const REPLACE_EVERY_MS = 2_000;
 /** Maximum time that a blocking command blocks before it returns empty, in seconds. */
 const BLOCK_SECONDS = 2;
 /** Additional silence allowed on a blocking connection. */
-const BLOCKED_LOOKS_MAX = SILENT_LOOKS_MAX + (BLOCK_SECONDS * 1_000) / LOOK_EVERY_MS;
+const BLOCKED_LOOKS_MAX = SILENT_LOOKS_MAX + (BLOCK_SECONDS * 1_000) / CHECK_EVERY_MS;
 
 type Policy = RedisOptions & {
   /** Checks of silence that end a ready connection; SILENT_LOOKS_MAX by default. */
@@ -50,7 +50,7 @@ class WatchedRedis extends Redis {
     this.#url = url;
     this.#policy = policy;
     this.#silentLooksMax = policy.silentLooksMax ?? SILENT_LOOKS_MAX;
-    this.#timer = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
+    this.#timer = setInterval(() => this.#look(), CHECK_EVERY_MS).unref();
     this.on("end", () => clearInterval(this.#timer));
   }
 
@@ -80,7 +80,7 @@ class WatchedRedis extends Redis {
     if (this.#hasMoved()) this.#silentLooks = 0;
     else if (owes > 0) this.#silentLooks++;
     if (this.#silentLooks >= (status === "ready" ? this.#silentLooksMax : SILENT_LOOKS_MAX))
-      stream.destroy(new Error(`Redis was silent for ${this.#silentLooks * LOOK_EVERY_MS} ms`));
+      stream.destroy(new Error(`Redis was silent for ${this.#silentLooks * CHECK_EVERY_MS} ms`));
     else if (status === "ready" && owes === 0) this.ping().catch(() => undefined);
   }
 

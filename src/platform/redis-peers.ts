@@ -78,9 +78,9 @@ export type RedisPeersOptions = {
   namespace: string;
   log: Logger;
   /** This process's subscriptions to messages of the others. */
-  hearing: {
+  subscriptions: {
     /** Renews the subscriptions to all topics. */
-    listenAgain(): void;
+    resubscribe(): void;
     /** Runs each time when messages may have been missed and arrive again. */
     onReplaced(run: () => void): void;
   };
@@ -95,7 +95,7 @@ export class RedisPeers implements Peers {
   readonly #isListening: Grouped<string, boolean>;
   readonly #countSockets: Grouped<{ key: string; own: number }, number>;
   readonly #countJoin: Grouped<{ key: string; seconds: number }, number>;
-  readonly #doors = new Map<string, Promise<string | undefined>>();
+  readonly #internalAddresses = new Map<string, Promise<string | undefined>>();
   #self: Self | undefined;
   #timer: NodeJS.Timeout | undefined;
   #isBeating = false;
@@ -146,26 +146,26 @@ export class RedisPeers implements Peers {
     // by one.
     const onBack = (): void => void this.#beatSafely().then(() => this.#self?.onLost());
     this.#redis.on("ready", onBack);
-    this.#options.hearing.onReplaced(onBack);
+    this.#options.subscriptions.onReplaced(onBack);
   }
 
   /** Whether a process is alive: its lease holds, and it listens to requests. */
   async isAlive(processId: string): Promise<boolean> {
-    if ((await this.doorOf(processId)) === undefined) return false;
+    if ((await this.internalAddressOf(processId)) === undefined) return false;
     return this.#isListening(processId);
   }
 
-  doorOf(processId: string): Promise<string | undefined> {
-    let door = this.#doors.get(processId);
-    if (door === undefined) {
-      door = this.#redis
+  internalAddressOf(processId: string): Promise<string | undefined> {
+    let internalAddress = this.#internalAddresses.get(processId);
+    if (internalAddress === undefined) {
+      internalAddress = this.#redis
         .eval(DOOR, this.#keys.length, ...this.#keys, processId)
         .then((found) => (typeof found === "string" ? found : undefined));
       // A failed read is repeated by the next caller.
-      door.catch(() => this.#doors.delete(processId));
-      this.#doors.set(processId, door);
+      internalAddress.catch(() => this.#internalAddresses.delete(processId));
+      this.#internalAddresses.set(processId, internalAddress);
     }
-    return door;
+    return internalAddress;
   }
 
   async living(): Promise<string[]> {
@@ -180,8 +180,8 @@ export class RedisPeers implements Peers {
     return this.#countJoin({ key: `${this.#options.namespace}:${key}`, seconds: windowSeconds });
   }
 
-  listenAgain(): void {
-    this.#options.hearing.listenAgain();
+  resubscribe(): void {
+    this.#options.subscriptions.resubscribe();
   }
 
   async leave(): Promise<void> {
@@ -217,13 +217,13 @@ export class RedisPeers implements Peers {
 
   /** Renews the lease and cleans up after dead processes. Returns false when the lease was no longer held. */
   async #beat(self: Self): Promise<boolean> {
-    this.#doors.clear();
+    this.#internalAddresses.clear();
     const [wasHeld, dead] = (await this.#redis.eval(
       BEAT,
       this.#keys.length,
       ...this.#keys,
       self.processId,
-      self.door,
+      self.internalAddress,
       LEASE_MS,
       DEAD_MAX,
     )) as [number, string[]];

@@ -3,7 +3,7 @@ import type { Redis } from "ioredis";
 import type { RedisConnections } from "./redis-connection.ts";
 
 /** Core's messages over Redis, extended by a signal when published messages may have been missed. */
-export class HearingPresence extends RedisPresence {
+export class ResubscribingPresence extends RedisPresence {
   readonly #warn: RedisConnections["warn"];
 
   constructor({ open, warn }: RedisConnections) {
@@ -19,7 +19,7 @@ export class HearingPresence extends RedisPresence {
   }
 
   /** Renews the subscriptions to all topics. */
-  listenAgain(): void {
+  resubscribe(): void {
     this.resubscribeAll();
   }
 
@@ -31,7 +31,7 @@ export class HearingPresence extends RedisPresence {
   }
 
   /** Resolves when the subscribing connection answers. @throws Error when it does not in time */
-  async hears(): Promise<void> {
+  async checkSubscriber(): Promise<void> {
     await this.sub.ping();
   }
 
@@ -87,5 +87,5 @@ export class HearingPresence extends RedisPresence {
   }
 }
 
-export const openPresence = (connections: RedisConnections): HearingPresence =>
-  new HearingPresence(connections);
+export const openPresence = (connections: RedisConnections): ResubscribingPresence =>
+  new ResubscribingPresence(connections);

@@ -41,7 +41,7 @@ type Answer = { command: string; rowCount: number | null; rows: unknown[] };
 const NO_ROWS: Answer = { command: "", rowCount: null, rows: [] };
 
 /** Tracks the outstanding answers of a transaction's statements. */
-class Answers {
+class PendingAnswers {
   /** Settles with the last statement that nobody awaits. */
   #sent: Promise<void> = Promise.resolve();
   /** The first failure among those. */
@@ -104,7 +104,7 @@ export const pipelineStatements = (pool: ClientPool, usual: Patience): void => {
     readonly waiting = new Waiting(this);
     private isHeldBack = false;
     private plannedMs = 0;
-    private readonly answers = new Answers();
+    private readonly answers = new PendingAnswers();
 
     override query(text: unknown, values?: unknown, callback?: unknown): unknown {
       if (text === "begin") {

@@ -5,17 +5,17 @@ import { mapInSlices } from "../domain/kernel/slices.ts";
 import { calmWarnings } from "../domain/kernel/calm-log.ts";
 
 /** Determines which of these topics have a listener in any process, by position. */
-export type Heard = (topics: readonly string[]) => Promise<readonly boolean[]>;
+export type ListenerCheck = (topics: readonly string[]) => Promise<readonly boolean[]>;
 
 /** Up to this many messages are published without a check, which would cost as much. */
-const UNASKED_MAX = 8;
+const UNCHECKED_MAX = 8;
 /** Topics checked per call, so that none blocks Redis. */
-const ASKED_MAX = 1_000;
+const CHECKED_MAX = 1_000;
 
 /** Topics over a presence: a listener's exception is logged, a failed publish is lost. */
 export const topicsOver = (
   presence: Presence,
-  { prefix, heard, log }: { prefix: string; heard: Heard; log: Logger },
+  { prefix, hasListeners, log }: { prefix: string; hasListeners: ListenerCheck; log: Logger },
 ): Topics => {
   const warn = calmWarnings(log);
   const failed = (err: unknown): void => warn(err, "publish failed; readers will ask the database");
@@ -28,16 +28,16 @@ export const topicsOver = (
   };
   /** If listeners cannot be determined, assumes that every topic has some. */
   const ask = async (topics: readonly string[]): Promise<readonly boolean[]> => {
-    if (topics.length <= UNASKED_MAX) return topics.map(() => true);
+    if (topics.length <= UNCHECKED_MAX) return topics.map(() => true);
     try {
-      return await heard(topics.map((topic) => prefix + topic));
+      return await hasListeners(topics.map((topic) => prefix + topic));
     } catch {
       return topics.map(() => true);
     }
   };
   return {
     publish,
-    publishHeard: async (messages) => {
+    publishToListeners: async (messages) => {
       const answers = await ask(messages.map(([topic]) => topic));
       await mapInSlices(messages, ([topic, make], n) => {
         if (answers[n]) publish(topic, make());
@@ -70,12 +70,12 @@ export const topicsOver = (
 type CountsListeners = { pubsub(command: "NUMSUB", ...topics: string[]): Promise<unknown[]> };
 
 /** Asks Redis for the number of listeners of each topic. */
-export const heardOverRedis =
-  (redis: CountsListeners): Heard =>
+export const redisListenerCheck =
+  (redis: CountsListeners): ListenerCheck =>
   async (topics) => {
     const asked: Promise<unknown[]>[] = [];
-    for (let from = 0; from < topics.length; from += ASKED_MAX) {
-      asked.push(redis.pubsub("NUMSUB", ...topics.slice(from, from + ASKED_MAX)));
+    for (let from = 0; from < topics.length; from += CHECKED_MAX) {
+      asked.push(redis.pubsub("NUMSUB", ...topics.slice(from, from + CHECKED_MAX)));
     }
     const counts = (await Promise.all(asked)).flat();
     return topics.map((_, n) => Number(counts[2 * n + 1]) > 0);

@@ -1,7 +1,7 @@
 import type { Patience } from "../domain/kernel/patience.ts";
 
 /** How often open waits are checked, in ms. */
-export const LOOK_EVERY_MS = 250;
+export const CHECK_EVERY_MS = 250;
 /** Grace for the answer to arrive after PostgreSQL should have ended the statement, in ms. */
 const ANSWER_GRACE_MS = 1_000;
 
@@ -73,10 +73,10 @@ export class Waiting {
     return this.#looksAtRest > 1;
   }
 
-  /** Must be called every LOOK_EVERY_MS. @returns whether the answer is overdue */
-  look(): boolean {
+  /** Must be called every CHECK_EVERY_MS. @returns whether the answer is overdue */
+  tick(): boolean {
     if (this.#owed === 0) return false;
-    this.#waitedMs += LOOK_EVERY_MS;
+    this.#waitedMs += CHECK_EVERY_MS;
     return this.#waitedMs > (this.#suspectedForMs ?? this.#patience!.statementMs + ANSWER_GRACE_MS);
   }
 

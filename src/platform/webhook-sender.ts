@@ -9,12 +9,12 @@ import { createConnect } from "./guard/connect.ts";
 import { type Connection, type Connections, createConnections } from "./guard/connections.ts";
 import { type Answer, Exchange, isStale, type Message } from "./guard/exchange.ts";
 import { faultText, Refused } from "./guard/faults.ts";
-import { createNames, type Names } from "./guard/names.ts";
+import { createNameResolver, type NameResolver } from "./guard/names.ts";
 import { createGuard, type Guard, NOT_PUBLIC, type Target } from "./guard/url.ts";
-import { Deadline, FloodWatch, Line } from "./guard/waiting.ts";
+import { Deadline, FloodWatch, AdmissionQueue } from "./guard/waiting.ts";
 
 /** Maximum number of concurrent requests of a process; further ones queue within their own time limit. */
-const IN_HAND_MAX = 256;
+const IN_FLIGHT_MAX = 256;
 /** Time limit for looking up a name when its address is given. */
 const CHECK_MS = 3_000;
 
@@ -32,9 +32,9 @@ export const createWebhookSender = (
   { dnsServers, ca }: SenderParts = {},
 ): WebhookSender => {
   const guard = createGuard(settings);
-  const names = createNames({ isLocal: guard.isLocal, servers: dnsServers });
+  const names = createNameResolver({ isLocal: guard.isLocal, servers: dnsServers });
   const connections = createConnections(createConnect({ guard, names, ca }));
-  const ways: Ways = { connections, line: new Line(IN_HAND_MAX), flood: new FloodWatch() };
+  const ways: Ways = { connections, line: new AdmissionQueue(IN_FLIGHT_MAX), flood: new FloodWatch() };
 
   return {
     check: (url) => check(url, guard, names),
@@ -52,10 +52,10 @@ export const createWebhookSender = (
   };
 };
 
-type Ways = { connections: Connections; line: Line; flood: FloodWatch };
+type Ways = { connections: Connections; line: AdmissionQueue; flood: FloodWatch };
 
 /** Accepts names that cannot be looked up now: each delivery attempt looks them up and checks them again. */
-const check = async (url: string, guard: Guard, names: Names): Promise<string | undefined> => {
+const check = async (url: string, guard: Guard, names: NameResolver): Promise<string | undefined> => {
   const { target, problem } = guard.judge(url);
   if (target === undefined) return problem;
   if (target.isAddress || guard.isLocal) return undefined;

@@ -3,7 +3,7 @@ import { type IRoomCache, matchMaker } from "@colyseus/core";
 import type { App } from "../app.ts";
 import { conflict, type DomainError } from "../domain/kernel/errors.ts";
 import { PLAYER_SOCKETS_MAX, PROJECT_ROOMS_MAX } from "../domain/kernel/limits.ts";
-import { comeBackLater } from "./gate.ts";
+import { retryLater } from "./gate.ts";
 import { openRooms } from "./open-rooms.ts";
 import type { Listing } from "./listing.ts";
 
@@ -18,7 +18,7 @@ const ownRoomsOf = (projectId: string): number =>
  */
 export const admitRoom = async (options: unknown): Promise<void> => {
   if (matchMaker.stats.local.roomCount >= PROCESS_ROOMS_MAX)
-    throw comeBackLater("this process has no room left", "SERVER_FULL");
+    throw retryLater("this process has no room left", "SERVER_FULL");
   const { projectId } = options as { projectId?: string };
   if (projectId === undefined) return;
   const driver = matchMaker.driver as Listing;

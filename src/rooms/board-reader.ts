@@ -6,7 +6,7 @@ import { type Name, readNames } from "../domain/leaderboards/names.ts";
 import { type ListSource, readAround, readAt, readPlace } from "../domain/leaderboards/places.ts";
 import type { Standing } from "../domain/evaluation/boards/ranks.ts";
 import { fromRankScore } from "../domain/evaluation/boards/scoring.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 
 /** How long a room shows a cached name. */
 const NAME_KEPT_MS = 30_000;
@@ -25,14 +25,14 @@ export type BoardLine = {
  * One player's standing: `rank` is 0 and `rankScore` undefined without an entry, `rows` are the neighbouring
  * entries.
  */
-export type Place = {
+export type WatcherPlace = {
   rank: number;
   score: number;
   rankScore: number | undefined;
   rows: readonly BoardLine[];
 };
 
-const NOWHERE: Place = { rank: 0, score: 0, rankScore: undefined, rows: [] };
+const NOWHERE: WatcherPlace = { rank: 0, score: 0, rankScore: undefined, rows: [] };
 
 export type BoardView = {
   leaderboard: Leaderboard;
@@ -41,7 +41,7 @@ export type BoardView = {
   size: number;
   top: BoardLine[];
   /** Standing of every watcher that was asked for. */
-  places: ReadonlyMap<string, Place>;
+  places: ReadonlyMap<string, WatcherPlace>;
 };
 
 export type BoardQuery = {
@@ -95,7 +95,7 @@ export const createBoardReader = (app: App, name: BoardName): BoardReader => {
       const score = fromRankScore(scoring, rankScore);
       return [{ rank, playerId, externalUserId, displayName: displayName ?? "", score }];
     };
-    const places = new Map<string, Place>();
+    const places = new Map<string, WatcherPlace>();
     for (const playerId of watchers.keys()) places.set(playerId, NOWHERE);
     for (const { playerId, rank, rankScore } of alone)
       places.set(playerId, { ...NOWHERE, rank, score: fromRankScore(scoring, rankScore), rankScore });

@@ -12,7 +12,7 @@ import {
 } from "../domain/social/chat/moderation/report-message.ts";
 import { type ChatActor, REPORT_REASONS } from "../domain/kernel/events/chat-views.ts";
 import { forbidden } from "../domain/kernel/errors.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 
 const ReportBody = z.strictObject({
   seq: Seq,

@@ -21,7 +21,7 @@ import type { Work } from "../domain/kernel/work.ts";
 import { checkPlayer, type Principal, refusalOf } from "./authenticate.ts";
 import { readerOf } from "./chat-actors.ts";
 import { REPLAY_MAX } from "./ordered-stream.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 
 /** Maximum number of messages shown to a client that gives no `lastSeq`. */
 export const HISTORY_MAX = 50;
@@ -33,7 +33,7 @@ type Join = { principal: Principal; channel: string };
  * Resolves the channel's id for a client that may join it; simultaneous joins share one look-up.
  * @throws DomainError NOT_FOUND, FORBIDDEN as `requirePlayer` and `readChannel`
  */
-export const createChatDoor = (app: App): Grouped<Join, string> => {
+export const createChannelFinder = (app: App): Grouped<Join, string> => {
   const find = grouped<Join, string | DomainError | undefined>({
     keyOf: ({ principal }) => principal.projectId,
     run: (joins) => transactIn(app, joins[0]!.principal.projectId)((work) => findChannels(work, joins)),
@@ -88,18 +88,26 @@ const findChannels = async (
 /**
  * Initial view of a channel for a reader; if `resumed`, `messages` are all those after the given `lastSeq`.
  */
-export type Shown = { channel: ChatChannel; messages: ChatMessage[]; lastSeq: number; resumed: boolean };
+export type ChatSnapshot = {
+  channel: ChatChannel;
+  messages: ChatMessage[];
+  lastSeq: number;
+  resumed: boolean;
+};
 
 /** A joining reader, and the newest message that they have. */
-type Coming = { actor: ChatActor; lastSeq: number | undefined };
+type JoiningReader = { actor: ChatActor; lastSeq: number | undefined };
 
 /**
  * Reads the messages after `lastSeq`, or the newest ones, oldest first; simultaneous joins share one read.
  * @throws DomainError NOT_FOUND, FORBIDDEN as `readChannel`
  */
-export const createChatShow = (app: () => App, ref: () => ChannelRef): Grouped<Coming, Shown> => {
-  const show = grouped<Coming, Shown | DomainError>({
-    run: (all) => transactIn(app(), ref().projectId)((work) => showAll(work, ref(), all)),
+export const createChatSnapshots = (
+  app: () => App,
+  ref: () => ChannelRef,
+): Grouped<JoiningReader, ChatSnapshot> => {
+  const show = grouped<JoiningReader, ChatSnapshot | DomainError>({
+    run: (all) => transactIn(app(), ref().projectId)((work) => readSnapshots(work, ref(), all)),
   });
   return async (coming) => {
     const shown = await show(coming);
@@ -112,11 +120,11 @@ export const createChatShow = (app: () => App, ref: () => ChannelRef): Grouped<C
 type Reader = { admission: Admission; channel: ChatChannel; after: number | undefined };
 
 /** Takes three statements for any number of readers. */
-const showAll = async (
+const readSnapshots = async (
   work: Work,
   ref: ChannelRef,
-  all: readonly Coming[],
-): Promise<(Shown | DomainError)[]> => {
+  all: readonly JoiningReader[],
+): Promise<(ChatSnapshot | DomainError)[]> => {
   const asked = all.map(({ actor }) => ({ channelId: ref.channelId, playerId: readerIdOf(actor) }));
   // The channel first: messages committed in between are then extra, never missing.
   const standings = await findStandings(work, ref.projectId, asked);
@@ -142,7 +150,7 @@ const showAll = async (
 const admitReader = (
   { now }: Work,
   { projectId }: ChannelRef,
-  { actor, lastSeq }: Coming,
+  { actor, lastSeq }: JoiningReader,
   row: Standings | undefined,
 ): Reader => {
   if (!row) throw notFound("channel");

@@ -8,7 +8,7 @@ import { chatTopic, chatVolatileTopic } from "../domain/kernel/events/topics.ts"
 import type { Work } from "../domain/kernel/work.ts";
 import { authenticate, pinOptions } from "./authenticate.ts";
 import { CHAT_REQUESTS } from "./chat-commands.ts";
-import { createChatDoor, createChatShow } from "./chat-joins.ts";
+import { createChannelFinder, createChatSnapshots } from "./chat-joins.ts";
 import { readItems } from "./chat-reader.ts";
 import {
   ChatState,
@@ -22,7 +22,7 @@ import {
 import { readerOf, speakerOf } from "./chat-actors.ts";
 import { type OpenRoom, rereadRooms } from "./chat-reread.ts";
 import { ChatSender } from "./chat-sender.ts";
-import { ChatVolatiles, type ChatWord } from "./chat-volatiles.ts";
+import { ChatVolatiles, type ChatVolatileEvent } from "./chat-volatiles.ts";
 import { parse } from "./errors.ts";
 import { FanOut } from "./fan-out.ts";
 import { freeRoomId } from "./free-room-id.ts";
@@ -31,7 +31,7 @@ import { LiveRoom } from "./live-room.ts";
 import { CLOSE, live } from "./messages.ts";
 import { OrderedStream, type StreamPage } from "./ordered-stream.ts";
 import { CHAT_SHARDS, chatRoomId } from "./room-ids.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 import { assignChanged } from "./state-sync.ts";
 import { createTicker, type Ticker } from "./ticker.ts";
 
@@ -56,7 +56,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   ref: ChannelRef = { projectId: "", channelId: "" };
   #settings!: ChannelSettings;
   #volatiles!: ChatVolatiles;
-  readonly #show = createChatShow(
+  readonly #show = createChatSnapshots(
     () => this.app,
     () => this.ref,
   );
@@ -70,7 +70,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     app: () => this.app,
     ref: () => this.ref,
     settings: () => this.#settings,
-    onCommitted: (lines) => this.#tellCommitted(lines),
+    onCommitted: (lines) => this.#deliverCommitted(lines),
     onError: (error) => this.report(error, "told"),
   });
   readonly #stream = new OrderedStream<Item, Page>({
@@ -86,7 +86,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     this.ref = parse(RoomOptions, options);
     const { projectId, channelId } = this.ref;
     // Subscribed before the channel is read: messages published in between are kept until start().
-    await this.listen<ChatLine[]>(chatTopic(projectId, channelId), (lines) => this.#hear(lines));
+    await this.listen<ChatLine[]>(chatTopic(projectId, channelId), (lines) => this.#receive(lines));
     const channel = await this.#transact((work) =>
       readChannel(work, this.ref, { kind: "SERVER", isModerator: true }),
     );
@@ -110,7 +110,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   }
 
   look(lastSeq: number | undefined, present: readonly LiveClient[], readers: ReadonlySet<string>): void {
-    this.#volatiles.tellOnline();
+    this.#volatiles.publishOnline();
     if (lastSeq !== undefined) this.#stream.expect(lastSeq);
     for (const client of present) {
       const playerId = client.auth?.playerId ?? null;
@@ -159,10 +159,10 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
       nowMs: () => this.app.clock().getTime(),
       publish: (word) => this.app.topics.publish(topic, word),
       later: (delayMs, run) => this.later(delayMs, run),
-      tellAll: (name, data, except) => this.tellAll(name, data, except),
+      sendToAll: (name, data, except) => this.sendToAll(name, data, except),
       showOnline: (online) => assignChanged(this.state, { online }),
     });
-    await this.listen<ChatWord>(topic, (word) => this.#volatiles.hear(word));
+    await this.listen<ChatVolatileEvent>(topic, (event) => this.#volatiles.receive(event));
   }
 
   #takeRequests(): void {
@@ -196,13 +196,13 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   }
 
   /** Delivers committed lines at once. The outbox publishes them too, later; a known seq is ignored. */
-  #tellCommitted(lines: readonly ChatLine[]): void {
+  #deliverCommitted(lines: readonly ChatLine[]): void {
     if (lines.length === 0) return;
-    this.#hear(lines);
+    this.#receive(lines);
     this.app.topics.publish(chatTopic(this.ref.projectId, this.ref.channelId), lines);
   }
 
-  #hear(lines: readonly ChatLine[]): void {
+  #receive(lines: readonly ChatLine[]): void {
     this.#stream.receive(itemsOf(lines));
     for (const { name, data } of lines) {
       if (name === "chat.message") continue;
@@ -213,7 +213,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
         const { readOnly, slowModeSeconds, maxLength } = data.settings;
         assignChanged(this.state, { status: data.status, readOnly, slowModeSeconds, maxLength });
       }
-      this.tellAll(name, data);
+      this.sendToAll(name, data);
     }
   }
 
@@ -226,11 +226,11 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     if (own) {
       for (const client of this.clients) {
         if (client.auth?.playerId !== own.playerId || except.includes(client)) continue;
-        this.tell(client, "chat.message", own.message);
+        this.sendTo(client, "chat.message", own.message);
         except.push(client);
       }
     }
-    if (message) this.tellAll("chat.message", message, except);
+    if (message) this.sendToAll("chat.message", message, except);
   }
 
   /** Clients that must not be sent `seq`: those that are catching up, or have it already. */
@@ -264,8 +264,8 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     do {
       const shown = await this.#show({ actor, lastSeq: from });
       if (from !== undefined && from !== lastSeq && shown.resumed) {
-        for (const message of shown.messages) this.tell(client, "chat.message", message);
-      } else this.tell(client, "chat.history", shown);
+        for (const message of shown.messages) this.sendTo(client, "chat.message", message);
+      } else this.sendTo(client, "chat.history", shown);
       from = shown.lastSeq;
       // The room may have sent more to the others during this read.
     } while (from < this.#stream.head && this.#behind.get(sessionId) === cursor);
@@ -283,7 +283,7 @@ export const chatRoom = (app: App) => {
     run: (rooms) => rereadRooms(app, rooms),
     onError: (error) => app.log.error({ err: error }, "open chat rooms could not be read again"),
   });
-  const enter = createChatDoor(app);
+  const enter = createChannelFinder(app);
   return class extends ChatRoom {
     protected readonly app = app;
     protected readonly open = open;

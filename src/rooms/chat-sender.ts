@@ -14,7 +14,7 @@ import type {
 } from "../domain/kernel/events/chat-views.ts";
 import { noteRefused } from "./chat-commands.ts";
 import { GroupSender } from "./group-sender.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 
 type Send = z.output<typeof SendBody>;
 
@@ -81,7 +81,7 @@ export class ChatSender {
   async #commit(group: readonly Sending[]): Promise<readonly Sent[]> {
     const { sent, lines } = await this.#transact(group);
     // Starts the next group's commit before a crowd is notified of this one.
-    setImmediate(() => this.#tell(lines));
+    setImmediate(() => this.#reportCommitted(lines));
     return sent;
   }
 
@@ -99,7 +99,7 @@ export class ChatSender {
     }
   }
 
-  #tell(lines: readonly ChatLine[]): void {
+  #reportCommitted(lines: readonly ChatLine[]): void {
     const { onCommitted, onError } = this.#parts;
     try {
       onCommitted(lines);

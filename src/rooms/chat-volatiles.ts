@@ -6,10 +6,10 @@ const READ_EVERY_MS = 1_000;
 /** Minimum milliseconds between two updates of a crowd's online count. */
 const ONLINE_EVERY_MS = 250;
 /** A room that has been silent for this long is taken for gone; rooms publish their count every 5 s. */
-const HEARD_MAX_MS = 15_000;
+const SILENT_MAX_MS = 15_000;
 
 /** Ephemeral events between the rooms of one channel; none is stored. */
-export type ChatWord =
+export type ChatVolatileEvent =
   | { kind: "TYPING"; playerId: string; until: string }
   | { kind: "READ"; playerId: string; seq: number }
   /** Number of sockets in a room, and who came with a first socket or left with the last. */
@@ -24,9 +24,9 @@ export type ChatVolatilesParts = {
   isCrowd: boolean;
   clients(): readonly LiveClient[];
   nowMs(): number;
-  publish(word: ChatWord): void;
+  publish(event: ChatVolatileEvent): void;
   later(delayMs: number, run: () => unknown): void;
-  tellAll(name: string, data: unknown, except?: LiveClient[]): void;
+  sendToAll(name: string, data: unknown, except?: LiveClient[]): void;
   showOnline(online: number): void;
 };
 
@@ -36,7 +36,7 @@ export class ChatVolatiles {
   readonly #typedAtMs = new WeakMap<LiveClient, number>();
   readonly #readAtMs = new WeakMap<LiveClient, number>();
   #isOnlineDue = false;
-  readonly #rooms = new Map<string, { online: number; heardAtMs: number }>();
+  readonly #rooms = new Map<string, { online: number; seenAtMs: number }>();
 
   constructor(parts: ChatVolatilesParts) {
     this.#parts = parts;
@@ -60,57 +60,57 @@ export class ChatVolatiles {
   }
 
   come(client: LiveClient): void {
-    if (this.#parts.isCrowd) this.#tellOnlineSoon();
-    else this.tellOnline(this.#isOnly(client) ? { joined: client.auth!.playerId } : {});
+    if (this.#parts.isCrowd) this.#publishOnlineSoon();
+    else this.publishOnline(this.#isOnly(client) ? { joined: client.auth!.playerId } : {});
   }
 
   go(client: LiveClient): void {
     // The last client's leaving is published while the room still exists to publish it.
-    if (this.#parts.isCrowd && this.#parts.clients().length > 0) this.#tellOnlineSoon();
-    else this.tellOnline(this.#isOnly(client) ? { left: client.auth!.playerId } : {});
+    if (this.#parts.isCrowd && this.#parts.clients().length > 0) this.#publishOnlineSoon();
+    else this.publishOnline(this.#isOnly(client) ? { left: client.auth!.playerId } : {});
   }
 
-  #tellOnlineSoon(): void {
+  #publishOnlineSoon(): void {
     if (this.#isOnlineDue) return;
     this.#isOnlineDue = true;
     this.#parts.later(ONLINE_EVERY_MS, () => {
       this.#isOnlineDue = false;
-      this.tellOnline();
+      this.publishOnline();
     });
   }
 
   /** Publishes the count to all rooms of the channel, including this one. */
-  tellOnline(who: { joined?: string | null; left?: string | null } = {}): void {
+  publishOnline(who: { joined?: string | null; left?: string | null } = {}): void {
     const { roomId, isCrowd, publish } = this.#parts;
     const named = isCrowd ? [] : Object.entries(who).filter(([, playerId]) => playerId !== null);
     const online = this.#parts.clients().length;
     publish({ kind: "ONLINE", roomId, online, ...Object.fromEntries(named) });
   }
 
-  hear(word: ChatWord): void {
-    const { channelId, tellAll } = this.#parts;
-    if (word.kind === "ONLINE") return this.#count(word);
-    const { playerId } = word;
+  receive(event: ChatVolatileEvent): void {
+    const { channelId, sendToAll } = this.#parts;
+    if (event.kind === "ONLINE") return this.#count(event);
+    const { playerId } = event;
     const own = this.#parts.clients().filter(({ auth }) => auth?.playerId === playerId);
-    if (word.kind === "TYPING") tellAll("chat.typing", { channelId, playerId, until: word.until }, own);
-    else tellAll("chat.read", { channelId, playerId, seq: word.seq });
+    if (event.kind === "TYPING") sendToAll("chat.typing", { channelId, playerId, until: event.until }, own);
+    else sendToAll("chat.read", { channelId, playerId, seq: event.seq });
   }
 
-  #count({ roomId, online, joined, left }: Extract<ChatWord, { kind: "ONLINE" }>): void {
-    const { channelId, tellAll, showOnline } = this.#parts;
-    this.#rooms.set(roomId, { online, heardAtMs: this.#parts.nowMs() });
+  #count({ roomId, online, joined, left }: Extract<ChatVolatileEvent, { kind: "ONLINE" }>): void {
+    const { channelId, sendToAll, showOnline } = this.#parts;
+    this.#rooms.set(roomId, { online, seenAtMs: this.#parts.nowMs() });
     const total = this.#total();
     showOnline(total);
     if (joined === undefined && left === undefined) return;
     const who = { ...(joined === undefined ? {} : { joined }), ...(left === undefined ? {} : { left }) };
-    tellAll("chat.presence", { channelId, online: total, ...who });
+    sendToAll("chat.presence", { channelId, online: total, ...who });
   }
 
   #total(): number {
     const nowMs = this.#parts.nowMs();
     let total = 0;
-    for (const [roomId, { online, heardAtMs }] of this.#rooms) {
-      if (nowMs - heardAtMs > HEARD_MAX_MS) this.#rooms.delete(roomId);
+    for (const [roomId, { online, seenAtMs }] of this.#rooms) {
+      if (nowMs - seenAtMs > SILENT_MAX_MS) this.#rooms.delete(roomId);
       else total += online;
     }
     return total;

@@ -80,9 +80,9 @@ export const INTERNAL_ERROR: ErrorObject = { code: "INTERNAL_ERROR", message: "i
  */
 export const socketError = (error: unknown): ServerError => {
   if (error instanceof ServerError && typeof error.code === "number") return error;
-  const told = errorObject(error);
-  return told
-    ? new ServerError(ERROR_STATUS[told.code], told.message, { cause: error })
+  const known = errorObject(error);
+  return known
+    ? new ServerError(ERROR_STATUS[known.code], known.message, { cause: error })
     : new ServerError(CloseCode.WITH_ERROR, INTERNAL_ERROR.message, { cause: error });
 };
 
@@ -93,8 +93,8 @@ export const socketError = (error: unknown): ServerError => {
  * @param report receives an outage
  */
 export const refuseCreation = (error: unknown, report: (outage: unknown) => void): never => {
-  const told = error instanceof DomainError ? error : outageError(error);
-  if (!told) throw error;
-  if (told !== error) report(error);
-  throw new ServerError(told.code as unknown as number, told.message, { cause: error });
+  const known = error instanceof DomainError ? error : outageError(error);
+  if (!known) throw error;
+  if (known !== error) report(error);
+  throw new ServerError(known.code as unknown as number, known.message, { cause: error });
 };

@@ -56,7 +56,7 @@ export type SocketWatch = {
   /** Whether listeners can handle a message; otherwise the socket is closed. */
   isReadable(message: Buffer, isBinary: boolean): boolean;
   /** Called when a listener of `event` has thrown and the socket was terminated. */
-  threw(error: unknown, event: string): void;
+  onThrow(error: unknown, event: string): void;
 };
 
 /** The message that is being sent to one socket after another, with its frame. */
@@ -92,10 +92,10 @@ export class FramedSocket extends WebSocket {
    */
   override emit(event: string | symbol, ...values: unknown[]): boolean {
     try {
-      return this.#isWelcome(event, values) ? super.emit(event, ...values) : true;
+      return this.#isDeliverable(event, values) ? super.emit(event, ...values) : true;
     } catch (error) {
       this.terminate();
-      this.watch?.threw(error, String(event));
+      this.watch?.onThrow(error, String(event));
       return true;
     }
   }
@@ -126,18 +126,18 @@ export class FramedSocket extends WebSocket {
     else super.ping(...(args as Parameters<WebSocket["ping"]>));
   }
 
-  #isWelcome(event: string | symbol, values: unknown[]): boolean {
-    if (event === "ping" || event === "pong") return this.#isSeldom();
+  #isDeliverable(event: string | symbol, values: unknown[]): boolean {
+    if (event === "ping" || event === "pong") return this.#isWithinControlRate();
     if (event !== "message" || !this.watch) return true;
     if (this.readyState !== WebSocket.OPEN) return false;
     const [message, isBinary] = values as [Buffer, boolean];
-    const isWelcome = this.watch.isReadable(message, isBinary);
-    if (!isWelcome) this.close(CLOSE.ERROR, "invalid message");
-    return isWelcome;
+    const isAccepted = this.watch.isReadable(message, isBinary);
+    if (!isAccepted) this.close(CLOSE.ERROR, "invalid message");
+    return isAccepted;
   }
 
   /** Limits control frames, which cost as much as messages but are not counted by core. */
-  #isSeldom(): boolean {
+  #isWithinControlRate(): boolean {
     const nowMs = performance.now();
     if (nowMs - this.#controlsSinceMs >= 1_000) {
       this.#controlsSinceMs = nowMs;

@@ -5,8 +5,8 @@ import { setLogger } from "@colyseus/core/Logger";
 import { Encoder } from "@colyseus/schema";
 import type { App } from "../app.ts";
 import { admitRoom, maySpread } from "./admission.ts";
-import { answerPeers } from "./asks.ts";
-import { Care } from "./care.ts";
+import { answerPeerRequests } from "./peer-requests.ts";
+import { ListingRepair } from "./listing-repair.ts";
 import { Gate } from "./gate.ts";
 import { watchOrphans } from "./lobby-orphans.ts";
 import { answerMatchmake, isMatchmake, METHODS } from "./matchmaking.ts";
@@ -56,13 +56,13 @@ export type GameServerOptions = {
   /** Version of this program, for operators. */
   version: string;
   /** Where other processes connect to the rooms of this one. Absent: there are none. */
-  door?: Door;
+  internalServer?: InternalServer;
   /** `host:port` at which clients reach this very process. Absent: the address by which they came. */
   publicAddress?: string;
 };
 
 /** A server that listens for the other processes only. */
-export type Door = {
+export type InternalServer = {
   server: HttpServer;
   /** `host:port` at which they reach it. */
   address: string;
@@ -79,7 +79,7 @@ export type GameServer = {
 };
 
 /** Parts of a process that handle rooms and sockets. */
-type Parts = { sockets: Sockets; pipes: Pipes; gate: Gate; care: Care };
+type Parts = { sockets: Sockets; pipes: Pipes; gate: Gate; repair: ListingRepair };
 
 /**
  * Attaches rooms and requests to an HTTP server; ready when it resolves. Only one per process, because core's
@@ -87,12 +87,12 @@ type Parts = { sockets: Sockets; pipes: Pipes; gate: Gate; care: Care };
  * unhandled on a malformed Host, and its matchmaking route answers 200 for errors with a text code.
  */
 export const createGameServer = async (app: App, options: GameServerOptions): Promise<GameServer> => {
-  const { server, express, presence, driver, door, version, publicAddress } = options;
+  const { server, express, presence, driver, internalServer, version, publicAddress } = options;
   Encoder.BUFFER_SIZE = STATE_BYTES;
   setLogger(coreLog(app));
   matchMaker.controller.exposedMethods = [...METHODS];
   presence.setMaxListeners(0);
-  const care = new Care(app, driver);
+  const repair = new ListingRepair(app, driver);
   driver.maySpread = maySpread;
   // The load balancer has chosen this process already; another choice would cost a round trip that may time
   // out.
@@ -101,12 +101,12 @@ export const createGameServer = async (app: App, options: GameServerOptions): Pr
     return matchMaker.processId;
   });
   registerRoomDefinitions(gameRooms(app));
-  const parts: Parts = { sockets: new Sockets(app), pipes: new Pipes(app), gate: new Gate(JOINS), care };
-  if (door) await openDoor(app, door, parts);
+  const parts: Parts = { sockets: new Sockets(app), pipes: new Pipes(app), gate: new Gate(JOINS), repair };
+  if (internalServer) await openInternalServer(app, internalServer, parts);
   await matchMaker.accept();
-  care.start();
+  repair.start();
   const endWatch = watchOrphans(app);
-  const endAnswers = await answerPeers(app, version);
+  const endAnswers = await answerPeerRequests(app, version);
   watch(app, parts);
   server.on("upgrade", (request, socket, head) => {
     route(app, parts, { request, socket, head }).catch((err: unknown) => {
@@ -117,7 +117,7 @@ export const createGameServer = async (app: App, options: GameServerOptions): Pr
   server.on("request", (request, response) => serve(app, { express, ...parts }, request, response));
   return {
     shutdown: async () => {
-      care.stop();
+      repair.stop();
       parts.gate.close();
       endWatch();
       endAnswers();
@@ -126,17 +126,17 @@ export const createGameServer = async (app: App, options: GameServerOptions): Pr
       await matchMaker.gracefullyShutdown();
       parts.pipes.close();
       parts.sockets.shutdown();
-      await door?.close();
+      await internalServer?.close();
       await driver.shutdown();
     },
   };
 };
 
 /** Opens the rooms of this process to the others; upgrades without a pass are refused. */
-const openDoor = async (
+const openInternalServer = async (
   app: App,
-  { server, address }: Door,
-  { sockets, pipes, care }: Parts,
+  { server, address }: InternalServer,
+  { sockets, pipes, repair }: Parts,
 ): Promise<void> => {
   const { processId } = matchMaker;
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
@@ -145,8 +145,8 @@ const openDoor = async (
   });
   await app.peers?.join({
     processId,
-    door: address,
-    onLost: () => care.onLost(),
+    internalAddress: address,
+    onLost: () => repair.onLost(),
     onDead: async (dead) => {
       app.log.info({ dead }, "a process has died");
       app.metrics.processesSwept.inc();
@@ -184,22 +184,22 @@ const route = async (app: App, { sockets, pipes }: Parts, upgrade: Upgrade): Pro
     return sockets.accept(request, socket, head);
   const onError = () => socket.destroy();
   socket.on("error", onError);
-  let door: string | undefined;
+  let internalAddress: string | undefined;
   try {
-    door = await app.peers.doorOf(processId);
+    internalAddress = await app.peers.internalAddressOf(processId);
   } catch (err) {
     app.log.warn({ err, processId }, "the process of a room could not be looked up");
     return refuseUpgrade(socket, 503);
   }
   socket.off("error", onError);
   if (socket.destroyed) return;
-  if (door === undefined) sockets.accept(request, socket, head);
-  else pipes.open({ processId, door }, request, socket, head);
+  if (internalAddress === undefined) sockets.accept(request, socket, head);
+  else pipes.open({ processId, internalAddress }, request, socket, head);
 };
 
 const serve = (
   app: App,
-  { express, gate, care }: { express: RequestListener; gate: Gate; care: Care },
+  { express, gate, repair }: { express: RequestListener; gate: Gate; repair: ListingRepair },
   request: IncomingMessage,
   response: ServerResponse,
 ): void => {
@@ -209,7 +209,7 @@ const serve = (
   if (matchMaker.state === matchMaker.MatchMakerState.SHUTTING_DOWN)
     response.setHeader("Connection", "close");
   if (request.method === "OPTIONS") response.writeHead(204).end();
-  else if (isMatchmake(request)) void answerMatchmake(app, { gate, care }, request, response);
+  else if (isMatchmake(request)) void answerMatchmake(app, { gate, repair }, request, response);
   else express(request, response);
 };
 

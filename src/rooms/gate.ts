@@ -13,15 +13,15 @@ export type GateLimits = {
 const SPREAD_SECONDS = 4;
 
 /** Refuses with a varying Retry-After, so that clients do not all return at once. */
-export const comeBackLater = (message: string, reason: string): DomainError =>
+export const retryLater = (message: string, reason: string): DomainError =>
   new DomainError("SERVICE_UNAVAILABLE", message, {
     reason,
     retryAfterSeconds: 1 + Math.floor(Math.random() * SPREAD_SECONDS),
   });
 
-const tooMany = (): DomainError => comeBackLater("too many join at once", "SERVER_BUSY");
-const tooLate = (): DomainError => comeBackLater("the room did not answer in time", "NOT_READY");
-const stopping = (): DomainError => comeBackLater("the server is stopping", "NOT_READY");
+const tooMany = (): DomainError => retryLater("too many join at once", "SERVER_BUSY");
+const tooLate = (): DomainError => retryLater("the room did not answer in time", "NOT_READY");
+const stopping = (): DomainError => retryLater("the server is stopping", "NOT_READY");
 
 /** Limits concurrent joins. Further joins wait in a queue; those beyond the queue's limit are refused. */
 export class Gate {

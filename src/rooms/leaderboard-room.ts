@@ -7,7 +7,7 @@ import { ALL_MOVED, joinMoved, mayHaveMoved, type Moved } from "../domain/evalua
 import type { LeaderboardEvents } from "../domain/kernel/events/realtime-events.ts";
 import { boardTopic, periodTopic } from "../domain/kernel/events/topics.ts";
 import { authenticate, pinOptions, requirePlayer } from "./authenticate.ts";
-import { type BoardReader, type BoardView, createBoardReader, type Place } from "./board-reader.ts";
+import { type BoardReader, type BoardView, createBoardReader, type WatcherPlace } from "./board-reader.ts";
 import { parse } from "./errors.ts";
 import { freeRoomId } from "./free-room-id.ts";
 import { BoardPlace, LeaderboardState, syncRows } from "./leaderboard-state.ts";
@@ -81,7 +81,7 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
   #periodId = "";
   #stopListening: (() => void) | undefined;
   /** End of the window for which the room has set a timer. */
-  #turnsAtMs = 0;
+  #windowEndMs = 0;
   /** Whether the next read may reuse the definition. */
   #mayKeep = false;
   /** Players who may have moved since the last read. */
@@ -186,7 +186,7 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     }
   }
 
-  #setPlace(watcher: Watcher, { rank, score, rankScore, rows }: Place): void {
+  #setPlace(watcher: Watcher, { rank, score, rankScore, rows }: WatcherPlace): void {
     const { place, view, around } = watcher;
     watcher.rankScore = rankScore;
     const isMoved = place.rank !== rank || place.score !== score;
@@ -197,7 +197,7 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
 
   /** Subscribes to the displayed list, which changes when a window ends or the board is rebuilt. */
   async #follow({ leaderboard, list }: BoardView): Promise<void> {
-    this.#turnAtEnd(list);
+    this.#rereadAtEnd(list);
     const { projectId, periodId } = list.ref;
     if (periodId === this.#periodId) return;
     const isFirst = this.#periodId === "";
@@ -208,22 +208,22 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     );
     if (isFirst)
       await this.listen<Closed | null>(boardTopic(projectId, leaderboard.id), (closed) =>
-        closed ? this.#tellClosed(closed) : this.rereadSoon(),
+        closed ? this.#sendClosed(closed) : this.rereadSoon(),
       );
     // The board may have changed between the read and the subscription.
     this.rereadSoon();
   }
 
-  #turnAtEnd({ endsAt }: BoardList): void {
+  #rereadAtEnd({ endsAt }: BoardList): void {
     const endsAtMs = endsAt?.getTime() ?? Infinity;
     const leftMs = endsAtMs - this.app.clock().getTime();
     // Periodic re-reads cover windows that end later.
-    if (endsAtMs === this.#turnsAtMs || leftMs < 0 || leftMs > 2 * REREAD_EVERY_MS) return;
-    this.#turnsAtMs = endsAtMs;
+    if (endsAtMs === this.#windowEndMs || leftMs < 0 || leftMs > 2 * REREAD_EVERY_MS) return;
+    this.#windowEndMs = endsAtMs;
     this.later(leftMs, () => this.rereadSoon());
   }
 
-  #tellClosed(closed: Closed): void {
+  #sendClosed(closed: Closed): void {
     if (closed.board !== this.state.board) return;
     const message = live(this.app.clock(), closed);
     for (const client of this.clients) this.push(client, "leaderboard.closed", message);

@@ -5,7 +5,7 @@ import type { Principal } from "./authenticate.ts";
 export type Session = {
   sinceMs: number;
   /** Whether the join was confirmed to the client: from `sinceMs` on it has time to acknowledge that. */
-  isTold: boolean;
+  isJoinSent: boolean;
   isWarned: boolean;
   isClosing: boolean;
 };
@@ -14,18 +14,18 @@ export type LiveClient = Client<{ auth: Principal; userData: Session; messages: 
 
 export const newSession = (nowMs: number): Session => ({
   sinceMs: nowMs,
-  isTold: false,
+  isJoinSent: false,
   isWarned: false,
   isClosing: false,
 });
 
 /** Core confirms a join after the client is welcomed, which takes long when many join at once. */
-export const noteTold = ({ userData }: LiveClient, nowMs: number): void =>
-  void Object.assign(userData!, { sinceMs: nowMs, isTold: true });
+export const noteJoinSent = ({ userData }: LiveClient, nowMs: number): void =>
+  void Object.assign(userData!, { sinceMs: nowMs, isJoinSent: true });
 
 /** Data for a client that never acknowledges its join would be queued without end. */
 export const isUnacknowledged = (
   { state, userData }: LiveClient,
   nowMs: number,
   patienceMs: number,
-): boolean => state === ClientState.JOINING && userData!.isTold && nowMs - userData!.sinceMs > patienceMs;
+): boolean => state === ClientState.JOINING && userData!.isJoinSent && nowMs - userData!.sinceMs > patienceMs;

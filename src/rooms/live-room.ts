@@ -16,11 +16,11 @@ import { forbidden, unauthorized } from "../domain/kernel/errors.ts";
 import { admitSocket } from "./admission.ts";
 import { verifyToken } from "./authenticate.ts";
 import { refuseCreation, socketError } from "./errors.ts";
-import { isUnacknowledged, type LiveClient, newSession, noteTold } from "./live-client.ts";
+import { isUnacknowledged, type LiveClient, newSession, noteJoinSent } from "./live-client.ts";
 import * as limits from "./messages.ts";
 import { CLOSE, type ClosedReason, live } from "./messages.ts";
 import { logFailure } from "./failure-log.ts";
-import { noteRoom } from "./open-rooms.ts";
+import { trackRoom } from "./open-rooms.ts";
 import { refuseMessage, requestHandler } from "./requests.ts";
 import { SafeSerializer } from "./safe-serializer.ts";
 import { claimSeat, type SeatHolder } from "./seat-holder.ts";
@@ -77,7 +77,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
   }
 
   override async onCreate(options: object): Promise<void> {
-    this.onceDisposed(noteRoom(this));
+    this.onceDisposed(trackRoom(this));
     const renew = this.handle(RenewBody, (client, body) => this.#renew(client, body));
     this.onMessage("session.renew", renew);
     this.onMessage("*", refuseMessage);
@@ -96,7 +96,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
       client.userData = newSession(this.#nowMs());
       this.#replaceOldest(auth.subject);
       await this.welcome(client, options, false);
-      noteTold(client, this.#nowMs());
+      noteJoinSent(client, this.#nowMs());
     } catch (error) {
       this.report(error, "onJoin");
       throw socketError(error);
@@ -109,10 +109,10 @@ export abstract class LiveRoom<S extends object> extends Room<{
       if (client.auth!.expiresAtMs <= this.#nowMs())
         throw unauthorized("TOKEN_EXPIRED", "the token has ended");
       await this.#count(client);
-      client.userData!.isTold = false;
+      client.userData!.isJoinSent = false;
       this.#replaceOldest(client.auth!.subject);
       await this.welcome(client, {}, true);
-      noteTold(client, this.#nowMs());
+      noteJoinSent(client, this.#nowMs());
     } catch (error) {
       this.report(error, "onReconnect");
       throw socketError(error);
@@ -137,7 +137,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
 
   override onBeforeShutdown(): void {
     const sockets = this.clients.map(({ ref }) => ref as WebSocket);
-    for (const client of this.clients) this.tell(client, "session.closed", { reason: "SHUTDOWN" });
+    for (const client of this.clients) this.sendTo(client, "session.closed", { reason: "SHUTDOWN" });
     // Terminates sockets that ignore the close frame, so that they do not keep the process alive.
     this.later(CLOSE_GRACE_MS, () => sockets.map((socket) => socket.terminate()));
     this.disconnect(CLOSE.SHUTDOWN).catch((error: unknown) => this.report(error, "onBeforeShutdown"));
@@ -190,25 +190,25 @@ export abstract class LiveRoom<S extends object> extends Room<{
   /** Subscribes to a topic for the lifetime of the room. */
   protected async listen<M>(topic: string, listener: (message: M) => void): Promise<() => void> {
     // Bound to the room's own async context: a publisher in this process may be inside a transaction.
-    const hear = AsyncResource.bind((message: M) => {
+    const receive = AsyncResource.bind((message: M) => {
       try {
         listener(message);
       } catch (error) {
         this.report(error, "topic");
       }
     });
-    const unsubscribe = await this.app.topics.subscribe(topic, hear);
+    const unsubscribe = await this.app.topics.subscribe(topic, receive);
     this.onceDisposed(unsubscribe);
     return unsubscribe;
   }
 
   /** Sends one enveloped message, or ends the session of a client that does not read. */
-  protected tell(client: LiveClient, name: string, data: unknown): void {
+  protected sendTo(client: LiveClient, name: string, data: unknown): void {
     this.push(client, name, live(this.app.clock(), data));
   }
 
   /** Sends one enveloped message, encoded once, to all but `except`; slow readers are detected within 1 s. */
-  protected tellAll(name: string, data: unknown, except: readonly LiveClient[] = []): void {
+  protected sendToAll(name: string, data: unknown, except: readonly LiveClient[] = []): void {
     const message = live(this.app.clock(), data);
     this.broadcast(name, message, except.length > 0 ? { except: [...except] } : {});
   }
@@ -223,7 +223,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
   end(client: LiveClient, code: number, reason: ClosedReason | "SLOW" | "NOT_JOINED"): void {
     const session = client.userData;
     if (!session || session.isClosing) return;
-    if (code !== CLOSE.SLOW && code !== CLOSE.ERROR) this.tell(client, "session.closed", { reason });
+    if (code !== CLOSE.SLOW && code !== CLOSE.ERROR) this.sendTo(client, "session.closed", { reason });
     session.isClosing = true;
     // From here on core neither sends to the client nor receives from it.
     client.state = ClientState.LEAVING;
@@ -285,7 +285,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
       if (leftMs <= 0) this.end(client, CLOSE.EXPIRED, "EXPIRED");
       else if (leftMs <= limits.EXPIRY_NOTICE_SECONDS * 1_000 && !session.isWarned) {
         session.isWarned = true;
-        this.tell(client, "session.expiring", { expiresAt: new Date(auth.expiresAtMs).toISOString() });
+        this.sendTo(client, "session.expiring", { expiresAt: new Date(auth.expiresAtMs).toISOString() });
       }
       if (isUnacknowledged(client, nowMs, this.seatReservationTimeout * 1_000))
         this.end(client, CLOSE.ERROR, "NOT_JOINED");

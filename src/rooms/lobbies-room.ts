@@ -15,7 +15,7 @@ import { freeRoomId } from "./free-room-id.ts";
 import { LiveRoom } from "./live-room.ts";
 import { Refresher } from "./refresher.ts";
 import { LOBBIES_SHARDS, lobbiesRoomId } from "./room-ids.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 import { assignChanged, syncMap } from "./state-sync.ts";
 import { createTicker, type Ticker } from "./ticker.ts";
 

@@ -18,7 +18,7 @@ import type { LobbyActor, LobbyView } from "../domain/kernel/events/lobby-views.
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import type { Principal } from "./authenticate.ts";
 import { parse } from "./errors.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 
 /** Selects the lobby: exactly one of `lobbyId`, `code`, `create` and `quickplay`. */
 const Entry = z

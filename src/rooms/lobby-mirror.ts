@@ -12,7 +12,7 @@ export type LobbyMirrorParts = {
   /** Shows a lobby that is newer than the one shown before. */
   show(lobby: LobbyView): void;
   /** Called once for each occurrence, after its version is shown. */
-  tell(occurrence: Occurrence): void;
+  onOccurrence(occurrence: Occurrence): void;
   later(delayMs: number, run: () => unknown): void;
   onError(error: unknown): void;
 };
@@ -25,7 +25,7 @@ export class LobbyMirror {
   readonly #parts: LobbyMirrorParts;
   /** Occurrences by version, waiting until that version is shown. */
   readonly #waiting = new Map<number, readonly Occurrence[]>();
-  readonly #told = new Set<number>();
+  readonly #reported = new Set<number>();
   /** Occurrences up to this version are no longer reported. */
   #silentUpTo = 0;
   #version = 0;
@@ -55,9 +55,9 @@ export class LobbyMirror {
   }
 
   /** Handles a notice of the relay. */
-  hear({ version, occurrences }: LobbyNotice): void {
+  receive({ version, occurrences }: LobbyNotice): void {
     this.#note(version, occurrences);
-    if (version <= this.#version) this.#tellDue();
+    if (version <= this.#version) this.#reportDue();
     else this.expect(version);
   }
 
@@ -93,11 +93,11 @@ export class LobbyMirror {
       this.#version = lobby.version;
       this.#parts.show(lobby);
     }
-    this.#tellDue();
+    this.#reportDue();
   }
 
   #note(version: number, occurrences: readonly Occurrence[]): void {
-    if (version <= this.#silentUpTo || this.#told.has(version)) return;
+    if (version <= this.#silentUpTo || this.#reported.has(version)) return;
     this.#waiting.set(version, occurrences);
     for (const oldest of this.#waiting.keys()) {
       if (this.#waiting.size <= VERSIONS_KEPT_MAX) break;
@@ -105,18 +105,18 @@ export class LobbyMirror {
     }
   }
 
-  #tellDue(): void {
+  #reportDue(): void {
     const due = [...this.#waiting.keys()].filter((version) => version <= this.#version);
     for (const version of due.toSorted((a, b) => a - b)) {
       const occurrences = this.#waiting.get(version)!;
       this.#waiting.delete(version);
       if (version <= this.#silentUpTo) continue;
-      this.#told.add(version);
-      for (const occurrence of occurrences) this.#parts.tell(occurrence);
+      this.#reported.add(version);
+      for (const occurrence of occurrences) this.#parts.onOccurrence(occurrence);
     }
-    for (const oldest of this.#told) {
-      if (this.#told.size <= VERSIONS_KEPT_MAX) break;
-      this.#told.delete(oldest);
+    for (const oldest of this.#reported) {
+      if (this.#reported.size <= VERSIONS_KEPT_MAX) break;
+      this.#reported.delete(oldest);
       this.#silentUpTo = Math.max(this.#silentUpTo, oldest);
     }
   }

@@ -8,7 +8,7 @@ import {
   type SocketMembers,
 } from "../domain/social/lobbies/socket-members.ts";
 import { lobbyRoomId } from "./room-ids.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 
 /** Time after a start in which clients can return to their lobbies. */
 const FIRST_AFTER_MS = 15_000;

@@ -68,11 +68,11 @@ export class LobbyPresence {
     this.#sockets.set(sessionId, playerId);
     this.#absences.delete(playerId);
     this.#leaving.delete(playerId);
-    if (isFirst) await this.remind(playerId);
+    if (isFirst) await this.reportPresence(playerId);
   }
 
   /** Reports to the domain again that a player is present: another room of the lobby has seen them leave. */
-  remind(playerId: string): Promise<void> {
+  reportPresence(playerId: string): Promise<void> {
     return this.#parts.commit(async (work) =>
       this.isHere(playerId) && !this.isLeaving(playerId)
         ? connectMember(work, this.#parts.ref(), playerId)
@@ -92,7 +92,7 @@ export class LobbyPresence {
   }
 
   /** Reports to the domain that a player has no socket; after a failure retry() repeats it. */
-  async miss(playerId: string, absence: Absence): Promise<void> {
+  async reportAbsence(playerId: string, absence: Absence): Promise<void> {
     const ref = this.#parts.ref();
     const leave = LOBBY_COMMANDS["lobby.leave"];
     this.#absences.set(playerId, absence);
@@ -111,6 +111,6 @@ export class LobbyPresence {
   }
 
   async retry(): Promise<void> {
-    for (const [playerId, absence] of Array.from(this.#absences)) await this.miss(playerId, absence);
+    for (const [playerId, absence] of Array.from(this.#absences)) await this.reportAbsence(playerId, absence);
   }
 }

@@ -33,9 +33,9 @@ import { SignalBody, SignalRate } from "./lobby-signals.ts";
 import { LobbyState, showLobby } from "./lobby-state.ts";
 import { CLOSE, live } from "./messages.ts";
 import { lobbyRoomId } from "./room-ids.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 import { createTicker, type Ticker } from "./ticker.ts";
-import { Turns } from "./turns.ts";
+import { SerialQueue } from "./serial-queue.ts";
 
 /** How often the versions of open rooms are read again, in case a publish was lost. */
 export const REREAD_EVERY_MS = 5_000;
@@ -63,7 +63,7 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
   #isDisposed = false;
   #countdown = "";
   readonly #kicked = new Set<string>();
-  readonly #turns = new Turns();
+  readonly #queue = new SerialQueue();
   readonly #rate = new SignalRate();
   readonly #presence = new LobbyPresence({
     ref: () => this.ref,
@@ -73,7 +73,7 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
   readonly #mirror = new LobbyMirror({
     read: () => this.#read(),
     show: (lobby) => this.#show(lobby),
-    tell: (occurrence) => this.#tell(occurrence),
+    onOccurrence: (occurrence) => this.#sendOccurrence(occurrence),
     later: (delayMs, run) => this.later(delayMs, run),
     onError: (error) => this.report(error, "mirror"),
   });
@@ -93,12 +93,12 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     );
     this.onceDisposed(() => (this.#isDisposed = true));
     // Subscribed before the lobby is read, so that no change falls in between.
-    await this.listen<LobbyNotice>(lobbyTopic(projectId, lobbyId), (notice) => this.#mirror.hear(notice));
+    await this.listen<LobbyNotice>(lobbyTopic(projectId, lobbyId), (notice) => this.#mirror.receive(notice));
     await this.listen<LobbySignal>(signalTopic(projectId, lobbyId), (signal) => this.#pass(signal));
     this.#mirror.start(await this.#read());
     this.open.add(this);
     this.onceDisposed(() => this.open.remove(this));
-    this.later(ABSENT_AFTER_MS, () => this.#missAbsent());
+    this.later(ABSENT_AFTER_MS, () => this.#reportAbsent());
   }
 
   /** Applies the result of the re-read; undefined for a lobby that no longer exists. */
@@ -106,7 +106,7 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     if (version === undefined) return this.#endAll();
     this.#mirror.expect(version);
     this.later(0, () => this.#presence.retry());
-    this.#remindOfAll();
+    this.#reportPresent();
   }
 
   protected override async welcome(client: LiveClient): Promise<void> {
@@ -140,7 +140,7 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     const command: LobbyCommand = LOBBY_COMMANDS[name];
     const given = parse(command.body, asJson(raw));
     const body = command.prepare ? await command.prepare(this.app.passwords, given) : given;
-    if (this.#turns.waiting >= REQUESTS_WAITING_MAX) {
+    if (this.#queue.waiting >= REQUESTS_WAITING_MAX) {
       const retry = { retryAfterSeconds: 1 };
       throw new DomainError("SERVICE_UNAVAILABLE", "too many requests wait in this lobby", retry);
     }
@@ -190,7 +190,7 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
 
   /** Commits a change after all earlier ones, and shows it. */
   #change(run: Change): Promise<void> {
-    return this.#turns.take(async () => {
+    return this.#queue.run(async () => {
       const change = await transactIn(this.app, this.ref.projectId)(run);
       if (change && !this.#isDisposed) this.#mirror.apply(change);
     });
@@ -203,15 +203,16 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     // Clients of a stopping process return through another one; settleOrphans() handles those who do not.
     if (matchMaker.state === matchMaker.MatchMakerState.SHUTTING_DOWN) return;
     if (this.state.status === "CLOSED") return;
-    if (absence === "LEAVE" || this.#isMember(playerId)) await this.#presence.miss(playerId, absence);
+    if (absence === "LEAVE" || this.#isMember(playerId))
+      await this.#presence.reportAbsence(playerId, absence);
   }
 
   /** Reports members who were connected before this room existed and have not returned to it. */
-  async #missAbsent(): Promise<void> {
+  async #reportAbsent(): Promise<void> {
     const absent = [...this.state.members.values()].filter(
       ({ playerId, status }) => status !== "DISCONNECTED" && !this.#presence.isHere(playerId),
     );
-    for (const { playerId } of absent) await this.#presence.miss(playerId, "DISCONNECT");
+    for (const { playerId } of absent) await this.#presence.reportAbsence(playerId, "DISCONNECT");
   }
 
   #show(lobby: LobbyView): void {
@@ -219,22 +220,22 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     if (this.clients.length > 0) this.broadcastPatch();
     this.#countDown(lobby);
     for (const { playerId } of lobby.members) this.#kicked.delete(playerId);
-    this.#remindOfAll();
+    this.#reportPresent();
     this.later(0, () => this.#endStrangers());
     if (lobby.status === "CLOSED") this.later(CLOSED_KEPT_MS, () => this.#endAll());
   }
 
   /** Reports present players again whom another room of the lobby or another process saw leave. */
-  #remindOfAll(): void {
+  #reportPresent(): void {
     for (const { playerId, status } of this.state.members.values())
       if (status === "DISCONNECTED" && this.#presence.isHere(playerId))
-        this.later(0, () => this.#presence.remind(playerId));
+        this.later(0, () => this.#presence.reportPresence(playerId));
   }
 
-  #tell({ name, data }: Occurrence): void {
+  #sendOccurrence({ name, data }: Occurrence): void {
     if (name === "lobby.member_left" && data["reason"] === "KICKED")
       this.#kicked.add(String(data["playerId"]));
-    this.tellAll(name, data);
+    this.sendToAll(name, data);
   }
 
   #countDown({ status, startsAt }: LobbyView): void {

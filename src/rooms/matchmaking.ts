@@ -9,10 +9,10 @@ import { clientAddress } from "../domain/accounts/rate-limits/ip-address.ts";
 import { refuseBlockedAddress } from "../domain/accounts/rate-limits/ip-blocks.ts";
 import { asOneJoin } from "./admission.ts";
 import { authenticate } from "./authenticate.ts";
-import type { Care } from "./care.ts";
+import type { ListingRepair } from "./listing-repair.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { errorObject, INTERNAL_ERROR, parse } from "./errors.ts";
-import { comeBackLater, type Gate } from "./gate.ts";
+import { retryLater, type Gate } from "./gate.ts";
 import type { LiveRoom } from "./live-room.ts";
 import type { SeatHolder } from "./seat-holder.ts";
 
@@ -73,7 +73,7 @@ const isStopping = (): boolean => matchMaker.state !== matchMaker.MatchMakerStat
 type Seat = Awaited<ReturnType<typeof matchMaker.joinOrCreate>>;
 
 /** Another room of the same id may be in this process for a moment: the seat is where it was reserved. */
-const ownSeat = (seat: Seat): Seat =>
+const localSeat = (seat: Seat): Seat =>
   matchMaker.getLocalRoomById(seat.roomId) ? { ...seat, processId: matchMaker.processId } : seat;
 
 const seatGone = (): DomainError => new DomainError("GONE", "the seat has expired, join again");
@@ -83,7 +83,7 @@ const seatGone = (): DomainError => new DomainError("GONE", "the seat has expire
  * same player (or console user) and project too. Core's own `reconnect` asks for none.
  * @throws DomainError GONE for a seat that does not exist or is another's; as `authenticate`
  */
-const takeUp = async (
+const reclaimSeat = async (
   app: App,
   roomId: string,
   { reconnectionToken, context }: { reconnectionToken: string; context: AuthContext },
@@ -97,9 +97,7 @@ const takeUp = async (
     .remoteRoomCall<LiveRoom<object>>(roomId, "claimSeat", args)
     .catch((error: unknown) => {
       // The process of the room is dead or busy.
-      throw error instanceof ServerError
-        ? comeBackLater("the room did not answer in time", "NOT_READY")
-        : error;
+      throw error instanceof ServerError ? retryLater("the room did not answer in time", "NOT_READY") : error;
     });
   if (typeof sessionId !== "string") throw seatGone();
   return matchMaker.buildSeatReservation(room, sessionId);
@@ -111,7 +109,7 @@ const takeUp = async (
  */
 const readJoin = async (app: App, request: IncomingMessage): Promise<() => Promise<Seat>> => {
   const { method, target } = readAddress(request);
-  if (isStopping()) throw comeBackLater("the server is starting or stopping", "NOT_READY");
+  if (isStopping()) throw retryLater("the server is starting or stopping", "NOT_READY");
   const body = await readBody(request);
   const token = getBearerToken(request.headers.authorization ?? "");
   const { origin } = request.headers;
@@ -119,10 +117,10 @@ const readJoin = async (app: App, request: IncomingMessage): Promise<() => Promi
   const context: AuthContext = { ip: undefined, headers, ...(token ? { token } : {}) };
   if (method === "reconnect") {
     const { reconnectionToken } = parse(ReconnectBody, body);
-    return async () => ownSeat(await takeUp(app, target, { reconnectionToken, context }));
+    return async () => localSeat(await reclaimSeat(app, target, { reconnectionToken, context }));
   }
   return async () =>
-    ownSeat(await asOneJoin(() => matchMaker.joinOrCreate(target, withPrototype(body), context)));
+    localSeat(await asOneJoin(() => matchMaker.joinOrCreate(target, withPrototype(body), context)));
 };
 
 /** A room that could not be created, for which core keeps the code and no reason. */
@@ -130,7 +128,7 @@ const isUnavailable = (error: unknown): boolean =>
   error instanceof ServerError && errorObject(error)?.code === "SERVICE_UNAVAILABLE";
 
 /** Whether the same join may succeed shortly, at this process or at another. */
-const isPassing = (error: unknown): boolean =>
+const isTransient = (error: unknown): boolean =>
   outageOf(error) !== undefined || isUnavailable(error) || (isStopping() && !errorObject(error));
 
 /** Returns the client's address, from X-Forwarded-For as far as TRUSTED_PROXIES vouch for it. */
@@ -154,32 +152,32 @@ const answer = (response: ServerResponse, status: number, body: unknown): void =
  */
 export const answerMatchmake = async (
   app: App,
-  { gate, care }: { gate: Gate; care: Care },
+  { gate, repair }: { gate: Gate; repair: ListingRepair },
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> => {
   try {
     await refuseBlockedAddress(app, addressOf(request, app));
-    if (!care.isSettled) throw comeBackLater("rooms are being listed again", "NOT_READY");
+    if (!repair.isSettled) throw retryLater("rooms are being listed again", "NOT_READY");
     const reserve = await readJoin(app, request);
     const seat = await gate.pass(reserve);
     app.metrics.joins.inc({ room: seat.name });
     answer(response, 200, seat);
   } catch (thrown) {
-    const error = isPassing(thrown) ? comeBackLater("rooms cannot be made just now", "NOT_READY") : thrown;
+    const error = isTransient(thrown) ? retryLater("rooms cannot be made just now", "NOT_READY") : thrown;
     const known = errorObject(error);
     const requestId = newId();
     if (!known) app.log.error({ err: error, requestId }, "matchmaking failed");
-    const told = known ?? INTERNAL_ERROR;
-    app.metrics.joinsRefused.inc({ code: told.code, reason: told.reason ?? "" });
+    const refusal = known ?? INTERNAL_ERROR;
+    app.metrics.joinsRefused.inc({ code: refusal.code, reason: refusal.reason ?? "" });
     const retryAfter = error instanceof DomainError ? error.retryAfterSeconds : undefined;
     if (retryAfter !== undefined) response.setHeader("Retry-After", String(Math.ceil(retryAfter)));
     // The rest of a refused body is not read.
     if (!request.complete) response.setHeader("Connection", "close");
     const timestamp = app.clock().toISOString();
-    answer(response, ERROR_STATUS[told.code], {
-      error: { ...told, requestId, timestamp },
-      message: told.message,
+    answer(response, ERROR_STATUS[refusal.code], {
+      error: { ...refusal, requestId, timestamp },
+      message: refusal.message,
     });
   }
 };

@@ -4,7 +4,7 @@ import { matchMaker, type Room } from "@colyseus/core";
 const rooms = new Set<Room>();
 
 /** Registers a room that is being created; the returned function removes it. */
-export const noteRoom = (room: Room): (() => void) => {
+export const trackRoom = (room: Room): (() => void) => {
   rooms.add(room);
   return () => void rooms.delete(room);
 };

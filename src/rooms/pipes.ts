@@ -21,7 +21,7 @@ const passOf = (key: string, processId: string): Buffer =>
   createHmac("sha256", key).update(`door:${processId}`).digest();
 
 /**
- * Whether an upgrade at the peer endpoint of `processId` comes from a process of this installation. Any
+ * Whether an upgrade at the internal address of `processId` comes from a process of this installation. Any
  * configured encryption key is valid, so that keys can be rotated while processes run.
  */
 export const hasPass = ({ config }: App, { headers }: IncomingMessage, processId: string): boolean => {
@@ -42,7 +42,7 @@ const headOf = (request: IncomingMessage, pass: Buffer): string => {
 };
 
 type Pipe = { processId: string; room: Socket; bytesRead: number; close(): void };
-type Target = { processId: string; door: string };
+type Target = { processId: string; internalAddress: string };
 
 /**
  * Forwards sockets byte for byte to rooms held by other processes. A slow reader slows the other side down,
@@ -63,11 +63,14 @@ export class Pipes {
     return this.#open.size;
   }
 
-  /** Forwards an upgrade to the peer endpoint of the process that holds its room. */
+  /** Forwards an upgrade to the internal address of the process that holds its room. */
   open(target: Target, request: IncomingMessage, client: Duplex, head: Buffer): void {
     if (this.#isClosed || this.size >= PIPES_MAX) return refuseUpgrade(client, 503);
-    const colon = target.door.lastIndexOf(":");
-    const room = connect(Number(target.door.slice(colon + 1)), target.door.slice(0, colon));
+    const colon = target.internalAddress.lastIndexOf(":");
+    const room = connect(
+      Number(target.internalAddress.slice(colon + 1)),
+      target.internalAddress.slice(0, colon),
+    );
     const pipe: Pipe = {
       processId: target.processId,
       room,

@@ -8,13 +8,13 @@ import type { PlayerMessage } from "../domain/kernel/events/topics.ts";
 import type { Live } from "./messages.ts";
 
 /** The project's definitions that messages show. */
-export type Shown = Pick<ProjectPlan, "curve" | "levels">;
+export type ShownDefinitions = Pick<ProjectPlan, "curve" | "levels">;
 
-type Show = { name: string; data: (data: never, shown: Shown) => unknown };
+type Show = { name: string; data: (data: never, shown: ShownDefinitions) => unknown };
 
 const show = <T extends EventType>(
   name: string,
-  data: (data: EventData<T>, shown: Shown) => unknown,
+  data: (data: EventData<T>, shown: ShownDefinitions) => unknown,
 ): Show => ({ name, data });
 
 /** The room belongs to one player: messages do not name them. */
@@ -90,13 +90,13 @@ const SHOWN: Readonly<Record<string, Show>> = {
 
 const EXPIRY = { kind: "EXPIRY" } as const;
 
-const progressOf = ({ curve, levels }: Shown, xp: number) => {
+const progressOf = ({ curve, levels }: ShownDefinitions, xp: number) => {
   const progress = levelProgress(curve, xp);
   return { ...progress, levelName: levels.get(progress.level)?.name ?? null };
 };
 
 /** Returns the rewards of the levels from `from + 1` to `to`; null for none. */
-const rewardsOf = (levels: Shown["levels"], from: number, to: number) => {
+const rewardsOf = (levels: ShownDefinitions["levels"], from: number, to: number) => {
   if (levels.size === 0) return null;
   const reached = [...levels].filter(([level]) => level > from && level <= to);
   return sumBundles(reached.toSorted(([a], [b]) => a - b).map(([, { rewards }]) => rewards));
@@ -111,7 +111,7 @@ const shownAs = (type: string): Show | undefined => {
 /** Converts one line of the player stream to exactly one live message. */
 export const livePlayerMessage = (
   { seq, id, type, data, at }: PlayerMessage,
-  shown: Shown,
+  shown: ShownDefinitions,
 ): { name: string; message: Live<unknown> } => {
   const form = shownAs(type);
   const body = form ? form.data(data as never, shown) : data;

@@ -10,7 +10,7 @@ import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
 import type { PlayerMessage } from "../domain/kernel/events/topics.ts";
 import type { Work } from "../domain/kernel/work.ts";
 import { REPLAY_MAX, type StreamPage } from "./ordered-stream.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 
 /** Maximum number of players per read: each may have REPLAY_MAX lines to replay. */
 const READ_MAX = 32;
@@ -19,14 +19,14 @@ const READ_MAX = 32;
 export type PlayerPage = StreamPage<PlayerMessage> & { player: ShownPlayer; plan: ProjectPlan };
 
 /** `afterSeq`: the newest known line; absent: no lines are wanted. */
-type Ask = { ref: StreamRef; afterSeq?: number | undefined };
+type PageRequest = { ref: StreamRef; afterSeq?: number | undefined };
 
 /**
  * Reads players for their rooms; simultaneous requests of one project share a read.
  * @throws DomainError NOT_FOUND
  */
-export const createPageReader = (app: App): Grouped<Ask, PlayerPage> => {
-  const read = grouped<Ask, PlayerPage | DomainError>({
+export const createPageReader = (app: App): Grouped<PageRequest, PlayerPage> => {
+  const read = grouped<PageRequest, PlayerPage | DomainError>({
     keyOf: ({ ref }) => ref.projectId,
     run: (asked) => transactIn(app, asked[0]!.ref.projectId)((work) => readPages(work, asked)),
     runMax: READ_MAX,
@@ -39,7 +39,10 @@ export const createPageReader = (app: App): Grouped<Ask, PlayerPage> => {
 };
 
 /** Reads pages of players of one project. */
-const readPages = async (work: Work, asked: readonly Ask[]): Promise<(PlayerPage | DomainError)[]> => {
+const readPages = async (
+  work: Work,
+  asked: readonly PageRequest[],
+): Promise<(PlayerPage | DomainError)[]> => {
   const { projectId } = asked[0]!.ref;
   const ids = [...new Set(asked.map(({ ref }) => ref.playerId))];
   // The players first: lines committed in between are then extra, never missing.
@@ -58,9 +61,9 @@ const readPages = async (work: Work, asked: readonly Ask[]): Promise<(PlayerPage
 const readLines = async (
   work: Work,
   projectId: string,
-  asked: readonly Ask[],
+  asked: readonly PageRequest[],
   shown: ReadonlyMap<string, ShownPlayer>,
-): Promise<Map<Ask, PlayerMessage[]>> => {
+): Promise<Map<PageRequest, PlayerMessage[]>> => {
   const behind = asked.filter(({ ref, afterSeq }) => {
     const { seq } = shown.get(ref.playerId) ?? { seq: 0 };
     return afterSeq !== undefined && seq > afterSeq && seq - afterSeq <= REPLAY_MAX;

@@ -18,8 +18,8 @@ import { CLOSE, HEARTBEAT_SECONDS, live, SESSIONS_MAX } from "./messages.ts";
 import { livePlayerMessage, stateOf } from "./player-messages.ts";
 import { createPageReader, type PlayerPage } from "./player-pages.ts";
 import { playerRoomId } from "./room-ids.ts";
-import { transactIn } from "./sight.ts";
-import { SteadyNotices } from "./steady-notices.ts";
+import { transactIn } from "./project-transact.ts";
+import { NoticeThrottle } from "./notice-throttle.ts";
 import { createTicker, type Ticker } from "./ticker.ts";
 
 /** How often the players of open rooms are read again, so that a lost publish never leaves a room stale. */
@@ -93,8 +93,8 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     onError: (error) => this.report(error, "stream"),
   });
 
-  readonly #notices = new SteadyNotices({
-    tell: (notice) => this.#notify(notice),
+  readonly #notices = new NoticeThrottle({
+    send: (notice) => this.#notify(notice),
     later: (delayMs, run) => this.later(delayMs, run),
   });
 
@@ -199,7 +199,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     const expiresAt = new Date(client.auth!.expiresAtMs).toISOString();
     const { sessionId } = client;
     const data = { ...this.ref, sessionId, seq, resumed, expiresAt, heartbeatSeconds: HEARTBEAT_SECONDS };
-    this.tell(client, "session.ready", data);
+    this.sendTo(client, "session.ready", data);
   }
 
   #snapshot(
@@ -208,7 +208,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     { seq, player }: PlayerPage,
     reason: "CONNECT" | "GAP",
   ): void {
-    this.tell(client, "state.snapshot", { seq, player, reason });
+    this.sendTo(client, "state.snapshot", { seq, player, reason });
     cursor.seq = seq;
   }
 

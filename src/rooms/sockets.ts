@@ -134,7 +134,7 @@ export class Sockets extends WebSocketTransport {
     const { log, metrics } = this.#app;
     socket.watch = {
       isReadable,
-      threw: (err, event) => log.error({ err, event }, "a socket was ended by what its listener threw"),
+      onThrow: (err, event) => log.error({ err, event }, "a socket was ended by what its listener threw"),
     };
     socket.pingCount = 0;
     socket.on("pong", () => {

@@ -3,9 +3,9 @@ import ipaddr from "ipaddr.js";
 import { isIn, networkOf } from "../../domain/accounts/rate-limits/ip-address.ts";
 
 /** The only block of IPv6 that has been allocated as public addresses. */
-const GIVEN_OUT = ipaddr.IPv6.parseCIDR("2000::/3");
+const ALLOCATED = ipaddr.IPv6.parseCIDR("2000::/3");
 /** Addresses in public ranges at which clouds serve internal data to their machines. */
-const LOOKS_PUBLIC = ["168.63.129.16"];
+const CLOUD_INTERNAL = ["168.63.129.16"];
 
 /** This machine and private networks, for development. Excludes the metadata service of clouds at 169.254. */
 export const LOCAL_NETWORKS = [
@@ -29,6 +29,6 @@ export const isPublicAddress = (text: string, allow: readonly string[] = []): bo
   if (isIn(network, allow)) return true;
   // IPv4-mapped IPv6 addresses are judged as IPv4.
   const address = ipaddr.process(text);
-  if (address.range() !== "unicast" || isIn(network, LOOKS_PUBLIC)) return false;
-  return address instanceof ipaddr.IPv4 || address.match(GIVEN_OUT);
+  if (address.range() !== "unicast" || isIn(network, CLOUD_INTERNAL)) return false;
+  return address instanceof ipaddr.IPv4 || address.match(ALLOCATED);
 };

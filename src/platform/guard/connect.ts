@@ -1,7 +1,7 @@
 import { connect as connectTcp, type LookupFunction, isIPv6, type Socket } from "node:net";
 import { connect as connectTls, createSecureContext } from "node:tls";
 import { Fault, Refused } from "./faults.ts";
-import type { Names } from "./names.ts";
+import type { NameResolver } from "./names.ts";
 import type { Guard, Target } from "./url.ts";
 
 /** Time limit for TCP and TLS, in ms. */
@@ -14,7 +14,7 @@ const ADDRESSES_MAX = 4;
 export type Connect = (target: Target, signal: AbortSignal) => Promise<Socket>;
 export type ConnectOptions = {
   guard: Guard;
-  names: Names;
+  names: NameResolver;
   /** Trusted certificates, PEM; by default those of Node.js. */
   ca: string | undefined;
 };

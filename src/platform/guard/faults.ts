@@ -3,7 +3,7 @@ import { NOT_PUBLIC } from "./url.ts";
 
 /** Thrown for an address that requests may not go to. */
 export class Refused extends Error {
-  /** @param problem a predicate, as `Judged` has it */
+  /** @param problem a predicate, as `UrlVerdict` has it */
   constructor(problem = NOT_PUBLIC) {
     super(`the address ${problem} (URL_NOT_ALLOWED)`);
   }

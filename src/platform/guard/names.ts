@@ -9,7 +9,7 @@ const NAME_MS = 8_000;
 /** How long the addresses of one family wait for those of the other. */
 const OTHER_FAMILY_MS = 1_000;
 
-export type Names = {
+export type NameResolver = {
   /**
    * Resolves a name to its addresses, IPv4 first, at least one. Queried anew each time.
    * @throws when there are none, or none in time; cancelled by `signal`
@@ -17,7 +17,7 @@ export type Names = {
   resolve(name: string, signal: AbortSignal): Promise<readonly string[]>;
 };
 
-export type NamesOptions = {
+export type NameResolverOptions = {
   /** Whether to resolve names that only this machine knows as well. */
   isLocal: boolean;
   /** Addresses of DNS servers, with ports; by default the system's. */
@@ -28,7 +28,7 @@ export type NamesOptions = {
  * Resolves names with DNS alone. `dns.lookup` would use the process's four threads for files and passwords,
  * and a few names with silent servers would block everything that needs those.
  */
-export const createNames = ({ isLocal, servers }: NamesOptions): Names => {
+export const createNameResolver = ({ isLocal, servers }: NameResolverOptions): NameResolver => {
   const ask = async (name: string, signal: AbortSignal): Promise<readonly string[]> => {
     // One per name: it can be cancelled by itself, and reads the system's current settings.
     const resolver = new Resolver({ timeout: QUESTION_MS, tries: QUESTION_TRIES });

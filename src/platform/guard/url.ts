@@ -16,11 +16,11 @@ export type Target = {
 };
 
 /** The verdict on a URL: a target, or a problem as a predicate, such as "must start with https://". */
-export type Judged = { target: Target; problem?: never } | { target?: never; problem: string };
+export type UrlVerdict = { target: Target; problem?: never } | { target?: never; problem: string };
 
 /** Checks where a process's requests to foreign servers may go. */
 export type Guard = {
-  judge(url: string): Judged;
+  judge(url: string): UrlVerdict;
   /** Whether connections to an IP address are allowed. */
   isAllowed(address: string): boolean;
   /** Development: names that only this machine knows are resolved as well. */
@@ -66,7 +66,7 @@ export const createGuard = ({ allowCidrs, allowLocal, ports }: OutboundSettings)
     return undefined;
   };
 
-  const judge = (text: string): Judged => {
+  const judge = (text: string): UrlVerdict => {
     if (text.length > URL_LENGTH_MAX) return { problem: `must have at most ${URL_LENGTH_MAX} characters` };
     if (AMBIGUOUS.test(text)) return { problem: "must not hold spaces, control characters or backslashes" };
     const url = URL.parse(text);
@@ -77,7 +77,7 @@ export const createGuard = ({ allowCidrs, allowLocal, ports }: OutboundSettings)
     return problem === undefined ? { target: targetOf(url, host) } : { problem };
   };
 
-  return { judge: remembered(judge), isAllowed, isLocal: allowLocal };
+  return { judge: cached(judge), isAllowed, isLocal: allowLocal };
 };
 
 /** Returns the authority part between the slashes; "" without one. */
@@ -96,8 +96,8 @@ const targetOf = (url: URL, host: string): Target => {
 };
 
 /** Caches verdicts, because the same few URLs recur. The oldest of KEPT_MAX is evicted. */
-const remembered = (judge: Guard["judge"]): Guard["judge"] => {
-  const kept = new Map<string, Judged>();
+const cached = (judge: Guard["judge"]): Guard["judge"] => {
+  const kept = new Map<string, UrlVerdict>();
   return (url) => {
     const known = kept.get(url);
     if (known) return known;

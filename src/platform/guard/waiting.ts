@@ -34,7 +34,7 @@ export class Deadline {
 }
 
 /** Admits a limited number of requests; the others queue in order until their time is over. */
-export class Line {
+export class AdmissionQueue {
   readonly #max: number;
   #inside = 0;
   readonly #outside = new Set<() => void>();

@@ -1,5 +1,5 @@
 /** Runs the operations of one room one after another, in the order they were requested. */
-export class Turns {
+export class SerialQueue {
   #last: Promise<unknown> = Promise.resolve();
   #waiting = 0;
 
@@ -9,7 +9,7 @@ export class Turns {
   }
 
   /** Resolves or rejects as `run` does, after all earlier operations have ended. */
-  async take<T>(run: () => Promise<T>): Promise<T> {
+  async run<T>(run: () => Promise<T>): Promise<T> {
     this.#waiting += 1;
     const before = this.#last;
     const turn = before.then(run);

@@ -8,11 +8,11 @@ export const PLACE_EVERY_MS = 1_000;
 
 type Parts = {
   later(delayMs: number, run: () => unknown): void;
-  tell(notice: PlayerNotice): void;
+  send(notice: PlayerNotice): void;
 };
 
 /** Forwards notices; of those in quick succession (standings on one board) only the last. */
-export class SteadyNotices {
+export class NoticeThrottle {
   readonly #parts: Parts;
   /** Boards with a recent notice, and the newest notice since. */
   readonly #held = new Map<string, PlayerNotice | undefined>();
@@ -22,7 +22,7 @@ export class SteadyNotices {
   }
 
   pass(notice: PlayerNotice): void {
-    if (notice.name !== "leaderboard.me") return this.#parts.tell(notice);
+    if (notice.name !== "leaderboard.me") return this.#parts.send(notice);
     const { leaderboardKey, board } = notice.data;
     const key = `${leaderboardKey}\0${board}`;
     if (this.#held.has(key)) {
@@ -30,7 +30,7 @@ export class SteadyNotices {
       return;
     }
     this.#held.set(key, undefined);
-    this.#parts.tell(notice);
+    this.#parts.send(notice);
     this.#parts.later(PLACE_EVERY_MS, () => {
       const last = this.#held.get(key);
       this.#held.delete(key);

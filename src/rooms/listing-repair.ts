@@ -13,7 +13,7 @@ const RETRY_MS = 1_000;
 const SETTLE_MS = 1_500;
 
 /** Keeps this process's room listings consistent with its actual rooms. */
-export class Care {
+export class ListingRepair {
   readonly #app: App;
   readonly #listing: Listing;
   readonly #warn: CalmWarning;
@@ -48,7 +48,7 @@ export class Care {
   /** Called when Redis was unavailable, came back empty, or took this process for dead. */
   onLost(): void {
     this.#settledAtMs = performance.now() + SETTLE_MS;
-    this.#app.peers?.listenAgain();
+    this.#app.peers?.resubscribe();
     void this.#check();
     tickAll();
     // Requests anything that was published before the subscriptions were back.

@@ -4,18 +4,18 @@ import type { Logger } from "pino";
 const FIRST_MS = 100;
 const LONGEST_MS = 1_000;
 /** How often a lasting outage is logged, in ms. */
-const TELL_EVERY_MS = 30_000;
+const LOG_EVERY_MS = 30_000;
 
 /**
  * Backs off a job during an outage: each pause is twice as long as the one before, up to a second. Logs the
  * first outage, one line for each half minute after it, and its end.
  */
-export class Pauses {
+export class OutageBackoff {
   readonly #log: Pick<Logger, "info" | "warn">;
   readonly #job: string;
   #inRow = 0;
   #nextMs = FIRST_MS;
-  #toldAtMs = -Infinity;
+  #loggedAtMs = -Infinity;
 
   constructor(log: Pick<Logger, "info" | "warn">, job: string) {
     this.#log = log;
@@ -25,8 +25,8 @@ export class Pauses {
   /** Records another outage. @returns how long to wait, in ms */
   next(err: unknown): number {
     this.#inRow++;
-    if (performance.now() - this.#toldAtMs >= TELL_EVERY_MS) {
-      this.#toldAtMs = performance.now();
+    if (performance.now() - this.#loggedAtMs >= LOG_EVERY_MS) {
+      this.#loggedAtMs = performance.now();
       const what = { err, job: this.#job, inRow: this.#inRow };
       this.#log.warn(what, "a job waits: what it needs does not work; its rows stay as they are");
     }
