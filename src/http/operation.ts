@@ -18,7 +18,10 @@ import { parseBody, parseParams, queryChecker } from "./validate.ts";
 
 type Arrival = { request: Request; response: Response; ip: string };
 
-/** Credentials that are none count against the address, so that guessing is no way around its limit. */
+/**
+ * Authenticates a request. Invalid credentials count against the address, so that guessing does not evade its
+ * limit.
+ */
 const identifyFor = async (
   app: App,
   route: AnyRoute,
@@ -29,14 +32,14 @@ const identifyFor = async (
     return await identify(app, request, route.access.admin !== undefined);
   } catch (error) {
     if (!(error instanceof DomainError) || error.code !== "UNAUTHORIZED") throw error;
-    // A key that was revoked or has expired is a customer's mistake, and no guess.
+    // A revoked or expired key is a customer's mistake, not a guess.
     const isGuess = error.reason === "API_KEY_INVALID";
     response.set(isGuess ? await countBadKey(app, ip) : await countAnonymous(app, ip));
     throw error;
   }
 };
 
-/** The JSON as it came, and what the schema makes of it. */
+/** Returns the JSON as received, and its parsed form. */
 const bodyOf = async (
   route: AnyRoute,
   request: Request,
@@ -48,7 +51,7 @@ const bodyOf = async (
   return { raw, body: await parseBody(route, raw) };
 };
 
-/** Call it when the body has been read. */
+/** Must be called after the body was read. */
 const actorOf = (caller: Caller, { request, response, ip }: Arrival, signal: AbortSignal): Actor => ({
   caller,
   ip,
@@ -57,7 +60,7 @@ const actorOf = (caller: Caller, { request, response, ip }: Arrival, signal: Abo
   waits: { bytes: Buffer.isBuffer(request.body) ? request.body.length : 0, signal },
 });
 
-/** What of the database the operation may see. */
+/** Returns the rows that the operation may see. */
 const sightOf = (actor: Actor, projectId: string): Sight => {
   const { caller } = actor;
   if (caller.kind !== "user" && caller.kind !== "key") return { role: "accounts", by: actor };
@@ -74,7 +77,7 @@ const send = async (response: Response, reply: Reply<unknown>): Promise<void> =>
 
 const gone = (): DomainError => new DomainError("SERVICE_UNAVAILABLE", "The client has gone");
 
-/** Aborted when the connection ends before the answer is out. */
+/** Returns a signal that aborts when the connection ends before the response is complete. */
 const presenceOf = (response: Response): AbortSignal => {
   const presence = new AbortController();
   response.once("close", () => {
@@ -83,7 +86,7 @@ const presenceOf = (response: Response): AbortSignal => {
   return presence.signal;
 };
 
-/** Begins nothing for a client that has gone while its request waited for its turn. */
+/** Begins no transaction for a client that disconnected while its request was queued. */
 const whilePresent = (transact: App["transact"], signal: AbortSignal): App["transact"] => {
   let hasBegun = false;
   return (run, ...rest) =>
@@ -103,8 +106,8 @@ const announceEnd = (response: Response, { deprecated }: AnyRoute): void => {
 
 /**
  * Serves a route. The order of checks is part of the contract: blocked address, size and type, credentials,
- * limits, state of the tenant, role or scope, approval and plan, project, then the values. What `run` answers
- * is sent as it is; tests hold it against the route's `response`.
+ * limits, state of the tenant, role or scope, approval and plan, project, then the values. The result of
+ * `run` is sent unchanged; tests validate it against the route's `response`.
  */
 export const operation = (app: App, route: AnyRoute): RequestHandler => {
   const checkQuery = queryChecker(route);

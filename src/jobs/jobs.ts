@@ -24,7 +24,7 @@ import { sweepDynamicSegments } from "./sweep-segments.ts";
 import { sweep } from "./sweep.ts";
 import { tellRanks } from "./tell-ranks.ts";
 
-/** Every job that a worker process runs, with what it keeps from run to run. */
+/** Creates every job that a worker process runs, with its state between runs. */
 export const createJobs = (): readonly AnyJob[] => [
   createProcessEvents(),
   createRelayOutbox(),

@@ -6,7 +6,7 @@ import type { Job } from "./job.ts";
 const stepsOf = ({ transact, log }: App): JobSteps =>
   new JobSteps({ transact, onError: (err, jobId) => log.error({ err, jobId }, "a job's step failed") });
 
-/** Does the steps of projects' long work until none is due. */
+/** Performs steps of projects' long-running work until none is due. */
 export const createProjectJobs = (): Job => {
   let steps: JobSteps | undefined;
   return {

@@ -5,8 +5,8 @@ import { outageOf } from "../domain/kernel/outages.ts";
 import { errorObject } from "./errors.ts";
 
 /**
- * Logs what a room has thrown: a bug as an error with the fields `of` the room, an outage as one warning in
- * a while, and a refusal that the client is told of not at all.
+ * Logs what a room has thrown: a bug as an error with the fields `of` the room, an outage as one rate-limited
+ * warning, and a refusal, which the client receives, not at all.
  */
 export const logFailure = (
   { log, warnOfOutage }: Pick<App, "log" | "warnOfOutage">,

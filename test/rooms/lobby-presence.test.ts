@@ -128,8 +128,8 @@ describe("who is in a lobby", () => {
       },
       onError: () => undefined,
     });
-    await presence.miss("gone", "DISCONNECT");
-    await presence.miss("back", "DISCONNECT");
+    await presence.reportAbsence("gone", "DISCONNECT");
+    await presence.reportAbsence("back", "DISCONNECT");
     await presence.arrive("session", "back");
     await presence.retry();
     await presence.retry();

@@ -11,7 +11,7 @@ import { route } from "../route.ts";
 import { Flag, pageReply } from "./list-bodies.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 
-/** Bytes of `data` as JSON. */
+/** Maximum bytes of `data` as JSON. */
 const DATA_MAX_BYTES = 8 * 1024;
 
 const InboxMessage = z

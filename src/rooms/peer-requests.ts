@@ -5,12 +5,12 @@ import { newId } from "../domain/kernel/ids.ts";
 import { ANSWER_TIMEOUT_MS } from "../domain/kernel/live-rooms.ts";
 import { answersOf, type Answers } from "./inspect.ts";
 
-type Question = { id: string; replyTo: string; name: keyof Answers; args: readonly string[] };
+type PeerRequest = { id: string; replyTo: string; name: keyof Answers; args: readonly string[] };
 type Reply = { id: string; value?: unknown; hasFailed?: true };
 type Waiting = { resolve: (value: unknown) => void; reject: (error: Error) => void };
 
-const questionTopic = (processId: string): string => `rooms-question:${processId}`;
-const replyTopic = (asker: string): string => `rooms-reply:${asker}`;
+const requestTopic = (processId: string): string => `rooms-question:${processId}`;
+const replyTopic = (requester: string): string => `rooms-reply:${requester}`;
 
 const silent = (): DomainError =>
   new DomainError("SERVICE_UNAVAILABLE", `The process did not answer within ${ANSWER_TIMEOUT_MS} ms`, {
@@ -18,28 +18,28 @@ const silent = (): DomainError =>
     retryAfterSeconds: 1,
   });
 
-const answerOne = (answers: Answers, { name, args }: Question): unknown =>
+const answerRequest = (answers: Answers, { name, args }: PeerRequest): unknown =>
   (answers[name] as (...given: readonly string[]) => unknown)(...args);
 
-/** Answers what other processes ask of the rooms of this one. @returns how to stop it */
-export const answerPeers = (app: App, version: string): Promise<() => void> => {
+/** Answers requests of other processes about the rooms of this one. @returns a function that stops it */
+export const answerPeerRequests = (app: App, version: string): Promise<() => void> => {
   const answers = answersOf(app, version);
-  return app.topics.subscribe(questionTopic(matchMaker.processId), (question: Question) => {
-    const { id, replyTo } = question;
-    if (!Object.hasOwn(answers, question.name)) return;
+  return app.topics.subscribe(requestTopic(matchMaker.processId), (request: PeerRequest) => {
+    const { id, replyTo } = request;
+    if (!Object.hasOwn(answers, request.name)) return;
     let reply: Reply;
     try {
-      reply = { id, value: answerOne(answers, question) };
+      reply = { id, value: answerRequest(answers, request) };
     } catch (err) {
-      app.log.error({ err, question: question.name }, "what a process asked could not be answered");
+      app.log.error({ err, question: request.name }, "what a process asked could not be answered");
       reply = { id, hasFailed: true };
     }
     app.topics.publish(replyTopic(replyTo), reply);
   });
 };
 
-/** Asks the processes that hold rooms, this one among them. */
-export class Asker {
+/** Sends requests to the processes that hold rooms, including this one. */
+export class PeerRequester {
   readonly #topics: App["topics"];
   readonly #answers: Answers;
   readonly #id = newId();
@@ -52,13 +52,13 @@ export class Asker {
   }
 
   /** @throws DomainError SERVICE_UNAVAILABLE PROCESS_SILENT */
-  async ask<K extends keyof Answers>(
+  async request<K extends keyof Answers>(
     processId: string,
     name: K,
     ...args: Parameters<Answers[K]>
   ): Promise<ReturnType<Answers[K]>> {
     if (processId === matchMaker.processId)
-      return answerOne(this.#answers, { id: "", replyTo: "", name, args }) as ReturnType<Answers[K]>;
+      return answerRequest(this.#answers, { id: "", replyTo: "", name, args }) as ReturnType<Answers[K]>;
     const id = newId();
     let timer: NodeJS.Timeout | undefined;
     const answered = new Promise<unknown>((resolve, reject) => {
@@ -66,8 +66,8 @@ export class Asker {
       timer = setTimeout(() => reject(silent()), ANSWER_TIMEOUT_MS);
     });
     void this.#listen().then(
-      () => this.#topics.publish(questionTopic(processId), { id, replyTo: this.#id, name, args }),
-      // The time-out tells.
+      () => this.#topics.publish(requestTopic(processId), { id, replyTo: this.#id, name, args }),
+      // The timeout reports it.
       () => undefined,
     );
     try {
@@ -80,7 +80,7 @@ export class Asker {
 
   #listen(): Promise<unknown> {
     this.#listening ??= this.#topics
-      .subscribe(replyTopic(this.#id), (reply: Reply) => this.#hear(reply))
+      .subscribe(replyTopic(this.#id), (reply: Reply) => this.#receive(reply))
       .catch((error: unknown) => {
         this.#listening = undefined;
         throw error;
@@ -88,7 +88,7 @@ export class Asker {
     return this.#listening;
   }
 
-  #hear({ id, value, hasFailed }: Reply): void {
+  #receive({ id, value, hasFailed }: Reply): void {
     const waiting = this.#waiting.get(id);
     if (hasFailed) waiting?.reject(silent());
     else waiting?.resolve(value);

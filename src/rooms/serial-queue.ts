@@ -1,15 +1,15 @@
-/** Runs what is asked of one room one after another, in the order it was asked. */
-export class Turns {
+/** Runs the operations of one room one after another, in the order they were requested. */
+export class SerialQueue {
   #last: Promise<unknown> = Promise.resolve();
   #waiting = 0;
 
-  /** What has not ended yet. */
+  /** Number of operations that have not ended yet. */
   get waiting(): number {
     return this.#waiting;
   }
 
-  /** Resolves or rejects as `run` does, once all that was asked before has ended. */
-  async take<T>(run: () => Promise<T>): Promise<T> {
+  /** Resolves or rejects as `run` does, after all earlier operations have ended. */
+  async run<T>(run: () => Promise<T>): Promise<T> {
     this.#waiting += 1;
     const before = this.#last;
     const turn = before.then(run);

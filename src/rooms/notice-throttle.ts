@@ -1,17 +1,20 @@
 import type { PlayerNotice } from "../domain/kernel/events/realtime-events.ts";
 
-/** A place on one board is told at most this often, in ms; the last word is never held back for good. */
+/**
+ * Minimum milliseconds between two notices about a board's standing; the last one is always delivered in the
+ * end.
+ */
 export const PLACE_EVERY_MS = 1_000;
 
 type Parts = {
   later(delayMs: number, run: () => unknown): void;
-  tell(notice: PlayerNotice): void;
+  send(notice: PlayerNotice): void;
 };
 
-/** Passes notices on, and of those that follow one another quickly (places on one board) only the last. */
-export class SteadyNotices {
+/** Forwards notices; of those in quick succession (standings on one board) only the last. */
+export class NoticeThrottle {
   readonly #parts: Parts;
-  /** Boards that were told of a moment ago, and what has come since. */
+  /** Boards with a recent notice, and the newest notice since. */
   readonly #held = new Map<string, PlayerNotice | undefined>();
 
   constructor(parts: Parts) {
@@ -19,7 +22,7 @@ export class SteadyNotices {
   }
 
   pass(notice: PlayerNotice): void {
-    if (notice.name !== "leaderboard.me") return this.#parts.tell(notice);
+    if (notice.name !== "leaderboard.me") return this.#parts.send(notice);
     const { leaderboardKey, board } = notice.data;
     const key = `${leaderboardKey}\0${board}`;
     if (this.#held.has(key)) {
@@ -27,7 +30,7 @@ export class SteadyNotices {
       return;
     }
     this.#held.set(key, undefined);
-    this.#parts.tell(notice);
+    this.#parts.send(notice);
     this.#parts.later(PLACE_EVERY_MS, () => {
       const last = this.#held.get(key);
       this.#held.delete(key);

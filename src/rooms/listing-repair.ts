@@ -5,15 +5,15 @@ import { openRooms } from "./open-rooms.ts";
 import type { Listing } from "./listing.ts";
 import { tickAll } from "./ticker.ts";
 
-/** How often the listings of this process are held against its rooms. */
+/** How often the listings of this process are compared with its rooms. */
 const CHECK_EVERY_MS = 5_000;
-/** A check that failed, as while Redis is away, is made again after this. */
+/** Delay before a failed check is retried, for example while Redis is unavailable. */
 const RETRY_MS = 1_000;
-/** After a loss, joins wait until all processes have listed their rooms again. */
+/** After a loss, joins wait this long until all processes have listed their rooms again. */
 const SETTLE_MS = 1_500;
 
-/** Keeps the listing of rooms true to the rooms of this process. */
-export class Care {
+/** Keeps this process's room listings consistent with its actual rooms. */
+export class ListingRepair {
   readonly #app: App;
   readonly #listing: Listing;
   readonly #warn: CalmWarning;
@@ -40,18 +40,18 @@ export class Care {
     clearTimeout(this.#retry);
   }
 
-  /** Whether a room that is not listed can be taken to be nowhere. */
+  /** Whether a room without a listing can be assumed not to exist. */
   get isSettled(): boolean {
     return performance.now() >= this.#settledAtMs;
   }
 
-  /** Redis was away, came back empty, or took this process for dead. */
+  /** Called when Redis was unavailable, came back empty, or took this process for dead. */
   onLost(): void {
     this.#settledAtMs = performance.now() + SETTLE_MS;
-    this.#app.peers?.listenAgain();
+    this.#app.peers?.resubscribe();
     void this.#check();
     tickAll();
-    // What was said before the subscriptions were back is asked for once more.
+    // Requests anything that was published before the subscriptions were back.
     setTimeout(tickAll, SETTLE_MS).unref();
   }
 
@@ -76,8 +76,8 @@ export class Care {
   }
 
   /**
-   * Lists what is not listed, and takes away what is listed and not here any more; a room whose id another
-   * process has by now gives way to that one.
+   * Lists unlisted rooms and removes listings of rooms that are gone; a room whose id another process has
+   * taken meanwhile yields to that one.
    */
   async #repair(): Promise<void> {
     const { log, metrics } = this.#app;

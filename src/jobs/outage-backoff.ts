@@ -1,32 +1,32 @@
 import type { Logger } from "pino";
 
-/** The pause after the first outage and the longest one, in ms: all goes on within it once that is over. */
+/** The pause after the first outage and the longest one, in ms: work resumes within it after the outage. */
 const FIRST_MS = 100;
 const LONGEST_MS = 1_000;
-/** How often an outage that lasts is told, in ms. */
-const TELL_EVERY_MS = 30_000;
+/** How often a lasting outage is logged, in ms. */
+const LOG_EVERY_MS = 30_000;
 
 /**
- * The pauses of a job while what it needs is away: each twice as long as the one before, up to a second, for
- * as long as it takes. The log has the first outage, one line for each half minute after it, and its end.
+ * Backs off a job during an outage: each pause is twice as long as the one before, up to a second. Logs the
+ * first outage, one line for each half minute after it, and its end.
  */
-export class Pauses {
+export class OutageBackoff {
   readonly #log: Pick<Logger, "info" | "warn">;
   readonly #job: string;
   #inRow = 0;
   #nextMs = FIRST_MS;
-  #toldAtMs = -Infinity;
+  #loggedAtMs = -Infinity;
 
   constructor(log: Pick<Logger, "info" | "warn">, job: string) {
     this.#log = log;
     this.#job = job;
   }
 
-  /** Another outage. @returns how long to wait, in ms */
+  /** Records another outage. @returns how long to wait, in ms */
   next(err: unknown): number {
     this.#inRow++;
-    if (performance.now() - this.#toldAtMs >= TELL_EVERY_MS) {
-      this.#toldAtMs = performance.now();
+    if (performance.now() - this.#loggedAtMs >= LOG_EVERY_MS) {
+      this.#loggedAtMs = performance.now();
       const what = { err, job: this.#job, inRow: this.#inRow };
       this.#log.warn(what, "a job waits: what it needs does not work; its rows stay as they are");
     }
@@ -35,7 +35,7 @@ export class Pauses {
     return pauseMs;
   }
 
-  /** It works again. */
+  /** Records the end of the outage. */
   over(): void {
     if (this.#inRow === 0) return;
     this.#log.info({ job: this.#job, inRow: this.#inRow }, "a job goes on");
