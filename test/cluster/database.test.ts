@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { sql } from "kysely";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { clientOf } from "../support/client.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { clientOf } from "../support/http/client.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
-import { freePort, laurel, startProcess, temporaryDir } from "../support/process.ts";
+import { freePort, laurel, startProcess, temporaryDir } from "../support/processes/process.ts";
 
 describe("the database of a cluster", function () {
   this.timeout(120_000);

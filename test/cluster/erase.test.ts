@@ -9,9 +9,9 @@ import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
 import type { Finding } from "../../src/domain/registries/reconcile/finding.ts";
 import { reconcile } from "../../src/domain/registries/reconcile/reconcile.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { startServices } from "../support/cluster.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { define, publish } from "../support/rule-projects.ts";
+import { startServices } from "../support/processes/services.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { define, publish } from "../support/domain/rule-projects.ts";
 
 const PLAYERS = 16;
 const XP = 7;

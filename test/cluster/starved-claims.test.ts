@@ -20,10 +20,10 @@ import { ADMINS } from "../../src/domain/kernel/access.ts";
 import { createStatsRecorder, type StatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/cluster.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { temporaryDir } from "../support/process.ts";
-import { publish, xpOf } from "../support/rule-projects.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { temporaryDir } from "../support/processes/process.ts";
+import { publish, xpOf } from "../support/domain/rule-projects.ts";
 
 /** How long the transactions of these tests may stand still, in ms. */
 const IDLE_MS = 300;

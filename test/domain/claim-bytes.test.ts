@@ -4,8 +4,8 @@ import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { CLAIM_BYTES_MAX, FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 import { partitionOf } from "../../src/domain/kernel/ids.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { openDomain } from "../support/leaderboards.ts";
-import { publish } from "../support/rule-projects.ts";
+import { openDomain } from "../support/domain/domain.ts";
+import { publish } from "../support/domain/rule-projects.ts";
 
 const TEXT = "y".repeat(15_000);
 /** Of 300 kB each. */

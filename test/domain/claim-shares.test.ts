@@ -19,10 +19,10 @@ import { startRunners } from "../../src/jobs/runner.ts";
 import { createLog } from "../../src/log.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { openPlatform, type Platform } from "../../src/platform.ts";
-import { testConfig } from "../support/app.ts";
+import { testConfig } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { publish, rowsOf, xpOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 
 type Share = ReturnType<ClaimShares["open"]>;
 const of = (...ids: string[]): { projectId: string }[] => ids.map((projectId) => ({ projectId }));

@@ -8,8 +8,8 @@ import type { StepsHit } from "../../src/domain/evaluation/event-steps.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { processAll, publish, rowsOf, xpOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 
 const PART = 3;
 const TEXT = `${"a".repeat(1_000)}b`;

@@ -6,9 +6,9 @@ import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { ALL_PARTS, processParts } from "../support/process-parts.ts";
-import { publish, rowsOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { ALL_PARTS, processParts } from "../support/domain/process-parts.ts";
+import { publish, rowsOf } from "../support/domain/rule-projects.ts";
 
 /** An external id in each partition. */
 const userOf = (projectId: string, part: number): string => {

@@ -5,7 +5,7 @@ import { createResultReader } from "../../src/domain/long-work/job-results.ts";
 import { queueJob } from "../../src/domain/long-work/project-jobs.ts";
 import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { openDomain } from "../support/leaderboards.ts";
+import { openDomain } from "../support/domain/domain.ts";
 
 describe("results of jobs", function () {
   this.timeout(60_000);

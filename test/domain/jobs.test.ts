@@ -17,8 +17,8 @@ import { createTransact } from "../../src/domain/kernel/transact.ts";
 import type { Transact, Work } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Crashing, makeCrashing } from "../support/crashing.ts";
-import { openDomain } from "../support/leaderboards.ts";
+import { type Crashing, makeCrashing } from "../support/domain/crashing.ts";
+import { openDomain } from "../support/domain/domain.ts";
 
 const SECOND = 1_000;
 type Params = { pages: number };

@@ -8,8 +8,8 @@ import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
 import { listExecutions } from "../../src/domain/rules/insight/execution-list.ts";
 import { EFFECTS_BYTES_MAX, getEvent, listEvents, readStatuses } from "../../src/domain/tracking/events.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { publish } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { publish } from "../support/domain/rule-projects.ts";
 
 /** A list of 15 kB that takes twenty times as much memory. */
 const NOTHINGS = Array.from({ length: 5_000 }, () => ({}));

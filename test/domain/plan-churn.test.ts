@@ -8,10 +8,10 @@ import { BROKEN_MS, PLAN_STEPS_MAX } from "../../src/domain/progression/plan-cac
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { type PublishedRule, publishedPieces } from "../../src/domain/evaluation/running/compile.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { addCopies, aWideRule, TOO_WIDE } from "../support/many-rules.ts";
-import { aPlan } from "../support/plan.ts";
-import { rowsOf, xpOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { addCopies, aWideRule, TOO_WIDE } from "../support/rules/many-rules.ts";
+import { aPlan } from "../support/rules/plan.ts";
+import { rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 
 const PART = 5;
 const MB = 1024 * 1024;

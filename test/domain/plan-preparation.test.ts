@@ -9,9 +9,9 @@ import { createPlanCache, readPlan } from "../../src/domain/progression/plan.ts"
 import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { grantXp } from "../../src/domain/evaluation/xp/xp.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { addCopies, aWideRule, TOO_WIDE } from "../support/many-rules.ts";
-import { processAll, publish, rowsOf, xpOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { addCopies, aWideRule, TOO_WIDE } from "../support/rules/many-rules.ts";
+import { processAll, publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 
 const PART = 5;
 

@@ -7,8 +7,8 @@ import { createPlanCache } from "../../src/domain/progression/plan.ts";
 import { FIRST_PROJECT, type PartitionCursor } from "../../src/domain/progression/queue.ts";
 import { BUSY_STEPS, TenantLoads } from "../../src/domain/progression/tenant-loads.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { publish, rowsOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { publish, rowsOf } from "../support/domain/rule-projects.ts";
 
 describe("the loads of tenants", () => {
   let now: number;
