@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { type AuthContext, getBearerToken, matchMaker, ServerError } from "@colyseus/core";
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { DomainError, ERROR_STATUS, invalid, notFound } from "../domain/kernel/errors.ts";
+import { DomainError, ERROR_STATUS, invalid, notFound, retryLater } from "../domain/kernel/errors.ts";
 import { newId } from "../domain/kernel/ids.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/kernel/limits.ts";
 import { clientAddress } from "../domain/accounts/rate-limits/ip-address.ts";
@@ -11,7 +11,7 @@ import { authenticate } from "./authenticate.ts";
 import type { ListingRepair } from "./listing-repair.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { errorObject, INTERNAL_ERROR, parse } from "./errors.ts";
-import { retryLater, type Gate } from "./gate.ts";
+import type { Gate } from "./gate.ts";
 import type { LiveRoom } from "./live-room.ts";
 import type { SeatHolder } from "./seat-holder.ts";
 
