@@ -1,6 +1,8 @@
+import { sql } from "kysely";
 import type { Work } from "../kernel/work.ts";
 import { CLAIM_STEPS_MAX } from "./claim-budget.ts";
 import type { ClaimShare } from "./claim-shares.ts";
+import type { ProjectOwner } from "./tenant-loads.ts";
 import {
   claimEvents,
   type ClaimedEvents,
@@ -49,18 +51,36 @@ export const scanEvents = async (
   return { ...found, isFirst: false };
 };
 
+/** Maximum projects of one tenant whose owner is looked up at once. */
+const OWNERS_MAX = 500;
+
+/** Returns the owners of projects, and those of the same tenants' other projects. */
+const readOwners = async ({ db }: Work, projectIds: readonly string[]): Promise<ProjectOwner[]> => {
+  const { rows } = await sql<{ id: string; tenant_id: string }>`
+    select p.id, p.tenant_id from unnest(${`{${projectIds.join(",")}}`}::uuid[]) as x(id)
+    join projects own on own.id = x.id
+    cross join lateral (
+      select id, tenant_id from projects where tenant_id = own.tenant_id limit ${OWNERS_MAX}) p
+    union
+    select id, tenant_id from projects where id = any(${`{${projectIds.join(",")}}`}::uuid[])`.execute(db);
+  return rows.map(({ id, tenant_id: tenantId }) => ({ projectId: id, tenantId }));
+};
+
 /** Finds events that go before those of tenants over their share; undefined where there are none. */
 export const scanFavoured = async (
   work: Work,
   { claim, share }: ScanInput,
   options: ClaimLimits,
 ): Promise<ScannedEvents | undefined> => {
-  for (const { tier, putOff } of share.tiers) {
-    const cursors = claim.cursors.map(({ part }) => ({ part, afterProject: share.cursorOf(tier, part) }));
+  const { favoured } = share;
+  for (const { tier, putOff } of favoured.tiers()) {
+    const cursors = claim.cursors.map(({ part }) => ({ part, afterProject: favoured.cursorOf(tier, part) }));
     const closed = [...new Set([...share.closed, ...putOff])];
     const { looked, claimed } = await look(work, { cursors, share, closed }, options);
     const mine = partsOf(looked.filter(({ state }) => state === "MINE"));
-    const events = share.foundTier(tier, mine, claimed.events);
+    const unknown = favoured.unknownOf(claimed.events);
+    if (unknown.length > 0) favoured.learn(await readOwners(work, unknown));
+    const events = favoured.found(tier, mine, claimed.events);
     if (events.length > 0) return { looked, claimed: { ...claimed, events }, isFirst: true };
   }
   return undefined;

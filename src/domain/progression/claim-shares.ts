@@ -1,6 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { CLAIM_PROJECTS, FIRST_PROJECT } from "./queue.ts";
-import { type Order, TenantLoads } from "./tenant-loads.ts";
+import { FavouredSearch } from "./favoured-search.ts";
 
 /** Steps of one project in one claim that make it expensive: half of a claim's budget. */
 export const EXPENSIVE_STEPS = 1_000_000;
@@ -23,9 +22,6 @@ const PAUSE_FACTOR = 4;
 const PAUSE_MAX_MS = 60_000;
 /** Expensive projects that a process remembers; the one that became expensive first is forgotten. */
 const EXPENSIVE_PROJECTS_MAX = 1_000;
-
-/** Time after which events of an empty tier are looked for again, in ms. */
-const LOOK_AGAIN_MS = 20;
 
 /**
  * Projects that may be left out of claims at once; events of further ones are claimed, and skipped, each
@@ -64,7 +60,7 @@ type ExpensiveProject = {
  * else's. At most EXPENSIVE_CLAIMS_MAX claims contain events of expensive projects at once. A project that is
  * alone gets all claims. After an event of SLOW_EVENT_MS, which blocked the whole process, its project pauses
  * for a multiple of that time, in which the others lose nothing: not even if such an event rolls back all
- * running claims. Tenants over their share let all others go first (`TenantLoads`). The state only decides
+ * running claims. Tenants over their share let all others go first (`FavouredSearch`). The state only decides
  * the order, so it may be lost.
  */
 export class ClaimShares {
@@ -74,16 +70,12 @@ export class ClaimShares {
   /** Projects whose events are left in the queue, with the promise that ends it. */
   readonly #waiting = new Map<string, Promise<void>>();
   readonly #neighbours = new Neighbours();
-  readonly #loads: TenantLoads;
-  /** Project after which the next search for events of a tier begins, by tier and partition. */
-  readonly #tierCursors = new Map<string, string>();
-  /** When a search last found no events, by tier. */
-  readonly #noneMs: number[] = [];
+  readonly #favoured: FavouredSearch;
 
   /** @param nowMs a monotonic clock */
   constructor(nowMs: () => number = () => performance.now()) {
     this.#nowMs = nowMs;
-    this.#loads = new TenantLoads(nowMs);
+    this.#favoured = new FavouredSearch(nowMs);
   }
 
   /** Opens the share of a new claim; to be closed when its transaction is over. */
@@ -107,13 +99,10 @@ export class ClaimShares {
       closed: [...new Set([...closed.map(([id]) => id), ...this.#waiting.keys()])],
       reopened: Promise.race([...[...holders].map(({ changed }) => changed), ...rests, ...waiting]),
       held,
-      order: this.#loads.order(),
-      isDue: (tier) => nowMs - (this.#noneMs[tier] ?? -Infinity) >= LOOK_AGAIN_MS,
-      cursors: this.#tierCursors,
-      onNone: (tier) => void (this.#noneMs[tier] = this.#nowMs()),
+      favoured: this.#favoured,
       onFound: (ids) => this.#neighbours.seen(ids, this.#nowMs()),
       onTaken: (id, taken) => {
-        this.#loads.charge(id, taken.tenantId ?? id, taken.steps);
+        this.#favoured.charge({ projectId: id, tenantId: taken.tenantId ?? id }, taken.steps);
         this.#note(id, taken);
       },
     });
@@ -189,10 +178,7 @@ class Neighbours {
 
 type ShareParts = {
   closed: readonly string[];
-  order: Order;
-  isDue: (tier: number) => boolean;
-  cursors: Map<string, string>;
-  onNone: (tier: number) => void;
+  favoured: FavouredSearch;
   reopened: Promise<void>;
   held: Map<string, ExpensiveProject>;
   onFound: (ids: Iterable<string>) => void;
@@ -205,6 +191,8 @@ export class ClaimShare {
   readonly closed: readonly string[];
   /** Resolves when it is time to look for these events again, at the latest when those claims are over. */
   readonly reopened: Promise<void>;
+  /** The search for events that go before those of tenants over their share. */
+  readonly favoured: FavouredSearch;
   readonly #parts: ShareParts;
   readonly #held: Map<string, ExpensiveProject>;
   #change = Promise.withResolvers<void>();
@@ -212,6 +200,7 @@ export class ClaimShare {
   constructor(parts: ShareParts) {
     this.closed = parts.closed;
     this.reopened = parts.reopened;
+    this.favoured = parts.favoured;
     this.#parts = parts;
     this.#held = parts.held;
     for (const project of this.#held.values()) project.holder = this;
@@ -220,39 +209,6 @@ export class ClaimShare {
   /** Resolves when the claim releases projects that it holds. */
   get changed(): Promise<void> {
     return this.#change.promise;
-  }
-
-  /** The tiers to be searched before all other events, each with the projects that it leaves out. */
-  get tiers(): { tier: number; putOff: readonly string[] }[] {
-    const { order, isDue } = this.#parts;
-    const tiers = order.putOff.map((putOff, tier) => ({ tier, putOff }));
-    return tiers.filter(({ tier, putOff }) => putOff.length > 0 && isDue(tier));
-  }
-
-  /** Returns the project after which the search for events of a tier begins in a partition. */
-  cursorOf(tier: number, part: number): string {
-    return this.#parts.cursors.get(`${tier}:${part}`) ?? FIRST_PROJECT;
-  }
-
-  /**
-   * Records the result of a search for events of a tier in the partitions that were locked.
-   * @returns the events, those of the tenants that have taken least first
-   */
-  foundTier<T extends { part: number; projectId: string }>(
-    tier: number,
-    parts: readonly number[],
-    events: readonly T[],
-  ): T[] {
-    const { cursors, onNone, order } = this.#parts;
-    if (events.length === 0) onNone(tier);
-    for (const part of parts) {
-      const own = events.filter((event) => event.part === part).map(({ projectId }) => projectId);
-      const ids = [...new Set(own)].toSorted();
-      if (ids.length >= CLAIM_PROJECTS) cursors.set(`${tier}:${part}`, ids.at(-1)!);
-      else cursors.delete(`${tier}:${part}`);
-    }
-    const loadOf = ({ projectId }: T): number => order.loads.get(projectId) ?? 0;
-    return events.toSorted((one, other) => loadOf(one) - loadOf(other));
   }
 
   /**

@@ -7,6 +7,8 @@ const PUT_OFF_MAX = 100;
 /** Maximum projects remembered; the one charged longest ago is forgotten. */
 const PROJECTS_MAX = 2_000;
 
+export type ProjectOwner = { projectId: string; tenantId: string };
+
 type Load = { tenantId: string; steps: number; atMs: number };
 
 /** Fractions of an equal share; tenants above one of them come after those below it. */
@@ -14,11 +16,16 @@ const TIERS = [1 / 8, 1];
 
 /**
  * `putOff`: for each of TIERS, the projects of tenants above it, the largest consumers first; empty while
- * nobody is put off. `loads`: consumption of the project's tenant, by project.
+ * nobody is put off. `loads`: consumption of the project's tenant, by project. `maxOf`: what a tenant may have
+ * taken at most to belong to a tier.
  */
-export type Order = { putOff: readonly (readonly string[])[]; loads: ReadonlyMap<string, number> };
+export type Order = {
+  putOff: readonly (readonly string[])[];
+  loads: ReadonlyMap<string, number>;
+  maxOf: readonly number[];
+};
 
-const NO_ORDER: Order = { putOff: [], loads: new Map() };
+const NO_ORDER: Order = { putOff: [], loads: new Map(), maxOf: [] };
 
 /**
  * Tracks the recent consumption of tenants in a process, however many projects they spread it over. A tenant
@@ -35,7 +42,11 @@ export class TenantLoads {
     this.#nowMs = nowMs;
   }
 
-  charge(projectId: string, tenantId: string, steps: number): void {
+  knows(projectId: string): boolean {
+    return this.#projects.has(projectId);
+  }
+
+  charge({ projectId, tenantId }: ProjectOwner, steps: number): void {
     const known = this.#projects.get(projectId);
     this.#projects.delete(projectId);
     const atMs = this.#nowMs();
@@ -59,7 +70,8 @@ export class TenantLoads {
         .slice(0, PUT_OFF_MAX)
         .map(({ id }) => id),
     );
-    return { putOff, loads: new Map(projects.map(({ id, tenantId }) => [id, byTenant.get(tenantId)!])) };
+    const loads = new Map(projects.map(({ id, tenantId }) => [id, byTenant.get(tenantId)!]));
+    return { putOff, loads, maxOf: TIERS.map((part) => share * part) };
   }
 }
 
