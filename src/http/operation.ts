@@ -14,6 +14,7 @@ import { consumeLimits, countAnonymous, countBadKey } from "./limits.ts";
 import { isLong, sendLong } from "./long-json.ts";
 import { projectOf } from "./project.ts";
 import { type AnyRoute, type Reply, takesBody } from "./route.ts";
+import { ownerOf, type UnreadResponses } from "./unread.ts";
 import { parseBody, parseParams, queryChecker } from "./validate.ts";
 
 type Arrival = { request: Request; response: Response; ip: string };
@@ -109,7 +110,7 @@ const announceEnd = (response: Response, { deprecated }: AnyRoute): void => {
  * limits, state of the tenant, role or scope, approval and plan, project, then the values. The result of
  * `run` is sent unchanged; tests validate it against the route's `response`.
  */
-export const operation = (app: App, route: AnyRoute): RequestHandler => {
+export const operation = (app: App, route: AnyRoute, unread: UnreadResponses): RequestHandler => {
   const checkQuery = queryChecker(route);
   const accounts: App = { ...app, transact: app.transactAs({ role: "accounts" }) };
   return async (request, response) => {
@@ -123,6 +124,7 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
     const caller = await identifyFor(accounts, route, { request, response, ip });
     response.locals["caller"] = caller;
     response.set(await consumeLimits(accounts, route, caller, ip));
+    unread.admit(ownerOf(caller, ip));
     requireAccess(route.access, caller, app.config);
     const projectId = await projectOf(accounts, route.project, caller, request);
     const params = await parseParams(route, request.params);
@@ -139,6 +141,8 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
     try {
       const run = () => (keyed ? runKeyed(scoped, execution, keyed) : runOnce(scoped, execution));
       const reply = await (route.patience ? withPatience(route.patience, run) : run());
+      // Others may have been answered meanwhile. What was written is not refused afterwards.
+      if (request.method === "GET" && isLong(reply.body)) unread.admit(ownerOf(caller, ip));
       await send(response, reply);
     } catch (error) {
       await route.onRefused?.(scoped, execution.context, error);
