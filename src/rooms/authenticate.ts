@@ -84,8 +84,8 @@ const readStatuses = async (work: Work, refs: readonly StreamRef[]): Promise<Sta
 };
 
 /**
- * Checks the player of a join, for rooms that do not read the player: a token stays valid after its player was
- * banned or deleted. Simultaneous joins share one read.
+ * Checks the player of a join, for rooms that do not read the player: a token stays valid after its player
+ * was banned or deleted. Simultaneous joins share one read.
  * @throws DomainError FORBIDDEN for a banned player, NOT_FOUND for a deleted one
  */
 export const createPlayerCheck = (app: App): ((principal: Principal) => Promise<void>) => {

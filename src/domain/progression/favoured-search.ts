@@ -25,7 +25,7 @@ export class FavouredSearch {
     this.#loads.charge(owner, steps);
   }
 
-  /** Returns the tiers to be searched before all other events now, each with the projects that it leaves out. */
+  /** Returns the tiers to search before all other events now, each with the projects that it leaves out. */
   tiers(): { tier: number; putOff: readonly string[] }[] {
     const nowMs = this.#nowMs();
     this.#order = this.#loads.order();

@@ -16,8 +16,8 @@ const TIERS = [1 / 8, 1];
 
 /**
  * `putOff`: for each of TIERS, the projects of tenants above it, the largest consumers first; empty while
- * nobody is put off. `loads`: consumption of the project's tenant, by project. `maxOf`: what a tenant may have
- * taken at most to belong to a tier.
+ * nobody is put off. `loads`: consumption of the project's tenant, by project. `maxOf`: the highest
+ * consumption of tenants in each tier.
  */
 export type Order = {
   putOff: readonly (readonly string[])[];
