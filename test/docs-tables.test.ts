@@ -156,6 +156,24 @@ describe("the tables of the guides", () => {
   });
 });
 
+describe("the documents", () => {
+  it("name only files of the code that exist", () => {
+    const isThere = (name: string) => files.some(({ path }) => `/${path}`.endsWith(`/${name}`));
+    const named = files.flatMap(({ path, text }) =>
+      path.endsWith(".md") ? namesIn(text.replaceAll(/^```[\s\S]*?^```$/gm, "")) : [],
+    );
+    const paths = named.filter((name) => /^[\w./-]+\.(ts|mjs)$/.test(name) && !isPlaceholder(name));
+    assert.ok(paths.length > 60);
+    assert.deepEqual(
+      paths.filter((name) => !isThere(name)),
+      [],
+    );
+  });
+});
+
+/** `x.ts`, `xs.ts` or `x-room.ts`: a file that a reader would add. */
+const isPlaceholder = (path: string): boolean => /\bxs?(-room)?\.ts$/.test(path);
+
 /** Documents shorten the names of parameters: only where they stand counts. */
 const shape = (path: string): string =>
   path.replaceAll(/\{[^}]*\}|(?<=\/leaderboards\/)[^/{]+/g, "{}").replace(/\/$/, "");

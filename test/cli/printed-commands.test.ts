@@ -68,7 +68,9 @@ describe("the commands that the documents print for operators", function () {
     after(() => rm(folder, { recursive: true }));
 
     it("import a file of events", async () => {
-      const [command] = commandsOf(blockWith("README.md", "import history.ndjson.gz")) as [string];
+      const [command] = commandsOf(blockWith("docs/guides/import.md", "import history.ndjson.gz")) as [
+        string,
+      ];
       const { key } = await aTenant(api);
       await writeFile(join(folder, "history.ndjson.gz"), '{"externalUserId":"u17","eventType":"played"}\n');
       await writeFile(join(folder, "key.txt"), key);

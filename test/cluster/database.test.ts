@@ -49,7 +49,7 @@ describe("the database of a cluster", function () {
     assert.ok(states.every(({ isApplied }) => isApplied));
   });
 
-  it("whose connections are all in use refuses requests as busy, to be tried again at different times", async () => {
+  it("refuses requests as busy while all connections are in use", async () => {
     const { databaseUrl } = services;
     const database = await openPostgres(databaseUrl, 1, { isWatched: true, patience: WEB });
     const em = database.em.fork();

@@ -13,9 +13,9 @@ export const sectionOf = (path: string, heading: string): string => {
 
 const isRule = (line: string): boolean => /^\|[-|: ]+\|$/.test(line);
 
-/** The cells of every table row under a heading, without the heads of the tables. */
-export const rowsOf = (path: string, heading: string): string[][] =>
-  sectionOf(path, heading)
+/** The cells of every table row of a Markdown text, without the heads of the tables. */
+export const rowsIn = (text: string): string[][] =>
+  text
     .split("\n")
     .filter((line, i, all) => line.startsWith("|") && !isRule(line) && !isRule(all[i + 1] ?? ""))
     .map((line) =>
@@ -24,6 +24,9 @@ export const rowsOf = (path: string, heading: string): string[][] =>
         .split("|")
         .map((cell) => cell.trim()),
     );
+
+/** The cells of every table row under a heading, without the heads of the tables. */
+export const rowsOf = (path: string, heading: string): string[][] => rowsIn(sectionOf(path, heading));
 
 /** The words in backticks of a cell. */
 export const namesIn = (cell: string): string[] => [...cell.matchAll(/`([^`]+)`/g)].map(([, name]) => name!);

@@ -19,7 +19,7 @@ export const DISTRICTS: ReadonlyMap<string, string> = new Map([
   ["social", "lobbies and chat"],
   ["delivery", "outbox and webhooks"],
   ["player-lifecycle", "identify, merge, status, export, erase"],
-  ["revert", "taking an event back"],
+  ["revert", "reverting an event"],
   ["registries", "lists of everything: entities, migrations, kinds, configuration, reconciliation"],
 ]);
 
