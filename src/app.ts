@@ -12,7 +12,9 @@ import { entrySource } from "./domain/leaderboards/leaderboards.ts";
 import type { RankStore } from "./domain/evaluation/boards/ranks.ts";
 import type { LiveRooms } from "./domain/kernel/live-rooms.ts";
 import type { OAuthProviders } from "./domain/accounts/oauth/provider.ts";
+import { type CalmWarning, calmWarnings } from "./domain/kernel/calm-log.ts";
 import { createLanes } from "./domain/kernel/lanes.ts";
+import { KnownBlocks } from "./domain/accounts/rate-limits/ip-blocks.ts";
 import type { Limiter } from "./domain/accounts/rate-limits/limiter.ts";
 import { createSecretBox, type SecretBox } from "./domain/kernel/secret-box.ts";
 import type { Topics } from "./domain/kernel/events/topics.ts";
@@ -32,10 +34,10 @@ import { createMailer } from "./platform/mailer.ts";
 import { createOAuth } from "./platform/oauth.ts";
 import { createWebhookSender } from "./platform/webhook-sender.ts";
 import { within } from "./platform/within.ts";
-import { tellOtherSchema } from "./domain/kernel/other-schema.ts";
+import { reportOtherSchema } from "./domain/kernel/other-schema.ts";
 import type { Peers } from "./domain/kernel/peers.ts";
 
-/** Events that may wait for ingestion in one process before callers are told to come back. */
+/** Maximum number of events waiting for ingestion in one process; beyond that callers must retry. */
 const INGEST_WAITING_MAX = 50_000;
 
 export type Health = { name: string; ok: boolean; message?: string };
@@ -44,44 +46,48 @@ export type Health = { name: string; ok: boolean; message?: string };
 export type App = {
   config: Config;
   log: Logger;
+  /** Warns of an outage once in a while, however many rooms meet it together. */
+  warnOfOutage: CalmWarning;
   clock: () => Date;
-  /** Sees every tenant: for workers and what the server does by itself. Operations are given a scoped one. */
+  /** Sees every tenant: for workers and the server's own tasks. Operations receive a scoped one. */
   transact: Transact;
   transactAs: TransactAs;
-  /** Stores validated events durably; requests that arrive together are committed together. */
+  /** Stores validated events durably; simultaneous requests are committed together. */
   ingest: Ingest;
   /** As `ingest`, in a transaction in progress. */
   ingestIn: (work: Work) => Ingest;
-  /** Which projects a caller's events may name. */
+  /** Returns which projects a caller's events may name. */
   projectRules: ProjectRules;
   ranks: RankStore;
-  /** What this process has counted of rules, and seen of event types, and not written yet. */
+  /** Rule statistics and event types counted by this process and not written yet. */
   ruleStats: StatsRecorder;
   eventTypes: EventTypeRecorder;
   topics: Topics;
   /** The other processes that hold rooms; undefined where there can be none. */
   peers: Peers | undefined;
-  /** What is open in rooms; undefined in a process that has none. */
+  /** The rooms of all processes; undefined in a process without rooms. */
   liveRooms: LiveRooms | undefined;
   queue: Queue;
   tokens: Tokens;
   passwords: Passwords;
   apiKeys: ApiKeyHasher;
-  /** Seals what is kept and must not be read in the database. */
+  /** Encrypts stored values that must not be readable in the database. */
   secretBox: SecretBox;
   limiter: Limiter;
+  /** Refuses addresses that are blocked. */
+  blocks: KnownBlocks;
   captcha: Captcha;
   oauth: OAuthProviders;
   mail: Mail;
   /** Sends one mail; workers only. */
   mailer: Mailer;
-  /** Speaks to addresses that tenants have given. */
+  /** Sends requests to addresses that tenants have configured. */
   webhookSender: WebhookSender;
   metrics: Metrics;
   limits: Limits;
-  /** Looks after the database, where it does not look after itself. */
+  /** Maintains the database, if it does not maintain itself. */
   maintain: () => Promise<void>;
-  /** What this process depends on, and whether each part answers. */
+  /** Checks the services that this process depends on. */
   health: () => Promise<Health[]>;
 };
 
@@ -93,21 +99,22 @@ export type AppParts = {
   clock?: () => Date;
 };
 
-/** Puts the functions together; opens nothing and starts nothing. */
+/** Assembles the application; opens and starts nothing. */
 export const createApp = ({ config, log, metrics, platform, clock = clockOf(platform) }: AppParts): App => {
   const { queue, limits, topics } = platform;
   const transacting = transactPartsOf({ log, platform, clock });
-  const told = tellOtherSchema(async () =>
+  const guarded = reportOtherSchema(async () =>
     (await platform.database.migrationStates()).every(({ isApplied, isNewer }) => isApplied && !isNewer),
   );
-  const transact = told(createTransact(transacting));
+  const transact = guarded(createTransact(transacting));
   const secretBox = createSecretBox(config.secrets.encryptionKeys);
   return {
     config,
     log,
+    warnOfOutage: calmWarnings(log),
     clock,
     transact,
-    transactAs: (scope) => told(createTransact(transacting, scope)),
+    transactAs: (scope) => guarded(createTransact(transacting, scope)),
     ingestIn: ingestIn({
       statementRows: limits.ingestRows,
       onStored: (parts) => ring(queue, "process-events", parts),
@@ -138,14 +145,10 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
     apiKeys: createApiKeyHasher(config.secrets.apiKeyPeppers),
     secretBox,
     limiter: platform.limiter,
+    blocks: new KnownBlocks({ transact: guarded(createTransact(transacting, { role: "accounts" })), clock }),
     oauth: createOAuth(config.oauth, config),
     captcha: createCaptcha(config.captcha, log),
-    mail: createMail({
-      secretBox,
-      mode: config.mail.mode,
-      consoleUrl: config.consoleUrl,
-      wake: (lane) => ring(queue, "send-mail", [lane]),
-    }),
+    mail: mailOf(config, secretBox, queue),
     mailer: createMailer(config.mail, log),
     webhookSender: createWebhookSender(config.outbound),
     metrics,
@@ -154,6 +157,9 @@ export const createApp = ({ config, log, metrics, platform, clock = clockOf(plat
     health: () => Promise.all(platform.dependencies.map(checkDependency)),
   };
 };
+
+const mailOf = ({ mail: { mode }, consoleUrl }: Config, secretBox: SecretBox, queue: Queue): Mail =>
+  createMail({ secretBox, mode, consoleUrl, wake: (lane) => ring(queue, "send-mail", [lane]) });
 
 const transactPartsOf = ({
   log,
@@ -182,7 +188,7 @@ const ring = (queue: Queue, job: string, parts: Iterable<number>): void => {
   for (const part of parts) queue.wake(job, String(part));
 };
 
-/** A dependency that has not answered by then counts as down, in ms. */
+/** A dependency that has not answered within this time counts as down, in ms. */
 const HEALTH_TIMEOUT_MS = 1_500;
 
 const checkDependency = async ({ name, check }: Platform["dependencies"][number]): Promise<Health> => {

@@ -14,9 +14,9 @@ export type ProcessRole = "web" | "worker";
 export type Secrets = {
   /** Ed25519 private key, PKCS #8 PEM. */
   jwtPrivateKey: string;
-  /** The first one hashes, every one verifies. */
+  /** The first one hashes, all verify. */
   apiKeyPeppers: readonly string[];
-  /** The first one seals, every one opens. */
+  /** The first one encrypts, all decrypt. */
   encryptionKeys: readonly string[];
 };
 
@@ -24,7 +24,7 @@ const Settings = z.object(SETTINGS);
 type Parsed = z.output<typeof Settings>;
 export type Problem = { name: string; message: string };
 
-/** Every problem of the environment at once; the message is meant for a terminal. */
+/** All problems of the environment at once; the message is meant for a terminal. */
 export class ConfigError extends Error {
   readonly problems: readonly Problem[];
   constructor(problems: readonly Problem[]) {
@@ -45,26 +45,26 @@ export type CaptchaSettings = {
   provider: Parsed["CAPTCHA_PROVIDER"];
   siteKey: string | undefined;
   secret: string | undefined;
-  /** The host that a token must have been made on. */
+  /** The host on which a token must have been issued. */
   hostname: string | undefined;
-  /** Instead of the provider's own address. */
+  /** Overrides the provider's own address. */
   verifyUrl: string | undefined;
 };
 
 type OAuthClient = { clientId: string; clientSecret: string };
 export type OAuthSettings = {
   google: (OAuthClient & { issuer: string }) | undefined;
-  /** Both addresses without a slash at the end. */
+  /** Both URLs without a trailing slash. */
   github: (OAuthClient & { url: string; apiUrl: string }) | undefined;
-  /** Where any tenant's people may be sent back to, besides the tenant's own list. */
+  /** Redirect addresses allowed for every tenant, besides the tenant's own list. */
   redirectUris: readonly string[];
 };
 
-/** Where requests may go whose addresses tenants have given. */
+/** Allowed destinations of requests to addresses that tenants have configured. */
 export type OutboundSettings = {
   /** Networks that are allowed although they are not public. */
   allowCidrs: readonly string[];
-  /** Ports that are allowed. */
+  /** Allowed ports. */
   ports: readonly number[];
   /** Development only: plain http, this machine, private networks and any port. */
   allowLocal: boolean;
@@ -72,19 +72,19 @@ export type OutboundSettings = {
 
 /** The settings that need nothing but the environment. */
 export type Settings = Readonly<{
-  /** Of Laurel. */
+  /** Version of Laurel. */
   version: string;
   mode: "embedded" | "cluster";
   isProduction: boolean;
   roles: ReadonlySet<ProcessRole>;
   host: string;
-  /** 0 takes a free port. */
+  /** 0 selects a free port. */
   port: number;
-  /** Where the other processes of a cluster reach the rooms of this one; port 0 takes a free one. */
+  /** Where the other processes of a cluster reach the rooms of this one; port 0 selects a free one. */
   internal: { host: string; port: number };
-  /** Without a slash at the end. */
+  /** Without a trailing slash. */
   publicUrl: string;
-  /** Where links in mails lead. Without a slash at the end. */
+  /** Base URL of links in mails. Without a trailing slash. */
   consoleUrl: string;
   trustedProxies: readonly string[];
   dataDir: string;
@@ -98,7 +98,7 @@ export type Settings = Readonly<{
   autoApproveTenants: boolean;
   defaultPlan: Plan;
   mail: MailSettings;
-  /** Some operations want a proved address. */
+  /** Whether some operations require a verified address. */
   isVerifiedEmailRequired: boolean;
   disposableEmail: { allow: readonly string[]; deny: readonly string[] };
   captcha: CaptchaSettings;
@@ -107,14 +107,14 @@ export type Settings = Readonly<{
   outbound: OutboundSettings;
   logLevel: Parsed["LOG_LEVEL"];
   metricsToken: string | undefined;
-  /** A process that has not stopped by then ends all the same. */
+  /** A process that has not stopped within this time is terminated. */
   shutdownTimeoutMs: number;
   /** Remarks on settings that have no effect, to be logged at the start. */
   remarks: readonly string[];
   givenSecrets: Readonly<Partial<Secrets>>;
 }>;
 
-/** All that a process is told from outside. */
+/** Validated configuration of a process. */
 export type Config = Settings & { readonly secrets: Readonly<Secrets> };
 
 const outboundOf = (env: Parsed): OutboundSettings => ({
@@ -130,7 +130,7 @@ const networkOf = (env: Parsed) => ({
   port: env.PORT,
   internal: {
     host: env.INTERNAL_HOST,
-    // Processes that pm2 starts from one line of configuration are told apart by their number.
+    // Processes that pm2 starts from one line of configuration differ by their number.
     port: env.INTERNAL_PORT === 0 ? 0 : env.INTERNAL_PORT + env.NODE_APP_INSTANCE,
   },
   publicUrl: withoutSlash(env.PUBLIC_URL ?? `http://localhost:${env.PORT}`),
@@ -178,7 +178,7 @@ const oauthOf = (env: Parsed): OAuthSettings => {
 };
 
 const accountsOf = (env: Parsed) => ({
-  // Production shows no password and no key that nobody asked for.
+  // Production has no demo account with a known password unless somebody asks for it.
   demo: env.DEMO ?? (env.MODE === "embedded" && env.NODE_ENV !== "production"),
   autoApproveTenants: env.AUTO_APPROVE_TENANTS ?? env.MODE === "embedded",
   defaultPlan: env.DEFAULT_PLAN,
@@ -201,7 +201,7 @@ const remarksOn = (env: Parsed): string[] =>
     .map((name) => `${name} is set but not used: MODE is embedded`);
 
 /**
- * Reads and checks the environment; an empty variable counts as unset.
+ * Reads and validates the environment; an empty variable counts as unset.
  * @throws ConfigError with every problem, each naming its variable and the remedy; no value is quoted.
  */
 export const readConfig = (env: Env): Settings => {
@@ -233,8 +233,8 @@ export const readConfig = (env: Env): Settings => {
 };
 
 /**
- * Adds the secrets: those of the environment, and for those it lacks the ones kept in DATA_DIR/secrets.json
- * (mode 0600), which is made on the first start. All processes that share a data directory share them.
+ * Adds the secrets: those of the environment, and for missing ones those kept in DATA_DIR/secrets.json (mode
+ * 0600), which is created on the first start. All processes that share a data directory share them.
  */
 export const loadSecrets = async (settings: Settings): Promise<Config> => {
   const { jwtPrivateKey, apiKeyPeppers, encryptionKeys } = settings.givenSecrets;
@@ -245,13 +245,13 @@ export const loadSecrets = async (settings: Settings): Promise<Config> => {
   return Object.freeze({ ...settings, secrets: Object.freeze(secrets) });
 };
 
-/** The settings of this process, for commands that need no secrets. @throws ConfigError */
+/** Loads the settings of this process, for commands that need no secrets. @throws ConfigError */
 export const loadSettings = (): Settings => readConfig(environment());
 
-/** How long one process waits for another to answer about a seat, in ms. */
+/** How long one process waits for another's answer about a seat, in ms. */
 const IPC_TIMEOUT_MS = 500;
 
-/** The configuration of this process. Colyseus must not be loaded before. */
+/** Loads the configuration of this process. Colyseus must not be loaded before. */
 export const loadConfig = async (): Promise<Config> => {
   // Colyseus reads its own settings once, when it is loaded.
   process.env["COLYSEUS_PRESENCE_SHORT_TIMEOUT"] ??= String(IPC_TIMEOUT_MS);
@@ -259,8 +259,8 @@ export const loadConfig = async (): Promise<Config> => {
 };
 
 /**
- * The variables of the process; those that it lacks come from `.env` of the working directory, if there is
- * one.
+ * Returns the process's environment; variables that it lacks come from `.env` of the working directory, if
+ * present.
  */
 const environment = (): Env => {
   if (existsSync(".env")) process.loadEnvFile(".env");

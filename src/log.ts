@@ -5,12 +5,12 @@ const CENSOR = "[redacted]";
 const DEPTH_MAX = 6;
 const SECRET_NAME =
   /^(authorization|cookie|set-cookie|key|.*(password|secret|token|api-?key|pepper|private-?key)s?)$/i;
-/** API keys (all but what shows in their `prefix`), JWTs and bearer values, wherever they stand in a line. */
+/** Matches API keys (all but the part shown as `prefix`), JWTs and bearer values anywhere in a line. */
 const SECRET_TEXT =
   /(svc_(?:live|test)_[0-9A-Za-z]{8})[0-9A-Za-z]+|\beyJ[\w-]+\.[\w-]+\.[\w-]+|(Bearer )[\w.~+/=-]+/g;
 
 /**
- * The same value with everything under a secret name censored. Errors and other class instances stay as they
+ * Returns a copy with every value under a secret name censored. Errors and other class instances stay as they
  * are.
  */
 const censor = (value: unknown, depth = 0): unknown => {
@@ -29,13 +29,13 @@ const censor = (value: unknown, depth = 0): unknown => {
 const censorText = (line: string): string =>
   line.replace(SECRET_TEXT, (_all, prefix?: string, bearer?: string) => `${prefix ?? bearer ?? ""}${CENSOR}`);
 
-/** What was thrown, which need not be an Error. */
+/** Serializes a thrown value, which need not be an Error. */
 const serializeError = (thrown: unknown): unknown =>
   typeof thrown === "object" && thrown !== null
     ? censor({ ...pino.stdSerializers.err(thrown as Error) })
     : { type: typeof thrown, message: String(thrown) };
 
-/** One line for people: time, level, message, then the rest as name=value; a stack below. */
+/** Formats one line for people: time, level, message, then the rest as name=value; a stack below. */
 export const prettyLine = (json: string): string => {
   const line = JSON.parse(json) as Record<string, unknown> & { level: string; msg?: string; time: string };
   const { level, msg = "", err, pid: _pid, time, ...rest } = line;
@@ -47,14 +47,14 @@ export const prettyLine = (json: string): string => {
   return `${head}${fields.join("")}\n${stack === undefined ? "" : `${stack}\n`}`;
 };
 
-/** Where lines go when nothing else is asked for: for people on a terminal, else JSON, one object a line. */
+/** Default output: readable lines on a terminal, otherwise JSON, one object per line. */
 const standardOutput = (): DestinationStream => {
   const out = pino.destination({ fd: 1, sync: true });
   return process.stdout.isTTY ? { write: (line) => void out.write(prettyLine(line)) } : out;
 };
 
 /**
- * The log of a process. No credential leaves through it: what stands under a secret name is censored at any
+ * Creates the log of a process. It never contains credentials: values under secret names are censored at any
  * depth, and so is text that looks like an API key, a JWT or a bearer value. `log.child({ requestId })` marks
  * one request.
  */

@@ -4,27 +4,28 @@ import { setTimeout as delay } from "node:timers/promises";
 import { Command, Option } from "commander";
 import { VERSION } from "./version.ts";
 
-/** The process that has started this one, while it is there. */
+/** The process that started this one, as long as it runs. */
 const parent = process.ppid;
 
-// Half of a start is types being stripped and modules compiled, which need be done once only. Where the
-// folder cannot be written nothing is kept. Not in the system's temporary one, where others could plant code.
+// Half of the start time is stripping types and compiling modules, which is needed only once. If the folder
+// is not writable nothing is cached. Not in the system's temporary folder, where others could plant code.
 enableCompileCache(join(import.meta.dirname, "../node_modules/.cache/laurel-compile"));
 
 const USAGE_EXIT_CODE = 2;
 /**
- * What V8 optimises in the background has come to an end by then, in ms: a process that exits while that
- * waits for memory may hang for ever (nodejs/node#54918).
+ * Time for V8's background optimisation to finish, in ms: a process that exits while that waits for memory
+ * may hang for ever (nodejs/node#54918).
  */
 const LAST_REST_MS = 100;
 
 const program = new Command("laurel")
   .description("Multi-tenant gamification backend and realtime game server")
   .version(VERSION)
-  // For npm and bin/laurel.mjs: killed by SIGKILL they could not stop a server, which would hold its data.
+  // For npm and bin/laurel.mjs: killed by SIGKILL they could not stop a server, which would keep its data
+  // locked.
   .addOption(new Option("--stop-with-parent").hideHelp())
   .showHelpAfterError()
-  // Before the commands are added: they inherit it. Help and version are no mistakes.
+  // Before the commands are added: they inherit it. Help and version are not errors.
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : USAGE_EXIT_CODE));
 
 program
@@ -36,7 +37,7 @@ program
   .description("start the worker role only")
   .action(() => run(["worker"]));
 
-// Commands load what they need: an import of a file does not load the server.
+// Each command loads only what it needs: an import of a file does not load the server.
 const { addMigrateCommand } = await import("./cli/migrate.ts");
 const { addImportCommand } = await import("./cli/import.ts");
 const { addListenCommand } = await import("./cli/listen.ts");
@@ -67,7 +68,7 @@ async function run(allowed: ("web" | "worker")[]): Promise<void> {
   const config = { ...loaded, roles: new Set(allowed.filter((role) => loaded.roles.has(role))) };
   const log = createLog(config);
   for (const remark of config.remarks) log.warn(remark);
-  // A stray rejection must not end a process that holds rooms; it is a bug, and the log says so.
+  // A stray rejection must not end a process that holds rooms; it is a bug, and is logged as one.
   process.on("unhandledRejection", (err) => log.error({ err }, "unhandled rejection"));
   const running = await startServer(config, log);
 
@@ -82,14 +83,14 @@ async function run(allowed: ("web" | "worker")[]): Promise<void> {
     process.exit(0);
   };
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) process.on(signal, () => void stop(signal));
-  // The channel of a supervisor such as pm2 closes when that one is gone.
+  // The channel of a supervisor such as pm2 closes when the supervisor ends.
   process.once("disconnect", () => void stop("disconnect"));
   if (program.opts()["stopWithParent"]) await stopWithParent(() => void stop("parent"));
   await announce(running, config, stopping.signal).catch((err: unknown) =>
     log.error({ err }, "the state of the demo could not be written"),
   );
   process.send?.("ready");
-  // Else it is written when the process ends, if it ends in order.
+  // Otherwise it is written when the process ends, if it ends in order.
   flushCompileCache();
 }
 

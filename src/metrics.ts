@@ -1,14 +1,14 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Lags } from "./domain/delivery/webhooks/delivering/lag.ts";
 
-/** Between two samples of the event loop's delay, in ms. */
+/** Interval between two samples of the event loop's delay, in ms. */
 const LOOP_SAMPLE_MS = 100;
 const HTTP_BUCKETS_SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
-/** What this process counts; `registry` holds it in the Prometheus form. */
+/** Metrics of this process; `registry` renders them in the Prometheus format. */
 export type Metrics = {
   registry: Registry;
-  /** Seconds, by method, route (the template, never the address) and status. */
+  /** Seconds, by method, route (the template, never the actual path) and status. */
   httpDuration: Histogram<"method" | "route" | "status">;
   eventsAccepted: Counter;
   eventsRejected: Counter;
@@ -25,13 +25,13 @@ export type Metrics = {
   roomsRestored: Counter;
   twinsClosed: Counter;
   webhooks: WebhookMetrics;
-  /** Tells how to read the ages of the oldest event and delivery when they are scraped; it may fail. */
+  /** Sets how to read the ages of the oldest event and delivery at a scrape; it may fail. */
   watchLags(read: () => Promise<Lags>): void;
-  /** Tells what to ask for the gauges of rooms and sockets when they are scraped. */
+  /** Sets how to read the gauges of rooms and sockets at a scrape. */
   watchRooms(read: () => RoomGauges): void;
 };
 
-/** What this process does for webhooks. */
+/** Webhook metrics of this process. */
 export type WebhookMetrics = {
   attempts: Counter<"outcome">;
   givenUp: Counter;
@@ -42,7 +42,7 @@ export type WebhookMetrics = {
   firstAttemptLag: Histogram;
 };
 
-/** What of rooms and sockets is there at a moment. */
+/** Current numbers of rooms and sockets. */
 export type RoomGauges = {
   /** Open rooms by kind. */
   rooms: Record<string, number>;
@@ -58,7 +58,7 @@ type Part = Pick<Metrics, "watchRooms"> &
   Pick<Metrics, "joins" | "joinsRefused" | "socketCloses"> &
   Pick<Metrics, "processesSwept" | "roomsRestored" | "twinsClosed">;
 
-/** The numbers of rooms, sockets and of the processes that hold them. */
+/** Registers the metrics of rooms, sockets and the processes that hold them. */
 const realtimeMetrics = (registry: Registry): Part => {
   const registers = [registry];
   let readRooms = () => NO_ROOMS;
@@ -110,7 +110,7 @@ const webhookMetrics = (registry: Registry): Pick<Metrics, "webhooks" | "watchLa
   const registers = [registry];
   let readLags: (() => Promise<Lags>) | undefined;
   let reading: Promise<Lags | undefined> | undefined;
-  /** One reading for both gauges of a scrape; where the database does not answer, there are none. */
+  /** Reads both gauges once per scrape; without an answer of the database they are omitted. */
   const lags = (): Promise<Lags | undefined> => {
     reading ??= (readLags?.() ?? Promise.resolve(undefined))
       .catch(() => undefined)
@@ -159,11 +159,11 @@ const webhookMetrics = (registry: Registry): Pick<Metrics, "webhooks" | "watchLa
   };
 };
 
-/** A registry of its own for each process part, so that two servers in one test do not meet. */
+/** Creates a separate registry per process part, so that two servers in one test do not collide. */
 export const createMetrics = (): Metrics => {
   const registry = new Registry();
   const registers = [registry];
-  // A sample of the loop's delay is a wake of the process, which costs an idle one most of its CPU.
+  // Each sample of the loop's delay wakes the process, which is most of an idle process's CPU time.
   collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: LOOP_SAMPLE_MS });
   const counter = (name: string, help: string) => new Counter({ name, help, registers });
   return {

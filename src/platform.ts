@@ -14,50 +14,52 @@ import { createBullQueue, createLocalQueue, type Queue } from "./jobs/queue.ts";
 import { lockDataDir } from "./platform/data-lock.ts";
 import { createLimiter } from "./platform/limiter.ts";
 import { type Database, openEmbeddedDatabase, openPostgres } from "./platform/database.ts";
-import { type Heard, heardOverRedis, topicsOver } from "./platform/topics.ts";
+import { type ListenerCheck, redisListenerCheck, topicsOver } from "./platform/topics.ts";
 
-/** How much one transaction takes on, by engine. */
+/** Limits on the size of one transaction, by engine. */
 export type Limits = {
   /** Events of one project of a partition in one claim. */
   claimEvents: number;
-  /** Partitions are claimed together until so many events wait in them. */
+  /** Partitions are claimed together until this many events wait in them. */
   claimTogether: number;
   /** Events in one ingest transaction and rows in one of its statements. */
   ingestEvents: number;
   ingestRows: number;
   ingestConcurrency: number;
-  /** Lets the sockets breathe between transactions of an engine that blocks the process. */
+  /** Yields to the sockets between transactions of an engine that blocks the process. */
   pause?: () => Promise<void>;
 };
 
 export type Dependency = { name: string; check: () => Promise<void> };
 
-/** What the two modes differ in; nothing else asks for the mode. */
+/** Everything that differs between the two modes; nothing else checks the mode. */
 export type Platform = {
   database: Database;
-  /** The time that all processes share; absent where there is but one process. */
+  /** The time shared by all processes; absent in a single process. */
   clock?: () => Date;
   presence: Presence;
   driver: MatchMakerDriver;
-  /** The other processes that hold rooms, where there may be any. */
+  /** The other processes that hold rooms, if there may be any. */
   peers?: Peers;
   topics: Topics;
   queue: Queue;
   ranks(source: EntrySource): RankStore;
   limiter: Limiter;
   limits: Limits;
-  /** What an engine without autovacuum needs now and then. */
+  /** Periodic maintenance for an engine without autovacuum. */
   maintain?: () => Promise<void>;
   dependencies: readonly Dependency[];
   close(): Promise<void>;
 };
 
 export type PlatformOptions = {
-  /** Embedded mode without a data directory: what it holds ends with the process. */
+  /** Embedded mode without a data directory: its data ends with the process. */
   inMemory?: boolean;
 };
 
-/** Opens what a process stands on. @throws Error that says which part cannot be had and what to do */
+/**
+ * Opens the services that a process depends on. @throws Error that says which is unavailable and what to do
+ */
 export const openPlatform = (config: Config, log: Logger, options: PlatformOptions = {}): Promise<Platform> =>
   config.mode === "embedded" ? openEmbedded(config, log, options) : openCluster(config, log);
 
@@ -70,7 +72,7 @@ const openEmbedded = async (
   const unlock = inMemory ? async () => undefined : await lockDataDir(config.dataDir);
   const database = await openEmbeddedDatabase(inMemory ? "memory://" : join(config.dataDir, "pglite"));
   const presence = new LocalPresence();
-  const heard: Heard = async (topics) =>
+  const hasListeners: ListenerCheck = async (topics) =>
     topics.map((topic) => presence.subscriptions.listenerCount(topic) > 0);
   // Two macrotasks: one for the sockets to be read, one for their requests to join the next transaction.
   const pause = () => new Promise<void>((resolve) => void setImmediate(() => setImmediate(resolve)));
@@ -78,7 +80,7 @@ const openEmbedded = async (
     database,
     presence,
     driver: new LocalDriver(),
-    topics: topicsOver(presence, { prefix: "", heard, log }),
+    topics: topicsOver(presence, { prefix: "", hasListeners, log }),
     queue: createLocalQueue(),
     ranks: createMemoryRanks,
     limiter: createLimiter(),
@@ -116,7 +118,7 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   const presence = openPresence(connections);
   await reach("PostgreSQL", "DATABASE_URL", () => database.ping(), log);
   await reach("Redis", "REDIS_URL", () => redis.ping(), log);
-  const peers = createRedisPeers(connections.open(), { namespace, log, hearing: presence });
+  const peers = createRedisPeers(connections.open(), { namespace, log, subscriptions: presence });
   const queue = createBullQueue({ connections, prefix: `${namespace}:bull`, log });
   return {
     database,
@@ -124,7 +126,7 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
     presence,
     driver: new IndexedRedisDriver(connections.open(), { namespace, isAlive: (id) => peers.isAlive(id) }),
     peers,
-    topics: topicsOver(presence, { prefix: `${namespace}:`, heard: heardOverRedis(redis), log }),
+    topics: topicsOver(presence, { prefix: `${namespace}:`, hasListeners: redisListenerCheck(redis), log }),
     queue,
     ranks: (source) => createRedisRanks(redis, namespace, source),
     limiter: createLimiter(redis, namespace, log),
@@ -137,11 +139,14 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
     },
     dependencies: [
       { name: "database", check: () => database.ping() },
-      // A Redis that answers and takes no writes is of no use, nor is one whose messages are not heard.
+      // A Redis that answers but refuses writes is of no use, nor is one whose messages do not arrive.
       {
         name: "redis",
         check: async () => {
-          await Promise.all([redis.set(`${namespace}:ready`, 1, "PX", READY_KEPT_MS), presence.hears()]);
+          await Promise.all([
+            redis.set(`${namespace}:ready`, 1, "PX", READY_KEPT_MS),
+            presence.checkSubscriber(),
+          ]);
         },
       },
     ],
@@ -154,12 +159,12 @@ const openCluster = async (config: Config, log: Logger): Promise<Platform> => {
   };
 };
 
-/** How long the mark of a check is kept, in ms. */
+/** How long the key of a readiness check is kept, in ms. */
 const READY_KEPT_MS = 60_000;
-/** The database's clock, which stamps ids too; that of this process where nobody watches the database. */
+/** The database's clock, which stamps ids too; that of this process where the database is not watched. */
 const sharedClock = async ({ watch }: Database): Promise<() => Date> => {
   if (!watch) return () => new Date();
-  // A server that has no connection left for the watch answers it later.
+  // A server without a free connection for the watch answers it later.
   await Promise.race([watch.begun, delay(CLOCK_WAIT_MS, undefined, { ref: false })]);
   stampIdsBy(() => watch.clock().getTime());
   return watch.clock;
@@ -167,7 +172,7 @@ const sharedClock = async ({ watch }: Database): Promise<() => Date> => {
 
 /** How long a starting process waits for the database's time, in ms. */
 const CLOCK_WAIT_MS = 5_000;
-/** How long a starting process waits for what it depends on, and between two tries, in ms. */
+/** How long a starting process waits for its dependencies, and the pause between two attempts, in ms. */
 const REACH_MAX_MS = 60_000;
 const REACH_EVERY_MS = 1_000;
 

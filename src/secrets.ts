@@ -19,7 +19,7 @@ export const SAMPLE_API_KEY_PEPPER = "sample-pepper-from-env-example-never-in-pr
 
 export const SAMPLE_ENCRYPTION_KEY = "sample-encryption-key-from-env-example-not-for-production";
 
-/** An Ed25519 key from a PKCS #8 PEM (line ends may be written as `\n`) or a JWK. */
+/** Parses an Ed25519 key from a PKCS #8 PEM (line ends may be written as `\n`) or a JWK. */
 export const privateKeyOf = (text: string): KeyObject => {
   const jwk = text.trim().startsWith("{");
   return jwk
@@ -27,7 +27,7 @@ export const privateKeyOf = (text: string): KeyObject => {
     : createPrivateKey(text.replaceAll("\\n", "\n"));
 };
 
-/** True for the sample in any spelling: JWK with other spacing or order, or PEM. */
+/** Whether it is the sample key in any spelling: JWK with other spacing or order, or PEM. */
 export const isSampleKey = (text: string | undefined): boolean => {
   if (text === undefined) return false;
   try {
@@ -42,7 +42,7 @@ const SecretsFile = z
   .object({ jwtPrivateKey: z.string().min(1), apiKeyPeppers: Texts, encryptionKeys: Texts.optional() })
   .transform(({ encryptionKeys, ...file }) => ({
     ...file,
-    // Files of before there was one: the same for every process that reads them.
+    // For older files without one: derived, so it is the same for every process that reads them.
     encryptionKeys: encryptionKeys ?? [derivedKey(file.jwtPrivateKey)],
   }));
 
@@ -60,7 +60,10 @@ const newSecrets = (): z.output<typeof SecretsFile> => ({
 const hasCode = (error: unknown, code: string): boolean =>
   error instanceof Error && "code" in error && error.code === code;
 
-/** Whole or not at all: the file gets its name by a link, which one of several starting processes wins. */
+/**
+ * Creates the file atomically: it gets its name by a link, and only one of several starting processes
+ * succeeds.
+ */
 const createFile = async (path: string): Promise<void> => {
   const draft = `${path}.${randomUUID()}`;
   await writeFile(draft, `${JSON.stringify(newSecrets(), null, 2)}\n`, {
@@ -98,9 +101,10 @@ const readOrCreate = async (dataDir: string, path: string): Promise<string> => {
 };
 
 /**
- * The secrets kept in `<dataDir>/secrets.json`, made on the first call. Only the owner may read the file.
- * @throws Error when the file is there but damaged: new secrets would void every API key, so nothing is
- * replaced; or the directory cannot be used, which says why and what to do.
+ * Reads the secrets kept in `<dataDir>/secrets.json`, which is created on the first call. Only the owner may
+ * read the file.
+ * @throws Error when the file is damaged: new secrets would void every API key, so nothing is replaced; or
+ * the directory cannot be used, with the reason and the remedy.
  */
 export const readSecrets = async (dataDir: string): Promise<z.output<typeof SecretsFile>> => {
   const path = join(dataDir, "secrets.json");

@@ -7,8 +7,8 @@ import { LIMITS } from "../src/domain/accounts/rate-limits/limits.ts";
 import { PLAN_FEATURES, PLAN_LIMITS, type PlanLimits, PLANS } from "../src/domain/kernel/plans.ts";
 import type { AnyRoute } from "../src/http/route.ts";
 import { routes } from "../src/http/routes.ts";
-import { namesIn, rowsOf, sectionOf } from "./support/documents.ts";
-import { readSourceFiles } from "./support/source-files.ts";
+import { namesIn, rowsOf, sectionOf } from "./support/documents/documents.ts";
+import { readSourceFiles } from "./support/source/source-files.ts";
 
 const ACCOUNTS = "docs/guides/accounts.md";
 const KEYS = "docs/guides/keys-and-limits.md";

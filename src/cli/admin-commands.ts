@@ -48,7 +48,7 @@ const show = ({ password, isGenerated }: NewPassword): void => {
   if (isGenerated) console.log(`password  ${password}\nIt is shown only here.`);
 };
 
-/** Makes a super-admin and says how they log in. @throws Error for flags that are not valid */
+/** Creates a super-admin and prints how they log in. @throws Error for invalid flags */
 export const create = async ({ email: address, name: given, generate }: CreateFlags): Promise<void> => {
   const config = await loadConfig();
   await refuseRunningServer(config);
@@ -63,7 +63,7 @@ export const create = async ({ email: address, name: given, generate }: CreateFl
   show(chosen);
 };
 
-/** Prints every super-admin, one in a line. */
+/** Prints every super-admin, one per line. */
 export const list = async (): Promise<void> =>
   withTransact(await loadConfig(), async (transact) => {
     const admins = await transact(listAdmins);
@@ -75,21 +75,21 @@ export const list = async (): Promise<void> =>
     if (admins.length === 0) console.log("There are no super-admins; make one with laurel admin create");
   });
 
-/** Shuts a super-admin out. @throws DomainError NOT_FOUND */
+/** Disables a super-admin's account. @throws DomainError NOT_FOUND */
 export const disable = async (email: string): Promise<void> =>
   withTransact(await loadConfig(), async (transact) => {
     const admin = await transact((work) => disableAdmin(work, email));
     console.log(`${admin.email} is disabled; running servers refuse them within 5 seconds`);
   });
 
-/** Lets one who was shut out in again. @throws DomainError NOT_FOUND */
+/** Enables a disabled super-admin's account. @throws DomainError NOT_FOUND */
 export const enable = async (email: string): Promise<void> =>
   withTransact(await loadConfig(), async (transact) => {
     const admin = await transact((work) => enableAdmin(work, email));
     console.log(`${admin.email} may log in again`);
   });
 
-/** Gives a super-admin a new password and ends their logins. @throws DomainError NOT_FOUND */
+/** Sets a new password for a super-admin and ends their sessions. @throws DomainError NOT_FOUND */
 export const resetPassword = async (email: string, flags: PasswordFlags): Promise<void> => {
   const config = await loadConfig();
   const owner = await withTransact(config, (transact) => transact((work) => findAdminByEmail(work, email)));

@@ -41,5 +41,5 @@ export const addAdminCommand = (program: Command): void => {
     .action(async (email: string, flags: PasswordFlags) => (await commands()).resetPassword(email, flags));
 };
 
-/** Loaded when one of them runs: they bring the database. */
+/** Loaded on demand, because these commands load the database. */
 const commands = () => import("./admin-commands.ts");

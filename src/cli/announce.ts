@@ -10,13 +10,13 @@ import type { Running } from "./serve.ts";
 
 const LAUREL = "node bin/laurel.mjs";
 
-/** What became of the demo; `problem` says what went wrong with it. */
+/** The outcome of opening the demo; `problem` says why it failed. */
 type Outcome = { demo: Demo | undefined; ms?: number; problem?: string };
 
 /**
- * Tells whoever started the server where it is and what to do next. A demo comes first: an empty embedded
- * database gets one, and with a demo the server calls itself ready only after an event went all the way.
- * @param stopping aborted when the process has been told to end, which is then no failure
+ * Prints the server's address and the next steps. A demo comes first: an empty embedded database gets one,
+ * and with a demo the server reports itself ready only after an event has passed through every stage.
+ * @param stopping aborted when the process is asked to stop, which then is no failure
  */
 export const announce = async (running: Running, config: Config, stopping: AbortSignal): Promise<void> => {
   const { address, app } = running;
@@ -49,7 +49,7 @@ export const announce = async (running: Running, config: Config, stopping: Abort
 
 const failure = (text: string): string => styleText("red", `FAILED: ${text}`);
 
-/** Since the process began. */
+/** Time since the process started. */
 const seconds = (): string => `${(performance.now() / 1_000).toFixed(1)} s`;
 
 const row = (name: string, text: string): void => console.log(`  ${name.padEnd(10)} ${text}`);
@@ -104,7 +104,7 @@ const showCommands = (url: string, key: string): void => {
 
 const LINE_EVERY_MS = 2_000;
 
-/** One line that changes on a terminal; elsewhere a line now and then. */
+/** A progress line that is rewritten on a terminal; elsewhere a new line from time to time. */
 const createProgress = (out: NodeJS.WriteStream) => {
   let shownAtMs = -Infinity;
   return {

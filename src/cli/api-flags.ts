@@ -1,12 +1,12 @@
 import { readFileSync } from "node:fs";
 
-/** What a command line has wrong; its message is meant for the person at the terminal. */
+/** An invalid command line; the message is meant for the person at the terminal. */
 export class UsageError extends Error {}
 
-/** Where commands that speak to a server take the API key from. */
+/** Sources of the API key for commands that call a server. */
 export type KeyFlags = { key?: string; keyFile?: string };
 
-/** The address of the server, or of its API. @throws UsageError */
+/** Parses the address of the server, or of its API. @throws UsageError */
 export const readUrl = (text: string): string => {
   const url = URL.parse(text);
   if (!url || !/^https?:$/.test(url.protocol)) throw new UsageError("--url is an http or https address");
@@ -15,7 +15,7 @@ export const readUrl = (text: string): string => {
   return `${url.origin}${url.pathname.replace(/\/+$/, "").replace(/\/api\/v1$/, "")}`;
 };
 
-/** The API key, given or in a file. @throws UsageError */
+/** Reads the API key, given directly or in a file. @throws UsageError */
 export const readKey = ({ key, keyFile }: KeyFlags): string => {
   const text = (key ?? (keyFile === undefined ? "" : readText(keyFile))).trim();
   if (text === "") throw new UsageError("an API key is needed: --key svc_live_… or --key-file FILE");

@@ -2,15 +2,15 @@ import { createInterface } from "node:readline";
 import { Writable } from "node:stream";
 import { text } from "node:stream/consumers";
 
-/** Ctrl+C while a password is asked for. */
+/** Exit code for Ctrl+C during the password prompt. */
 const INTERRUPTED_EXIT_CODE = 130;
 
-/** Asks on the terminal, showing nothing of what is typed. */
+/** Prompts on the terminal without echoing the input. */
 const askUnseen = (question: string): Promise<string> =>
   new Promise((resolve, reject) => {
     const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
     const lines = createInterface({ input: process.stdin, output: nowhere, terminal: true, historySize: 0 });
-    // Only now: from here on the terminal shows nothing that is typed.
+    // Only now: from here on the terminal echoes nothing.
     process.stderr.write(question);
     let answer: string | undefined;
     lines.once("SIGINT", () => {
@@ -29,7 +29,7 @@ const askUnseen = (question: string): Promise<string> =>
   });
 
 /**
- * A new password: asked for twice on the terminal, else the first line of standard input.
+ * Reads a new password: typed twice on the terminal, otherwise the first line of standard input.
  * @throws Error when there is none, or the two differ
  */
 export const readNewPassword = async (): Promise<string> => {

@@ -11,17 +11,17 @@ import { Tenant } from "../domain/accounts/tenants/tenant.ts";
 import type { Transact, Work } from "../domain/kernel/work.ts";
 import { capital, spokenWord } from "./demo-names.ts";
 
-/** Nobody can register it: the API takes no address without a domain. */
+/** Nobody can register this address: the API accepts none without a domain. */
 export const DEMO_EMAIL = "demo@localhost";
 const KEY_NAME = "Demo key";
 
-/** The demo's account and its project, as far as they exist. */
+/** The demo's account and project, as far as they exist. */
 export type DemoAccount = { userId: string; tenantId: string; projectId: string | undefined };
 
 export type DemoState =
-  /** Nobody has used this database. */
+  /** The database is unused. */
   | { kind: "empty" }
-  /** No demo, and none to be made: somebody's own tenants are here, or the demo was removed. */
+  /** No demo, and none to be created: there are other tenants, or the demo was removed. */
   | { kind: "none" }
   | { kind: "found"; account: DemoAccount };
 
@@ -39,13 +39,13 @@ export const findDemo = (transact: Transact): Promise<DemoState> =>
     return { kind: "found", account: { userId, tenantId, projectId: project?.id } };
   });
 
-/** A password that can be read out: three words of 18 bits each, and a number. */
+/** Generates a password that can be read out: three words of 18 bits each, and a number. */
 export const newPassword = (): string => {
   const word = () => spokenWord(() => randomInt(2 ** 32) / 2 ** 32, 3);
   return `${capital(word())}-${word()}-${randomInt(10, 100)}-${word()}`;
 };
 
-/** Makes the tenant and its OWNER, or gives the one of an interrupted start a new password. */
+/** Creates the tenant and its OWNER, or sets a new password for the one of an interrupted start. */
 export const openAccount = async (
   app: App,
   known: DemoAccount | undefined,
@@ -70,14 +70,14 @@ export const openProject = async (app: App, { tenantId, projectId }: DemoAccount
     return (await createProject(work, tenantId, { name: "Demo", description })).id;
   }));
 
-/** The sandbox of the demo project, and the moment its history ends, the same at every start. */
+/** Returns the sandbox of the demo project, and the end of its history, the same at every start. */
 export const getSandbox = (app: App, projectId: string): Promise<{ id: string; createdAt: Date }> =>
   app.transact(async ({ em }) => {
     const { id, createdAt } = await em.findOneOrFail(Project, { sandboxOf: projectId });
     return { id, createdAt };
   });
 
-/** A test key with every scope. Earlier ones are revoked: nobody has seen their secrets. */
+/** Creates a test key with every scope. Earlier ones are revoked, because nobody has seen their secrets. */
 export const newDemoKey = (app: App, tenantId: string, projectId: string): Promise<string> =>
   app.transact(async (work) => {
     await revokeDemoKeys(work, tenantId, projectId);

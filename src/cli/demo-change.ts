@@ -9,7 +9,10 @@ import { withTransact } from "./with-database.ts";
 
 type Change = { transact: Transact; config: Config; account: DemoAccount };
 
-/** Deletes the demo project as the API would: its keys end and its ids answer 404. The account stays. */
+/**
+ * Deletes the demo project as the API would: its keys become invalid and its ids answer 404. The account
+ * stays.
+ */
 export const removeDemo = (): Promise<void> =>
   changeDemo(async ({ transact, config, account: { tenantId, projectId } }) => {
     if (projectId !== undefined) await transact((work) => deleteProject(work, tenantId, projectId));

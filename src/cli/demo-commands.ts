@@ -1,6 +1,6 @@
 import { XP_BOARD } from "./demo-game.ts";
 
-/** The player of the commands. */
+/** The player used in the commands. */
 const PLAYER = "ada";
 
 /** Commands to copy into a shell. They quote with ', so nothing in them may hold one. */
@@ -15,6 +15,6 @@ export const trackCommand = (url: string, key: string): string => {
 export const boardCommand = (url: string, key: string): string =>
   `curl -s '${url}/api/v1/leaderboards/${XP_BOARD}/entries?limit=5' -H 'X-API-Key: ${key}'`;
 
-/** Prints what the player's room says; runs in the directory of the clone. */
+/** Prints the messages of the player's room; runs in the directory of the clone. */
 export const watchCommand = (url: string, key: string): string =>
   `URL='${url}' KEY='${key}' node docs/examples/watch.mjs ${PLAYER}`;

@@ -1,4 +1,4 @@
-/** What the demo project defines, as a designer would send it to the API. */
+/** The demo project's definitions, as a designer would send them to the API. */
 
 /** The board whose ranks the self test and the printed commands look at. */
 export const XP_BOARD = "xp";
@@ -20,10 +20,10 @@ export const DEMO_CURVE = {
   params: { base: 100, growth: 40, maxLevel: 60 },
 } as const;
 
-/** Of a history of thousands of events, every fiftieth is enough to look at. */
+/** Of a history of thousands of events, every fiftieth is enough for inspection. */
 export const DEMO_SETTINGS = { traceSampling: { test: 0.02 } } as const;
 
-/** What players can hold, by kind. */
+/** Definitions by kind. */
 export const DEMO_DEFINITIONS: readonly { kind: string; definition: object }[] = [
   { kind: "currency", definition: { key: "coins", name: "Coins", maxBalance: 100_000 } },
   {

@@ -2,9 +2,9 @@ import { createRandom, oneOf, personName, type Random, wholeFrom } from "./demo-
 
 export const DEMO_PLAYERS = 2_000;
 export const DEMO_DAYS = 60;
-/** Sessions of all players; one is two to ten events. */
+/** Number of sessions of all players; each has two to ten events. */
 const SESSIONS = 3_400;
-/** Players from this place on look in once, for one level. */
+/** Players from this index on visit only once, for one level. */
 const CASUAL_FROM = 900;
 
 const SEED = 20_261;
@@ -27,7 +27,7 @@ export type DemoEvent = {
   idempotencyKey: string;
 };
 
-/** Players, those who play most first, and what they did, in the order of time. */
+/** Players, the most active first, and their events in chronological order. */
 export type DemoHistory = { players: DemoPlayer[]; events: DemoEvent[] };
 
 const HOMES = [
@@ -41,10 +41,10 @@ const HOMES = [
   ["IN", "Asia/Kolkata"],
 ] as const;
 const PLATFORMS = ["ios", "android", "android", "web"];
-/** How much is played on each day of the week, from Sunday. */
+/** Relative activity on each day of the week, from Sunday. */
 const WEEK = [1.5, 0.8, 0.8, 0.85, 0.9, 1.2, 1.7];
 const BUSIEST_DAY = Math.max(...WEEK);
-/** Hours of the day, each as often as it is played in; evenings most. */
+/** Hours of the day, repeated in proportion to their activity; most in the evening. */
 const HOURS = [
   0, 7, 8, 12, 12, 13, 15, 16, 17, 17, 18, 18, 19, 19, 19, 20, 20, 20, 20, 21, 21, 21, 22, 22, 23,
 ];
@@ -59,13 +59,13 @@ type Session = {
 };
 
 /**
- * The same sixty days for the same end: a few players play most of the time and most only now and then,
- * people join all along, and play in the evening and at weekends.
+ * Generates sixty days of history, always the same for the same end: a few players play most of the time and
+ * most only occasionally, players join throughout, and play in the evening and at weekends.
  * @param endMs no event is later
  */
 export const demoHistory = (endMs: number): DemoHistory => {
   const random = createRandom(SEED);
-  // On its own, so that what is done does not depend on the days on which it is done.
+  // A generator of its own, so that the events do not depend on their dates.
   const clock = createRandom(SEED + 1);
   const players = Array.from({ length: DEMO_PLAYERS }, (_, i) => playerOf(random, i));
   const weights = players.map((_, i) => 1 / (i + 8) ** 0.75);
@@ -102,7 +102,7 @@ const playerOf = (random: Random, i: number): DemoPlayer => {
   };
 };
 
-/** A session lasts less than this. */
+/** Maximum duration of a session. */
 const SESSION_MAX_MS = HOUR_MS;
 
 const sessionStart = (random: Random, endMs: number, joinedDay: number): number => {

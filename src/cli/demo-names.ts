@@ -1,4 +1,4 @@
-/** Numbers from 0 to below 1, the same for the same seed (mulberry32). */
+/** Generates numbers from 0 to below 1, the same for the same seed (mulberry32). */
 export type Random = () => number;
 
 export const createRandom = (seed: number): Random => {
@@ -11,7 +11,7 @@ export const createRandom = (seed: number): Random => {
   };
 };
 
-/** A whole number from `low` to `high`, both included. */
+/** Returns a whole number from `low` to `high`, inclusive. */
 export const wholeFrom = (random: Random, low: number, high: number): number =>
   low + Math.floor(random() * (high - low + 1));
 
@@ -21,13 +21,13 @@ export const oneOf = <T>(random: Random, values: readonly T[]): T =>
 const CONSONANTS = "bdfgklmnprstvz".split("");
 const VOWELS = "aeiou".split("");
 
-/** A word that can be spoken: syllables of a consonant and a vowel, about 6 bits each. */
+/** Generates a pronounceable word: syllables of a consonant and a vowel, about 6 bits each. */
 export const spokenWord = (random: Random, syllables: number): string =>
   Array.from({ length: syllables }, () => oneOf(random, CONSONANTS) + oneOf(random, VOWELS)).join("");
 
 const ENDINGS = ["", "", "n", "r", "s", "l", "k"];
 
-/** A first and a last name. */
+/** Generates a first and a last name. */
 export const personName = (random: Random): { first: string; last: string } => ({
   first: capital(spokenWord(random, 2) + oneOf(random, ENDINGS)),
   last: capital(spokenWord(random, wholeFrom(random, 2, 3)) + oneOf(random, ENDINGS)),

@@ -35,19 +35,19 @@ const DRAIN_MAX_MS = 180_000;
 export type Demo = {
   projectId: string;
   key: string;
-  /** Events of its history. */
+  /** Number of events in its history. */
   events: number;
-  /** Only of a demo that has just been made. */
+  /** Only for a demo that was just created. */
   password: string | undefined;
 };
 
-/** Told how far the making of the demo has come; a throw ends it. */
+/** Receives progress messages while the demo is created; throwing from it aborts. */
 export type OnProgress = (text: string) => void;
 
 /**
- * The demo of this database. An empty database gets one; one that an earlier start did not finish is
- * finished: every step finds what is there already, and events are known by their idempotency keys.
- * @returns undefined where there is none and none is to be made
+ * Opens the demo of this database. An empty database gets one; one that an earlier start left unfinished is
+ * completed: every step finds what exists already, and events are deduplicated by their idempotency keys.
+ * @returns undefined when there is none and none is to be created
  */
 export const openDemo = async (
   app: App,
@@ -65,7 +65,7 @@ export const openDemo = async (
   });
 };
 
-/** To be called once the password has been shown. */
+/** Must be called after the password was shown. */
 export const completeDemo = (app: App, { projectId, key, events }: Demo): Promise<void> =>
   writeDemoFile(app.config.dataDir, { projectId, key, events, isComplete: true });
 
@@ -75,7 +75,7 @@ const makeDemo = async (app: App, known: DemoAccount | undefined, onProgress: On
   const projectId = await openProject(app, account);
   const key = await openKey(app, account.tenantId, projectId);
   const sandbox = await getSandbox(app, projectId);
-  // The project has the same rules as its sandbox, so that a live key finds a game to play too.
+  // The project has the same rules as its sandbox, so that a live key finds a game as well.
   for (const id of [projectId, sandbox.id]) await defineGame(app, id);
   const { players, events } = demoHistory(sandbox.createdAt.getTime());
   await sendPlayers(app, sandbox.id, players);
@@ -93,7 +93,7 @@ const openKey = async (app: App, tenantId: string, projectId: string): Promise<s
   return key;
 };
 
-/** Runs `make` unless its key is taken, by an earlier start. */
+/** Runs `make` unless an earlier start has taken its key. */
 const unlessTaken = async (make: () => Promise<unknown>): Promise<void> => {
   try {
     await make();

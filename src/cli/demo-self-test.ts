@@ -12,9 +12,9 @@ type Target = { url: string; key: string };
 
 /**
  * Sends one real event over HTTP and follows it: rule, XP, the player's socket, rank, the board's socket.
- * @param url where the server answers, as seen from this machine
- * @returns how long the event took until both sockets had shown it, in ms
- * @throws Error saying what did not happen
+ * @param url the server's address as seen from this machine
+ * @returns the time until both sockets had shown the event, in ms
+ * @throws Error naming the step that failed
  */
 export const selfTest = async (target: Target): Promise<number> => {
   const { token } = await post<{ token: string }>(target, "/auth/ws-token", { externalUserId: PLAYER });

@@ -10,7 +10,7 @@ export type Check = { name: string; status: "ok" | "warn" | "fail"; message: str
 
 const POSTGRES_MAJOR_MIN = 14;
 const REDIS_MAJOR_MIN = 6;
-/** Free disk space and memory below which it warns; a tenth of the disk space fails. */
+/** Free disk space and memory below which it warns; below a tenth of the disk space it fails. */
 const DISK_FREE_MIN_BYTES = 1024 ** 3;
 const MEMORY_FREE_MIN_BYTES = 512 * 1024 ** 2;
 const CLOCK_SKEW_MAX_MS = 1_000;
@@ -30,13 +30,13 @@ const fail = (name: string, message: string, remedy: string): Check => ({
   remedy,
 });
 
-/** The text of an error; a failed connection may hide several in one. */
+/** Returns the message of an error; a failed connection may combine several. */
 const textOf = (error: unknown): string => {
   const { message, errors } = error as Error & { errors?: Error[] };
   return message || errors?.map((inner) => inner.message).join("; ") || String(error);
 };
 
-/** TypeScript runs as it stands from 22.18 on. */
+/** Node.js runs TypeScript directly from 22.18 on. */
 export const checkNode = (version: string): Check => {
   const [major = 0, minor = 0] = version.split(".").map(Number);
   if (major > 22 || (major === 22 && minor >= 18)) return ok("Node.js", version);
@@ -49,7 +49,7 @@ export const checkMemory = (availableBytes: number): Check => {
   return warn("Memory", text, "leave 512 MiB to a process: with less it may be killed under load");
 };
 
-/** The directory itself, or the nearest one above it that is there. */
+/** Returns the directory itself, or the nearest existing one above it. */
 const existing = async (path: string): Promise<string> => {
   const found = await stat(path).catch(() => undefined);
   return found || dirname(path) === path ? path : existing(dirname(path));
@@ -97,7 +97,7 @@ const tryListen = (host: string, port: number): Promise<Listener> =>
     server.listen({ host, port, exclusive: true }, () => server.close(() => done("free")));
   });
 
-/** The title and version that answer at an address, undefined when it is not an API that describes itself. */
+/** Returns the title and version of the API at an address; undefined when it does not describe itself. */
 const identify = async (url: string): Promise<{ title: string; version: string } | undefined> => {
   try {
     const response = await fetch(`${url}/openapi.json`, { signal: AbortSignal.timeout(HTTP_TIMEOUT_MS) });
@@ -111,7 +111,7 @@ const identify = async (url: string): Promise<{ title: string; version: string }
 const isLaurel = (found: { title: unknown } | undefined): boolean =>
   String(found?.title).startsWith("Laurel");
 
-/** Whether the server can listen, or already does. */
+/** Checks whether the server can listen, or already does. */
 export const checkPort = async (settings: Settings): Promise<{ check: Check; isRunning: boolean }> => {
   const { host, port } = settings;
   if (port === 0) {
@@ -140,7 +140,7 @@ const whoListens = async (
 
 const LOCAL_HOST = /^(localhost|127\.\d+\.\d+\.\d+|\[::1\])$/;
 
-/** Only a server that runs can be asked for under its public address. */
+/** Checks the public address, which only a running server answers. */
 export const checkPublicUrl = async ({ publicUrl, host }: Settings, isRunning: boolean): Promise<Check> => {
   const name = "PUBLIC_URL";
   const { hostname, pathname, protocol } = new URL(publicUrl);

@@ -6,7 +6,7 @@ type Check = Checks.Check;
 
 export type DoctorFlags = { json?: boolean };
 
-/** Registers `doctor` with the program; its exit code is set on the process. */
+/** Registers `doctor` with the program; sets the process's exit code. */
 export const addDoctorCommand = (program: Command): void => {
   program
     .command("doctor")
@@ -22,7 +22,7 @@ export const addDoctorCommand = (program: Command): void => {
 };
 
 /**
- * Prints what is well and what is not.
+ * Prints what works and what does not.
  * @param readSettings throws ConfigError; default: the environment of this process
  * @returns the exit code: 0, or 1 when something fails
  */
@@ -51,7 +51,7 @@ const textOf = ({ name, status, message, remedy }: Check, width: number): string
 };
 
 const examine = async (readSettings: () => Settings): Promise<Check[]> => {
-  // Loaded here: it brings the database client, which other commands do without.
+  // Loaded here, because it loads the database client, which other commands do not need.
   const checks = await import("./doctor-checks.ts");
   const machine = [checks.checkNode(process.versions.node), checks.checkMemory(process.availableMemory())];
   let settings: Settings;

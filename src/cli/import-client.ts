@@ -8,9 +8,9 @@ export type Verdict = "accepted" | "skipped" | "rejected";
 export type ImportedEvent = { verdict: Verdict; message: string };
 
 export type RetryTimes = {
-  /** Attempts of one batch before giving up. */
+  /** Maximum number of attempts per batch. */
   attempts: number;
-  /** The first pause; it doubles up to `maxDelayMs`. */
+  /** The first delay; it doubles up to `maxDelayMs`. */
   baseDelayMs: number;
   maxDelayMs: number;
 };
@@ -18,9 +18,9 @@ export type RetryTimes = {
 /** About four minutes. */
 export const RETRY_TIMES: RetryTimes = { attempts: 12, baseDelayMs: 500, maxDelayMs: 30_000 };
 
-/** How long a server may ask to wait; beyond it the import stops and can be resumed. */
+/** Maximum delay that a server may request; beyond it the import stops and can be resumed. */
 const RETRY_AFTER_MAX_MS = 15 * 60_000;
-/** Attempts of one batch where the server itself says when to come back. */
+/** Maximum number of attempts per batch when the server itself requests the delays. */
 const OBEDIENT_ATTEMPTS = 60;
 const REQUEST_TIMEOUT_MS = 60_000;
 
@@ -29,11 +29,11 @@ export type BatchClientOptions = {
   url: string;
   key: string;
   retry: RetryTimes;
-  /** Ends waiting between attempts; a request on its way is let finish. */
+  /** Ends delays between attempts; requests in progress complete. */
   stop: AbortSignal;
-  /** Ends everything. */
+  /** Aborts everything. */
   kill: AbortSignal;
-  /** Told before a pause. */
+  /** Called before a delay. */
   onWait(reason: string, waitMs: number): void;
 };
 
@@ -51,9 +51,9 @@ export type BatchResult = { results: ImportedEvent[]; isRepeated: boolean };
 export type BatchClient = (events: readonly string[]) => Promise<BatchResult>;
 
 /**
- * Makes the function that posts events (JSON texts) and answers one result for each, in order. Network
- * errors, 429 and 5xx are tried again; a batch too large for something on the way is halved.
- * @throws ImportFailure when trying again would not help, or has not
+ * Creates the function that posts events (JSON texts) and returns one result for each, in order. Network
+ * errors, 429 and 5xx are retried; a batch that is too large for a proxy is split in half.
+ * @throws ImportFailure when a retry would not help, or has not
  */
 export const createBatchClient = (options: BatchClientOptions): BatchClient => {
   const sendAll: BatchClient = async (events) => {
@@ -117,7 +117,7 @@ const post = async (options: BatchClientOptions, events: readonly string[]): Pro
   }
 };
 
-/** Errors that say that nothing was sent. */
+/** Errors that guarantee that nothing was sent. */
 const NOT_SENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH"]);
 
 const noAnswer = (url: string, error: unknown): Again => {
@@ -183,7 +183,7 @@ const refusal = (response: Response, text: string, url: string): string => {
     const location = response.headers.get("location") ?? "another address";
     return `${url} redirects to ${location}: give that address as --url`;
   }
-  // A 404 in Laurel's own form comes from Laurel.
+  // A 404 in Laurel's own format comes from Laurel.
   const isOurs = ErrorBody.safeParse(parse(text)).success;
   const hint = status === 404 && isOurs ? undefined : HINTS[status];
   return `${status}: ${messageOf(text)}${hint === undefined ? "" : ` (${hint})`}`;
@@ -199,7 +199,7 @@ const parse = (text: string): unknown => {
 
 const ErrorBody = z.object({ error: z.object({ message: z.string(), requestId: z.string().optional() }) });
 
-/** What an error answer says, short enough for a line. */
+/** Returns the message of an error response, shortened to one line. */
 const messageOf = (text: string): string => {
   const body = ErrorBody.safeParse(parse(text));
   if (!body.success) return text.trim().replaceAll(/\s+/g, " ").slice(0, 200) || "no message";
@@ -207,7 +207,7 @@ const messageOf = (text: string): string => {
   return requestId === undefined ? message : `${message} [request ${requestId}]`;
 };
 
-/** Retry-After in ms: seconds or an HTTP date. */
+/** Parses Retry-After to ms: seconds or an HTTP date. */
 const retryAfterMs = (response: Response): number | undefined => {
   const value = response.headers.get("retry-after");
   if (value === null) return undefined;

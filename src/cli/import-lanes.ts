@@ -15,15 +15,17 @@ export type ImportOptions = {
   file: string;
   url: string;
   key: string;
-  /** Events in a request, 1..1000. */
+  /** Events per request, 1..1000. */
   batch: number;
-  /** Lanes; each sends one request at a time. Lines of one player share a lane. */
+  /** Number of lanes; each sends one request at a time. Lines of one player share a lane. */
   concurrency: number;
-  /** "stable": an event without a key gets one made of the file's content; "asis": it is sent without. */
+  /**
+   * "stable": an event without a key gets one derived from the file's content; "asis": it is sent without.
+   */
   keyless: "stable" | "asis";
-  /** Where to keep the state; undefined keeps none. */
+  /** Path of the state file; undefined keeps none. */
   state: string | undefined;
-  /** Whether to go on from a kept state. */
+  /** Whether to continue from a saved state. */
   resume: boolean;
   rejected: string;
   retry?: RetryTimes;
@@ -33,22 +35,22 @@ export type Counts = ImportState["counts"];
 
 export type Progress = {
   counts: Counts;
-  /** Lines answered: by all runs of this import, and by this one. */
+  /** Answered lines: in all runs of this import, and in this one. */
   lines: number;
   linesNow: number;
-  /** Of the file as it lies on disk. */
+  /** Bytes of the file on disk. */
   bytes: number;
   totalBytes: number | undefined;
 };
 
-/** What the caller may listen to. */
+/** Callbacks that observe an import. */
 export type ImportWatch = {
   onProgress(progress: Progress): void;
   onNote(text: string): void;
   onLine?(line: number, verdict: Verdict): void;
 };
 
-/** A row of requests, one at a time: what it holds is in file order, and so is what it sends. */
+/** A sequence of requests, one at a time: its items are in file order, and so are the requests. */
 export type Lane = { items: Item[]; bytes: number; acked: number; isBusy: boolean; sending: Promise<void> };
 type Check = ImportState["check"];
 
@@ -60,11 +62,11 @@ export type Run = {
   stop: AbortSignal;
   lanes: Lane[];
   digest: Digest;
-  /** Digests at lines not yet acknowledged by every lane. */
+  /** Digests at lines that not every lane has acknowledged yet. */
   checks: Check[];
   /** Lines up to here are done in every lane. */
   skipTo: number;
-  /** The state this run began with. */
+  /** The state with which this run began. */
   start: ImportState;
   counts: Counts;
   rejected: RejectedFile;
@@ -76,14 +78,17 @@ export type Run = {
   failure: Error | undefined;
 };
 
-/** What `{"events":[]}` takes, and `"idempotencyKey":"",`. */
+/** Size of `{"events":[]}`, and of `"idempotencyKey":"",`. */
 const ENVELOPE_BYTES = 16;
 const KEY_BYTES = 24;
 
-/** Lines answered. */
+/** Number of answered lines. */
 export const linesOf = ({ accepted, skipped, rejected }: Counts): number => accepted + skipped + rejected;
 
-/** A player's events share a lane, which keeps their order. What names no player goes to the first. */
+/**
+ * Selects the lane: a player's events share one, which keeps their order. Lines without a player go to the
+ * first.
+ */
 export const laneOf = ({ lanes }: Run, { userId }: Item): Lane =>
   lanes[userId === undefined ? 0 : fnv1a(userId) % lanes.length]!;
 
@@ -103,7 +108,7 @@ export const place = (run: Run, lane: Lane, item: Item): Promise<void> | undefin
   return lane.items.length >= batch ? flush(run, lane) : undefined;
 };
 
-/** Starts sending what a lane holds once its last request has been answered; reading goes on meanwhile. */
+/** Sends a lane's items after its previous request was answered; reading continues meanwhile. */
 export const flush = async (run: Run, lane: Lane): Promise<void> => {
   await lane.sending;
   if (run.halt.signal.aborted || lane.items.length === 0) return;
@@ -123,7 +128,7 @@ const report = ({ counts, linesNow, totalBytes, watch }: Run, bytes: number): vo
   watch.onProgress({ counts, lines: linesOf(counts), linesNow, bytes, totalBytes });
 
 export const fail = (run: Run, error: Error): void => {
-  // After a stop, pauses end with an error of their own.
+  // After a stop, delays end with an error of their own.
   if (error instanceof ImportFailure || !run.stop.aborted) run.failure ??= error;
   run.halt.abort();
 };

@@ -4,25 +4,27 @@ import { createReadStream } from "node:fs";
 import { pipeline, Readable } from "node:stream";
 import { createGunzip } from "node:zlib";
 
-/** Bytes of one line; what is longer is rejected without being kept in memory. An event is far smaller. */
+/**
+ * Maximum bytes of a line; longer ones are rejected without being kept in memory. An event is far smaller.
+ */
 export const LINE_MAX_BYTES = 1024 * 1024;
 
-/** Read at once; small, since compressed events are, and progress is told by bytes. */
+/** Size of one read; small, since compressed events are, and progress is measured in bytes. */
 const READ_BYTES = 16 * 1024;
 
-/** One line of the file, numbered from 1, without its end. A line that is too long is cut. */
+/** One line of the file, numbered from 1, without its line break. A line that is too long is truncated. */
 export type Line = { number: number; bytes: Buffer; isTooLong: boolean };
 
-/** An event to send, or a line rejected here with a reason. */
+/** An event to send, or a line rejected locally with a reason. */
 export type Item = {
   line: number;
   text: string;
-  /** What it adds to a request's body. */
+  /** Its size in a request's body. */
   bytes: number;
   userId?: string;
   /** Whether the event has an idempotency key of its own. */
   hasKey: boolean;
-  /** The key to send an event with that has none. */
+  /** The generated key of an event without one. */
   key?: string;
   reason?: string;
 };
@@ -30,8 +32,8 @@ export type Item = {
 type OnBytes = (read: number) => void;
 
 /**
- * Opens a file, or standard input for "-". gzip is recognised by its first bytes, whatever the name says.
- * @param onBytes told how many bytes have been read, before decompression
+ * Opens a file, or standard input for "-". gzip is recognised by its first bytes, whatever the name.
+ * @param onBytes receives the number of bytes read, before decompression
  */
 export const openLines = (file: string, signal: AbortSignal, onBytes: OnBytes): AsyncGenerator<Line[]> => {
   const source: Readable =
@@ -47,7 +49,7 @@ async function* unzipped(source: Readable, signal: AbortSignal, onBytes: OnBytes
     const head = await readHead(chunks);
     const all = Readable.from(joined(head, chunks), { objectMode: false });
     const isGzip = head[0] === 0x1f && head[1] === 0x8b;
-    // Errors of every stage come out of the last one, which is read here.
+    // Errors of every stage surface in the last one, which is read here.
     const last: Readable = isGzip ? pipeline(all, createGunzip(), () => {}) : all;
     for await (const chunk of last) yield chunk as Buffer;
   } finally {
@@ -65,7 +67,7 @@ async function* counted(source: Readable, onBytes: OnBytes): AsyncGenerator<Buff
   }
 }
 
-/** The first two bytes or more, where there are as many. */
+/** Reads at least the first two bytes, if there are as many. */
 const readHead = async (chunks: AsyncGenerator<Buffer>): Promise<Buffer> => {
   let head: Buffer = Buffer.alloc(0);
   while (head.length < 2) {
@@ -81,7 +83,10 @@ async function* joined(head: Buffer, rest: AsyncGenerator<Buffer>): AsyncGenerat
   yield* rest;
 }
 
-/** Cuts chunks into lines; the last one needs no end. Memory is bounded by a chunk and LINE_MAX_BYTES. */
+/**
+ * Splits chunks into lines; the last one needs no line break. Memory is bounded by a chunk and
+ * LINE_MAX_BYTES.
+ */
 export async function* splitLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Line[]> {
   let number = 0;
   let carry: Buffer[] = [];
@@ -117,14 +122,16 @@ export async function* splitLines(chunks: AsyncIterable<Buffer>): AsyncGenerator
   if (carried > 0) yield [take()];
 }
 
-/** Drops a carriage return at the end, and a byte order mark at the start of the file. */
+/** Removes a carriage return at the end, and a byte order mark at the start of the file. */
 const trimEnds = (bytes: Buffer, number: number): Buffer => {
   const end = bytes.at(-1) === 0x0d ? bytes.length - 1 : bytes.length;
   const hasMark = number === 1 && bytes[0] === 0xef && bytes[1] === 0xbb && bytes[2] === 0xbf;
   return bytes.subarray(hasMark ? 3 : 0, end);
 };
 
-/** Reads a line as an event, undefined for an empty one. Only what can never be an event is rejected here. */
+/**
+ * Parses a line as an event, undefined for an empty one. Only what can never be an event is rejected here.
+ */
 export const readItem = ({ number, bytes, isTooLong }: Line): Item | undefined => {
   const text = bytes.toString("utf8").trim();
   if (text === "") return undefined;
@@ -146,7 +153,7 @@ export const readItem = ({ number, bytes, isTooLong }: Line): Item | undefined =
     : { ...item, hasKey };
 };
 
-/** The event as it is sent: a key is put first, every other byte stays as it was. */
+/** Returns the event as it is sent: a generated key comes first, every other byte is unchanged. */
 export const eventText = ({ text, key }: Item): string => {
   if (key === undefined) return text;
   const rest = text.slice(1).trimStart();
@@ -154,8 +161,8 @@ export const eventText = ({ text, key }: Item): string => {
 };
 
 /**
- * A running digest of everything read. Two files that are equal up to a line have equal digests there: it
- * names a line by its content and place, and tells when a file has changed under an import.
+ * Computes a running digest of everything read. Two files that are equal up to a line have equal digests
+ * there: it identifies a line by its content and position, and reveals a file that changed during an import.
  */
 export const createDigest = () => {
   const hash = createHash("sha256");

@@ -11,7 +11,7 @@ export type ImportSummary = {
   accepted: number;
   skipped: number;
   rejected: number;
-  /** Of the skipped, those in batches that were sent again because an answer was lost. */
+  /** Number of skipped events in batches that were repeated because an answer was lost. */
   repeated: number;
   seconds: number;
   eventsPerSecond: number;
@@ -20,17 +20,17 @@ export type ImportSummary = {
   error: string | null;
 };
 
-/** Where output goes: `out` for the result, `err` for progress. */
+/** Output streams: `out` for the result, `err` for progress. */
 export type Terminal = { out: NodeJS.WritableStream; err: NodeJS.WritableStream & { isTTY?: boolean } };
 
 export type Reporter = Pick<ImportWatch, "onProgress" | "onNote"> & { finish(summary: ImportSummary): void };
 
 export type ReporterStyle = { json: boolean; quiet: boolean; name: string };
 
-/** How often a line of progress is printed where there is no bar. */
+/** Interval of progress lines where there is no bar. */
 const LINE_EVERY_MS = 2_000;
 
-/** A bar on a terminal, a line now and then elsewhere, JSON lines on request. */
+/** Creates a reporter: a bar on a terminal, periodic lines elsewhere, JSON lines on request. */
 export const createReporter = (style: ReporterStyle, terminal: Terminal): Reporter => {
   if (style.json) return jsonReporter(style, terminal);
   const finish = (summary: ImportSummary) => void terminal.out.write(`${summaryText(summary)}\n`);
@@ -114,13 +114,16 @@ const newBar = (name: string, stream: NodeJS.WritableStream, hasTotal: boolean):
     barCompleteChar: "#",
     barIncompleteChar: "-",
     hideCursor: true,
-    // Ctrl-C is ours: what is on its way is let finish.
+    // Ctrl-C is handled by us: requests in progress complete.
     gracefulExit: false,
   });
 
 type Speed = { eventsPerSecond: number; etaSeconds: number | null };
 
-/** Rate since the start; time left by bytes since the first answer: lines passed on resuming are quick. */
+/**
+ * Computes the rate since the start, and the remaining time by bytes since the first answer: lines skipped on
+ * resuming are quick.
+ */
 const createSpeed = (): ((progress: Progress) => Speed) => {
   const startMs = performance.now();
   let first: { ms: number; bytes: number } | undefined;
@@ -161,7 +164,7 @@ const duration = (seconds: number): string => {
     : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 };
 
-/** The last lines a person sees. */
+/** Returns the final lines for people. */
 export const summaryText = (summary: ImportSummary): string => {
   const { status, accepted, skipped, rejected, repeated, lines, seconds, eventsPerSecond } = summary;
   const counts = `${count(accepted)} accepted, ${count(skipped)} skipped, ${count(rejected)} rejected`;

@@ -15,21 +15,21 @@ import {
 import { createDigest, type Line, openLines, readItem } from "./import-lines.ts";
 import { type ImportState, loadState, openRejected, removeState } from "./import-state.ts";
 
-/** `stop`: finish what is on its way, keep the state. `kill`: end at once. */
+/** `stop`: complete requests in progress and save the state. `kill`: end at once. */
 export type ImportSignals = { stop: AbortSignal; kill: AbortSignal };
 
 export type ImportOutcome = {
   status: "done" | "interrupted" | "failed";
   counts: Counts;
-  /** Lines that were answered, all runs of this import together. */
+  /** Answered lines of all runs of this import. */
   lines: number;
-  /** Lines answered by this run. */
+  /** Answered lines of this run. */
   linesNow: number;
   resumedFromLine: number | undefined;
   error: Error | undefined;
 };
 
-/** Sends a file's events and answers what became of them. Never throws: see `error`. */
+/** Sends a file's events and returns their results. Never throws: see `error`. */
 export const runImport = async (
   options: ImportOptions,
   watch: ImportWatch,
@@ -60,7 +60,7 @@ const failedToStart = (error: Error): ImportOutcome => ({
   error,
 });
 
-/** Where to begin: at the kept state, or at the first line. */
+/** Loads the saved state, or begins at the first line. */
 const openState = (options: ImportOptions, watch: ImportWatch): ImportState => {
   const { file, url, state, resume, rejected } = options;
   const kept = state !== undefined && resume ? loadState(state) : undefined;
@@ -82,7 +82,7 @@ const openState = (options: ImportOptions, watch: ImportWatch): ImportState => {
   if (kept.lanes.length !== options.concurrency) {
     watch.onNote(`--concurrency stays ${kept.lanes.length}: lanes are fixed when an import begins`);
   }
-  // Another file is begun anew.
+  // Another file is started anew.
   return kept.rejected.file === rejected ? kept : { ...kept, rejected: { file: rejected, bytes: 0 } };
 };
 
@@ -124,7 +124,7 @@ const newLane = (acked: number): Lane => ({
   sending: Promise.resolve(),
 });
 
-/** Undefined for what is read only once: standard input, a pipe. */
+/** Undefined for inputs that can be read only once: standard input, a pipe. */
 const sizeOf = (file: string): number | undefined => {
   if (file === "-") return undefined;
   const stats = statSync(file);
@@ -155,7 +155,7 @@ const asReadFailure = (file: string, error: Error & { code?: string }): Error =>
   return new ImportFailure(`cannot read ${file}: ${message}`);
 };
 
-/** Puts a line into its lane; answers a promise when there is something to wait for. */
+/** Adds a line to its lane; returns a promise when the caller must wait. */
 const feed = (run: Run, line: Line): Promise<void> | undefined => {
   run.digest.add(line);
   const { number } = line;
@@ -176,7 +176,7 @@ const changed = ({ options, start }: Run): ImportFailure =>
       "(events with an idempotencyKey are not applied twice)",
   );
 
-/** Sends what is left when the file has been read to its end. */
+/** Sends the remaining items after the end of the file. */
 const finish = async (run: Run): Promise<void> => {
   if (run.lastLine < run.start.check.line) throw changed(run);
   for (const lane of run.lanes) await flush(run, lane);

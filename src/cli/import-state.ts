@@ -14,19 +14,19 @@ import {
 import { z } from "zod";
 import { ImportFailure } from "./import-client.ts";
 
-/** Characters of a rejected line that are kept. */
+/** Maximum number of characters kept of a rejected line. */
 export const REJECTED_TEXT_MAX = 4_000;
 
-/** Where an import stands. A line is done when the number kept for its lane is not below it. */
+/** Progress of an import. A line is done when its number is not above the one kept for its lane. */
 const State = z.object({
   version: z.literal(1),
   file: z.string(),
   url: z.string(),
   startedAt: z.string(),
   updatedAt: z.string(),
-  /** The last line acknowledged in each lane. */
+  /** The last acknowledged line of each lane. */
   lanes: z.array(z.int().min(0)).min(1),
-  /** A line and the digest of the file up to it: the proof that the file is still the same. */
+  /** A line and the digest of the file up to it: proof that the file is unchanged. */
   check: z.object({ line: z.int().min(0), digest: z.string() }),
   counts: z.object({
     accepted: z.int(),
@@ -40,8 +40,8 @@ const State = z.object({
 export type ImportState = z.infer<typeof State>;
 
 /**
- * The sidecar of a file for one destination. The key goes in only as a part of a hash, so that two projects
- * have two sidecars and none of them tells a key.
+ * Path of a file's state for one destination. The key is only part of a hash, so that two projects have two
+ * state files and neither reveals a key.
  */
 export const statePath = (file: string, url: string, key: string): string => {
   const id = createHash("sha256").update(`${url}\0${key}`).digest("hex").slice(0, 8);
@@ -60,7 +60,7 @@ export const loadState = (path: string): ImportState | undefined => {
   }
 };
 
-/** Replaces the sidecar in one step: a crash leaves the old or the new one. */
+/** Replaces the state file atomically: a crash leaves the old or the new one. */
 export const saveState = (path: string, state: ImportState): void => {
   try {
     writeFileSync(`${path}.new`, JSON.stringify(state));
@@ -77,9 +77,9 @@ export const removeState = (path: string): void => rmSync(path, { force: true })
 export type RejectedLine = { line: number; reason: string; text: string };
 
 /**
- * The file of rejected lines, made when the first one comes.
- * @param keepBytes how much of an earlier part of the same import to keep; what an interrupted run wrote
- *   after its last saved state is cut off, since those lines will come again
+ * Opens the file of rejected lines, which is created with the first one.
+ * @param keepBytes how much of an earlier part of the same import to keep; anything that an interrupted run
+ * wrote after its last saved state is truncated, since those lines will be repeated
  */
 export const openRejected = (path: string, keepBytes: number) => {
   let fd: number | undefined;

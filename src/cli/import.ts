@@ -8,10 +8,10 @@ import type { ImportOptions } from "./import-lanes.ts";
 import { type ImportOutcome, type ImportSignals, runImport } from "./import-run.ts";
 import { statePath } from "./import-state.ts";
 
-/** Requests in flight. */
+/** Maximum number of requests in flight. */
 export const CONCURRENCY_MAX = 16;
 
-/** What the command line gives, as commander names it. */
+/** Flags of the command line, as commander names them. */
 export type ImportFlags = {
   key?: string;
   keyFile?: string;
@@ -26,7 +26,7 @@ export type ImportFlags = {
   quiet?: boolean;
 };
 
-/** Registers `import` with the program; its exit code is set on the process. */
+/** Registers `import` with the program; sets the process's exit code. */
 export const addImportCommand = (program: Command): void => {
   program
     .command("import")
@@ -113,7 +113,7 @@ const readNumber = (name: string, text: string, max: number): number => {
   return value;
 };
 
-/** Whether an interrupted import of it can be taken up: a regular file, not a pipe. */
+/** Whether an interrupted import of the file can be resumed: a regular file, not a pipe. */
 const canBeReadAgain = (file: string): boolean => {
   if (file === "-") return false;
   const stats = statSync(file, { throwIfNoEntry: false });
@@ -129,10 +129,10 @@ const plainName = (file: string): string =>
         .replace(/\.gz$/i, "")
         .replace(/\.(ndjson|jsonl|json)$/i, "");
 
-/** A launcher that passes signals on doubles a Ctrl-C; only a later one is a second one. */
+/** A launcher that forwards signals duplicates a Ctrl-C; only a later one counts as the second. */
 const SECOND_SIGNAL_AFTER_MS = 500;
 
-/** The first Ctrl-C lets what is on its way finish; the second one does not. */
+/** The first Ctrl-C lets requests in progress complete; the second one aborts them. */
 const listenForStop = (note: (text: string) => void): ImportSignals & { release(): void } => {
   const stop = new AbortController();
   const kill = new AbortController();

@@ -8,7 +8,7 @@ import { VERSION } from "../version.ts";
 import { type KeyFlags, readKey, readUrl, UsageError } from "./api-flags.ts";
 import { type Api, ApiFailure, askApi } from "./webhook-api.ts";
 
-/** Between two looks at a feed with nothing new. */
+/** Interval between two polls of a feed without new events. */
 const POLL_MS = 500;
 const FORWARD_TIMEOUT_MS = 30_000;
 
@@ -20,7 +20,7 @@ type ListenFlags = KeyFlags & {
   json?: boolean;
 };
 
-/** Registers `listen`; its exit code is set on the process. */
+/** Registers `listen`; sets the process's exit code. */
 export const addListenCommand = (program: Command): void => {
   program
     .command("listen")
@@ -55,7 +55,7 @@ const listenCommand = async (flags: ListenFlags): Promise<number> => {
   const stopping = new AbortController();
   const stop = (): void => stopping.abort();
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, stop);
-  // Whoever read it has gone, such as `head`.
+  // The reader has gone, such as `head`.
   process.stdout.on("error", stop);
   try {
     await listen(readFlags(flags, stopping.signal));
@@ -74,7 +74,7 @@ const readFlags = (flags: ListenFlags, stop: AbortSignal): Listening => {
   const { forward, json = false } = flags;
   const show = (event: Event, outcome = ""): void => {
     if (!json) return say(`${event.type} ${event.id}${outcome}`);
-    // Lines of JSON are for programs: what came of it is said beside them.
+    // JSON lines are for programs: results are printed to standard error.
     say(JSON.stringify(event));
     if (outcome !== "") note(`${event.type} ${event.id}${outcome}`);
   };
@@ -89,7 +89,7 @@ const readFlags = (flags: ListenFlags, stop: AbortSignal): Listening => {
 };
 
 const say = (line: string): void => void process.stdout.write(`${line}\n`);
-/** What is about the command itself is no output of it. */
+/** Prints a message about the command itself, which is not part of its output. */
 const note = (line: string): void => void process.stderr.write(`${line}\n`);
 
 const listen = async ({ api, query, show }: Listening): Promise<void> => {
@@ -109,7 +109,7 @@ const listen = async ({ api, query, show }: Listening): Promise<void> => {
 
 type Target = { url: string; secret: string; stop: AbortSignal };
 
-/** Posts an event as a webhook's first attempt. @returns what came of it, in words */
+/** Posts an event like a webhook's first attempt. @returns the outcome, in words */
 const post = async ({ url, secret, stop }: Target, event: Event): Promise<string> => {
   const body = JSON.stringify(event);
   const signable = { deliveryId: newId(), eventId: event.id, eventType: event.type, attempt: 1, body };

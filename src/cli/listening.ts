@@ -4,27 +4,27 @@ import type { Server as HttpServer } from "node:http";
 import { type AddressInfo, createServer, type ListenOptions, Server as TcpServer } from "node:net";
 import { setImmediate as turn } from "node:timers/promises";
 
-/** Where a server listens: `names` are the settings that say so. */
+/** Address on which a server listens: `names` are the settings that define it. */
 export type Place = {
   host: string;
   port: number;
-  /** For this process alone, where node:cluster would share the port among its workers. */
+  /** Exclusive to this process, where node:cluster would share the port among its workers. */
   exclusive?: boolean;
   names: [host: string, port: string];
 };
 
 /**
- * Sockets that listen on one port. The event loop takes one connection of each in a turn, and turns are long
- * when there is much to do: of a crowd that comes back to a single one many wait for longer than their seats
- * are kept.
+ * Number of sockets that listen on one port. The event loop accepts one connection of each per iteration, and
+ * iterations are long under load: with a single socket many of a returning crowd would wait for longer than
+ * their seats are kept.
  */
 const LISTENERS = 16;
-/** Where the kernel deals connections out to several sockets of one port. */
+/** Whether the kernel distributes connections over several sockets of one port. */
 const IS_SHARED_OUT = process.platform === "linux";
-/** For how long a stopping server takes what still arrives, in ms. */
+/** How long a stopping server accepts connections that still arrive, in ms. */
 const LAST_TAKEN_MS = 500;
 
-/** What to do when the server cannot listen, by the code of the error. */
+/** What to do when the server cannot listen, by error code. */
 const REMEDIES: Record<string, (place: Place) => string> = {
   EADDRINUSE: ({ port, names: [, name] }) =>
     `another process listens there (lsof -i :${port} says which). ` +
@@ -33,7 +33,7 @@ const REMEDIES: Record<string, (place: Place) => string> = {
   EADDRNOTAVAIL: ({ names: [name] }) => `${name} is not an address of this machine. Leave it out`,
 };
 
-/** The listeners of a server beside itself, and how many connections it was given by all of them. */
+/** A server's additional listeners, and the number of connections accepted by all of them. */
 type Listening = { others: TcpServer[]; taken: number };
 
 const listening = new WeakMap<HttpServer, Listening>();
@@ -44,7 +44,7 @@ const open = async <S extends TcpServer>(server: S, options: ListenOptions): Pro
   return server;
 };
 
-/** Sockets that share a port do not notice that another process has it. */
+/** Checks that the port is free: sockets that share one do not notice that another process has it. */
 const checkIsFree = async (place: ListenOptions): Promise<void> => {
   const probe = await open(createServer(), place);
   probe.close();
@@ -55,7 +55,7 @@ const openAll = async (server: HttpServer, { host, port, exclusive = false }: Pl
   const all: Listening = { others: [], taken: 0 };
   listening.set(server, all);
   server.on("connection", () => void all.taken++);
-  // In workers of node:cluster the primary takes connections, and has nothing else to do.
+  // In workers of node:cluster the primary accepts connections, and does nothing else.
   if (!IS_SHARED_OUT || (cluster.isWorker && !exclusive))
     return void (await open(server, { host, port, exclusive }));
   if (port !== 0) await checkIsFree({ host, port, exclusive });
@@ -63,14 +63,14 @@ const openAll = async (server: HttpServer, { host, port, exclusive = false }: Pl
   await open(server, { ...shared, port });
   const { port: taken } = server.address() as AddressInfo;
   while (all.others.length < LISTENERS - 1) {
-    // As servers for HTTP make theirs.
+    // The same options as HTTP servers use.
     const other = createServer({ allowHalfOpen: true, noDelay: true });
     other.on("connection", (socket) => server.emit("connection", socket));
     all.others.push(await open(other, { ...shared, port: taken }));
   }
 };
 
-/** Listens with as many sockets as a crowd needs. @throws Error which says what to do */
+/** Listens with several sockets. @throws Error that says what to do */
 export const listen = async (server: HttpServer, place: Place): Promise<void> => {
   try {
     await openAll(server, place);
@@ -81,19 +81,19 @@ export const listen = async (server: HttpServer, place: Place): Promise<void> =>
   }
 };
 
-/** Resolves when a server has stopped listening and all connections that it took have ended. */
+/** Resolves when a server has stopped listening and all its connections have ended. */
 export const whenClosed = async (server: HttpServer): Promise<void> => {
   const all = [server, ...(listening.get(server)?.others ?? [])].filter((one) => one.listening);
   await Promise.all(all.map((one) => once(one, "close")));
 };
 
 /**
- * As `close` of HTTP servers, which would also close idle connections at once. Connections that wait to be
- * accepted are taken first: the kernel would cut them.
+ * Stops listening, as `close` of HTTP servers does, which would also close idle connections at once. Pending
+ * connections are accepted first: the kernel would reset them.
  */
 export const stopListening = async (server: HttpServer): Promise<void> => {
   const all = listening.get(server);
-  // A turn begins before it takes what has arrived, so the first one may have come too early.
+  // An iteration begins before it accepts what has arrived, so the first one may have come too early.
   let quiet = 0;
   const endMs = performance.now() + LAST_TAKEN_MS;
   while (all && quiet < 2 && performance.now() < endMs) {

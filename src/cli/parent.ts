@@ -1,4 +1,4 @@
-/** How often a process looks whether its parent is still there, in ms. */
+/** How often a process checks whether its parent still runs, in ms. */
 const LOOK_EVERY_MS = 500;
 
 /** Calls `onGone` once, soon after the process `parent`, which has started this one, has ended. */

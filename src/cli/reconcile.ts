@@ -3,7 +3,7 @@ import { isId } from "../domain/kernel/ids.ts";
 
 type Flags = { project?: string; repair?: boolean; json?: boolean };
 
-/** Adds `laurel reconcile`; its exit code is set on the process. */
+/** Adds `laurel reconcile`; sets the process's exit code. */
 export const addReconcileCommand = (program: Command): void => {
   program
     .command("reconcile")

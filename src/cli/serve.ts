@@ -15,12 +15,12 @@ import { createJobs } from "../jobs/jobs.ts";
 import { startRunners } from "../jobs/runner.ts";
 import { createMetrics } from "../metrics.ts";
 import { openPlatform, type Platform, type PlatformOptions } from "../platform.ts";
-import { createGameServer, type Door, type GameServer } from "../rooms/game-server.ts";
+import { createGameServer, type InternalServer, type GameServer } from "../rooms/game-server.ts";
 import { createLiveRooms } from "../rooms/live-rooms.ts";
 import { VERSION } from "../version.ts";
 import { listen, stopListening, whenClosed } from "./listening.ts";
 
-/** A running process; `stop` finishes what it has in hand and gives everything back. */
+/** A running process; `stop` completes the work in progress and releases all resources. */
 export type Running = {
   app: App;
   /** Undefined in a process without the web role. */
@@ -65,14 +65,14 @@ const startOn = async (platform: Platform, config: Config, log: Logger): Promise
     stop: async () => {
       state.isStopping = true;
       if (web) await closeWeb(web);
-      // Together: a send in hand must not hold the process up for longer than the mailer allows.
+      // Concurrently: a mail being sent must not delay the process for longer than the mailer allows.
       await Promise.all([app.queue.close(), app.mailer.close()]);
       await platform.close();
     },
   };
 };
 
-/** A process that is stopping is not ready, whatever its dependencies say. */
+/** A stopping process is not ready, whatever the state of its dependencies. */
 const withStopping = (app: App, state: { isStopping: boolean }): App => ({
   ...app,
   health: async () => [
@@ -81,17 +81,17 @@ const withStopping = (app: App, state: { isStopping: boolean }): App => ({
   ],
 });
 
-/** How often connections that have become idle are closed while stopping, in ms. */
+/** How often idle connections are closed while stopping, in ms. */
 const IDLE_SWEEP_MS = 100;
 /**
- * Before that a connection is closed with the answer to its next request: one that is closed while it is idle
- * may just be about to carry a request, which its client would see fail.
+ * During this time connections are closed with the response to their next request: one that is closed while
+ * idle may just be about to carry a request, which would fail.
  */
 const IDLE_GRACE_MS = 2_000;
 
 type Web = { server: HttpServer; sockets: ReadonlySet<Socket>; game: GameServer };
 
-/** The connections of a server that are open. */
+/** Tracks the open connections of a server. */
 const connectionsOf = (server: HttpServer): ReadonlySet<Socket> => {
   const open = new Set<Socket>();
   server.on("connection", (socket) => {
@@ -101,7 +101,7 @@ const connectionsOf = (server: HttpServer): ReadonlySet<Socket> => {
   return open;
 };
 
-/** A connection that ends by a bug is one line in the log. */
+/** An HTTP server that logs one line when a bug ends a connection. */
 const guardedServer = ({ log }: App): HttpServer =>
   guardedHttpServer((err, event) =>
     log.error({ err, event }, "a connection was ended by what was thrown on it"),
@@ -111,25 +111,25 @@ const openWeb = async (app: App, { presence, driver, peers }: Platform): Promise
   const server = guardedServer(app);
   const sockets = connectionsOf(server);
   const express = createHttp(app, routes);
-  const door = peers && (await openDoor(app, express));
+  const internalServer = peers && (await openInternalServer(app, express));
   const parts = { server, express, presence, driver, version: VERSION };
-  const game = await createGameServer(app, { ...parts, ...(door ? { door } : {}) });
+  const game = await createGameServer(app, { ...parts, ...(internalServer ? { internalServer } : {}) });
   await listen(server, { ...app.config, names: ["HOST", "PORT"] });
   return { server, sockets, game };
 };
 
-/** What operators ask of one process among several that share a port. */
+/** Pages that operators request from one process among several that share a port. */
 const OWN_PAGES = new Set(["/metrics", "/health/live", "/health/ready"]);
 
-/** The door by which other processes reach the rooms of this one. */
-const openDoor = async (app: App, express: RequestListener): Promise<Door> => {
+/** Opens the server by which other processes reach the rooms of this one. */
+const openInternalServer = async (app: App, express: RequestListener): Promise<InternalServer> => {
   const server = guardedServer(app);
   server.on("request", (request, response) => {
     if (OWN_PAGES.has(request.url?.split("?", 1)[0] ?? "")) express(request, response);
     else response.writeHead(404, { Connection: "close" }).end();
   });
   const { internal } = app.config;
-  // node:cluster would share the port among its workers; this one is for this process alone.
+  // node:cluster would share the port among its workers; this one is exclusive to this process.
   await listen(server, { ...internal, exclusive: true, names: ["INTERNAL_HOST", "INTERNAL_PORT"] });
   const { port } = server.address() as AddressInfo;
   const close = async (): Promise<void> => {
@@ -140,8 +140,8 @@ const openDoor = async (app: App, express: RequestListener): Promise<Door> => {
 };
 
 /**
- * Rooms first, so that clients go elsewhere; then no new connections, and requests in hand are finished. Of
- * processes that share one port the others take new connections at once.
+ * Closes the rooms first, so that clients go elsewhere; then accepts no more connections, and completes
+ * requests in progress. If several processes share a port, the others get new connections at once.
  */
 const closeWeb = async ({ server, sockets, game }: Web): Promise<void> => {
   const closed = server.listening ? whenClosed(server) : undefined;
@@ -150,9 +150,9 @@ const closeWeb = async ({ server, sockets, game }: Web): Promise<void> => {
   if (!closed) return;
   await stopListening(server);
   await Promise.race([closed, delay(IDLE_GRACE_MS)]);
-  // Opened ahead, as browsers and load balancers do: Node takes it to be busy until its headers are late.
+  // Opened in advance, as browsers and load balancers do: Node counts it as busy until its headers time out.
   for (const socket of sockets) if (socket.bytesRead === 0) socket.destroy();
-  // A connection kept alive by its client is idle only between requests, so one look is not enough.
+  // A kept-alive connection is idle only between requests, so one check is not enough.
   const sweep = setInterval(() => server.closeIdleConnections(), IDLE_SWEEP_MS);
   await closed;
   clearInterval(sweep);

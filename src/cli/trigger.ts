@@ -3,7 +3,7 @@ import { z } from "zod";
 import { type KeyFlags, readKey, readUrl, UsageError } from "./api-flags.ts";
 import { ApiFailure, askApi } from "./webhook-api.ts";
 
-/** Registers `trigger`; its exit code is set on the process. */
+/** Registers `trigger`; sets the process's exit code. */
 export const addTriggerCommand = (program: Command): void => {
   program
     .command("trigger")

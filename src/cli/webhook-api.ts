@@ -2,7 +2,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { z } from "zod";
 
 const REQUEST_TIMEOUT_MS = 30_000;
-/** Between two tries while the server is away. */
+/** Delay between two attempts while the server is unavailable. */
 const AGAIN_MS = 2_000;
 
 /** Ends a command; the message is meant for the person at the terminal. */
@@ -13,7 +13,9 @@ export type Api = {
   url: string;
   key: string;
   stop: AbortSignal;
-  /** Waits for a server that is away, and is told so each time it goes and comes; without it a call fails. */
+  /**
+   * Called each time the server becomes unavailable or available; with it calls wait, without it they fail.
+   */
   onWaiting?: (note: string) => void;
 };
 
@@ -27,7 +29,7 @@ const REMEDIES: Partial<Record<number, string>> = {
   404: "check --url",
 };
 
-/** What a refusal says, and what to do about it. */
+/** Explains a refusal and what to do about it. */
 const explain = (status: number, answer: unknown): string => {
   const { data } = Refusal.safeParse(answer);
   if (!data) return `the server answered ${status}, and not as Laurel does: check --url`;
@@ -41,7 +43,7 @@ type Answered = { status: number; answer: unknown };
 const ask = async ({ url, key, stop }: Api, path: string, body: unknown): Promise<Answered> => {
   const response = await fetch(`${url}/api/v1${path}`, {
     method: body === undefined ? "GET" : "POST",
-    // The key is for this server and no other.
+    // The key must be sent to this server and no other.
     redirect: "manual",
     headers: { "X-API-Key": key, ...(body === undefined ? {} : { "Content-Type": "application/json" }) },
     ...(body === undefined ? {} : { body: JSON.stringify(body) }),
@@ -55,8 +57,8 @@ const ask = async ({ url, key, stop }: Api, path: string, body: unknown): Promis
 };
 
 /**
- * Asks the API; with `onWaiting` again and again while the server is away or says so.
- * @param body of a POST; a GET without
+ * Calls the API; with `onWaiting` retries while the server is unavailable or asks to wait.
+ * @param body of a POST; without it a GET
  * @throws ApiFailure for a refusal, and when it is stopped
  */
 export const askApi = async <T>(api: Api, path: string, shape: z.ZodType<T>, body?: unknown): Promise<T> => {
@@ -77,7 +79,7 @@ const throwIfStopped = ({ stop }: Api): void => {
   if (stop.aborted) throw new ApiFailure("stopped");
 };
 
-/** An answer, or what stands in its way and may be over after a while. */
+/** Returns the answer, or the obstacle, which may be temporary. */
 const tryOnce = async (api: Api, path: string, body: unknown): Promise<Answered | { passing: string }> => {
   try {
     const answered = await ask(api, path, body);

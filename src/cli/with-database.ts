@@ -9,7 +9,7 @@ import { type Database, openEmbeddedDatabase, openPostgres } from "../platform/d
 const CONNECTIONS_MAX = 2;
 
 /**
- * Says early that the embedded database is another process's, before anybody is asked anything.
+ * Fails early when another process holds the embedded database, before anything is prompted for.
  * @throws Error naming the process and what to do
  */
 export const refuseRunningServer = async ({ mode, dataDir }: Config): Promise<void> => {
@@ -22,7 +22,7 @@ export const refuseRunningServer = async ({ mode, dataDir }: Config): Promise<vo
 };
 
 /**
- * Runs `run` on the database of the configuration as it is found, with nothing else of a server.
+ * Runs `run` on the configured database as it is found, without any other part of a server.
  * @throws Error naming the server that holds the embedded database, if one does
  */
 export const withDatabase = async <T>(
@@ -46,7 +46,10 @@ export const withDatabase = async <T>(
   }
 };
 
-/** An embedded database is made this version's: nobody else has it, and the next start would do the same. */
+/**
+ * Migrates an embedded database to this version: no other process uses it, and the next start would do the
+ * same.
+ */
 const requireSchema = async ({ mode }: Config, database: Database): Promise<void> => {
   if (mode === "embedded") await database.migrateUp();
   const states = await database.migrationStates();
@@ -55,7 +58,7 @@ const requireSchema = async ({ mode }: Config, database: Database): Promise<void
 };
 
 /**
- * As `withDatabase`, with the schema of this version and the one way to change what is in it.
+ * As `withDatabase`, with the schema of this version and a transaction function.
  * @throws Error also when the schema of a cluster is another version's
  */
 export const withTransact = <T>(config: Config, run: (transact: Transact) => Promise<T>): Promise<T> =>

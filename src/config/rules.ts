@@ -14,7 +14,7 @@ const runsBothRoles = (env: Env) => {
 const sendsMail = (env: Env) =>
   env["EMAIL_MODE"] === "smtp" || (env["EMAIL_MODE"] === undefined && Boolean(env["SMTP_URL"]));
 
-/** What one variable demands of another; judged on the text, so that one bad value hides no other problem. */
+/** Dependencies between variables; checked on the text, so that one bad value hides no other problem. */
 export const RULES: readonly Rule[] = [
   {
     name: "DATABASE_URL",

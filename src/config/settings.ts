@@ -7,12 +7,12 @@ import { networkOf } from "../domain/accounts/rate-limits/ip-address.ts";
 import { PLANS } from "../domain/kernel/plans.ts";
 import { privateKeyOf } from "../secrets.ts";
 
-/** Of a pepper or an encryption key. */
+/** Minimum length of a pepper or an encryption key. */
 const SECRET_LENGTH_MIN = 32;
 export const NEW_JWT_KEY =
   `node -p "JSON.stringify(require('node:crypto').generateKeyPairSync('ed25519')` +
   `.privateKey.export({format:'jwk'}))"`;
-/** Of a pepper or an encryption key. */
+/** Command that generates a pepper or an encryption key. */
 export const NEW_SECRET = `node -p "require('node:crypto').randomBytes(32).toString('base64url')"`;
 
 const url = (...protocols: string[]) =>
@@ -29,7 +29,7 @@ const whole = (min: number, max: number) =>
 
 const flag = z.stringbool({ error: "must be on or off" });
 
-/** Splits at commas and drops what is empty. */
+/** Splits at commas and drops empty items. */
 export const list = z.string().transform((text) =>
   text
     .split(",")

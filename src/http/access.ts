@@ -3,15 +3,14 @@ import type { AdminCaller, Caller, KeyCaller, UserCaller } from "../domain/kerne
 import { DomainError, forbidden, unauthorized } from "../domain/kernel/errors.ts";
 import { hasFeature } from "../domain/kernel/plans.ts";
 
-/** What of the server's configuration the checks depend on. */
+/** The configuration that these checks depend on. */
 export type AccessRules = { isVerifiedEmailRequired: boolean };
 
 /**
- * Whether the caller may use the operation: state of the tenant, then role or scope, then what else the
- * operation needs.
- *
+ * Checks whether the caller may use the operation: state of the tenant, then role or scope, then the
+ * operation's other requirements.
  * @throws DomainError UNAUTHORIZED without credentials of the right kind, FORBIDDEN with the reason,
- *   PAYMENT_REQUIRED PLAN_FEATURE_UNAVAILABLE
+ * PAYMENT_REQUIRED PLAN_FEATURE_UNAVAILABLE
  */
 export const requireAccess = (access: Access, caller: Caller, rules: AccessRules): void => {
   if (access === "public") return;
@@ -63,7 +62,7 @@ const requireRole = ({ roles }: Guarded, caller: UserCaller): void => {
     throw forbidden("INSUFFICIENT_ROLE", `This operation needs one of the roles ${roles.join(", ")}`);
 };
 
-/** For what only some uses of an operation need. @throws FORBIDDEN EMAIL_NOT_VERIFIED */
+/** For operations that only sometimes require it. @throws FORBIDDEN EMAIL_NOT_VERIFIED */
 export const requireVerifiedEmail = (caller: Caller, { isVerifiedEmailRequired }: AccessRules): void => {
   if (!isVerifiedEmailRequired || caller.kind !== "user" || caller.emailVerified) return;
   throw forbidden(

@@ -8,14 +8,17 @@ type Networks = Pick<Config, "superadminAllowCidrs">;
 const isOfPlatform = ({ path, access }: AnyRoute): boolean =>
   path.startsWith("/superadmin/") || (access !== "public" && access.admin !== undefined);
 
-/** Whether the route is a super-admin's and the address outside SUPERADMIN_ALLOW_CIDRS (none: all are in). */
+/**
+ * Whether the route is a super-admin's and the address is outside SUPERADMIN_ALLOW_CIDRS (none: all are
+ * allowed).
+ */
 export const isHiddenFrom = ({ superadminAllowCidrs }: Networks, ip: string, route: AnyRoute): boolean => {
   if (superadminAllowCidrs.length === 0 || !isOfPlatform(route)) return false;
   const address = networkOf(ip);
   return address === undefined || !isIn(address, superadminAllowCidrs);
 };
 
-/** Answers as for an address that nothing is at. @throws NOT_FOUND */
+/** Answers as for an unknown address. @throws NOT_FOUND */
 export const refuseOutsiders = (config: Networks, ip: string, route: AnyRoute): void => {
   if (isHiddenFrom(config, ip, route)) throw notFound("Page");
 };

@@ -10,7 +10,7 @@ const tooLarge = (limit: number): DomainError =>
 const hasBody = (request: Request): boolean =>
   request.headers["transfer-encoding"] !== undefined || Number(request.headers["content-length"] ?? 0) > 0;
 
-/** @throws DomainError PAYLOAD_TOO_LARGE or UNSUPPORTED_MEDIA_TYPE, judged by the headers alone */
+/** @throws DomainError PAYLOAD_TOO_LARGE or UNSUPPORTED_MEDIA_TYPE, based on the headers alone */
 export const checkBodyHeaders = (request: Request, limit = BODY_LIMIT): void => {
   if (!hasBody(request)) return;
   if (Number(request.headers["content-length"] ?? 0) > limit) throw tooLarge(limit);
@@ -39,7 +39,9 @@ const readBytes = (request: Request, response: Response, limit: number): Promise
     });
   });
 
-/** Names and values beyond which others are served between parsing a body and checking it. */
+/**
+ * Number of names and values above which other requests are served between parsing a body and checking it.
+ */
 const PARTS_AT_ONCE = 20_000;
 
 /** @returns how many names and values the JSON holds @throws DomainError PAYLOAD_TOO_LARGE */
@@ -59,7 +61,7 @@ const checkParts = (bytes: Uint8Array, limit: number): number => {
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * The JSON of a request's body; `{}` when there is none.
+ * Parses the JSON of a request's body; `{}` when there is none.
  * @throws DomainError PAYLOAD_TOO_LARGE past `limit` bytes (chunked ones included) or with too many names and
  * values, VALIDATION_ERROR MALFORMED_JSON
  */
@@ -82,7 +84,7 @@ const parse = (bytes: Buffer): unknown => {
   try {
     return JSON.parse(utf8.decode(bytes));
   } catch {
-    // The parser's message quotes the body, which may hold a secret.
+    // The parser's message quotes the body, which may contain a secret.
     throw new DomainError("VALIDATION_ERROR", "The body is not valid JSON in UTF-8", {
       reason: "MALFORMED_JSON",
     });

@@ -8,9 +8,9 @@ import { unauthorized } from "../domain/kernel/errors.ts";
 import { clientAddress } from "../domain/accounts/rate-limits/ip-address.ts";
 
 /**
- * Who sends the request, by `X-API-Key` or `Authorization: Bearer`; with neither, nobody. A key is never
- * looked for in the address or in Authorization.
- * @throws DomainError UNAUTHORIZED when what was sent is not valid, or when both were sent
+ * Authenticates the sender by `X-API-Key` or `Authorization: Bearer`; without either the caller is anonymous.
+ * Keys in the address or in Authorization are ignored.
+ * @throws DomainError UNAUTHORIZED when the credentials are invalid, or when both were sent
  */
 export const identify = async (app: App, request: Request, isAdmin = false): Promise<Caller> => {
   if (isAdmin) return identifyAdmin(app, request);
@@ -32,13 +32,13 @@ const bearerOf = (request: Request): string | undefined => {
   throw unauthorized("TOKEN_INVALID", "Authorization must be: Bearer <access token>");
 };
 
-/** A super-admin's operations know no other credentials, and theirs are known nowhere else. */
+/** Super-admin operations accept no other credentials, and theirs are accepted nowhere else. */
 const identifyAdmin = async (app: App, request: Request): Promise<Caller> => {
   const bearer = bearerOf(request);
   return bearer === undefined ? { kind: "anonymous" } : authenticateAdmin(app, bearer);
 };
 
-/** The client's address, by X-Forwarded-For as far as TRUSTED_PROXIES vouch for it. */
+/** Returns the client's address, from X-Forwarded-For as far as TRUSTED_PROXIES vouch for it. */
 export const clientIp = ({ config }: Pick<App, "config">, { socket, headers }: Request): string => {
   const forwardedFor = headers["x-forwarded-for"]?.toString();
   return clientAddress({ remoteAddress: socket.remoteAddress, forwardedFor }, config.trustedProxies);

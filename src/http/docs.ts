@@ -2,8 +2,8 @@ import type { RequestHandler } from "express";
 import { sendScript } from "./script.ts";
 
 /**
- * Nothing from another host, no inline script. The reference draws itself with style elements and attributes,
- * which is why styles may be inline; its request console speaks to this server alone.
+ * Nothing from another host, no inline script. The reference renders itself with style elements and
+ * attributes, which is why inline styles are allowed; its request console calls this server alone.
  */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
@@ -35,7 +35,7 @@ const PAGE = `<!doctype html>
 </html>
 `;
 
-/** Everything that would speak to another host is off. */
+/** Disables everything that would contact another host. */
 const OPTIONS = {
   url: "/openapi.json",
   proxyUrl: "",
@@ -49,13 +49,13 @@ const OPTIONS = {
 
 const START = `Scalar.createApiReference("#reference", ${JSON.stringify(OPTIONS)});\n`;
 
-/** The API reference at /docs, by its paths. */
+/** Handlers of the API reference at /docs, by path. */
 export const docs: Record<string, RequestHandler> = {
   "/docs": (_request, response) => {
     response.set({ "Content-Security-Policy": CONTENT_SECURITY_POLICY, "Referrer-Policy": "no-referrer" });
     response.type("html").send(PAGE);
   },
-  // 4 MB, packed 1.
+  // 4 MB, compressed 1.
   "/docs/scalar.js": sendScript(
     () => new URL("./browser/standalone.js", import.meta.resolve("@scalar/api-reference")),
   ),

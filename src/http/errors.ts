@@ -6,12 +6,14 @@ import { outageError } from "../domain/kernel/outages.ts";
 import { RateLimited } from "../domain/accounts/rate-limits/limiter.ts";
 import { limitHeaders } from "./limits.ts";
 
-/** Field problems that are looked at for one answer; a body of a million bad items names the first ones. */
+/**
+ * Maximum number of field problems in one answer; for a body of a million bad items it lists the first ones.
+ */
 const DETAILS_MAX = 100;
-/** Characters of a message that say how many problems more there are. */
+/** Characters reserved in a message for the number of further problems. */
 const MORE_MAX = 30;
 
-/** The body of every answer that is not 200 or 201. */
+/** The body of every response that is not 200 or 201. */
 export type ErrorBody = {
   error: {
     code: string;
@@ -35,7 +37,8 @@ export const errorBody = (error: DomainError, requestId: string, now: Date): Err
 });
 
 /**
- * One 400 for all problems of a value, each with the dotted path of its field; `root` names the value itself.
+ * Builds one 400 for all problems of a value, each with the dotted path of its field; `root` names the value
+ * itself.
  */
 export const validationError = (error: z.ZodError, root: string): DomainError => {
   const details = error.issues.slice(0, DETAILS_MAX).map(({ path, message }) => ({
@@ -49,7 +52,7 @@ export const validationError = (error: z.ZodError, root: string): DomainError =>
 };
 
 const UNIQUE_VIOLATION = "23505";
-/** NUL or text that the database's encoding lacks. */
+/** PostgreSQL's errors for NUL and for text outside the database's encoding. */
 const BAD_TEXT = new Set(["22021", "22P05"]);
 const codeOf = (error: Error): string =>
   "code" in error && typeof error.code === "string" ? error.code : "";
@@ -66,7 +69,7 @@ const fromDatabase = (error: Error): DomainError | undefined => {
     : undefined;
 };
 
-/** Errors that Express and its body reader throw carry a status and are about the request. */
+/** Errors of Express and its body reader carry a status and are about the request. */
 const fromExpress = (error: Error): DomainError | undefined => {
   const { status, type } = error as { status?: unknown; type?: unknown };
   if (type === "entity.too.large") return new DomainError("PAYLOAD_TOO_LARGE", "The body is too large");
@@ -78,7 +81,7 @@ const fromExpress = (error: Error): DomainError | undefined => {
   return undefined;
 };
 
-/** What the caller may be told about `error`; undefined for a bug, which answers 500 and is logged. */
+/** Converts an error to what the caller may see; undefined for a bug, which answers 500 and is logged. */
 export const asDomainError = (error: unknown): DomainError | undefined => {
   if (error instanceof DomainError) return error;
   if (error instanceof z.ZodError) return validationError(error, "body");
@@ -88,7 +91,7 @@ export const asDomainError = (error: unknown): DomainError | undefined => {
 
 export const internalError = (): DomainError => new DomainError("INTERNAL_ERROR", "Internal error");
 
-/** Answers with `error`, or ends the connection when an answer has already begun. */
+/** Answers with `error`, or ends the connection when a response has already begun. */
 export const sendError = (response: Response, error: DomainError, now: Date): void => {
   if (response.headersSent) {
     response.destroy();

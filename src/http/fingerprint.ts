@@ -3,16 +3,16 @@ import { PacedBudget, paced, type Pieces } from "../domain/kernel/pace.ts";
 import { TEXT_PER_STEP } from "../domain/kernel/step-budget.ts";
 import { JSON_MAX_DEPTH } from "../domain/kernel/hostile-json.ts";
 
-/** Operations that judge items themselves are handed any depth; what is deeper is refused by each. */
+/** Operations that validate items themselves receive any depth, and refuse deeper items one by one. */
 const DEPTH_MAX = JSON_MAX_DEPTH + 8;
-/** Objects with more names are taken in the order in which they came: sorting them would take too long. */
+/** Objects with more names are hashed in the order received: sorting them would take too long. */
 const NAMES_SORTED_MAX = 5_000;
-/** Steps of writing a value into a hash, beside its text. */
+/** Steps for writing a value into a hash, in addition to its text. */
 const WRITE_STEPS = 4;
 
 const isNested = (value: unknown): value is object => typeof value === "object" && value !== null;
 
-/** Writes what has no parts, or is too deep. */
+/** Writes a value without parts, or one that is too deep. */
 const writePlain = (hash: Hash, value: unknown): void =>
   void hash.update(isNested(value) ? "…" : (JSON.stringify(value) ?? "null"));
 
@@ -43,8 +43,8 @@ function* writeFields(hash: Hash, fields: Record<string, unknown>, depth: number
 }
 
 /**
- * SHA-256 of JSON, in hex: equal for the same JSON with its names in another order. Gives way to others in
- * between, since a body may have hundreds of thousands of parts.
+ * Computes SHA-256 of JSON, in hex: equal for the same JSON with its names in another order. Yields to other
+ * work in between, since a body may have hundreds of thousands of parts.
  */
 export const fingerprintOf = async (json: Record<string, unknown>): Promise<string> => {
   const hash = createHash("sha256");

@@ -6,14 +6,14 @@ import { errorBody } from "./errors.ts";
 import { requestIdFrom, SECURITY_HEADERS } from "./observe.ts";
 
 const HEADERS_TIMEOUT_MS = 10_000;
-/** A whole request, its body included. */
+/** Time limit for a whole request, including its body. */
 const REQUEST_TIMEOUT_MS = 30_000;
 /** Longer than load balancers keep an idle connection, so that they close it first. */
 const KEEP_ALIVE_TIMEOUT_MS = 65_000;
-/** How often Node looks for connections past the first two. */
+/** How often Node checks for connections past the first two limits. */
 const TIMEOUT_CHECK_MS = 5_000;
 
-/** The protocol nearest to the client, of a list that each proxy appends to. */
+/** Returns the protocol used by the client, from a list to which each proxy appends. */
 const forwardedProtocol = (header: string): string => (header.split(",", 1)[0] ?? "").trim().toLowerCase();
 
 const checkProtocol = (request: IncomingMessage): void => {
@@ -22,7 +22,7 @@ const checkProtocol = (request: IncomingMessage): void => {
   const protocol = forwardedProtocol(String(header));
   if (protocol !== "http" && protocol !== "https")
     throw invalid("X-Forwarded-Proto", "must be http or https");
-  // Colyseus builds addresses from the header as it stands.
+  // Colyseus builds addresses from the raw header.
   request.headers["x-forwarded-proto"] = protocol;
 };
 
@@ -42,7 +42,7 @@ const checkMatchmaking = ({ headers, method, url = "" }: IncomingMessage): void 
   }
 };
 
-/** What is wrong with a request before anything else looks at it. */
+/** Returns why a request is refused before anything else processes it. */
 const refusalOf = (request: IncomingMessage): DomainError | undefined => {
   try {
     checkProtocol(request);
@@ -73,7 +73,7 @@ const answerOf = (error: DomainError, status: number, requestIdHeader?: unknown)
 const writeRaw = (socket: Socket, { status, headers, text }: Answer): void => {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`);
   socket.once("error", () => socket.destroy());
-  // A client that never closes its half must not keep the socket.
+  // A client that never closes its half must not keep the socket open.
   socket.resume();
   const head = `HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}`;
   socket.end([head, ...lines, "", text].join("\r\n"), () => socket.destroy());
@@ -84,12 +84,12 @@ const refuseRequest = (error: DomainError, request: IncomingMessage, response: S
   response.writeHead(status, headers).end(text);
 };
 
-/** Is told of what a listener has thrown on a connection, which is gone by then. */
+/** Receives an exception that a listener threw on a connection, which is closed by then. */
 export type OnThrow = (error: unknown, event: string) => void;
 
 /**
- * Every listener, Colyseus's own included, sees only requests that passed; what one throws all the same ends
- * the connection, and not the process.
+ * HTTP server whose listeners, including Colyseus's own, only see requests that passed its checks; an
+ * exception of theirs ends the connection, not the process.
  */
 class GuardedServer extends Server {
   onThrow: OnThrow = () => undefined;
@@ -121,7 +121,7 @@ const BROKEN: Record<string, { status: number; reason: string; message: string }
 const MALFORMED = { status: 400, reason: "MALFORMED", message: "The request is not valid HTTP" };
 
 const answerBroken = (error: NodeJS.ErrnoException, socket: Socket): void => {
-  // After a first answer the client could not tell which request this one belongs to.
+  // After a first response the client could not tell which request this one belongs to.
   if (error.code === "ECONNRESET" || !socket.writable || socket.bytesWritten > 0)
     return void socket.destroy();
   const { status, reason, message } = BROKEN[error.code ?? ""] ?? MALFORMED;
@@ -129,9 +129,9 @@ const answerBroken = (error: NodeJS.ErrnoException, socket: Socket): void => {
 };
 
 /**
- * The HTTP server that Express and Colyseus share, not yet listening. It refuses what Colyseus's handlers do
- * not survive (a malformed Host or X-Forwarded-Proto ends a stock process) or do not limit (matchmaking
- * bodies), in the form of every other error, and gives slow requests up.
+ * Creates the HTTP server that Express and Colyseus share, not yet listening. It refuses requests that crash
+ * Colyseus's handlers (a malformed Host or X-Forwarded-Proto ends a stock process) or that they do not limit
+ * (matchmaking bodies), in the format of every other error, and times out slow requests.
  */
 export const guardedHttpServer = (onThrow: OnThrow = () => undefined): Server => {
   const server = new GuardedServer({

@@ -21,7 +21,7 @@ import { type AnyRoute, Reply, type RouteContext } from "./route.ts";
 
 const KEY = new RegExp(`^[\\x21-\\x7e]{1,${IDEMPOTENCY_KEY_MAX}}$`);
 
-/** Refusals that are results of the work: asking again would say the same. Others are not kept. */
+/** Refusals that are results of the work: a repetition would fail in the same way. Others are not stored. */
 const KEPT_ERRORS: ReadonlySet<DomainError["code"]> = new Set([
   "NOT_FOUND",
   "CONFLICT",
@@ -33,9 +33,8 @@ export const takesIdempotencyKey = (route: AnyRoute): boolean =>
   route.method === "post" && route.takesNoIdempotencyKey !== true && route.access !== "public";
 
 /**
- * Whose idempotency keys the caller uses. API keys share them where their scopes are the same, as those of a
- * key and of its rotation are: what one may see or do is not what another may, so neither is answered with
- * what the other was.
+ * Returns the owner of the caller's idempotency keys. API keys with the same scopes share them, such as a key
+ * and its rotation; callers with different rights must not receive each other's answers.
  */
 const ownerOf = (caller: Caller, projectId: string): string => {
   if (caller.kind === "key") return `project:${caller.projectId}:${scopesHash(caller.scopes)}`;
@@ -51,12 +50,12 @@ const scopesHash = (scopes: readonly string[]): string =>
 type Execution = {
   route: AnyRoute;
   context: RouteContext<unknown, unknown, unknown>;
-  /** What the operation may see of the database. */
+  /** The rows that the operation may see. */
   sight: Sight;
 };
 
 /**
- * The request as its key knows it; undefined without the header. `body` is the JSON as it came.
+ * Identifies the request by its key; undefined without the header. `body` is the JSON as received.
  * @throws DomainError VALIDATION_ERROR IDEMPOTENCY_KEY_INVALID
  */
 export const keyedRequest = async (
@@ -72,7 +71,7 @@ export const keyedRequest = async (
   }
   const { caller, projectId } = context;
   const { params, query } = request;
-  // A user whose role has changed may not be shown what the answer was for the role of before.
+  // A user whose role has changed must not receive an answer given to the former role.
   const role = caller.kind === "user" ? caller.role : "";
   const parts = { path: route.path, params, query, projectId, role, body };
   return {
@@ -103,11 +102,10 @@ const replay = ({ status, body }: StoredAnswer): Reply<unknown> =>
   new Reply(status, body, { "X-Idempotent-Replayed": "true" });
 
 /**
- * Runs an operation once for its key. The answer is stored in the transaction of the work, so after a crash
- * there is either both or neither; a refusal that is a result of the work is stored after it was undone.
- *
+ * Runs an operation once per key. The answer is stored in the transaction of the work, so after a crash there
+ * is either both or neither; a refusal that is a result of the work is stored after the rollback.
  * @throws DomainError CONFLICT IDEMPOTENCY_IN_PROGRESS while another request has the key,
- *   UNPROCESSABLE_ENTITY IDEMPOTENCY_KEY_REUSED
+ * UNPROCESSABLE_ENTITY IDEMPOTENCY_KEY_REUSED
  */
 export const runKeyed = async (
   app: App,
@@ -150,7 +148,7 @@ export const runKeyed = async (
   return new Reply(reply.status, body, reply.headers);
 };
 
-/** The work is done, and `body` is its answer: where it cannot be stored now, what is stored stays. */
+/** Stores the final answer `body` of completed work; if that fails, the stored answer stays. */
 const complete = async (
   { transact, secretBox }: App,
   request: KeyedRequest,
@@ -163,7 +161,7 @@ const complete = async (
   }
 };
 
-/** A user's events may be of several projects, which the request as a whole does not name. */
+/** A user's events may belong to several projects, which the request as a whole does not name. */
 const withProjects = (sight: Sight, projectIds: readonly string[]): Sight =>
   sight.role === "web" ? { ...sight, projectIds } : sight;
 

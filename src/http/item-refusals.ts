@@ -1,13 +1,13 @@
 import { isLongJson } from "../domain/kernel/oversize.ts";
 
-/** Refused items of one request that are told why, however short they are. */
+/** Number of refused items per request that get an explanation, however short they are. */
 export const SHORT_REFUSALS_EXPLAINED = 20;
-/** An item of so many characters of JSON is always told why. */
+/** An item with this many characters of JSON always gets an explanation. */
 export const LONG_ITEM_CHARS = 32;
 
 /**
- * The results of a batch's items in their places, the refused ones in brief where explaining them would make
- * the answer many times as long as the request: those of short items, after the first few.
+ * Returns the results of a batch's items in order, with refusals abbreviated where explanations would make
+ * the response many times as long as the request: those of short items, after the first few.
  */
 export const explainedInPart = <T, B>(
   items: readonly unknown[],

@@ -9,26 +9,26 @@ const CLOSING: ReadonlySet<number> = new Set([0x5d, 0x7d]);
 const tableOf = (bytes: ReadonlySet<number>): Uint8Array =>
   Uint8Array.from({ length: 256 }, (_, byte) => Number(bytes.has(byte)));
 
-/** 1 for the bytes that a name or value follows: looking a byte up here is faster than asking a set. */
+/** 1 for bytes that precede a name or value: an array look-up is faster than a set. */
 const COUNTS = tableOf(BEFORE_PARTS);
-/** 1 for the bytes that mean something outside of a string. */
+/** 1 for bytes with a meaning outside a string. */
 const SIGNS = tableOf(new Set([QUOTE, ...BEFORE_PARTS, ...CLOSING]));
 
-/** The place of the quote that ends the string begun before `from`. */
+/** Returns the position of the quote that ends the string begun before `from`. */
 const endOfString = (bytes: Uint8Array, from: number): number => {
   let at = from;
   while (at < bytes.length && bytes[at] !== QUOTE) at += bytes[at] === BACKSLASH ? 2 : 1;
   return at;
 };
 
-/** What a JSON text is made of: its names and values, and the most names that one object of it has. */
+/** Size of a JSON text: its number of names and values, and the largest number of names in one object. */
 export type JsonSize = { parts: number; names: number };
 
-/** The most names of one object, from the signs of a text one by one. */
+/** Counts the names of the largest object, from the structural characters of a text. */
 class NameCount {
   most = 0;
   #names = 0;
-  /** Of the objects and lists around the present one. */
+  /** Counts of the enclosing objects and lists. */
   readonly #around: number[] = [];
 
   take(sign: number): void {
@@ -42,9 +42,9 @@ class NameCount {
 }
 
 /**
- * Counts the names and values of a JSON text from its bytes, before it is parsed: what parsing and checking
- * cost depends on them, and not on the bytes. What is no JSON is counted as if it were. A list or object of
- * nothing counts twice, and a name as often as it is there.
+ * Counts the names and values of a JSON text from its bytes, before it is parsed: the cost of parsing and
+ * checking depends on them, and not on the bytes. Invalid JSON is counted as if it were valid. An empty list
+ * or object counts twice, and a name as often as it occurs.
  * @returns `parts` above `max` as soon as there are more; `names` up to there
  */
 export const countParts = (bytes: Uint8Array, max: number): JsonSize => {

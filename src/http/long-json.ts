@@ -2,10 +2,10 @@ import type { Response } from "express";
 import { jsonChunks } from "../domain/kernel/json-text.ts";
 import { inSlices, type Steps } from "../domain/kernel/slices.ts";
 
-/** Items of a list above which a body is written piece by piece: each may be as large as a rule. */
+/** Lists longer than this are written piece by piece: each item may be as large as a rule. */
 const LIST_ITEMS = 20;
 
-/** A body that is JSON text already, of any length. */
+/** A body that is already JSON text, of any length. */
 export class JsonText {
   readonly [name: string]: unknown;
   readonly text: string;
@@ -24,16 +24,18 @@ const hasLongList = (value: unknown, levels: number): boolean => {
   return levels > 0 && Object.values(value).some((inner) => hasLongList(inner, levels - 1));
 };
 
-/** Whether a body is text already, a long list or has one, also in an object of it: it may be megabytes. */
+/** Whether a body is text already, or a long list, or contains one: it may be megabytes. */
 export const isLong = (body: unknown): body is object => body instanceof JsonText || hasLongList(body, 2);
 
-/** The bytes of a long body, with a rest after each chunk. */
+/** Yields the bytes of a long body, with a pause after each chunk. */
 export function* chunksOf(body: object): Steps<Buffer[]> {
   if (body instanceof JsonText) return [Buffer.from(body.text)];
   return (yield* jsonChunks(body)).map((text) => Buffer.from(text));
 }
 
-/** Answers as `response.json(body)` would, to the byte, in slices. What is no JSON throws before a byte. */
+/**
+ * Answers byte for byte as `response.json(body)` would, in slices. Invalid JSON throws before the first byte.
+ */
 export const sendLong = async (response: Response, body: object): Promise<void> => {
   const chunks = await inSlices(chunksOf(body));
   response.type("json").set("Content-Length", String(chunks.reduce((sum, { length }) => sum + length, 0)));

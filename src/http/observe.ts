@@ -6,11 +6,13 @@ import { clientIp } from "./caller.ts";
 
 const REQUEST_ID = /^[\w-]{8,64}$/;
 
-/** The client's own `X-Request-Id` when it is a fit one, else a new id. */
+/** Returns the client's own `X-Request-Id` if it is valid, otherwise a new id. */
 export const requestIdFrom = (header: unknown): string =>
   typeof header === "string" && REQUEST_ID.test(header) ? header : newId();
 
-/** Of every answer: it is data, not a page, and nobody's to keep. Pages of documentation say more. */
+/**
+ * Headers of every response: it is data, not a page, and must not be cached. Pages of documentation add more.
+ */
 export const SECURITY_HEADERS = {
   "X-Content-Type-Options": "nosniff",
   "Cache-Control": "no-store",
@@ -20,7 +22,7 @@ export const SECURITY_HEADERS = {
 };
 const HSTS = { "Strict-Transport-Security": "max-age=31536000" };
 
-/** Names the request in the answer, the log and every error, and sets the headers that all answers have. */
+/** Assigns a request id for the response, the log and every error, and sets the headers of all responses. */
 export const nameRequest = ({ config }: App): RequestHandler => {
   const headers = { ...SECURITY_HEADERS, ...(config.publicUrl.startsWith("https:") ? HSTS : {}) };
   return (request, response, next) => {
@@ -39,7 +41,7 @@ const who = (caller: Caller | undefined): Record<string, string> => {
 
 const routeOf = (response: Response): string => String(response.locals["route"] ?? "unmatched");
 
-/** One log line and one measurement for each request, when its answer is out or its client is gone. */
+/** Writes one log line and one measurement per request, when it is answered or its client has gone. */
 export const observe =
   (app: App): RequestHandler =>
   (request, response, next) => {
@@ -54,7 +56,7 @@ export const observe =
         {
           requestId: response.locals["requestId"],
           method: request.method,
-          // Without the query, which may hold what must not be kept.
+          // Without the query, which may contain secrets.
           path: request.originalUrl.split("?", 1)[0],
           route,
           status,

@@ -28,19 +28,19 @@ const REQUEST_ID = {
   schema: { type: "string" as const },
 };
 const whole = (description: string) => ({ description, schema: { type: "integer" as const } });
-/** Of answers, by name. */
+/** Descriptions of response headers, by name. */
 export const HEADER_TEXTS = {
   "X-Request-Id": REQUEST_ID,
   "X-RateLimit-Limit": whole("Requests in a window of the limit that has the fewest left"),
   "X-RateLimit-Remaining": whole("Requests that are left in it"),
   "X-RateLimit-Reset": whole("When the window closes, in Unix seconds"),
 };
-/** Of every answer; those about a limit where one applies. */
+/** Headers of every response; those about a limit where one applies. */
 export const HEADERS = Object.fromEntries(
   Object.keys(HEADER_TEXTS).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
 );
 
-/** A component's name for an error: `VALIDATION_ERROR` is `ValidationError`. */
+/** Returns a component's name for an error: `VALIDATION_ERROR` is `ValidationError`. */
 export const nameOf = (code: ErrorCode): string =>
   code.toLowerCase().replace(/(^|_)(\w)/g, (_all, _mark, letter: string) => letter.toUpperCase());
 
@@ -99,7 +99,7 @@ export const PARAMETERS = {
   },
 } as const;
 
-/** How callers say who they are. */
+/** How callers authenticate. */
 export const SECURITY_SCHEMES = {
   ApiKeyAuth: {
     type: "apiKey",

@@ -1,4 +1,4 @@
-/** What a reader of /docs has to know before any operation; Markdown. */
+/** Introduction to the API for readers of /docs; Markdown. */
 export const INTRODUCTION = `Multi-tenant gamification: players, events, rules, levels and live leaderboards.
 
 ## Credentials
@@ -41,7 +41,7 @@ were none.
 They take \`page\` and \`limit\` and answer \`data\` and \`pagination\`. A total that was only estimated is
 told by the header \`X-Total-Estimated: true\`. Events go by \`cursor\`.`;
 
-/** By the tags of routes. */
+/** Descriptions by tag. */
 export const TAG_TEXT: Readonly<Record<string, string>> = {
   Authentication: "Accounts of console users: registering, signing in, sessions, passwords, addresses.",
   OAuth: "Signing in with Google or GitHub. The flow begins in a browser, on this server's public address.",

@@ -21,7 +21,7 @@ export type OpenApiDocument = ReturnType<typeof createDocument>;
 
 const SECURITY = { key: { ApiKeyAuth: [] }, user: { BearerAuth: [] }, admin: { AdminAuth: [] } };
 
-/** Errors that any operation may answer, whatever it does. */
+/** Errors that any operation may return. */
 export const USUAL_ERRORS: readonly ErrorCode[] = [
   "VALIDATION_ERROR",
   "UNAUTHORIZED",
@@ -92,7 +92,7 @@ const isOptional = (body: z.ZodType): boolean => {
   try {
     return body.safeParse({}).success;
   } catch {
-    // A schema with asynchronous checks has something to check.
+    // A schema with asynchronous checks must have something to check.
     return false;
   }
 };
@@ -144,13 +144,11 @@ const tagOf = (name: string) => {
   return { name, ...(description === undefined ? {} : { description }) };
 };
 
-/**
- * What the document says in its own version's words: 3.0 knows `format`, one `example`, no `propertyNames`.
- */
+/** Adapts schemas to OpenAPI 3.0, which knows `format`, a single `example`, and no `propertyNames`. */
 const override: NonNullable<CreateDocumentOptions["override"]> = ({ jsonSchema, zodSchema, io }) => {
   const type = zodSchema._zod.def.type;
   if (type === "date") Object.assign(jsonSchema, { type: "string", format: "date-time" });
-  // Clients must let new fields pass; a strict object says so itself.
+  // Clients must accept new fields; a strict object says so itself.
   if (type === "object" && io === "output" && jsonSchema.additionalProperties === false) {
     if (!("catchall" in zodSchema._zod.def && zodSchema._zod.def.catchall))
       delete jsonSchema.additionalProperties;
@@ -162,7 +160,9 @@ const override: NonNullable<CreateDocumentOptions["override"]> = ({ jsonSchema, 
   }
 };
 
-/** The OpenAPI 3.0.3 description of `routes`; every record schema with a `meta({ id })` is a component. */
+/**
+ * Builds the OpenAPI 3.0.3 description of `routes`; every record schema with a `meta({ id })` is a component.
+ */
 export const openApiDocument = (routes: readonly AnyRoute[]): OpenApiDocument =>
   createDocument(
     {

@@ -10,15 +10,19 @@ import { refuseOutsiders } from "./admin-network.ts";
 import { checkBodyHeaders, readJson } from "./body.ts";
 import { clientIp, identify } from "./caller.ts";
 import { keyedRequest, runKeyed, runOnce } from "./idempotency.ts";
-import { consumeLimits, countAnonymous, countBadKey, refuseBlocked } from "./limits.ts";
+import { consumeLimits, countAnonymous, countBadKey } from "./limits.ts";
 import { isLong, sendLong } from "./long-json.ts";
 import { projectOf } from "./project.ts";
 import { type AnyRoute, type Reply, takesBody } from "./route.ts";
+import { ownerOf, type UnreadResponses } from "./unread.ts";
 import { parseBody, parseParams, queryChecker } from "./validate.ts";
 
 type Arrival = { request: Request; response: Response; ip: string };
 
-/** Credentials that are none count against the address, so that guessing is no way around its limit. */
+/**
+ * Authenticates a request. Invalid credentials count against the address, so that guessing does not evade its
+ * limit.
+ */
 const identifyFor = async (
   app: App,
   route: AnyRoute,
@@ -29,14 +33,14 @@ const identifyFor = async (
     return await identify(app, request, route.access.admin !== undefined);
   } catch (error) {
     if (!(error instanceof DomainError) || error.code !== "UNAUTHORIZED") throw error;
-    // A key that was revoked or has expired is a customer's mistake, and no guess.
+    // A revoked or expired key is a customer's mistake, not a guess.
     const isGuess = error.reason === "API_KEY_INVALID";
     response.set(isGuess ? await countBadKey(app, ip) : await countAnonymous(app, ip));
     throw error;
   }
 };
 
-/** The JSON as it came, and what the schema makes of it. */
+/** Returns the JSON as received, and its parsed form. */
 const bodyOf = async (
   route: AnyRoute,
   request: Request,
@@ -48,7 +52,7 @@ const bodyOf = async (
   return { raw, body: await parseBody(route, raw) };
 };
 
-/** Call it when the body has been read. */
+/** Must be called after the body was read. */
 const actorOf = (caller: Caller, { request, response, ip }: Arrival, signal: AbortSignal): Actor => ({
   caller,
   ip,
@@ -57,7 +61,7 @@ const actorOf = (caller: Caller, { request, response, ip }: Arrival, signal: Abo
   waits: { bytes: Buffer.isBuffer(request.body) ? request.body.length : 0, signal },
 });
 
-/** What of the database the operation may see. */
+/** Returns the rows that the operation may see. */
 const sightOf = (actor: Actor, projectId: string): Sight => {
   const { caller } = actor;
   if (caller.kind !== "user" && caller.kind !== "key") return { role: "accounts", by: actor };
@@ -74,7 +78,7 @@ const send = async (response: Response, reply: Reply<unknown>): Promise<void> =>
 
 const gone = (): DomainError => new DomainError("SERVICE_UNAVAILABLE", "The client has gone");
 
-/** Aborted when the connection ends before the answer is out. */
+/** Returns a signal that aborts when the connection ends before the response is complete. */
 const presenceOf = (response: Response): AbortSignal => {
   const presence = new AbortController();
   response.once("close", () => {
@@ -83,7 +87,7 @@ const presenceOf = (response: Response): AbortSignal => {
   return presence.signal;
 };
 
-/** Begins nothing for a client that has gone while its request waited for its turn. */
+/** Begins no transaction for a client that disconnected while its request was queued. */
 const whilePresent = (transact: App["transact"], signal: AbortSignal): App["transact"] => {
   let hasBegun = false;
   return (run, ...rest) =>
@@ -103,10 +107,10 @@ const announceEnd = (response: Response, { deprecated }: AnyRoute): void => {
 
 /**
  * Serves a route. The order of checks is part of the contract: blocked address, size and type, credentials,
- * limits, state of the tenant, role or scope, approval and plan, project, then the values. What `run` answers
- * is sent as it is; tests hold it against the route's `response`.
+ * limits, state of the tenant, role or scope, approval and plan, project, then the values. The result of
+ * `run` is sent unchanged; tests validate it against the route's `response`.
  */
-export const operation = (app: App, route: AnyRoute): RequestHandler => {
+export const operation = (app: App, route: AnyRoute, unread: UnreadResponses): RequestHandler => {
   const checkQuery = queryChecker(route);
   const accounts: App = { ...app, transact: app.transactAs({ role: "accounts" }) };
   return async (request, response) => {
@@ -114,12 +118,13 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
     const signal = presenceOf(response);
     announceEnd(response, route);
     const ip = clientIp(app, request);
-    await refuseBlocked(accounts, ip);
+    await accounts.blocks.refuse(ip);
     refuseOutsiders(app.config, ip, route);
     if (takesBody(route)) checkBodyHeaders(request, route.bodyLimit);
     const caller = await identifyFor(accounts, route, { request, response, ip });
     response.locals["caller"] = caller;
     response.set(await consumeLimits(accounts, route, caller, ip));
+    unread.admit(ownerOf(caller, ip));
     requireAccess(route.access, caller, app.config);
     const projectId = await projectOf(accounts, route.project, caller, request);
     const params = await parseParams(route, request.params);
@@ -136,6 +141,8 @@ export const operation = (app: App, route: AnyRoute): RequestHandler => {
     try {
       const run = () => (keyed ? runKeyed(scoped, execution, keyed) : runOnce(scoped, execution));
       const reply = await (route.patience ? withPatience(route.patience, run) : run());
+      // Others may have been answered meanwhile. What was written is not refused afterwards.
+      if (request.method === "GET" && isLong(reply.body)) unread.admit(ownerOf(caller, ip));
       await send(response, reply);
     } catch (error) {
       await route.onRefused?.(scoped, execution.context, error);

@@ -5,12 +5,12 @@ import { mapInSlices } from "../domain/kernel/slices.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { NewPlayer } from "./resources/player-bodies.ts";
 
-/** One player of a batch, or why it cannot be read. */
+/** One player of a batch, or why it is invalid. */
 export type ReadItem =
   | { externalUserId: string; player: PlayerInput }
   | { externalUserId: string | null; problem: string };
 
-/** Reads the players of a batch one by one, so that a bad one is refused in its place. */
+/** Parses the players of a batch one by one, so that an invalid one is refused individually. */
 export const readPlayerItems = (items: readonly unknown[]): Promise<ReadItem[]> =>
   mapInSlices(items, readItem);
 

@@ -2,7 +2,7 @@ import { readFile } from "node:fs/promises";
 import type { RequestHandler } from "express";
 import { sendScript } from "./script.ts";
 
-/** Nothing from another host and nothing inline; it speaks to this server alone. */
+/** Nothing from another host and nothing inline; it calls this server alone. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   "script-src 'self'",
@@ -21,7 +21,7 @@ const sendOwn =
     response.set("Content-Security-Policy", CONTENT_SECURITY_POLICY).type(type).send(text);
   };
 
-/** A page for developers that joins rooms with the rights of a token that they have, by its paths. */
+/** A page for developers that joins rooms with the rights of a given token, by path. */
 export const playground: Record<string, RequestHandler> = {
   "/playground": sendOwn("page.html", "html"),
   "/playground/style.css": sendOwn("style.css", "css"),

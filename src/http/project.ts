@@ -12,10 +12,10 @@ const one = (value: unknown): string | undefined => {
 };
 
 /**
- * The project a request is about, checked to be the caller's own; "" for an operation without one. The path
- * names it, else `X-Project-ID`, else `projectId` in the query, else the caller has but one.
- * @throws DomainError NOT_FOUND, VALIDATION_ERROR when none can be told, FORBIDDEN PROJECT_MISMATCH or
- *   ORIGIN_NOT_ALLOWED for a key
+ * Determines the project of a request, checked to be the caller's own; "" for an operation without one. It
+ * comes from the path, `X-Project-ID`, `projectId` in the query, or is the caller's only one.
+ * @throws DomainError NOT_FOUND, VALIDATION_ERROR when it cannot be determined, FORBIDDEN PROJECT_MISMATCH or
+ * ORIGIN_NOT_ALLOWED for a key
  */
 export const projectOf = async (
   app: App,
@@ -23,7 +23,7 @@ export const projectOf = async (
   caller: Caller,
   request: Request,
 ): Promise<string> => {
-  // Whatever the operation: a key in a page of a foreign origin is one that was taken from its owner.
+  // For every operation: a key in a page of a foreign origin was stolen from its owner.
   if (caller.kind === "key") await checkOriginOf(app.transact, caller.projectId, request.get("origin"));
   if (source === "none") return "";
   const header = one(request.get("x-project-id"));
@@ -41,7 +41,7 @@ export const projectOf = async (
   return projectId;
 };
 
-/** As `resolveProject`, but answers the error of a console user who has to name the project and did not. */
+/** As `resolveProject`, but returns the error of a console user who did not name the project. */
 const resolveIfNamed = async (
   app: App,
   caller: Caller,

@@ -4,16 +4,16 @@ import { fieldsOf } from "./validate.ts";
 
 const PARAMETER = /\{(\w+)\}/g;
 
-/** `/players/{playerId}` as Express writes it: `/players/:playerId`. */
+/** Converts `/players/{playerId}` to Express's form: `/players/:playerId`. */
 export const expressPath = (path: string): string => path.replace(PARAMETER, ":$1");
 
-/** Matches addresses of the template, without a prefix. */
+/** Builds a pattern for addresses of the template, without a prefix. */
 export const pathPattern = (path: string): RegExp =>
   new RegExp(`^${path.replace(/[.*+?^$()|[\]\\]/g, "\\$&").replace(PARAMETER, "[^/]+")}/?$`);
 
 const parametersOf = (path: string): string[] => [...path.matchAll(PARAMETER)].map(([, name = ""]) => name);
 
-/** One digit for each part: 0 for a name, 1 for a parameter. */
+/** One digit per segment: 0 for a name, 1 for a parameter. */
 const shapeOf = (path: string): string =>
   path
     .split("/")
@@ -39,7 +39,7 @@ const checkRoute = (route: AnyRoute): void => {
   assert(project !== "path" || inPath.includes("projectId"), `${id}: the path ${path} lacks {projectId}`);
 };
 
-/** @throws AssertionError for routes that contradict themselves or each other: a mistake in the code */
+/** @throws AssertionError for inconsistent or conflicting routes: a programming error */
 export const checkRoutes = (routes: readonly AnyRoute[]): void => {
   const seen = new Set<string>();
   for (const route of routes) {

@@ -24,30 +24,30 @@ export type RouteContext<P, Q, B> = {
   params: P;
   query: Q;
   body: B;
-  /** The header Cookie as it came. */
+  /** The raw Cookie header. */
   cookie: string;
-  /** The header X-Device-Token as it came. */
+  /** The raw X-Device-Token header. */
   deviceToken: string;
-  /** Aborted when the client has gone before it was answered; work that is long looks at it. */
+  /** Aborted when the client disconnects before the response; long-running work must check it. */
   signal: AbortSignal;
-  /** Who asks, from where: `transact` of the App that `run` is given has it as `work.by`. */
+  /** The caller and their address: `transact` of the App passed to `run` has it as `work.by`. */
   actor: Actor;
 };
 
-/** Gives a status other than the route's own, or headers. */
+/** Sets a status other than the route's own, or headers. */
 export class Reply<T> {
   readonly status: number;
   readonly body: T;
   readonly headers: Record<string, string>;
   /**
-   * What is done after the commit and may change the body: waiting for others, asking the network. With an
-   * idempotency key, `run` shares one transaction with the key's row, so such things must not be in it;
-   * `app` is the operation's own again.
+   * Runs after the commit and may change the body: waiting for others, network requests. With an idempotency
+   * key, `run` shares one transaction with the key's row, so such things must not be in it; `app` is the
+   * operation's own again.
    */
   finish: ((app: App) => Promise<T>) | undefined;
   /**
-   * The body says nothing before `finish` has: whoever sends the request again meanwhile, under the same
-   * idempotency key, is told to wait.
+   * The body is not final before `finish` has run: a repetition of the request under the same idempotency key
+   * is asked to wait.
    */
   isProvisional = false;
   constructor(
@@ -62,7 +62,7 @@ export class Reply<T> {
     this.finish = finish;
   }
 
-  /** @param body what a repeated request is answered when the process died before `finish` had ended */
+  /** @param body answer to a repeated request when the process died before `finish` had ended */
   static provisional<T>(body: T, finish: (app: App) => Promise<T>): Reply<T> {
     return Object.assign(new Reply(200, body, {}, finish), { isProvisional: true });
   }
@@ -76,7 +76,7 @@ export type Route<
   X = undefined,
 > = {
   method: "get" | "post" | "put" | "patch" | "delete";
-  /** With `{name}` for parameters, without a prefix: `/players/{playerId}`. */
+  /** Path template without a prefix: `/players/{playerId}`. */
   path: string;
   /** The OpenAPI operationId, unique. */
   id: string;
@@ -91,33 +91,33 @@ export type Route<
   /** Bytes; default BODY_LIMIT. */
   bodyLimit?: number;
   /**
-   * Judges the body's hostile values (NUL, `__proto__`, depth) item by item itself; else one refuses the
+   * Checks the body's hostile values (NUL, `__proto__`, depth) item by item itself; otherwise one refuses the
    * whole body.
    */
   itemised?: boolean;
   /**
-   * Reads the body in the place of `body`, which then only describes it: what is too large to be parsed at
+   * Parses the body in place of `body`, which then only describes it: for bodies too large to be parsed at
    * once. Throws ZodError.
    */
   readBody?(raw: unknown): Promise<Out<B>>;
-  /** The status when `run` answers with a plain value; default 200. 302: it redirects, by Reply's headers. */
+  /** The status when `run` returns a plain value; default 200. 302: it redirects, by Reply's headers. */
   status?: 200 | 201 | 302;
-  /** Also answers with this status through Reply (an upsert answers both). */
+  /** An additional status returned through Reply (an upsert has both). */
   otherStatus?: 200 | 201;
-  /** Limits by the client's address, besides those that its kind of caller has. */
+  /** Limits by the client's address, in addition to those of the caller's kind. */
   limits?: readonly LimitName[];
   /** POST only: takes no X-Idempotency-Key, because its work is not one transaction (signing in). */
   takesNoIdempotencyKey?: true;
-  /** How long its work on the database may take; default: that of requests. */
+  /** Time limits of its database work; default: those of requests. */
   patience?: Patience;
-  /** Announced to go; answers have X-Deprecated and Sunset. */
+  /** Announces removal; responses have X-Deprecated and Sunset. */
   deprecated?: { sunset: Date };
-  /** Error codes that it may answer besides those that every operation has (USUAL_ERRORS in openapi.ts). */
+  /** Error codes in addition to those of every operation (USUAL_ERRORS in openapi.ts). */
   errors?: readonly ErrorCode[];
   response: R;
   /**
-   * What must come before the transaction of `run`, because it waits for something other than the database;
-   * its value is `prepared`. Not called when an idempotency key answers instead.
+   * Runs before the transaction of `run`, because it waits for something other than the database; its value
+   * is `prepared`. Not called when an idempotency key answers instead.
    */
   prepare?(app: App, context: RouteContext<Out<P>, Out<Q>, Out<B>>): Promise<X>;
   run(
@@ -125,8 +125,8 @@ export type Route<
     context: RouteContext<Out<P>, Out<Q>, Out<B>> & { prepared: X },
   ): Promise<z.input<R> | Reply<z.input<R>>>;
   /**
-   * What is done when `run` has thrown and its transaction is undone, before the error is answered: with an
-   * idempotency key too. A refusal that a key answers again is not told again.
+   * Runs after `run` has thrown and its transaction was rolled back, before the error is returned: with an
+   * idempotency key too. Not called for a refusal that is repeated for a key.
    */
   onRefused?(app: App, context: RouteContext<Out<P>, Out<Q>, Out<B>>, error: unknown): Promise<void>;
 };
@@ -134,11 +134,11 @@ export type Route<
 // oxlint-disable-next-line typescript/no-explicit-any -- the list holds routes of every shape
 export type AnyRoute = Route<any, any, any, any, any>;
 
-/** Whether a body is read and checked; one that is absent counts as `{}`. */
+/** Whether a body is read and checked; a missing one counts as `{}`. */
 export const takesBody = ({ method, body }: AnyRoute): boolean =>
   body !== undefined || method === "post" || method === "put" || method === "patch";
 
-/** An operation: checked here, served by server.ts, described by openapi.ts. */
+/** Defines an operation: checked here, served by server.ts, described by openapi.ts. */
 export const route = <
   R extends Shape,
   P extends Shape | undefined = undefined,

@@ -6,10 +6,10 @@ import { mapInSlices } from "../domain/kernel/slices.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import { SubmittedScore } from "./resources/score-bodies.ts";
 
-/** One score of a batch, or why it cannot be read. */
+/** One score of a batch, or why it is invalid. */
 export type ScoreItem = { submission: ScoreSubmission } | { problem: string };
 
-/** Reads the scores of a batch one by one, so that a bad one is refused in its place. */
+/** Parses the scores of a batch one by one, so that an invalid one is refused individually. */
 export const readScoreItems = (items: readonly unknown[]): Promise<ScoreItem[]> =>
   mapInSlices(items, readItem);
 
@@ -35,7 +35,7 @@ const readItem = (item: unknown): ScoreItem => {
   };
 };
 
-/** One result for each item: of those that could be read, what came of them. */
+/** Returns one result per item, in order; valid items get the result of their submission. */
 export const resultsInOrder = (items: readonly ScoreItem[], results: readonly BatchScore[]): BatchScore[] => {
   let next = 0;
   return items.map((item) => ("problem" in item ? unreadable(item.problem) : results[next++]!));

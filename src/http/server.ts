@@ -10,19 +10,20 @@ import { nameRequest, observe } from "./observe.ts";
 import { operation } from "./operation.ts";
 import type { AnyRoute } from "./route.ts";
 import { bySpecificity, checkRoutes, expressPath, pathPattern } from "./route-list.ts";
+import { trackUnread, UnreadResponses } from "./unread.ts";
 import { systemRouter } from "./system.ts";
 
-/** Clients may write a path with one of these, or with none; the documentation shows the first. */
+/** Prefixes that clients may use, besides none; the documentation shows the first. */
 const PREFIXES = ["/api/v1", "/v1"];
 
-/** NUL decodes to text that no database takes, so it is refused before anything reads the address. */
+/** Refuses NUL, which decodes to text that no database accepts, before anything reads the address. */
 const refuseNul: RequestHandler = (request, _response, next) => {
   if (request.url.includes("%00"))
     throw new DomainError("VALIDATION_ERROR", "The address holds a NUL character");
   next();
 };
 
-/** 405 where another method would be served, else nothing. */
+/** Answers 405 if another method would be served. */
 const refuseMethod = (app: App, routes: readonly AnyRoute[]): RequestHandler => {
   const patterns = routes.map((route) => ({
     route,
@@ -44,20 +45,20 @@ const refuseMethod = (app: App, routes: readonly AnyRoute[]): RequestHandler => 
   };
 };
 
-const operations = (app: App, routes: readonly AnyRoute[]): Router => {
+const operations = (app: App, routes: readonly AnyRoute[], unread: UnreadResponses): Router => {
   const router = Router({ caseSensitive: true });
   for (const route of routes.toSorted(bySpecificity)) {
-    router[route.method](expressPath(route.path), operation(app, route));
+    router[route.method](expressPath(route.path), operation(app, route, unread));
   }
   router.use(refuseMethod(app, routes));
   return router;
 };
 
-/** A bug, or a part of this service that failed; what operations refuse on purpose is no fault. */
+/** Whether an error is a bug or a failure of this service; deliberate refusals are not. */
 const isFault = (error: unknown, known: DomainError | undefined): boolean =>
   known === undefined || (known.status >= 500 && known !== error);
 
-/** Tells of faults: each bug with its stack, an outage and what met other work in one line for a while. */
+/** Logs faults: each bug with its stack; outages and conflicts in one line per interval. */
 const faultLog = (log: App["log"]) => {
   const [ofBusy, ofOutages] = [calmWarnings(log), calmWarnings(log)];
   return (error: unknown, known: DomainError | undefined, of: object): void => {
@@ -69,7 +70,7 @@ const faultLog = (log: App["log"]) => {
   };
 };
 
-/** The last resort: every error of a request ends here, becomes an answer, and never leaves. */
+/** Last error handler: every error of a request ends here and becomes a response. */
 const answerError = (app: App): ErrorRequestHandler => {
   const logFault = faultLog(app.log);
   return (error: unknown, request, response, _next) => {
@@ -86,8 +87,8 @@ const answerError = (app: App): ErrorRequestHandler => {
 };
 
 /**
- * The Express application: `routes` under `/api/v1`, `/v1` and no prefix, the pages for operators, the
- * description at /openapi.json and /docs. Every answer that is not a success has the body of errors.ts.
+ * Creates the Express application: `routes` under `/api/v1`, `/v1` and no prefix, the pages for operators,
+ * the description at /openapi.json and /docs. Every unsuccessful response has the body of errors.ts.
  */
 export const createHttp = (app: App, routes: readonly AnyRoute[]): express.Express => {
   checkRoutes(routes);
@@ -95,9 +96,10 @@ export const createHttp = (app: App, routes: readonly AnyRoute[]): express.Expre
   http.disable("x-powered-by");
   http.disable("etag");
   http.enable("case sensitive routing");
-  http.use(nameRequest(app), observe(app), refuseNul);
+  const unread = new UnreadResponses();
+  http.use(nameRequest(app), observe(app), trackUnread(app, unread), refuseNul);
   http.use(systemRouter(app, routes));
-  const api = operations(app, routes);
+  const api = operations(app, routes, unread);
   http.use(PREFIXES, api);
   http.use(api);
   http.use(() => {

@@ -7,7 +7,7 @@ import { openApiDocument } from "./openapi.ts";
 import { playground } from "./playground.ts";
 import type { AnyRoute } from "./route.ts";
 
-/** A dependency that has not answered by then counts as failing. */
+/** A dependency that has not answered within this time counts as failing. */
 const READY_TIMEOUT_MS = 2_000;
 
 type Check = Awaited<ReturnType<App["health"]>>[number];
@@ -74,7 +74,7 @@ const onlyGet: RequestHandler = (_request, response) => {
   throw new DomainError("METHOD_NOT_ALLOWED", "This address answers GET only");
 };
 
-/** What operators and readers need; each exists once, without a prefix. */
+/** Pages for operators and documentation; each exists once, without a prefix. */
 export const systemRouter = (app: App, routes: readonly AnyRoute[]): Router => {
   const router = Router({ caseSensitive: true });
   const pages: Record<string, RequestHandler> = {

@@ -4,7 +4,7 @@ import { findOversize } from "../domain/kernel/oversize.ts";
 import { validationError } from "./errors.ts";
 import type { AnyRoute } from "./route.ts";
 
-/** The field names of an object schema, seen through refinements, transforms and `lazy`. */
+/** Returns the field names of an object schema, seen through refinements, transforms and `lazy`. */
 export const fieldsOf = (schema: z.ZodType | undefined): string[] => {
   const def = schema?._zod.def as
     | { type: string; shape?: object; in?: z.ZodType; getter?: () => z.ZodType }
@@ -28,12 +28,12 @@ const isLoose = (schema: z.ZodType | undefined): boolean =>
   schema !== undefined && (schema._zod.def as { catchall?: unknown }).catchall !== undefined;
 
 /**
- * Makes the checker of a route's query: unlike unknown fields of a body, unknown parameters are refused,
+ * Creates the checker of a route's query: unlike unknown fields of a body, unknown parameters are refused,
  * unless the schema is a loose object.
  */
 export const queryChecker = (route: AnyRoute) => {
   const known = new Set(fieldsOf(route.query));
-  // Says which project, for a caller that has several; read before this check.
+  // Selects the project of a caller that has several; read before this check.
   const isTold = route.project === "caller" || route.project === "optional";
   const tolerated = isTold && !known.has("projectId") ? "projectId" : undefined;
   return async (query: Record<string, unknown>): Promise<unknown> => {

@@ -2,7 +2,7 @@ import { advanceLobby, DUE_AT_ONCE, findDueLobbies } from "../domain/social/lobb
 import { throwOutage } from "../domain/kernel/outages.ts";
 import type { Job } from "./job.ts";
 
-/** Starts games, ends graces, and closes lobbies, when it is time. */
+/** Starts games, ends grace periods, and closes lobbies when they are due. */
 export const advanceLobbies: Job = {
   name: "advance-lobbies",
   concurrency: 1,
@@ -18,12 +18,12 @@ export const advanceLobbies: Job = {
           if (await app.transact((work) => advanceLobby(work, ref, "skip"))) done++;
         } catch (err) {
           throwOutage(err);
-          // The others must not wait for one that fails.
+          // A lobby that fails must not delay the others.
           app.log.error({ err, ...ref }, "a lobby cannot be advanced");
         }
         await app.limits.pause?.();
       }
-      // What others have in hand, or fails, is left for the next time.
+      // Lobbies that another worker is processing, or that fail, are left for the next run.
     } while (found === DUE_AT_ONCE && done > 0);
   },
 };

@@ -2,7 +2,7 @@ import { deleteDueTenants } from "../domain/accounts/tenants/deletion.ts";
 import { STEP } from "../domain/kernel/patience.ts";
 import type { Job } from "./job.ts";
 
-/** Ends tenants whose time to take their deletion back is over. */
+/** Deletes tenants whose cancellation period is over. */
 export const deleteTenants: Job = {
   name: "delete-tenants",
   patience: STEP,

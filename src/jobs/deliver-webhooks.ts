@@ -4,8 +4,8 @@ import { EVERY_KEY } from "./runner.ts";
 import { WebhookPump } from "./webhook-pump.ts";
 
 /**
- * Key: a webhook with something due. It is handed to the pump of this process, which goes on by itself: an
- * attempt may take half a minute, and is nothing to wait for.
+ * Key: a webhook with a due delivery. The job passes it to the pump of this process, which runs by itself: an
+ * attempt may take half a minute and is not awaited.
  */
 export const createDeliverWebhooks = (): Job => {
   let pump: WebhookPump | undefined;
@@ -14,7 +14,8 @@ export const createDeliverWebhooks = (): Job => {
     name: "deliver-webhooks",
     concurrency: 8,
     everyMs: 1_000,
-    // What is planned by a relay is sent by the same process; others find by their sweep what it leaves.
+    // Deliveries planned by a relay are sent by the same process; other processes find leftovers by their
+    // sweep.
     staysHere: true,
     run: async (app, key) => {
       if (key === EVERY_KEY) await pumpOf(app).sweep();

@@ -7,14 +7,14 @@ import type { Work } from "../domain/kernel/work.ts";
 
 type Sweep = {
   due: Parameters<typeof findDue>[1];
-  /** One transaction for the due players of a page who are of one project. */
+  /** Processes a page's due players of one project in one transaction. */
   settle(work: Work, players: PlayersOf): Promise<void>;
 };
 
 /**
- * Goes once through all players for whom something is due, in pages. A player who cannot be changed
- * does not keep the others back, nor does one for whom so much is computed that PostgreSQL ends the
- * transaction; whoever is left out is found by the next run.
+ * Goes once through all due players, in pages. A player who cannot be changed does not delay the others, nor
+ * does one whose computation takes so long that PostgreSQL ends the transaction; skipped players are found by
+ * the next run.
  */
 export const sweepDue = async (app: App, sweep: Sweep): Promise<void> => {
   const { due } = sweep;

@@ -2,7 +2,7 @@ import { DUE_BOOSTS, endPlayersBoosts } from "../domain/economy/boosts/sweep.ts"
 import { sweepDue } from "./due-players.ts";
 import type { Job } from "./job.ts";
 
-/** Ends boosts whose time is over, so that players hear of it. */
+/** Ends expired boosts, so that their players are notified. */
 export const endBoosts: Job = {
   name: "end-boosts",
   concurrency: 1,

@@ -7,7 +7,7 @@ import {
 import { sweepDue } from "./due-players.ts";
 import type { Job } from "./job.ts";
 
-/** Frees holds whose time is over, and takes away what has expired of currencies. */
+/** Releases expired holds, and removes expired currency lots. */
 export const expireCurrencies: Job = {
   name: "expire-currencies",
   concurrency: 1,

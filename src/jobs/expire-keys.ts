@@ -1,7 +1,7 @@
 import { markExpiredKeys } from "../domain/accounts/api-keys/expire.ts";
 import type { Job } from "./job.ts";
 
-/** Gives API keys that have ended by time their status. */
+/** Marks API keys that have passed their expiry time as expired. */
 export const expireKeys: Job = {
   name: "expire-keys",
   concurrency: 1,

@@ -1,10 +1,10 @@
 import { expireGrants } from "../domain/economy/rewards/player-rewards.ts";
 import type { Job } from "./job.ts";
 
-/** Grants of one transaction. */
+/** Grants per transaction. */
 const GRANTS_AT_ONCE = 1_000;
 
-/** Gives rewards that nobody has claimed in time their status. */
+/** Marks unclaimed rewards as expired. */
 export const expireRewards: Job = {
   name: "expire-rewards",
   concurrency: 1,

@@ -5,7 +5,7 @@ import type { Job } from "./job.ts";
 const HOUR_MS = 3_600_000;
 const ROWS_AT_ONCE = 1_000;
 
-/** Gives up deliveries that have waited too long for a webhook that is not sent to. */
+/** Fails deliveries that have waited too long for a webhook that is not being sent to. */
 export const failWaitingWebhooks: Job = {
   name: "fail-waiting-webhooks",
   concurrency: 1,

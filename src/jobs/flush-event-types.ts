@@ -4,10 +4,10 @@ import type { App } from "../app.ts";
 import type { Job } from "./job.ts";
 
 const FLUSH_MS = 5_000;
-/** Types of one transaction: what is known of their properties may be 20 kB each. */
+/** Types per transaction: the observed properties may be 20 kB each. */
 const ROWS_AT_ONCE = 50;
 
-/** Writes what has been seen; what could not be written is kept for the next time. */
+/** Writes what has been observed; rows that could not be written are kept for the next run. */
 const flush = async ({ transact, eventTypes: recorder }: App): Promise<void> => {
   const types = recorder.take();
   while (types.length > 0) {
@@ -15,13 +15,13 @@ const flush = async ({ transact, eventTypes: recorder }: App): Promise<void> => 
     try {
       await transact((work) => writeEventTypes(work, some));
     } catch (error) {
-      recorder.giveBack([...some, ...types]);
+      recorder.restore([...some, ...types]);
       throw error;
     }
   }
 };
 
-/** Adds what workers have seen of event types to the table. A process that is killed loses up to 5 s. */
+/** Adds the event types observed by workers to the table. A process that is killed loses up to 5 s. */
 export const flushEventTypes: Job = {
   name: "flush-event-types",
   concurrency: 1,

@@ -3,10 +3,10 @@ import type { App } from "../app.ts";
 import type { Job } from "./job.ts";
 
 const FLUSH_MS = 10_000;
-/** Rows of one transaction: rules that have been evaluated since the last one. */
+/** Rows per transaction: rules that were evaluated since the last one. */
 const ROWS_AT_ONCE = 500;
 
-/** Writes what has been counted; what could not be written is kept for the next time. */
+/** Writes what has been counted; rows that could not be written are kept for the next run. */
 const flush = async ({ transact, ruleStats: recorder }: App): Promise<void> => {
   const counts = recorder.take();
   while (counts.length > 0) {
@@ -20,7 +20,9 @@ const flush = async ({ transact, ruleStats: recorder }: App): Promise<void> => {
   }
 };
 
-/** Adds what workers have counted of rules to the table. A process that is killed loses up to 10 s of it. */
+/**
+ * Adds the rule statistics counted by workers to the table. A process that is killed loses up to 10 s of it.
+ */
 export const flushRuleStats: Job = {
   name: "flush-rule-stats",
   concurrency: 1,

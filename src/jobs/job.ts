@@ -2,39 +2,37 @@ import type { App } from "../app.ts";
 import type { Patience } from "../domain/kernel/patience.ts";
 
 /**
- * A job is a hint to look at `key`; the work itself is rows. Losing every hint costs only latency, because
- * `everyMs` looks again, and every run may happen twice.
+ * A job is a hint to check `key`; the work itself is rows. Losing every hint costs only latency, because
+ * `everyMs` checks again, and every run may happen twice.
  */
 export type Job = JobParts & { run(app: App, key: string): Promise<void> };
 
 type JobParts = {
   name: string;
-  /** How long its statements and transactions may take; absent: as BATCH says. */
+  /** Time limits of its statements and transactions; absent: those of BATCH. */
   patience?: Patience;
-  /** Runs at the same time in one process; runs for one key never overlap in one process. */
+  /** Concurrent runs in one process; runs for one key never overlap in one process. */
   concurrency: number;
   /**
    * When set, the job also runs at the start and on this interval, with the key `*`, in every worker process.
    */
   everyMs?: number;
-  /**
-   * When set, a process that runs the job wakes itself and asks no other: what it has committed is at hand.
-   */
+  /** When set, a process that runs the job wakes itself and no other: what it has committed is local. */
   staysHere?: true;
-  /** When the process stops, after the last run of every job. */
+  /** Runs when the process stops, after the last run of every job. */
   atStop?(app: App): Promise<void>;
 };
 
-/** What a run may do with keys that it holds before it ends, so that they need not wait for the others. */
+/** Operations on the keys that a run holds before it ends, so that they need not wait for the others. */
 export type HeldKeys = {
-  /** Gives keys to another run at once. */
+  /** Passes keys to another run at once. */
   leave(keys: readonly string[]): void;
-  /** Lets keys go with which all is done. */
+  /** Releases keys whose work is done. */
   done(keys: readonly string[]): void;
 };
 
 /**
- * A job whose keys cost less together. A run is given all keys that wait, and answers those that are to run
+ * A job whose keys are cheaper together. A run receives all waiting keys, and returns those that must run
  * again.
  */
 export type JobTogether = JobParts & {

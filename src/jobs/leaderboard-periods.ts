@@ -12,7 +12,7 @@ import { STEP } from "../domain/kernel/patience.ts";
 import { throwOutage } from "../domain/kernel/outages.ts";
 import type { Job } from "./job.ts";
 
-/** Does one thing after another; what fails keeps nothing else back and is tried again in the next sweep. */
+/** Processes items one after another; a failure delays no other and is retried in the next sweep. */
 const each = async <T>(
   app: App,
   things: readonly T[],
@@ -29,7 +29,7 @@ const each = async <T>(
   }
 };
 
-/** Memory only: whoever reads the index of a closed list builds it again. */
+/** Only frees memory: the index of a closed list is rebuilt on demand. */
 const dropIndex = async (app: App, { projectId, periodId }: PeriodOf): Promise<void> => {
   try {
     await app.ranks.drop(projectId, periodId);
@@ -44,7 +44,7 @@ const archiveList = async (app: App, list: PeriodOf): Promise<void> => {
   await dropIndex(app, list);
 };
 
-/** Does one step of a list. @returns whether it has another */
+/** Performs one step of a list. @returns whether it has another */
 const stepList = async (app: App, list: PeriodOf): Promise<boolean> => {
   const done = await app.transact((work) => stepClosing(work, list));
   if (done.step !== "CLOSED") return done.step === "MORE";
@@ -57,7 +57,7 @@ const stepList = async (app: App, list: PeriodOf): Promise<boolean> => {
 
 /**
  * Opens the windows of leaderboards as they begin, and closes those that are over: a step of each list in
- * turn, so that a long one keeps neither short ones nor the next windows waiting.
+ * turn, so that a long one delays neither short ones nor the next windows.
  */
 export const leaderboardPeriods: Job = {
   name: "leaderboard-periods",

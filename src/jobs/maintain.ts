@@ -1,6 +1,6 @@
 import type { Job } from "./job.ts";
 
-/** Looks after a database that has nobody else to do so. */
+/** Maintains a database without autovacuum. */
 export const maintain: Job = {
   name: "maintain",
   concurrency: 1,

@@ -2,7 +2,7 @@ import { ensurePartitions } from "../domain/tracking/partitions.ts";
 import { STEP } from "../domain/kernel/patience.ts";
 import type { Job } from "./job.ts";
 
-/** Keeps the partitions of tracked events ahead of time. */
+/** Creates the partitions of tracked events ahead of time. */
 export const partitions: Job = {
   name: "partitions",
   patience: STEP,

@@ -3,7 +3,7 @@ import { type Processed, processPartitions } from "../domain/progression/claim.t
 import { ClaimShares } from "../domain/progression/claim-shares.ts";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
 import { FIRST_PROJECT } from "../domain/progression/queue.ts";
-import { createPlanCache, type PlanCache } from "../domain/progression/plan.ts";
+import { observedPlans, type PlanCache } from "../domain/progression/plan.ts";
 import type { StepsHit } from "../domain/evaluation/event-steps.ts";
 import type { LoopHit } from "../domain/evaluation/rule-event.ts";
 import type { Work } from "../domain/kernel/work.ts";
@@ -22,23 +22,23 @@ import type { JobTogether } from "./job.ts";
 
 /** The name of the job, by which partitions are woken. */
 export const PROCESS_EVENTS = "process-events";
-/** Partitions processed at the same time by one process. */
+/** Partitions processed concurrently by one process. */
 export const PROCESS_CONCURRENCY = 4;
-/** A partition that another worker has is looked at again after this. */
+/** Delay before a partition held by another worker is tried again. */
 const BUSY_RETRY_MS = 25;
 
-/** What a process keeps from one claim to the next. */
+/** State that a process keeps between claims. */
 type Kept = {
   shares: ClaimShares;
   plans: PlanCache;
-  /** Rules that the engine had to hold. */
+  /** Detects rules that the engine repeatedly had to hold. */
   loops: RuleWatch;
   steps: RuleWatch;
-  /** Where the next claim of a partition goes on, of those that do not begin anew. */
+  /** Where the next claim of a partition continues, unless it starts over. */
   cursors: Map<string, string>;
-  /** How often in a row claims of a partition were undone because the database was busy. */
+  /** Number of consecutive claims of a partition that were rolled back because the database was busy. */
   busyInRow: Map<string, number>;
-  /** Plans whose lack was reported. */
+  /** Plans whose missing parts were reported. */
   reported: WeakSet<ProjectPlan>;
 };
 
@@ -46,7 +46,7 @@ const createKept = (): Kept => {
   const shares = new ClaimShares();
   return {
     shares,
-    plans: createPlanCache({
+    plans: observedPlans({
       onSteps: (projectId, steps) => shares.charge(projectId, steps),
       onPreparing: (projectId, over) => shares.wait(projectId, over),
     }),
@@ -58,16 +58,16 @@ const createKept = (): Kept => {
   };
 };
 
-/** What a claim had to hold. */
-type Held = {
+/** Findings of a claim that concern held rules. */
+type ClaimFindings = {
   loops: LoopHit[];
-  /** By the event: a claim that is undone tells of it again. */
+  /** By event: a claim that is rolled back reports it again. */
   hits: Map<string, StepsHit>;
-  /** By the project: plans that do without something. */
+  /** Incomplete plans, by project. */
   lacking: Map<string, ProjectPlan>;
 };
 
-/** Claims, and counts for each partition how often in a row the database was too busy for it. */
+/** Runs a claim, and counts for each partition how often in a row the database was too busy for it. */
 const claimOf = async (
   { busyInRow: counts }: Kept,
   keys: readonly string[],
@@ -83,7 +83,7 @@ const claimOf = async (
   }
 };
 
-const optionsOf = (app: App, kept: Kept, { loops, hits, lacking }: Held) => ({
+const optionsOf = (app: App, kept: Kept, { loops, hits, lacking }: ClaimFindings) => ({
   transact: app.transact,
   plans: kept.plans,
   shares: kept.shares,
@@ -98,7 +98,7 @@ const optionsOf = (app: App, kept: Kept, { loops, hits, lacking }: Held) => ({
   onLeftOut: (plan: ProjectPlan) => void lacking.set(plan.projectId, plan),
 });
 
-/** Key: a partition. Processes a claim of those that wait, until none is left. */
+/** Key: a partition. Processes claims of the waiting partitions until they are empty. */
 export const createProcessEvents = (): JobTogether => {
   const kept = createKept();
   return {
@@ -112,14 +112,14 @@ type Claimed = { keys: readonly string[]; leave(keys: readonly string[]): void }
 
 /** @returns the partitions to claim again */
 const claimTogether = async (app: App, kept: Kept, { keys, leave }: Claimed): Promise<readonly string[]> => {
-  const held: Held = { loops: [], hits: new Map(), lacking: new Map() };
+  const held: ClaimFindings = { loops: [], hits: new Map(), lacking: new Map() };
   const places = kept.cursors;
   const taken = keys.map((key) => ({ part: Number(key), afterProject: places.get(key) ?? FIRST_PROJECT }));
   const onLeft = (left: readonly { part: number }[]): void => leave(left.map(({ part }) => String(part)));
   const done = await claimOf(kept, keys, (busy) =>
     processPartitions({ ...optionsOf(app, kept, held), busyInRow: busy, onLeft }, taken),
   );
-  for (const part of done.busy) comeAgain(app, String(part));
+  for (const part of done.busy) retryLater(app, String(part));
   const lookAgain = (parts: readonly number[]): void => {
     for (const part of parts) app.queue.wakeHere(PROCESS_EVENTS, String(part));
   };
@@ -130,7 +130,7 @@ const claimTogether = async (app: App, kept: Kept, { keys, leave }: Claimed): Pr
     app.topics.publish(processedTopic(part), part);
   }
   for (const { part, afterProject } of done.again) places.set(String(part), afterProject);
-  // Whoever is at work on the definitions of one project holds up the events of no other.
+  // Waiting for another transaction on one project's definitions must not delay the events of others.
   void pauseHeld(app, kept, held);
   if (done.events > 0) {
     app.metrics.eventsProcessed.inc(done.events);
@@ -141,15 +141,16 @@ const claimTogether = async (app: App, kept: Kept, { keys, leave }: Claimed): Pr
 };
 
 /**
- * Another worker has the partition. It may have looked for events before those came that this wake tells of,
- * so somebody has to look once more; without this they would wait for the sweep.
+ * Tries again later, because another worker has the partition. It may have looked for events before those
+ * arrived that this wake announces, so the partition must be checked once more; otherwise they would wait for
+ * the sweep.
  */
-const comeAgain = (app: App, key: string): void => {
+const retryLater = (app: App, key: string): void => {
   setTimeout(() => app.queue.wakeHere(PROCESS_EVENTS, key), BUSY_RETRY_MS).unref();
 };
 
-/** Pauses the rules that were met too often. Never rejects. */
-const pauseHeld = async (app: App, kept: Kept, { loops, hits, lacking }: Held): Promise<void> => {
+/** Pauses the rules that were held too often. Never rejects. */
+const pauseHeld = async (app: App, kept: Kept, { loops, hits, lacking }: ClaimFindings): Promise<void> => {
   const nowMs = app.clock().getTime();
   const looping = loops.filter(({ chain }) => kept.loops.hit(chain.at(-1)!.ruleId, nowMs));
   const dear = [...hits.values()].filter(
@@ -166,7 +167,7 @@ const pauseHeld = async (app: App, kept: Kept, { loops, hits, lacking }: Held): 
   for (const plan of lacking.values()) await pauseUnfit(app, kept, plan);
 };
 
-/** Pauses the rules that a plan does without, once; what else it lacks cannot be paused, and is only told. */
+/** Pauses the rules that a plan omits, once; other missing parts cannot be paused, and are only reported. */
 const pauseUnfit = async (app: App, { reported }: Kept, plan: ProjectPlan): Promise<void> => {
   if (reported.has(plan)) return;
   reported.add(plan);
@@ -178,7 +179,7 @@ const pauseUnfit = async (app: App, { reported }: Kept, plan: ProjectPlan): Prom
 
 const PAUSE_TRIES = 5;
 
-/** Pauses a rule; while others are at work on the definitions of its project, again and again. */
+/** Pauses a rule; retries while other transactions work on its project's definitions. */
 const pauseSafely = async (app: App, pause: (work: Work) => Promise<unknown>): Promise<void> => {
   for (let tries = 1; ; tries++) {
     try {

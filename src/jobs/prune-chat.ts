@@ -4,7 +4,7 @@ import type { Job } from "./job.ts";
 
 const HOUR_MS = 3_600_000;
 
-/** Deletes messages whose retention is over, and channels of lobbies that were closed long ago. */
+/** Deletes messages past their retention period, and channels of lobbies that were closed long ago. */
 export const pruneChat: Job = {
   name: "prune-chat",
   patience: STEP,

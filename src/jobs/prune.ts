@@ -3,10 +3,10 @@ import { STEP } from "../domain/kernel/patience.ts";
 import type { Job } from "./job.ts";
 
 const HOUR_MS = 3_600_000;
-/** Rows of one transaction. */
+/** Rows per transaction. */
 const ROWS_AT_ONCE = 1_000;
 
-/** Deletes what has ended and nobody asks for any more. */
+/** Deletes expired rows that are no longer needed. */
 export const pruneEnded: Job = {
   name: "prune-ended",
   patience: STEP,

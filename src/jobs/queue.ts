@@ -9,24 +9,26 @@ export type Runners = {
   close(): Promise<void>;
 };
 
-/** The doorbell. `wake` coalesces: many wakes of one key while it runs become one more run. */
+/**
+ * The doorbell: wakes jobs by key. `wake` coalesces: many wakes of one key while it runs become one more run.
+ */
 export type Queue = {
   wake(job: string, key: string): void;
   /** As `wake`, but always in this process. */
   wakeHere(job: string, key: string): void;
-  /** Has the runners of this process take the keys of their jobs. */
+  /** Makes the runners of this process take the keys of their jobs. */
   start(runners: Runners): Promise<void>;
-  /** Takes no new work and waits for the work in hand. */
+  /** Takes no new work and waits for the work in progress. */
   close(): Promise<void>;
 };
 
 /**
- * Wakes go out together, at once, and again after this long at the earliest, in ms: what a message costs does
- * not depend on the keys in it, and events that come meanwhile become one batch.
+ * Minimum interval between two batches of wakes, in ms; the first goes out at once. A message's cost does not
+ * depend on its number of keys, and events that arrive meanwhile become one batch.
  */
 const WAKE_GAP_MS = 15;
 
-/** The queue of a single process: wakes go straight to the runners. */
+/** Creates the queue of a single process: wakes go straight to the runners. */
 export const createLocalQueue = (): Queue => {
   let runners: Runners | undefined;
   const wake = (job: string, key: string): void => runners?.push(job, key);
@@ -43,7 +45,7 @@ export const createLocalQueue = (): Queue => {
 type BullClient = ReturnType<NonNullable<Bull.QueueOptions["createClient"]>>;
 
 export type BullOptions = {
-  /** Makes connections to Redis; those whose commands block do so for `blockSeconds` at most. */
+  /** Opens connections to Redis; those whose commands block do so for `blockSeconds` at most. */
   connections: {
     open(): BullClient;
     openBlocking(): BullClient;
@@ -54,14 +56,14 @@ export type BullOptions = {
   log: Logger;
 };
 
-/** After an error a queue asks Redis again, in ms. */
+/** Delay before a queue polls Redis again after an error, in ms. */
 const ASK_AGAIN_MS = 1_000;
-/** A queue is closed by then, whether or not Redis answers, in ms. */
+/** Time limit for closing a queue, whether or not Redis answers, in ms. */
 const CLOSE_MAX_MS = 2_000;
 
 /**
- * The queue over processes. A Bull job is acknowledged as soon as its key has reached a runner: the rows are
- * the work, and the sweep finds them again when the process dies.
+ * Creates the queue for several processes. A Bull job is acknowledged as soon as its key has reached a
+ * runner: the rows are the work, and the sweep finds them again when the process dies.
  */
 export const createBullQueue = (options: BullOptions): Queue => {
   const { connections, log } = options;
@@ -85,10 +87,10 @@ export const createBullQueue = (options: BullOptions): Queue => {
       for (const { name, staysHere } of started.jobs) {
         if (staysHere) local.add(name);
         const push = async (job: Bull.Job<{ keys?: readonly string[] }>) => {
-          // Without keys it is from a process of an older version, whose rows the sweep finds.
+          // Without keys the job is from a process of an older version, whose rows the sweep finds.
           for (const key of job.data.keys ?? []) runners?.push(name, key);
         };
-        // Settles only when the queue is closed; a failure on the way reaches the queue's error event.
+        // Settles only when the queue is closed; failures before that reach the queue's error event.
         queueOf(name)
           .process(1, push)
           .catch((err: unknown) => log.error({ err, queue: name }, "queue stopped"));
@@ -102,13 +104,13 @@ export const createBullQueue = (options: BullOptions): Queue => {
   };
 };
 
-/** Bull's queues by name, each made when it is first asked for. */
+/** Bull's queues by name, each created on demand. */
 const bullQueues = ({ connections, prefix }: BullOptions) => {
   const queues = new Map<string, Bull.Queue>();
   const clients: BullClient[] = [];
   let shared: BullClient | undefined;
 
-  /** All queues ask over one connection, and each waits on one of its own. */
+  /** All queues send over one connection, and each blocks on one of its own. */
   const createClient = (type: string): BullClient => {
     if (type === "client" && shared) return shared;
     const client = type === "client" ? connections.open() : connections.openBlocking();
@@ -141,7 +143,10 @@ const bullQueues = ({ connections, prefix }: BullOptions) => {
 type Wake = (job: string, key: string) => void;
 type Send = (job: string, keys: readonly string[]) => void;
 
-/** Gathers the keys of each job: those of one turn go together, then those of the gap after it, and so on. */
+/**
+ * Collects the keys of each job: those of one event-loop iteration go together, then those of the gap after
+ * it, and so on.
+ */
 const gathered = (send: Send): Wake => {
   const jobs = new Map<string, Set<string>>();
   const sendAll = (job: string): void => {

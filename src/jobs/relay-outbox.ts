@@ -2,7 +2,7 @@ import { relayPartitions } from "../domain/delivery/outbox/relay.ts";
 import { RelayTurns } from "../domain/delivery/outbox/relay-turns.ts";
 import type { JobTogether } from "./job.ts";
 
-/** Key: a partition of the outbox. Sends what has been committed until nothing waits. */
+/** Key: a partition of the outbox. Publishes committed rows until none is left. */
 export const createRelayOutbox = (): JobTogether => {
   const turns = new RelayTurns();
   return {
@@ -17,7 +17,7 @@ export const createRelayOutbox = (): JobTogether => {
       const { rows, again } = await relayPartitions({ ...app, turns, onRelayed }, keys.map(Number));
       app.metrics.outboxRelayed.inc(rows);
       if (rows > 0) await app.limits.pause?.();
-      // What has been committed since then rings again.
+      // Rows committed since then wake the job again.
       return again.map(String);
     },
   };

@@ -2,8 +2,8 @@ import { type ScheduleCursor, stepSchedules } from "../domain/rules/schedules.ts
 import type { Job } from "./job.ts";
 
 /**
- * Brings scheduled rules to their players, a page of each due schedule in turn, so that one project's many
- * players do not keep another's waiting.
+ * Runs scheduled rules for their players, a page of each due schedule in turn, so that a project with many
+ * players does not delay another.
  */
 export const runSchedules: Job = {
   name: "run-schedules",

@@ -3,26 +3,26 @@ import type { App } from "../app.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { BATCH, withPatience } from "../domain/kernel/patience.ts";
 import type { AnyJob, HeldKeys } from "./job.ts";
-import { Pauses } from "./pauses.ts";
+import { OutageBackoff } from "./outage-backoff.ts";
 import type { Runners } from "./queue.ts";
 
 /** The key of interval runs. */
 export const EVERY_KEY = "*";
 
-/** `again`: the keys to run again, after so long in ms. */
-type Ran = { again: readonly string[]; pauseMs: number };
-type Run = (keys: readonly string[], held: HeldKeys) => Promise<Ran>;
+/** `again`: the keys to run again, after `pauseMs`. */
+type RunResult = { again: readonly string[]; pauseMs: number };
+type Run = (keys: readonly string[], held: HeldKeys) => Promise<RunResult>;
 
 /**
- * Runs one job's keys: a key is in one run at once, and wakes that come during its run become one more run,
- * so no wake is lost.
+ * Runs one job's keys: a key is in one run at a time, and wakes during its run become one more run, so no
+ * wake is lost.
  */
 class Runner {
   readonly #concurrency: number;
-  /** Waiting keys that one run takes. */
+  /** Maximum number of waiting keys per run. */
   readonly #atOnce: number;
   readonly #run: Run;
-  /** Runs begin outside of the context that woke them: it may be that of a transaction. */
+  /** Runs begin outside the async context that woke them: it may be that of a transaction. */
   readonly #outside = AsyncLocalStorage.snapshot();
   readonly #active = new Set<string>();
   readonly #again = new Set<string>();
@@ -71,7 +71,7 @@ class Runner {
       this.#runs++;
       void this.#take(new Set(keys));
     }
-    this.#tellIdle();
+    this.#notifyIdle();
   }
 
   async #take(held: Set<string>): Promise<void> {
@@ -102,7 +102,7 @@ class Runner {
     }, ms).unref();
   }
 
-  #tellIdle(): void {
+  #notifyIdle(): void {
     if (this.#runs === 0) for (const resolve of this.#idle.splice(0)) resolve();
   }
 
@@ -115,16 +115,16 @@ class Runner {
 }
 
 /**
- * Starts the jobs in this process. Those with an interval run at once and then on it: in every process, since
- * a sweep is cheap and may happen twice, and a sweep that hung on one process or on Redis would be missed
- * when it is needed.
+ * Starts the jobs in this process. Those with an interval run at once and then periodically: in every
+ * process, since a sweep is cheap and may happen twice, and a sweep that depended on one process or on Redis
+ * would be missed when it is needed.
  */
 export const startRunners = (app: App, jobs: readonly AnyJob[]): Runners => {
   const runners = new Map(
     jobs.map((job) => {
       const atOnce = "runTogether" in job ? Infinity : 1;
-      const pauses = new Pauses(app.log, job.name);
-      return [job.name, new Runner(job.concurrency, atOnce, (...of) => runJob(app, job, pauses, ...of))];
+      const backoff = new OutageBackoff(app.log, job.name);
+      return [job.name, new Runner(job.concurrency, atOnce, (...of) => runJob(app, job, backoff, ...of))];
     }),
   );
   const push = (job: string, key: string) => runners.get(job)?.push(key);
@@ -152,14 +152,14 @@ const stopJob = async (app: App, job: AnyJob): Promise<void> => {
   }
 };
 
-const runJob = (app: App, job: AnyJob, pauses: Pauses, ...of: Parameters<Run>): Promise<Ran> =>
+const runJob = (app: App, job: AnyJob, backoff: OutageBackoff, ...of: Parameters<Run>): Promise<RunResult> =>
   withPatience(job.patience ?? BATCH, async () => {
     try {
       const again = await runKeys(app, job, ...of);
-      pauses.over();
+      backoff.over();
       return { again, pauseMs: 0 };
     } catch (err) {
-      if (outageOf(err) !== undefined) return { again: of[0], pauseMs: pauses.next(err) };
+      if (outageOf(err) !== undefined) return { again: of[0], pauseMs: backoff.next(err) };
       app.log.error({ err, job: job.name, jobKeys: of[0] }, "job failed; its rows wait for the next sweep");
       return { again: [], pauseMs: 0 };
     }

@@ -16,9 +16,9 @@ const NAME = "send-mail";
 const LANES = Array.from({ length: MAIL_LANES }, (_, lane) => String(lane));
 
 /**
- * Key: a lane. Sends one mail and rings for the next, so that a process that stops finishes one for each
- * lane. The network is asked between two transactions: a worker that dies there leaves a lease behind, and
- * the mail is sent once more when that has run out.
+ * Key: a lane. Sends one mail and wakes itself for the next, so that a stopping process finishes one per
+ * lane. The network is used between two transactions: a worker that dies there leaves a lease behind, and the
+ * mail is sent once more when that has expired.
  */
 export const sendMail: Job = {
   name: NAME,
@@ -68,7 +68,7 @@ const fail = async (app: App, mail: ClaimedMail, failure: MailFailure): Promise<
   if (status === "FAILED") app.metrics.mailsFailed.inc();
 };
 
-/** Only what was read of the error: its message may quote the mail. */
+/** Logs only classified parts of the error: its message may quote the mail. */
 const logFailure = (
   { log }: App,
   { id, attempts }: ClaimedMail,

@@ -2,7 +2,7 @@ import { noticeSegments, sweepSegments } from "../domain/economy/segments/sweeps
 import { STEP } from "../domain/kernel/patience.ts";
 import type { Job } from "./job.ts";
 
-/** Brings dynamic segments up to date where no event of a player does: new definitions, and time. */
+/** Updates dynamic segments where no event of a player does: new definitions, and passing time. */
 export const sweepDynamicSegments: Job = {
   name: "sweep-segments",
   patience: STEP,

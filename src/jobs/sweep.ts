@@ -1,7 +1,7 @@
 import { requeueDueEvents, waitingParts } from "../domain/progression/queue.ts";
 import type { Job } from "./job.ts";
 
-/** Finds work whose wake was lost (a crash, Redis away) and events whose retry is due. */
+/** Finds work whose wake was lost (a crash, Redis unavailable) and events whose retry is due. */
 export const sweep: Job = {
   name: "sweep",
   concurrency: 1,
@@ -9,7 +9,7 @@ export const sweep: Job = {
   run: async (app) => {
     await app.transact(requeueDueEvents);
     const { events, outbox } = await app.transact(waitingParts);
-    // Here, not through the queue: events are processed also while Redis is away.
+    // In this process, not through the queue: events are processed also while Redis is unavailable.
     for (const part of events) app.queue.wakeHere("process-events", String(part));
     for (const part of outbox) app.queue.wake("relay-outbox", String(part));
   },

@@ -1,7 +1,7 @@
 import { tellDueRanks } from "../domain/leaderboards/notices/due.ts";
 import type { Job } from "./job.ts";
 
-/** Tells changes of rank that came too soon after the last one that the player was told. */
+/** Notifies players of rank changes that came too soon after their last notice. */
 export const tellRanks: Job = {
   name: "tell-ranks",
   concurrency: 1,

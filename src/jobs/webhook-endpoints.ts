@@ -7,34 +7,34 @@ import {
 } from "../domain/delivery/webhooks/delivering/circuit.ts";
 import { Turns } from "../domain/delivery/webhooks/delivering/turns.ts";
 
-/** Endpoints that are remembered while nothing is to be done for them. */
+/** Maximum number of endpoints remembered although they have nothing to send. */
 const REMEMBERED_MAX = 10_000;
 
-/** What a process knows of the endpoint of a webhook. */
+/** A process's knowledge of a webhook's endpoint. */
 export type Endpoint = {
   id: string;
   /** The webhook's own id until it is known. */
   tenantId: string;
-  /** Attempts on their way. */
+  /** Number of attempts in flight. */
   inFlight: number;
-  /** Something may be due. */
+  /** Whether deliveries may be due. */
   mayHaveMore: boolean;
   circuit: Circuit;
 };
 
-/** Which endpoints have something to send, and whose turn it is. */
+/** Schedules which endpoints send next, fairly between tenants. */
 export class Endpoints {
   readonly #known = new Map<string, Endpoint>();
   readonly #turns = new Turns();
-  /** Those that have kept attempts hanging: they use slots of slow attempts only. */
+  /** Endpoints whose attempts hang: they may only use slots for slow attempts. */
   readonly #suspectTurns = new Turns();
 
-  /** Something of the webhook is due. */
+  /** Notes that a delivery of the webhook may be due. */
   ring(id: string, tenantId?: string): void {
     const endpoint = this.#of(id);
     if (tenantId !== undefined) endpoint.tenantId = tenantId;
     endpoint.mayHaveMore = true;
-    this.line(endpoint);
+    this.enqueue(endpoint);
   }
 
   get(id: string): Endpoint | undefined {
@@ -45,16 +45,17 @@ export class Endpoints {
     return this.#turns.isEmpty && this.#suspectTurns.isEmpty;
   }
 
-  /** Lines an endpoint up for its turn, if it has something to send and room for it. */
-  line(endpoint: Endpoint): void {
+  /** Queues an endpoint if it has something to send and a free slot. */
+  enqueue(endpoint: Endpoint): void {
     const { id, tenantId, inFlight, mayHaveMore, circuit } = endpoint;
     if (!mayHaveMore || inFlight >= inFlightMax(circuit)) return;
     (isSuspect(circuit) ? this.#suspectTurns : this.#turns).add(tenantId, id);
   }
 
   /**
-   * Whose turn it is, and how many each may claim. After the claim say what came of it (`claimed`).
-   * @param slots for attempts at all, and for those that are slow from their beginning
+   * Returns the endpoints whose turn it is, with the number of deliveries that each may claim. After the
+   * claim the result must be reported by `claimed`.
+   * @param slots free slots for all attempts, and those for attempts that are slow from the start
    */
   take({ slots, suspectSlots }: { slots: number; suspectSlots: number }): Map<string, number> {
     const room = (id: string): number => {
@@ -63,27 +64,27 @@ export class Endpoints {
     };
     const taken = this.#turns.take(slots, room);
     for (const [id, count] of this.#suspectTurns.take(suspectSlots, room)) {
-      // Its circuit may have changed while it stood in both lines.
+      // Its circuit may have changed while it was in both queues.
       if (!taken.has(id)) taken.set(id, count);
     }
     for (const id of taken.keys()) this.#of(id).mayHaveMore = false;
     return taken;
   }
 
-  /** So many were claimed for an endpoint that asked for `asked`. */
+  /** Reports how many deliveries were claimed for an endpoint that was allowed `asked`. */
   claimed(id: string, asked: number, count: number): void {
     const endpoint = this.#of(id);
     endpoint.inFlight += count;
     if (count === asked) endpoint.mayHaveMore = true;
-    this.line(endpoint);
+    this.enqueue(endpoint);
   }
 
-  /** An attempt has ended. */
+  /** Reports that an attempt has ended. */
   ended(id: string, outcome: Parameters<typeof afterAttempt>[1]): void {
     const endpoint = this.#of(id);
     endpoint.inFlight--;
     endpoint.circuit = afterAttempt(endpoint.circuit, outcome);
-    this.line(endpoint);
+    this.enqueue(endpoint);
   }
 
   #of(id: string): Endpoint {
@@ -95,7 +96,7 @@ export class Endpoints {
     return endpoint;
   }
 
-  /** Forgets a tenth of those that have nothing to do, the oldest first. */
+  /** Forgets a tenth of the idle endpoints, the oldest first. */
   #forgetIdle(): void {
     let left = REMEMBERED_MAX / 10;
     for (const [id, { inFlight, mayHaveMore }] of this.#known) {

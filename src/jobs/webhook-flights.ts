@@ -2,15 +2,15 @@ import { SLOW_MS } from "../domain/delivery/webhooks/delivering/circuit.ts";
 import type { ClaimedDelivery } from "../domain/delivery/webhooks/delivering/claim.ts";
 
 /**
- * Attempts of a process at the same time, and besides those, ones that have taken longer than SLOW_MS.
- * Together fewer than the sender takes at once, so that none waits there behind hanging ones.
+ * Maximum numbers of concurrent attempts of a process, and in addition of attempts that have taken longer
+ * than SLOW_MS. Together fewer than the sender's limit, so that none queues there behind hanging ones.
  */
 const IN_FLIGHT_MAX = 64;
 const SLOW_MAX = 160;
-/** How often attempts are looked at whether they have become slow, in ms. */
-const LOOK_EVERY_MS = 100;
+/** How often attempts are checked for slowness, in ms. */
+const CHECK_EVERY_MS = 100;
 
-/** An attempt on its way. */
+/** An attempt in flight. */
 export type Flight = {
   delivery: ClaimedDelivery;
   startMs: number;
@@ -18,14 +18,14 @@ export type Flight = {
   abort: AbortController;
 };
 
-/** The attempts of a process, and how many more there may be. */
+/** The attempts of a process in flight, and its free slots. */
 export class Flights {
   readonly #all = new Set<Flight>();
   #slow = 0;
   #timer: NodeJS.Timeout | undefined;
   readonly #onRoom: () => void;
 
-  /** @param onRoom is called when attempts have become slow, and so have made room for others */
+  /** @param onRoom is called when attempts were reclassified as slow, which frees slots for others */
   constructor(onRoom: () => void) {
     this.#onRoom = onRoom;
   }
@@ -34,7 +34,7 @@ export class Flights {
     return this.#all.size;
   }
 
-  /** Room for attempts, and for those that count as slow from their beginning. */
+  /** Free slots for attempts, and for those that count as slow from the start. */
   get room(): { slots: number; suspectSlots: number } {
     const fast = this.#all.size - this.#slow;
     return { slots: Math.max(0, IN_FLIGHT_MAX - fast), suspectSlots: Math.max(0, SLOW_MAX - this.#slow) };
@@ -44,7 +44,7 @@ export class Flights {
     const flight = { delivery, startMs: performance.now(), isSlow, abort: new AbortController() };
     this.#all.add(flight);
     if (isSlow) this.#slow++;
-    this.#timer ??= setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
+    this.#timer ??= setInterval(() => this.#look(), CHECK_EVERY_MS).unref();
     return flight;
   }
 
@@ -64,7 +64,7 @@ export class Flights {
     const before = performance.now() - SLOW_MS;
     const { slots } = this.room;
     for (const flight of this.#all) {
-      // In the order of their beginnings.
+      // In order of their start.
       if (flight.startMs > before || this.#slow >= SLOW_MAX) break;
       if (flight.isSlow) continue;
       flight.isSlow = true;

@@ -20,15 +20,15 @@ import {
   type WebhookOutcome,
 } from "../domain/delivery/webhooks/delivering/sender.ts";
 import { signedRequest } from "../domain/delivery/webhooks/delivering/signing.ts";
-import { Pauses } from "./pauses.ts";
+import { OutageBackoff } from "./outage-backoff.ts";
 import { Endpoints } from "./webhook-endpoints.ts";
 import { type Flight, Flights } from "./webhook-flights.ts";
 
-/** Results that come within this are recorded together, in ms. */
+/** Results that arrive within this time are recorded together, in ms. */
 const GATHER_MS = 2;
-/** How long attempts may take to end when the process stops, in ms. */
+/** Time for attempts to end when the process stops, in ms. */
 const STOP_MS = 4_000;
-/** Claims of unknown fate that are remembered, the newest. */
+/** Maximum number of remembered claims with an unknown outcome; the newest are kept. */
 const LOST_MAX = 20;
 
 export type PumpParts = Pick<
@@ -37,21 +37,21 @@ export type PumpParts = Pick<
 >;
 
 /**
- * Delivers in one process. In turns: one transaction records what attempts have come to and claims the next
- * deliveries, as many as can be sent at once; then those are sent, outside of any transaction. Nothing is
- * claimed but with what has come before recorded, so memory is bounded whatever waits, and when the database
- * is away.
+ * Delivers webhooks in one process, in rounds: one transaction records the results of attempts and claims as
+ * many deliveries as can be sent at once; then those are sent, outside of any transaction. Nothing is claimed
+ * before earlier results are recorded, so memory is bounded whatever the backlog, and when the database is
+ * unavailable.
  */
 export class WebhookPump {
   readonly #parts: PumpParts;
   readonly #endpoints = new Endpoints();
-  readonly #flights = new Flights(() => this.#turnSoon());
+  readonly #flights = new Flights(() => this.#runSoon());
   readonly #openedSecrets: PumpParts["secretBox"];
-  readonly #pauses: Pauses;
+  readonly #backoff: OutageBackoff;
   #done: Result[] = [];
   #lost: LostClaim[] = [];
   #sweptTo = FIRST_WEBHOOK;
-  #turning: Promise<void> | undefined;
+  #running: Promise<void> | undefined;
   #isAnotherWanted = false;
   #timer: NodeJS.Timeout | undefined;
   #isStopping = false;
@@ -59,27 +59,27 @@ export class WebhookPump {
 
   constructor(parts: PumpParts) {
     this.#parts = parts;
-    this.#pauses = new Pauses(parts.log, "deliver-webhooks: recording");
+    this.#backoff = new OutageBackoff(parts.log, "deliver-webhooks: recording");
     this.#openedSecrets = rememberOpened(parts.secretBox);
   }
 
-  /** Something of the webhook is due. */
+  /** Notes that a delivery of the webhook may be due. */
   ring(webhookId: string): void {
     if (this.#isStopping) return;
     this.#endpoints.ring(webhookId);
-    this.#turnNow();
+    this.#runNow();
   }
 
-  /** Looks for what is due and was not rung for: retries, and what others have left. */
+  /** Looks for due deliveries without a wake: retries, and leftovers of other processes. */
   async sweep(): Promise<void> {
     const { due, next } = await this.#parts.transact((work) => findDue(work, this.#sweptTo));
     this.#sweptTo = next;
     if (this.#isStopping) return;
     for (const { id, tenantId } of due) this.#endpoints.ring(id, tenantId);
-    if (due.length > 0) this.#turnNow();
+    if (due.length > 0) this.#runNow();
   }
 
-  /** Claims nothing more, waits a few seconds for what is on its way, and gives the rest back. */
+  /** Stops claiming, waits a few seconds for attempts in flight, and releases the rest. */
   async stop(): Promise<void> {
     this.#isStopping = true;
     if (this.#flights.count > 0) {
@@ -89,7 +89,7 @@ export class WebhookPump {
       await Promise.race([landed, delay(STOP_MS, undefined, { ref: false })]);
     }
     clearTimeout(this.#timer);
-    await this.#turning;
+    await this.#running;
     clearTimeout(this.#timer);
     const left = [...this.#flights];
     for (const { abort } of left) abort.abort();
@@ -102,36 +102,36 @@ export class WebhookPump {
     });
   }
 
-  #turnSoon(): void {
-    if (this.#turning) this.#isAnotherWanted = true;
-    else this.#timer ??= setTimeout(() => this.#turnNow(), GATHER_MS);
+  #runSoon(): void {
+    if (this.#running) this.#isAnotherWanted = true;
+    else this.#timer ??= setTimeout(() => this.#runNow(), GATHER_MS);
   }
 
-  #turnNow(): void {
+  #runNow(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     this.#isAnotherWanted = true;
-    this.#turning ??= this.#turnWhileWanted();
+    this.#running ??= this.#runWhileWanted();
   }
 
-  async #turnWhileWanted(): Promise<void> {
+  async #runWhileWanted(): Promise<void> {
     while (this.#isAnotherWanted) {
       this.#isAnotherWanted = false;
       try {
-        await this.#turn();
-        this.#pauses.over();
+        await this.#runRound();
+        this.#backoff.over();
         await this.#parts.limits.pause?.();
       } catch (err) {
         if (this.#isStopping) break;
-        await delay(this.#pauses.next(err), undefined, { ref: false });
+        await delay(this.#backoff.next(err), undefined, { ref: false });
         this.#isAnotherWanted = true;
       }
     }
-    this.#turning = undefined;
+    this.#running = undefined;
   }
 
-  /** Records and claims, then sends. */
-  async #turn(): Promise<void> {
+  /** Runs one round: records and claims, then sends. */
+  async #runRound(): Promise<void> {
     const done = this.#done;
     const wanted = this.#isStopping ? new Map<string, number>() : this.#endpoints.take(this.#flights.room);
     if (done.length === 0 && wanted.size === 0) return;
@@ -147,7 +147,7 @@ export class WebhookPump {
     for (const delivery of claimed) this.#send(delivery);
   }
 
-  /** Records and claims in one transaction; when that fails, all is as it was before. */
+  /** Records and claims in one transaction; after a failure the state is unchanged. */
   async #exchange(
     done: readonly Result[],
     wanted: ReadonlyMap<string, number>,
@@ -167,7 +167,7 @@ export class WebhookPump {
     } catch (error) {
       this.#done = [...done, ...this.#done];
       for (const id of wanted.keys()) this.#endpoints.ring(id);
-      // The commit may have been made and not heard of.
+      // The commit may have succeeded although its answer was lost.
       if (leasedUntil)
         this.#lost = [...lost, { webhookIds: [...wanted.keys()], leasedUntil }].slice(-LOST_MAX);
       throw error;
@@ -194,7 +194,7 @@ export class WebhookPump {
     void this.#attempt(flight, startedAt).then((outcome) => this.#finished(flight, startedAt, outcome));
   }
 
-  /** Never rejects. */
+  /** Sends one attempt. Never rejects. */
   async #attempt({ delivery, abort }: Flight, startedAt: Date): Promise<WebhookOutcome> {
     const { webhookSender, config, log } = this.#parts;
     const { id: deliveryId, eventId, eventType, body, webhook, attempts } = delivery;
@@ -231,7 +231,7 @@ export class WebhookPump {
     this.#endpoints.ended(delivery.webhook.id, outcome);
     this.#done.push({ delivery, outcome, startedAt, endedAt: this.#parts.clock(), random: Math.random() });
     if (this.#flights.count === 0) this.#onLanded?.();
-    this.#turnSoon();
+    this.#runSoon();
   }
 }
 

@@ -7,16 +7,16 @@ import type { CaptchaSettings } from "../config.ts";
 import { type Captcha, captchaFailed, type CaptchaProvider } from "../domain/accounts/auth/captcha.ts";
 import { DomainError } from "../domain/kernel/errors.ts";
 
-/** How long a challenge may be solved, in seconds. */
+/** Time limit for solving a challenge, in seconds. */
 const CHALLENGE_SECONDS = 600;
-/** A solution is remembered so much longer than it is good, because clocks differ. */
+/** A solution is remembered this much longer than it is valid, because clocks differ. */
 const CLOCKS_APART_SECONDS = 60;
-/** PBKDF2 rounds of one try, and how many tries it takes: one or two seconds of a phone's time. */
+/** PBKDF2 rounds per attempt, and number of attempts: one or two seconds on a phone. */
 const ROUNDS = 3_000;
 const TRIES = { min: 500, max: 1_500 } as const;
 const VERIFY_TIMEOUT_MS = 5_000;
 const RETRY_AFTER_SECONDS = 5;
-/** Below this, reCAPTCHA v3 takes the visitor for a program. */
+/** Below this score reCAPTCHA v3 takes the visitor for a bot. */
 const SCORE_MIN = 0.5;
 
 type Hosted = Exclude<CaptchaProvider, "none" | "altcha">;
@@ -26,7 +26,7 @@ const VERIFY_URLS: Readonly<Record<Hosted, string>> = {
   recaptcha: "https://www.google.com/recaptcha/api/siteverify",
 };
 
-/** The captcha of CAPTCHA_PROVIDER. */
+/** Creates the captcha of CAPTCHA_PROVIDER. */
 export const createCaptcha = (settings: CaptchaSettings, log: Pick<Logger, "error">): Captcha => {
   const { provider } = settings;
   if (provider === "none")
@@ -43,7 +43,7 @@ const Parameters = z.looseObject({
   keyPrefix: z.string(),
   expiresAt: z.int(),
 });
-/** What the widget sends: base64 of JSON. */
+/** The widget's response: base64 of JSON. */
 const AltchaToken = z.object({
   challenge: z.object({ parameters: Parameters, signature: z.string() }),
   solution: z.object({ counter: z.int(), derivedKey: z.string() }),
@@ -62,7 +62,7 @@ const required = (token: string | undefined): string => {
   throw captchaFailed("is required: solve the challenge of GET /auth/captcha");
 };
 
-/** Proof of work, without a third party. The challenge is signed, so nothing is kept until it is solved. */
+/** Proof of work, without a third party. The challenge is signed, so nothing is stored until it is solved. */
 const altcha = ({ secret = "" }: CaptchaSettings): Captcha => {
   const secrets = {
     hmacSignatureSecret: secret,
@@ -140,7 +140,7 @@ const ask = async (
   return Verdict.parse(await answer.json());
 };
 
-/** A wrong CAPTCHA_SECRET is not the visitor's fault. */
+/** Reports a wrong CAPTCHA_SECRET as a server error, because it is not the visitor's fault. */
 const refuseOwnFault = (provider: Hosted, verdict: Verdict, log: Pick<Logger, "error">): void => {
   const codes = verdict["error-codes"] ?? [];
   if (verdict.success || !codes.some((code) => code.endsWith("-input-secret") || code === "internal-error"))

@@ -7,33 +7,33 @@ import { identityOf, takeName } from "./kernel-name.ts";
 import { create, holderOf, isAlive, overwrite, ownText, readText, removeStale } from "./lock-file.ts";
 
 const LOCK_FILE = "laurel.lock";
-/** Stale locks met in a row before giving up: each means that another process was just as quick. */
+/** Maximum number of consecutive stale locks: each means that another process was just as quick. */
 const ATTEMPTS_MAX = 3;
 /** How long a new lock must stand before it counts, in ms: longer than another takes to put it back. */
 const SETTLE_MS = 100;
-/** How often a holder looks whether the lock file is still its own, in ms. */
-const LOOK_EVERY_MS = 500;
-/** As SETTLE_MS, where the lock file is all there is: longer than a holder takes to see that it is gone. */
-const SETTLE_BY_FILE_MS = 3 * LOOK_EVERY_MS;
+/** How often a holder checks that the lock file is still its own, in ms. */
+const CHECK_EVERY_MS = 500;
+/** As SETTLE_MS, when there is only the lock file: longer than a holder takes to notice that it is gone. */
+const SETTLE_BY_FILE_MS = 3 * CHECK_EVERY_MS;
 
 export type LockOptions = {
-  /** Told what happened when the directory is no longer this process's; it must not be used any more. */
+  /** Called with the reason when the directory no longer belongs to this process and must not be used. */
   onLost?: (reason: string) => void;
-  /** Whether the lock file alone is to do, as on systems other than Linux. */
+  /** Uses the lock file alone, as on systems other than Linux. */
   byFile?: boolean;
 };
 
-/** By default a process whose directory was taken from it stops in order, as after a SIGTERM. */
+/** Default for a process whose directory was taken over: an orderly stop, as after a SIGTERM. */
 const stopItself = (reason: string): void => {
   process.stderr.write(`${reason}: stopping\n`);
   process.kill(process.pid, "SIGTERM");
 };
 
 /**
- * Takes the data directory for this process. The embedded engine has no lock of its own, and a second process
- * on one directory destroys data. The lock is a name in the kernel, and a file that says who has it: one
- * that is deleted or damaged is put back while the process runs.
- * @returns what gives the directory back
+ * Locks the data directory for this process. The embedded engine has no lock of its own, and a second process
+ * on one directory destroys data. The lock is an abstract socket name in the kernel, plus a file that names
+ * the holder: a deleted or damaged file is restored while the process runs.
+ * @returns a function that releases the directory
  * @throws Error naming the process that holds it, or saying why the directory cannot be used
  */
 export const lockDataDir = async (
@@ -71,14 +71,14 @@ const lock = async (dataDir: string, { onLost = stopItself, byFile = false }: Lo
   }
 };
 
-/** Makes the lock file this process's. @returns its text */
+/** Creates the lock file for this process. @returns its text */
 const lockFile = async (dataDir: string, settleMs: number): Promise<string> => {
   const path = join(dataDir, LOCK_FILE);
   for (let attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
     const own = ownText();
     if (await create(path, own)) {
-      // One who judged the lock before this one stale may have moved this one aside, and a third may
-      // have come before it could put it back: whose text stands there after a moment has the directory.
+      // A process that judged the lock before this one stale may have moved this one aside, and a third may
+      // have come before it could put it back: whichever text stands there after a moment owns the directory.
       await delay(settleMs);
       if ((await readText(path)) !== own) throw inUse(dataDir, "another process");
       return own;
@@ -96,7 +96,7 @@ const inUse = (dataDir: string, by: string): Error =>
 
 type Held = { dataDir: string; identity: string; own: string; isNamed: boolean };
 
-/** Looks after the lock file now and then. @returns what ends that */
+/** Checks the lock file periodically. @returns a function that stops it */
 const watch = (held: Held, onLost: (reason: string) => void): (() => Promise<void>) => {
   let looking: Promise<void> | undefined;
   const look = async (): Promise<void> => {
@@ -107,7 +107,7 @@ const watch = (held: Held, onLost: (reason: string) => void): (() => Promise<voi
   };
   const timer = setInterval(() => {
     looking ??= look().finally(() => (looking = undefined));
-  }, LOOK_EVERY_MS);
+  }, CHECK_EVERY_MS);
   timer.unref();
   return async () => {
     clearInterval(timer);
@@ -115,7 +115,7 @@ const watch = (held: Held, onLost: (reason: string) => void): (() => Promise<voi
   };
 };
 
-/** Puts the lock file back when it was deleted or damaged. @returns why the directory is lost, if it is */
+/** Restores the lock file if it was deleted or damaged. @returns why the directory is lost, if it is */
 const keep = async ({ dataDir, identity, own, isNamed }: Held): Promise<string | undefined> => {
   const path = join(dataDir, LOCK_FILE);
   const found = await identityOf(dataDir).catch((error: NodeJS.ErrnoException) => {
@@ -132,13 +132,15 @@ const keep = async ({ dataDir, identity, own, isNamed }: Held): Promise<string |
   return undefined;
 };
 
-/** Whether who made a lock file may use the directory already: before that it looks at the file again. */
+/**
+ * Whether a lock file's creator may be using the directory already: until then it checks the file once more.
+ */
 const hasSettled = async (path: string): Promise<boolean> => {
   const { mtimeMs } = await stat(path);
-  return Date.now() - mtimeMs > SETTLE_BY_FILE_MS - LOOK_EVERY_MS;
+  return Date.now() - mtimeMs > SETTLE_BY_FILE_MS - CHECK_EVERY_MS;
 };
 
-/** The pid of the living process that holds the data directory, undefined when it is free. */
+/** Returns the pid of the living process that holds the data directory; undefined when it is free. */
 export const findDataDirHolder = async (dataDir: string): Promise<number | undefined> => {
   const text = await readText(join(dataDir, LOCK_FILE));
   const holder = text === undefined ? undefined : holderOf(text);

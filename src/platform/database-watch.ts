@@ -1,27 +1,28 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
+import { type DomainError, retryLater } from "../domain/kernel/errors.ts";
 import { chosenPatience, isOfOperators, isOfRequests, type Patience } from "../domain/kernel/patience.ts";
 import { databaseTime } from "./database-time.ts";
-import { LOOK_EVERY_MS, type Socketed, type Waiting } from "./waiting.ts";
+import { CHECK_EVERY_MS, type Socketed, type Waiting } from "./waiting.ts";
 
-/** How often a process asks PostgreSQL for its time, in ms. */
-const ASK_EVERY_MS = 500;
-/** Without an answer for so long PostgreSQL is silent, in ms. */
+/** How often a process queries PostgreSQL's time, in ms. */
+const POLL_EVERY_MS = 500;
+/** PostgreSQL counts as silent after this time without an answer, in ms. */
 const ANSWER_MAX_MS = 1_000;
-/** The pause before another connection is tried, in ms. */
+/** Delay before another connection is tried, in ms. */
 const RETRY_MS = 100;
-/** What requests have waited for so long when PostgreSQL falls silent is given up, in ms. */
+/** Requests that have waited this long when PostgreSQL falls silent are aborted, in ms. */
 const WEB_MAX_MS = 500;
-/** What anything else waits for is given up when PostgreSQL has been silent for so long, in ms. */
+/** Any other work is aborted when PostgreSQL has been silent for this long, in ms. */
 const SILENT_MAX_MS = 20_000;
-/** A connection from before a silence has so long to answer after it, in ms. */
+/** Time for a connection from before a silence to answer after it, in ms. */
 const SUSPECT_MS = 750;
-/** After so long without an answer, PostgreSQL is asked whether it works on the statement, in ms. */
+/** After this time without an answer, PostgreSQL is asked whether it is running the statement, in ms. */
 const LOST_AFTER_MS = 1_000;
-/** The step in which waits of the watch are counted, in ms. */
+/** Interval at which the watch counts waiting time, in ms. */
 const TICK_MS = 100;
 
-type AskingClient = Socketed & {
+type PollingClient = Socketed & {
   connect(): Promise<unknown>;
   on(event: "error", listener: () => void): unknown;
   query<R>(text: string, values?: unknown[]): Promise<{ rows: R[] }>;
@@ -29,13 +30,14 @@ type AskingClient = Socketed & {
 type PooledClient = Socketed & { waiting: Waiting; release(destroy?: boolean): void };
 /** The part of pg's pool that is used. */
 export type WatchedPool = {
-  options: object;
+  options: { max?: number };
+  readonly totalCount: number;
   Client: new (options: never) => unknown;
   connect(...args: unknown[]): Promise<PooledClient>;
   on(event: "connect" | "acquire" | "release" | "remove", listener: (...of: never[]) => void): unknown;
 };
 
-/** Backends of this installation that have had nothing to do for a second; a state that is hidden is null. */
+/** Backends of this installation that have been idle for a second; a hidden state is null. */
 const AT_REST = `select pid from pg_stat_activity where pid = any($1) and datname = current_database()
   and usename = current_user and state like 'idle%'
   and state_change < clock_timestamp() - interval '1 second'`;
@@ -43,7 +45,10 @@ const AT_REST = `select pid from pg_stat_activity where pid = any($1) and datnam
 const silence = (): Error =>
   Object.assign(new Error(`PostgreSQL has not answered within ${ANSWER_MAX_MS} ms`), { code: "ETIMEDOUT" });
 
-/** As `within`, but counted in ticks of this thread: being busy or stopped oneself is nobody's silence. */
+/**
+ * As `within`, but counted in ticks of this thread: time when this process was busy or stopped is not the
+ * database's silence.
+ */
 const answered = async <T>(answer: Promise<T>): Promise<T> => {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {
@@ -53,7 +58,7 @@ const answered = async <T>(answer: Promise<T>): Promise<T> => {
       if (waitedMs > ANSWER_MAX_MS) reject(silence());
     }, TICK_MS);
   });
-  // Whatever it comes to after that is heard by nobody.
+  // A later outcome is ignored.
   answer.catch(() => undefined);
   try {
     return await Promise.race([answer, late]);
@@ -62,49 +67,56 @@ const answered = async <T>(answer: Promise<T>): Promise<T> => {
   }
 };
 
-/** Whether the server has said so itself, which is no silence: no place for another connection, a restart. */
+/** The pool's error for a wait that took too long, whether for a free connection or for a new one. */
+const isConnectTimeout = (error: unknown): boolean =>
+  error instanceof Error && error.message === "timeout exceeded when trying to connect";
+
+const tooBusy = (): DomainError => retryLater("the server has too much to do right now", "SERVER_BUSY");
+
+/**
+ * Whether an error was reported by the server itself and so is no silence: too many connections, a restart.
+ */
 const isAnswer = (error: unknown): boolean =>
   error instanceof Error && "severity" in error && error.severity !== undefined;
 
 /**
- * Watches over the connections of a pool: ends those that owe an answer for too long, and asks PostgreSQL
- * over a connection of its own. While that is not answered, requests are refused instead of waiting; when it
- * is again, the connections of before must prove themselves, since a network may swallow what they are told
- * and never say so.
+ * Watches the connections of a pool: ends those that owe an answer for too long, and queries PostgreSQL over
+ * a connection of its own. While that gets no answer, requests are refused instead of waiting; once it does,
+ * older connections must prove themselves, since a network may drop packets without any error.
  */
 export class DatabaseWatch {
   readonly #pool: WatchedPool;
-  readonly #usual: Patience;
+  readonly #defaultPatience: Patience;
   readonly #log: Logger | undefined;
   readonly #clients = new Set<PooledClient>();
   readonly #idle = new Set<PooledClient>();
-  /** Of requests that wait for a connection. */
+  /** Refusals of requests that wait for a connection. */
   readonly #refusals = new Set<() => void>();
   readonly #stopping = new AbortController();
   readonly #time = databaseTime();
-  readonly #look: NodeJS.Timeout;
-  readonly #asking: Promise<void>;
+  readonly #timer: NodeJS.Timeout;
+  readonly #polling: Promise<void>;
   #isSilent = false;
-  /** Counted as waits are, in looks. */
+  /** Counted in ticks, as waits are. */
   #silentMs = 0;
   #onBegun: (() => void) | undefined;
-  /** Settles when the database has answered for the first time. */
+  /** Resolves when the database has answered for the first time. */
   readonly begun = new Promise<void>((resolve) => {
     this.#onBegun = resolve;
   });
 
-  /** @param usual the patience of what has chosen none */
-  constructor(pool: WatchedPool, usual: Patience, log?: Logger) {
+  /** @param defaultPatience the patience of statements that specify none */
+  constructor(pool: WatchedPool, defaultPatience: Patience, log?: Logger) {
     this.#pool = pool;
-    this.#usual = usual;
+    this.#defaultPatience = defaultPatience;
     this.#log = log;
-    this.#follow();
+    this.#trackClients();
     this.#guardConnect();
-    this.#look = setInterval(() => this.#lookAtAll(), LOOK_EVERY_MS).unref();
-    this.#asking = this.#askForEver();
+    this.#timer = setInterval(() => this.#checkAll(), CHECK_EVERY_MS).unref();
+    this.#polling = this.#pollForever();
   }
 
-  /** The database's time, which all processes share; that of this process until it was heard. */
+  /** The database's time, which all processes share; that of this process before the first answer. */
   readonly clock = (): Date => this.#time.now();
 
   /** @throws Error when the database does not answer */
@@ -114,12 +126,12 @@ export class DatabaseWatch {
 
   async stop(): Promise<void> {
     this.#stopping.abort();
-    clearInterval(this.#look);
-    await this.#asking;
+    clearInterval(this.#timer);
+    await this.#polling;
   }
 
-  /** Knows at any time which clients there are, and which of them nobody has. */
-  #follow(): void {
+  /** Keeps track of all clients, and of which are idle. */
+  #trackClients(): void {
     const pool = this.#pool;
     pool.on("connect", (client: PooledClient) => this.#clients.add(client));
     pool.on("acquire", (client: PooledClient) => this.#idle.delete(client));
@@ -130,11 +142,11 @@ export class DatabaseWatch {
     });
   }
 
-  /** Requests wait for a connection only as long as PostgreSQL answers. */
+  /** Lets requests wait for a connection only while PostgreSQL answers. */
   #guardConnect(): void {
     const connect = this.#pool.connect.bind(this.#pool);
     this.#pool.connect = (...args) => {
-      const isWeb = isOfRequests(chosenPatience() ?? this.#usual);
+      const isWeb = isOfRequests(chosenPatience() ?? this.#defaultPatience);
       if (!isWeb || args.length > 0) return connect(...args);
       return this.#isSilent ? Promise.reject(silence()) : this.#unlessSilent(connect());
     };
@@ -145,17 +157,26 @@ export class DatabaseWatch {
       const refuse = (): void => reject(silence());
       this.#refusals.add(refuse);
       connected
-        .then((client) => (this.#refusals.has(refuse) ? resolve(client) : client.release()), reject)
+        .then(
+          (client) => (this.#refusals.has(refuse) ? resolve(client) : client.release()),
+          (error: unknown) => reject(this.#isFull(error) ? tooBusy() : (error as Error)),
+        )
         .finally(() => this.#refusals.delete(refuse));
     });
   }
 
-  #lookAtAll(): void {
-    this.#silentMs = this.#isSilent ? this.#silentMs + LOOK_EVERY_MS : 0;
+  /** Whether an error says that all connections stayed in use while PostgreSQL answers. */
+  #isFull(error: unknown): boolean {
+    const { totalCount, options } = this.#pool;
+    return !this.#isSilent && isConnectTimeout(error) && totalCount >= (options.max ?? Infinity);
+  }
+
+  #checkAll(): void {
+    this.#silentMs = this.#isSilent ? this.#silentMs + CHECK_EVERY_MS : 0;
     for (const { waiting } of this.#clients) {
-      if (!waiting.look() && !(this.#isSilent && this.#isGivenUp(waiting))) continue;
+      if (!waiting.tick() && !(this.#isSilent && this.#isGivenUp(waiting))) continue;
       waiting.end();
-      // What one connection has not been told, the others may not have been either.
+      // An answer lost on one connection may mean that the others are dead too.
       this.#endIdle();
     }
   }
@@ -169,7 +190,7 @@ export class DatabaseWatch {
     for (const { waiting } of this.#idle) waiting.end();
   }
 
-  #fallSilent(err: unknown): void {
+  #beginSilence(err: unknown): void {
     if (this.#isSilent || this.#stopping.signal.aborted) return;
     this.#isSilent = true;
     this.#log?.warn({ err }, "the database does not answer");
@@ -177,7 +198,7 @@ export class DatabaseWatch {
     this.#refusals.clear();
   }
 
-  #speakAgain(): void {
+  #endSilence(): void {
     if (!this.#isSilent) return;
     this.#isSilent = false;
     this.#log?.info("the database answers again");
@@ -185,38 +206,38 @@ export class DatabaseWatch {
     for (const { waiting } of this.#clients) if (!isOfOperators(waiting.owedTo)) waiting.suspect(SUSPECT_MS);
   }
 
-  async #askForEver(): Promise<void> {
+  async #pollForever(): Promise<void> {
     while (!this.#stopping.signal.aborted) {
       const { password } = this.#pool.options as { password?: unknown };
-      const client = new this.#pool.Client({ ...this.#pool.options, password } as never) as AskingClient;
+      const client = new this.#pool.Client({ ...this.#pool.options, password } as never) as PollingClient;
       client.on("error", () => undefined);
       try {
-        await this.#askOver(client);
+        await this.#pollOver(client);
       } catch (error) {
-        if (!isAnswer(error)) this.#fallSilent(error);
+        if (!isAnswer(error)) this.#beginSilence(error);
       }
       client.connection.stream.destroy();
       await this.#pause(RETRY_MS);
     }
   }
 
-  async #askOver(client: AskingClient): Promise<void> {
+  async #pollOver(client: PollingClient): Promise<void> {
     await answered(client.connect());
     while (!this.#stopping.signal.aborted) {
       const sentMs = performance.now();
       const { rows } = await answered(
         client.query<{ ms: string }>("select extract(epoch from clock_timestamp()) * 1000 as ms"),
       );
-      this.#time.heard(Number(rows[0]!.ms), sentMs);
-      this.#speakAgain();
+      this.#time.observe(Number(rows[0]!.ms), sentMs);
+      this.#endSilence();
       this.#onBegun?.();
       await this.#endLost(client);
-      await this.#pause(ASK_EVERY_MS);
+      await this.#pause(POLL_EVERY_MS);
     }
   }
 
-  /** Ends connections that wait for an answer of a backend that is at work on nothing. */
-  async #endLost(client: AskingClient): Promise<void> {
+  /** Ends connections that wait for an answer although their backend is idle. */
+  async #endLost(client: PollingClient): Promise<void> {
     const owing = [...this.#clients].flatMap(({ waiting }) => {
       const pid = waiting.backendOwing(LOST_AFTER_MS);
       return pid === undefined ? [] : [{ waiting, pid }];

@@ -18,25 +18,25 @@ import { type ClientPool, pipelineStatements, sendAsOneMessage } from "./stateme
 export type MigrationState = {
   name: string;
   isApplied: boolean;
-  /** Applied by a newer version, and not known to this one. */
+  /** Whether it was applied by a newer version, and is unknown to this one. */
   isNewer: boolean;
 };
 
 export type Database = {
   em: SqlEntityManager;
-  /** Applies what is pending; starts at the same time wait for one another. */
+  /** Applies pending migrations; simultaneous starts wait for one another. */
   migrateUp(): Promise<string[]>;
-  /** Takes the newest migration back. @throws Error when that one is of a newer version */
+  /** Reverts the newest migration. @throws Error when that one is of a newer version */
   migrateDown(): Promise<string[]>;
   migrationStates(): Promise<MigrationState[]>;
   /**
-   * Frees what was overwritten and brings the planner's statistics up to date, as autovacuum does where there
-   * is one. An engine of one connection does nothing else meanwhile: tenths of a second.
+   * Frees dead rows and updates the planner's statistics, as autovacuum does on a server. An engine with one
+   * connection does nothing else meanwhile: tenths of a second.
    */
   vacuum(): Promise<void>;
-  /** Throws when the database does not answer. */
+  /** @throws when the database does not answer */
   ping(): Promise<void>;
-  /** Watches over its connections, where a server was opened with one. */
+  /** Watches the connections; only for a server that was opened with one. */
   watch?: DatabaseWatch;
   close(): Promise<void>;
 };
@@ -44,32 +44,33 @@ export type Database = {
 /** Advisory lock held while a migration runs. */
 const MIGRATION_LOCK = 7_740;
 /**
- * How long a migration waits for a table, in ms: whoever wants the table meanwhile waits behind it. Then it
- * gives way, and begins anew after a pause. Less than PostgreSQL waits before it looks for a deadlock, which
- * might end a claim.
+ * How long a migration waits for a table, in ms: other users of the table queue behind it. Then it gives way,
+ * and is retried after a pause. Less than PostgreSQL's deadlock timeout, whose check might end a claim.
  */
 const TABLE_WAIT_MS = 800;
 const GIVEN_WAY_MS = 3_000;
-/** For how long a migration gives way, in ms. */
+/** How long a migration keeps giving way before it fails, in ms. */
 const GIVING_WAY_MAX_MS = 600_000;
-/** How long a new connection, or a place in the pool, is waited for, in ms. */
+/** Time limit for a new connection or a free one in the pool, in ms. */
 const CONNECT_MAX_MS = 3_000;
-/** A connection without traffic asks whether the other side is still there after this, in ms. */
+/** Idle time after which TCP keepalive checks a connection, in ms. */
 const KEEPALIVE_AFTER_MS = 5_000;
 
 /**
  * Times are read as text, and old ones have offsets that a Date cannot read in any other zone. Compiling a
- * plan of many arms takes longer than any statement here. What is asked for is found by keys, a few rows of
- * many: where a page by index is said to be dear, small tables are read as a whole for each batch. A server
- * that is no longer heard lets go of what its session holds after 5 s of silence, or about 20 s of rest.
+ * plan with many branches (JIT) takes longer than any statement here. Rows are looked up by keys, a few of
+ * many: where index access is costed as expensive, small tables are read as a whole for each batch. A server
+ * that loses the client releases its session's locks after 5 s of unacknowledged data, or about 20 s of
+ * idleness.
  */
 const CONNECTION_OPTIONS =
   "-c TimeZone=UTC -c jit=off -c random_page_cost=1.1 -c tcp_user_timeout=5000 " +
   "-c tcp_keepalives_idle=10 -c tcp_keepalives_interval=3 -c tcp_keepalives_count=3";
 
 /**
- * While it runs a statement, PostgreSQL looks whether its client has closed the connection. A setting of its
- * own, since a server on a system that cannot look refuses it, and then goes on as if nothing had been asked.
+ * Makes PostgreSQL check during a statement whether its client has closed the connection. A separate
+ * statement, since a server on a system without support refuses it, and then continues as if nothing had been
+ * asked.
  */
 const LOOK_FOR_CLIENT = "set client_connection_check_interval = 1000";
 
@@ -94,20 +95,22 @@ export const openEmbeddedDatabase = async (dataDir: string): Promise<Database> =
   return databaseOf(orm, (run) => run());
 };
 
-/** An empty cluster as `initdb` makes it, which takes seconds of computing in PGlite. */
+/** Creates an empty cluster as `initdb` does, which takes PGlite seconds of computing. */
 const emptyCluster = async (): Promise<Blob> =>
   (await import("@electric-sql/pglite-prepopulatedfs")).dataDir();
 
-/** What PGlite asks of an archive: the ORM copies its options field by field, which no Blob survives. */
+/**
+ * Returns the archive as PGlite needs it: the ORM copies its options field by field, which no Blob survives.
+ */
 const cloneable = (blob: Blob) => ({ type: blob.type, arrayBuffer: () => blob.arrayBuffer() });
 
 /** Types of arrays in results: bool, bytea, int2, 4, 8, text, varchar, float8, dates, numeric, JSON, UUID. */
 const ARRAY_TYPES = [1000, 1001, 1005, 1007, 1016, 1009, 1015, 1022, 1182, 1185, 1231, 199, 3807, 2951];
 
 /**
- * PGlite copies all its parsers for every result, and has one for each array type there is, each table's row
- * among them: most of the time of a small query. The ORM's own and those for arrays in use stay; for what is
- * not an array PGlite looks into a list that it does not copy.
+ * Removes unused parsers. PGlite copies all its parsers for every result, including one per array type and
+ * table row type: most of the time of a small query. The ORM's own and those for used array types stay; for
+ * other types PGlite uses a table that it does not copy.
  */
 const keepFewParsers = (parsers: object): void => {
   const own = createPostgreSqlTypeParsers((text) => [text]);
@@ -115,7 +118,9 @@ const keepFewParsers = (parsers: object): void => {
   for (const type of Object.keys(parsers)) if (!kept.has(type)) Reflect.deleteProperty(parsers, type);
 };
 
-/** Fills a data directory that is not there yet: wholly or not at all, whenever the process is ended. */
+/**
+ * Fills a data directory that does not exist yet: completely or not at all, whenever the process is ended.
+ */
 const makeDataDir = async (dataDir: string): Promise<void> => {
   if (existsSync(join(dataDir, "PG_VERSION"))) return;
   const draft = `${dataDir}.new`;
@@ -128,9 +133,9 @@ const makeDataDir = async (dataDir: string): Promise<void> => {
 };
 
 export type PostgresOptions = {
-  /** Watches over the connections, over one more. */
+  /** Whether to watch the connections, over an additional one. */
   isWatched?: boolean;
-  /** Of what has chosen none. */
+  /** Patience of statements that specify none. */
   patience?: Patience;
   log?: Logger;
 };
@@ -164,9 +169,9 @@ export const openPostgres = async (
     },
   });
   const em = orm.em as unknown as SqlEntityManager;
-  // Makes the pool, which is else made with the first statement.
+  // Creates the pool, which otherwise happens with the first statement.
   em.getConnection().getClient();
-  // In the transaction that migrates: whoever has lost it has lost the lock, and the other way round.
+  // In the migrating transaction itself, so that losing either means losing both.
   const alone: Alone = (run) =>
     withPatience(MIGRATION, () =>
       em.fork().transactional(async (tx) => {
@@ -181,7 +186,7 @@ export const openPostgres = async (
   return withWatch(database, watch);
 };
 
-/** Does again what has waited for a table for as long as it may. */
+/** Retries a migration that waited for a table for too long. */
 const givingWay = async <T>(migrate: () => Promise<T>, log?: Logger): Promise<T> => {
   const endMs = performance.now() + GIVING_WAY_MAX_MS;
   for (;;) {
@@ -208,7 +213,7 @@ const withWatch = (database: Database, watch: DatabaseWatch): Database => ({
   },
 });
 
-/** After this a holder of a dead client has been told by its next query, in ms. */
+/** Time for a dead client's holder to notice at its next query, in ms. */
 const DEAD_CLIENT_GRACE_MS = 1_000;
 
 type PoolClient = {
@@ -219,20 +224,20 @@ type PoolClient = {
 type Pool = { on(event: "connect", listener: (client: PoolClient) => void): void };
 
 /**
- * Gives back the pool's place of a client that died while a transaction held it. When commit and rollback
- * both fail, the layers above keep the client for ever, and as many cuts of the connection as the pool has
- * places would leave the process without a database.
+ * Frees the pool slot of a client that died while a transaction held it. When commit and rollback both fail,
+ * the layers above keep the client for ever, and as many connection losses as the pool has slots would leave
+ * the process without a database.
  */
 const freeDeadClients = (pool: Pool): void => {
   pool.on("connect", (client) => {
     client.on("error", () => {
       const { release } = client;
-      // A process that closes its pool waits for it, and for nothing else.
+      // Keeps its timer referenced: a process that closes its pool waits for this, and for nothing else.
       setTimeout(() => {
         try {
           release?.(true);
         } catch {
-          // Its holder has given it back: that is the usual case.
+          // The usual case: its holder has released it.
         }
       }, DEAD_CLIENT_GRACE_MS);
     });
@@ -251,14 +256,14 @@ const statesOf = async ({ migrator }: Orm): Promise<MigrationState[]> => {
   return [...known, ...[...executed].toSorted().map((name) => ({ name, isApplied: true, isNewer: true }))];
 };
 
-/** Runs what migrates while no other does, in the transaction that it is given, if there is one. */
+/** Runs a migration while no other runs, in the given transaction, if there is one. */
 type Alone = <T>(run: (transaction?: Transaction) => Promise<T>) => Promise<T>;
 
-/** Applies what is pending, each by itself: what one has locked is free again before the next begins. */
+/** Applies pending migrations one by one: the locks of each are released before the next begins. */
 const migrateUp = async ({ migrator }: Orm, alone: Alone): Promise<string[]> => {
   const upTo = (to: string): Promise<string[]> =>
     alone(async (transaction) => (await migrator.up({ transaction, to })).map(({ name }) => name));
-  // Makes the table of migrations too, if need be.
+  // Creates the table of migrations too, if necessary.
   const done = await upTo(migrations[0]!.name);
   for (const { name } of await migrator.getPending()) done.push(...(await upTo(name)));
   return done;

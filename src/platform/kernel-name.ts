@@ -2,16 +2,17 @@ import { once } from "node:events";
 import { stat } from "node:fs/promises";
 import { createServer } from "node:net";
 
-/** A directory whatever path leads to it, and after another one has taken its path. */
+/** Identifies a directory independently of its path, even after another one has taken that path. */
 export const identityOf = async (directory: string): Promise<string> => {
   const { dev, ino } = await stat(directory, { bigint: true });
   return `${dev}:${ino}`;
 };
 
 /**
- * Takes the name of a directory from the kernel: an abstract socket of Linux, which one process of a network
- * namespace can have, no file stands for, and the kernel takes back when the process ends, however it does.
- * @returns what gives it back; "taken"; undefined where there are no such names
+ * Reserves a directory's name in the kernel: an abstract socket of Linux, which only one process of a network
+ * namespace can bind, which has no file, and which the kernel releases when the process ends, however it
+ * does.
+ * @returns a function that releases it; "taken"; undefined where there are no such names
  */
 export const takeName = async (identity: string): Promise<(() => Promise<void>) | "taken" | undefined> => {
   if (process.platform !== "linux") return undefined;
@@ -20,7 +21,7 @@ export const takeName = async (identity: string): Promise<(() => Promise<void>) 
   try {
     await once(server, "listening");
   } catch (error) {
-    // A sandbox may forbid it, and then the lock file has to do.
+    // A sandbox may forbid it; then the lock file must suffice.
     return (error as NodeJS.ErrnoException).code === "EADDRINUSE" ? "taken" : undefined;
   }
   server.unref();

@@ -9,25 +9,27 @@ import {
 import { createRedisWindows } from "./redis-windows.ts";
 import { within } from "./within.ts";
 
-/** Redis that has not answered by then counts as away, in ms. */
+/** Redis counts as unavailable after this time without an answer, in ms. */
 const ANSWER_MAX_MS = 500;
-/** Between two looks whether it is back, in ms. */
-const LOOK_EVERY_MS = 1_000;
+/** Interval between two checks whether it is available again, in ms. */
+const CHECK_EVERY_MS = 1_000;
 const PROBE = { bucket: { name: "probe", points: 1, seconds: 10 }, key: "" };
 
 const opposite = (count: Count): Count => ({ ...count, points: -(count.points ?? 1) });
 const isTakenBack = ({ points = 1 }: Count): boolean => points < 0;
 
 type Shared = Windows & { isReady(): boolean };
-/** Asks the shared windows or those of this process; `onLate` is told what the shared ones said too late. */
+/**
+ * Queries the shared windows or those of this process; `onLate` receives a late answer of the shared ones.
+ */
 type Ask = <T>(
   question: (windows: Windows) => Promise<T>,
   onLate?: (answer: T) => Promise<unknown>,
 ) => Promise<T>;
 
 /**
- * `shared` as long as it answers, else `own` at the same numbers. Only requests that are under way when it
- * fails wait for it, half a second; then nobody asks it until a look from time to time has had an answer.
+ * Uses `shared` as long as it answers, else `own` with the same limits. Only requests in progress when it
+ * fails wait for it, half a second; after that it is not asked until a periodic check gets an answer.
  */
 const asker = (shared: Shared, own: Windows, log?: Logger): Ask => {
   let isAway = false;
@@ -36,7 +38,7 @@ const asker = (shared: Shared, own: Windows, log?: Logger): Ask => {
   const leave = (err: unknown): void => {
     if (!isAway) log?.warn({ err }, "Redis does not answer: limits are counted in each process by itself");
     isAway = true;
-    lookAtMs = performance.now() + LOOK_EVERY_MS;
+    lookAtMs = performance.now() + CHECK_EVERY_MS;
   };
 
   const look = async (): Promise<void> => {
@@ -61,24 +63,24 @@ const asker = (shared: Shared, own: Windows, log?: Logger): Ask => {
       return await within(ANSWER_MAX_MS, asked);
     } catch (err) {
       leave(err);
-      // What is not known to have been undone stays counted.
+      // Points that are not known to have been returned stay counted.
       asked?.then(onLate).catch(() => undefined);
       return question(own);
     }
   };
 };
 
-const insured = (shared: Shared, own: Windows, log?: Logger): Windows => {
+const withFallback = (shared: Shared, own: Windows, log?: Logger): Windows => {
   const ask = asker(shared, own, log);
 
-  /** What an answer that came too late has counted was counted in this process, and is taken back. */
+  /** Takes back what a late answer has counted, because it was counted in this process too. */
   const consume = (counts: readonly Count[]): Promise<Usage[]> =>
     ask(
       (windows) => windows.consume(counts),
       ({ length }) => Promise.all(counts.slice(0, length).map((count) => shared.consume([opposite(count)]))),
     );
 
-  /** Where this process has counted the key by itself, the points are in its own window. */
+  /** If this process has counted the key itself, the points are in its own window. */
   const takeBack = async (count: Count): Promise<Usage> => {
     const counted = await own.read(count.bucket, count.key);
     const [usage] = counted && counted.used > 0 ? await own.consume([count]) : await consume([count]);
@@ -89,7 +91,7 @@ const insured = (shared: Shared, own: Windows, log?: Logger): Windows => {
     consume: (counts) => (counts.every(isTakenBack) ? Promise.all(counts.map(takeBack)) : consume(counts)),
     read: (bucket, key) => ask((windows) => windows.read(bucket, key)),
     reset: async (bucket, key) => {
-      // What was counted in an outage is part of what is to be forgotten.
+      // Resets what was counted during an outage too.
       await own.reset(bucket, key);
       await ask((windows) => windows.reset(bucket, key));
     },
@@ -97,7 +99,7 @@ const insured = (shared: Shared, own: Windows, log?: Logger): Windows => {
 };
 
 const stateOf = ({ points, seconds }: Bucket, usage: Usage | undefined): Counted => {
-  // Points that are taken back may outlive the window that they were counted in.
+  // Points that are taken back may outlive the window in which they were counted.
   const used = Math.max(0, usage?.used ?? 0);
   return {
     isAllowed: used <= points,
@@ -110,12 +112,12 @@ const stateOf = ({ points, seconds }: Bucket, usage: Usage | undefined): Counted
 };
 
 /**
- * Counts in Redis, exactly over all processes; while Redis is away, in this process at the same numbers.
- * Without `redis`, in this process alone.
+ * Creates a limiter that counts in Redis, exactly over all processes; while Redis is unavailable, in this
+ * process with the same limits. Without `redis`, in this process alone.
  */
 export const createLimiter = (redis?: Redis, namespace = "", log?: Logger): Limiter => {
   const own = createMemoryWindows();
-  const windows = redis === undefined ? own : insured(createRedisWindows(redis, namespace), own, log);
+  const windows = redis === undefined ? own : withFallback(createRedisWindows(redis, namespace), own, log);
   const consumeInTurn: Limiter["consumeInTurn"] = async (counts) => {
     if (counts.length === 0) return [];
     const usages = await windows.consume(counts);

@@ -3,12 +3,12 @@ import { randomUUID } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { link, readFile, rename, rm, writeFile } from "node:fs/promises";
 
-/** The process that a lock file names. */
+/** The process named by a lock file. */
 export type Holder = { pid: number; startedAt: string };
 
 /**
- * When a process started, as the system counts it; tells a living holder from a later process with the same
- * pid. Empty for one that is gone, or dead and only not yet reaped.
+ * Returns when a process started, as the system counts it; distinguishes a living holder from a later process
+ * with the same pid. Empty for a process that is gone, or a zombie.
  */
 const startOf = (pid: number): string => (process.platform === "linux" ? startOnLinux(pid) : startByPs(pid));
 
@@ -40,11 +40,11 @@ export const isAlive = ({ pid, startedAt }: Holder): boolean => {
     isOthers = true;
   }
   const start = startOf(pid);
-  // Systems may hide when other users' processes began.
+  // Systems may hide the start times of other users' processes.
   return start === startedAt || (isOthers && start === "");
 };
 
-/** Who wrote a lock file; undefined when its text is no lock's. */
+/** Parses the holder from a lock file; undefined when the text is no lock's. */
 export const holderOf = (text: string): Holder | undefined => {
   try {
     const { pid, startedAt } = JSON.parse(text) as Partial<Record<string, unknown>>;
@@ -55,22 +55,22 @@ export const holderOf = (text: string): Holder | undefined => {
   }
 };
 
-/** The text of a file; undefined when there is none. */
+/** Returns the text of a file; undefined when there is none. */
 export const readText = async (path: string): Promise<string | undefined> => {
   try {
     return await readFile(path, "utf8");
   } catch (error) {
-    // Also when what should be the directory is a file: then nobody holds it, and using it says why not.
+    // Also when the directory's path is a file: nobody holds it, and using it reports the reason.
     if (["ENOENT", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "")) return undefined;
     throw error;
   }
 };
 
-/** The text of a lock of this process, which no other lock has. */
+/** Returns a unique text for a lock of this process. */
 export const ownText = (): string =>
   JSON.stringify({ pid: process.pid, startedAt: startOf(process.pid), id: randomUUID() });
 
-/** Makes the lock file, whole or not at all; false when there is one, which one of several processes made. */
+/** Creates the lock file atomically; false when it exists already. Of several processes one succeeds. */
 export const create = (path: string, text: string): Promise<boolean> =>
   withDraft(path, text, async (draft) => {
     try {
@@ -82,7 +82,7 @@ export const create = (path: string, text: string): Promise<boolean> =>
     }
   });
 
-/** Makes the lock file over whatever is there. */
+/** Writes the lock file over an existing one. */
 export const overwrite = (path: string, text: string): Promise<void> =>
   withDraft(path, text, (draft) => rename(draft, path));
 
@@ -96,7 +96,7 @@ const withDraft = async <T>(path: string, text: string, use: (draft: string) => 
   }
 };
 
-/** Takes a dead process's lock away; false when what was there by then was another's, which is put back. */
+/** Removes a dead process's lock; false when another's had replaced it, which is put back. */
 export const removeStale = async (path: string, text: string): Promise<boolean> => {
   const aside = `${path}.${randomUUID()}`;
   try {
@@ -107,7 +107,7 @@ export const removeStale = async (path: string, text: string): Promise<boolean> 
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT") return true;
-    // Its owner has put it back.
+    // Its owner has restored it.
     if (code === "EEXIST") return false;
     throw error;
   } finally {

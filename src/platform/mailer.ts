@@ -7,20 +7,20 @@ import type { MailSettings } from "../config.ts";
 import { isMailAddress } from "../domain/accounts/email/address.ts";
 import { type Mailer, type RenderedMail, SEND_MAX_MS } from "../domain/accounts/email/mailer.ts";
 
-/** Connections to the mail server, as many as mails are sent at once. */
+/** Connections to the mail server, one for each mail that is sent concurrently. */
 const CONNECTIONS = 4;
 /** Idle connections are closed before mail servers and firewalls forget them. */
 const IDLE_MS = 20_000;
 
-/** How long a mail server is waited for, in ms. */
+/** Time limits for the mail server, in ms. */
 export type Patience = {
   connectMs: number;
   greetingMs: number;
-  /** Silence in the middle of a conversation. */
+  /** Silence in the middle of an SMTP session. */
   silenceMs: number;
-  /** One mail in all. */
+  /** Time limit for one mail as a whole. */
   sendMs: number;
-  /** What a stopping process gives to mails on their way. */
+  /** Time that a stopping process gives to mails being sent. */
   closeMs: number;
 };
 const PATIENCE: Patience = {
@@ -35,8 +35,8 @@ const CLOSE_LOOK_MS = 20;
 type Pool = Transporter<SMTPPoolSentMessageInfo, SMTPPoolOptions>;
 
 /**
- * Sends mails by SMTP, or prints them where development wants no mail server. Connects with the first mail.
- * @throws Error for a MAIL_FROM that is no address and for an SMTP_URL that cannot be read
+ * Sends mails by SMTP, or prints them in development without a mail server. Connects with the first mail.
+ * @throws Error for a MAIL_FROM that is no address and for an unparsable SMTP_URL
  */
 export const createMailer = (settings: MailSettings, log: Logger, patience = PATIENCE): Mailer =>
   settings.mode === "smtp" ? smtpMailer(settings, patience) : printingMailer(settings, log);
@@ -52,7 +52,7 @@ const printingMailer = ({ mode }: MailSettings, log: Logger): Mailer => ({
 
 type Sender = { name: string; address: string; host: string };
 
-/** @throws Error for what is neither `address` nor `Name <address>` */
+/** @throws Error for anything but `address` or `Name <address>` */
 const senderOf = (from: string): Sender => {
   const found = /^(?:(?<name>[^<>\r\n]*?)\s*<)?(?<address>[^\s<>@,;]+@(?<host>[\w.-]+))>?$/.exec(from.trim());
   const { name = "", address = "", host = "" } = found?.groups ?? {};
@@ -83,7 +83,7 @@ const smtpMailer = ({ smtpUrl = "", from }: MailSettings, patience: Patience): M
         text: mail.text,
         html: mail.html,
         messageId: `<${mail.id}@${host}>`,
-        // Answering machines leave it alone.
+        // Keeps autoresponders from replying.
         headers: { "Auto-Submitted": "auto-generated", "X-Auto-Response-Suppress": "All" },
         signal: AbortSignal.timeout(patience.sendMs),
       });
@@ -96,7 +96,7 @@ const smtpMailer = ({ smtpUrl = "", from }: MailSettings, patience: Patience): M
   };
 };
 
-/** The last wall: nothing but one plain address ever reaches an envelope. */
+/** Final check: only a single plain address may reach an envelope. */
 const checkRecipient = ({ to }: RenderedMail): void => {
   if (!isMailAddress(to.address))
     throw Object.assign(new Error("not an address to send mail to"), { code: "EENVELOPE" });
@@ -104,7 +104,7 @@ const checkRecipient = ({ to }: RenderedMail): void => {
 
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
-/** Only what the URL itself says: options in its query could turn the protection off. */
+/** Uses only the URL itself: options in its query could turn the protection off. */
 const poolOptions = (smtpUrl: string, patience: Patience): SMTPPoolOptions & { pool: true } => {
   const { protocol, hostname, port, username, password } = new URL(smtpUrl);
   const secure = protocol === "smtps:";
@@ -114,13 +114,13 @@ const poolOptions = (smtpUrl: string, patience: Patience): SMTPPoolOptions & { p
     host: hostname.replace(/^\[|\]$/g, ""),
     ...(port === "" ? {} : { port: Number(port) }),
     secure,
-    // A password and the links in mails do not cross a network in the clear. Within one machine there is
-    // nothing to prove, and its mail server has a certificate that nobody has signed.
+    // Passwords and links in mails must not cross a network unencrypted. Within one machine there is nothing
+    // to protect, and its mail server has a self-signed certificate.
     requireTLS: !secure && !isLoopback,
     ...(isLoopback ? { tls: { rejectUnauthorized: false } } : {}),
     ...(username === "" ? {} : { auth: { user: decoded(username), pass: decoded(password) } }),
     maxConnections: CONNECTIONS,
-    // The mail server may have taken it before the connection broke; our own retry is the only one.
+    // The mail server may have accepted it before the connection broke; our own retry is the only one.
     maxRequeues: 0,
     idleTimeout: IDLE_MS,
     connectionTimeout: patience.connectMs,

@@ -1,14 +1,14 @@
 import * as client from "openid-client";
 import { OAuthError } from "../domain/accounts/oauth/errors.ts";
 
-/** For one request to a provider, body and all. */
+/** Time limit for one request to a provider, including the body. */
 export const TIMEOUT_SECONDS = 10;
 const ANSWER_MAX_BYTES = 1_048_576;
 
-/** Where a provider sends the browser back to. */
+/** Where a provider redirects the browser back to. */
 export type Callback = { url: string; isProduction: boolean };
 
-/** Outside production a provider may be on this machine, without TLS. */
+/** Outside production a provider may run on this machine, without TLS. */
 export const isLoopback = (url: string): boolean =>
   /^http:\/\/(localhost|127\.0\.0\.1)(:\d+)?(\/|$)/.test(url);
 
@@ -23,7 +23,7 @@ const readBounded = async (response: Response): Promise<Buffer> => {
   return Buffer.concat(parts);
 };
 
-/** As `fetch`, with the whole body read, and an error for one that is too large. Follows no redirect. */
+/** Like `fetch`, but reads the whole body and fails if it is too large. Follows no redirects. */
 export const boundedFetch: client.CustomFetch = async (url, options) => {
   const response = await fetch(url, { ...options, redirect: "manual" } as RequestInit);
   const body = await readBounded(response);
@@ -33,7 +33,7 @@ export const boundedFetch: client.CustomFetch = async (url, options) => {
 
 const UNREACHABLE = "The provider does not answer right now; try again";
 
-/** What a failure with a provider tells the person; the rest is its `cause`, for the log. */
+/** Converts a provider's failure to an error for the user; the details are its `cause`, for the log. */
 export const asOAuthError = (error: unknown): OAuthError => {
   if (error instanceof OAuthError) return error;
   if (error instanceof client.AuthorizationResponseError) return refusalOf(error);
@@ -53,7 +53,7 @@ const refusalOf = (error: client.AuthorizationResponseError): OAuthError => {
   return new OAuthError("provider_error", "The provider refused the sign-in", error);
 };
 
-/** No connection, or none in time. */
+/** Whether the connection failed or timed out. */
 const isUnreachable = (error: unknown): boolean => {
   if (error instanceof client.ClientError && error.code === "OAUTH_TIMEOUT") return true;
   if (error instanceof DOMException && error.name === "TimeoutError") return true;

@@ -15,7 +15,10 @@ const Emails = z
   .max(1_000);
 const Refusal = z.object({ error: z.string() });
 
-/** GitHub refuses a code with 200 and `error`; the protocol and the library want 400. */
+/**
+ * Adapts GitHub's error responses: it refuses a code with 200 and `error`; the protocol and the library
+ * require 400.
+ */
 const tokenFetch: client.CustomFetch = async (url, options) => {
   const response = await boundedFetch(url, options);
   if (response.status !== 200) return response;
@@ -67,7 +70,7 @@ const ask = async <T>(address: string, accessToken: string, schema: z.ZodType<T>
   return schema.parse(await response.json());
 };
 
-/** GitHub or GitHub Enterprise Server: OAuth without ID tokens, so its API says who somebody is. */
+/** GitHub or GitHub Enterprise Server: OAuth without ID tokens, so the user is identified through its API. */
 export const createGithub = (settings: Github, { url, isProduction }: Callback): OAuthProvider => {
   const configuration = configurationOf(settings, isProduction);
   return {
@@ -87,7 +90,7 @@ export const createGithub = (settings: Github, { url, isProduction }: Callback):
           { expectedState: state, pkceCodeVerifier: codeVerifier },
         );
         const { id, name } = await ask(`${settings.apiUrl}/user`, token, Person);
-        // The address in /user is what the person shows, proved or not.
+        // The address in /user is the one that the person displays, verified or not.
         const emails = await ask(`${settings.apiUrl}/user/emails?per_page=100`, token, Emails);
         const primary = emails.find((one) => one.primary);
         return profileFrom({

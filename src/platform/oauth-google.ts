@@ -6,7 +6,7 @@ import { profileFrom } from "../domain/accounts/oauth/profile.ts";
 import type { OAuthProvider } from "../domain/accounts/oauth/provider.ts";
 import { asOAuthError, boundedFetch, type Callback, isLoopback, TIMEOUT_SECONDS } from "./oauth-fetch.ts";
 
-/** How long what the issuer says about itself counts; its keys have a cache of their own. */
+/** How long the issuer's metadata is cached; its keys have a cache of their own. */
 const METADATA_MS = 3_600_000;
 
 type Google = NonNullable<OAuthSettings["google"]>;
@@ -24,7 +24,7 @@ const discover = (
       [client.customFetch]: boundedFetch,
       timeout: TIMEOUT_SECONDS,
       execute: [
-        // Without this the library trusts TLS and looks at no signature of an ID token.
+        // Otherwise the library trusts TLS and does not verify the signature of an ID token.
         client.enableNonRepudiationChecks,
         // oxlint-disable-next-line typescript/no-deprecated -- marked to stand out
         ...(!isProduction && isLoopback(issuer) ? [client.allowInsecureRequests] : []),
@@ -32,7 +32,9 @@ const discover = (
     },
   );
 
-/** Keeps what was discovered; a failure is not kept, and while there is nothing newer the old one counts. */
+/**
+ * Caches the discovered metadata; a failure is not cached, and until a refresh succeeds the old one is used.
+ */
 const createDiscovery = (
   load: () => Promise<client.Configuration>,
 ): (() => Promise<client.Configuration>) => {
@@ -57,7 +59,7 @@ const createDiscovery = (
   };
 };
 
-/** Google, or whatever OpenID provider `issuer` is. */
+/** Google, or the OpenID provider at `issuer`. */
 export const createGoogle = (settings: Google, { url, isProduction }: Callback): OAuthProvider => {
   const configuration = createDiscovery(() => discover(settings, isProduction));
   return {
@@ -87,7 +89,7 @@ export const createGoogle = (settings: Google, { url, isProduction }: Callback):
         });
         const claims = tokens.claims();
         assert(claims, "the library insists on an ID token");
-        // The library lets further audiences pass where `azp` is this client; Google has none.
+        // The library accepts additional audiences where `azp` is this client; Google has none.
         if (String(claims.aud) !== settings.clientId)
           throw new OAuthError("provider_error", "The provider's answer is for somebody else as well");
         const { sub: subject, email, email_verified: isEmailVerified, name } = claims;

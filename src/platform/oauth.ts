@@ -4,13 +4,13 @@ import type { Callback } from "./oauth-fetch.ts";
 import { createGithub } from "./oauth-github.ts";
 import { createGoogle } from "./oauth-google.ts";
 
-/** Makes the providers of the settings; asks nobody before the first sign-in. */
+/** Creates the configured providers; sends no request before the first sign-in. */
 export const createOAuth = (
   { google, github }: OAuthSettings,
   { publicUrl, isProduction }: Pick<Settings, "publicUrl" | "isProduction">,
 ): OAuthProviders => {
   const back = (id: ProviderId): Callback => ({
-    // What the operator registers at the provider.
+    // The address that the operator registers with the provider.
     url: `${publicUrl}/api/v1/auth/oauth/${id}/callback`,
     isProduction,
   });

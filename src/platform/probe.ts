@@ -4,17 +4,17 @@ import { migrations } from "../domain/registries/migrations/list.ts";
 import { openPostgres } from "./database.ts";
 import { within } from "./within.ts";
 
-/** How long a service may take to answer a probe, in ms. */
+/** Time limit for a service's answer to a probe, in ms. */
 const PROBE_TIMEOUT_MS = 5_000;
 
 export type PostgresProbe = {
-  /** Such as "15.10". */
+  /** For example "15.10". */
   version: string;
   major: number;
-  /** True on a standby, which takes no writes. */
+  /** Whether it is a standby, which accepts no writes. */
   isReadOnly: boolean;
   maxConnections: number;
-  /** How far its clock is ahead of ours, in ms; exact to half of the round trip. */
+  /** How far its clock is ahead of ours, in ms; accurate to half of the round trip. */
   clockAheadMs: number;
   /** Names of migrations that have not been applied. */
   pendingMigrations: string[];
@@ -22,7 +22,7 @@ export type PostgresProbe = {
   unsafeSettings: string[];
 };
 
-/** Looks at a PostgreSQL server and changes nothing. @throws when it cannot be reached or refuses */
+/** Inspects a PostgreSQL server without changing anything. @throws when it cannot be reached or refuses */
 export const probePostgres = async (url: string): Promise<PostgresProbe> => {
   const database = await openPostgres(url, 1);
   try {
@@ -86,7 +86,7 @@ export type RedisProbe = {
   version: string;
   major: number;
   maxMemoryBytes: number;
-  /** What it drops when memory is full; "noeviction" drops nothing. */
+  /** Its eviction policy; "noeviction" evicts nothing. */
   maxMemoryPolicy: string;
   isAppendOnly: boolean;
   /** False when it failed to save to disk, after which it refuses writes by default. */
@@ -94,7 +94,7 @@ export type RedisProbe = {
   isReplica: boolean;
 };
 
-/** Looks at a Redis server and changes nothing. @throws when it cannot be reached or refuses */
+/** Inspects a Redis server without changing anything. @throws when it cannot be reached or refuses */
 export const probeRedis = async (url: string): Promise<RedisProbe> => {
   const redis = new Redis(url, {
     lazyConnect: true,

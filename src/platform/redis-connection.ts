@@ -2,43 +2,43 @@ import { type Command, Redis, type RedisOptions } from "ioredis";
 import type { Logger } from "pino";
 import { calmWarnings } from "../domain/kernel/calm-log.ts";
 
-/** Who asks is answered, or told that there is no answer, within this time, in ms. */
+/** Time after which a command without an answer fails, in ms. */
 const COMMAND_MAX_MS = 1_000;
-/** A connection that is not made by then is tried anew, in ms. */
+/** A connection attempt that takes longer than this is restarted, in ms. */
 const CONNECT_MAX_MS = 2_000;
-/** All processes are back within this time once Redis is, in ms. */
+/** Maximum delay between reconnection attempts: all processes are back this soon after Redis is, in ms. */
 const RECONNECT_MAX_MS = 500;
-/** How often a connection is looked at, in ms. */
-const LOOK_EVERY_MS = 500;
-/** Looks in a row at which an answer was due and nothing has come: then the connection is ended. */
+/** How often a connection is checked, in ms. */
+const CHECK_EVERY_MS = 500;
+/** Consecutive checks without a due answer after which the connection is ended. */
 const SILENT_LOOKS_MAX = 4;
-/** Looks in a row at which a connection that is said to be ready has no socket: then it is made anew. */
+/** Consecutive checks without a socket after which a supposedly ready connection is replaced. */
 const DEAD_LOOKS_MAX = 2;
-/** A server that takes no writes may be a replica by now: its successor is looked for so often, in ms. */
+/** A server that refuses writes may have become a replica: its successor is looked up this often, in ms. */
 const REPLACE_EVERY_MS = 2_000;
 
-/** Blocking commands are answered after so many seconds at the latest, if only that there is nothing. */
+/** Maximum time that a blocking command blocks before it returns empty, in seconds. */
 const BLOCK_SECONDS = 2;
-/** A connection that blocks may be silent for that much longer. */
-const BLOCKED_LOOKS_MAX = SILENT_LOOKS_MAX + (BLOCK_SECONDS * 1_000) / LOOK_EVERY_MS;
+/** Additional silence allowed on a blocking connection. */
+const BLOCKED_LOOKS_MAX = SILENT_LOOKS_MAX + (BLOCK_SECONDS * 1_000) / CHECK_EVERY_MS;
 
 type Policy = RedisOptions & {
-  /** Looks of silence that end a connection which is ready; SILENT_LOOKS_MAX unless told otherwise. */
+  /** Checks of silence that end a ready connection; SILENT_LOOKS_MAX by default. */
   silentLooksMax?: number;
 };
 
 /**
- * A connection that notices by itself when nobody is at the other end: the network may have lost a connection
- * without telling either side, and no time-out of a single command would end it. It is asked something when
- * nothing else is, subscribers included, and ended when it owes an answer and stays silent; ioredis then
- * connects anew. Looks are counted, not time, so that a process that stood still finds its connections alive.
+ * A connection that detects when the other end is gone: the network may lose a connection without notice to
+ * either side, and no timeout of a single command would end it. It sends a ping when idle, also as a
+ * subscriber, and is ended when it owes an answer and stays silent; ioredis then reconnects. Checks are
+ * counted rather than time, so that a process that was paused finds its connections alive.
  */
 class WatchedRedis extends Redis {
   readonly #url: string;
   readonly #policy: Policy;
   readonly #silentLooksMax: number;
   readonly #timer: NodeJS.Timeout;
-  /** Commands that have been sent once, or wait for a connection. */
+  /** Commands that were sent once, or are queued for a connection. */
   readonly #taken = new WeakSet<Command>();
   #seen: Redis["stream"] | undefined;
   #seenBytes = 0;
@@ -50,19 +50,19 @@ class WatchedRedis extends Redis {
     this.#url = url;
     this.#policy = policy;
     this.#silentLooksMax = policy.silentLooksMax ?? SILENT_LOOKS_MAX;
-    this.#timer = setInterval(() => this.#look(), LOOK_EVERY_MS).unref();
+    this.#timer = setInterval(() => this.#look(), CHECK_EVERY_MS).unref();
     this.on("end", () => clearInterval(this.#timer));
   }
 
-  /** One more connection of the same kind. */
+  /** Opens another connection of the same kind. */
   override duplicate(override: Partial<RedisOptions> = {}): Redis {
     return new WatchedRedis(this.#url, { ...this.#policy, ...override });
   }
 
   /**
-   * A command that waited and was given up meanwhile is not sent: its effect would come out of nothing. Those
-   * of a pipeline, and so of a transaction, are: it writes nothing before all of them have come, and the
-   * answers to all later commands would be taken for theirs.
+   * Drops a queued command that was given up meanwhile: its late effect would surprise everybody. Those of a
+   * pipeline, and so of a transaction, are sent: it writes nothing before all of them have arrived, and the
+   * answers to all later commands would be attributed to them.
    */
   override sendCommand(command: Command, stream?: Parameters<Redis["sendCommand"]>[1]): unknown {
     const isAlone = stream === undefined || !("isPipeline" in stream);
@@ -80,24 +80,24 @@ class WatchedRedis extends Redis {
     if (this.#hasMoved()) this.#silentLooks = 0;
     else if (owes > 0) this.#silentLooks++;
     if (this.#silentLooks >= (status === "ready" ? this.#silentLooksMax : SILENT_LOOKS_MAX))
-      stream.destroy(new Error(`Redis was silent for ${this.#silentLooks * LOOK_EVERY_MS} ms`));
+      stream.destroy(new Error(`Redis was silent for ${this.#silentLooks * CHECK_EVERY_MS} ms`));
     else if (status === "ready" && owes === 0) this.ping().catch(() => undefined);
   }
 
-  /** Makes a connection in the place of one that has ended without the client seeing it. */
+  /** Replaces a connection that has ended without the client noticing. */
   #replace(): void {
     this.#deadLooks = 0;
     if (!this.stream.destroyed) {
       this.stream.destroy(new Error("Redis takes no more of this connection"));
       return;
     }
-    // The socket has said that it is closed already, and will not say so again.
+    // The socket has emitted its close event already, and will not do so again.
     this["setStatus"]("close");
     this["flushQueue"](new Error("Connection is closed."), { offlineQueue: false });
     this.connect().catch(() => undefined);
   }
 
-  /** Whether something has come since the last look, or there is nothing that it could come by. */
+  /** Whether something has arrived since the last check, or nothing can arrive. */
   #hasMoved(): boolean {
     const { stream, status } = this;
     const isOpen = (status === "ready" || status === "connect") && !stream.destroyed;
@@ -107,10 +107,10 @@ class WatchedRedis extends Redis {
   }
 }
 
-/** Whether the time-out of a command is still to come. */
+/** Whether the timeout of a command is still pending. */
 const isWaiting = (command: Command): boolean => command["_commandTimeoutTimer"] !== undefined;
 
-/** Connects anew, once in a while, because of answers that say that this is no server to write to. */
+/** Reconnects, at a limited rate, after errors that indicate a read-only server. */
 const replaceReadOnly = (): ((error: Error) => boolean) => {
   let nextAtMs = 0;
   return ({ message }) => {
@@ -120,14 +120,14 @@ const replaceReadOnly = (): ((error: Error) => boolean) => {
   };
 };
 
-/** Every connection to Redis of a process, all made by one policy. */
+/** Opens all Redis connections of a process, with one policy. */
 export type RedisConnections = {
-  /** One whose commands fail within COMMAND_MAX_MS instead of piling up. */
+  /** Opens a connection whose commands fail within COMMAND_MAX_MS instead of piling up. */
   open(): Redis;
-  /** One for commands that block for `blockSeconds` at most. */
+  /** Opens a connection for commands that block for `blockSeconds` at most. */
   openBlocking(): Redis;
   blockSeconds: number;
-  /** Says that something failed because of Redis, as often as a log should hear it. */
+  /** Logs a failure caused by Redis, at a limited rate. */
   warn(err: unknown, message: string): void;
 };
 
@@ -136,8 +136,8 @@ export const redisConnections = (url: string, log: Logger): RedisConnections => 
   const connect = (policy: Policy): Redis => {
     const redis = new WatchedRedis(url, {
       connectTimeout: CONNECT_MAX_MS,
-      // The client waits for the answers to these commands and then takes the connection for ready, also when
-      // it has closed meanwhile (what accepts connections before Redis does closes them like that).
+      // The client waits for the answers to these commands and then assumes that the connection is ready,
+      // even when it has been closed meanwhile (as by a proxy that accepts connections before Redis does).
       disableClientInfo: true,
       maxLoadingRetryTime: RECONNECT_MAX_MS,
       retryStrategy: (attempt) => Math.min(attempt * 50, RECONNECT_MAX_MS),

@@ -6,8 +6,8 @@ if redis.call('HSETNX', KEYS[1], ARGV[1], ARGV[2]) == 0 then return 0 end
 for i = 2, #KEYS do redis.call('SADD', KEYS[i], ARGV[1]) end
 return 1`;
 /**
- * KEYS: listings. ARGV: room id, listing and process of each. Which were held by that process: an update
- * never brings a removed listing back, and what another process lists under the id stays as it is.
+ * KEYS: listings. ARGV: room id, listing and process of each. Returns which were held by that process: an
+ * update never restores a removed listing, and another process's listing under the id stays as it is.
  */
 const UPDATE = `
 local done = {}
@@ -27,7 +27,7 @@ local held = redis.call('HGET', KEYS[1], ARGV[1])
 if not held or cjson.decode(held).processId ~= ARGV[2] then return 0 end
 for i = 2, #KEYS do redis.call('SREM', KEYS[i], ARGV[1]) end
 return redis.call('HDEL', KEYS[1], ARGV[1])`;
-/** KEYS: listings, an index of few rooms. Their listings. */
+/** KEYS: listings, an index of few rooms. Returns their listings. */
 const LISTED = `
 local ids = redis.call('SMEMBERS', KEYS[2])
 if #ids == 0 then return {} end
@@ -45,10 +45,10 @@ type Scripted = Redis & {
   laurelListedRooms: Script<string[]>;
 };
 
-/** A listing as it is written; `indexes` are the sets that it is found by. */
+/** A listing in serialized form; `indexes` are the sets by which it is found. */
 export type Entry = { roomId: string; processId: string; listing: string; indexes: readonly string[] };
 
-/** What changes listings in Redis, each in one step. @param key of the hash of all listings */
+/** Scripts that change listings in Redis atomically. @param key of the hash of all listings */
 export const roomScripts = (redis: Redis, key: string) => {
   for (const [name, lua] of Object.entries({
     laurelInsertRoom: INSERT,
@@ -59,7 +59,7 @@ export const roomScripts = (redis: Redis, key: string) => {
     redis.defineCommand(name, { lua });
   const scripted = redis as Scripted;
   return {
-    /** Whether the id was free. */
+    /** @returns whether the id was free */
     insert: async ({ roomId, listing, indexes }: Entry): Promise<boolean> =>
       (await scripted.laurelInsertRoom(1 + indexes.length, key, ...indexes, roomId, listing)) === 1,
     update: async (entries: readonly Entry[]): Promise<boolean[]> => {
@@ -68,7 +68,7 @@ export const roomScripts = (redis: Redis, key: string) => {
     },
     remove: async ({ roomId, processId, indexes }: Entry): Promise<boolean> =>
       (await scripted.laurelRemoveRoom(1 + indexes.length, key, ...indexes, roomId, processId)) === 1,
-    /** The listings of an index, which must be one of few rooms. */
+    /** Returns the listings of an index, which must be one of few rooms. */
     listed: (index: string): Promise<string[]> => scripted.laurelListedRooms(2, key, index),
   };
 };

@@ -19,9 +19,9 @@ type Search = { key: string; conditions: Conditions };
 type Conditions = Partial<IRoomCache> & Record<string, unknown>;
 type Operations = Partial<{ $set: Partial<IRoomCache>; $inc: Partial<IRoomCache> }>;
 
-/** Rooms read in one command. */
+/** Number of rooms read per command. */
 const READ_MAX = 500;
-/** Fields of a listing itself; the others that rooms are looked up by are in its metadata. */
+/** Fields of a listing itself; the other fields of look-ups are in its metadata. */
 const OWN_FIELDS = new Set([
   "roomId",
   "name",
@@ -65,29 +65,29 @@ const meets =
   (room: IRoomCache): boolean =>
     Object.entries(conditions).every(([field, value]) => valueOf(room, field) === value);
 
-/** The listing of an open room of this process. */
+/** Returns the listing of an open room of this process. */
 const listingHere = (roomId: string): IRoomCache | undefined => {
   const room = matchMaker.getLocalRoomById(roomId) as Room | undefined;
   return room?.["_internalState"] === RoomInternalState.CREATED ? room["_listing"] : undefined;
 };
 
-/** Core's way to say that there is none. */
+/** Core's representation of a missing room. */
 const NONE = undefined as unknown as IRoomCache;
 
 export type RedisDriverOptions = {
   /** Separates installations that share a Redis. */
   namespace: string;
-  /** The process that this driver belongs to. */
+  /** The id of this driver's process. */
   ownProcess?: () => string;
-  /** Rooms of a process that does not live are not found. */
+  /** Whether a process is alive; rooms of dead ones are not found. */
   isAlive?: (processId: string) => Promise<boolean>;
 };
 
 /**
- * The listing of rooms over all processes. Unlike the driver it extends it inserts atomically, so that one
- * of two rooms with one id wins, and never touches what another process lists under the same id; looks rooms
- * up by the fields they are joined with, by name or by process without reading the others; drops the rooms
- * of the dead where they are looked for; and keeps no shared promise that one failed read would poison.
+ * The listing of rooms over all processes. Unlike the driver it extends it inserts atomically, so that one of
+ * two rooms with one id wins, and never touches another process's listing under the same id; looks rooms up
+ * by their join fields, by name or by process without reading the others; removes the rooms of dead processes
+ * where it comes across them; and keeps no shared promise that one failed read would poison.
  */
 export class IndexedRedisDriver extends RedisDriver {
   readonly #redis: Redis;
@@ -95,10 +95,10 @@ export class IndexedRedisDriver extends RedisDriver {
   readonly #ownProcess: () => string;
   readonly #isAlive: (processId: string) => Promise<boolean>;
   readonly #scripts: ReturnType<typeof roomScripts>;
-  /** What is written or looked for at one moment is one round trip. */
+  /** Simultaneous writes and look-ups share one round trip. */
   readonly #write: Grouped<IRoomCache, boolean>;
   readonly #find: Grouped<Search, IRoomCache[]>;
-  /** Whether a room is to be made here, though others may take one more of those that are listed. */
+  /** Whether to create a room here although one of the listed rooms could be joined. */
   maySpread: (listed: readonly IRoomCache[]) => Promise<boolean> = async () => false;
 
   constructor(redis: Redis, options: RedisDriverOptions) {
@@ -122,7 +122,7 @@ export class IndexedRedisDriver extends RedisDriver {
     return (await this.#redis.hexists(this.#key, roomId)) === 1;
   }
 
-  /** Records a room unless its id is taken, if only by a room of this process whose listing was lost. */
+  /** Lists a room unless its id is taken, even if only by a room of this process whose listing was lost. */
   async insert(room: IRoomCache): Promise<boolean> {
     const held = listingHere(room.roomId);
     if (held && held !== room) {
@@ -132,7 +132,7 @@ export class IndexedRedisDriver extends RedisDriver {
     return this.#scripts.insert(this.#entry(room));
   }
 
-  /** Lists a room again, which must not push out another one that has taken its id meanwhile. */
+  /** Lists a room again, which must not replace another one that has taken its id meanwhile. */
   override async persist(room: IRoomCache, create = false): Promise<boolean> {
     if (!room.roomId) return false;
     return create ? this.insert(room) : this.#write(room);
@@ -146,8 +146,8 @@ export class IndexedRedisDriver extends RedisDriver {
   }
 
   /**
-   * Takes away the listing of a room of this process. In an outage it stays, until the listings are held
-   * against the rooms again: core forgets this promise at one place and gives a room's end up at another.
+   * Removes the listing of a room of this process. During an outage it stays until the listings are compared
+   * with the rooms again: core ignores this promise at one place and aborts a room's disposal at another.
    */
   override async remove(roomId: string): Promise<boolean> {
     try {
@@ -172,7 +172,7 @@ export class IndexedRedisDriver extends RedisDriver {
     return this.#redis.scard(this.#projectKey(projectId));
   }
 
-  /** Rooms among which are all that the filter lets through, `max` of them at most. */
+  /** Returns a superset of the rooms that match the filter, `max` of them at most. */
   async some({ name, projectId, processId }: ListingFilter, max: number): Promise<IRoomCache[]> {
     let key = name && this.#nameKey(name);
     if (processId) key = this.#processKey(processId);
@@ -200,17 +200,17 @@ export class IndexedRedisDriver extends RedisDriver {
   }
 
   /**
-   * The first room that meets the conditions and whose process lives, or undefined; without `sort` those of
-   * this process come first, whose sockets need no pipe.
+   * Returns the first room that meets the conditions and whose process is alive, or undefined; without `sort`
+   * those of this process come first, because their sockets need no pipe.
    */
   override async findOne(conditions: Conditions, sort?: SortOptions): Promise<IRoomCache> {
     const listed = await this.#find({ key: JSON.stringify(conditions), conditions });
     const own = this.#ownProcess();
-    // Who asks for one room by its id wants that one.
+    // A look-up by id means that very room.
     const mayMakeOne = conditions.roomId === undefined ? this.maySpread : async () => false;
     const isElsewhere = ({ processId }: IRoomCache): number => (processId === own ? 0 : 1);
     const byProcess = (a: IRoomCache, b: IRoomCache): number => isElsewhere(a) - isElsewhere(b);
-    // Core gives an order of no fields where a kind of room asks for none.
+    // Core passes an order without fields for kinds of room that ask for none.
     const order = sort && Object.keys(sort).length > 0 ? compareBy(sort) : byProcess;
     for (const room of listed.filter(meets(conditions)).toSorted(order)) {
       if (room.processId === own) return room;
@@ -220,7 +220,7 @@ export class IndexedRedisDriver extends RedisDriver {
     return NONE;
   }
 
-  /** Takes the listings of a process away; not those of another that lives: core asks after a time-out. */
+  /** Removes the listings of a process, but not of another living one: core calls this after a timeout. */
   override async cleanup(processId: string): Promise<void> {
     if (processId !== this.#ownProcess() && (await this.#isAlive(processId))) return;
     const ids = await this.#redis.smembers(this.#processKey(processId));
@@ -249,7 +249,7 @@ export class IndexedRedisDriver extends RedisDriver {
     return [...(await this.findByIds(roomId === undefined ? await read() : [roomId])).values()];
   }
 
-  /** Each listing as it is now, however many changes of it are asked for. */
+  /** Writes the current state of each listing once, however many changes were requested. */
   async #writeAll(rooms: readonly IRoomCache[]): Promise<boolean[]> {
     const listings = [...new Set(rooms)].filter(({ roomId }) => roomId);
     if (listings.length === 0) return rooms.map(() => false);
@@ -263,7 +263,9 @@ export class IndexedRedisDriver extends RedisDriver {
     return { roomId, processId, listing: JSON.stringify(room), indexes: this.#indexes(room) };
   }
 
-  /** The field index knows a room by all of its metadata, which is what rooms of its name are joined with. */
+  /**
+   * The field index holds a room by all of its metadata, which is what clients join rooms of its name with.
+   */
   #indexes(room: IRoomCache): string[] {
     const fields = Object.entries((room.metadata ?? {}) as Record<string, unknown>);
     const projectId: unknown = (room.metadata as Record<string, unknown> | undefined)?.["projectId"];

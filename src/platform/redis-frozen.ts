@@ -17,12 +17,12 @@ export type Run = (script: ScriptName, key: string, ...args: (string | number)[]
 export type FrozenParts = {
   run: Run;
   keyOf(ref: PeriodRef): string;
-  /** Asks again when an index that was not there has been built. */
+  /** Retries after building an index that was missing. */
   whenBuilt<T>(ref: PeriodRef, attempt: () => Promise<T | "ABSENT">): Promise<T>;
   namespace: string;
 };
 
-/** Copies of boards that do not change, in Redis. */
+/** Reads frozen copies of boards in Redis, which do not change. */
 export const frozenReads = ({
   run,
   keyOf,
@@ -54,7 +54,7 @@ const linesOf = (lines: readonly string[], offset: number): Standing[] =>
 
 type NewCopy = { key: string; token: string; now: Date; registry: string };
 
-/** Copies beyond FROZEN_COPIES_MAX of a project end before their time. */
+/** Ends a project's oldest copies beyond FROZEN_COPIES_MAX. */
 const endOldest = async (run: Run, { key, token, now, registry }: NewCopy): Promise<void> => {
   const args = [`${token}|${key}`, now.getTime(), FROZEN_KEPT_MS, FROZEN_COPIES_MAX];
   const ended = (await run("REGISTER", registry, ...args)) as string[];

@@ -6,10 +6,10 @@ import type { Ranked } from "../domain/evaluation/boards/ranks.ts";
 const TIE_OFFSET = 2n ** 55n;
 
 export const hexOf = (tie: number): string => (BigInt(tie) + TIE_OFFSET).toString(16).padStart(14, "0");
-/** From the two halves of the hex digits: each is exact, and so is the sum. */
+/** Computes a tie from the two halves of its hex digits: each is exact, and so is the sum. */
 export const tieOf = (high: number, low: number): number => (high - 2 ** 27) * 2 ** 28 + low;
 
-/** An entry of a sorted set, whose members are `tie:player`. */
+/** Parses an entry of a sorted set, whose members are `tie:player`. */
 export const rankedOf = (member: string, score: string): Ranked => ({
   playerId: member.slice(15),
   rankScore: Number(score),

@@ -4,19 +4,19 @@ import { type CalmWarning, calmWarnings } from "../domain/kernel/calm-log.ts";
 import { type Grouped, grouped } from "../domain/kernel/grouped.ts";
 import { BEAT_EVERY_MS, LEASE_MS, type Peers, type Self } from "../domain/kernel/peers.ts";
 
-/** Dead processes that one beat looks after. */
+/** Maximum number of dead processes cleaned up per heartbeat. */
 const DEAD_MAX = 16;
-/** Processes that are told of at once. */
+/** Maximum number of living processes returned at once. */
 const LIVING_MAX = 10_000;
-/** Counts of a player's sockets that nobody has changed are forgotten. */
+/** Counts of a player's sockets expire after this time without a change. */
 const SOCKETS_TTL_SECONDS = 24 * 3_600;
 
 const NOW = `
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)`;
 /**
- * KEYS: leases, doors. ARGV: process, door, lease in ms, most of the dead. Returns whether the lease was
- * still held, and who is dead.
+ * KEYS: leases, doors. ARGV: process, door, lease in ms, maximum number of dead ones. Returns whether the
+ * lease was still held, and which processes are dead.
  */
 const BEAT = `${NOW}
 local until_ms = redis.call('ZSCORE', KEYS[1], ARGV[1])
@@ -24,23 +24,23 @@ redis.call('ZADD', KEYS[1], now + ARGV[3], ARGV[1])
 redis.call('HSET', KEYS[2], ARGV[1], ARGV[2])
 local dead = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(' .. now, 'LIMIT', 0, ARGV[4])
 return {until_ms and tonumber(until_ms) >= now and 1 or 0, dead}`;
-/** KEYS: leases, doors. ARGV: process. The door of a process whose lease holds. */
+/** KEYS: leases, doors. ARGV: process. Returns the door of a process with a valid lease. */
 const DOOR = `${NOW}
 local until_ms = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if not until_ms or tonumber(until_ms) < now then return false end
 return redis.call('HGET', KEYS[2], ARGV[1])`;
-/** KEYS: leases. ARGV: most of them. Those whose lease holds. */
+/** KEYS: leases. ARGV: maximum number. Returns processes with a valid lease. */
 const LIVING = `${NOW}
 return redis.call('ZRANGEBYSCORE', KEYS[1], now, '+inf', 'LIMIT', 0, ARGV[1])`;
-/** KEYS: leases, doors. ARGV: process. One that came back in time stays. */
+/** KEYS: leases, doors. ARGV: process. Removes it unless it has renewed its lease meanwhile. */
 const FORGET = `${NOW}
 local until_ms = redis.call('ZSCORE', KEYS[1], ARGV[1])
 if until_ms and tonumber(until_ms) >= now then return 0 end
 redis.call('HDEL', KEYS[2], ARGV[1])
 return redis.call('ZREM', KEYS[1], ARGV[1])`;
 /**
- * KEYS: leases, then the counts of each player. ARGV: process, seconds to keep, then its count of each. What
- * the dead have counted goes.
+ * KEYS: leases, then the counts of each player. ARGV: process, seconds to keep, then its count of each.
+ * Counts of dead processes are removed.
  */
 const SOCKETS = `${NOW}
 local totals = {}
@@ -60,7 +60,7 @@ for k = 2, #KEYS do
   totals[k - 1] = total
 end
 return totals`;
-/** KEYS: windows. ARGV: seconds of each. How many each has counted. */
+/** KEYS: windows. ARGV: seconds of each. Returns the count of each. */
 const JOINS = `
 local counts = {}
 for k, key in ipairs(KEYS) do
@@ -77,16 +77,16 @@ type Scripted = Redis & {
 export type RedisPeersOptions = {
   namespace: string;
   log: Logger;
-  /** What this process hears of the others. */
-  hearing: {
-    /** Subscribes anew to all topics. */
-    listenAgain(): void;
-    /** Runs each time messages may have been missed and are heard again. */
+  /** This process's subscriptions to messages of the others. */
+  subscriptions: {
+    /** Renews the subscriptions to all topics. */
+    resubscribe(): void;
+    /** Runs each time when messages may have been missed and arrive again. */
     onReplaced(run: () => void): void;
   };
 };
 
-/** Leases by the clock of Redis, so that the clocks of machines do not matter. */
+/** Registry of processes with leases by the clock of Redis, so that the machines' clocks do not matter. */
 export class RedisPeers implements Peers {
   readonly #redis: Redis;
   readonly #options: RedisPeersOptions;
@@ -95,7 +95,7 @@ export class RedisPeers implements Peers {
   readonly #isListening: Grouped<string, boolean>;
   readonly #countSockets: Grouped<{ key: string; own: number }, number>;
   readonly #countJoin: Grouped<{ key: string; seconds: number }, number>;
-  readonly #doors = new Map<string, Promise<string | undefined>>();
+  readonly #internalAddresses = new Map<string, Promise<string | undefined>>();
   #self: Self | undefined;
   #timer: NodeJS.Timeout | undefined;
   #isBeating = false;
@@ -116,7 +116,7 @@ export class RedisPeers implements Peers {
         return processIds.map((_, n) => Number(answer[2 * n + 1]) > 0);
       },
     });
-    // What joins of one moment count is one round trip.
+    // Counts of simultaneous joins share one round trip.
     this.#countSockets = grouped({
       run: async (players) => {
         const keys = [this.#keys[0], ...players.map(({ key }) => key)];
@@ -139,33 +139,33 @@ export class RedisPeers implements Peers {
   async join(self: Self): Promise<void> {
     this.#self = self;
     await this.#beat(self);
-    // It has left meanwhile.
+    // The process has left meanwhile.
     if (this.#self !== self) return;
     this.#timer = setInterval(() => void this.#beatSafely(), BEAT_EVERY_MS).unref();
-    // Messages of the time without Redis are lost, whether or not the lease was. Connections come back one by
-    // one.
+    // Messages published during the outage are lost, whether or not the lease was. Connections come back one
+    // by one.
     const onBack = (): void => void this.#beatSafely().then(() => this.#self?.onLost());
     this.#redis.on("ready", onBack);
-    this.#options.hearing.onReplaced(onBack);
+    this.#options.subscriptions.onReplaced(onBack);
   }
 
-  /** Whether a process is to be reckoned with: its lease holds, and it listens to what it is asked. */
+  /** Whether a process is alive: its lease holds, and it listens to requests. */
   async isAlive(processId: string): Promise<boolean> {
-    if ((await this.doorOf(processId)) === undefined) return false;
+    if ((await this.internalAddressOf(processId)) === undefined) return false;
     return this.#isListening(processId);
   }
 
-  doorOf(processId: string): Promise<string | undefined> {
-    let door = this.#doors.get(processId);
-    if (door === undefined) {
-      door = this.#redis
+  internalAddressOf(processId: string): Promise<string | undefined> {
+    let internalAddress = this.#internalAddresses.get(processId);
+    if (internalAddress === undefined) {
+      internalAddress = this.#redis
         .eval(DOOR, this.#keys.length, ...this.#keys, processId)
         .then((found) => (typeof found === "string" ? found : undefined));
-      // What could not be read is asked for again.
-      door.catch(() => this.#doors.delete(processId));
-      this.#doors.set(processId, door);
+      // A failed read is repeated by the next caller.
+      internalAddress.catch(() => this.#internalAddresses.delete(processId));
+      this.#internalAddresses.set(processId, internalAddress);
     }
-    return door;
+    return internalAddress;
   }
 
   async living(): Promise<string[]> {
@@ -180,8 +180,8 @@ export class RedisPeers implements Peers {
     return this.#countJoin({ key: `${this.#options.namespace}:${key}`, seconds: windowSeconds });
   }
 
-  listenAgain(): void {
-    this.#options.hearing.listenAgain();
+  resubscribe(): void {
+    this.#options.subscriptions.resubscribe();
   }
 
   async leave(): Promise<void> {
@@ -215,15 +215,15 @@ export class RedisPeers implements Peers {
     }
   }
 
-  /** Renews the lease and sweeps what the dead left. False when the lease was no longer held. */
+  /** Renews the lease and cleans up after dead processes. Returns false when the lease was no longer held. */
   async #beat(self: Self): Promise<boolean> {
-    this.#doors.clear();
+    this.#internalAddresses.clear();
     const [wasHeld, dead] = (await this.#redis.eval(
       BEAT,
       this.#keys.length,
       ...this.#keys,
       self.processId,
-      self.door,
+      self.internalAddress,
       LEASE_MS,
       DEAD_MAX,
     )) as [number, string[]];
@@ -231,7 +231,9 @@ export class RedisPeers implements Peers {
     return wasHeld === 1;
   }
 
-  /** One process at a time looks after a dead one; should it die too, the next one does in LEASE_MS. */
+  /**
+   * One process at a time cleans up after a dead one; should it die too, the next one does so in LEASE_MS.
+   */
   async #sweep(self: Self, processId: string): Promise<void> {
     const { log, namespace } = this.#options;
     try {
@@ -245,6 +247,6 @@ export class RedisPeers implements Peers {
   }
 }
 
-/** The registry of the processes that hold rooms, in Redis. */
+/** Creates the registry of the processes that hold rooms, in Redis. */
 export const createRedisPeers = (redis: Redis, options: RedisPeersOptions): RedisPeers =>
   new RedisPeers(redis, options);

@@ -2,51 +2,54 @@ import { RedisPresence } from "@colyseus/redis-presence";
 import type { Redis } from "ioredis";
 import type { RedisConnections } from "./redis-connection.ts";
 
-/** Core's messages over Redis, which say when what was published may have been missed. */
-export class HearingPresence extends RedisPresence {
+/** Core's messages over Redis, extended by a signal when published messages may have been missed. */
+export class ResubscribingPresence extends RedisPresence {
   readonly #warn: RedisConnections["warn"];
 
   constructor({ open, warn }: RedisConnections) {
     super(open());
     this.#warn = warn;
-    // A channel that nobody listens to any more is not subscribed to again: resubscribeAll() knows which are.
+    // Topics without listeners are not subscribed to again: resubscribeAll() knows the others.
     (this.sub as Redis).options.autoResubscribe = false;
     for (const redis of [this.pub, this.sub]) {
-      // Core would log each one of a row of failures.
+      // Core would log each of a series of failures.
       redis.removeAllListeners("error");
       redis.on("error", (err) => warn(err, "Redis does not answer"));
     }
   }
 
-  /** Subscribes anew to all topics. */
-  listenAgain(): void {
+  /** Renews the subscriptions to all topics. */
+  resubscribe(): void {
     this.resubscribeAll();
   }
 
-  /** As core's, which would log each one of a row of failures. */
+  /** As core's, which would log each of a series of failures. */
   override resubscribeAll(): void {
     const topics = this.subscriptions.eventNames().filter((topic) => typeof topic === "string");
     if (topics.length === 0) return;
     this.sub.subscribe(...topics).catch((err: unknown) => this.#warn(err, "topics are not heard again yet"));
   }
 
-  /** Resolves when the connection that hears answers. @throws Error when it does not in time */
-  async hears(): Promise<void> {
+  /** Resolves when the subscribing connection answers. @throws Error when it does not in time */
+  async checkSubscriber(): Promise<void> {
     await this.sub.ping();
   }
 
-  /** Runs each time the connection that hears was replaced, once it has asked for all topics again. */
+  /** Runs each time the subscribing connection was replaced, after all topics were subscribed to again. */
   onReplaced(run: () => void): void {
     this.sub.on("ready", run);
   }
 
-  // Core forgets the promises of the methods below at several places: each has somebody who hears of it.
+  // Core drops the promises of the methods below at several places: each failure is handled here.
 
   override hset(key: string, field: string, value: string): Promise<boolean> {
     return this.#attended(super.hset(key, field, value));
   }
 
-  /** As core's, which ends the process where Redis answers a transaction with nothing, as after a cut. */
+  /**
+   * As core's, which ends the process when Redis answers a transaction with nothing, as after a connection
+   * loss.
+   */
   override hincrbyex(key: string, field: string, value: number, expireInSeconds: number): Promise<number> {
     return this.#attended(this.#addFor(key, { field, value, expireInSeconds }));
   }
@@ -65,7 +68,7 @@ export class HearingPresence extends RedisPresence {
     return this.#attended(super.publish(topic, data));
   }
 
-  /** A question to another process whose answer cannot be subscribed to ends when its time is up. */
+  /** A request to another process whose reply topic cannot be subscribed to fails by its timeout. */
   override subscribe(topic: string, callback: (...args: unknown[]) => unknown): Promise<this> {
     const done = this.#attended(super.subscribe(topic, callback));
     return topic.startsWith("ipc:") ? done.catch(() => this) : done;
@@ -75,12 +78,14 @@ export class HearingPresence extends RedisPresence {
     return this.#attended(super.unsubscribe(topic, callback));
   }
 
-  /** `done` itself, whose failure is logged now and then and is no unhandled rejection. */
+  /**
+   * Returns `done` itself; its failure is logged at a limited rate instead of being an unhandled rejection.
+   */
   #attended<T>(done: Promise<T>): Promise<T> {
     done.catch((err: unknown) => this.#warn(err, "Redis does not answer"));
     return done;
   }
 }
 
-export const openPresence = (connections: RedisConnections): HearingPresence =>
-  new HearingPresence(connections);
+export const openPresence = (connections: RedisConnections): ResubscribingPresence =>
+  new ResubscribingPresence(connections);

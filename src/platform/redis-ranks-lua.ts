@@ -18,8 +18,8 @@ local function endLater(gen)
 end`;
 
 /**
- * Sets entries from ARGV[first] on, four each: player, score (empty: hidden), tie, version. An older or equal
- * version is ignored. Answers between which scores ranks have changed, when any have (moved.ts).
+ * Sets entries from ARGV[first] on, four values each: player, score (empty: hidden), tie, version. An older
+ * or equal version is ignored. Returns the range of scores in which ranks have changed, if any (moved.ts).
  */
 const SET = `
 local function leave(gen, score)
@@ -71,8 +71,8 @@ local function setEntries(gen, first)
 end`;
 
 /**
- * ARGV: entries. Writes to what is read and to what is being built; to nothing when there is neither. Answers
- * the two scores between which ranks have changed as text, nothing when none have.
+ * ARGV: entries. Writes to the generation that is read and to the one being built; to nothing when there is
+ * neither. Returns the two scores between which ranks have changed as text, nothing when none have.
  */
 export const APPLY = `${NAMES}${SET}
 local cur = redis.call('GET', KEYS[1])
@@ -85,15 +85,17 @@ if nxt then
 end
 if from then return { string.format('%.17g', from), string.format('%.17g', to) } end`;
 
-/** ARGV: generation, lease ms. Opens a build; 0 when another one is open. A client may send it twice. */
+/**
+ * ARGV: generation, lease ms. Opens a build; returns 0 when another one is open. A client may send it twice.
+ */
 export const BEGIN = `${NAMES}
 redis.call('SET', nextKey, ARGV[1], 'NX', 'PX', ARGV[2])
 return redis.call('GET', nextKey) == ARGV[1] and 1 or 0`;
 
 /**
- * ARGV: generation, lease ms, entries. Writes a page of the truth to the build and extends its lease; 0
- * when the lease was lost. The keys of a build end after ten minutes without a write, in case their builder
- * dies.
+ * ARGV: generation, lease ms, entries. Writes a page of committed entries to the build and extends its lease;
+ * returns 0 when the lease was lost. The keys of a build expire after ten minutes without a write, in case
+ * their builder dies.
  */
 export const LOAD = `${NAMES}${SET}
 if redis.call('GET', nextKey) ~= ARGV[1] then return 0 end
@@ -102,7 +104,10 @@ setEntries(ARGV[1], 3)
 endLater(ARGV[1])
 return 1`;
 
-/** ARGV: generation. The build becomes what is read, and what was read goes; 0 when the lease was lost. */
+/**
+ * ARGV: generation. Switches reads to the build and removes the previous generation; returns 0 when the lease
+ * was lost.
+ */
 export const SWITCH = `${NAMES}
 if redis.call('GET', nextKey) ~= ARGV[1] then return 0 end
 forget(redis.call('GET', KEYS[1]))
@@ -111,7 +116,7 @@ redis.call('SET', KEYS[1], ARGV[1])
 redis.call('DEL', nextKey)
 return 1`;
 
-/** ARGV: generation. Gives a build up, unless it is read already: the answer to SWITCH may have been lost. */
+/** ARGV: generation. Abandons a build, unless it is read already: the answer to SWITCH may have been lost. */
 export const ABANDON = `${NAMES}
 if redis.call('GET', KEYS[1]) == ARGV[1] then return end
 if redis.call('GET', nextKey) == ARGV[1] then redis.call('DEL', nextKey) end
@@ -122,7 +127,10 @@ forget(redis.call('GET', KEYS[1]))
 forget(redis.call('GET', nextKey))
 redis.call('UNLINK', KEYS[1], nextKey)`;
 
-/** Whether the generation in hand can say ranks: else its keys were partly evicted, or no scores are kept. */
+/**
+ * Whether the current generation can return ranks: otherwise its keys were partly evicted, or no scores are
+ * kept.
+ */
 const WHOLE = `
 local function wholeOf(gen, ties)
   if not gen or (ties == 'DENSE' and string.sub(gen, 1, 1) ~= 'd') then return nil end
@@ -142,11 +150,11 @@ local function memberOf(h, player)
 end`;
 
 /**
- * ARGV: ties, offset, limit, player, score, member. With score and member the page after that place, at
- * `offset` from it. Without a player the page at `offset`; with one and a limit of 0 his
- * own standing, else the window around him. Answers nil when there is no generation that can say (none,
- * none with distinct scores, or one whose keys were partly evicted), else total, position and rank of the
- * first, and member, score, member, score…; total -1 when the player has no entry.
+ * ARGV: ties, offset, limit, player, score, member. With score and member returns the page after that
+ * position, at `offset` from it. Without a player the page at `offset`; with one and a limit of 0 the
+ * player's own standing, else the window around it. Returns nil when no generation can answer (none, none
+ * with distinct scores, or one whose keys were partly evicted), else total, position and rank of the first,
+ * and member, score, member, score…; total -1 when the player has no entry.
  */
 export const READ = `${NAMES}${WHOLE}
 local ties, start, limit, player = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
@@ -176,9 +184,9 @@ local rank = #page > 0 and rankOf(ties, z, d, page[2], start) or start + 1
 return { total, start, rank, page }`;
 
 /**
- * ARGV: ties, players with commas. Answers nil as READ does, else for each player with an entry, in bytes:
- * their number in the list, position, rank, both halves of the tie, score. Rooms read hundreds of places
- * again and again, and reading lists of texts is most of what that would cost them.
+ * ARGV: ties, players with commas. Returns nil as READ does, else for each player with an entry, in bytes:
+ * their number in the list, position, rank, both halves of the tie, score. Rooms read hundreds of standings
+ * repeatedly, and parsing lists of texts would be most of the cost.
  */
 export const STANDINGS = `${NAMES}${WHOLE}
 local z, h, d = wholeOf(redis.call('GET', KEYS[1]), ARGV[1])
@@ -197,9 +205,9 @@ end
 return table.concat(found)`;
 
 /**
- * ARGV: ties, token, places, kept ms, shared ms. Copies the first places into the list `{…}:a:token`: how
- * many entries there are, then `rank|score|member` for each. Answers the token of the copy to read, which may
- * be one that another reader has just made, or nil as READ does.
+ * ARGV: ties, token, places, kept ms, shared ms. Copies the first places into the list `{…}:a:token`: the
+ * number of entries, then `rank|score|member` for each. Returns the token of the copy to read, which may be
+ * one that another reader has just made, or nil as READ does.
  */
 export const FREEZE = `${NAMES}${WHOLE}
 local shared = redis.call('GET', base .. ':a')
@@ -225,7 +233,7 @@ redis.call('PEXPIRE', key, ARGV[4])
 redis.call('SET', base .. ':a', token, 'PX', ARGV[5])
 return token`;
 
-/** ARGV: token, offset, limit. Answers the number of entries and lines of a copy; nil without one. */
+/** ARGV: token, offset, limit. Returns the number of entries and lines of a copy; nil without one. */
 export const FROZEN = `${NAMES}
 local key = base .. ':a:' .. ARGV[1]
 local total = redis.call('LINDEX', key, 0)
@@ -237,8 +245,8 @@ export const THAW = `${NAMES}
 redis.call('UNLINK', base .. ':a:' .. ARGV[1])`;
 
 /**
- * KEYS[1]: the sorted set of a project's copies by the ms they were made. ARGV: copy, now ms, kept ms, how
- * many may be. Answers the oldest ones that are too many.
+ * KEYS[1]: the sorted set of a project's copies by the ms they were made. ARGV: copy, now ms, kept ms,
+ * maximum number. Returns the oldest ones beyond that number.
  */
 export const REGISTER = `
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', ARGV[2] - ARGV[3])

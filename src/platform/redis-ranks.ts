@@ -19,11 +19,11 @@ import { frozenReads, type Run, type ScriptName } from "./redis-frozen.ts";
 import { joinMoved, type Moved } from "../domain/evaluation/boards/moved.ts";
 import * as SCRIPTS from "./redis-ranks-lua.ts";
 
-/** Entries in one script call: under 2 ms, so that nobody waits for it. */
+/** Entries per script call: under 2 ms, so that other clients are not delayed. */
 const CHUNK = 200;
-/** A build that writes no page for this long has died; another may begin. */
+/** A build that has written no page for this long is dead; another may begin. */
 const LEASE_MS = 15_000;
-/** How long a rebuild waits for one that is under way, and how often it looks. */
+/** How long a rebuild waits for one in progress, and how often it checks. */
 const REBUILD_WAIT_MS = 60_000;
 const REBUILD_POLL_MS = 50;
 
@@ -32,16 +32,16 @@ type Read = { ties: Ties; offset: number; limit: number; playerId: string; after
 
 /**
  * The rank index in Redis, for any number of processes. A period has a generation that serves reads and,
- * while it is rebuilt, one more; an applied entry goes to both in one script. A build sets the pointer to
- * its generation before it reads the database, so that an entry which it does not read is one that is
- * applied to it; versions make the order of the two irrelevant. Where there is no generation, applying does
- * nothing: the entry was committed before it got here, and every build from now on reads it.
+ * while it is rebuilt, one more; an applied entry goes to both in one script. A build sets the pointer to its
+ * generation before it reads the database, so that an entry which it does not read is one that is applied to
+ * it; versions make the order of the two irrelevant. Where there is no generation, applying does nothing: the
+ * entry was committed before it got here, and every later build reads it.
  */
 export const createRedisRanks = (redis: Redis, namespace: string, source: EntrySource): RankStore => {
   const run = scriptRunner(redis);
   const keyOf = ({ projectId, periodId }: Period): string =>
     `{${namespace}:rank:${projectId}:${periodId}}:cur`;
-  /** Builds by this process: its readers share one. */
+  /** Builds in progress in this process: its readers share one. */
   const building = new Map<string, Promise<boolean>>();
 
   const build = (ref: PeriodRef): Promise<boolean> => {
@@ -65,7 +65,7 @@ export const createRedisRanks = (redis: Redis, namespace: string, source: EntryS
 
   const rebuild = async (ref: PeriodRef): Promise<void> => {
     const until = Date.now() + REBUILD_WAIT_MS;
-    // One that is under way may have read past what the caller wants to see: wait, then build.
+    // One in progress may have read past the data that the caller needs: wait, then build.
     while (building.has(keyOf(ref)) || !(await build(ref))) {
       if (Date.now() > until) throw beingBuilt();
       await delay(REBUILD_POLL_MS);
@@ -100,7 +100,7 @@ export const createRedisRanks = (redis: Redis, namespace: string, source: EntryS
 const beingBuilt = () =>
   new DomainError("SERVICE_UNAVAILABLE", "the leaderboard is being built", { retryAfterSeconds: 1 });
 
-/** Scripts that do not answer text. */
+/** Scripts whose replies are not text. */
 const IN_BYTES: ReadonlySet<string> = new Set<ScriptName>(["STANDINGS"]);
 
 /** Runs scripts by their digest, and by their text where Redis has lost it. */
@@ -190,7 +190,7 @@ const readGeneration = async (
   return { standings: numberStandings({ ties, position, rank }, members), total };
 };
 
-/** Bytes that the script tells of each player: five whole numbers and a score. */
+/** Bytes of each player in the script's reply: five whole numbers and a score. */
 const STANDING_BYTES = 28;
 
 const readStandings = async (

@@ -3,7 +3,7 @@ import type { Usage, Windows } from "../domain/accounts/rate-limits/memory-windo
 
 /**
  * ARGV: for each key the points to add, the limit, the seconds of a window and the number of its question.
- * The rest of a question is not counted once one of its limits is passed. Answers used and ms for each key;
+ * The rest of a question is not counted once one of its limits is exceeded. Returns used and ms for each key;
  * ms are -1 for one that was not counted.
  */
 const CONSUME = `
@@ -26,7 +26,7 @@ for i, key in ipairs(KEYS) do
 end
 return out`;
 
-/** Questions of one call, so that none holds Redis up. */
+/** Questions per call, so that none blocks Redis. */
 const QUESTIONS_MAX = 100;
 
 type Scripted = Redis & { laurelConsume(keys: number, ...args: (string | number)[]): Promise<number[]> };
@@ -38,8 +38,8 @@ type Question = {
 type Asked = Question & { resolve(usages: Usage[]): void; reject(error: unknown): void };
 
 /**
- * Asks for all that came in one turn of the event loop at once: what many clients do at one moment then costs
- * one command and not one each.
+ * Batches the questions of one iteration of the event loop: simultaneous requests then cost one command
+ * instead of one each.
  */
 const gather = (redis: Scripted): ((question: Question) => Promise<Usage[]>) => {
   let waiting: Asked[] = [];
@@ -74,12 +74,14 @@ const gather = (redis: Scripted): ((question: Question) => Promise<Usage[]>) => 
     });
 };
 
-/** Windows in Redis, one for all processes of a namespace: a counter each, which ends with its window. */
+/**
+ * Windows in Redis, shared by all processes of a namespace: a counter each, which expires with its window.
+ */
 export const createRedisWindows = (
   redis: Redis,
   namespace: string,
 ): Windows & {
-  /** Whether there is a connection to ask; a question without one would wait for it. */
+  /** Whether there is a connection; without one a question would wait for it. */
   isReady(): boolean;
 } => {
   redis.defineCommand("laurelConsume", { lua: CONSUME });

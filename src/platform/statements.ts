@@ -2,13 +2,13 @@ import { chosenPatience, type Patience } from "../domain/kernel/patience.ts";
 import { MARKS } from "../domain/kernel/statements.ts";
 import { type Socketed, Waiting } from "./waiting.ts";
 
-/** The part of pg's client that is used, and its pool. */
+/** The parts of pg's client and its pool that are used. */
 type Client = Socketed & { query(text: unknown, values?: unknown, callback?: unknown): unknown };
-// What a class that extends another one takes must be `any` to TypeScript; this is as good.
+// TypeScript requires `any` for a base class's constructor parameters; this is as good.
 type ClientClass = new (options: never) => Client;
 export type ClientPool = { Client: ClientClass };
 
-/** Marks stand at the beginning of a statement, after white space as it is in the source. */
+/** Marks stand at the beginning of a statement, after the white space of the source. */
 const MARKS_WITHIN = 64;
 
 const isMarked = (text: string, mark: string): boolean => text.slice(0, MARKS_WITHIN).includes(mark);
@@ -16,17 +16,17 @@ const isMarked = (text: string, mark: string): boolean => text.slice(0, MARKS_WI
 const isUnanswered = (text: string): boolean =>
   isMarked(text, MARKS.unanswered) || isMarked(text, MARKS.oneMessage);
 
-/** Statements whose plans are kept; others that are marked are planned each time. */
+/** Maximum number of prepared statements; further marked ones are planned each time. */
 const KEPT_MAX = 200;
 /**
- * How long plans are kept, in ms. Tables grow, and the plan for a small one may read all of it: the server
- * itself looks again only when statistics were gathered.
+ * How long prepared plans are kept, in ms. Tables grow, and the plan for a small one may read all of it: the
+ * server itself replans only when statistics were gathered.
  */
 const PLANS_KEPT_MS = 5_000;
 
 const names = new Map<string, string>();
 
-/** The name of a prepared statement of this text; undefined for one that is not to be kept. */
+/** Returns the prepared statement's name for this text; undefined if it is not to be kept. */
 const keptName = (text: string): string | undefined => {
   if (!isMarked(text, MARKS.kept)) return undefined;
   const known = names.get(text);
@@ -40,14 +40,14 @@ type Answer = { command: string; rowCount: number | null; rows: unknown[] };
 
 const NO_ROWS: Answer = { command: "", rowCount: null, rows: [] };
 
-/** What a transaction's statements are answered with. */
-class Answers {
-  /** Settles with the last statement that nobody waits for. */
+/** Tracks the outstanding answers of a transaction's statements. */
+class PendingAnswers {
+  /** Settles with the last statement that nobody awaits. */
   #sent: Promise<void> = Promise.resolve();
-  /** What failed first of those. */
+  /** The first failure among those. */
   #failure: Error | undefined;
 
-  /** A transaction begins. */
+  /** Begins a new transaction. */
   reset(): void {
     this.#failure = undefined;
   }
@@ -69,12 +69,12 @@ class Answers {
       await this.#sent;
       throw this.#failure ?? error;
     } finally {
-      // Also back to a savepoint: what failed is undone.
+      // Also to a savepoint: the failed statements are undone.
       if (text.startsWith("rollback")) this.#failure = undefined;
     }
   }
 
-  /** After a statement that failed, `commit` is answered, but with "ROLLBACK". */
+  /** Checks the answer to `commit`: after a failed statement it succeeds, but says "ROLLBACK". */
   async committed(answer: unknown): Promise<Answer> {
     const committed = await this.answered("commit", answer);
     await this.#sent;
@@ -86,25 +86,25 @@ class Answers {
   }
 }
 
-/** Settings of one transaction, so that a pooler hands none of them on. */
+/** Settings of one transaction, so that a pooler passes none of them on. */
 const limitsOf = ({ statementMs, lockMs, idleMs }: Patience): string =>
   `set local statement_timeout = ${statementMs}; set local lock_timeout = ${lockMs}; ` +
   `set local idle_in_transaction_session_timeout = ${idleMs}`;
 
 /**
  * Makes the pool's clients, which must be ones that pipeline, wait for as few answers as a transaction needs.
- * `begin` goes out with the first statement; marked ones are said to be done as soon as they are sent, so the
- * next one, or `commit`, is on its way at once. PostgreSQL runs them in order and, after one that failed,
- * none until `rollback`: the failure is told by the next statement that is waited for, `commit` at the
- * latest. Those that are marked as kept are prepared. Transactions of another patience than `usual`, which
- * the sessions have, set theirs; every statement is waited for within that of where it was sent.
+ * `begin` is sent with the first statement; marked ones are reported as done as soon as they are sent, so the
+ * next one, or `commit`, follows at once. PostgreSQL runs them in order and, after a failure, none until
+ * `rollback`: the failure is raised by the next awaited statement, `commit` at the latest. Those that are
+ * marked as kept are prepared. Transactions whose patience differs from `usual`, which the sessions have, set
+ * their own; every statement is awaited within the patience of where it was sent.
  */
 export const pipelineStatements = (pool: ClientPool, usual: Patience): void => {
   pool.Client = class extends pool.Client {
     readonly waiting = new Waiting(this);
     private isHeldBack = false;
     private plannedMs = 0;
-    private readonly answers = new Answers();
+    private readonly answers = new PendingAnswers();
 
     override query(text: unknown, values?: unknown, callback?: unknown): unknown {
       if (text === "begin") {
@@ -148,7 +148,7 @@ type Transaction = {
 };
 export type Embedded = { transaction<T>(run: (tx: Transaction) => Promise<T>): Promise<T> };
 
-/** Makes PGlite take marked statements in one message; any other takes five. */
+/** Makes PGlite send marked statements in one message; any other takes five. */
 export const sendAsOneMessage = (pglite: Embedded): void => {
   const transaction = pglite.transaction.bind(pglite);
   pglite.transaction = (run) =>

@@ -4,18 +4,18 @@ import type { Topics } from "../domain/kernel/events/topics.ts";
 import { mapInSlices } from "../domain/kernel/slices.ts";
 import { calmWarnings } from "../domain/kernel/calm-log.ts";
 
-/** Which of these topics has a listener in any process, by position. */
-export type Heard = (topics: readonly string[]) => Promise<readonly boolean[]>;
+/** Determines which of these topics have a listener in any process, by position. */
+export type ListenerCheck = (topics: readonly string[]) => Promise<readonly boolean[]>;
 
-/** So few are published without asking first: that would cost as much. */
-const UNASKED_MAX = 8;
-/** Topics asked about in one call, so that none holds up Redis. */
-const ASKED_MAX = 1_000;
+/** Up to this many messages are published without a check, which would cost as much. */
+const UNCHECKED_MAX = 8;
+/** Topics checked per call, so that none blocks Redis. */
+const CHECKED_MAX = 1_000;
 
-/** Topics over a presence: a listener that throws is logged, a publish that fails is lost. */
+/** Topics over a presence: a listener's exception is logged, a failed publish is lost. */
 export const topicsOver = (
   presence: Presence,
-  { prefix, heard, log }: { prefix: string; heard: Heard; log: Logger },
+  { prefix, hasListeners, log }: { prefix: string; hasListeners: ListenerCheck; log: Logger },
 ): Topics => {
   const warn = calmWarnings(log);
   const failed = (err: unknown): void => warn(err, "publish failed; readers will ask the database");
@@ -26,18 +26,18 @@ export const topicsOver = (
       failed(err);
     }
   };
-  /** When nobody can say who listens, everybody may. */
+  /** If listeners cannot be determined, assumes that every topic has some. */
   const ask = async (topics: readonly string[]): Promise<readonly boolean[]> => {
-    if (topics.length <= UNASKED_MAX) return topics.map(() => true);
+    if (topics.length <= UNCHECKED_MAX) return topics.map(() => true);
     try {
-      return await heard(topics.map((topic) => prefix + topic));
+      return await hasListeners(topics.map((topic) => prefix + topic));
     } catch {
       return topics.map(() => true);
     }
   };
   return {
     publish,
-    publishHeard: async (messages) => {
+    publishToListeners: async (messages) => {
       const answers = await ask(messages.map(([topic]) => topic));
       await mapInSlices(messages, ([topic, make], n) => {
         if (answers[n]) publish(topic, make());
@@ -58,7 +58,7 @@ export const topicsOver = (
       try {
         await presence.subscribe(prefix + topic, guarded);
       } catch (error) {
-        // The presence would go on listening for it, beside the next try.
+        // Otherwise the presence would keep this subscription beside the next attempt's.
         leave();
         throw error;
       }
@@ -69,13 +69,13 @@ export const topicsOver = (
 
 type CountsListeners = { pubsub(command: "NUMSUB", ...topics: string[]): Promise<unknown[]> };
 
-/** Asks Redis, which answers each topic with the number of its listeners. */
-export const heardOverRedis =
-  (redis: CountsListeners): Heard =>
+/** Asks Redis for the number of listeners of each topic. */
+export const redisListenerCheck =
+  (redis: CountsListeners): ListenerCheck =>
   async (topics) => {
     const asked: Promise<unknown[]>[] = [];
-    for (let from = 0; from < topics.length; from += ASKED_MAX) {
-      asked.push(redis.pubsub("NUMSUB", ...topics.slice(from, from + ASKED_MAX)));
+    for (let from = 0; from < topics.length; from += CHECKED_MAX) {
+      asked.push(redis.pubsub("NUMSUB", ...topics.slice(from, from + CHECKED_MAX)));
     }
     const counts = (await Promise.all(asked)).flat();
     return topics.map((_, n) => Number(counts[2 * n + 1]) > 0);

@@ -1,13 +1,13 @@
 import type { Patience } from "../domain/kernel/patience.ts";
 
-/** How often open waits are looked at, in ms. */
-export const LOOK_EVERY_MS = 250;
-/** How long after PostgreSQL should have ended a statement its answer must be there, in ms. */
+/** How often open waits are checked, in ms. */
+export const CHECK_EVERY_MS = 250;
+/** Grace for the answer to arrive after PostgreSQL should have ended the statement, in ms. */
 const ANSWER_GRACE_MS = 1_000;
 
-/** A client of pg, whose socket can be ended whatever the client waits for. */
+/** A client of pg, whose socket can be terminated at any time. */
 export type Socketed = {
-  /** The backend's process id, as PostgreSQL has told it. */
+  /** The backend's process id, as reported by PostgreSQL. */
   processID?: number | null;
   connection: { stream: { destroy(error?: Error): unknown } };
 };
@@ -16,8 +16,8 @@ const noAnswer = (ms: number): Error =>
   Object.assign(new Error(`PostgreSQL has not answered within ${ms} ms`), { code: "ETIMEDOUT" });
 
 /**
- * What a connection waits for. Time is counted in looks and not by the clock: a process that was stopped, or
- * whose thread was busy, has not read what may have come long ago.
+ * Tracks the answers that a connection waits for. Time is counted in checks, not by the clock: a process that
+ * was paused, or whose thread was busy, has not read answers that may have arrived long ago.
  */
 export class Waiting {
   readonly #client: Socketed;
@@ -31,7 +31,7 @@ export class Waiting {
     this.#client = client;
   }
 
-  /** A statement was sent; the patience is that of the newest. */
+  /** Records a sent statement; the newest one's patience applies. */
   expect(answer: Promise<unknown>, patience: Patience): void {
     if (this.#owed++ === 0) this.#waitedMs = 0;
     this.#patience = patience;
@@ -44,7 +44,7 @@ export class Waiting {
     answer.then(answered, answered);
   }
 
-  /** The patience of what is waited for; undefined when nothing is. */
+  /** The patience of the awaited answer; undefined when none is due. */
   get owedTo(): Patience | undefined {
     return this.#owed > 0 ? this.#patience : undefined;
   }
@@ -53,34 +53,34 @@ export class Waiting {
     return this.#waitedMs;
   }
 
-  /** The connection may be dead: what it is asked must be answered within `ms` from now on, the next time. */
+  /** Marks the connection as possibly dead: its next statement must be answered within `ms`. */
   suspect(ms: number): void {
     this.#suspectedForMs = ms;
     this.#waitedMs = 0;
   }
 
-  /** The id of the backend that has owed an answer for `ms` or longer; undefined where none does. */
+  /** Returns the id of a backend that has owed an answer for `ms` or longer; undefined if there is none. */
   backendOwing(ms: number): number | undefined {
     return this.#owed > 0 && this.#waitedMs >= ms ? (this.#client.processID ?? undefined) : undefined;
   }
 
   /**
-   * PostgreSQL says whether the backend rests although it owes an answer: then the statement or its answer
-   * was lost on the way. @returns whether it has rested at two looks in a row
+   * Records whether PostgreSQL reports the backend as idle although it owes an answer: then the statement or
+   * its answer was lost on the way. @returns whether it was idle at two consecutive checks
    */
   rests(isAtRest: boolean): boolean {
     this.#looksAtRest = isAtRest ? this.#looksAtRest + 1 : 0;
     return this.#looksAtRest > 1;
   }
 
-  /** To be called every LOOK_EVERY_MS. @returns whether the answer is overdue */
-  look(): boolean {
+  /** Must be called every CHECK_EVERY_MS. @returns whether the answer is overdue */
+  tick(): boolean {
     if (this.#owed === 0) return false;
-    this.#waitedMs += LOOK_EVERY_MS;
+    this.#waitedMs += CHECK_EVERY_MS;
     return this.#waitedMs > (this.#suspectedForMs ?? this.#patience!.statementMs + ANSWER_GRACE_MS);
   }
 
-  /** Ends the socket: whoever waits is told at once, and the pool opens another one. */
+  /** Terminates the socket: waiting callers fail at once, and the pool opens another one. */
   end(): void {
     this.#client.connection.stream.destroy(noAnswer(this.#waitedMs));
   }

@@ -9,16 +9,16 @@ import { createConnect } from "./guard/connect.ts";
 import { type Connection, type Connections, createConnections } from "./guard/connections.ts";
 import { type Answer, Exchange, isStale, type Message } from "./guard/exchange.ts";
 import { faultText, Refused } from "./guard/faults.ts";
-import { createNames, type Names } from "./guard/names.ts";
+import { createNameResolver, type NameResolver } from "./guard/names.ts";
 import { createGuard, type Guard, NOT_PUBLIC, type Target } from "./guard/url.ts";
-import { Deadline, FloodWatch, Line } from "./guard/waiting.ts";
+import { Deadline, FloodWatch, AdmissionQueue } from "./guard/waiting.ts";
 
-/** Requests of a process at once; further ones wait in line, on their own time. */
-const IN_HAND_MAX = 256;
-/** For the look-up of a name when its address is given. */
+/** Maximum number of concurrent requests of a process; further ones queue within their own time limit. */
+const IN_FLIGHT_MAX = 256;
+/** Time limit for looking up a name when its address is given. */
 const CHECK_MS = 3_000;
 
-/** For tests: servers and authorities that the system does not know. */
+/** For tests: DNS servers and certificate authorities that the system does not know. */
 export type SenderParts = {
   /** Addresses of DNS servers, with ports. */
   dnsServers?: readonly string[];
@@ -26,15 +26,15 @@ export type SenderParts = {
   ca?: string;
 };
 
-/** Sends to the endpoints of webhooks, over guarded connections of its own that it keeps for a while. */
+/** Sends requests to webhook endpoints over a pool of guarded connections. */
 export const createWebhookSender = (
   settings: OutboundSettings,
   { dnsServers, ca }: SenderParts = {},
 ): WebhookSender => {
   const guard = createGuard(settings);
-  const names = createNames({ isLocal: guard.isLocal, servers: dnsServers });
+  const names = createNameResolver({ isLocal: guard.isLocal, servers: dnsServers });
   const connections = createConnections(createConnect({ guard, names, ca }));
-  const ways: Ways = { connections, line: new Line(IN_HAND_MAX), flood: new FloodWatch() };
+  const ways: Ways = { connections, line: new AdmissionQueue(IN_FLIGHT_MAX), flood: new FloodWatch() };
 
   return {
     check: (url) => check(url, guard, names),
@@ -52,10 +52,10 @@ export const createWebhookSender = (
   };
 };
 
-type Ways = { connections: Connections; line: Line; flood: FloodWatch };
+type Ways = { connections: Connections; line: AdmissionQueue; flood: FloodWatch };
 
-/** Names that cannot be looked up now are taken: each attempt looks them up, and judges them. */
-const check = async (url: string, guard: Guard, names: Names): Promise<string | undefined> => {
+/** Accepts names that cannot be looked up now: each delivery attempt looks them up and checks them again. */
+const check = async (url: string, guard: Guard, names: NameResolver): Promise<string | undefined> => {
   const { target, problem } = guard.judge(url);
   if (target === undefined) return problem;
   if (target.isAddress || guard.isLocal) return undefined;
@@ -95,7 +95,7 @@ const ask = async (target: Target, request: WebhookRequest, attempt: Attempt): P
   if (kept) {
     const answer = await exchange(kept, message, attempt);
     if (!isStale(answer) || deadline.fault) return answer;
-    // The server was closing it meanwhile. Webhooks may arrive twice, so it is safe to ask once more.
+    // The server was closing the connection. Webhooks may arrive twice, so a retry is safe.
   }
   return exchange(connections.open(target), message, attempt);
 };
@@ -113,7 +113,7 @@ const exchange = async (connection: Connection, message: Message, attempt: Attem
   return answer;
 };
 
-/** As undici likes them best: names and values in turn. Bodies of answers are kept as they come. */
+/** In undici's preferred form: names and values alternate. Response bodies are kept as received. */
 const headersOf = ({ headers }: WebhookRequest): string[] => {
   const list = ["accept-encoding", "identity"];
   for (const name in headers) list.push(name, headers[name] ?? "");

@@ -1,4 +1,4 @@
-/** What `promise` gives, unless that takes longer than `ms`. @throws Error that says so */
+/** Returns the result of `promise`, unless it takes longer than `ms`. @throws Error that says so */
 export const within = async <T>(ms: number, promise: Promise<T>): Promise<T> => {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<never>((_, reject) => {

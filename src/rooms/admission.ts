@@ -1,24 +1,23 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { type IRoomCache, matchMaker } from "@colyseus/core";
 import type { App } from "../app.ts";
-import { conflict, type DomainError } from "../domain/kernel/errors.ts";
+import { conflict, type DomainError, retryLater } from "../domain/kernel/errors.ts";
 import { PLAYER_SOCKETS_MAX, PROJECT_ROOMS_MAX } from "../domain/kernel/limits.ts";
-import { comeBackLater } from "./gate.ts";
 import { openRooms } from "./open-rooms.ts";
 import type { Listing } from "./listing.ts";
 
-/** Rooms of one process; the next ones are made by another one. */
+/** Maximum number of rooms in one process; further rooms are created by another process. */
 export const PROCESS_ROOMS_MAX = 20_000;
 const ownRoomsOf = (projectId: string): number =>
   openRooms().filter((room) => (room.metadata as { projectId?: string }).projectId === projectId).length;
 
 /**
- * Whether one more room may be made here.
+ * Decides whether one more room may be created in this process.
  * @throws DomainError SERVICE_UNAVAILABLE SERVER_FULL, CONFLICT TOO_MANY_ROOMS
  */
 export const admitRoom = async (options: unknown): Promise<void> => {
   if (matchMaker.stats.local.roomCount >= PROCESS_ROOMS_MAX)
-    throw comeBackLater("this process has no room left", "SERVER_FULL");
+    throw retryLater("this process has no room left", "SERVER_FULL");
   const { projectId } = options as { projectId?: string };
   if (projectId === undefined) return;
   const driver = matchMaker.driver as Listing;
@@ -27,25 +26,26 @@ export const admitRoom = async (options: unknown): Promise<void> => {
     throw conflict("TOO_MANY_ROOMS", `a project has at most ${PROJECT_ROOMS_MAX} open rooms`);
 };
 
-/** Rooms that many watch and that may be several. */
+/** Kinds of room that many clients watch, and that may have several rooms for one subject. */
 const CROWDS: ReadonlySet<string> = new Set(["chat", "leaderboard", "lobbies"]);
 /**
- * From so many on a crowd is worth a room in each process where some of it is, unless it has so many rooms.
+ * Crowd size from which each process that serves part of it gets a room, unless it has too many rooms
+ * already.
  */
 const CROWD_MIN = 25;
 const CROWD_ROOMS_MAX = 16;
-/** How long those who come together leave it to the first of them to make the room here, in ms. */
+/** Milliseconds in which only the first of several simultaneous joins may create the room in this process. */
 const SPREAD_EVERY_MS = 2_000;
-/** Crowds that got a room here a moment ago, and until when they get no other; the oldest first. */
+/** Crowds that got a room here recently, with the time until which they get no other; oldest first. */
 const spreading = new Map<string, number>();
 
-/** A join, and whether it is the one that makes its crowd's room here. */
+/** The current join, and whether it is the one that creates its crowd's room here. */
 const joins = new AsyncLocalStorage<{ isFirst: boolean }>();
 
-/** Runs one join: core looks for a room more than once in it, and is to get the same answer. */
+/** Runs one join. Core looks for a room more than once per join and must get the same answer each time. */
 export const asOneJoin = <T>(run: () => Promise<T>): Promise<T> => joins.run({ isFirst: false }, run);
 
-/** Answers true to one join in SPREAD_EVERY_MS for each crowd, however often that one asks. */
+/** Returns true to one join per SPREAD_EVERY_MS for each crowd, however often that join asks. */
 const isFirst = ({ name, metadata }: IRoomCache): boolean => {
   const join = joins.getStore();
   if (join?.isFirst) return true;
@@ -61,8 +61,8 @@ const isFirst = ({ name, metadata }: IRoomCache): boolean => {
 };
 
 /**
- * Whether a crowd whose rooms are all in other processes gets one here: a socket that is piped costs more
- * than twice as much as one that is not.
+ * Decides whether a crowd whose rooms are all in other processes gets one here: a piped socket costs more
+ * than twice as much as a direct one.
  */
 export const maySpread = async (rooms: readonly IRoomCache[]): Promise<boolean> => {
   const [first] = rooms;
@@ -73,7 +73,7 @@ export const maySpread = async (rooms: readonly IRoomCache[]): Promise<boolean> 
     await admitRoom(first.metadata);
     return true;
   } catch {
-    // Where no more rooms may be made the others' go on being joined.
+    // When no more rooms may be created, clients go on joining the rooms of other processes.
     return false;
   }
 };
@@ -81,7 +81,7 @@ export const maySpread = async (rooms: readonly IRoomCache[]): Promise<boolean> 
 const own = new Map<string, number>();
 
 /**
- * Counts a socket of a player; the function returned counts it out again.
+ * Counts a player's socket; the returned function decrements the count.
  * @throws DomainError CONFLICT TOO_MANY_SOCKETS
  */
 export const admitSocket = async ({ peers, log }: App, player: string): Promise<() => void> => {
@@ -101,7 +101,7 @@ export const admitSocket = async ({ peers, log }: App, player: string): Promise<
   try {
     total = await change(1);
   } catch (err) {
-    // Redis is away: the socket is let in, as limits are then counted in each process by itself.
+    // Redis is unavailable: the socket is admitted, because each process then enforces limits by itself.
     log.warn({ err }, "a socket was not counted");
   }
   if (total <= PLAYER_SOCKETS_MAX) return leave;

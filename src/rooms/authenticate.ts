@@ -3,7 +3,7 @@ import type { z } from "zod";
 import type { App } from "../app.ts";
 import { requireMember } from "../domain/player-lifecycle/ws-tokens.ts";
 import { DomainError, forbidden, notFound, unauthorized } from "../domain/kernel/errors.ts";
-import { type Grouped, grouped } from "../domain/kernel/grouped.ts";
+import { grouped } from "../domain/kernel/grouped.ts";
 import { readStreamHeads, type StreamRef } from "../domain/delivery/outbox/stream.ts";
 import type { PlayerStatus } from "../domain/players/player.ts";
 import { checkOrigin } from "../domain/accounts/projects/origins.ts";
@@ -12,23 +12,23 @@ import type { Work } from "../domain/kernel/work.ts";
 import { parse } from "./errors.ts";
 
 /**
- * Whose socket it is, as the token says. Plain JSON, because it crosses processes with the seat; it must
+ * The identity that a socket's token proves. Plain JSON, because it crosses processes with the seat; it must
  * never have a key named `sessionId`, which core would take as the id of the session.
  */
 export type Principal = {
-  /** Of a player's token. Console users may watch what belongs to the project. */
+  /** Set for a player's token; null for console users, who may watch whatever belongs to the project. */
   playerId: string | null;
-  /** Of a console user's token; else "". */
+  /** Set for a console user's token; otherwise "". */
   userId: string;
-  /** One name for all sessions of a player or user. */
+  /** One key for all sessions of a player or user. */
   subject: string;
   projectId: string;
   tenantId: string;
-  /** When the token ends, in ms. */
+  /** Expiry time of the token, in ms. */
   expiresAtMs: number;
 };
 
-/** Joins of one player (or console user) in a window, over all processes and rooms. */
+/** Maximum number of joins of one player (or console user) per window, over all processes and rooms. */
 export const JOINS_MAX = 20;
 export const JOINS_WINDOW_SECONDS = 10;
 
@@ -48,10 +48,10 @@ export const verifyToken = async (app: App, token: string | undefined): Promise<
 };
 
 /**
- * The first half of every join: who it is, whether they may try once more, and whether the project is still
- * there and open to the page that asks. The console's pages are not the project's.
- * @throws DomainError UNAUTHORIZED for a token that is missing, ended, not of this kind or of a user who is
- * gone; RATE_LIMITED; NOT_FOUND; FORBIDDEN TENANT_SUSPENDED, ORIGIN_NOT_ALLOWED
+ * First half of every join: verifies the token, counts the attempt, and checks that the project still exists
+ * and allows the page's origin. The console's own pages are exempt from the project's allow-list.
+ * @throws DomainError UNAUTHORIZED for a token that is missing, expired, of another kind or of a deleted
+ * user; RATE_LIMITED; NOT_FOUND; FORBIDDEN TENANT_SUSPENDED, ORIGIN_NOT_ALLOWED
  */
 export const authenticate = async (
   app: App,
@@ -69,26 +69,13 @@ export const authenticate = async (
   return principal;
 };
 
-/** Why a player of this status may not be here; undefined for one who may. */
+/** Returns the reason why a player with this status is refused; undefined if the player may join. */
 export const refusalOf = (status: PlayerStatus | undefined): DomainError | undefined => {
   if (status === "BANNED") return forbidden("PLAYER_BANNED", "the player is banned");
   return status === "ACTIVE" || status === "SUSPENDED" ? undefined : notFound("player");
 };
 
 type Status = PlayerStatus | undefined;
-
-/** Reads what has become of players; those who join together are read together. */
-const statusReaders = new WeakMap<App, Grouped<StreamRef, Status>>();
-
-const statusReaderOf = (app: App): Grouped<StreamRef, Status> => {
-  const known = statusReaders.get(app);
-  if (known) return known;
-  const made = grouped<StreamRef, Status>({
-    run: (refs) => app.transact((work) => readStatuses(work, refs)),
-  });
-  statusReaders.set(app, made);
-  return made;
-};
 
 const readStatuses = async (work: Work, refs: readonly StreamRef[]): Promise<Status[]> => {
   const keyOf = ({ projectId, playerId }: StreamRef): string => `${projectId}:${playerId}`;
@@ -97,16 +84,22 @@ const readStatuses = async (work: Work, refs: readonly StreamRef[]): Promise<Sta
 };
 
 /**
- * For rooms that do not read the player: a token outlives what happens to its player.
- * @throws DomainError FORBIDDEN for a banned player, NOT_FOUND for one who is gone
+ * Checks the player of a join, for rooms that do not read the player: a token stays valid after its player
+ * was banned or deleted. Simultaneous joins share one read.
+ * @throws DomainError FORBIDDEN for a banned player, NOT_FOUND for a deleted one
  */
-export const requirePlayer = async (app: App, { projectId, playerId }: Principal): Promise<void> => {
-  if (playerId === null) return;
-  const refused = refusalOf(await statusReaderOf(app)({ projectId, playerId }));
-  if (refused) throw refused;
+export const createPlayerCheck = (app: App): ((principal: Principal) => Promise<void>) => {
+  const read = grouped<StreamRef, Status>({
+    run: (refs) => app.transact((work) => readStatuses(work, refs)),
+  });
+  return async ({ projectId, playerId }) => {
+    if (playerId === null) return;
+    const refused = refusalOf(await read({ projectId, playerId }));
+    if (refused) throw refused;
+  };
 };
 
-/** As `requirePlayer`, in a transaction in progress. */
+/** As `createPlayerCheck`, in a transaction in progress. */
 export const checkPlayer = async (work: Work, { projectId, playerId }: Principal): Promise<void> => {
   if (playerId === null) return;
   const [status] = await readStatuses(work, [{ projectId, playerId }]);
@@ -133,8 +126,8 @@ const throttle = async (app: App, { projectId, subject }: Principal): Promise<vo
 };
 
 /**
- * Replaces what the client sent by what is valid of it plus what the server knows. In place, because core
- * hands this very object on to the search for a room, to onCreate and to onJoin.
+ * Replaces the client's options by their validated part plus what the server knows. In place, because core
+ * passes this very object on to the search for a room, to onCreate and to onJoin.
  */
 export const pinOptions = <S extends z.ZodObject, P extends Record<string, unknown>>(
   options: object,

@@ -6,9 +6,9 @@ import { type Name, readNames } from "../domain/leaderboards/names.ts";
 import { type ListSource, readAround, readAt, readPlace } from "../domain/leaderboards/places.ts";
 import type { Standing } from "../domain/evaluation/boards/ranks.ts";
 import { fromRankScore } from "../domain/evaluation/boards/scoring.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 
-/** How long a room shows a name it has read. */
+/** How long a room shows a cached name. */
 const NAME_KEPT_MS = 30_000;
 const NAMES_KEPT_MAX = 20_000;
 
@@ -22,32 +22,33 @@ export type BoardLine = {
 };
 
 /**
- * One player's place: `rank` is 0 and `rankScore` undefined without an entry, `rows` the places around.
+ * One player's standing: `rank` is 0 and `rankScore` undefined without an entry, `rows` are the neighbouring
+ * entries.
  */
-export type Place = {
+export type WatcherPlace = {
   rank: number;
   score: number;
   rankScore: number | undefined;
   rows: readonly BoardLine[];
 };
 
-const NOWHERE: Place = { rank: 0, score: 0, rankScore: undefined, rows: [] };
+const NOWHERE: WatcherPlace = { rank: 0, score: 0, rankScore: undefined, rows: [] };
 
 export type BoardView = {
   leaderboard: Leaderboard;
-  /** That of the window which runs now. */
+  /** The list of the current window. */
   list: BoardList;
   size: number;
   top: BoardLine[];
-  /** Of every watcher that was asked for. */
-  places: ReadonlyMap<string, Place>;
+  /** Standing of every watcher that was asked for. */
+  places: ReadonlyMap<string, WatcherPlace>;
 };
 
 export type BoardQuery = {
   top: number;
-  /** The players who watch, and how many places around them they want to see. */
+  /** The watching players, and how many neighbours each wants to see. */
   watchers: ReadonlyMap<string, number>;
-  /** Definition and window may be those of the last read, while that window runs. */
+  /** Allows reuse of the definition and window of the last read while that window runs. */
   mayKeep?: boolean;
 };
 
@@ -59,7 +60,9 @@ export type BoardName = { projectId: string; leaderboardKey: string; board: stri
 
 type Found = Pick<BoardView, "leaderboard" | "list">;
 
-/** Reads one board for a room that reads it again and again: names are asked for once in a while only. */
+/**
+ * Creates a reader for a room that reads one board repeatedly; names are only looked up from time to time.
+ */
 export const createBoardReader = (app: App, name: BoardName): BoardReader => {
   const { projectId, leaderboardKey, board } = name;
   const transact = transactIn(app, projectId);
@@ -82,7 +85,7 @@ export const createBoardReader = (app: App, name: BoardName): BoardReader => {
       readAt(source, 0, Math.min(top, leaderboard.definition.displayLimit ?? top)),
       readOwn(source, watchers),
     ]);
-    // A watcher is a player whom the board may show: their own place needs no name.
+    // A watcher is a player whom the board may show: their own standing needs no name.
     await names.learn([page.standings, ...around.values()]);
     const scoring = boardOf(leaderboard);
     const line = ({ playerId, rank, rankScore }: Standing): BoardLine[] => {
@@ -92,7 +95,7 @@ export const createBoardReader = (app: App, name: BoardName): BoardReader => {
       const score = fromRankScore(scoring, rankScore);
       return [{ rank, playerId, externalUserId, displayName: displayName ?? "", score }];
     };
-    const places = new Map<string, Place>();
+    const places = new Map<string, WatcherPlace>();
     for (const playerId of watchers.keys()) places.set(playerId, NOWHERE);
     for (const { playerId, rank, rankScore } of alone)
       places.set(playerId, { ...NOWHERE, rank, score: fromRankScore(scoring, rankScore), rankScore });
@@ -109,7 +112,7 @@ export const createBoardReader = (app: App, name: BoardName): BoardReader => {
 const runsAt = ({ status, endsAt }: BoardList, now: Date): boolean =>
   status === "OPEN" && (endsAt === null || endsAt > now);
 
-/** The names of those who are shown, each kept for a while. */
+/** Caches the names of the players on display for a while. */
 const createNames = (app: App, projectId: string) => {
   const kept = new Map<string, Kept>();
   const transact = transactIn(app, projectId);
@@ -124,15 +127,15 @@ const createNames = (app: App, projectId: string) => {
       for (const { playerId } of unknown)
         kept.set(playerId, { name: names.get(playerId), untilMs: nowMs + NAME_KEPT_MS });
     },
-    /** Undefined for who is not shown. */
+    /** Undefined for players who are hidden from the board. */
     of: (playerId: string): Name | undefined => kept.get(playerId)?.name,
   };
 };
 
-/** `around` by player: the places there. Who has no entry is in neither. */
+/** `around` holds each player's neighbourhood; players without an entry are in neither. */
 type Own = { alone: readonly Standing[]; around: ReadonlyMap<string, readonly Standing[]> };
 
-/** The places of those who see no others are read in one go. */
+/** Reads the standings of all watchers who see no neighbours in one query. */
 const readOwn = async (source: ListSource, watchers: BoardQuery["watchers"]): Promise<Own> => {
   const lone: string[] = [];
   const windows: Promise<void>[] = [];

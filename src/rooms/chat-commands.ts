@@ -12,7 +12,7 @@ import {
 } from "../domain/social/chat/moderation/report-message.ts";
 import { type ChatActor, REPORT_REASONS } from "../domain/kernel/events/chat-views.ts";
 import { forbidden } from "../domain/kernel/errors.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 
 const ReportBody = z.strictObject({
   seq: Seq,
@@ -20,7 +20,7 @@ const ReportBody = z.strictObject({
   note: z.string().min(1).max(REPORT_NOTE_MAX).optional(),
 });
 
-/** Counts a refusal for what was said: after the third the player is muted. */
+/** Counts a refused message against its sender: after the third the player is muted. */
 export const noteRefused = async (
   app: App,
   { projectId, channelId }: ChannelRef,
@@ -49,7 +49,7 @@ const report: ChatRequest = {
   },
 };
 
-/** What clients of room `chat` may ask for besides sends, by the name of the message. */
+/** Requests besides sends that clients of room `chat` may make, by message name. */
 export const CHAT_REQUESTS: ReadonlyMap<string, ChatRequest> = new Map([
   ["chat.report", report],
   ...Object.entries(CHAT_COMMANDS).map(([name, command]): [string, ChatRequest] => [

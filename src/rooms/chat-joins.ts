@@ -21,25 +21,25 @@ import type { Work } from "../domain/kernel/work.ts";
 import { checkPlayer, type Principal, refusalOf } from "./authenticate.ts";
 import { readerOf } from "./chat-actors.ts";
 import { REPLAY_MAX } from "./ordered-stream.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 
-/** Messages that a client without `lastSeq` is shown. */
+/** Maximum number of messages shown to a client that gives no `lastSeq`. */
 export const HISTORY_MAX = 50;
 
-/** Who joins, and the id or key of the channel. */
+/** The joining client, and the id or key of the channel. */
 type Join = { principal: Principal; channel: string };
 
 /**
- * Finds the channel's id for who may join it; joins that arrive together are looked up together.
- * @throws DomainError NOT_FOUND, FORBIDDEN as `requirePlayer` and `readChannel`
+ * Resolves the channel's id for a client that may join it; simultaneous joins share one look-up.
+ * @throws DomainError NOT_FOUND, FORBIDDEN as `checkPlayer` and `readChannel`
  */
-export const createChatDoor = (app: App): Grouped<Join, string> => {
+export const createChannelFinder = (app: App): Grouped<Join, string> => {
   const find = grouped<Join, string | DomainError | undefined>({
     keyOf: ({ principal }) => principal.projectId,
     run: (joins) => transactIn(app, joins[0]!.principal.projectId)((work) => findChannels(work, joins)),
   });
   return async (join) => {
-    // One that is not there may be one that is made when it is first asked for.
+    // A missing channel may be one that is created on first access.
     const found = (await find(join)) ?? (await openChannel(app, join));
     if (found instanceof DomainError) throw found;
     return found;
@@ -57,7 +57,7 @@ const openChannel = (app: App, { principal, channel }: Join): Promise<string> =>
     return (await readChannel(work, { projectId, channelId }, readerOf(principal))).id;
   });
 
-/** Of joins to channels of one project; undefined for a channel that is not there. */
+/** Resolves joins to channels of one project; undefined for a channel that does not exist. */
 const findChannels = async (
   work: Work,
   joins: readonly Join[],
@@ -85,19 +85,29 @@ const findChannels = async (
   });
 };
 
-/** What a reader is shown on coming; `resumed`: `messages` are all after the `lastSeq` they gave. */
-export type Shown = { channel: ChatChannel; messages: ChatMessage[]; lastSeq: number; resumed: boolean };
+/**
+ * Initial view of a channel for a reader; if `resumed`, `messages` are all those after the given `lastSeq`.
+ */
+export type ChatSnapshot = {
+  channel: ChatChannel;
+  messages: ChatMessage[];
+  lastSeq: number;
+  resumed: boolean;
+};
 
-/** Who comes to a channel, and the newest message that they know. */
-type Coming = { actor: ChatActor; lastSeq: number | undefined };
+/** A joining reader, and the newest message that they have. */
+type JoiningReader = { actor: ChatActor; lastSeq: number | undefined };
 
 /**
- * The messages after `lastSeq`, or the newest ones, oldest first; who comes together is shown them together.
+ * Reads the messages after `lastSeq`, or the newest ones, oldest first; simultaneous joins share one read.
  * @throws DomainError NOT_FOUND, FORBIDDEN as `readChannel`
  */
-export const createChatShow = (app: () => App, ref: () => ChannelRef): Grouped<Coming, Shown> => {
-  const show = grouped<Coming, Shown | DomainError>({
-    run: (all) => transactIn(app(), ref().projectId)((work) => showAll(work, ref(), all)),
+export const createChatSnapshots = (
+  app: () => App,
+  ref: () => ChannelRef,
+): Grouped<JoiningReader, ChatSnapshot> => {
+  const show = grouped<JoiningReader, ChatSnapshot | DomainError>({
+    run: (all) => transactIn(app(), ref().projectId)((work) => readSnapshots(work, ref(), all)),
   });
   return async (coming) => {
     const shown = await show(coming);
@@ -106,15 +116,15 @@ export const createChatShow = (app: () => App, ref: () => ChannelRef): Grouped<C
   };
 };
 
-/** `after`: the newest message that the reader knows, where all later ones can be told. */
+/** `after`: the reader's newest message, if all later ones can be replayed. */
 type Reader = { admission: Admission; channel: ChatChannel; after: number | undefined };
 
-/** In three statements for any number of readers. */
-const showAll = async (
+/** Takes three statements for any number of readers. */
+const readSnapshots = async (
   work: Work,
   ref: ChannelRef,
-  all: readonly Coming[],
-): Promise<(Shown | DomainError)[]> => {
+  all: readonly JoiningReader[],
+): Promise<(ChatSnapshot | DomainError)[]> => {
   const asked = all.map(({ actor }) => ({ channelId: ref.channelId, playerId: readerIdOf(actor) }));
   // The channel first: messages committed in between are then extra, never missing.
   const standings = await findStandings(work, ref.projectId, asked);
@@ -140,7 +150,7 @@ const showAll = async (
 const admitReader = (
   { now }: Work,
   { projectId }: ChannelRef,
-  { actor, lastSeq }: Coming,
+  { actor, lastSeq }: JoiningReader,
   row: Standings | undefined,
 ): Reader => {
   if (!row) throw notFound("channel");
@@ -154,7 +164,7 @@ type Read = Map<Reader, ChatMessage[]>;
 
 const viewersOf = (readers: readonly Reader[]) => readers.map(({ admission }) => admission.viewer);
 
-/** The newest messages, for who knows none that can be gone on from. */
+/** Reads the newest messages, for readers who cannot resume. */
 const readNew = async (
   work: Work,
   { projectId, channelId: id }: ChannelRef,
@@ -166,7 +176,7 @@ const readNew = async (
   return new Map(fresh.map((reader, n) => [reader, pages[n]!.toReversed()]));
 };
 
-/** What each has missed; one page from where the last of them is. */
+/** Reads the messages that each reader missed; one page, starting with the reader who is furthest behind. */
 const readMissed = async (
   work: Work,
   { projectId, channelId: id }: ChannelRef,

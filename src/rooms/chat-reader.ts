@@ -4,9 +4,9 @@ import { ANYBODY, readHistory, readLastSeqs } from "../domain/social/chat/messag
 import { notFound } from "../domain/kernel/errors.ts";
 import type { Item } from "./chat-state.ts";
 import { REPLAY_MAX, type StreamPage } from "./ordered-stream.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 
-/** The channel's messages after a seq as all readers see them, to fill a gap of the stream. */
+/** Reads the channel's messages after a seq, as all readers see them, to fill a gap in the stream. */
 export const readItems = (app: App, ref: ChannelRef, afterSeq: number): Promise<StreamPage<Item>> =>
   transactIn(
     app,

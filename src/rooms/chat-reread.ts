@@ -4,14 +4,14 @@ import { readLastSeqs } from "../domain/social/chat/messages.ts";
 import { findReaders, readerKey } from "../domain/social/chat/readers.ts";
 import type { LiveClient } from "./live-client.ts";
 
-/** A chat room that is compared with the database from time to time. */
+/** A chat room that is periodically compared with the database. */
 export type OpenRoom = {
   ref: ChannelRef;
-  /** Who is in the room now. */
+  /** Clients currently in the room. */
   present(): readonly LiveClient[];
   /**
-   * What was found: the channel's newest seq, undefined when there is no such channel any more, and who of
-   * the players of `present` may read it.
+   * Applies the result: the channel's newest seq, undefined when the channel no longer exists, and which
+   * players of `present` may read it.
    */
   look(lastSeq: number | undefined, present: readonly LiveClient[], readers: ReadonlySet<string>): void;
 };
@@ -20,9 +20,9 @@ const playersOf = (clients: readonly LiveClient[]): string[] => [
   ...new Set(clients.flatMap(({ auth }) => auth?.playerId ?? [])),
 ];
 
-/** Two statements for all open rooms of this process. */
+/** Takes two statements for all open rooms of this process. */
 export const rereadRooms = async (app: App, rooms: readonly OpenRoom[]): Promise<void> => {
-  // Who comes while the database is asked has been let in by the join itself.
+  // Clients that join during the query were admitted by the join itself.
   const asked = rooms.map((room) => {
     const present = room.present();
     return { room, present, players: playersOf(present) };

@@ -8,7 +8,7 @@ import { chatTopic, chatVolatileTopic } from "../domain/kernel/events/topics.ts"
 import type { Work } from "../domain/kernel/work.ts";
 import { authenticate, pinOptions } from "./authenticate.ts";
 import { CHAT_REQUESTS } from "./chat-commands.ts";
-import { createChatDoor, createChatShow } from "./chat-joins.ts";
+import { createChannelFinder, createChatSnapshots } from "./chat-joins.ts";
 import { readItems } from "./chat-reader.ts";
 import {
   ChatState,
@@ -22,7 +22,7 @@ import {
 import { readerOf, speakerOf } from "./chat-actors.ts";
 import { type OpenRoom, rereadRooms } from "./chat-reread.ts";
 import { ChatSender } from "./chat-sender.ts";
-import { ChatVolatiles, type ChatWord } from "./chat-volatiles.ts";
+import { ChatVolatiles, type ChatVolatileEvent } from "./chat-volatiles.ts";
 import { parse } from "./errors.ts";
 import { FanOut } from "./fan-out.ts";
 import { freeRoomId } from "./free-room-id.ts";
@@ -31,23 +31,23 @@ import { LiveRoom } from "./live-room.ts";
 import { CLOSE, live } from "./messages.ts";
 import { OrderedStream, type StreamPage } from "./ordered-stream.ts";
 import { CHAT_SHARDS, chatRoomId } from "./room-ids.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 import { assignChanged } from "./state-sync.ts";
 import { createTicker, type Ticker } from "./ticker.ts";
 
-/** Readers of one room; the next ones get another room of the same channel. */
+/** Maximum number of readers in one room; further readers get another room of the same channel. */
 export const READERS_MAX = 500;
-/** How often open rooms are compared with the database, in case a word was lost. */
+/** How often open rooms are compared with the database, in case a publish was lost. */
 export const REREAD_EVERY_MS = 5_000;
 const RESYNC_EVERY_MS = 1_000;
 
 type Page = StreamPage<Item>;
-/** A client that is not in step with the room: it is being caught up, or knows more than was told. */
+/** Position of a client that is not in step with the room: it is catching up, or knows more than was sent. */
 type Cursor = { seq: number; isLive: boolean };
 
 /**
- * Room `chat`: what is said in one channel, in the order of `seq` and without gaps. It is the actor that
- * commits its clients' sends in groups; all else it mirrors, so several rooms may show one channel.
+ * Room `chat`: the messages of one channel, in the order of `seq` and without gaps. It is the actor that
+ * commits its clients' sends in groups; everything else is mirrored, so several rooms may show one channel.
  */
 abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   protected abstract readonly open: Ticker<OpenRoom>;
@@ -56,7 +56,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   ref: ChannelRef = { projectId: "", channelId: "" };
   #settings!: ChannelSettings;
   #volatiles!: ChatVolatiles;
-  readonly #show = createChatShow(
+  readonly #show = createChatSnapshots(
     () => this.app,
     () => this.ref,
   );
@@ -70,7 +70,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     app: () => this.app,
     ref: () => this.ref,
     settings: () => this.#settings,
-    onCommitted: (lines) => this.#tellCommitted(lines),
+    onCommitted: (lines) => this.#deliverCommitted(lines),
     onError: (error) => this.report(error, "told"),
   });
   readonly #stream = new OrderedStream<Item, Page>({
@@ -85,8 +85,8 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   protected override async begin(options: object): Promise<void> {
     this.ref = parse(RoomOptions, options);
     const { projectId, channelId } = this.ref;
-    // Subscribed before the channel is read: what is told in between waits for start().
-    await this.listen<ChatLine[]>(chatTopic(projectId, channelId), (lines) => this.#hear(lines));
+    // Subscribed before the channel is read: messages published in between are kept until start().
+    await this.listen<ChatLine[]>(chatTopic(projectId, channelId), (lines) => this.#receive(lines));
     const channel = await this.#transact((work) =>
       readChannel(work, this.ref, { kind: "SERVER", isModerator: true }),
     );
@@ -104,13 +104,13 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     this.onceDisposed(() => this.open.remove(this));
   }
 
-  /** Who is here; the re-read asks which of them may stay. */
+  /** Clients currently here; the re-read checks which of them may stay. */
   present(): readonly LiveClient[] {
     return [...this.clients];
   }
 
   look(lastSeq: number | undefined, present: readonly LiveClient[], readers: ReadonlySet<string>): void {
-    this.#volatiles.tellOnline();
+    this.#volatiles.publishOnline();
     if (lastSeq !== undefined) this.#stream.expect(lastSeq);
     for (const client of present) {
       const playerId = client.auth?.playerId ?? null;
@@ -120,7 +120,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   }
 
   protected override async welcome(client: LiveClient, options: object, isBack: boolean): Promise<void> {
-    // What was sent into a connection that was dying may be lost: who comes back gets the newest again.
+    // Data sent into a dying connection may be lost: a reconnected client gets the newest messages again.
     const lastSeq = isBack ? undefined : parse(JoinOptions, { channelId: "-", ...options }).lastSeq;
     await this.#catchUp(client, lastSeq);
     this.#volatiles.come(client);
@@ -130,7 +130,9 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     this.#setBehind(client, { seq: 0, isLive: false });
   }
 
-  /** What waits to be told was for those who were in step until now. */
+  /**
+   * Removes a client from the live stream; pending messages are flushed first, for those in step until now.
+   */
   #setBehind(client: LiveClient, cursor: Cursor): void {
     if (client.userData) this.#fanOut.flush();
     this.#behind.set(client.sessionId, cursor);
@@ -157,10 +159,10 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
       nowMs: () => this.app.clock().getTime(),
       publish: (word) => this.app.topics.publish(topic, word),
       later: (delayMs, run) => this.later(delayMs, run),
-      tellAll: (name, data, except) => this.tellAll(name, data, except),
+      sendToAll: (name, data, except) => this.sendToAll(name, data, except),
       showOnline: (online) => assignChanged(this.state, { online }),
     });
-    await this.listen<ChatWord>(topic, (word) => this.#volatiles.hear(word));
+    await this.listen<ChatVolatileEvent>(topic, (event) => this.#volatiles.receive(event));
   }
 
   #takeRequests(): void {
@@ -193,25 +195,25 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     return { seq: await this.#catchUp(client, lastSeq) };
   }
 
-  /** The outbox tells it too; this is sooner, and a seq that is known is nothing new. */
-  #tellCommitted(lines: readonly ChatLine[]): void {
+  /** Delivers committed lines at once. The outbox publishes them too, later; a known seq is ignored. */
+  #deliverCommitted(lines: readonly ChatLine[]): void {
     if (lines.length === 0) return;
-    this.#hear(lines);
+    this.#receive(lines);
     this.app.topics.publish(chatTopic(this.ref.projectId, this.ref.channelId), lines);
   }
 
-  #hear(lines: readonly ChatLine[]): void {
+  #receive(lines: readonly ChatLine[]): void {
     this.#stream.receive(itemsOf(lines));
     for (const { name, data } of lines) {
       if (name === "chat.message") continue;
-      // Nobody hears of an edit before the message.
+      // An edit must not arrive before its message.
       this.#fanOut.flush();
       if (name === "chat.channel") {
         this.#settings = data.settings;
         const { readOnly, slowModeSeconds, maxLength } = data.settings;
         assignChanged(this.state, { status: data.status, readOnly, slowModeSeconds, maxLength });
       }
-      this.tellAll(name, data);
+      this.sendToAll(name, data);
     }
   }
 
@@ -224,14 +226,14 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     if (own) {
       for (const client of this.clients) {
         if (client.auth?.playerId !== own.playerId || except.includes(client)) continue;
-        this.tell(client, "chat.message", own.message);
+        this.sendTo(client, "chat.message", own.message);
         except.push(client);
       }
     }
-    if (message) this.tellAll("chat.message", message, except);
+    if (message) this.sendToAll("chat.message", message, except);
   }
 
-  /** Who is not to be told of `seq`: those who are being caught up, or know it already. */
+  /** Clients that must not be sent `seq`: those that are catching up, or have it already. */
   #notInStep(seq: number): LiveClient[] {
     if (this.#behind.size === 0) return [];
     return this.clients.filter(({ sessionId }) => {
@@ -243,7 +245,7 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     });
   }
 
-  /** Too much was missed to be told line by line: everybody in step begins anew. */
+  /** Restarts every client that is in step, when too much was missed to be replayed line by line. */
   #jump({ seq }: Page): void {
     this.state.lastSeq = seq;
     for (const client of this.clients) {
@@ -262,10 +264,10 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
     do {
       const shown = await this.#show({ actor, lastSeq: from });
       if (from !== undefined && from !== lastSeq && shown.resumed) {
-        for (const message of shown.messages) this.tell(client, "chat.message", message);
-      } else this.tell(client, "chat.history", shown);
+        for (const message of shown.messages) this.sendTo(client, "chat.message", message);
+      } else this.sendTo(client, "chat.history", shown);
       from = shown.lastSeq;
-      // The room may have told the others more while this was read.
+      // The room may have sent more to the others during this read.
     } while (from < this.#stream.head && this.#behind.get(sessionId) === cursor);
     cursor.seq = from;
     cursor.isLive = true;
@@ -274,14 +276,14 @@ abstract class ChatRoom extends LiveRoom<ChatState> implements OpenRoom {
   }
 }
 
-/** The class of room `chat` for an application. */
+/** Creates the class of room `chat` for an application. */
 export const chatRoom = (app: App) => {
   const open: Ticker<OpenRoom> = createTicker({
     everyMs: REREAD_EVERY_MS,
     run: (rooms) => rereadRooms(app, rooms),
     onError: (error) => app.log.error({ err: error }, "open chat rooms could not be read again"),
   });
-  const enter = createChatDoor(app);
+  const enter = createChannelFinder(app);
   return class extends ChatRoom {
     protected readonly app = app;
     protected readonly open = open;

@@ -14,7 +14,7 @@ import type {
 } from "../domain/kernel/events/chat-views.ts";
 import { noteRefused } from "./chat-commands.ts";
 import { GroupSender } from "./group-sender.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 
 type Send = z.output<typeof SendBody>;
 
@@ -22,23 +22,23 @@ export type ChatSenderParts = {
   app(): App;
   ref(): ChannelRef;
   settings(): ChannelSettings;
-  /** What a commit has to tell, in the turn of the event loop after it is durable. */
+  /** Receives the lines of a commit, on the next iteration of the event loop after it is durable. */
   onCommitted(lines: readonly ChatLine[]): void;
   onError(error: unknown): void;
 };
 
-/** Takes the sends of a room's clients: counts them against their limits, and commits them in groups. */
+/** Handles the sends of a room's clients: applies their rate limits and commits them in groups. */
 export class ChatSender {
   readonly #parts: ChatSenderParts;
   readonly #group = new GroupSender<Sending, Sent>(
     (group) => this.#commit(group),
     ({ actor, send }) => {
-      // Texts of others are not judged by their words.
+      // Only texts of players are checked for banned words.
       if (actor.kind === "PLAYER")
         prepareText(this.#parts.ref().projectId, this.#parts.settings(), send.content);
     },
   );
-  /** By sender and `clientMsgId`: what is sent twice at once is sent once. */
+  /** By sender and `clientMsgId`, so that simultaneous duplicates are sent once. */
   readonly #pending = new Map<string, Promise<ChatMessage>>();
 
   constructor(parts: ChatSenderParts) {
@@ -80,12 +80,12 @@ export class ChatSender {
 
   async #commit(group: readonly Sending[]): Promise<readonly Sent[]> {
     const { sent, lines } = await this.#transact(group);
-    // The next group's commit is on its way before a crowd is told of this one.
-    setImmediate(() => this.#tell(lines));
+    // Starts the next group's commit before a crowd is notified of this one.
+    setImmediate(() => this.#reportCommitted(lines));
     return sent;
   }
 
-  /** Word lists that have changed are compiled between two transactions, while no channel is locked. */
+  /** Changed word lists are compiled between two transactions, while no channel is locked. */
   async #transact(group: readonly Sending[]): Promise<{ sent: Sent[]; lines: ChatLine[] }> {
     const { app, ref } = this.#parts;
     const { projectId } = ref();
@@ -99,7 +99,7 @@ export class ChatSender {
     }
   }
 
-  #tell(lines: readonly ChatLine[]): void {
+  #reportCommitted(lines: readonly ChatLine[]): void {
     const { onCommitted, onError } = this.#parts;
     try {
       onCommitted(lines);

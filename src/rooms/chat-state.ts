@@ -7,7 +7,7 @@ import type {
   ChatLine,
 } from "../domain/kernel/events/chat-views.ts";
 
-/** What every client of the room sees without asking. Messages are messages, not state. */
+/** State that every client of the room sees without a request. Messages travel as messages, not as state. */
 export const ChatState = schema(
   {
     channelId: t.string().default(""),
@@ -19,7 +19,7 @@ export const ChatState = schema(
     slowModeSeconds: t.uint32().default(0),
     maxLength: t.uint32().default(0),
     lastSeq: t.number().default(0),
-    /** Sockets in all rooms of the channel; may be some seconds old. */
+    /** Number of sockets in all rooms of the channel; may be some seconds old. */
     online: t.uint32().default(0),
   },
   "ChatState",
@@ -33,7 +33,7 @@ export const JoinOptions = z.object({
 export const ResyncBody = z.object({ lastSeq: z.int().min(0) });
 export const RoomOptions = z.object({ projectId: z.uuid(), channelId: z.uuid() });
 
-/** The part of the state that follows from the channel's row. */
+/** Returns the part of the state that follows from the channel's row. */
 export const stateOf = ({ id, kind, key, name, status, settings, lastSeq }: ChatChannel) => ({
   channelId: id,
   kind,
@@ -46,14 +46,16 @@ export const stateOf = ({ id, kind, key, name, status, settings, lastSeq }: Chat
   lastSeq,
 });
 
-/** One seq of a channel: what all are told, and what only the sender of a held message is. */
+/** One seq of a channel: the message for all readers, and the one for the sender of a held message. */
 export type Item = {
   seq: number;
   message: ChatMessage | undefined;
   own?: { playerId: string; message: ChatMessage };
 };
 
-/** Messages among `lines`, by seq. A held message has two lines: for its sender, and for the others. */
+/**
+ * Groups `lines` into messages by seq. A held message has two lines: one for its sender, one for the others.
+ */
 export const itemsOf = (lines: readonly ChatLine[]): Item[] => {
   const items = new Map<number, Item>();
   for (const line of lines) {

@@ -3,38 +3,40 @@ import type { LiveClient } from "./live-client.ts";
 const TYPING_EVERY_MS = 3_000;
 const TYPING_SHOWN_MS = 5_000;
 const READ_EVERY_MS = 1_000;
-/** The number of a crowd is told at most so often. */
+/** Minimum milliseconds between two updates of a crowd's online count. */
 const ONLINE_EVERY_MS = 250;
-/** A room that has not been heard of for this long has gone; rooms tell their number every 5 s. */
-const HEARD_MAX_MS = 15_000;
+/** A room that has been silent for this long is taken for gone; rooms publish their count every 5 s. */
+const SILENT_MAX_MS = 15_000;
 
-/** What rooms of one channel tell one another, and nobody keeps. */
-export type ChatWord =
+/** Ephemeral events between the rooms of one channel; none is stored. */
+export type ChatVolatileEvent =
   | { kind: "TYPING"; playerId: string; until: string }
   | { kind: "READ"; playerId: string; seq: number }
-  /** How many sockets a room has, and who has come with a first one or gone with the last. */
+  /** Number of sockets in a room, and who came with a first socket or left with the last. */
   | { kind: "ONLINE"; roomId: string; online: number; joined?: string; left?: string };
 
 export type ChatVolatilesParts = {
   roomId: string;
   channelId: string;
-  /** Too many to tell all of each: no read markers, and nobody's coming and going by name. */
+  /**
+   * Whether there are too many clients for individual updates: no read markers, no joins and leaves by name.
+   */
   isCrowd: boolean;
   clients(): readonly LiveClient[];
   nowMs(): number;
-  publish(word: ChatWord): void;
+  publish(event: ChatVolatileEvent): void;
   later(delayMs: number, run: () => unknown): void;
-  tellAll(name: string, data: unknown, except?: LiveClient[]): void;
+  sendToAll(name: string, data: unknown, except?: LiveClient[]): void;
   showOnline(online: number): void;
 };
 
-/** Who is there, types and has read: told to who is there, at most so often, over all rooms of a channel. */
+/** Presence, typing and read receipts, throttled, across all rooms of a channel. */
 export class ChatVolatiles {
   readonly #parts: ChatVolatilesParts;
   readonly #typedAtMs = new WeakMap<LiveClient, number>();
   readonly #readAtMs = new WeakMap<LiveClient, number>();
   #isOnlineDue = false;
-  readonly #rooms = new Map<string, { online: number; heardAtMs: number }>();
+  readonly #rooms = new Map<string, { online: number; seenAtMs: number }>();
 
   constructor(parts: ChatVolatilesParts) {
     this.#parts = parts;
@@ -58,63 +60,63 @@ export class ChatVolatiles {
   }
 
   come(client: LiveClient): void {
-    if (this.#parts.isCrowd) this.#tellOnlineSoon();
-    else this.tellOnline(this.#isOnly(client) ? { joined: client.auth!.playerId } : {});
+    if (this.#parts.isCrowd) this.#publishOnlineSoon();
+    else this.publishOnline(this.#isOnly(client) ? { joined: client.auth!.playerId } : {});
   }
 
   go(client: LiveClient): void {
-    // The last one's going is told while the room is still there to tell it.
-    if (this.#parts.isCrowd && this.#parts.clients().length > 0) this.#tellOnlineSoon();
-    else this.tellOnline(this.#isOnly(client) ? { left: client.auth!.playerId } : {});
+    // The last client's leaving is published while the room still exists to publish it.
+    if (this.#parts.isCrowd && this.#parts.clients().length > 0) this.#publishOnlineSoon();
+    else this.publishOnline(this.#isOnly(client) ? { left: client.auth!.playerId } : {});
   }
 
-  #tellOnlineSoon(): void {
+  #publishOnlineSoon(): void {
     if (this.#isOnlineDue) return;
     this.#isOnlineDue = true;
     this.#parts.later(ONLINE_EVERY_MS, () => {
       this.#isOnlineDue = false;
-      this.tellOnline();
+      this.publishOnline();
     });
   }
 
-  /** To all rooms of the channel, this one included. */
-  tellOnline(who: { joined?: string | null; left?: string | null } = {}): void {
+  /** Publishes the count to all rooms of the channel, including this one. */
+  publishOnline(who: { joined?: string | null; left?: string | null } = {}): void {
     const { roomId, isCrowd, publish } = this.#parts;
     const named = isCrowd ? [] : Object.entries(who).filter(([, playerId]) => playerId !== null);
     const online = this.#parts.clients().length;
     publish({ kind: "ONLINE", roomId, online, ...Object.fromEntries(named) });
   }
 
-  hear(word: ChatWord): void {
-    const { channelId, tellAll } = this.#parts;
-    if (word.kind === "ONLINE") return this.#count(word);
-    const { playerId } = word;
+  receive(event: ChatVolatileEvent): void {
+    const { channelId, sendToAll } = this.#parts;
+    if (event.kind === "ONLINE") return this.#count(event);
+    const { playerId } = event;
     const own = this.#parts.clients().filter(({ auth }) => auth?.playerId === playerId);
-    if (word.kind === "TYPING") tellAll("chat.typing", { channelId, playerId, until: word.until }, own);
-    else tellAll("chat.read", { channelId, playerId, seq: word.seq });
+    if (event.kind === "TYPING") sendToAll("chat.typing", { channelId, playerId, until: event.until }, own);
+    else sendToAll("chat.read", { channelId, playerId, seq: event.seq });
   }
 
-  #count({ roomId, online, joined, left }: Extract<ChatWord, { kind: "ONLINE" }>): void {
-    const { channelId, tellAll, showOnline } = this.#parts;
-    this.#rooms.set(roomId, { online, heardAtMs: this.#parts.nowMs() });
+  #count({ roomId, online, joined, left }: Extract<ChatVolatileEvent, { kind: "ONLINE" }>): void {
+    const { channelId, sendToAll, showOnline } = this.#parts;
+    this.#rooms.set(roomId, { online, seenAtMs: this.#parts.nowMs() });
     const total = this.#total();
     showOnline(total);
     if (joined === undefined && left === undefined) return;
     const who = { ...(joined === undefined ? {} : { joined }), ...(left === undefined ? {} : { left }) };
-    tellAll("chat.presence", { channelId, online: total, ...who });
+    sendToAll("chat.presence", { channelId, online: total, ...who });
   }
 
   #total(): number {
     const nowMs = this.#parts.nowMs();
     let total = 0;
-    for (const [roomId, { online, heardAtMs }] of this.#rooms) {
-      if (nowMs - heardAtMs > HEARD_MAX_MS) this.#rooms.delete(roomId);
+    for (const [roomId, { online, seenAtMs }] of this.#rooms) {
+      if (nowMs - seenAtMs > SILENT_MAX_MS) this.#rooms.delete(roomId);
       else total += online;
     }
     return total;
   }
 
-  /** Whether no other socket of this room is of the same player; nobody asks where names are not told. */
+  /** Whether the player has no other socket in this room; not computed where names are not published. */
   #isOnly(client: LiveClient): boolean {
     if (this.#parts.isCrowd) return false;
     const others = this.#parts.clients().filter((other) => other !== client);

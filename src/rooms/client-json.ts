@@ -2,7 +2,7 @@ import { invalid } from "../domain/kernel/errors.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 
 /**
- * What a client sent, as REST would have had it: JSON that harms nobody; nothing is an empty object.
+ * Validates a client's value as REST would: harmless JSON only; a missing value becomes an empty object.
  * @throws DomainError VALIDATION_ERROR
  */
 export const asJson = (raw: unknown): unknown => {

@@ -9,8 +9,8 @@ import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 export type ErrorObject = { code: ErrorCode; message: string; details: FieldProblem[]; reason?: string };
 
 /**
- * Parses what a client sent; what the database cannot take or an object should not have is refused before.
- * @throws DomainError VALIDATION_ERROR with the paths that are wrong
+ * Parses client input; rejects first what the database cannot store or an object must not have.
+ * @throws DomainError VALIDATION_ERROR with the paths of all problems
  */
 export const parse = <S extends z.ZodType>(schema: S, value: unknown): z.output<S> => {
   refuseHostile("", value);
@@ -42,7 +42,10 @@ const MESSAGES: Partial<Record<ErrorCode, string>> = {
   GONE: "the seat has expired, join again",
 };
 
-/** Core's refusals carry a code: a number of its own, or that of the DomainError that a room threw. */
+/**
+ * Returns the error code of a refusal by core: a numeric code of its own, or that of the DomainError that a
+ * room threw.
+ */
 const coreErrorCode = (error: Error): ErrorCode | undefined => {
   const code: unknown = "code" in error ? error.code : undefined;
   if (typeof code === "number") return CORE_ERRORS.get(code);
@@ -50,8 +53,9 @@ const coreErrorCode = (error: Error): ErrorCode | undefined => {
 };
 
 /**
- * What a client is told of an error, or undefined for a bug, of which it is told nothing. Core wraps what a
- * room throws and keeps only `code` and `message`, so a DomainError is known by its code too.
+ * Converts an error to the object that a client receives; undefined for a bug, of which clients learn
+ * nothing. Core wraps what a room throws and keeps only `code` and `message`, so a DomainError is recognised
+ * by its code too.
  */
 export const errorObject = (error: unknown): ErrorObject | undefined => {
   if (!(error instanceof Error)) return undefined;
@@ -71,26 +75,26 @@ export const errorObject = (error: unknown): ErrorObject | undefined => {
 export const INTERNAL_ERROR: ErrorObject = { code: "INTERNAL_ERROR", message: "internal error", details: [] };
 
 /**
- * An error as core can send it over a socket: a numeric code (a string code would throw where core encodes
- * it) and a message that tells nothing of a bug.
+ * Converts an error for transport over a socket: a numeric code (a string code would throw where core encodes
+ * it) and a message that reveals nothing of a bug.
  */
 export const socketError = (error: unknown): ServerError => {
   if (error instanceof ServerError && typeof error.code === "number") return error;
-  const told = errorObject(error);
-  return told
-    ? new ServerError(ERROR_STATUS[told.code], told.message, { cause: error })
+  const known = errorObject(error);
+  return known
+    ? new ServerError(ERROR_STATUS[known.code], known.message, { cause: error })
     : new ServerError(CloseCode.WITH_ERROR, INTERNAL_ERROR.message, { cause: error });
 };
 
 /**
- * Throws an error of a room's creation as core takes it for a refusal: any but a ServerError is logged with
- * its stack, so players could write to the log at will, and an outage would for every join. Core keeps code
- * and message alone.
- * @param report is told of an outage
+ * Rethrows an error of a room's creation in the form that core treats as a refusal. Core logs any error but a
+ * ServerError with its stack, so players could flood the log at will, and an outage would do so for every
+ * join. Core keeps only code and message.
+ * @param report receives an outage
  */
 export const refuseCreation = (error: unknown, report: (outage: unknown) => void): never => {
-  const told = error instanceof DomainError ? error : outageError(error);
-  if (!told) throw error;
-  if (told !== error) report(error);
-  throw new ServerError(told.code as unknown as number, told.message, { cause: error });
+  const known = error instanceof DomainError ? error : outageError(error);
+  if (!known) throw error;
+  if (known !== error) report(error);
+  throw new ServerError(known.code as unknown as number, known.message, { cause: error });
 };

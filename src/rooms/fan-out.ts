@@ -1,24 +1,24 @@
 import { type Client, ClientState, getMessageBytes, Protocol } from "@colyseus/core";
 import { binaryFrame, FramedSocket } from "./framed-socket.ts";
 
-/** Between two writes to a crowd that is told one thing after another, in ms: at least, and at most. */
+/** Minimum and maximum milliseconds between two writes to a crowd during a burst of messages. */
 export const FLUSH_EVERY_MS = 15;
 const FLUSH_PAUSE_MAX_MS = 100;
-/** The pause after a write, in times of what it took: a fifth of a process goes into those of one room. */
+/** The pause after a write, as a multiple of its duration: writes of one room take a fifth of a process. */
 const PAUSE_FOR_WRITE = 4;
-/** What waits for the next write at most. */
+/** Maximum number of bytes that wait for the next write. */
 export const FLUSH_BYTES = 64 * 1_024;
 
 export type FanOutParts = {
-  /** Who is told. */
+  /** The recipients. */
   clients(): Iterable<Client>;
   later(delayMs: number, run: () => void): void;
 };
 
 /**
- * What all clients of a room are told: each message is encoded and framed once, and each socket gets all
- * that has come in one write. Writes are most of what telling a crowd costs, so when one thing follows
- * another what came last waits a moment for the next.
+ * Broadcasts to all clients of a room: each message is encoded and framed once, and each socket gets all
+ * pending messages in one write. Writes are most of the cost of a broadcast, so during a burst later messages
+ * wait a moment for the next write.
  */
 export class FanOut {
   readonly #parts: FanOutParts;
@@ -31,14 +31,14 @@ export class FanOut {
     this.#parts = parts;
   }
 
-  /** Keeps a message until the next `flush`. */
+  /** Queues a message until the next `flush`. */
   add(name: string, message: unknown): void {
     const bytes = getMessageBytes.raw(Protocol.ROOM_DATA, name, message);
     this.#messages.push(bytes);
     this.#bytes += bytes.length;
   }
 
-  /** Sends what was added at once, or when the last time is long enough ago. */
+  /** Flushes at once, or as soon as the minimum interval since the last flush has passed. */
   soon(): void {
     if (this.#messages.length === 0) return;
     const leftMs = this.#flushNextAtMs - performance.now();
@@ -51,7 +51,7 @@ export class FanOut {
     });
   }
 
-  /** Sends what was added, in that order, as a broadcast would. */
+  /** Sends the queued messages in order, as a broadcast would. */
   flush(): void {
     if (this.#messages.length === 0) return;
     const messages = this.#messages;
@@ -61,7 +61,7 @@ export class FanOut {
     for (const client of this.#parts.clients()) {
       const { ref, state } = client as Client & { ref: unknown };
       const isSent = state === ClientState.JOINED && ref instanceof FramedSocket && ref.sendFrames(frames);
-      // Who has not joined yet, or has gone, is core's business.
+      // Clients that have not joined yet, or have left, are handled by core.
       if (!isSent) for (const message of messages) client.enqueueRaw(message);
     }
     const endMs = performance.now();

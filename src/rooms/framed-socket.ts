@@ -3,18 +3,18 @@ import { CLOSE } from "./messages.ts";
 
 type SendOptions = Parameters<WebSocket["send"]>[1];
 type Done = (error?: Error) => void;
-/** The part of ws that writes a finished frame; state 0 is that nothing waits in it. */
+/** The part of ws that writes a finished frame; in state 0 its queue is empty. */
 type Writer = { _state: number; sendFrame(list: readonly Buffer[], done?: Done): void };
 
 /** A final frame of binary data. */
 const FIN_BINARY = 0x82;
 /** A ping without data. */
 const PING = Buffer.from([0x89, 0]);
-/** Lengths from here on take 2 more bytes, and 8 more. */
+/** Lengths from these values on take 2 and 8 additional bytes. */
 const LENGTH_16_BITS = 126;
 const LENGTH_64_BITS = 65_536;
 
-/** The frame of a server's binary message (RFC 6455, 5.2). */
+/** Builds the frame of a server's binary message (RFC 6455, 5.2). */
 export const binaryFrame = (data: Uint8Array): Buffer => {
   const { length } = data;
   const extra = length < LENGTH_16_BITS ? 0 : length < LENGTH_64_BITS ? 2 : 8;
@@ -32,37 +32,39 @@ export const binaryFrame = (data: Uint8Array): Buffer => {
   return frame;
 };
 
-/** What a close frame may carry beside its code (RFC 6455, 5.5). */
+/** Maximum bytes of a close frame's reason (RFC 6455, 5.5). */
 const REASON_MAX_BYTES = 123;
 
-/** As much of a reason as a close frame can carry; a character is never cut in two. */
+/** Truncates a reason to what a close frame can carry; a character is never cut in two. */
 const closeReason = (reason: string): string => {
   const bytes = Buffer.from(reason.slice(0, REASON_MAX_BYTES));
   if (bytes.length <= REASON_MAX_BYTES) return bytes.toString();
   return new TextDecoder().decode(bytes.subarray(0, REASON_MAX_BYTES), { stream: true });
 };
 
-/** Codes that say how a connection was lost; nobody may send them. */
+/** Codes that describe how a connection was lost; they must not be sent. */
 const UNSENDABLE: ReadonlySet<number> = new Set([1004, 1005, 1006]);
 
 const isSendable = (code: number): boolean =>
   (code >= 1000 && code <= 1014 && !UNSENDABLE.has(code)) || (code >= 3000 && code <= 4999);
 
-/** Control frames of a client in a second; what is closed for more of them has a client that floods. */
+/** Control frames that a client may send per second; a socket that exceeds this is flooding and is closed. */
 const CONTROLS_PER_SECOND_MAX = 20;
 
-/** What the owner of a socket decides, and is told. */
+/** Callbacks of a socket's owner. */
 export type SocketWatch = {
-  /** Whether a message is one that listeners can take; the socket is closed for any other. */
+  /** Whether listeners can handle a message; otherwise the socket is closed. */
   isReadable(message: Buffer, isBinary: boolean): boolean;
-  /** A listener of `event` has thrown, and the socket is gone. */
-  threw(error: unknown, event: string): void;
+  /** Called when a listener of `event` has thrown and the socket was terminated. */
+  onThrow(error: unknown, event: string): void;
 };
 
 /** The message that is being sent to one socket after another, with its frame. */
 let shared: { data: Uint8Array; frame: Buffer } | undefined;
 
-/** A frame is good for as long as nobody can have written into the message: until this turn ends. */
+/**
+ * A frame is valid only while nobody can have changed the message: until the current event-loop task ends.
+ */
 const frameOf = (data: Uint8Array): Buffer => {
   if (shared?.data === data) return shared.frame;
   if (!shared) queueMicrotask(() => (shared = undefined));
@@ -72,33 +74,33 @@ const frameOf = (data: Uint8Array): Buffer => {
 };
 
 /**
- * A server's socket that frames a message once when it goes to many, and writes it in one piece; ws itself
- * makes a header for each send and writes header and message apart. In a bare loop over 1,000 sockets a
- * send took 9.4 us of CPU instead of 11.4 with 83 bytes, and 7.2 instead of 10.4 with 630; most of what is
- * left is the kernel's.
+ * Server socket that frames a broadcast message once and writes it in one piece; ws itself builds a header
+ * for each send and writes header and message separately. In a bare loop over 1,000 sockets a send took 9.4
+ * us of CPU instead of 11.4 with 83 bytes, and 7.2 instead of 10.4 with 630; most of the rest is spent in the
+ * kernel.
  */
 export class FramedSocket extends WebSocket {
-  /** Known when the socket is open, and then for good; ws makes a text of it each time. */
+  /** Computed once when the socket is open; ws builds a string for it each time. */
   #isCompressed: boolean | undefined;
   watch: SocketWatch | undefined;
   #controls = 0;
   #controlsSinceMs = 0;
 
   /**
-   * The last net under all that a frame sets off: what a listener throws ends this socket, and not the
-   * process. A socket that is being closed hears no more messages, however many are already here.
+   * Last safeguard around everything that a frame triggers: an exception of a listener terminates this
+   * socket, not the process. A closing socket delivers no more messages, however many have already arrived.
    */
   override emit(event: string | symbol, ...values: unknown[]): boolean {
     try {
-      return this.#isWelcome(event, values) ? super.emit(event, ...values) : true;
+      return this.#isDeliverable(event, values) ? super.emit(event, ...values) : true;
     } catch (error) {
       this.terminate();
-      this.watch?.threw(error, String(event));
+      this.watch?.onThrow(error, String(event));
       return true;
     }
   }
 
-  /** Closes with a code and a reason that fit into a frame, whatever is given: ws would throw. */
+  /** Closes with a code and a reason that fit into a frame, whatever is given; ws would throw. */
   override close(code?: number, reason?: string | Buffer): void {
     if (code === undefined) return super.close();
     super.close(isSendable(code) ? code : CLOSE.ERROR, closeReason(String(reason ?? "")));
@@ -110,7 +112,7 @@ export class FramedSocket extends WebSocket {
     else super.send(data as Uint8Array, options as SendOptions, done as Done);
   }
 
-  /** Writes finished frames, or answers false where each message is to be sent by itself. */
+  /** Writes finished frames; returns false when each message must be sent by itself. */
   sendFrames(frames: Buffer): boolean {
     const writer = this.#writer();
     writer?.sendFrame([frames]);
@@ -124,18 +126,18 @@ export class FramedSocket extends WebSocket {
     else super.ping(...(args as Parameters<WebSocket["ping"]>));
   }
 
-  #isWelcome(event: string | symbol, values: unknown[]): boolean {
-    if (event === "ping" || event === "pong") return this.#isSeldom();
+  #isDeliverable(event: string | symbol, values: unknown[]): boolean {
+    if (event === "ping" || event === "pong") return this.#isWithinControlRate();
     if (event !== "message" || !this.watch) return true;
     if (this.readyState !== WebSocket.OPEN) return false;
     const [message, isBinary] = values as [Buffer, boolean];
-    const isWelcome = this.watch.isReadable(message, isBinary);
-    if (!isWelcome) this.close(CLOSE.ERROR, "invalid message");
-    return isWelcome;
+    const isAccepted = this.watch.isReadable(message, isBinary);
+    if (!isAccepted) this.close(CLOSE.ERROR, "invalid message");
+    return isAccepted;
   }
 
-  /** Core counts messages; control frames, which cost as much, reach nobody who counts. */
-  #isSeldom(): boolean {
+  /** Limits control frames, which cost as much as messages but are not counted by core. */
+  #isWithinControlRate(): boolean {
     const nowMs = performance.now();
     if (nowMs - this.#controlsSinceMs >= 1_000) {
       this.#controlsSinceMs = nowMs;
@@ -146,7 +148,7 @@ export class FramedSocket extends WebSocket {
     return false;
   }
 
-  /** Undefined where the socket is not open, compresses, or something waits: ws knows what to do then. */
+  /** Undefined when the socket is not open, compresses, or has pending writes: ws handles those cases. */
   #writer(): Writer | undefined {
     if (this.readyState !== WebSocket.OPEN) return undefined;
     this.#isCompressed ??= this.extensions !== "";

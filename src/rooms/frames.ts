@@ -1,25 +1,25 @@
 import { Protocol } from "@colyseus/core";
 
-/** The longest name of a message; the rooms' own are shorter than half of it. */
+/** Maximum length of a message name; the rooms' own are shorter than half of it. */
 export const MESSAGE_NAME_MAX_BYTES = 64;
-/** How deeply what a message carries may be nested; more than JSON_MAX_DEPTH is answered with 400. */
+/** Maximum nesting of a message's body; more than JSON_MAX_DEPTH is answered with 400. */
 const DEPTH_MAX = 128;
 
-/** Bits of the first byte that say which message it is; the others are flags that no client of ours sets. */
+/** Bits of the first byte that hold the message code; the others are flags that none of our clients sets. */
 const CODE_MAX = 0x1f;
 
-/** A frame that is not what a client may send. */
+/** Thrown for a frame that a client may not send. */
 class Unreadable extends Error {}
 
 const refuse = (): never => {
   throw new Unreadable();
 };
 
-/** Walks over a frame from left to right, and beyond no end of it. */
+/** Cursor that reads a frame from left to right and never past its end. */
 class Walk {
   readonly bytes: Buffer;
   at: number;
-  /** How many values a record has, by its tag; see RECORD. */
+  /** Number of values of a record, by its tag; see RECORD. */
   records: Map<number, number> | undefined;
 
   constructor(bytes: Buffer, at: number) {
@@ -31,7 +31,7 @@ class Walk {
     return this.at === this.bytes.length;
   }
 
-  /** Steps over so many bytes. @returns where they begin */
+  /** Skips a number of bytes. @returns the offset where they begin */
   skip(count: number): number {
     const from = this.at;
     if (count > this.bytes.length - from) refuse();
@@ -45,31 +45,31 @@ class Walk {
   }
 }
 
-/** Sizes of lengths by how far a tag is from the first of its three. */
+/** Sizes of length fields, by a tag's distance from the first of its three. */
 const SIZES = [1, 2, 4] as const;
 
-/** The length of a text whose tag is this; undefined when the tag is that of something else. */
+/** Returns the length of a text with this tag; undefined for a tag of any other type. */
 const textLength = (walk: Walk, tag: number): number | undefined => {
   if (tag >= 0xa0 && tag <= 0xbf) return tag & 0x1f;
   return tag >= 0xd9 && tag <= 0xdb ? walk.uint(SIZES[tag - 0xd9]!) : undefined;
 };
 
-/** The bytes of a number whose tag is this, from 0xca (float) to 0xd3 (64 bits). */
+/** Bytes of a number by its tag, from 0xca (float) to 0xd3 (64 bits). */
 const NUMBER_BYTES = [4, 8, 1, 2, 4, 8, 1, 2, 4, 8] as const;
 const FIRST_NUMBER = 0xca;
 
-/** What may follow a tag of the family of extensions: type and bytes of what undefined and a time are. */
+/** Extensions that may occur, by tag: type and bytes of the encodings of undefined and of a time. */
 const EXTENSIONS: Readonly<Record<number, { type: number; bytes: number }>> = {
   0xd4: { type: 0x00, bytes: 1 },
   0xd6: { type: 0xff, bytes: 4 },
   0xd7: { type: 0xff, bytes: 8 },
 };
-/** A time of 12 bytes; its tag is followed by the length. */
+/** Tag of a 12-byte time; it is followed by the length. */
 const LONG_TIME = 0xc7;
 
 /**
- * No other extension is decoded: the decoder would make errors, regular expressions, sets and typed arrays of
- * them, and take texts from elsewhere in the frame.
+ * Any other extension is refused: the decoder would turn them into errors, regular expressions, sets and
+ * typed arrays, and take texts from elsewhere in the frame.
  */
 const skipExtension = (walk: Walk, tag: number): void => {
   if (tag === LONG_TIME && walk.uint(1) !== 12) refuse();
@@ -78,22 +78,22 @@ const skipExtension = (walk: Walk, tag: number): void => {
   walk.skip(known.bytes);
 };
 
-/** The values inside an array whose tag is this; undefined for what is none. */
+/** Returns the number of values in an array with this tag; undefined for any other type. */
 const itemsOf = (walk: Walk, tag: number): number | undefined => {
   if (tag >= 0x90 && tag <= 0x9f) return tag & 0x0f;
   return tag === 0xdc || tag === 0xdd ? walk.uint(tag === 0xdc ? 2 : 4) : undefined;
 };
 
-/** The names and values inside a map, likewise. */
+/** Returns the number of names and values in a map, likewise. */
 const fieldsOf = (walk: Walk, tag: number): number | undefined => {
   if (tag >= 0x80 && tag <= 0x8f) return 2 * (tag & 0x0f);
   return tag === 0xde || tag === 0xdf ? 2 * walk.uint(tag === 0xde ? 2 : 4) : undefined;
 };
 
-/** How the SDK writes objects: what comes first says the names of a record, and gives them a tag. */
+/** How the SDK writes objects: the first one defines the names of a record and gives them a tag. */
 const RECORD = { first: 0xd4, second: 0x72 } as const;
 
-/** The values of a record, by its tag or by the names that come first. */
+/** Returns the number of values of a record, by its tag or by the names that come first. */
 const valuesOf = (walk: Walk, tag: number): number | undefined => {
   if (tag >= 0x40 && tag <= 0x7f) return walk.records?.get(tag);
   if (tag !== RECORD.first || walk.bytes[walk.at] !== RECORD.second) return undefined;
@@ -106,7 +106,7 @@ const valuesOf = (walk: Walk, tag: number): number | undefined => {
   return names;
 };
 
-/** From -32 to 127 in the tag itself, then nil, false and true. */
+/** Values from -32 to 127 are in the tag itself, as are nil, false and true. */
 const isWhole = (tag: number): boolean =>
   tag <= 0x7f || tag >= 0xe0 || tag === 0xc0 || tag === 0xc2 || tag === 0xc3;
 
@@ -123,18 +123,18 @@ const skipLeaf = (walk: Walk, tag: number): void => {
 const isName = (tag: number): boolean => (tag >= 0xa0 && tag <= 0xbf) || (tag >= 0xd9 && tag <= 0xdb);
 const isNumber = (tag: number): boolean => tag <= 0x7f || tag >= 0xe0 || (tag >= 0xcc && tag <= 0xd3);
 
-/** An array or a map that is being walked through: what is still to come of it. */
+/** An array or a map that is being read: how many of its entries are left. */
 type Open = { left: number; isMap: boolean };
 
-/** The name of a field stands before each other value of a map; an object, as of a record, is none. */
+/** Every other entry of a map must be a field name; objects, such as records, are refused as names. */
 const checkKey = (walk: Walk, open: Open | undefined, tag: number): void => {
   if (!open?.isMap || open.left % 2 !== 0) return;
   if (walk.records?.has(tag) || (!isName(tag) && !isNumber(tag))) refuse();
 };
 
 /**
- * Steps over one value of MessagePack and all that is in it. Every length is held against what is there
- * before anything is made of it, so that no frame makes the decoder reserve or call more than it has bytes.
+ * Skips one MessagePack value with everything in it. Every length is checked against the remaining bytes
+ * before anything is allocated, so that no frame makes the decoder reserve or call more than it has bytes.
  */
 const skipValue = (walk: Walk): void => {
   const stack: Open[] = [];
@@ -158,18 +158,18 @@ const skipName = (walk: Walk): void => {
   const length = textLength(walk, walk.uint(1));
   if (length === undefined || length > MESSAGE_NAME_MAX_BYTES) return refuse();
   const from = walk.skip(length);
-  // Where a text is not valid, the decoder of core writes a line on the console and goes on.
+  // For invalid text, core's decoder writes to the console and continues.
   for (let i = from; i < walk.at; i++) if (walk.bytes[i]! > 0x7e || walk.bytes[i]! < 0x20) refuse();
 };
 
-/** A name and, unless the frame ends there, one value. */
+/** Skips a name and, unless the frame ends there, one value. */
 const skipMessage = (walk: Walk): void => {
   skipName(walk);
   if (!walk.isOver) skipValue(walk);
   if (!walk.isOver) refuse();
 };
 
-/** The number by which a request is answered: up to 32 bits, as the SDK counts. */
+/** Skips the id by which a request is answered: up to 32 bits, as the SDK counts. */
 const skipRequestId = (walk: Walk): void => {
   const tag = walk.uint(1);
   if (tag <= 0x7f) return;
@@ -177,7 +177,7 @@ const skipRequestId = (walk: Walk): void => {
   walk.skip(SIZES[tag - 0xcc]!);
 };
 
-/** By the code of the message. Of what is not here no room makes anything. */
+/** Readers by message code. Rooms handle no other code. */
 const READERS: Readonly<Record<number, (walk: Walk) => void>> = {
   [Protocol.JOIN_ROOM]: () => undefined,
   [Protocol.LEAVE_ROOM]: () => undefined,
@@ -190,9 +190,9 @@ const READERS: Readonly<Record<number, (walk: Walk) => void>> = {
 };
 
 /**
- * Whether a room can read a message of a client: one of the five that rooms take, with a name that is one,
- * and with MessagePack that ends where the frame does. Core's own reading of any other would throw, write a
- * stack into the log or a line on the console, or put what the client sent into a close reason.
+ * Whether a room can read a client's message: one of the five codes that rooms accept, with a valid name, and
+ * with MessagePack that ends where the frame does. For any other, core's own reader would throw, write a
+ * stack to the log or a line to the console, or put the client's data into a close reason.
  */
 export const isReadable = (message: Buffer, isBinary: boolean): boolean => {
   const code = message[0];

@@ -4,7 +4,7 @@ import { DomainError } from "../domain/kernel/errors.ts";
 const RETRY_SECONDS = 10;
 
 /**
- * The first id of `shards` that no room has; of two rooms that take one id at the same moment the driver
+ * Returns the first id of `shards` that no room has; if two rooms take one id simultaneously, the driver
  * keeps one.
  * @throws DomainError SERVICE_UNAVAILABLE when all are taken
  */

@@ -5,8 +5,8 @@ import { setLogger } from "@colyseus/core/Logger";
 import { Encoder } from "@colyseus/schema";
 import type { App } from "../app.ts";
 import { admitRoom, maySpread } from "./admission.ts";
-import { answerPeers } from "./asks.ts";
-import { Care } from "./care.ts";
+import { answerPeerRequests } from "./peer-requests.ts";
+import { ListingRepair } from "./listing-repair.ts";
 import { Gate } from "./gate.ts";
 import { watchOrphans } from "./lobby-orphans.ts";
 import { answerMatchmake, isMatchmake, METHODS } from "./matchmaking.ts";
@@ -17,24 +17,24 @@ import { gameRooms } from "./rooms.ts";
 import { refuseUpgrade, Sockets } from "./sockets.ts";
 
 /**
- * Joins that one process works on at once and that wait for their turn, and how long both may take. Core
- * tries to get a seat for longer than a client should wait.
+ * Limits on joins per process: how many are processed at once, how many wait, and for how long. Core tries to
+ * get a seat for longer than a client should wait.
  */
 export const JOINS = { activeMax: 64, workMaxMs: 8_000, waitingMax: 2_000, waitMaxMs: 5_000 };
-/** First size of an encode buffer; rooms with more state say so. */
+/** Initial size of an encode buffer; rooms with more state override it. */
 const STATE_BYTES = 2_048;
 
-/** What a browser may send beyond what it always may. */
+/** Request headers that a browser may send beyond the safelisted ones. */
 const REQUEST_HEADERS =
   "Origin, X-Requested-With, Content-Type, Accept, Authorization, X-API-Key, X-Idempotency-Key, " +
   "X-Project-ID, X-Request-Id, X-Device-Token";
-/** What a page may read of an answer. */
+/** Response headers that a page may read. */
 const RESPONSE_HEADERS =
   "X-Request-Id, Retry-After, X-Total-Estimated, X-RateLimit-Limit, X-RateLimit-Remaining, " +
   "X-RateLimit-Reset, X-Idempotent-Replayed, X-Deprecated, Sunset, X-Device-Token";
 
 /**
- * Any origin may call: nothing here is authenticated by what a browser adds by itself. Credentials are
+ * Any origin may call: no request here is authenticated by anything a browser adds by itself. Credentials are
  * allowed because the SDK asks for them, not because a cookie would be read.
  */
 const CORS_HEADERS = {
@@ -47,66 +47,66 @@ const CORS_HEADERS = {
 };
 
 export type GameServerOptions = {
-  /** Takes both HTTP and sockets. The caller makes it listen, and closes it. */
+  /** Handles both HTTP and sockets. The caller makes it listen, and closes it. */
   server: HttpServer;
-  /** Answers every request that is not about seats in rooms. */
+  /** Handles every request that is not about seats in rooms. */
   express: RequestListener;
   presence: Presence;
   driver: Listing;
-  /** Of this program, for operators. */
+  /** Version of this program, for operators. */
   version: string;
-  /** Where other processes ask for the rooms of this one. Absent: there are none. */
-  door?: Door;
-  /** `host:port` by which clients reach this process and no other. Absent: the address they came by. */
+  /** Where other processes connect to the rooms of this one. Absent: there are none. */
+  internalServer?: InternalServer;
+  /** `host:port` at which clients reach this very process. Absent: the address by which they came. */
   publicAddress?: string;
 };
 
 /** A server that listens for the other processes only. */
-export type Door = {
+export type InternalServer = {
   server: HttpServer;
-  /** `host:port` by which they reach it. */
+  /** `host:port` at which they reach it. */
   address: string;
-  /** Takes no new connections. */
+  /** Stops accepting connections. */
   close(): Promise<void>;
 };
 
 export type GameServer = {
   /**
-   * Tells every client to go (`session.closed` SHUTDOWN, close code 4001), waits until the rooms are gone
-   * and leaves the listing of rooms. Joins answer 503 from the start; other requests are served on.
+   * Ends every session (`session.closed` SHUTDOWN, close code 4001), waits until the rooms are disposed and
+   * leaves the listing of rooms. Joins answer 503 from the start; other requests are still served.
    */
   shutdown(): Promise<void>;
 };
 
-/** What a process has of rooms and sockets. */
-type Parts = { sockets: Sockets; pipes: Pipes; gate: Gate; care: Care };
+/** Parts of a process that handle rooms and sockets. */
+type Parts = { sockets: Sockets; pipes: Pipes; gate: Gate; repair: ListingRepair };
 
 /**
- * Attaches rooms and requests to an HTTP server; ready when it resolves. One in a process at a time, because
- * core's matchmaker is one. Core's own Server class is left out: its request handler rejects un-awaited on a
- * malformed Host, and its matchmaking route answers 200 for errors with a text code.
+ * Attaches rooms and requests to an HTTP server; ready when it resolves. Only one per process, because core's
+ * matchmaker is a singleton. Core's own Server class is not used: its request handler leaves a rejection
+ * unhandled on a malformed Host, and its matchmaking route answers 200 for errors with a text code.
  */
 export const createGameServer = async (app: App, options: GameServerOptions): Promise<GameServer> => {
-  const { server, express, presence, driver, door, version, publicAddress } = options;
+  const { server, express, presence, driver, internalServer, version, publicAddress } = options;
   Encoder.BUFFER_SIZE = STATE_BYTES;
   setLogger(coreLog(app));
   matchMaker.controller.exposedMethods = [...METHODS];
   presence.setMaxListeners(0);
-  const care = new Care(app, driver);
+  const repair = new ListingRepair(app, driver);
   driver.maySpread = maySpread;
-  // The load balancer has chosen this process already; asking another one would cost a round trip that may
-  // time out.
+  // The load balancer has chosen this process already; another choice would cost a round trip that may time
+  // out.
   await matchMaker.setup(presence, driver, publicAddress, async (_name, joined) => {
     await admitRoom(joined);
     return matchMaker.processId;
   });
   registerRoomDefinitions(gameRooms(app));
-  const parts: Parts = { sockets: new Sockets(app), pipes: new Pipes(app), gate: new Gate(JOINS), care };
-  if (door) await openDoor(app, door, parts);
+  const parts: Parts = { sockets: new Sockets(app), pipes: new Pipes(app), gate: new Gate(JOINS), repair };
+  if (internalServer) await openInternalServer(app, internalServer, parts);
   await matchMaker.accept();
-  care.start();
+  repair.start();
   const endWatch = watchOrphans(app);
-  const endAnswers = await answerPeers(app, version);
+  const endAnswers = await answerPeerRequests(app, version);
   watch(app, parts);
   server.on("upgrade", (request, socket, head) => {
     route(app, parts, { request, socket, head }).catch((err: unknown) => {
@@ -117,26 +117,26 @@ export const createGameServer = async (app: App, options: GameServerOptions): Pr
   server.on("request", (request, response) => serve(app, { express, ...parts }, request, response));
   return {
     shutdown: async () => {
-      care.stop();
+      repair.stop();
       parts.gate.close();
       endWatch();
       endAnswers();
-      // From now on nobody pipes to this process.
+      // From now on no process pipes sockets to this one.
       await app.peers?.leave();
       await matchMaker.gracefullyShutdown();
       parts.pipes.close();
       parts.sockets.shutdown();
-      await door?.close();
+      await internalServer?.close();
       await driver.shutdown();
     },
   };
 };
 
-/** Rooms of this process for the others: who has no pass is not let in. */
-const openDoor = async (
+/** Opens the rooms of this process to the others; upgrades without a pass are refused. */
+const openInternalServer = async (
   app: App,
-  { server, address }: Door,
-  { sockets, pipes, care }: Parts,
+  { server, address }: InternalServer,
+  { sockets, pipes, repair }: Parts,
 ): Promise<void> => {
   const { processId } = matchMaker;
   server.on("upgrade", (request: IncomingMessage, socket: Duplex, head: Buffer) => {
@@ -145,8 +145,8 @@ const openDoor = async (
   });
   await app.peers?.join({
     processId,
-    door: address,
-    onLost: () => care.onLost(),
+    internalAddress: address,
+    onLost: () => repair.onLost(),
     onDead: async (dead) => {
       app.log.info({ dead }, "a process has died");
       app.metrics.processesSwept.inc();
@@ -169,13 +169,13 @@ const watch = (app: App, { sockets, pipes, gate }: Parts): void => {
 
 type Upgrade = { request: IncomingMessage; socket: Duplex; head: Buffer };
 
-/** The process in the path of a room's socket. */
+/** Matches the process id in the path of a room's socket. */
 const SOCKET_PATH = /^\/([A-Za-z0-9_-]{1,32})\/[A-Za-z0-9_-]{1,64}(?:\?|$)/;
 
 /**
- * Takes a socket for a room of this process, and pipes one for a room of another. When that one is dead or
- * was never there this process takes it too, and says over the socket that there is no such seat: a refused
- * handshake would tell an SDK nothing.
+ * Accepts a socket for a room of this process, and pipes one for a room of another. When that one is dead or
+ * never existed this process accepts it too, and reports over the socket that there is no such seat: an SDK
+ * cannot tell why a handshake was refused.
  */
 const route = async (app: App, { sockets, pipes }: Parts, upgrade: Upgrade): Promise<void> => {
   const { request, socket, head } = upgrade;
@@ -184,36 +184,36 @@ const route = async (app: App, { sockets, pipes }: Parts, upgrade: Upgrade): Pro
     return sockets.accept(request, socket, head);
   const onError = () => socket.destroy();
   socket.on("error", onError);
-  let door: string | undefined;
+  let internalAddress: string | undefined;
   try {
-    door = await app.peers.doorOf(processId);
+    internalAddress = await app.peers.internalAddressOf(processId);
   } catch (err) {
     app.log.warn({ err, processId }, "the process of a room could not be looked up");
     return refuseUpgrade(socket, 503);
   }
   socket.off("error", onError);
   if (socket.destroyed) return;
-  if (door === undefined) sockets.accept(request, socket, head);
-  else pipes.open({ processId, door }, request, socket, head);
+  if (internalAddress === undefined) sockets.accept(request, socket, head);
+  else pipes.open({ processId, internalAddress }, request, socket, head);
 };
 
 const serve = (
   app: App,
-  { express, gate, care }: { express: RequestListener; gate: Gate; care: Care },
+  { express, gate, repair }: { express: RequestListener; gate: Gate; repair: ListingRepair },
   request: IncomingMessage,
   response: ServerResponse,
 ): void => {
   for (const [name, value] of Object.entries(CORS_HEADERS)) response.setHeader(name, value);
   response.setHeader("Access-Control-Allow-Origin", request.headers.origin ?? "*");
-  // An answer that kept its connection would keep the closing server waiting for it.
+  // A kept-alive connection would keep the closing server waiting.
   if (matchMaker.state === matchMaker.MatchMakerState.SHUTTING_DOWN)
     response.setHeader("Connection", "close");
   if (request.method === "OPTIONS") response.writeHead(204).end();
-  else if (isMatchmake(request)) void answerMatchmake(app, { gate, care }, request, response);
+  else if (isMatchmake(request)) void answerMatchmake(app, { gate, repair }, request, response);
   else express(request, response);
 };
 
-/** Core's own lines, in the log of the application. */
+/** Forwards core's log lines to the application's log. */
 const coreLog = ({ log }: App) => {
   const child = log.child({ part: "colyseus" });
   const line =

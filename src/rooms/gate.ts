@@ -1,33 +1,23 @@
-import { DomainError } from "../domain/kernel/errors.ts";
+import { type DomainError, retryLater } from "../domain/kernel/errors.ts";
 
 export type GateLimits = {
-  /** Pieces of work that are done at once, each no longer than `workMaxMs`. */
+  /** Maximum number of concurrent tasks, each no longer than `workMaxMs`. */
   activeMax: number;
   workMaxMs: number;
-  /** More may wait for their turn, each no longer than `waitMaxMs`. */
+  /** Maximum number of waiting tasks, each no longer than `waitMaxMs`. */
   waitingMax: number;
   waitMaxMs: number;
 };
 
-/** How far apart those that are sent away come back, in seconds. */
-const SPREAD_SECONDS = 4;
+const tooMany = (): DomainError => retryLater("too many join at once", "SERVER_BUSY");
+const tooLate = (): DomainError => retryLater("the room did not answer in time", "NOT_READY");
+const stopping = (): DomainError => retryLater("the server is stopping", "NOT_READY");
 
-/** Sent away with a time that differs from one to the next, so that they do not all come back at once. */
-export const comeBackLater = (message: string, reason: string): DomainError =>
-  new DomainError("SERVICE_UNAVAILABLE", message, {
-    reason,
-    retryAfterSeconds: 1 + Math.floor(Math.random() * SPREAD_SECONDS),
-  });
-
-const tooMany = (): DomainError => comeBackLater("too many join at once", "SERVER_BUSY");
-const tooLate = (): DomainError => comeBackLater("the room did not answer in time", "NOT_READY");
-const stopping = (): DomainError => comeBackLater("the server is stopping", "NOT_READY");
-
-/** Lets a bounded number of joins in at once. A crowd waits in line; who is beyond the line is sent away. */
+/** Limits concurrent joins. Further joins wait in a queue; those beyond the queue's limit are refused. */
 export class Gate {
   readonly #limits: GateLimits;
   readonly #line = new Set<() => void>();
-  /** What ends the wait of all that are inside or in line. */
+  /** Callbacks that end all running and waiting tasks. */
   readonly #ends = new Set<(error: DomainError) => void>();
   #active = 0;
   #isClosed = false;
@@ -41,7 +31,7 @@ export class Gate {
   }
 
   /**
-   * Runs when there is room. Work that takes too long is no longer waited for; it goes on by itself.
+   * Runs a task when there is capacity. A task that exceeds its time is no longer awaited, but continues.
    * @throws DomainError SERVICE_UNAVAILABLE SERVER_BUSY, NOT_READY
    */
   async pass<T>(run: () => Promise<T>): Promise<T> {
@@ -59,18 +49,18 @@ export class Gate {
     }
   }
 
-  /** Sends away all that are inside or in line, and lets nobody in any more. */
+  /** Refuses all running and waiting tasks, and accepts no more. */
   close(): void {
     this.#isClosed = true;
     this.#line.clear();
     for (const end of this.#ends) end(stopping());
   }
 
-  /** Waits for the place of one that is done. */
+  /** Waits until a running task ends. */
   async #queue(): Promise<void> {
     if (this.#line.size >= this.#limits.waitingMax) throw tooMany();
     let leave = (): void => undefined;
-    // Who is sent away leaves the line in the same moment: a place that is given to nobody would be lost.
+    // A refused task leaves the queue at once: a slot given to it would be lost.
     const late = (): DomainError => {
       leave();
       return tooMany();

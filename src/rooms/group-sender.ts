@@ -1,18 +1,18 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { DomainError } from "../domain/kernel/errors.ts";
 
-/** Sends that may wait in one room before more are refused, and sends of one commit. */
+/** Maximum number of sends that wait in one room, and maximum number of sends per commit. */
 export const WAITING_MAX = 1_000;
 export const GROUP_MAX = 200;
-/** Commits begin at least so far apart, in ms: readers are not told more often either. */
+/** Minimum milliseconds between the starts of two commits; readers are not notified more often either. */
 export const COMMIT_EVERY_MS = 15;
 
 type Waiting<I, O> = { item: I; resolve(outcome: O): void; reject(error: unknown): void };
 
 /**
- * Commits in groups: what comes in while a commit is on its way, or soon after the last one, shares the next
- * one, in the order it came. So a channel's sends cost a transaction for each round trip to the database and
- * not one each.
+ * Commits in groups: items that arrive during a commit, or soon after the last one, share the next one, in
+ * order of arrival. So a channel's sends cost one transaction per round trip to the database instead of one
+ * each.
  */
 export class GroupSender<I, O> {
   readonly #commit: (items: readonly I[]) => Promise<readonly O[]>;
@@ -22,8 +22,8 @@ export class GroupSender<I, O> {
   #beganAtMs = -Infinity;
 
   /**
-   * @param commit outcomes in the order of the items; a throw is the outcome of all
-   * @param prepare called with an item that comes while another group is on its way; must not throw
+   * @param commit returns outcomes in the order of the items; an exception is the outcome of all
+   * @param prepare called with an item that arrives while another group is being committed; must not throw
    */
   constructor(
     commit: (items: readonly I[]) => Promise<readonly O[]>,
@@ -49,7 +49,7 @@ export class GroupSender<I, O> {
 
   async #run(): Promise<void> {
     this.#isRunning = true;
-    // Frames that came in the same turn of the event loop join the first group.
+    // Frames that arrived in the same iteration of the event loop join the first group.
     await new Promise(setImmediate);
     while (this.#waiting.length > 0) {
       const pauseMs = this.#beganAtMs + COMMIT_EVERY_MS - performance.now();

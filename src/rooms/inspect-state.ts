@@ -1,12 +1,12 @@
 import { ArraySchema, MapSchema, Schema } from "@colyseus/schema";
 import { ROOM_STATE_MAX_BYTES, type RoomState } from "../domain/kernel/live-rooms.ts";
 
-/** Stands for what is not shown. */
+/** Placeholder for hidden values. */
 const REDACTED = "[redacted]";
-/** What lets somebody in, and who somebody is; at any depth, also in what games have put there. */
+/** Names of credentials and personal data; at any depth, including data written by games. */
 const PRIVATE =
   /^(code|joincode|pass(code|word|phrase)?|pin|.*secret|.*token|.*apikey|displayname|externaluserid|email)$/;
-/** Fields of states that hold JSON as text. */
+/** Fields of room states that hold JSON as text. */
 const JSON_TEXTS = new Set(["settings", "metadata", "data", "results"]);
 
 type Entry = readonly [name: string, value: unknown];
@@ -14,7 +14,7 @@ type Field = { name: string; tag?: number; deprecated?: boolean };
 
 const isPrivate = (name: string): boolean => PRIVATE.test(name.replaceAll(/[_-]/g, "").toLowerCase());
 
-/** Fields that only some views have are private to these. */
+/** Fields that only some views see are private to these. */
 const fieldsOf = (state: Schema): Entry[] => {
   const fields = (state.constructor as typeof Schema)[Symbol.metadata] as unknown as Record<string, Field>;
   return Object.keys(fields)
@@ -31,7 +31,7 @@ const parsed = (text: string): unknown => {
   }
 };
 
-/** The parts of a container, read one by one; undefined for a plain value. */
+/** Returns the entries of a container, read lazily; undefined for a plain value. */
 const partsOf = (value: unknown): { isList: boolean; entries: Iterable<Entry> } | undefined => {
   if (typeof value !== "object" || value === null) return undefined;
   if (value instanceof Schema) return { isList: false, entries: fieldsOf(value) };
@@ -43,12 +43,12 @@ const partsOf = (value: unknown): { isList: boolean; entries: Iterable<Entry> } 
 
 const bytesOf = (value: unknown): number => Buffer.byteLength(JSON.stringify(value) ?? "null");
 
-/** Reads a state until its JSON is as long as may be. */
+/** Reads a state until its JSON reaches the size limit. */
 class StateReader {
   #left = ROOM_STATE_MAX_BYTES;
   isCut = false;
 
-  /** What is shown of a value; undefined when there is no room for it. */
+  /** Returns the visible form of a value; undefined when there is no space left. */
   read(name: string, value: unknown): unknown {
     const isText = JSON_TEXTS.has(name) && typeof value === "string";
     const shown = isPrivate(name) ? REDACTED : isText ? parsed(value) : value;
@@ -78,7 +78,10 @@ class StateReader {
   }
 }
 
-/** The state of a room for an operator: what all clients see of it, without secrets and names of persons. */
+/**
+ * Returns the state of a room for an operator: what all clients see of it, without secrets and personal
+ * names.
+ */
 export const stateForOperator = (state: Schema): RoomState => {
   const reader = new StateReader();
   const shown = reader.read("", state) as Record<string, unknown>;

@@ -39,7 +39,7 @@ const session = (roomId: string, sessionId: string): RoomSession | null => {
   return client ? sessionOf(client) : null;
 };
 
-/** The client may come back at once: who is to stay away is banned. */
+/** Disconnects a client, which may return at once; ban a player to keep them away. */
 const disconnect = (roomId: string, sessionId: string): boolean => {
   const room = roomOf(roomId);
   const client = room?.clients.get(sessionId);
@@ -69,7 +69,7 @@ const describeProcess = ({ config, clock }: Parts, version: string): ProcessFact
   };
 };
 
-/** What a process tells of its rooms and does to them; null for what it does not have. */
+/** Requests about rooms that a process answers; null for a room or session that it does not have. */
 export type Answers = {
   inspect(roomId: string): RoomContent | null;
   session(roomId: string, sessionId: string): RoomSession | null;

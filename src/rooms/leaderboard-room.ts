@@ -6,8 +6,8 @@ import type { BoardList } from "../domain/leaderboards/board-list.ts";
 import { ALL_MOVED, joinMoved, mayHaveMoved, type Moved } from "../domain/evaluation/boards/moved.ts";
 import type { LeaderboardEvents } from "../domain/kernel/events/realtime-events.ts";
 import { boardTopic, periodTopic } from "../domain/kernel/events/topics.ts";
-import { authenticate, pinOptions, requirePlayer } from "./authenticate.ts";
-import { type BoardReader, type BoardView, createBoardReader, type Place } from "./board-reader.ts";
+import { authenticate, pinOptions, createPlayerCheck } from "./authenticate.ts";
+import { type BoardReader, type BoardView, createBoardReader, type WatcherPlace } from "./board-reader.ts";
 import { parse } from "./errors.ts";
 import { freeRoomId } from "./free-room-id.ts";
 import { BoardPlace, LeaderboardState, syncRows } from "./leaderboard-state.ts";
@@ -22,16 +22,16 @@ import { createTicker, type Ticker } from "./ticker.ts";
 export const TOP_DEFAULT = 10;
 export const TOP_MAX = 100;
 export const AROUND_MAX = 25;
-/** Watchers of one room; the next ones get another room of the same board. */
+/** Maximum number of watchers in one room; further watchers get another room of the same board. */
 export const WATCHERS_MAX = 500;
-/** The pause between two reads of a board that changes all the time, in ms. */
+/** Pause between two reads of a constantly changing board, in ms. */
 const REFRESH_PAUSE_MS = { min: 50, max: 250 } as const;
-/** What each watcher, and each room of boards in the process, makes that pause longer by, in ms. */
+/** Milliseconds that each watcher, and each leaderboard room of the process, adds to that pause. */
 const PAUSE_FOR = { watcher: 0.5, room: 2.5 } as const;
-/** A board that nobody says has changed is read again this often, in case the word was lost. */
+/** A board without reported changes is read again this often, in case a publish was lost. */
 export const REREAD_EVERY_MS = 5_000;
 
-/** Length of a value of a breakdown. */
+/** Maximum length of a breakdown's value. */
 const BOARD_VALUE_MAX = 64;
 
 const JoinOptions = z.object({
@@ -52,12 +52,12 @@ type Watcher = {
   playerId: string;
   around: number;
   place: BoardPlace;
-  /** Of the place that is shown; undefined while there is none. */
+  /** Rank score of the displayed standing; undefined without an entry. */
   rankScore: number | undefined;
   view: StateView;
 };
 
-/** Between two reads of a board: the more there is to do for one, the longer. */
+/** Pause between two reads of a board: it grows with the cost of a read. */
 const refreshPauseMs = (watchers: number, rooms: number): number =>
   Math.min(
     REFRESH_PAUSE_MS.max,
@@ -67,9 +67,9 @@ const refreshPauseMs = (watchers: number, rooms: number): number =>
 type Closed = LeaderboardEvents["leaderboard.period_closed"];
 
 /**
- * Room `leaderboard`: the first places of a board for everybody in it, and for each watcher their own place.
- * A mirror of the rank index; there may be several rooms of one board. When a window ends, the room shows the
- * next one.
+ * Room `leaderboard`: the top of a board for every client, and for each watcher their own standing. A mirror
+ * of the rank index; there may be several rooms of one board. When a window ends, the room shows the next
+ * one.
  */
 abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements OpenRoom {
   protected abstract readonly open: Ticker<OpenRoom>;
@@ -80,11 +80,11 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
   #top = TOP_DEFAULT;
   #periodId = "";
   #stopListening: (() => void) | undefined;
-  /** The end of a window that the room has set a timer for. */
-  #turnsAtMs = 0;
-  /** Whether the next read may be without that of the definition. */
+  /** End of the window for which the room has set a timer. */
+  #windowEndMs = 0;
+  /** Whether the next read may reuse the definition. */
   #mayKeep = false;
-  /** Who may have moved since the last read. */
+  /** Players who may have moved since the last read. */
   #moved: Moved | undefined = ALL_MOVED;
   readonly #refresher = new Refresher({
     everyMs: () => refreshPauseMs(this.clients.length, this.open.count()),
@@ -105,7 +105,7 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     this.onceDisposed(() => this.open.remove(this));
   }
 
-  /** Reads the board again with its definition, at once or when the last time is long enough ago. */
+  /** Reads the board again with its definition, at once or when the minimum interval has passed. */
   rereadSoon(): void {
     this.#mayKeep = false;
     this.#rereadAfter(ALL_MOVED);
@@ -126,11 +126,11 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     this.#watchers.set(client.sessionId, { playerId, around, place, rankScore: undefined, view });
     this.state.me.set(client.sessionId, place);
     view.add(place);
-    // A place of its own is worth a read of its own: the state that the join sends has it.
+    // The new watcher's standing is read separately: the state that the join sends includes it.
     const watchers = new Map([[playerId, around]]);
     this.#set(await this.#read({ top: this.#top, watchers, mayKeep: true }), [client.sessionId]);
-    // The others see nothing of it: a patch for each join would be as many as there are watchers, squared.
-    // With nobody else there, what has changed so far is what the join sends.
+    // Other clients see no change: a patch for each join would cost the square of the number of watchers. If
+    // nobody else is here, the state sent by the join includes all changes so far.
     if (this.clients.length === 1) this.broadcastPatch();
   }
 
@@ -145,7 +145,7 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     [this.#mayKeep, this.#moved] = [true, undefined];
     try {
       let view = await this.#read({ top: this.#top, watchers: this.#whoMoved(moved), mayKeep });
-      // In another list everybody stands elsewhere.
+      // In another list every rank is different.
       if (this.#watchers.size > 0 && view.list.ref.periodId !== this.#periodId)
         view = await this.#read({ top: this.#top, watchers: this.#whoMoved(ALL_MOVED), mayKeep: true });
       this.#show(view, this.#watchers.keys());
@@ -156,7 +156,10 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     }
   }
 
-  /** The players whose places are read again. Whoever has none, or sees others, may always have moved. */
+  /**
+   * Returns the players whose standings are read again. Those without an entry, or with neighbours, may
+   * always have moved.
+   */
   #whoMoved(moved: Moved | undefined): Map<string, number> {
     const players = new Map<string, number>();
     for (const { playerId, around, rankScore } of this.#watchers.values()) {
@@ -183,7 +186,7 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     }
   }
 
-  #setPlace(watcher: Watcher, { rank, score, rankScore, rows }: Place): void {
+  #setPlace(watcher: Watcher, { rank, score, rankScore, rows }: WatcherPlace): void {
     const { place, view, around } = watcher;
     watcher.rankScore = rankScore;
     const isMoved = place.rank !== rank || place.score !== score;
@@ -192,9 +195,9 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     if (isMoved || isOther) this.touchView(view);
   }
 
-  /** Listens to the list that is shown, which is another one when the window turns or is filled anew. */
+  /** Subscribes to the displayed list, which changes when a window ends or the board is rebuilt. */
   async #follow({ leaderboard, list }: BoardView): Promise<void> {
-    this.#turnAtEnd(list);
+    this.#rereadAtEnd(list);
     const { projectId, periodId } = list.ref;
     if (periodId === this.#periodId) return;
     const isFirst = this.#periodId === "";
@@ -205,22 +208,22 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
     );
     if (isFirst)
       await this.listen<Closed | null>(boardTopic(projectId, leaderboard.id), (closed) =>
-        closed ? this.#tellClosed(closed) : this.rereadSoon(),
+        closed ? this.#sendClosed(closed) : this.rereadSoon(),
       );
-    // Between the read and the subscription the board may have changed.
+    // The board may have changed between the read and the subscription.
     this.rereadSoon();
   }
 
-  #turnAtEnd({ endsAt }: BoardList): void {
+  #rereadAtEnd({ endsAt }: BoardList): void {
     const endsAtMs = endsAt?.getTime() ?? Infinity;
     const leftMs = endsAtMs - this.app.clock().getTime();
-    // Until then the board is read again anyway.
-    if (endsAtMs === this.#turnsAtMs || leftMs < 0 || leftMs > 2 * REREAD_EVERY_MS) return;
-    this.#turnsAtMs = endsAtMs;
+    // Periodic re-reads cover windows that end later.
+    if (endsAtMs === this.#windowEndMs || leftMs < 0 || leftMs > 2 * REREAD_EVERY_MS) return;
+    this.#windowEndMs = endsAtMs;
     this.later(leftMs, () => this.rereadSoon());
   }
 
-  #tellClosed(closed: Closed): void {
+  #sendClosed(closed: Closed): void {
     if (closed.board !== this.state.board) return;
     const message = live(this.app.clock(), closed);
     for (const client of this.clients) this.push(client, "leaderboard.closed", message);
@@ -228,8 +231,9 @@ abstract class LeaderboardRoom extends LiveRoom<LeaderboardState> implements Ope
   }
 }
 
-/** The class of room `leaderboard` for an application. */
+/** Creates the class of room `leaderboard` for an application. */
 export const leaderboardRoom = (app: App) => {
+  const requirePlayer = createPlayerCheck(app);
   const open: Ticker<OpenRoom> = createTicker({
     everyMs: REREAD_EVERY_MS,
     run: async (rooms) => {
@@ -243,7 +247,7 @@ export const leaderboardRoom = (app: App) => {
 
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticate(app, token, context);
-      await requirePlayer(app, principal);
+      await requirePlayer(principal);
       pinOptions(options, JoinOptions, { projectId: principal.projectId });
       return principal;
     }

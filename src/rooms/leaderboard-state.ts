@@ -14,7 +14,7 @@ export const BoardRow = schema(
 );
 export type BoardRow = SchemaType<typeof BoardRow>;
 
-/** One watcher's own place; `rank` is 0 without an entry. */
+/** One watcher's own standing; `rank` is 0 without an entry. */
 export const BoardPlace = schema(
   { rank: t.uint32().default(0), score: t.number().default(0), rows: t.array(BoardRow) },
   "BoardPlace",
@@ -26,24 +26,24 @@ export const LeaderboardState = schema(
     leaderboardKey: t.string().default(""),
     name: t.string().default(""),
     status: t.string().default(""),
-    /** The value of the breakdown; "" without one. */
+    /** Value of the breakdown; "" without one. */
     board: t.string().default(""),
-    /** The window that is shown: that which runs now. */
+    /** The displayed window: the current one. */
     periodKey: t.string().default(""),
-    /** When it ends, as ISO 8601; "" for never. */
+    /** End of the window, as ISO 8601; "" for never. */
     endsAt: t.string().default(""),
     size: t.number().default(0),
     top: t.array(BoardRow),
-    /** By session id; each client sees its own only. */
+    /** By session id; each client sees only its own. */
     me: t.map(BoardPlace).view(),
   },
   "LeaderboardState",
 );
 export type LeaderboardState = SchemaType<typeof LeaderboardState>;
 
-/** Overwrites rows in place, so that only what changed travels. @returns whether anything did */
+/** Overwrites rows in place, so that only changes are transmitted. @returns whether anything changed */
 export const syncRows = (rows: ArraySchema<BoardRow>, lines: readonly BoardLine[]): boolean => {
-  // Each read of a row by its index would pass a proxy.
+  // Each access to a row by index would go through a proxy.
   const held = [...rows];
   let isChanged = held.length !== lines.length;
   for (const [i, line] of lines.entries()) {

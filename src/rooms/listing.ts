@@ -1,15 +1,18 @@
 import type { IRoomCache, MatchMakerDriver } from "@colyseus/core";
 import type { ListingFilter } from "../domain/kernel/live-rooms.ts";
 
-/** A driver that may know more of listings than core asks for; one that does not has all rooms here. */
+/**
+ * A driver that may offer more listing queries than core needs; a driver without them has all rooms in this
+ * process.
+ */
 export type Listing = MatchMakerDriver & {
-  /** The rooms of this process that are listed as such. */
+  /** Ids of rooms that are listed for this process. */
   ownIds?(): Promise<Set<string>>;
-  /** How many rooms a project has in all processes. */
+  /** Number of rooms of a project in all processes. */
   countOf?(projectId: string): Promise<number>;
-  /** May be set: whether a room is to be made here, though one of those that are listed could be joined. */
+  /** Optional hook: whether to create a room here although one of the listed rooms could be joined. */
   maySpread?: (listed: readonly IRoomCache[]) => Promise<boolean>;
   findByIds(roomIds: string[]): Promise<Map<string, IRoomCache>>;
-  /** Rooms among which are all that the filter lets through, in no order, `max` of them at most. */
+  /** Returns a superset of the rooms that match the filter, unordered, `max` of them at most. */
   some?(filter: ListingFilter, max: number): Promise<IRoomCache[]>;
 };

@@ -1,11 +1,11 @@
 import { type Client, ClientState } from "@colyseus/core";
 import type { Principal } from "./authenticate.ts";
 
-/** What the base room knows of one socket. */
+/** The base room's record of one socket. */
 export type Session = {
   sinceMs: number;
-  /** Whether it has been told that it is in: from `sinceMs` on it may take its time to acknowledge that. */
-  isTold: boolean;
+  /** Whether the join was confirmed to the client: from `sinceMs` on it has time to acknowledge that. */
+  isJoinSent: boolean;
   isWarned: boolean;
   isClosing: boolean;
 };
@@ -14,18 +14,18 @@ export type LiveClient = Client<{ auth: Principal; userData: Session; messages: 
 
 export const newSession = (nowMs: number): Session => ({
   sinceMs: nowMs,
-  isTold: false,
+  isJoinSent: false,
   isWarned: false,
   isClosing: false,
 });
 
-/** Core tells a client that it is in once it is welcome, which takes long where many come at once. */
-export const noteTold = ({ userData }: LiveClient, nowMs: number): void =>
-  void Object.assign(userData!, { sinceMs: nowMs, isTold: true });
+/** Core confirms a join after the client is welcomed, which takes long when many join at once. */
+export const noteJoinSent = ({ userData }: LiveClient, nowMs: number): void =>
+  void Object.assign(userData!, { sinceMs: nowMs, isJoinSent: true });
 
-/** What is sent to a client that never acknowledges its join would wait without end. */
+/** Data for a client that never acknowledges its join would be queued without end. */
 export const isUnacknowledged = (
   { state, userData }: LiveClient,
   nowMs: number,
   patienceMs: number,
-): boolean => state === ClientState.JOINING && userData!.isTold && nowMs - userData!.sinceMs > patienceMs;
+): boolean => state === ClientState.JOINING && userData!.isJoinSent && nowMs - userData!.sinceMs > patienceMs;

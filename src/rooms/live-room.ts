@@ -16,29 +16,29 @@ import { forbidden, unauthorized } from "../domain/kernel/errors.ts";
 import { admitSocket } from "./admission.ts";
 import { verifyToken } from "./authenticate.ts";
 import { refuseCreation, socketError } from "./errors.ts";
-import { isUnacknowledged, type LiveClient, newSession, noteTold } from "./live-client.ts";
+import { isUnacknowledged, type LiveClient, newSession, noteJoinSent } from "./live-client.ts";
 import * as limits from "./messages.ts";
 import { CLOSE, type ClosedReason, live } from "./messages.ts";
 import { logFailure } from "./failure-log.ts";
-import { noteRoom } from "./open-rooms.ts";
+import { trackRoom } from "./open-rooms.ts";
 import { refuseMessage, requestHandler } from "./requests.ts";
 import { SafeSerializer } from "./safe-serializer.ts";
 import { claimSeat, type SeatHolder } from "./seat-holder.ts";
 import { withdrawSeats } from "./seats.ts";
 import { Subjects } from "./subjects.ts";
 
-/** What a room belongs to; part of its listing, so that rooms are found by it. */
+/** Owner of a room; part of its listing, so that rooms can be found by it. */
 export type RoomMetadata = { projectId: string } & Record<string, unknown>;
 
 const TEND_EVERY_MS = 1_000;
-/** A client that has been told to go is cut off after this. */
+/** Milliseconds after which a client that was asked to close is terminated. */
 const CLOSE_GRACE_MS = 2_000;
 
 const RenewBody = z.object({ token: z.string().max(4_096) });
 
 /**
- * What every room has in common: sessions that end with their token, limits on what a client sends and on
- * what waits for it, and no way for a throw to end the process. Subclasses say what a join shows.
+ * Base class of all rooms: ends sessions when their token expires, limits a client's messages and its send
+ * buffer, and keeps exceptions from ending the process. Subclasses define what a join shows.
  */
 export abstract class LiveRoom<S extends object> extends Room<{
   state: S;
@@ -46,11 +46,11 @@ export abstract class LiveRoom<S extends object> extends Room<{
   client: LiveClient;
 }> {
   protected abstract readonly app: App;
-  /** First size of the encode buffers, in bytes. */
+  /** Initial size of the encode buffers, in bytes. */
   protected readonly stateBytes: number = 2_048;
   override maxMessagesPerSecond = limits.MESSAGES_PER_SECOND_MAX;
   override seatReservationTimeout = 10;
-  /** Changes are sent at once by broadcastPatch(); the rate is only the cost of an idle room. */
+  /** Changes are sent at once by broadcastPatch(); this rate is only the cost of an idle room. */
   override patchRate: number | null = 1_000;
 
   #serializer: SafeSerializer | undefined;
@@ -58,13 +58,15 @@ export abstract class LiveRoom<S extends object> extends Room<{
   readonly #subjects = new Subjects();
   readonly #cleanups: (() => void)[] = [];
 
-  /** Finds what the room is about. @throws DomainError which who joins is told, and the log is not */
+  /**
+   * Loads the room's subject. @throws DomainError that the joining client receives, and that is not logged
+   */
   protected abstract begin(options: object): Promise<void>;
-  /** Shows the room to a client that may see it. Also runs again for a client that came back. */
+  /** Shows the room to an admitted client. Runs again for a client that reconnected. */
   protected abstract welcome(client: LiveClient, options: object, isBack: boolean): void | Promise<void>;
-  /** From here until it is welcomed a client is in the room, and need not hear what others do. */
+  /** Called when a client enters the room, before it is welcomed; it need not receive updates in between. */
   protected hold(_client: LiveClient): void {}
-  /** Forgets a client; may be called for one that was never welcomed. */
+  /** Removes a client's data; may be called for a client that was never welcomed. */
   protected abstract farewell(client: LiveClient): void;
 
   override setSerializer(serializer: Serializer<S>): void {
@@ -75,7 +77,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
   }
 
   override async onCreate(options: object): Promise<void> {
-    this.onceDisposed(noteRoom(this));
+    this.onceDisposed(trackRoom(this));
     const renew = this.handle(RenewBody, (client, body) => this.#renew(client, body));
     this.onMessage("session.renew", renew);
     this.onMessage("*", refuseMessage);
@@ -94,7 +96,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
       client.userData = newSession(this.#nowMs());
       this.#replaceOldest(auth.subject);
       await this.welcome(client, options, false);
-      noteTold(client, this.#nowMs());
+      noteJoinSent(client, this.#nowMs());
     } catch (error) {
       this.report(error, "onJoin");
       throw socketError(error);
@@ -103,14 +105,14 @@ export abstract class LiveRoom<S extends object> extends Room<{
 
   override async onReconnect(client: LiveClient): Promise<void> {
     try {
-      // A socket that comes back by itself need bring no token: what the old one allowed is looked at again.
+      // An automatic reconnection carries no token: the permissions of the old one are checked again.
       if (client.auth!.expiresAtMs <= this.#nowMs())
         throw unauthorized("TOKEN_EXPIRED", "the token has ended");
       await this.#count(client);
-      client.userData!.isTold = false;
+      client.userData!.isJoinSent = false;
       this.#replaceOldest(client.auth!.subject);
       await this.welcome(client, {}, true);
-      noteTold(client, this.#nowMs());
+      noteJoinSent(client, this.#nowMs());
     } catch (error) {
       this.report(error, "onReconnect");
       throw socketError(error);
@@ -135,38 +137,40 @@ export abstract class LiveRoom<S extends object> extends Room<{
 
   override onBeforeShutdown(): void {
     const sockets = this.clients.map(({ ref }) => ref as WebSocket);
-    for (const client of this.clients) this.tell(client, "session.closed", { reason: "SHUTDOWN" });
-    // Who does not answer the close must not hold the process up.
+    for (const client of this.clients) this.sendTo(client, "session.closed", { reason: "SHUTDOWN" });
+    // Terminates sockets that ignore the close frame, so that they do not keep the process alive.
     this.later(CLOSE_GRACE_MS, () => sockets.map((socket) => socket.terminate()));
     this.disconnect(CLOSE.SHUTDOWN).catch((error: unknown) => this.report(error, "onBeforeShutdown"));
     withdrawSeats(this);
   }
 
-  // A method of the prototype on purpose: core looks for it before fields are set, and without it any throw
-  // in a handler, hook or timer ends the process.
+  // Deliberately a prototype method: core looks it up before fields are set, and without it any exception in
+  // a handler, hook or timer ends the process.
   override onUncaughtException(error: RoomException, method: RoomMethodName): void {
     this.report(error.cause ?? error, method);
   }
 
   /**
-   * Says that something has changed that only this view sees. A room that calls this says so of every such
-   * change: other views are then sent what all are.
+   * Marks a change that only this view sees. A room that calls this must do so for every such change: other
+   * views are then sent the shared patch.
    */
   protected touchView(view: StateView): void {
     this.#serializer?.touch(view);
   }
 
-  /** Logs what is not an answer to the client. */
+  /** Logs errors that are not an answer to the client. */
   protected report(error: unknown, method: string): void {
-    logFailure(this.app.log, error, { room: this.roomName, roomId: this.roomId, method });
+    logFailure(this.app, error, { room: this.roomName, roomId: this.roomId, method });
   }
 
-  /** Runs when the room is gone, or at once when it is going. */
+  /** Runs a callback when the room is disposed, or at once when it is being disposed. */
   protected onceDisposed(cleanup: () => void): void {
     this.#cleanups.push(cleanup);
   }
 
-  /** A timer of the room's own: core's clock has the grain of `patchRate`; a bare setTimeout may throw. */
+  /**
+   * Timer owned by the room: core's clock has the resolution of `patchRate`, and a bare setTimeout may throw.
+   */
   protected later(delayMs: number, run: () => unknown): void {
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
@@ -183,28 +187,28 @@ export abstract class LiveRoom<S extends object> extends Room<{
     }
   }
 
-  /** Listens to a topic for as long as the room lives. */
+  /** Subscribes to a topic for the lifetime of the room. */
   protected async listen<M>(topic: string, listener: (message: M) => void): Promise<() => void> {
     // Bound to the room's own async context: a publisher in this process may be inside a transaction.
-    const hear = AsyncResource.bind((message: M) => {
+    const receive = AsyncResource.bind((message: M) => {
       try {
         listener(message);
       } catch (error) {
         this.report(error, "topic");
       }
     });
-    const unsubscribe = await this.app.topics.subscribe(topic, hear);
+    const unsubscribe = await this.app.topics.subscribe(topic, receive);
     this.onceDisposed(unsubscribe);
     return unsubscribe;
   }
 
   /** Sends one enveloped message, or ends the session of a client that does not read. */
-  protected tell(client: LiveClient, name: string, data: unknown): void {
+  protected sendTo(client: LiveClient, name: string, data: unknown): void {
     this.push(client, name, live(this.app.clock(), data));
   }
 
-  /** Sends one enveloped message to all but `except`, encoded once; who does not read is found within 1 s. */
-  protected tellAll(name: string, data: unknown, except: readonly LiveClient[] = []): void {
+  /** Sends one enveloped message, encoded once, to all but `except`; slow readers are detected within 1 s. */
+  protected sendToAll(name: string, data: unknown, except: readonly LiveClient[] = []): void {
     const message = live(this.app.clock(), data);
     this.broadcast(name, message, except.length > 0 ? { except: [...except] } : {});
   }
@@ -215,13 +219,13 @@ export abstract class LiveRoom<S extends object> extends Room<{
     this.#dropSlow(client);
   }
 
-  /** Ends a session from this side. */
+  /** Ends a session from the server's side. */
   end(client: LiveClient, code: number, reason: ClosedReason | "SLOW" | "NOT_JOINED"): void {
     const session = client.userData;
     if (!session || session.isClosing) return;
-    if (code !== CLOSE.SLOW && code !== CLOSE.ERROR) this.tell(client, "session.closed", { reason });
+    if (code !== CLOSE.SLOW && code !== CLOSE.ERROR) this.sendTo(client, "session.closed", { reason });
     session.isClosing = true;
-    // From here core neither sends to the client nor hears it.
+    // From here on core neither sends to the client nor receives from it.
     client.state = ClientState.LEAVING;
     client.leave(code, reason);
     const socket = client.ref as WebSocket;
@@ -229,8 +233,8 @@ export abstract class LiveRoom<S extends object> extends Room<{
   }
 
   /**
-   * A request of the room's contract. What `run` returns is the answer; what it throws is the rejection, as
-   * the error object. A message that wants no answer and is not valid ends the session.
+   * Registers a request of the room's contract. What `run` returns is the answer; what it throws is the
+   * rejection, as the error object. An invalid message that expects no answer ends the session.
    */
   protected handle<B extends z.ZodType>(
     schema: B,
@@ -239,14 +243,14 @@ export abstract class LiveRoom<S extends object> extends Room<{
     return requestHandler(schema, run, (error) => this.report(error, "request"));
   }
 
-  /** Takes up a session that was lost; see `claimSeat`. Other processes call it, by its name. */
+  /** Takes over a dropped session; see `claimSeat`. Other processes call it by name. */
   claimSeat(reconnectionToken: string, holder: SeatHolder): string | undefined {
     return claimSeat(this, reconnectionToken, holder);
   }
 
   /** Counts the player's socket for as long as it is open. */
   async #count(client: LiveClient): Promise<void> {
-    // Core counts the messages of a second by the room's clock, which else stands still from patch to patch.
+    // Core counts messages per second by the room's clock, which otherwise only advances with each patch.
     (client.ref as WebSocket).prependListener("message", () => this.clock.tick());
     const { projectId, subject } = client.auth!;
     this.#subjects.keep(subject, client, await admitSocket(this.app, `${projectId}:${subject}`));
@@ -281,7 +285,7 @@ export abstract class LiveRoom<S extends object> extends Room<{
       if (leftMs <= 0) this.end(client, CLOSE.EXPIRED, "EXPIRED");
       else if (leftMs <= limits.EXPIRY_NOTICE_SECONDS * 1_000 && !session.isWarned) {
         session.isWarned = true;
-        this.tell(client, "session.expiring", { expiresAt: new Date(auth.expiresAtMs).toISOString() });
+        this.sendTo(client, "session.expiring", { expiresAt: new Date(auth.expiresAtMs).toISOString() });
       }
       if (isUnacknowledged(client, nowMs, this.seatReservationTimeout * 1_000))
         this.end(client, CLOSE.ERROR, "NOT_JOINED");

@@ -9,11 +9,11 @@ import {
   type RoomKind,
 } from "../domain/kernel/live-rooms.ts";
 import { offsetOf, type PageQuery } from "../domain/kernel/paging.ts";
-import { Asker } from "./asks.ts";
+import { PeerRequester } from "./peer-requests.ts";
 import type { Listing } from "./listing.ts";
 import type { RoomMetadata } from "./live-room.ts";
 
-/** What in a listing says what the room is about. */
+/** The listing field that holds the room's subject. */
 const SUBJECTS: Record<RoomKind, string> = {
   player: "playerId",
   leaderboard: "leaderboardKey",
@@ -60,12 +60,12 @@ type Parts = Pick<App, "config" | "clock" | "peers" | "topics" | "log">;
 class RoomWatch implements LiveRooms {
   readonly #parts: Parts;
   readonly #listing: Listing;
-  readonly #asker: Asker;
+  readonly #peers: PeerRequester;
 
   constructor(parts: Parts, listing: Listing, version: string) {
     this.#parts = parts;
     this.#listing = listing;
-    this.#asker = new Asker(parts, version);
+    this.#peers = new PeerRequester(parts, version);
   }
 
   async list(query: ListedRoomQuery): ReturnType<LiveRooms["list"]> {
@@ -93,28 +93,28 @@ class RoomWatch implements LiveRooms {
 
   async inspect(roomId: string): ReturnType<LiveRooms["inspect"]> {
     const room = await this.#find(roomId);
-    const content = await this.#asker.ask(room.processId, "inspect", roomId);
+    const content = await this.#peers.request(room.processId, "inspect", roomId);
     if (!content) throw notFound("Room");
     return { ...room, ...content };
   }
 
   async findSession(roomId: string, sessionId: string): ReturnType<LiveRooms["findSession"]> {
     const room = await this.#find(roomId);
-    const session = await this.#asker.ask(room.processId, "session", roomId, sessionId);
+    const session = await this.#peers.request(room.processId, "session", roomId, sessionId);
     if (!session) throw notFound("Session");
     return { room, session };
   }
 
   async disconnect(roomId: string, sessionId: string): Promise<boolean> {
     const { processId } = await this.#find(roomId);
-    return this.#asker.ask(processId, "disconnect", roomId, sessionId);
+    return this.#peers.request(processId, "disconnect", roomId, sessionId);
   }
 
   async processes(page: PageQuery): ReturnType<LiveRooms["processes"]> {
     const offset = offsetOf(page);
     const ids = (await this.#read(() => this.#living())).toSorted((a, b) => (a < b ? -1 : 1));
     const processes = ids.slice(offset, offset + page.limit).map(async (processId) => {
-      const facts = await this.#asker.ask(processId, "describe").catch(() => null);
+      const facts = await this.#peers.request(processId, "describe").catch(() => null);
       return { processId, facts };
     });
     return { processes: await Promise.all(processes), total: ids.length, isEstimated: false };
@@ -138,7 +138,7 @@ class RoomWatch implements LiveRooms {
   async #some({ kind, projectId, processId }: ListedRoomQuery): Promise<IRoomCache[]> {
     const { some } = this.#listing;
     if (some) return some.call(this.#listing, { name: kind, projectId, processId }, LISTINGS_READ_MAX + 1);
-    // All that there are: one process has at most as many as it may.
+    // All rooms: the number per process is bounded.
     return this.#listing.query({});
   }
 
@@ -153,6 +153,6 @@ class RoomWatch implements LiveRooms {
   }
 }
 
-/** What super-admins see of the rooms of all processes. */
+/** Creates the super-admins' view of the rooms of all processes. */
 export const createLiveRooms = (parts: Parts, listing: Listing, version: string): LiveRooms =>
   new RoomWatch(parts, listing, version);

@@ -9,21 +9,21 @@ import { readOpenLobbies } from "../domain/social/lobbies/open-lobbies.ts";
 import { LOBBIES_FILTER_MAX_BYTES, LOBBIES_SHOWN_MAX } from "../domain/social/lobbies/room-limits.ts";
 import { lobbiesTopic } from "../domain/kernel/events/topics.ts";
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
-import { authenticate, pinOptions, requirePlayer } from "./authenticate.ts";
+import { authenticate, pinOptions, createPlayerCheck } from "./authenticate.ts";
 import { parse } from "./errors.ts";
 import { freeRoomId } from "./free-room-id.ts";
 import { LiveRoom } from "./live-room.ts";
 import { Refresher } from "./refresher.ts";
 import { LOBBIES_SHARDS, lobbiesRoomId } from "./room-ids.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 import { assignChanged, syncMap } from "./state-sync.ts";
 import { createTicker, type Ticker } from "./ticker.ts";
 
-/** Watchers of one room; the next ones get another room of the same list. */
+/** Maximum number of watchers in one room; further watchers get another room of the same list. */
 export const LOBBIES_WATCHERS_MAX = 500;
-/** A list that changes all the time is read this often. */
+/** Minimum milliseconds between reads of a constantly changing list. */
 export const REFRESH_EVERY_MS = 250;
-/** A list that nobody says has changed is read again this often, in case the word was lost. */
+/** A list without reported changes is read again this often, in case a publish was lost. */
 export const REREAD_EVERY_MS = 5_000;
 
 export const LobbyRow = schema(
@@ -47,7 +47,7 @@ export const LobbiesState = schema(
   {
     /** "" for all modes. */
     mode: t.string().default(""),
-    /** By id, in no order: the newest have the greatest `createdAt`. */
+    /** By id, unordered: the newest have the greatest `createdAt`. */
     lobbies: t.map(LobbyRow),
   },
   "LobbiesState",
@@ -114,7 +114,7 @@ abstract class LobbiesRoom extends LiveRoom<LobbiesState> implements OpenRoom {
   }
 }
 
-/** One name for equal filters, however their keys are ordered. */
+/** Returns one name for equal filters, whatever the order of their keys. */
 const filterOf = (metadata: Json | undefined): string => {
   if (!metadata || Object.keys(metadata).length === 0) return "";
   const text = JSON.stringify(Object.entries(metadata).toSorted(([a], [b]) => (a < b ? -1 : 1)));
@@ -123,8 +123,9 @@ const filterOf = (metadata: Json | undefined): string => {
   return createHash("sha256").update(text).digest("base64url");
 };
 
-/** The class of room `lobbies` for an application. */
+/** Creates the class of room `lobbies` for an application. */
 export const lobbiesRoom = (app: App) => {
+  const requirePlayer = createPlayerCheck(app);
   const open: Ticker<OpenRoom> = createTicker({
     everyMs: REREAD_EVERY_MS,
     run: async (rooms) => {
@@ -138,7 +139,7 @@ export const lobbiesRoom = (app: App) => {
 
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticate(app, token, context);
-      await requirePlayer(app, principal);
+      await requirePlayer(principal);
       refuseHostile("", options);
       const { metadata } = parse(JoinOptions, options);
       pinOptions(options, JoinOptions, { projectId: principal.projectId, filter: filterOf(metadata) });

@@ -18,9 +18,9 @@ import type { LobbyActor, LobbyView } from "../domain/kernel/events/lobby-views.
 import { refuseHostile } from "../domain/kernel/hostile-json.ts";
 import type { Principal } from "./authenticate.ts";
 import { parse } from "./errors.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 
-/** Which lobby is meant: exactly one of `lobbyId`, `code`, `create` and `quickplay`. */
+/** Selects the lobby: exactly one of `lobbyId`, `code`, `create` and `quickplay`. */
 const Entry = z
   .object({
     lobbyId: z.uuid().optional(),
@@ -40,17 +40,18 @@ export type Entry = z.output<typeof Entry>;
 
 type Entering = { app: App; projectId: string; playerId: string };
 
-/** What a client asks for when it joins. @throws DomainError VALIDATION_ERROR */
+/** Reads the requested entry from a client's join options. @throws DomainError VALIDATION_ERROR */
 export const readEntry = (options: object): Entry => {
   refuseHostile("", options);
   return parse(Entry, options);
 };
 
 /**
- * Does what a join asks for, unless it has been done: makes a lobby, finds one, or makes the player a member.
+ * Executes a join's request unless that has been done: creates a lobby, finds one, or makes the player a
+ * member.
  * @returns the lobby's id
  * @throws DomainError as the same operation of the API does; FORBIDDEN PLAYER_TOKEN_REQUIRED for a console
- *   user who wants more than to watch
+ * user who wants more than to watch
  */
 export const enterLobby = async (app: App, principal: Principal, entry: Entry): Promise<string> => {
   const { projectId, playerId, userId } = principal;
@@ -70,7 +71,7 @@ const create = async ({ app, projectId, playerId }: Entering, body: NewLobby): P
   return lobby.id;
 };
 
-/** A member's join is no more than a socket. */
+/** Makes the player a member; for a player who is one already, the join only adds a socket. */
 const joinOne = async ({ app, projectId, playerId }: Entering, entry: Entry): Promise<string> => {
   const { id: lobbyId, members, hasPasscode } = await find(app, projectId, { kind: "SERVER" }, entry);
   if (members.some((member) => member.playerId === playerId)) return lobbyId;
@@ -78,7 +79,7 @@ const joinOne = async ({ app, projectId, playerId }: Entering, entry: Entry): Pr
   const ref = { projectId, lobbyId };
   const transact = transactIn(app, projectId);
   const { passwords, limiter, clock } = app;
-  // Outside of the transaction that joins: hashing takes its time.
+  // Outside the joining transaction, because hashing is slow.
   const verifiedHash = hasPasscode
     ? await checkPasscode({ transact, passwords, limiter, clock }, ref, { playerId, passcode })
     : null;

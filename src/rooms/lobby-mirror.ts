@@ -1,32 +1,32 @@
 import type { LobbyChange, LobbyView, Occurrence } from "../domain/kernel/events/lobby-views.ts";
 import type { LobbyNotice } from "../domain/kernel/events/topics.ts";
 
-/** Versions whose occurrences a room remembers to have told. */
+/** Maximum number of versions whose occurrences a room remembers as reported. */
 const VERSIONS_KEPT_MAX = 500;
-/** Waits after a read that failed. */
+/** Delay before a failed read is retried. */
 const READ_RETRY_MS = 1_000;
 
 export type LobbyMirrorParts = {
-  /** The whole lobby as it is committed. */
+  /** Reads the whole lobby as it is committed. */
   read(): Promise<LobbyView>;
   /** Shows a lobby that is newer than the one shown before. */
   show(lobby: LobbyView): void;
   /** Called once for each occurrence, after its version is shown. */
-  tell(occurrence: Occurrence): void;
+  onOccurrence(occurrence: Occurrence): void;
   later(delayMs: number, run: () => unknown): void;
   onError(error: unknown): void;
 };
 
 /**
- * What a room knows of its lobby. Each version may be told of twice, by the room's own commit and by the
- * relay, in any order, or not at all; what is shown never goes back, and what happened is told once.
+ * A room's view of its lobby. Each version may be announced twice, by the room's own commit and by the relay,
+ * in any order, or not at all; the shown version never decreases, and each occurrence is reported once.
  */
 export class LobbyMirror {
   readonly #parts: LobbyMirrorParts;
-  /** What happened at these versions, which is to be told once they are shown. */
+  /** Occurrences by version, waiting until that version is shown. */
   readonly #waiting = new Map<number, readonly Occurrence[]>();
-  readonly #told = new Set<number>();
-  /** Up to this version nothing is told any more. */
+  readonly #reported = new Set<number>();
+  /** Occurrences up to this version are no longer reported. */
   #silentUpTo = 0;
   #version = 0;
   #expected = 0;
@@ -41,27 +41,27 @@ export class LobbyMirror {
     return this.#version;
   }
 
-  /** The first lobby shown. What led to it is history and not told. */
+  /** Shows the first lobby. Its earlier occurrences are history and not reported. */
   start(lobby: LobbyView): void {
     this.#silentUpTo = lobby.version;
     this.#show(lobby);
     this.expect(this.#expected);
   }
 
-  /** What this room has committed itself. */
+  /** Applies a change that this room has committed. */
   apply({ lobby, occurrences }: LobbyChange): void {
     this.#note(lobby.version, occurrences);
     this.#show(lobby);
   }
 
-  /** Word from the relay. */
-  hear({ version, occurrences }: LobbyNotice): void {
+  /** Handles a notice of the relay. */
+  receive({ version, occurrences }: LobbyNotice): void {
     this.#note(version, occurrences);
-    if (version <= this.#version) this.#tellDue();
+    if (version <= this.#version) this.#reportDue();
     else this.expect(version);
   }
 
-  /** Somebody saw that the lobby has reached `version`. */
+  /** Notes that the lobby has reached `version`. */
   expect(version: number): void {
     this.#expected = Math.max(this.#expected, version);
     if (this.#version === 0 || this.#expected <= this.#version || this.#isReading) return;
@@ -71,7 +71,7 @@ export class LobbyMirror {
       try {
         const wanted = this.#expected;
         await this.refresh();
-        // A version is told of once it is committed, so one that this read does not know will never be.
+        // A version is announced after its commit, so one that this read does not know never will be.
         if (this.#expected === wanted) this.#expected = this.#version;
       } catch (error) {
         this.#parts.onError(error);
@@ -93,11 +93,11 @@ export class LobbyMirror {
       this.#version = lobby.version;
       this.#parts.show(lobby);
     }
-    this.#tellDue();
+    this.#reportDue();
   }
 
   #note(version: number, occurrences: readonly Occurrence[]): void {
-    if (version <= this.#silentUpTo || this.#told.has(version)) return;
+    if (version <= this.#silentUpTo || this.#reported.has(version)) return;
     this.#waiting.set(version, occurrences);
     for (const oldest of this.#waiting.keys()) {
       if (this.#waiting.size <= VERSIONS_KEPT_MAX) break;
@@ -105,18 +105,18 @@ export class LobbyMirror {
     }
   }
 
-  #tellDue(): void {
+  #reportDue(): void {
     const due = [...this.#waiting.keys()].filter((version) => version <= this.#version);
     for (const version of due.toSorted((a, b) => a - b)) {
       const occurrences = this.#waiting.get(version)!;
       this.#waiting.delete(version);
       if (version <= this.#silentUpTo) continue;
-      this.#told.add(version);
-      for (const occurrence of occurrences) this.#parts.tell(occurrence);
+      this.#reported.add(version);
+      for (const occurrence of occurrences) this.#parts.onOccurrence(occurrence);
     }
-    for (const oldest of this.#told) {
-      if (this.#told.size <= VERSIONS_KEPT_MAX) break;
-      this.#told.delete(oldest);
+    for (const oldest of this.#reported) {
+      if (this.#reported.size <= VERSIONS_KEPT_MAX) break;
+      this.#reported.delete(oldest);
       this.#silentUpTo = Math.max(this.#silentUpTo, oldest);
     }
   }

@@ -8,18 +8,18 @@ import {
   type SocketMembers,
 } from "../domain/social/lobbies/socket-members.ts";
 import { lobbyRoomId } from "./room-ids.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 
-/** Clients have this long after a start to come back to their lobbies. */
+/** Time after a start in which clients can return to their lobbies. */
 const FIRST_AFTER_MS = 15_000;
 const EVERY_MS = 60_000;
-/** Look-ups of rooms on their way at a time. */
+/** Maximum number of concurrent look-ups of rooms. */
 const LOOK_UPS_MAX = 100;
-/** Listings that were lost with Redis are there again by then, in ms. */
+/** Time in which listings that were lost with Redis are restored, in ms. */
 const RELISTED_MS = 6_000;
 const NO_ID = "00000000-0000-0000-0000-000000000000";
 
-/** Whether there is a room of a lobby: here, where no listing is needed to know, or in another process. */
+/** Whether a lobby has a room: in this process, where no listing is needed, or in another one. */
 const hasRoom = async ({ projectId, lobbyId }: SocketMembers): Promise<boolean> => {
   const roomId = lobbyRoomId(projectId, lobbyId);
   return matchMaker.getLocalRoomById(roomId) !== undefined || matchMaker.driver.has(roomId);
@@ -35,7 +35,7 @@ const withoutRoom = async (found: readonly SocketMembers[]): Promise<SocketMembe
   return orphans;
 };
 
-/** A room of another process may only have lost its listing: it is listed again within RELISTED_MS. */
+/** Another process's room may only have lost its listing: it is listed again within RELISTED_MS. */
 const stillWithoutRoom = async (app: App, orphans: readonly SocketMembers[]): Promise<SocketMembers[]> => {
   if (!app.peers || orphans.length === 0) return [...orphans];
   await delay(RELISTED_MS, undefined, { ref: false });
@@ -48,8 +48,8 @@ const disconnectAll = async (app: App, { projectId, lobbyId, playerIds }: Socket
 };
 
 /**
- * Begins the grace of members whose sockets ended with a process and whose lobby no room has taken up since.
- * Where there is a room, it does so itself.
+ * Starts the grace period of members whose sockets ended with a process and whose lobby has no room since. If
+ * there is a room, it does so itself.
  */
 export const settleOrphans = async (app: App): Promise<void> => {
   let after = NO_ID;
@@ -62,7 +62,7 @@ export const settleOrphans = async (app: App): Promise<void> => {
   }
 };
 
-/** Looks for such members from time to time. @returns what ends that */
+/** Looks for such members periodically. @returns a function that stops it */
 export const watchOrphans = (app: App): (() => void) => {
   let isOver = false;
   let timer: NodeJS.Timeout;

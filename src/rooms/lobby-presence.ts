@@ -10,27 +10,27 @@ import type { Work } from "../domain/kernel/work.ts";
 
 export type Change = (work: Work) => Promise<LobbyChange | undefined>;
 
-/** How a player's last socket has gone: by their will, or not. */
+/** How a player's last socket ended: voluntarily, or not. */
 export type Absence = "LEAVE" | "DISCONNECT";
 
 export type LobbyPresenceParts = {
   ref(): LobbyRef;
-  /** Commits a change after all that was asked before, and shows it. */
+  /** Commits a change after all earlier ones, and shows it. */
   commit(run: Change): Promise<void>;
   onError(error: unknown): void;
 };
 
 /**
- * Who is in a room by socket. The domain is told when a player's first socket is there and when the last one
- * has gone; a player counts once, however many there are.
+ * Tracks which players are in a room by socket, and reports a player's first and last socket to the domain; a
+ * player counts once, whatever the number of sockets.
  */
 export class LobbyPresence {
   readonly #parts: LobbyPresenceParts;
-  /** The player of each session that has joined. */
+  /** The player of each joined session. */
   readonly #sockets = new Map<string, string>();
-  /** Who has asked to leave, and whose sockets are about to end. */
+  /** Players who have asked to leave, and whose sockets are about to close. */
   readonly #leaving = new Set<string>();
-  /** Of whose absence the domain has not been told yet. */
+  /** Players whose absence has not been reported to the domain yet. */
   readonly #absences = new Map<string, Absence>();
 
   constructor(parts: LobbyPresenceParts) {
@@ -49,7 +49,10 @@ export class LobbyPresence {
     return this.#leaving.has(playerId);
   }
 
-  /** Runs what takes a player out; in a game the seat may stay, and no socket of theirs is to hold it. */
+  /**
+   * Runs an operation that removes a player; during a game the seat may stay, but none of their sockets may
+   * hold it.
+   */
   async leave<T>(playerId: string, run: () => Promise<T>): Promise<T> {
     this.#leaving.add(playerId);
     try {
@@ -65,11 +68,11 @@ export class LobbyPresence {
     this.#sockets.set(sessionId, playerId);
     this.#absences.delete(playerId);
     this.#leaving.delete(playerId);
-    if (isFirst) await this.remind(playerId);
+    if (isFirst) await this.reportPresence(playerId);
   }
 
-  /** Tells the domain again that a player is here: another room of the lobby has seen them go. */
-  remind(playerId: string): Promise<void> {
+  /** Reports to the domain again that a player is present: another room of the lobby has seen them leave. */
+  reportPresence(playerId: string): Promise<void> {
     return this.#parts.commit(async (work) =>
       this.isHere(playerId) && !this.isLeaving(playerId)
         ? connectMember(work, this.#parts.ref(), playerId)
@@ -77,7 +80,9 @@ export class LobbyPresence {
     );
   }
 
-  /** @returns the player whose last socket this was; undefined while there are others, or it never joined */
+  /**
+   * @returns the player whose last socket this was; undefined while there are others, or if it never joined
+   */
   depart(sessionId: string): string | undefined {
     const playerId = this.#sockets.get(sessionId);
     this.#sockets.delete(sessionId);
@@ -86,14 +91,14 @@ export class LobbyPresence {
     return playerId;
   }
 
-  /** Tells the domain that nobody is there for a player; when that fails, retry() does it again. */
-  async miss(playerId: string, absence: Absence): Promise<void> {
+  /** Reports to the domain that a player has no socket; after a failure retry() repeats it. */
+  async reportAbsence(playerId: string, absence: Absence): Promise<void> {
     const ref = this.#parts.ref();
     const leave = LOBBY_COMMANDS["lobby.leave"];
     this.#absences.set(playerId, absence);
     try {
       await this.#parts.commit(async (work) => {
-        // Who has come back in the meantime has told so.
+        // A player who has returned meanwhile has reported so.
         if (this.isHere(playerId)) return undefined;
         if (absence === "DISCONNECT") return disconnectMember(work, ref, playerId);
         return leave.run(work, ref, { kind: "PLAYER", playerId }, leave.body.parse({}));
@@ -106,6 +111,6 @@ export class LobbyPresence {
   }
 
   async retry(): Promise<void> {
-    for (const [playerId, absence] of Array.from(this.#absences)) await this.miss(playerId, absence);
+    for (const [playerId, absence] of Array.from(this.#absences)) await this.reportAbsence(playerId, absence);
   }
 }

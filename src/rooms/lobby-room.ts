@@ -21,7 +21,7 @@ import {
   lobbyTopic,
   signalTopic,
 } from "../domain/kernel/events/topics.ts";
-import { authenticate, pinOptions, requirePlayer } from "./authenticate.ts";
+import { authenticate, pinOptions, createPlayerCheck } from "./authenticate.ts";
 import { asJson } from "./client-json.ts";
 import { parse } from "./errors.ts";
 import type { LiveClient } from "./live-client.ts";
@@ -33,17 +33,17 @@ import { SignalBody, SignalRate } from "./lobby-signals.ts";
 import { LobbyState, showLobby } from "./lobby-state.ts";
 import { CLOSE, live } from "./messages.ts";
 import { lobbyRoomId } from "./room-ids.ts";
-import { transactIn } from "./sight.ts";
+import { transactIn } from "./project-transact.ts";
 import { createTicker, type Ticker } from "./ticker.ts";
-import { Turns } from "./turns.ts";
+import { SerialQueue } from "./serial-queue.ts";
 
-/** How often the versions of open rooms are read again, in case a word was lost. */
+/** How often the versions of open rooms are read again, in case a publish was lost. */
 export const REREAD_EVERY_MS = 5_000;
-/** How long a room of a lobby that is over stays. */
+/** How long a room stays open after its lobby has ended. */
 export const CLOSED_KEPT_MS = 10 * 60_000;
-/** Members who were there by socket when the last room ended have this long to come back to a new one. */
+/** Time for members who were connected when the last room ended to return to a new one. */
 const ABSENT_AFTER_MS = 5_000;
-/** The clocks of timers and dates differ by a little: an early start would find nothing due. */
+/** Clocks of timers and dates differ slightly: an early start would find nothing due. */
 const START_MARGIN_MS = 10;
 
 const RoomOptions = z.object({ projectId: z.uuid(), lobbyId: z.uuid() });
@@ -51,8 +51,8 @@ const RoomOptions = z.object({ projectId: z.uuid(), lobbyId: z.uuid() });
 type OpenLobby = { ref: LobbyRef; look(version: number | undefined): void };
 
 /**
- * Room `lobby`: one lobby, for its members and for console users who watch. A mirror: every change is
- * committed by the domain before it is shown, by this room or by anybody else.
+ * Room `lobby`: one lobby, for its members and for watching console users. A mirror: every change is
+ * committed by the domain before it is shown, by this room or by any other writer.
  */
 abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
   protected abstract readonly open: Ticker<OpenLobby>;
@@ -63,7 +63,7 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
   #isDisposed = false;
   #countdown = "";
   readonly #kicked = new Set<string>();
-  readonly #turns = new Turns();
+  readonly #queue = new SerialQueue();
   readonly #rate = new SignalRate();
   readonly #presence = new LobbyPresence({
     ref: () => this.ref,
@@ -73,7 +73,7 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
   readonly #mirror = new LobbyMirror({
     read: () => this.#read(),
     show: (lobby) => this.#show(lobby),
-    tell: (occurrence) => this.#tell(occurrence),
+    onOccurrence: (occurrence) => this.#sendOccurrence(occurrence),
     later: (delayMs, run) => this.later(delayMs, run),
     onError: (error) => this.report(error, "mirror"),
   });
@@ -93,26 +93,26 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     );
     this.onceDisposed(() => (this.#isDisposed = true));
     // Subscribed before the lobby is read, so that no change falls in between.
-    await this.listen<LobbyNotice>(lobbyTopic(projectId, lobbyId), (notice) => this.#mirror.hear(notice));
+    await this.listen<LobbyNotice>(lobbyTopic(projectId, lobbyId), (notice) => this.#mirror.receive(notice));
     await this.listen<LobbySignal>(signalTopic(projectId, lobbyId), (signal) => this.#pass(signal));
     this.#mirror.start(await this.#read());
     this.open.add(this);
     this.onceDisposed(() => this.open.remove(this));
-    this.later(ABSENT_AFTER_MS, () => this.#missAbsent());
+    this.later(ABSENT_AFTER_MS, () => this.#reportAbsent());
   }
 
-  /** What the re-read found; undefined for a lobby that is gone. */
+  /** Applies the result of the re-read; undefined for a lobby that no longer exists. */
   look(version: number | undefined): void {
     if (version === undefined) return this.#endAll();
     this.#mirror.expect(version);
     this.later(0, () => this.#presence.retry());
-    this.#remindOfAll();
+    this.#reportPresent();
   }
 
   protected override async welcome(client: LiveClient): Promise<void> {
     const { playerId } = client.auth!;
     if (playerId === null) return;
-    // The join that led here may have been committed by another process, a moment ago.
+    // The join may have been committed by another process a moment ago.
     if (!this.#isMember(playerId)) await this.#mirror.refresh();
     if (this.state.status === "CLOSED") return;
     if (!this.#isMember(playerId)) throw forbidden("NOT_A_MEMBER", "the player is not in the lobby");
@@ -140,13 +140,13 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     const command: LobbyCommand = LOBBY_COMMANDS[name];
     const given = parse(command.body, asJson(raw));
     const body = command.prepare ? await command.prepare(this.app.passwords, given) : given;
-    if (this.#turns.waiting >= REQUESTS_WAITING_MAX) {
+    if (this.#queue.waiting >= REQUESTS_WAITING_MAX) {
       const retry = { retryAfterSeconds: 1 };
       throw new DomainError("SERVICE_UNAVAILABLE", "too many requests wait in this lobby", retry);
     }
     const run = () => this.#change((work) => command.run(work, this.ref, { kind: "PLAYER", playerId }, body));
     await (name === "lobby.leave" ? this.#presence.leave(playerId, run) : run());
-    // Not at once: the request that led to it is to be answered first.
+    // Deferred: the request that caused it is answered first.
     this.later(0, () => this.#endStrangers());
     return { version: this.#mirror.version };
   }
@@ -161,7 +161,7 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     return { id };
   }
 
-  /** Gives a signal to those sockets of this room that it is for. */
+  /** Delivers a signal to the sockets of this room that it addresses. */
   #pass({ id, from, to, payload }: LobbySignal): void {
     const data = { lobbyId: this.ref.lobbyId, from, payload };
     const message = { ...live(this.app.clock(), data), id };
@@ -172,7 +172,7 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     }
   }
 
-  /** @throws DomainError FORBIDDEN for who only watches */
+  /** @throws DomainError FORBIDDEN for watchers */
   #playerOf(client: LiveClient): string {
     const playerId = this.#presence.playerOf(client.sessionId);
     if (playerId === undefined)
@@ -188,9 +188,9 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     return transactIn(this.app, this.ref.projectId)((work) => readLobby(work, this.ref, { kind: "SERVER" }));
   }
 
-  /** Commits a change after all that was asked before, and shows it. */
+  /** Commits a change after all earlier ones, and shows it. */
   #change(run: Change): Promise<void> {
-    return this.#turns.take(async () => {
+    return this.#queue.run(async () => {
       const change = await transactIn(this.app, this.ref.projectId)(run);
       if (change && !this.#isDisposed) this.#mirror.apply(change);
     });
@@ -200,18 +200,19 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     const playerId = this.#presence.depart(client.sessionId);
     if (playerId === undefined) return;
     this.#rate.forget(playerId);
-    // Clients of a process that stops come back to another; for those who do not there is settleOrphans().
+    // Clients of a stopping process return through another one; settleOrphans() handles those who do not.
     if (matchMaker.state === matchMaker.MatchMakerState.SHUTTING_DOWN) return;
     if (this.state.status === "CLOSED") return;
-    if (absence === "LEAVE" || this.#isMember(playerId)) await this.#presence.miss(playerId, absence);
+    if (absence === "LEAVE" || this.#isMember(playerId))
+      await this.#presence.reportAbsence(playerId, absence);
   }
 
-  /** Those who were there by socket before this room was, and have not come back to it. */
-  async #missAbsent(): Promise<void> {
+  /** Reports members who were connected before this room existed and have not returned to it. */
+  async #reportAbsent(): Promise<void> {
     const absent = [...this.state.members.values()].filter(
       ({ playerId, status }) => status !== "DISCONNECTED" && !this.#presence.isHere(playerId),
     );
-    for (const { playerId } of absent) await this.#presence.miss(playerId, "DISCONNECT");
+    for (const { playerId } of absent) await this.#presence.reportAbsence(playerId, "DISCONNECT");
   }
 
   #show(lobby: LobbyView): void {
@@ -219,22 +220,22 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
     if (this.clients.length > 0) this.broadcastPatch();
     this.#countDown(lobby);
     for (const { playerId } of lobby.members) this.#kicked.delete(playerId);
-    this.#remindOfAll();
+    this.#reportPresent();
     this.later(0, () => this.#endStrangers());
     if (lobby.status === "CLOSED") this.later(CLOSED_KEPT_MS, () => this.#endAll());
   }
 
-  /** Tells again of players who are here, and whom another room of the lobby or another process saw go. */
-  #remindOfAll(): void {
+  /** Reports present players again whom another room of the lobby or another process saw leave. */
+  #reportPresent(): void {
     for (const { playerId, status } of this.state.members.values())
       if (status === "DISCONNECTED" && this.#presence.isHere(playerId))
-        this.later(0, () => this.#presence.remind(playerId));
+        this.later(0, () => this.#presence.reportPresence(playerId));
   }
 
-  #tell({ name, data }: Occurrence): void {
+  #sendOccurrence({ name, data }: Occurrence): void {
     if (name === "lobby.member_left" && data["reason"] === "KICKED")
       this.#kicked.add(String(data["playerId"]));
-    this.tellAll(name, data);
+    this.sendToAll(name, data);
   }
 
   #countDown({ status, startsAt }: LobbyView): void {
@@ -248,8 +249,8 @@ abstract class LobbyRoom extends LiveRoom<LobbyState> implements OpenLobby {
   }
 
   /**
-   * Ends the sessions of players who are no longer in the lobby. Those who were in it when it ended may stay;
-   * in one that ended because it was empty that is nobody.
+   * Ends the sessions of players who are no longer in the lobby. Members at its end may stay; a lobby that
+   * ended because it was empty has none.
    */
   #endStrangers(): void {
     if (this.state.status === "CLOSED" && this.state.closeReason !== "EMPTY") return;
@@ -274,8 +275,9 @@ const rereadRooms = async (app: App, rooms: readonly OpenLobby[]): Promise<void>
   for (const room of rooms) room.look(versions.get(room.ref.lobbyId));
 };
 
-/** The class of room `lobby` for an application. */
+/** Creates the class of room `lobby` for an application. */
 export const lobbyRoom = (app: App) => {
+  const requirePlayer = createPlayerCheck(app);
   const open: Ticker<OpenLobby> = createTicker({
     everyMs: REREAD_EVERY_MS,
     run: (rooms) => rereadRooms(app, rooms),
@@ -285,10 +287,10 @@ export const lobbyRoom = (app: App) => {
     protected readonly app = app;
     protected readonly open = open;
 
-    // What a client asks for is done before a room is searched: the room only shows it.
+    // The client's request is executed before a room is searched: the room only shows the result.
     static override async onAuth(token: string, options: object, context: AuthContext): Promise<unknown> {
       const principal = await authenticate(app, token, context);
-      await requirePlayer(app, principal);
+      await requirePlayer(principal);
       const entry = readEntry(options);
       const lobbyId = await enterLobby(app, principal, entry);
       pinOptions(options, z.object({}), { projectId: principal.projectId, lobbyId });

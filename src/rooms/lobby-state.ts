@@ -27,7 +27,7 @@ export const LobbyMemberState = schema(
 export type LobbyMemberState = SchemaType<typeof LobbyMemberState>;
 
 /**
- * A lobby as everybody in the room sees it; `privateData` reaches members only. What has no value is "", and
+ * A lobby as everybody in the room sees it; `privateData` reaches members only. Missing values are "", and
  * objects are JSON text: they change rarely and as a whole, and clients need no schema for them.
  */
 export const LobbyState = schema(
@@ -85,7 +85,7 @@ const textFields = (lobby: LobbyView): Partial<LobbyState> => ({
   closeReason: lobby.closeReason ?? "",
 });
 
-/** Makes `state` show the whole lobby. A view without `privateData` leaves that as it is. */
+/** Updates `state` to show the whole lobby. In a view without `privateData` that field is left unchanged. */
 export const showLobby = (state: LobbyState, lobby: LobbyView): void => {
   const { id, code, name, mode, visibility, hasPasscode, status, version } = lobby;
   const { minPlayers, maxPlayers, memberCount, expiresAt, createdAt, privateData } = lobby;

@@ -2,21 +2,20 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { type AuthContext, getBearerToken, matchMaker, ServerError } from "@colyseus/core";
 import { z } from "zod";
 import type { App } from "../app.ts";
-import { DomainError, ERROR_STATUS, invalid, notFound } from "../domain/kernel/errors.ts";
+import { DomainError, ERROR_STATUS, invalid, notFound, retryLater } from "../domain/kernel/errors.ts";
 import { newId } from "../domain/kernel/ids.ts";
 import { MATCHMAKE_BODY_LIMIT } from "../domain/kernel/limits.ts";
 import { clientAddress } from "../domain/accounts/rate-limits/ip-address.ts";
-import { refuseBlockedAddress } from "../domain/accounts/rate-limits/ip-blocks.ts";
 import { asOneJoin } from "./admission.ts";
 import { authenticate } from "./authenticate.ts";
-import type { Care } from "./care.ts";
+import type { ListingRepair } from "./listing-repair.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
 import { errorObject, INTERNAL_ERROR, parse } from "./errors.ts";
-import { comeBackLater, type Gate } from "./gate.ts";
+import type { Gate } from "./gate.ts";
 import type { LiveRoom } from "./live-room.ts";
 import type { SeatHolder } from "./seat-holder.ts";
 
-/** What the SDK may ask for: a room is never made or entered by its id. */
+/** Methods that the SDK may call: a room is never created or entered by its id. */
 export const METHODS = ["joinOrCreate", "reconnect"] as const;
 type Method = (typeof METHODS)[number];
 
@@ -25,7 +24,7 @@ const ReconnectBody = z.object({ reconnectionToken: z.string().min(1).max(64) })
 
 const isMethod = (name: string | undefined): name is Method => METHODS.some((method) => method === name);
 
-/** By events: an async iterator costs a join several percent more. */
+/** Uses events: an async iterator costs a join several percent more. */
 const readBytes = (request: IncomingMessage): Promise<Buffer> =>
   new Promise((resolve, reject) => {
     const chunks: Buffer[] = [];
@@ -41,7 +40,7 @@ const readBytes = (request: IncomingMessage): Promise<Buffer> =>
     request.once("close", () => reject(new Error("the request was cut off")));
   });
 
-/** The JSON object of a request's body, read to the end but no further than the limit. */
+/** Returns the JSON object of a request's body, read to the end but no further than the limit. */
 const readBody = async (request: IncomingMessage): Promise<object> => {
   const bytes = await readBytes(request);
   if (bytes.byteLength === 0) return {};
@@ -56,11 +55,11 @@ const readBody = async (request: IncomingMessage): Promise<object> => {
   return body;
 };
 
-/** Core reads `hasOwnProperty` off the options, which a client may have overwritten. */
+/** Core calls `hasOwnProperty` on the options, which a client may have overwritten. */
 const withPrototype = (body: object): object =>
   Object.fromEntries(Object.entries(body).filter(([key]) => !(key in {})));
 
-/** The method and the room of a request. @throws DomainError for what cannot be served */
+/** Returns the method and the room of a request. @throws DomainError for an unsupported request */
 const readAddress = ({ url = "", method: verb }: IncomingMessage): { method: Method; target: string } => {
   const [, method, target = ""] = PATH.exec(url.split("?", 1)[0] ?? "") ?? [];
   if (!isMethod(method)) throw notFound("matchmaking method");
@@ -72,18 +71,18 @@ const isStopping = (): boolean => matchMaker.state !== matchMaker.MatchMakerStat
 
 type Seat = Awaited<ReturnType<typeof matchMaker.joinOrCreate>>;
 
-/** Another room of the same id may be here for a moment: the seat is where it was reserved. */
-const ownSeat = (seat: Seat): Seat =>
+/** Another room of the same id may be in this process for a moment: the seat is where it was reserved. */
+const localSeat = (seat: Seat): Seat =>
   matchMaker.getLocalRoomById(seat.roomId) ? { ...seat, processId: matchMaker.processId } : seat;
 
 const seatGone = (): DomainError => new DomainError("GONE", "the seat has expired, join again");
 
 /**
- * The seat of a client that was lost. Its reconnection token alone gives it to nobody: it takes a token of
- * the same player (or console user) and project too. Core's own `reconnect` asks for none.
- * @throws DomainError GONE for a seat that is not there or is another's; as `authenticate`
+ * Returns the seat of a dropped client. Its reconnection token alone is not enough: it takes a token of the
+ * same player (or console user) and project too. Core's own `reconnect` asks for none.
+ * @throws DomainError GONE for a seat that does not exist or is another's; as `authenticate`
  */
-const takeUp = async (
+const reclaimSeat = async (
   app: App,
   roomId: string,
   { reconnectionToken, context }: { reconnectionToken: string; context: AuthContext },
@@ -96,19 +95,20 @@ const takeUp = async (
   const sessionId = await matchMaker
     .remoteRoomCall<LiveRoom<object>>(roomId, "claimSeat", args)
     .catch((error: unknown) => {
-      // The process of the room has died, or is busy.
-      throw error instanceof ServerError
-        ? comeBackLater("the room did not answer in time", "NOT_READY")
-        : error;
+      // The process of the room is dead or busy.
+      throw error instanceof ServerError ? retryLater("the room did not answer in time", "NOT_READY") : error;
     });
   if (typeof sessionId !== "string") throw seatGone();
   return matchMaker.buildSeatReservation(room, sessionId);
 };
 
-/** Reads a request to its end; what it returns reserves the seat, and is not held up by a slow client. */
+/**
+ * Reads a request to its end and returns a function that reserves the seat, so that slow clients delay no
+ * others.
+ */
 const readJoin = async (app: App, request: IncomingMessage): Promise<() => Promise<Seat>> => {
   const { method, target } = readAddress(request);
-  if (isStopping()) throw comeBackLater("the server is starting or stopping", "NOT_READY");
+  if (isStopping()) throw retryLater("the server is starting or stopping", "NOT_READY");
   const body = await readBody(request);
   const token = getBearerToken(request.headers.authorization ?? "");
   const { origin } = request.headers;
@@ -116,21 +116,21 @@ const readJoin = async (app: App, request: IncomingMessage): Promise<() => Promi
   const context: AuthContext = { ip: undefined, headers, ...(token ? { token } : {}) };
   if (method === "reconnect") {
     const { reconnectionToken } = parse(ReconnectBody, body);
-    return async () => ownSeat(await takeUp(app, target, { reconnectionToken, context }));
+    return async () => localSeat(await reclaimSeat(app, target, { reconnectionToken, context }));
   }
   return async () =>
-    ownSeat(await asOneJoin(() => matchMaker.joinOrCreate(target, withPrototype(body), context)));
+    localSeat(await asOneJoin(() => matchMaker.joinOrCreate(target, withPrototype(body), context)));
 };
 
-/** A room that could not be made, of which core keeps the code and no reason. */
+/** A room that could not be created, for which core keeps the code and no reason. */
 const isUnavailable = (error: unknown): boolean =>
   error instanceof ServerError && errorObject(error)?.code === "SERVICE_UNAVAILABLE";
 
-/** Whether the same join may well do in a moment, at this process or at another. */
-const isPassing = (error: unknown): boolean =>
+/** Whether the same join may succeed shortly, at this process or at another. */
+const isTransient = (error: unknown): boolean =>
   outageOf(error) !== undefined || isUnavailable(error) || (isStopping() && !errorObject(error));
 
-/** The client's address, by X-Forwarded-For as far as TRUSTED_PROXIES vouch for it. */
+/** Returns the client's address, from X-Forwarded-For as far as TRUSTED_PROXIES vouch for it. */
 const addressOf = ({ socket, headers }: IncomingMessage, { config }: App): string => {
   const forwardedFor = headers["x-forwarded-for"]?.toString();
   return clientAddress({ remoteAddress: socket.remoteAddress, forwardedFor }, config.trustedProxies);
@@ -145,38 +145,38 @@ const answer = (response: ServerResponse, status: number, body: unknown): void =
 };
 
 /**
- * Answers a request for a seat in a room, and never rejects. Errors have the body of every other operation,
- * and beside it `message`, which is what the SDK's error shows. Core's own route would answer 200 for an
- * error with a text code and an empty 500 for one beyond 599.
+ * Answers a request for a seat in a room, and never rejects. Errors have the same body as in every other
+ * operation, plus `message`, which the SDK's error shows. Core's own route would answer 200 for an error with
+ * a text code and an empty 500 for one beyond 599.
  */
 export const answerMatchmake = async (
   app: App,
-  { gate, care }: { gate: Gate; care: Care },
+  { gate, repair }: { gate: Gate; repair: ListingRepair },
   request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> => {
   try {
-    await refuseBlockedAddress(app, addressOf(request, app));
-    if (!care.isSettled) throw comeBackLater("rooms are being listed again", "NOT_READY");
+    await app.blocks.refuse(addressOf(request, app));
+    if (!repair.isSettled) throw retryLater("rooms are being listed again", "NOT_READY");
     const reserve = await readJoin(app, request);
     const seat = await gate.pass(reserve);
     app.metrics.joins.inc({ room: seat.name });
     answer(response, 200, seat);
   } catch (thrown) {
-    const error = isPassing(thrown) ? comeBackLater("rooms cannot be made just now", "NOT_READY") : thrown;
+    const error = isTransient(thrown) ? retryLater("rooms cannot be made just now", "NOT_READY") : thrown;
     const known = errorObject(error);
     const requestId = newId();
     if (!known) app.log.error({ err: error, requestId }, "matchmaking failed");
-    const told = known ?? INTERNAL_ERROR;
-    app.metrics.joinsRefused.inc({ code: told.code, reason: told.reason ?? "" });
+    const refusal = known ?? INTERNAL_ERROR;
+    app.metrics.joinsRefused.inc({ code: refusal.code, reason: refusal.reason ?? "" });
     const retryAfter = error instanceof DomainError ? error.retryAfterSeconds : undefined;
     if (retryAfter !== undefined) response.setHeader("Retry-After", String(Math.ceil(retryAfter)));
-    // What is left of a body that was refused is not read.
+    // The rest of a refused body is not read.
     if (!request.complete) response.setHeader("Connection", "close");
     const timestamp = app.clock().toISOString();
-    answer(response, ERROR_STATUS[told.code], {
-      error: { ...told, requestId, timestamp },
-      message: told.message,
+    answer(response, ERROR_STATUS[refusal.code], {
+      error: { ...refusal, requestId, timestamp },
+      message: refusal.message,
     });
   }
 };

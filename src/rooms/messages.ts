@@ -12,7 +12,7 @@ export const live = <T>(at: Date, data: T): Live<T> => ({ v: 1, id: newId(), at:
 export const CLOSE = {
   /** The client left, or was REPLACED by a newer session of the same player. */
   CONSENTED: 4000,
-  /** The server stops, or an operator has ended the session. */
+  /** The server is shutting down, or an operator ended the session. */
   SHUTDOWN: 4001,
   /** Malformed or too many messages, or a refused join. */
   ERROR: 4002,
@@ -24,7 +24,7 @@ export const CLOSE = {
   FORBIDDEN: 4403,
 } as const;
 
-/** Why the server ends a session: told as `session.closed` before the socket closes. */
+/** Why the server ends a session: sent as `session.closed` before the socket closes. */
 export type ClosedReason =
   | "EXPIRED"
   | "REPLACED"
@@ -38,7 +38,7 @@ export type ClosedReason =
 /** The player was kicked, is no longer in the lobby, or the lobby is over. */
 export type LobbyClosedReason = "KICKED" | "LEFT" | "CLOSED";
 
-/** Closes without a word of either side: the seat is kept for a while. */
+/** Close codes of a lost connection: the seat is kept for a while. */
 export const DROPPED: ReadonlySet<number> = new Set([1001, 1005, 1006]);
 
 export const SEND_BUFFER_MAX_BYTES = 256 * 1024;

@@ -1,8 +1,10 @@
-/** A published line may overtake another; the database is asked only when one stays missing this long. */
+/** A published line may overtake another; the database is queried only if one stays missing this long. */
 export const GAP_WAIT_MS = 100;
-/** Waits after a read that failed. */
+/** Delay before a failed read is retried. */
 const READ_RETRY_MS = 1_000;
-/** Lines kept while an earlier one is missing; more are read again from the database. */
+/**
+ * Maximum number of lines kept while an earlier one is missing; beyond that they are read from the database.
+ */
 const WAITING_MAX = 1_000;
 
 /** A client further behind than this gets the newest state instead of the lines it missed. */
@@ -11,24 +13,24 @@ export const REPLAY_MAX = 500;
 type Line = { seq: number };
 
 /**
- * The truth after a seq: the stream's newest seq, and the lines up to it (perhaps a few later ones) in
- * order.
+ * The committed lines after a seq: the stream's newest seq, and the lines up to it (perhaps a few later ones)
+ * in order.
  */
 export type StreamPage<M extends Line = Line> = { seq: number; messages: readonly M[] };
 
 export type OrderedStreamParts<M extends Line, P extends StreamPage<M>> = {
   read(afterSeq: number): Promise<P>;
-  /** The next line; called in seq order without gaps or repeats. */
+  /** Receives the next line; called in seq order without gaps or repeats. */
   deliver(message: M): void;
-  /** Nothing more is delivered in this turn. */
+  /** Called after the last delivery of a batch. */
   delivered?(): void;
-  /** The stream goes on at `page.seq`: what lies between can no longer be told line by line. */
+  /** Continues the stream at `page.seq`: the lines in between can no longer be replayed one by one. */
   jump(page: P): void;
   later(delayMs: number, run: () => unknown): void;
   onError(error: unknown): void;
 };
 
-/** True when `page` does not continue right after `seq`, or is too long to be told line by line. */
+/** Whether `page` does not continue right after `seq`, or is too long to be replayed line by line. */
 export const isBroken = (page: StreamPage, seq: number): boolean =>
   page.seq < seq ||
   page.seq - seq > REPLAY_MAX ||
@@ -36,8 +38,8 @@ export const isBroken = (page: StreamPage, seq: number): boolean =>
   page.messages.some((message, i) => message.seq !== seq + 1 + i);
 
 /**
- * Puts the published lines of one player or channel in order. Publishing may lose, repeat or reorder them;
- * what comes out is each line once, in order, with what is missing read from the database.
+ * Orders the published lines of one player or channel. Publishing may lose, repeat or reorder them; the
+ * output is each line once, in order, with missing ones read from the database.
  */
 export class OrderedStream<M extends Line, P extends StreamPage<M>> {
   readonly #parts: OrderedStreamParts<M, P>;
@@ -50,19 +52,19 @@ export class OrderedStream<M extends Line, P extends StreamPage<M>> {
     this.#parts = parts;
   }
 
-  /** The newest line delivered; -1 before the start. */
+  /** Seq of the newest line delivered; -1 before the start. */
   get head(): number {
     return this.#head;
   }
 
-  /** Begins at `seq`; what was received before is kept until then. */
+  /** Begins at `seq`; lines received earlier are kept until then. */
   start(seq: number): void {
     this.#skipTo(seq);
     this.#advance();
     this.#heal(0);
   }
 
-  /** Published lines, in any order, any number of times. */
+  /** Accepts published lines, in any order, any number of times. */
   receive(messages: readonly M[]): void {
     for (const message of messages) {
       if (message.seq <= this.#head) continue;
@@ -73,7 +75,7 @@ export class OrderedStream<M extends Line, P extends StreamPage<M>> {
     this.#heal(GAP_WAIT_MS);
   }
 
-  /** Somebody saw that the stream has reached `seq`. */
+  /** Notes that the stream has reached `seq`. */
   expect(seq: number): void {
     this.#expected = Math.max(this.#expected, seq);
     this.#heal(0);
@@ -99,7 +101,7 @@ export class OrderedStream<M extends Line, P extends StreamPage<M>> {
     }
   }
 
-  /** True while a later line than the head is known of. */
+  /** Whether a line later than the head is known. */
   #isBehind(): boolean {
     return this.#head >= 0 && (this.#expected > this.#head || this.#waiting.size > 0);
   }
@@ -129,7 +131,7 @@ export class OrderedStream<M extends Line, P extends StreamPage<M>> {
     const after = this.#head;
     const known = [...this.#waiting.keys()];
     const page = await this.#parts.read(after);
-    // A line is published once it is committed, so one that this read does not know will never be.
+    // A line is published after its commit, so one that this read does not know never will be.
     for (const seq of known) if (seq > page.seq) this.#waiting.delete(seq);
     if (page.seq > this.#head && isBroken(page, after)) {
       this.#skipTo(page.seq);

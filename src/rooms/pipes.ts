@@ -6,23 +6,23 @@ import type { App } from "../app.ts";
 import { HEARTBEAT_SECONDS } from "./messages.ts";
 import { refuseUpgrade } from "./sockets.ts";
 
-/** Sockets that one process pipes to the rooms of others. */
+/** Maximum number of sockets that one process pipes to rooms of others. */
 export const PIPES_MAX = 20_000;
 const CONNECT_TIMEOUT_MS = 2_000;
-/** The process at the other end sends a heartbeat at least three times as often. */
+/** The other process sends a heartbeat at least three times as often. */
 const SILENCE_MAX_MS = 3 * HEARTBEAT_SECONDS * 1_000;
-/** What a client has not read by then, after its room has closed, is lost. */
+/** Time for a client to read the rest after its room has closed; unread data is lost then. */
 const FLUSH_MAX_MS = 2_000;
 
-/** Proves to the door of a process that one of its own installation asks. */
+/** Authenticates one process of an installation to another. */
 const PASS_HEADER = "x-laurel-pass";
 
 const passOf = (key: string, processId: string): Buffer =>
   createHmac("sha256", key).update(`door:${processId}`).digest();
 
 /**
- * Whether an upgrade at the door of `processId` comes from a process of this installation. Any key that
- * opens what is sealed will do, so that keys can be replaced while processes run.
+ * Whether an upgrade at the internal address of `processId` comes from a process of this installation. Any
+ * configured encryption key is valid, so that keys can be rotated while processes run.
  */
 export const hasPass = ({ config }: App, { headers }: IncomingMessage, processId: string): boolean => {
   const given = Buffer.from(String(headers[PASS_HEADER] ?? ""), "base64url");
@@ -42,11 +42,11 @@ const headOf = (request: IncomingMessage, pass: Buffer): string => {
 };
 
 type Pipe = { processId: string; room: Socket; bytesRead: number; close(): void };
-type Target = { processId: string; door: string };
+type Target = { processId: string; internalAddress: string };
 
 /**
- * Sockets whose rooms other processes hold, passed on byte for byte. A side that reads slowly holds the other
- * one up, so what waits is bounded by the buffers of four sockets.
+ * Forwards sockets byte for byte to rooms held by other processes. A slow reader slows the other side down,
+ * so the buffered data is bounded by the buffers of four sockets.
  */
 export class Pipes {
   readonly #app: App;
@@ -63,11 +63,14 @@ export class Pipes {
     return this.#open.size;
   }
 
-  /** Passes an upgrade on to the door of the process that holds its room. */
+  /** Forwards an upgrade to the internal address of the process that holds its room. */
   open(target: Target, request: IncomingMessage, client: Duplex, head: Buffer): void {
     if (this.#isClosed || this.size >= PIPES_MAX) return refuseUpgrade(client, 503);
-    const colon = target.door.lastIndexOf(":");
-    const room = connect(Number(target.door.slice(colon + 1)), target.door.slice(0, colon));
+    const colon = target.internalAddress.lastIndexOf(":");
+    const room = connect(
+      Number(target.internalAddress.slice(colon + 1)),
+      target.internalAddress.slice(0, colon),
+    );
     const pipe: Pipe = {
       processId: target.processId,
       room,
@@ -90,12 +93,12 @@ export class Pipes {
     this.#endTogether(pipe, client);
   }
 
-  /** Ends what was piped to a process that has died. */
+  /** Ends the pipes to a process that has died. */
   cut(processId: string): void {
     for (const pipe of this.#open) if (pipe.processId === processId) pipe.close();
   }
 
-  /** Ends all, and opens no more. */
+  /** Ends all pipes, and opens no more. */
   close(): void {
     this.#isClosed = true;
     clearInterval(this.#timer);
@@ -115,7 +118,7 @@ export class Pipes {
     });
   }
 
-  /** Neither machine may have told that it is gone. */
+  /** A peer machine may vanish without closing its connections. */
   #dropSilent(): void {
     for (const pipe of this.#open) {
       if (pipe.room.bytesRead === pipe.bytesRead) pipe.close();

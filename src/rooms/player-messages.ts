@@ -7,17 +7,17 @@ import { sumBundles } from "../domain/evaluation/rewards/bundle.ts";
 import type { PlayerMessage } from "../domain/kernel/events/topics.ts";
 import type { Live } from "./messages.ts";
 
-/** What of the project's definitions messages show. */
-export type Shown = Pick<ProjectPlan, "curve" | "levels">;
+/** The project's definitions that messages show. */
+export type ShownDefinitions = Pick<ProjectPlan, "curve" | "levels">;
 
-type Show = { name: string; data: (data: never, shown: Shown) => unknown };
+type Show = { name: string; data: (data: never, shown: ShownDefinitions) => unknown };
 
 const show = <T extends EventType>(
   name: string,
-  data: (data: EventData<T>, shown: Shown) => unknown,
+  data: (data: EventData<T>, shown: ShownDefinitions) => unknown,
 ): Show => ({ name, data });
 
-/** The room is the player's own: messages do not say whose they are. */
+/** The room belongs to one player: messages do not name them. */
 const own = <D extends { playerId: string; externalUserId: string }>({
   playerId: _playerId,
   externalUserId: _externalUserId,
@@ -35,10 +35,7 @@ const CUSTOM: Show = {
   data: ({ eventType, properties }: CustomData) => ({ eventType, properties }),
 };
 
-/**
- * How lines whose live form differs from the domain event are shown; every other line keeps its name and
- * data.
- */
+/** Lines whose live form differs from the domain event; every other line keeps its name and data. */
 const SHOWN: Readonly<Record<string, Show>> = {
   "player.updated": show<"player.updated">("player.updated", ({ changed, after }) => ({
     changed,
@@ -93,28 +90,28 @@ const SHOWN: Readonly<Record<string, Show>> = {
 
 const EXPIRY = { kind: "EXPIRY" } as const;
 
-const progressOf = ({ curve, levels }: Shown, xp: number) => {
+const progressOf = ({ curve, levels }: ShownDefinitions, xp: number) => {
   const progress = levelProgress(curve, xp);
   return { ...progress, levelName: levels.get(progress.level)?.name ?? null };
 };
 
-/** What the definitions give for the levels from `from + 1` to `to`; null for nothing. */
-const rewardsOf = (levels: Shown["levels"], from: number, to: number) => {
+/** Returns the rewards of the levels from `from + 1` to `to`; null for none. */
+const rewardsOf = (levels: ShownDefinitions["levels"], from: number, to: number) => {
   if (levels.size === 0) return null;
   const reached = [...levels].filter(([level]) => level > from && level <= to);
   return sumBundles(reached.toSorted(([a], [b]) => a - b).map(([, { rewards }]) => rewards));
 };
 
-/** An integrator's own types have a prefix, so that none can be taken for one of the service's. */
+/** An integrator's own types have a prefix, so that none can be mistaken for one of the service's. */
 const shownAs = (type: string): Show | undefined => {
   if (type.startsWith("custom.")) return CUSTOM;
   return Object.hasOwn(SHOWN, type) ? SHOWN[type] : undefined;
 };
 
-/** One line of the player stream as clients hear it: exactly one live message for each line. */
+/** Converts one line of the player stream to exactly one live message. */
 export const livePlayerMessage = (
   { seq, id, type, data, at }: PlayerMessage,
-  shown: Shown,
+  shown: ShownDefinitions,
 ): { name: string; message: Live<unknown> } => {
   const form = shownAs(type);
   const body = form ? form.data(data as never, shown) : data;
@@ -128,7 +125,7 @@ const LineState = z.object({
   newLevel: z.number().optional(),
 });
 
-/** What a line says of the fields of the room's schema state. */
+/** Returns the fields of the room's schema state that a line sets. */
 export const stateOf = ({
   type,
   data,

@@ -4,8 +4,7 @@ import { z } from "zod";
 import type { App } from "../app.ts";
 import { DomainError, forbidden } from "../domain/kernel/errors.ts";
 import { readStreamHeads, type StreamHead, type StreamRef } from "../domain/delivery/outbox/stream.ts";
-import { changePlans } from "../domain/progression/change.ts";
-import { readPlan } from "../domain/progression/plan.ts";
+import { projectPlans, readPlan } from "../domain/progression/plan.ts";
 import type { ProjectPlan } from "../domain/evaluation/project-plan.ts";
 import type { PlayerNotice } from "../domain/kernel/events/realtime-events.ts";
 import { noticeTopic, type PlayerMessage, playerTopic } from "../domain/kernel/events/topics.ts";
@@ -18,17 +17,17 @@ import { CLOSE, HEARTBEAT_SECONDS, live, SESSIONS_MAX } from "./messages.ts";
 import { livePlayerMessage, stateOf } from "./player-messages.ts";
 import { createPageReader, type PlayerPage } from "./player-pages.ts";
 import { playerRoomId } from "./room-ids.ts";
-import { transactIn } from "./sight.ts";
-import { SteadyNotices } from "./steady-notices.ts";
+import { transactIn } from "./project-transact.ts";
+import { NoticeThrottle } from "./notice-throttle.ts";
 import { createTicker, type Ticker } from "./ticker.ts";
 
 /** How often the players of open rooms are read again, so that a lost publish never leaves a room stale. */
 export const REREAD_EVERY_MS = 5_000;
 const RESYNC_EVERY_MS = 1_000;
-/** How long what a room was made from is as good as read anew. */
+/** Maximum age, in ms, at which the page that a room was created from counts as current. */
 const FIRST_PAGE_MAX_MS = 1_000;
 
-/** What every client of the room sees without asking; `displayName` is empty when the player has none. */
+/** State that every client sees without a request; `displayName` is empty when the player has none. */
 export const PlayerState = schema(
   {
     playerId: t.string(),
@@ -47,7 +46,7 @@ const RoomOptions = z.object({ projectId: z.uuid(), playerId: z.uuid() });
 const ResyncBody = z.object({ lastSeq: z.int().min(0) });
 
 /**
- * What one client has been sent. A client that is live gets every further line; the others are being caught
+ * The position of one client in the stream. A live client gets every further line; the others are catching
  * up.
  */
 type Cursor = { seq: number; isLive: boolean };
@@ -56,7 +55,7 @@ type OpenRoom = { ref: StreamRef; look(head: StreamHead | undefined): void };
 
 const keyOf = ({ projectId, playerId }: StreamRef): string => `${projectId}:${playerId}`;
 
-/** One query for all open rooms of this process. */
+/** Takes one query for all open rooms of this process. */
 const rereadRooms = async (app: App, rooms: readonly OpenRoom[]): Promise<void> => {
   const heads = await app.transact((work) =>
     readStreamHeads(
@@ -76,7 +75,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
   protected abstract readonly open: Ticker<OpenRoom>;
   protected abstract readonly pages: ReturnType<typeof createPageReader>;
   override state = new PlayerState();
-  /** Seats that are reserved but not taken count too; sessions beyond SESSIONS_MAX replace the oldest. */
+  /** Includes seats that are reserved but not taken; sessions beyond SESSIONS_MAX replace the oldest. */
   override maxClients = SESSIONS_MAX * 6;
   ref: StreamRef = { projectId: "", playerId: "" };
   #plan!: ProjectPlan;
@@ -93,8 +92,8 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     onError: (error) => this.report(error, "stream"),
   });
 
-  readonly #notices = new SteadyNotices({
-    tell: (notice) => this.#notify(notice),
+  readonly #notices = new NoticeThrottle({
+    send: (notice) => this.#notify(notice),
     later: (delayMs, run) => this.later(delayMs, run),
   });
 
@@ -106,7 +105,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
       "session.resync",
       this.handle(ResyncBody, (client, body) => this.#resync(client, body.lastSeq)),
     );
-    // Subscribed before the state is read: what is published in between waits for start().
+    // Subscribed before the state is read: lines published in between are kept until start().
     await this.listen<PlayerMessage[]>(playerTopic(projectId, playerId), (lines) =>
       this.#stream.receive(lines),
     );
@@ -121,7 +120,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     this.onceDisposed(() => this.open.remove(this));
   }
 
-  /** What the re-read found: a player that is gone, a newer seq, or a change that no line tells of. */
+  /** Applies a re-read: the player is gone, there is a newer seq, or a change without a line. */
   look(head: StreamHead | undefined): void {
     if (!head || head.status === "ERASED" || head.status === "MERGED") return this.#endAll("ERASED");
     if (head.status === "BANNED") return this.#endAll("BANNED");
@@ -130,7 +129,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
       this.#configVersion = head.configVersion;
       this.later(0, async () => {
         const { projectId } = head;
-        this.#plan = await transactIn(this.app, projectId)((work) => readPlan(work, projectId, changePlans));
+        this.#plan = await transactIn(this.app, projectId)((work) => readPlan(work, projectId, projectPlans));
       });
     }
     if (head.seq === this.#stream.head) this.#set({ xp: head.xp, level: head.level });
@@ -167,7 +166,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     if (isJoin) this.#ready(client, page, resumed);
     if (resumed) this.#replay(client, cursor, page);
     else this.#snapshot(client, cursor, page, lastSeq === undefined ? "CONNECT" : "GAP");
-    // The room has told the others more while this client's state was read.
+    // The room has sent more to the others while this client's state was read.
     while (cursor.seq < this.#stream.head && this.#cursors.get(client.sessionId) === cursor) {
       page = await this.#read(cursor.seq);
       if (isBroken(page, cursor.seq)) this.#snapshot(client, cursor, page, "GAP");
@@ -183,8 +182,8 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
   }
 
   /**
-   * The page for one who comes. What the room was made from is good for who made it and comes at once, while
-   * nothing has been told since and there is nothing that they have missed.
+   * Returns the page for a joining client. The page that the room was created from is reused for its creator,
+   * who joins at once, if nothing was sent since and the client has missed nothing.
    */
   async #readFor(lastSeq: number | undefined): Promise<PlayerPage> {
     const first = this.#first;
@@ -199,7 +198,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     const expiresAt = new Date(client.auth!.expiresAtMs).toISOString();
     const { sessionId } = client;
     const data = { ...this.ref, sessionId, seq, resumed, expiresAt, heartbeatSeconds: HEARTBEAT_SECONDS };
-    this.tell(client, "session.ready", data);
+    this.sendTo(client, "session.ready", data);
   }
 
   #snapshot(
@@ -208,7 +207,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     { seq, player }: PlayerPage,
     reason: "CONNECT" | "GAP",
   ): void {
-    this.tell(client, "state.snapshot", { seq, player, reason });
+    this.sendTo(client, "state.snapshot", { seq, player, reason });
     cursor.seq = seq;
   }
 
@@ -232,7 +231,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     this.#set({ ...stateOf(line), seq: line.seq });
   }
 
-  /** Notices have no place in the order of the stream, so whoever has joined is told. */
+  /** Notices are not ordered by the stream, so they go to every joined client. */
   #notify({ name, data }: PlayerNotice): void {
     const message = live(this.app.clock(), data);
     for (const client of this.clients)
@@ -253,9 +252,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
     this.#set({ playerId, externalUserId, displayName: displayName ?? "", xp, level, seq });
   }
 
-  /**
-   * Changes the schema state and sends the patch at once, one for all lines of this turn of the event loop.
-   */
+  /** Changes the schema state and sends one patch for all lines of the current event-loop task. */
   #set(fields: Partial<Fields>): void {
     for (const [name, value] of Object.entries(fields)) {
       if (this.state[name as keyof Fields] !== value) Object.assign(this.state, { [name]: value });
@@ -273,7 +270,7 @@ export abstract class PlayerRoom extends LiveRoom<PlayerState> implements OpenRo
   }
 }
 
-/** The class of room `player` for an application. */
+/** Creates the class of room `player` for an application. */
 export const playerRoom = (app: App) => {
   const open: Ticker<OpenRoom> = createTicker({
     everyMs: REREAD_EVERY_MS,

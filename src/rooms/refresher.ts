@@ -1,15 +1,15 @@
-/** Waits after a refresh that failed. */
+/** Delay before a failed refresh is retried. */
 const RETRY_MS = 1_000;
 
 export type RefresherParts = {
-  /** Refreshes are at least this far apart, in ms; asked for each time. */
+  /** Minimum milliseconds between refreshes; evaluated each time. */
   everyMs(): number;
   run(): Promise<void>;
   later(delayMs: number, run: () => unknown): void;
   onError(error: unknown): void;
 };
 
-/** Does something again after it was asked to, however often it is asked, at most every so often. */
+/** Coalesces requests to refresh into runs with a minimum interval. */
 export class Refresher {
   readonly #parts: RefresherParts;
   #isDirty = false;
@@ -21,14 +21,14 @@ export class Refresher {
     this.#parts = parts;
   }
 
-  /** Runs at once, or when the last time is long enough ago. */
+  /** Runs at once, or as soon as the minimum interval has passed. */
   soon(): void {
     this.#isDirty = true;
     if (this.#isRunning || this.#isScheduled) return;
     this.#schedule(this.#ranAtMs + this.#parts.everyMs() - performance.now());
   }
 
-  /** Runs now; what asks meanwhile is served afterwards. */
+  /** Runs now; requests during the run are served by another one. */
   async now(): Promise<void> {
     this.#isDirty = false;
     this.#isRunning = true;

@@ -6,14 +6,14 @@ import { CLOSE } from "./messages.ts";
 type Closable = { leave(code: number, reason: string): void };
 
 /**
- * Ends the session of a client whose message is none that the room takes. Core by itself would put the name
- * of the message into the reason.
+ * Ends the session of a client that sent a message the room does not accept. Core itself would put the
+ * message's name into the close reason.
  */
 export const refuseMessage = (client: Closable): void => client.leave(CLOSE.ERROR, "invalid message");
 
 /**
- * A handler of one message. What `run` returns is the answer; what it throws is the rejection, as the error
- * object. A message that wants no answer and is not valid ends the session.
+ * Creates the handler of one message. What `run` returns is the answer; what it throws is the rejection, as
+ * the error object. An invalid message that expects no answer ends the session.
  */
 export const requestHandler =
   <C extends Closable, B extends z.ZodType>(

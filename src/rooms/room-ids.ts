@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 
-/** Rooms of one board, one after another as they fill up. */
+/** Maximum number of rooms per board, opened one after another as they fill up. */
 export const BOARD_SHARDS = 32;
 
-/** A room id from what the room is about: the socket path takes only letters, digits, `_` and `-`. */
+/** Derives a room id from the room's subject: the socket path only allows letters, digits, `_` and `-`. */
 const roomId = (...parts: readonly (string | number)[]): string =>
   createHash("sha256").update(parts.join("\0")).digest("base64url").slice(0, 22);
 
@@ -18,7 +18,7 @@ export const leaderboardRoomId = (
   shard: number,
 ): string => roomId("leaderboard", projectId, leaderboardKey, board, top, shard);
 
-/** Rooms of one channel, one after another as they fill up. */
+/** Maximum number of rooms per channel, opened one after another as they fill up. */
 export const CHAT_SHARDS = 64;
 
 export const chatRoomId = (projectId: string, channelId: string, shard: number): string =>
@@ -27,10 +27,10 @@ export const chatRoomId = (projectId: string, channelId: string, shard: number):
 export const lobbyRoomId = (projectId: string, lobbyId: string): string =>
   roomId("lobby", projectId, lobbyId);
 
-/** Rooms of one list of lobbies, one after another as they fill up. */
+/** Maximum number of rooms per list of lobbies, opened one after another as they fill up. */
 export const LOBBIES_SHARDS = 32;
 
-/** `mode` is "" for all modes; `filter` stands for what metadata must have, "" for anything. */
+/** `mode` is "" for all modes; `filter` identifies the required metadata, "" for none. */
 export type LobbiesRoomKey = { projectId: string; mode: string; filter: string };
 
 export const lobbiesRoomId = ({ projectId, mode, filter }: LobbiesRoomKey, shard: number): string =>

@@ -8,8 +8,7 @@ import { lobbyRoom } from "./lobby-room.ts";
 import { playerRoom } from "./player-room.ts";
 
 /**
- * Every room by the name it is joined with, and the pinned options that say which room of that name is
- * meant.
+ * All rooms by the name under which clients join, with the pinned options that select a room of that name.
  */
 export const gameRooms = (app: App): Record<RoomKind, RegisteredHandler> => ({
   player: defineRoom(playerRoom(app)).filterBy(["projectId", "playerId"]),

@@ -3,7 +3,7 @@ import { Encoder, type Schema, type StateView } from "@colyseus/schema";
 
 type Encode = Encoder["encode"];
 
-/** A larger buffer with the same content, in the place of the encoder's shared one if it was that. */
+/** Returns a larger buffer with the same content, and replaces the encoder's shared one if it was that. */
 function grow(this: Encoder, buffer: Uint8Array, usedBytes: number): Uint8Array {
   const larger = new Uint8Array(Math.max(usedBytes, 2 * buffer.byteLength));
   larger.set(buffer);
@@ -11,7 +11,7 @@ function grow(this: Encoder, buffer: Uint8Array, usedBytes: number): Uint8Array 
   return larger;
 }
 
-/** What core has encoded in the patch at hand for each view, where it looks before it encodes. */
+/** Encodings of the current patch by view, where core looks before it encodes. */
 class EncodedViews extends Map<object, Uint8Array> {
   readonly #sharedOf: (view: object) => Uint8Array | undefined;
 
@@ -26,21 +26,21 @@ class EncodedViews extends Map<object, Uint8Array> {
 }
 
 /**
- * Core hands every socket a view of one shared encode buffer and writes over it at the next patch, so a
- * socket that is slow to send transmits bytes of a later patch. One private copy for each patch (not for
- * each client) answers that.
+ * Core gives every socket a view of one shared encode buffer and overwrites it at the next patch, so a slow
+ * socket would transmit bytes of a later patch. This serializer makes one private copy per patch (not per
+ * client).
  */
 export class SafeSerializer extends SchemaSerializer<Schema> {
   readonly #bufferBytes: number;
   /**
-   * The views of which something has changed since the last patch, kept by a room that knows; the others are
-   * sent what all are, encoded once. Undefined: any may have changed.
+   * Views with changes since the last patch, for rooms that track them; the others are sent the shared patch,
+   * encoded once. Undefined: any may have changed.
    */
   #touched: Set<object> | undefined;
-  /** What the patch at hand has for all. */
+  /** The shared part of the current patch. */
   #shared: Uint8Array | undefined;
 
-  /** @param bufferBytes first size of the two encode buffers; they grow when the state does */
+  /** @param bufferBytes initial size of the two encode buffers; they grow with the state */
   constructor(bufferBytes: number) {
     super();
     this.#bufferBytes = bufferBytes;
@@ -48,7 +48,7 @@ export class SafeSerializer extends SchemaSerializer<Schema> {
   }
 
   override reset(state: Schema): void {
-    // The encoder takes its buffer size from a static field, and only when it is made.
+    // The encoder takes its buffer size from a static field, and only in its constructor.
     const usual = Encoder.BUFFER_SIZE;
     Encoder.BUFFER_SIZE = this.#bufferBytes;
     try {
@@ -57,7 +57,7 @@ export class SafeSerializer extends SchemaSerializer<Schema> {
       Encoder.BUFFER_SIZE = usual;
     }
     const { encoder } = this;
-    // The encoder's own way to grow writes a page of advice on the console each time.
+    // The encoder's own resize writes a long warning to the console each time.
     Object.assign(encoder, { _resizeBuffer: grow });
     const encode: Encode = encoder.encode.bind(encoder);
     // A pass for a view is copied by the encoder itself.

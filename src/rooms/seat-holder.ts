@@ -1,13 +1,16 @@
 import type { Room } from "@colyseus/core";
 import type { Principal } from "./authenticate.ts";
 
-/** Whose seat it is, as far as that crosses processes. */
+/** The owner of a seat, as far as it crosses processes. */
 export type SeatHolder = Pick<Principal, "projectId" | "subject">;
 
 type Dropped = Record<string, [sessionId: string, ...unknown[]]>;
 type Reserved = Record<string, [options: unknown, auth: Principal | undefined, ...unknown[]]>;
 
-/** Whose seat a reconnection token is for: a client that was lost, or one that seems to be here still. */
+/**
+ * Returns the owner of the seat for a reconnection token: of a dropped client, or of one that still seems
+ * connected.
+ */
 const holderOf = (room: Room, token: string): Principal | undefined => {
   const here = room.clients.find(({ reconnectionToken }) => reconnectionToken === token);
   if (here) return here.auth as Principal | undefined;
@@ -18,7 +21,7 @@ const holderOf = (room: Room, token: string): Principal | undefined => {
   return Object.hasOwn(dropped, token) ? reserved[dropped[token]![0]]?.[1] : undefined;
 };
 
-/** The session that may be taken up again by this token and its holder; undefined for anybody else. */
+/** Returns the session that this token and holder may take over; undefined for anybody else. */
 export const claimSeat = (
   room: Room,
   token: string,

@@ -9,20 +9,20 @@ import { FramedSocket } from "./framed-socket.ts";
 import { isReadable } from "./frames.ts";
 import { HEARTBEAT_SECONDS, MESSAGES_PER_SECOND_MAX } from "./messages.ts";
 
-/** The largest message of a client. */
+/** Maximum size of a client's message. */
 export const MESSAGE_MAX_BYTES = 16 * 1024;
-/** Sockets of one process, those that it pipes to others not counted. */
+/** Maximum number of sockets of one process, without those that it pipes to others. */
 export const SOCKETS_MAX = 20_000;
 const PINGS_MISSED_MAX = 2;
-/** A client that does not answer a close is cut off after this. */
+/** Milliseconds after which a client that does not answer a close is terminated. */
 const CLOSE_TIMEOUT_MS = 2_000;
-/** A socket that asks for no seat may measure its latency for so long. */
+/** How long a socket without a seat may measure its latency. */
 const LATENCY_MS = 1_000;
 
-/** Close codes that are counted by themselves; clients may send any. */
+/** Close codes with a count of their own; clients may send any. */
 const COUNTED = new Set([1000, 1001, 1005, 1006, 1009, 4000, 4001, 4002, 4003, 4013, 4401, 4403]);
 
-/** Answers an upgrade that is not taken, and closes the socket. */
+/** Refuses an upgrade, and closes the socket. */
 export const refuseUpgrade = (socket: Duplex, status: number): void => {
   socket.on("error", () => socket.destroy());
   socket.resume();
@@ -31,7 +31,7 @@ export const refuseUpgrade = (socket: Duplex, status: number): void => {
   socket.end(`${head}Connection: close\r\nContent-Length: 0\r\n\r\n`, () => socket.destroy());
 };
 
-/** The seat that an upgrade asks for. */
+/** The seat that an upgrade requests. */
 type SeatAddress = { roomId: string; sessionId: string; reconnectionToken?: string; skipHandshake: boolean };
 
 const ROOM_PATH = /^\/[A-Za-z0-9_-]{1,32}\/([A-Za-z0-9_-]{1,64})$/;
@@ -42,7 +42,7 @@ const idIn = (query: URLSearchParams, name: string): string => {
   return ID.test(text) ? text : "";
 };
 
-/** Reads an address; ids that cannot be ids are "", which names no seat. Undefined when none is asked for. */
+/** Parses an address; invalid ids become "", which names no seat. Undefined when none is requested. */
 const readSeat = (address = "/"): SeatAddress | undefined => {
   const [path = "", query] = address.split("?", 2);
   const values = new URLSearchParams(query);
@@ -57,13 +57,13 @@ const readSeat = (address = "/"): SeatAddress | undefined => {
   };
 };
 
-/** Core looks ids up in plain objects, where `__proto__` and `constructor` are something, but no room. */
+/** Core looks ids up in plain objects, where `__proto__` and `constructor` exist but are no rooms. */
 const localRoom = (roomId: string): Room | undefined => {
   const room: unknown = matchMaker.getLocalRoomById(roomId);
   return room instanceof Room ? room : undefined;
 };
 
-/** Of what core knows of a request a room needs nothing: who it is was settled when the seat was given. */
+/** Rooms need nothing of core's request context: the client was authenticated when the seat was reserved. */
 const CONTEXT = { ip: undefined, headers: new Headers() };
 
 /** Answers a client that measures its latency, for a moment. */
@@ -76,24 +76,24 @@ const echo = (socket: FramedSocket): void => {
   socket.once("close", () => clearTimeout(timer));
 };
 
-/** What core counts up at each heartbeat. */
+/** The counter that core increments at each heartbeat. */
 type Counted = FramedSocket & { pingCount: number };
 
 /**
- * Core's sockets, taken one by one from whichever server they came to. What a client sends comes to core's
- * code at these places, and this is what stands before each:
- *
+ * Core's sockets, accepted one by one from whichever server they came to. Client data reaches core's code at
+ * these places, each with its safeguard:
  * - the address of an upgrade (room, session, reconnection token): `readSeat` and `localRoom`. Core's own
- *   handler takes any name for a room, and logs what it then stumbles over; it is not used;
- * - a seat that is not there, was taken or was lost: core throws, `#seat` tells it by a frame and a close;
- * - messages: `isReadable` before core decodes any; what has no handler comes to the rooms' own (LiveRoom),
- *   as core would put its name into the close reason;
+ *   handler, which accepts any name for a room and logs the resulting errors, is not used;
+ * - a seat that does not exist, was taken or was lost: core throws, `#seat` reports it by a frame and a
+ *   close;
+ * - messages: `isReadable` before core decodes any; those without a handler go to the rooms' own (LiveRoom),
+ *   as core would put their name into the close reason;
  * - bodies of messages: `parse` and `asJson`; what a handler throws is answered, or logged as a bug;
- * - input frames, byte messages, flags of the first byte: no room takes any, so `isReadable` refuses them;
- * - how often: core counts messages, `FramedSocket` control frames; ws bounds a message and its fragments;
+ * - input frames, byte messages, flags of the first byte: no room accepts any, so `isReadable` refuses them;
+ * - rates: core counts messages, `FramedSocket` control frames; ws bounds a message and its fragments;
  * - close codes and reasons that core or ws pass on: `FramedSocket.close` makes them fit;
- * - broken frames of WebSocket: ws closes and says so as an error, which is no line in the log here;
- * - what a listener throws all the same: `FramedSocket.emit` ends the socket, and it is one line in the log;
+ * - malformed WebSocket frames: ws closes and emits an error, which is not logged here;
+ * - any other exception of a listener: `FramedSocket.emit` ends the socket, with one line in the log;
  * - matchmaking (name of the room, body, token): `answerMatchmake`; core's route is not used;
  * - the request itself, before all others: `guardedHttpServer`.
  */
@@ -115,7 +115,7 @@ export class Sockets extends WebSocketTransport {
     return this.wss.clients.size;
   }
 
-  /** Completes the handshake; a seat that is not there is told over the socket, as the SDK wants it. */
+  /** Completes the handshake; a missing seat is reported over the socket, as the SDK expects. */
   accept(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     if (this.size >= SOCKETS_MAX) return refuseUpgrade(socket, 503);
     this.wss.handleUpgrade(request, socket, head, (opened: WebSocket) => {
@@ -134,20 +134,20 @@ export class Sockets extends WebSocketTransport {
     const { log, metrics } = this.#app;
     socket.watch = {
       isReadable,
-      threw: (err, event) => log.error({ err, event }, "a socket was ended by what its listener threw"),
+      onThrow: (err, event) => log.error({ err, event }, "a socket was ended by what its listener threw"),
     };
     socket.pingCount = 0;
     socket.on("pong", () => {
       socket.pingCount = 0;
     });
-    // ws closes the socket by itself; an error that nobody listens to would end the process.
+    // ws closes the socket by itself; an error without a listener would end the process.
     socket.on("error", (err) => log.debug({ err }, "a socket was broken by its client"));
     socket.on("close", (code: number) => {
       metrics.socketCloses.inc({ code: COUNTED.has(code) ? String(code) : "other" });
     });
   }
 
-  /** Gives a socket its seat, or tells over it why there is none. Never rejects. */
+  /** Gives a socket its seat, or sends the reason for refusing it. Never rejects. */
   async #seat(socket: FramedSocket, address: SeatAddress | undefined): Promise<void> {
     if (!address) return echo(socket);
     const { roomId, sessionId, ...options } = address;

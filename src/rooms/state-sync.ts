@@ -1,6 +1,6 @@
 import type { MapSchema } from "@colyseus/schema";
 
-/** Sets the fields that differ and no others, so that only they travel. @returns whether there were any */
+/** Sets only the fields that differ, so that nothing else is transmitted. @returns whether there were any */
 export const assignChanged = <T extends object>(target: T, values: Partial<T>): boolean => {
   let isChanged = false;
   for (const name of Object.keys(values) as (keyof T)[]) {
@@ -12,7 +12,7 @@ export const assignChanged = <T extends object>(target: T, values: Partial<T>): 
   return isChanged;
 };
 
-/** Makes `map` hold exactly `rows`: what is there already is changed in place. */
+/** Makes `map` hold exactly `rows`: existing entries are changed in place. */
 export const syncMap = <V extends object>(
   map: MapSchema<V>,
   rows: ReadonlyMap<string, Partial<V>>,

@@ -1,11 +1,11 @@
 import type { WebSocket } from "ws";
 import type { LiveClient } from "./live-client.ts";
 
-/** The open sockets of each player or user in one room, so that nobody has to look through all. */
+/** The open sockets of each player or user in one room, indexed so that no look-up scans all clients. */
 export class Subjects {
   readonly #clients = new Map<string, Set<LiveClient>>();
 
-  /** Knows a socket until it closes, which is told to `onClose`. */
+  /** Tracks a socket until it closes, then calls `onClose`. */
   keep(subject: string, client: LiveClient, onClose: () => void): void {
     const own = this.#clients.get(subject) ?? new Set();
     this.#clients.set(subject, own.add(client));
@@ -19,7 +19,7 @@ export class Subjects {
     if (socket.readyState === socket.CLOSED) forget();
   }
 
-  /** The oldest first. */
+  /** Oldest first. */
   of(subject: string): LiveClient[] {
     return [...(this.#clients.get(subject) ?? [])];
   }

@@ -1,4 +1,4 @@
-/** Things of this process that are looked at together, at an interval, while there are any. */
+/** Items of this process that are checked together, at an interval, while there are any. */
 export type Ticker<T> = { add(item: T): void; remove(item: T): void; count(): number };
 
 export type TickerParts<T> = {
@@ -9,12 +9,12 @@ export type TickerParts<T> = {
 
 const all = new Set<() => void>();
 
-/** Looks at everything now, after a time in which messages may have been lost. */
+/** Runs all tickers now, after a time in which messages may have been lost. */
 export const tickAll = (): void => {
   for (const tick of all) tick();
 };
 
-/** Runs never overlap: a slow one swallows the ticks it misses. */
+/** Runs never overlap: a slow one skips the ticks it misses. */
 export const createTicker = <T>({ everyMs, run, onError }: TickerParts<T>): Ticker<T> => {
   const items = new Set<T>();
   let timer: NodeJS.Timeout | undefined;

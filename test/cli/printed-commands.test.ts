@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { aTenant, startApp, type TestApp } from "../support/app.ts";
-import { clientOf, must } from "../support/client.ts";
-import { blockWith, commandsOf, descendantsOf, finished, runPrinted } from "../support/commands.ts";
-import { root } from "../support/documents.ts";
+import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { clientOf, must } from "../support/http/client.ts";
+import { blockWith, commandsOf, descendantsOf, finished, runPrinted } from "../support/documents/commands.ts";
+import { root } from "../support/documents/documents.ts";
 import { eventually } from "../support/eventually.ts";
-import { freePort, startProcess, temporaryDir } from "../support/process.ts";
-import { startReceiver } from "../support/webhook-receiver.ts";
+import { freePort, startProcess, temporaryDir } from "../support/processes/process.ts";
+import { startReceiver } from "../support/webhooks/receiver.ts";
 
 const OPERATE = "docs/guides/operate.md";
 const WEBHOOKS = "docs/guides/webhooks.md";

@@ -6,10 +6,10 @@ import { CAUSED_ROWS_MAX } from "../../src/domain/revert/read-record.ts";
 import { revertEvent } from "../../src/domain/revert/revert-event.ts";
 import { FIRST_PLAYER, type Looked, planOf, refreshPage } from "../../src/domain/economy/segments/pages.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
-import { addDearSegments, addFarReaching, addRichPair } from "../support/big-players.ts";
-import { startDatabase } from "../support/cluster.ts";
+import { addDearSegments, addFarReaching, addRichPair } from "../support/rules/big-players.ts";
+import { startDatabase } from "../support/processes/services.ts";
 import { CPU_SLACK, leastBlockMs } from "../support/cpu.ts";
-import type { Domain } from "../support/leaderboards.ts";
+import type { Domain } from "../support/domain/domain.ts";
 
 /** CPU that a process may spend on one caller before others are served. */
 const BLOCK_MAX_MS = 100 * CPU_SLACK;

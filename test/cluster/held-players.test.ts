@@ -11,12 +11,12 @@ import { FIRST_PROJECT } from "../../src/domain/progression/queue.ts";
 import { lockSharedCounters } from "../../src/domain/progression/lock-shared-counters.ts";
 import type { Work } from "../../src/domain/kernel/work.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { temporaryDir } from "../support/process.ts";
-import { ALL_PARTS, processParts } from "../support/process-parts.ts";
-import { publish, rowsOf, xpOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { temporaryDir } from "../support/processes/process.ts";
+import { ALL_PARTS, processParts } from "../support/domain/process-parts.ts";
+import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 
 /** Ids of players whose events wait in one partition, the first one, for a project. */
 const usersOf = (projectId: string, count: number): string[] => {

@@ -11,11 +11,11 @@ import { createProcessEvents } from "../../src/jobs/process-events.ts";
 import { createLog } from "../../src/log.ts";
 import { createMetrics } from "../../src/metrics.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/cluster.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { temporaryDir } from "../support/process.ts";
-import { publish, rowsOf, xpOf } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { temporaryDir } from "../support/processes/process.ts";
+import { publish, rowsOf, xpOf } from "../support/domain/rule-projects.ts";
 
 /** How long a transaction of the worker waits for a lock, in ms. */
 const LOCK_MS = 300;

@@ -6,7 +6,7 @@ import { pino } from "pino";
 import { redisConnections } from "../../src/platform/redis-connection.ts";
 import { openPresence } from "../../src/platform/redis-presence.ts";
 import { eventually } from "../support/eventually.ts";
-import { startTcpProxy, type TcpProxy } from "../support/tcp-proxy.ts";
+import { startTcpProxy, type TcpProxy } from "../support/faults/tcp-proxy.ts";
 
 /** Longer than a command waits for its answer, in ms. */
 const OUTAGE_MS = 2_500;
@@ -85,9 +85,9 @@ describe("connections to Redis", function () {
   it("that hear nothing fail the check of readiness", async () => {
     const presence = openPresence(redisConnections(url, pino({ level: "silent" })));
     try {
-      await presence.hears();
+      await presence.checkSubscriber();
       (presence["sub"] as Redis).disconnect();
-      await assert.rejects(presence.hears(), /Connection is closed/);
+      await assert.rejects(presence.checkSubscriber(), /Connection is closed/);
     } finally {
       presence.shutdown();
     }
@@ -95,7 +95,7 @@ describe("connections to Redis", function () {
 
   it("that are away leave no rejection of a promise that core forgets unhandled", async () => {
     const presence = openPresence(redisConnections(url, pino({ level: "silent" })));
-    await presence.hears();
+    await presence.checkSubscriber();
     presence.shutdown();
     const unhandled: unknown[] = [];
     const hear = (error: unknown): void => void unhandled.push(error);

@@ -21,13 +21,13 @@ describe("the registry of processes that hold rooms", function () {
     const peers = createRedisPeers(redis, {
       namespace,
       log,
-      hearing: { listenAgain: () => undefined, onReplaced: () => undefined },
+      subscriptions: { resubscribe: () => undefined, onReplaced: () => undefined },
     });
     const dead: string[] = [];
     let lost = 0;
     await peers.join({
       processId,
-      door: `127.0.0.1:${processId.length}`,
+      internalAddress: `127.0.0.1:${processId.length}`,
       onLost: () => lost++,
       onDead: async (id) => void dead.push(id),
     });
@@ -46,7 +46,7 @@ describe("the registry of processes that hold rooms", function () {
 
   it("knows the doors of those that live, and tells one of the others when one has died", async () => {
     const [a, b, c] = [await start("a"), await start("bb"), await start("ccc")];
-    assert.deepEqual(await Promise.all(["a", "bb", "ccc", "d"].map((id) => a.peers.doorOf(id))), [
+    assert.deepEqual(await Promise.all(["a", "bb", "ccc", "d"].map((id) => a.peers.internalAddressOf(id))), [
       "127.0.0.1:1",
       "127.0.0.1:2",
       "127.0.0.1:3",
@@ -60,26 +60,31 @@ describe("the registry of processes that hold rooms", function () {
     const told = () => [...a.dead, ...c.dead];
     await eventually(() => told().length > 0, { timeoutMs: 3 * LEASE_MS });
     assert.deepEqual(told(), ["bb"]);
-    await eventually(async () => (await a.peers.doorOf("bb")) === undefined);
+    await eventually(async () => (await a.peers.internalAddressOf("bb")) === undefined);
     assert.equal(await a.peers.isAlive("bb"), false);
     assert.equal(await a.peers.countSockets("player", 2), 2);
     assert.equal(await a.peers.countSockets("player", 0), 0);
 
     await c.peers.leave();
-    await eventually(async () => (await a.peers.doorOf("ccc")) === undefined);
+    await eventually(async () => (await a.peers.internalAddressOf("ccc")) === undefined);
     assert.equal(a.lost(), 0);
   });
 
   it("follows nothing any more for a process that leaves while it joins", async () => {
     const redis = new Redis(REDIS_URL);
     let followed = 0;
-    const hearing = { listenAgain: () => undefined, onReplaced: () => void followed++ };
-    const peers = createRedisPeers(redis, { namespace, log, hearing });
+    const subscriptions = { resubscribe: () => undefined, onReplaced: () => void followed++ };
+    const peers = createRedisPeers(redis, { namespace, log, subscriptions });
     try {
-      const self = { processId: "f", door: "127.0.0.1:6", onLost: () => undefined, onDead: async () => {} };
+      const self = {
+        processId: "f",
+        internalAddress: "127.0.0.1:6",
+        onLost: () => undefined,
+        onDead: async () => {},
+      };
       await Promise.all([peers.join(self), peers.leave()]);
       assert.equal(followed, 0);
-      assert.equal(await peers.doorOf("f"), undefined);
+      assert.equal(await peers.internalAddressOf("f"), undefined);
     } finally {
       peers.close();
     }
@@ -93,7 +98,7 @@ describe("the registry of processes that hold rooms", function () {
 
   it("takes a process without listeners for dead before its lease has ended", async () => {
     const { peers, redis } = await start("ffff");
-    assert.notEqual(await peers.doorOf("ffff"), undefined);
+    assert.notEqual(await peers.internalAddressOf("ffff"), undefined);
     assert.equal(await peers.isAlive("ffff"), false);
     const ear = redis.duplicate();
     await ear.subscribe("p:ffff");

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, createServer, type Server, type Socket } from "node:net";
 import { Redis } from "ioredis";
-import { HearingPresence } from "../../src/platform/redis-presence.ts";
+import { ResubscribingPresence } from "../../src/platform/redis-presence.ts";
 
 /** Answers of a server that knows of no transaction: a cut has taken the commands before EXEC along. */
 const answerTo = (command: string): string => {
@@ -34,7 +34,10 @@ describe("presence over Redis", () => {
     const { port } = server.address() as AddressInfo;
     const open = (): Redis => new Redis(port, "127.0.0.1");
     const warnings: unknown[] = [];
-    const presence = new HearingPresence({ open, warn: (err: unknown) => void warnings.push(err) } as never);
+    const presence = new ResubscribingPresence({
+      open,
+      warn: (err: unknown) => void warnings.push(err),
+    } as never);
     await assert.rejects(presence.hincrbyex("rooms", "player", 1, 10), /answered a transaction with nothing/);
     assert.equal(warnings.length, 1);
     presence.shutdown();

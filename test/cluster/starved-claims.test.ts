@@ -12,18 +12,18 @@ import { outageOf } from "../../src/domain/kernel/outages.ts";
 import { processPartitions } from "../../src/domain/progression/claim.ts";
 import { ClaimShares } from "../../src/domain/progression/claim-shares.ts";
 import { createPlanCache } from "../../src/domain/progression/plan.ts";
-import { FIRST_PROJECT, type Place, requeueDueEvents } from "../../src/domain/progression/queue.ts";
+import { FIRST_PROJECT, type PartitionCursor, requeueDueEvents } from "../../src/domain/progression/queue.ts";
 import { jobKind } from "../../src/domain/long-work/job-kind.ts";
 import { getJob, queueJob } from "../../src/domain/long-work/project-jobs.ts";
-import { stepJob } from "../../src/domain/registries/jobs/step-job.ts";
+import { JobSteps } from "../../src/domain/registries/jobs/step-job.ts";
 import { ADMINS } from "../../src/domain/kernel/access.ts";
 import { createStatsRecorder, type StatsRecorder } from "../../src/domain/evaluation/running/stats.ts";
 import { getEvent } from "../../src/domain/tracking/events.ts";
 import { type Database, openPostgres } from "../../src/platform/database.ts";
-import { type Services, startServices } from "../support/cluster.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { temporaryDir } from "../support/process.ts";
-import { publish, xpOf } from "../support/rule-projects.ts";
+import { type Services, startServices } from "../support/processes/services.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { temporaryDir } from "../support/processes/process.ts";
+import { publish, xpOf } from "../support/domain/rule-projects.ts";
 
 /** How long the transactions of these tests may stand still, in ms. */
 const IDLE_MS = 300;
@@ -97,7 +97,7 @@ describe("work that computes for longer than its transaction may stand still", f
       onError: (_error: unknown, { eventId }: { eventId: string }) => void blamed.push(eventId),
       onLeft: () => assert.fail("left"),
     };
-    const begin: Place[] = [{ part: PART, afterProject: FIRST_PROJECT }];
+    const begin: PartitionCursor[] = [{ part: PART, afterProject: FIRST_PROJECT }];
     let shares = new ClaimShares();
     const statuses = (): Promise<string[]> =>
       Promise.all(
@@ -201,10 +201,11 @@ describe("work that computes for longer than its transaction may stand still", f
       queueJob(work, projectId, { kind: slowJob, params: {}, createdBy: "test" }),
     );
     const show = () => domain.transact((work) => getJob(work, { projectId, id, kinds: ["SLOW"] }));
+    const jobs = new JobSteps({ ...domain, onError: () => undefined, kinds: [slowJob] });
     await withPatience({ ...STEP, idleMs: IDLE_MS }, async () => {
       for (let tries = 0; tries < 4; tries++) {
         aheadMs += 70_000;
-        await stepJob(domain.transact, () => undefined, [slowJob]).catch(() => undefined);
+        await jobs.step().catch(() => undefined);
       }
     });
     const { status, error } = await show();

@@ -4,11 +4,11 @@ import { RedisPresence } from "@colyseus/redis-presence";
 import { Redis } from "ioredis";
 import type { MessageFor, Topics } from "../../src/domain/kernel/events/topics.ts";
 import { createLog } from "../../src/log.ts";
-import { type Heard, heardOverRedis, topicsOver } from "../../src/platform/topics.ts";
+import { type ListenerCheck, redisListenerCheck, topicsOver } from "../../src/platform/topics.ts";
 import { openPresence } from "../../src/platform/redis-presence.ts";
 import { redisConnections } from "../../src/platform/redis-connection.ts";
 import { eventually, eventuallyHolds } from "../support/eventually.ts";
-import { startTcpProxy } from "../support/tcp-proxy.ts";
+import { startTcpProxy } from "../support/faults/tcp-proxy.ts";
 
 const REDIS_URL = process.env["REDIS_URL"] ?? "redis://127.0.0.1:6379";
 const COUNT = 2_500;
@@ -18,8 +18,9 @@ describe("topics over Redis", () => {
   const log = createLog({ logLevel: "silent" });
   const [here, there] = [new RedisPresence(REDIS_URL), new RedisPresence(REDIS_URL)];
   const redis = new Redis(REDIS_URL);
-  const listener = topicsOver(there, { prefix, heard: heardOverRedis(redis), log });
-  const publisherWith = (heard: Heard): Topics => topicsOver(here, { prefix, heard, log });
+  const listener = topicsOver(there, { prefix, hasListeners: redisListenerCheck(redis), log });
+  const publisherWith = (hasListeners: ListenerCheck): Topics =>
+    topicsOver(here, { prefix, hasListeners, log });
   after(() => {
     here.shutdown();
     there.shutdown();
@@ -44,13 +45,13 @@ describe("topics over Redis", () => {
       ),
     );
     const { made, all } = messages(COUNT);
-    await publisherWith(heardOverRedis(redis)).publishHeard(all);
+    await publisherWith(redisListenerCheck(redis)).publishToListeners(all);
     assert.deepEqual(made, [3, 1_700, 2_499]);
     await eventuallyHolds(() => assert.deepEqual(heard, [3, 1_700, 2_499]));
     for (const end of ends) end();
     await eventuallyHolds(async () => assert.equal((await redis.pubsub("CHANNELS", `${prefix}*`)).length, 0));
     const later = messages(COUNT);
-    await publisherWith(heardOverRedis(redis)).publishHeard(later.all);
+    await publisherWith(redisListenerCheck(redis)).publishToListeners(later.all);
     assert.deepEqual(later.made, []);
   });
 
@@ -59,7 +60,7 @@ describe("topics over Redis", () => {
     const proxy = await startTcpProxy(hostname, Number(port || 6379));
     const presence = openPresence(redisConnections(`redis://127.0.0.1:${proxy.port}`, log));
     try {
-      const topics = topicsOver(presence, { prefix, heard: heardOverRedis(redis), log });
+      const topics = topicsOver(presence, { prefix, hasListeners: redisListenerCheck(redis), log });
       const heard: unknown[] = [];
       const listen = () => topics.subscribe("again", (message) => void heard.push(message));
       const end = await listen();
@@ -69,11 +70,11 @@ describe("topics over Redis", () => {
       const second = await eventually(() => listen().catch(() => undefined));
       end();
       await eventually(async () => {
-        publisherWith(heardOverRedis(redis)).publish("again", "now");
+        publisherWith(redisListenerCheck(redis)).publish("again", "now");
         return heard.length > 0;
       });
       heard.length = 0;
-      publisherWith(heardOverRedis(redis)).publish("again", "last");
+      publisherWith(redisListenerCheck(redis)).publish("again", "last");
       await eventually(() => heard.includes("last"));
       assert.equal(heard.filter((message) => message === "last").length, 1);
       second();
@@ -90,9 +91,9 @@ describe("topics over Redis", () => {
       throw new Error("Redis is away");
     });
     const [few, many] = [messages(5), messages(50)];
-    await publisher.publishHeard(few.all);
+    await publisher.publishToListeners(few.all);
     assert.deepEqual([few.made.length, asked], [5, []]);
-    await publisher.publishHeard(many.all);
+    await publisher.publishToListeners(many.all);
     assert.deepEqual([many.made.length, asked], [50, [50]]);
   });
 });

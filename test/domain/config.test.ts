@@ -5,7 +5,7 @@ import { parseEnv } from "node:util";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { ConfigError, type Env, loadSecrets, readConfig, SETTINGS } from "../../src/config.ts";
-import { namesIn, rowsIn, textOf } from "../support/documents.ts";
+import { namesIn, rowsIn, textOf } from "../support/documents/documents.ts";
 import { SAMPLE_API_KEY_PEPPER, SAMPLE_ENCRYPTION_KEY, SAMPLE_JWT_PRIVATE_KEY } from "../../src/secrets.ts";
 
 const STORES = { DATABASE_URL: "postgres://u:hunter2hunter2@db/laurel", REDIS_URL: "redis://cache" };

@@ -8,7 +8,7 @@ import type { Sight } from "../../src/domain/kernel/work.ts";
 import { NO_DOORBELL } from "../../src/domain/kernel/doorbell.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
 import { eventually } from "../support/eventually.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
 
 const BUSY = { code: "SERVICE_UNAVAILABLE", reason: "BUSY", retryAfterSeconds: 1 };
 

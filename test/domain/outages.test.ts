@@ -59,7 +59,7 @@ describe("the time of the database", () => {
     const time = databaseTime();
     assert.ok(Math.abs(time.now().getTime() - Date.now()) < 1_000);
     const theirs = Date.now() + 600_000;
-    time.heard(theirs, performance.now());
+    time.observe(theirs, performance.now());
     assert.ok(Math.abs(time.now().getTime() - theirs) < 1_000);
   });
 
@@ -67,7 +67,7 @@ describe("the time of the database", () => {
     const time = databaseTime();
     const before = time.now().getTime() - performance.now();
     // Sent ten seconds ago: the answer says no more than that it is somewhere in between.
-    time.heard(Date.now() - 4_000, performance.now() - 10_000);
+    time.observe(Date.now() - 4_000, performance.now() - 10_000);
     assert.ok(Math.abs(time.now().getTime() - performance.now() - before) < 2);
   });
 });

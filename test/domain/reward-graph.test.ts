@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { RewardBundle } from "../../src/domain/evaluation/rewards/bundle.ts";
 import { checkGiving, type Giver } from "../../src/domain/evaluation/rewards/reward-graph.ts";
 import { limitedKeysOf } from "../../src/domain/evaluation/rewards/shared-keys.ts";
-import { aPlan } from "../support/plan.ts";
+import { aPlan } from "../support/rules/plan.ts";
 
 describe("what gives what", () => {
   const giver = (kind: Giver["kind"], key: string, ...bundles: RewardBundle[]): Giver => ({

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { type Database, openEmbeddedDatabase } from "../../src/platform/database.ts";
-import { type Domain, openDomain } from "../support/leaderboards.ts";
-import { listen } from "../support/listen.ts";
-import { define } from "../support/rule-projects.ts";
+import { type Domain, openDomain } from "../support/domain/domain.ts";
+import { listen } from "../support/domain/listen.ts";
+import { define } from "../support/domain/rule-projects.ts";
 
 describe("what a new definition gives", function () {
   this.timeout(60_000);

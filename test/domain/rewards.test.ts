@@ -6,8 +6,8 @@ import { multiplyBundle, type RewardBundle } from "../../src/domain/evaluation/r
 import { grantBundle } from "../../src/domain/evaluation/rewards/grant-bundle.ts";
 import { grantReward, type RewardGrant } from "../../src/domain/evaluation/rewards/grant.ts";
 import { limitedKey } from "../../src/domain/evaluation/rewards/shared-keys.ts";
-import { assertLedger } from "../support/economy.ts";
-import { aDefinition, aPass, aPlan, type PlanParts, PROJECT } from "../support/plan.ts";
+import { assertLedger } from "../support/economy/ledger.ts";
+import { aDefinition, aPass, aPlan, type PlanParts, PROJECT } from "../support/rules/plan.ts";
 
 const cause = { kind: "API" } as const;
 const chest = (bundle: RewardBundle, more: Json = {}): Json => ({

@@ -5,7 +5,7 @@ import { DEPTH_MAX, DERIVED_MAX, TOLD_MAX } from "../../src/domain/evaluation/lo
 import { SENT_MAX } from "../../src/domain/evaluation/actions/send.ts";
 import { createRuleWatch, LOOPS_MAX, LOOPS_SPAN_MS } from "../../src/domain/rules/lifecycle/loop-watch.ts";
 import { REENTRANT_MAX } from "../../src/domain/evaluation/running/run.ts";
-import { aProject, evaluate } from "../support/evaluation.ts";
+import { aProject, evaluate } from "../support/rules/evaluation.ts";
 
 const on = (...eventTypes: string[]) => [{ kind: "EVENT", eventTypes }];
 const emits = (eventType: string, more: Json = {}) => ({

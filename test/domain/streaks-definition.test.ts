@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { Json } from "../../src/domain/kernel/events/events.ts";
 import { Streak } from "../../src/domain/evaluation/streaks/streak.ts";
 import { patternsOf } from "../../src/domain/evaluation/language/patterns.ts";
-import { aStreak } from "../support/streaks.ts";
+import { aStreak } from "../support/streaks/streaks.ts";
 
 const part = (metric: Json = {}, more: Json = {}) => ({
   metric: { eventTypes: ["done"], aggregate: "count", ...metric },

@@ -4,9 +4,9 @@ import { advanceStreaks, grantFreezes, streakMeasure } from "../../src/domain/ev
 import { announce, keep } from "../../src/domain/evaluation/streaks/announce.ts";
 import { reset } from "../../src/domain/evaluation/streaks/mend.ts";
 import type { Streak } from "../../src/domain/evaluation/streaks/state.ts";
-import { aPass, aPlayerState } from "../support/plan.ts";
-import { T } from "../support/streaks.ts";
-import { aGame, noon } from "../support/streaks-game.ts";
+import { aPass, aPlayerState } from "../support/rules/plan.ts";
+import { T } from "../support/streaks/streaks.ts";
+import { aGame, noon } from "../support/streaks/streaks-game.ts";
 
 describe("streaks in a turn", () => {
   it("tell of each extension with what it has come to", () => {

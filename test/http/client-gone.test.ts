@@ -4,8 +4,8 @@ import { connect } from "node:net";
 import type { App } from "../../src/app.ts";
 import type { Actor } from "../../src/domain/kernel/caller.ts";
 import type { Sight } from "../../src/domain/kernel/work.ts";
-import { anotherServer } from "../support/another-server.ts";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { anotherServer } from "../support/app/another-server.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 
 /** So large that it is read in several slices. */

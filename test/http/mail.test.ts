@@ -12,9 +12,9 @@ import type { Sight } from "../../src/domain/kernel/work.ts";
 import { createLog } from "../../src/log.ts";
 import { createMailer } from "../../src/platform/mailer.ts";
 import { routes } from "../../src/http/routes.ts";
-import { aTenant, startApp, type TestApp } from "../support/app.ts";
-import { HOSTILE_ADDRESSES } from "../support/mail-addresses.ts";
-import { aMailTo, mailsTo, refuseMail, tokenIn } from "../support/mailbox.ts";
+import { aTenant, startApp, type TestApp } from "../support/app/app.ts";
+import { HOSTILE_ADDRESSES } from "../support/mail/mail-addresses.ts";
+import { aMailTo, mailsTo, refuseMail, tokenIn } from "../support/mail/mailbox.ts";
 
 const anAddress = (): string => `${randomUUID()}@example.com`;
 const ACCOUNTS: Sight = { role: "accounts" };

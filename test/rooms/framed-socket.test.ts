@@ -78,7 +78,10 @@ describe("sockets that frame a message once", () => {
     for (const event of ["message", "ping", "close"]) {
       const [socket, client] = await aPair();
       const thrown: unknown[] = [];
-      socket.watch = { isReadable: () => true, threw: (error, where) => thrown.push([String(error), where]) };
+      socket.watch = {
+        isReadable: () => true,
+        onThrow: (error, where) => thrown.push([String(error), where]),
+      };
       socket.on(event, () => {
         throw new Error("boom");
       });
@@ -113,7 +116,7 @@ describe("sockets that frame a message once", () => {
   it("hear nothing more once they close, and close for a message that is not wanted", async () => {
     const [socket, client] = await aPair();
     const got: string[] = [];
-    socket.watch = { isReadable: (data) => data.toString() !== "bad", threw: assert.fail };
+    socket.watch = { isReadable: (data) => data.toString() !== "bad", onThrow: assert.fail };
     socket.on("message", (data) => got.push((data as Buffer).toString()));
     const closed = once(client, "close");
     for (const text of ["good", "bad", "late"]) client.send(text);

@@ -30,7 +30,7 @@ const watch = (failedReads: number) => {
       return lobbyAt(committed);
     },
     show: ({ version }) => void seen.push(`show ${version}`),
-    tell: ({ name, data }) => {
+    onOccurrence: ({ name, data }) => {
       assert.ok(mirror.version >= (data["version"] as number), "told before it is shown");
       seen.push(`${name} ${Number(data["version"])}`);
     },
@@ -61,11 +61,11 @@ describe("the mirror of a lobby", () => {
             if (own || times > 0) heard.add(version);
             for (let i = 0; i < times; i++) relayed.push({ at: at + delay * i, version });
             for (const notice of relayed.filter((late) => late.at === at))
-              mirror.hear({ version: notice.version, occurrences: occurrencesOf(notice.version) });
+              mirror.receive({ version: notice.version, occurrences: occurrencesOf(notice.version) });
             if (at % 3 === 0) await settle();
           }
           for (const { version } of relayed.toReversed())
-            mirror.hear({ version, occurrences: occurrencesOf(version) });
+            mirror.receive({ version, occurrences: occurrencesOf(version) });
           mirror.expect(words.length + 1);
           await settle();
 
@@ -84,9 +84,9 @@ describe("the mirror of a lobby", () => {
 
   it("tells nothing of what was before it", async () => {
     const { mirror, seen, settle } = watch(0);
-    mirror.hear({ version: 1, occurrences: occurrencesOf(1) });
+    mirror.receive({ version: 1, occurrences: occurrencesOf(1) });
     mirror.start(lobbyAt(1));
-    mirror.hear({ version: 1, occurrences: occurrencesOf(1) });
+    mirror.receive({ version: 1, occurrences: occurrencesOf(1) });
     await settle();
     assert.deepEqual(seen, ["show 1"]);
   });

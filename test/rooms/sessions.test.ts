@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { connect } from "node:net";
 import { ClientState } from "@colyseus/core";
 import { WebSocket } from "ws";
-import { aTenant, startApp, type Tenant, type TestApp } from "../support/app.ts";
+import { aTenant, startApp, type Tenant, type TestApp } from "../support/app/app.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   anOldToken,
@@ -15,7 +15,7 @@ import {
   type Player,
   seqs,
   serverRoom,
-} from "./sdk.ts";
+} from "../support/rooms/sdk.ts";
 
 /** First bytes of the frames a client may send. */
 const FRAME = { join: 10, data: 13, ping: 18 } as const;

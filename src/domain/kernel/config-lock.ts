@@ -87,8 +87,12 @@ export const holdEvents = async ({ db }: Work, projectId: string, parts: Iterabl
  * comes before that.
  * @throws OutOfTurn, for `transact`
  */
-export const awaitConfigTurn = ({ turns }: Work, projectId: string): void =>
-  turns.take(`config ${projectId}`);
+export const awaitConfigTurn = ({ turns }: Work, projectId: string): void => turns.take(turnOf(projectId));
+
+const turnOf = (projectId: string): string => `config ${projectId}`;
+
+/** Whether this transaction changes a project's definitions: their version is not final until it commits. */
+export const mayChangeConfig = ({ turns }: Work, projectId: string): boolean => turns.has(turnOf(projectId));
 
 /**
  * Bumps a project's config version, alone: this waits for every batch that evaluates with the definitions of

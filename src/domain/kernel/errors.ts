@@ -92,3 +92,13 @@ export const invalid = (field: string, message: string, reason?: string) =>
 /** As `invalid`, for a message that names the field itself. */
 export const invalidField = (field: string, message: string) =>
   new DomainError("VALIDATION_ERROR", message, { details: [{ field, message }] });
+
+/** Range of seconds over which refused clients are asked to retry. */
+const SPREAD_SECONDS = 4;
+
+/** Refuses with a varying Retry-After, so that clients do not all return at once. */
+export const retryLater = (message: string, reason: string): DomainError =>
+  new DomainError("SERVICE_UNAVAILABLE", message, {
+    reason,
+    retryAfterSeconds: 1 + Math.floor(Math.random() * SPREAD_SECONDS),
+  });

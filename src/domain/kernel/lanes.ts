@@ -157,6 +157,11 @@ export class Turns {
     this.#held.add(key);
   }
 
+  /** Whether the transaction is in a lane. */
+  has(key: string): boolean {
+    return this.#held.has(key);
+  }
+
   /** Waits for a lane, with none held meanwhile: so no two wait for one another. */
   async wait(key: string): Promise<void> {
     this.release();

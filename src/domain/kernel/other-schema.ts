@@ -25,7 +25,7 @@ const isOfSchema = (error: unknown): boolean => {
  * @param isOurs whether the schema is this version's, by the database
  * @returns for a Transact one that throws SERVICE_UNAVAILABLE NOT_READY then
  */
-export const tellOtherSchema = (isOurs: () => Promise<boolean>): ((transact: Transact) => Transact) => {
+export const reportOtherSchema = (isOurs: () => Promise<boolean>): ((transact: Transact) => Transact) => {
   let othersUntilMs = -Infinity;
   const isOthers = async (): Promise<boolean> => {
     if (performance.now() < othersUntilMs) return true;

@@ -6,7 +6,7 @@ export const LEASE_MS = 4_000;
 export type Self = {
   processId: string;
   /** `host:port` by which the other processes reach the rooms of this one. */
-  door: string;
+  internalAddress: string;
   /** The others may have taken this process for dead: its listings have to be looked at. */
   onLost: () => void;
   /** A process has died; its listings are to go. Several processes may be told of one. */
@@ -17,8 +17,8 @@ export type Self = {
 export type Peers = {
   /** Announces this process, and watches over the others from then on. */
   join(self: Self): Promise<void>;
-  /** The door of a process that lives, no older than a second; undefined for one that is dead or unknown. */
-  doorOf(processId: string): Promise<string | undefined>;
+  /** The internal address of a living process, at most a second old; undefined for a dead or unknown one. */
+  internalAddressOf(processId: string): Promise<string | undefined>;
   /** Those whose lease holds. */
   living(): Promise<string[]>;
   /** Notes how many sockets of a player this process has, and tells how many all that live have. */
@@ -26,6 +26,6 @@ export type Peers = {
   /** Counts a join, and tells how many of this key there have been in all processes since the first one. */
   countJoin(key: string, windowSeconds: number): Promise<number>;
   /** Says again what this process wants to hear, in case it was lost. */
-  listenAgain(): void;
+  resubscribe(): void;
   leave(): Promise<void>;
 };

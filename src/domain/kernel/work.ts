@@ -27,7 +27,7 @@ export type Work = {
   /** Whose request this is; undefined for what the server does by itself. */
   by: Actor | undefined;
   /** Its turns among the transactions of this process; see `Turns` of lanes.ts. */
-  turns: { readonly undone: number; take(key: string): void };
+  turns: { readonly undone: number; take(key: string): void; has(key: string): boolean };
   /** Puts an event into the outbox of this commit. */
   emit<T extends EventType>(projectId: string, type: T, data: EventData<T>, options?: EmitOptions): void;
   /** Rings for outbox partitions once the commit is durable. */

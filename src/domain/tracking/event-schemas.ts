@@ -9,24 +9,24 @@ import { COMPILE_STEPS_MAX, compileSchema, type Validate } from "./json-schema/s
 export const ENFORCEMENTS = ["OFF", "WARN", "REJECT"] as const;
 export type Enforcement = (typeof ENFORCEMENTS)[number];
 
-/** What the schema of an event's type says against the event. */
+/** Violations of an event type's schema. */
 export type Mismatch = { enforcement: "WARN" | "REJECT"; failures: { field: string; message: string }[] };
 
-/** The schemas of those event types of a request that are enforced in their project. */
+/** The enforced schemas of the event types of a request. */
 export type EventSchemas = {
   /**
-   * Undefined when the type has no schema or the properties fit it.
-   * @param shared what all checks of a request may take together
+   * Returns undefined when the type has no schema or the properties match it.
+   * @param shared step budget of all checks of a request
    */
   check(eventType: string, properties: Json, shared?: StepBudget): Mismatch | undefined;
 };
 
 const PROPERTIES = "properties";
 
-/** A schema, ready. `version` rises with each change of it. */
-type Ready = { version: number; enforcement: "WARN" | "REJECT"; validate: Validate };
+/** A compiled schema. `version` rises with each change. */
+type CompiledEventSchema = { version: number; enforcement: "WARN" | "REJECT"; validate: Validate };
 
-const schemasOf = (ready: ReadonlyMap<string, Ready>): EventSchemas => ({
+const schemasOf = (ready: ReadonlyMap<string, CompiledEventSchema>): EventSchemas => ({
   check: (eventType, properties, shared) => {
     const type = ready.get(eventType);
     if (!type) return undefined;
@@ -42,29 +42,29 @@ const schemasOf = (ready: ReadonlyMap<string, Ready>): EventSchemas => ({
 export type SchemaProject = { id: string; tenantId: string; stamp: number | null };
 
 /**
- * Makes ready the schemas that events of these types are checked against, by project. What is not kept is
- * read and compiled: one project at a time in a process, in slices, next that of the tenant who has had the
- * least of it.
+ * Loads the compiled schemas that events of these types are checked against, by project. Schemas that are not
+ * cached are read and compiled: one project at a time in a process, in slices, next that of the tenant with
+ * the least consumption.
  */
 export type SchemaStore = (
   wanted: ReadonlyMap<SchemaProject, ReadonlySet<string>>,
 ) => Promise<Map<SchemaProject, EventSchemas>>;
 
-/** Characters of the schemas, as JSON, that the events of one request may be checked against. */
+/** Maximum characters of the schemas, as JSON, that the events of one request are checked against. */
 export const REQUEST_CHARACTERS_MAX = 2 * 1024 * 1024;
-/** Memory of compiled schemas that a process keeps, in bytes. */
+/** Maximum memory of compiled schemas in a process, in bytes. */
 const KEPT_BYTES_MAX = 64 * 1024 * 1024;
-/** What one takes for each character of its JSON at most, and beside them. */
+/** Upper bound of a compiled schema's memory for each character of its JSON, and its fixed part. */
 const BYTES_PER_CHARACTER = 36;
 const SCHEMA_BYTES = 1_024;
-/** Memory of what is known of schemas without reading them. */
+/** Maximum memory of the schemas' metadata, in bytes. */
 const HEADS_BYTES_MAX = 8 * 1024 * 1024;
 const HEAD_BYTES = 256;
 const PROJECTS_MAX = 10_000;
 
-/** A schema that is enforced, by what is known without reading it. */
-type Head = { name: string; version: number; enforcement: "WARN" | "REJECT"; characters: number };
-type Heads = { stamp: number; byName: ReadonlyMap<string, Head> };
+/** Metadata of an enforced schema, without the schema itself. */
+type SchemaHead = { name: string; version: number; enforcement: "WARN" | "REJECT"; characters: number };
+type SchemaHeads = { stamp: number; byName: ReadonlyMap<string, SchemaHead> };
 
 const MANY: Validate = () => [
   {
@@ -75,13 +75,16 @@ const MANY: Validate = () => [
   },
 ];
 
-/** @param bytesMax what is kept between calls */
+/** @param bytesMax maximum memory of cached schemas */
 export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX): SchemaStore => {
-  const heads = createSizedCache<Heads>({ items: PROJECTS_MAX, bytes: HEADS_BYTES_MAX });
-  const kept = createSizedCache<Ready>({ items: Math.ceil(bytesMax / SCHEMA_BYTES), bytes: bytesMax });
+  const heads = createSizedCache<SchemaHeads>({ items: PROJECTS_MAX, bytes: HEADS_BYTES_MAX });
+  const kept = createSizedCache<CompiledEventSchema>({
+    items: Math.ceil(bytesMax / SCHEMA_BYTES),
+    bytes: bytesMax,
+  });
   const line = new FairLine();
 
-  const headsOf = async ({ id, tenantId, stamp }: SchemaProject): Promise<Heads["byName"]> => {
+  const headsOf = async ({ id, tenantId, stamp }: SchemaProject): Promise<SchemaHeads["byName"]> => {
     const known = heads.get(id);
     if (known?.stamp === stamp) return known.byName;
     const byName = new Map((await readHeads(transact, id)).map((head) => [head.name, head]));
@@ -90,8 +93,12 @@ export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX)
     return byName;
   };
 
-  /** Puts those that are kept into `ready`. @returns the others */
-  const takeKept = ({ id }: SchemaProject, asked: readonly Head[], ready: Map<string, Ready>): Head[] =>
+  /** Copies the cached schemas to `ready`. @returns the others */
+  const takeKept = (
+    { id }: SchemaProject,
+    asked: readonly SchemaHead[],
+    ready: Map<string, CompiledEventSchema>,
+  ): SchemaHead[] =>
     asked.filter(({ name, version }) => {
       const found = kept.get(keyOf(id, name));
       if (!found || found.version < version) return true;
@@ -99,9 +106,13 @@ export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX)
       return false;
     });
 
-  const compile = ({ id, tenantId }: SchemaProject, asked: readonly Head[], ready: Map<string, Ready>) =>
+  const compile = (
+    { id, tenantId }: SchemaProject,
+    asked: readonly SchemaHead[],
+    ready: Map<string, CompiledEventSchema>,
+  ) =>
     line.run(tenantId, async (steps) => {
-      // Whoever was in front may have asked for the same.
+      // A request before this one may have loaded the same.
       const missing = takeKept({ id, tenantId, stamp: null }, asked, ready);
       for (const stored of missing.length === 0 ? [] : await readSchemas(transact, id, missing)) {
         const size = {
@@ -120,8 +131,8 @@ export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX)
     for (const [project, types] of wanted) {
       if (project.stamp === null) continue;
       const known = await headsOf(project);
-      const ready = new Map<string, Ready>();
-      const asked: Head[] = [];
+      const ready = new Map<string, CompiledEventSchema>();
+      const asked: SchemaHead[] = [];
       for (const type of types) {
         const head = known.get(type);
         if (!head) continue;
@@ -139,20 +150,21 @@ export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX)
 
 const keyOf = (projectId: string, name: string): string => `${projectId} ${name}`;
 
-type StoredSchema = Head & { schema: unknown };
+type StoredSchema = SchemaHead & { schema: unknown };
 
-const readyOf = ({ version, enforcement, schema }: StoredSchema): Ready => {
+const readyOf = ({ version, enforcement, schema }: StoredSchema): CompiledEventSchema => {
   const made = compileSchema(schema);
-  // What was saved has been compiled once; a schema of another version of the server accepts everything.
+  // A stored schema has been compiled once; one of another server version that fails to compile accepts
+  // everything.
   return { version, enforcement, validate: "validate" in made ? made.validate : () => [] };
 };
 
 const HEAD = sql`name, schema_version as version, enforcement, octet_length(schema::text) as characters`;
 const ENFORCED = sql`schema_version > 0 and schema is not null and enforcement <> 'OFF'`;
 
-const readHeads = (transact: Transact, projectId: string): Promise<Head[]> =>
+const readHeads = (transact: Transact, projectId: string): Promise<SchemaHead[]> =>
   transact(async ({ db }) => {
-    const { rows } = await sql<Head>`
+    const { rows } = await sql<SchemaHead>`
       select ${HEAD} from event_types where project_id = ${projectId} and ${ENFORCED}`.execute(db);
     return rows;
   });
@@ -160,7 +172,7 @@ const readHeads = (transact: Transact, projectId: string): Promise<Head[]> =>
 const readSchemas = (
   transact: Transact,
   projectId: string,
-  heads: readonly Head[],
+  heads: readonly SchemaHead[],
 ): Promise<StoredSchema[]> =>
   transact(async ({ db }) => {
     const names = JSON.stringify(heads.map(({ name }) => name));

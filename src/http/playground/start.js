@@ -1,9 +1,9 @@
 /* global document, fetch, location, Colyseus */
 
-/** Messages that stay on the page. */
+/** Maximum number of messages kept on the page. */
 const MESSAGES_MAX = 200;
 
-/** What each kind of room is joined with, and what it can be asked. */
+/** Join options and possible requests of each kind of room. */
 const KINDS = {
   player: { options: {}, requests: { "session.resync": { lastSeq: 0 } } },
   leaderboard: { options: { leaderboardKey: "xp", top: 10, around: 2 }, requests: {} },
@@ -54,7 +54,7 @@ const parse = (id) => {
   }
 };
 
-/** Whatever goes wrong is told, with the error object where there is one. */
+/** Displays any failure, with the error object if there is one. */
 const fail = (error) => tell(error?.reason ? pretty(error.reason) : String(error?.message ?? error), true);
 
 const attempt = async (act) => {

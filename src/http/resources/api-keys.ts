@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import type { App } from "../../app.ts";
 import { DEFAULT_SCOPES, DEVELOPERS, SCOPES } from "../../domain/kernel/access.ts";
 import { API_KEY_STATUSES, environmentOf, showApiKey } from "../../domain/accounts/api-keys/api-key.ts";
@@ -41,7 +42,7 @@ const RateLimit = z
   .max(RATE_LIMIT_MAX)
   .nullish()
   .meta({ description: "Requests per minute, at most those of the plan; null: only the plan's" });
-const ExpiresAt = z.iso.datetime({ offset: true }).nullish().meta({ description: "null: never" });
+const ExpiresAt = IsoTime.nullish().meta({ description: "null: never" });
 const Metadata = z
   .record(z.string(), z.unknown())
   .optional()
@@ -109,7 +110,7 @@ const granterOf = (caller: Caller, projectId: string): Granter => {
 const dateOf = (text: string | null | undefined): Date | null | undefined =>
   text == null ? text : new Date(text);
 
-/** A new key may do what its scopes say, so the OWNERS hear of it where data are real. */
+/** Returns a new key. It may do what its scopes say, so the OWNERS are notified where data are real. */
 const showMade = async (app: App, work: Work, { apiKey, secret }: MadeKey) => {
   if (environmentOf(apiKey) === "live") await tellOwnersOfKey(work, app.mail, apiKey);
   return { ...showApiKey(apiKey, work.now), key: secret };
@@ -119,7 +120,7 @@ const MadeKeyBody = ApiKeyBody.extend({
   key: z.string().meta({ description: "The secret, for X-API-Key; shown only here" }),
 });
 
-/** What all operations on keys share. */
+/** Properties shared by all operations on keys. */
 const common = { tag: "API keys", access: { roles: DEVELOPERS }, project: "path" } as const;
 
 const readRoutes = [

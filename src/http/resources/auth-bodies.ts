@@ -6,13 +6,13 @@ import { Reply } from "../route.ts";
 
 /** Longer input is not even hashed; the rules for new passwords are the domain's. */
 export const PASSWORD_INPUT_MAX = 512;
-/** Of tokens that travel in a body. */
+/** Maximum length of tokens in a body. */
 export const TOKEN_INPUT_MAX = 4_096;
 
-/** The header by which an account knows a device that has signed in before. */
+/** The header by which an account recognises a device that has signed in before. */
 export const DEVICE_TOKEN = "X-Device-Token";
 
-/** What a sign-in answers with, and the token of its device, where it gives one. */
+/** Builds the response to a sign-in, with the token of its device, if there is one. */
 export const signedInReply = <U>(
   { signedIn, deviceToken }: Partial<LoggedIn<U>> & Pick<LoggedIn<U>, "signedIn">,
   status = 200,
@@ -26,7 +26,7 @@ export const NewPassword = z.string().max(PASSWORD_INPUT_MAX).meta({
   example: "Engine-No-1",
 });
 
-/** What every sign-in answers with, without the user. */
+/** The body of every sign-in's response, without the user. */
 export const SignedInBody = z.object({
   accessToken: z.string().meta({ description: "JWT for the header Authorization: Bearer" }),
   refreshToken: z.string().meta({ description: "For POST /auth/refresh; good once" }),
@@ -34,10 +34,10 @@ export const SignedInBody = z.object({
   expiresIn: z.int().meta({ description: "Seconds the access token lives" }),
 });
 
-/** What signing in to an account that is there answers with. */
+/** The response to signing in to an existing account. */
 export const LoginBody = SignedInBody.extend({
   user: z.object({ id: z.uuid(), email: z.string(), role: z.enum(ROLES) }),
 });
 
-/** Any text may be tried; how often is limited. */
+/** Accepts any text; attempts are rate-limited. */
 export const CurrentPassword = z.string().max(PASSWORD_INPUT_MAX);

@@ -103,7 +103,7 @@ const account = async (app: App, caller: Caller, routes: readonly AnyRoute[]) =>
   return { ...shown, permissions: routes.filter((one) => mayCall(app, caller, one)).map(({ id }) => id) };
 };
 
-/** What all operations of a signed-in user on their own account share. */
+/** Properties shared by all operations of a signed-in user on their own account. */
 const own = { tag: "Authentication", access: OWN_ACCOUNT, project: "none" } as const;
 
 const signInRoutes = [
@@ -247,7 +247,7 @@ const sessionRoutes = [
   }),
 ];
 
-/** @param routes every operation of the API, of which GET /auth/me tells those that the user may call */
+/** @param routes every operation of the API; GET /auth/me lists those that the user may call */
 export const authRoutes = (routes: () => readonly AnyRoute[]): readonly AnyRoute[] => [
   ...signInRoutes,
   ...accountRoutes(routes),

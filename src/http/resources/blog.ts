@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import { getBlogPost, listBlogPosts, showBlogPost } from "../../domain/accounts/blog/posts.ts";
 import { SYNCED_POSTS_MAX, syncBlogPosts } from "../../domain/accounts/blog/sync.ts";
 import { pageBody, PageQuery } from "../../domain/kernel/paging.ts";
@@ -11,7 +12,7 @@ const TAGS_MAX = 20;
 const TAG_MAX = 64;
 const EXCERPT_MAX = 500;
 const AUTHOR_MAX = 120;
-/** Room for 500 posts with everything that a post may have. */
+/** Enough for 500 posts of maximum size. */
 const SYNC_BODY_LIMIT = 5 * 1024 * 1024;
 
 const Tag = z.string().trim().min(1).max(TAG_MAX);
@@ -19,11 +20,11 @@ const Slug = z
   .string()
   .max(SLUG_MAX)
   .regex(/^[a-z0-9]+(-[a-z0-9]+)*$/, "must be words of a-z and 0-9 with single hyphens between them");
-/** Years that the database and ISO 8601 both have. */
+/** Years that both the database and ISO 8601 can represent. */
 const DATE_MIN_MS = Date.parse("0001-01-01T00:00:00Z");
 const DATE_MAX_MS = Date.parse("9999-12-31T23:59:59.999Z");
 const PostDate = z
-  .union([z.iso.date(), z.iso.datetime({ offset: true })], {
+  .union([z.iso.date(), IsoTime], {
     error: "must be YYYY-MM-DD or an ISO 8601 date-time with a zone",
   })
   .refine((text) => Date.parse(text) >= DATE_MIN_MS && Date.parse(text) <= DATE_MAX_MS, {

@@ -5,7 +5,7 @@ import { findPlayer } from "../../domain/progression/players/players.ts";
 
 export type RefusedSend = { projectId: string; channelId: string; playerId?: string | undefined };
 
-/** Counts a player's message that was refused for what it says; after the third the player is muted. */
+/** Counts a message refused for its content against the player; after the third the player is muted. */
 export const noteBlocked = async (
   app: App,
   { projectId, channelId: asked, playerId: ref }: RefusedSend,

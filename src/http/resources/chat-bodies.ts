@@ -14,7 +14,7 @@ import { Key } from "../../domain/evaluation/language/syntax.ts";
 const NAME_MAX = 100;
 const NAMED_MAX = 300;
 
-/** Of a key: the player who acts, with whose rights it then acts. */
+/** For API keys: the acting player, whose rights then apply. */
 export const ActingPlayer = z.string().min(1).max(NAMED_MAX).optional().meta({
   description: "For API keys: the player who acts, by UUID or ext: and the externalUserId",
 });
@@ -25,14 +25,14 @@ const channelId = z
   .max(64)
   .meta({ description: "The channel's UUID or its key, such as global" });
 
-/** Paths of what belongs to a channel. */
+/** Path parameters of a channel's resources. */
 export const ChannelParams = z.object({ channelId });
 
 const seq = z.coerce.number().int().min(1).max(Number.MAX_SAFE_INTEGER);
 export const MessageParams = z.object({ channelId, seq });
 export const ReactionParams = MessageParams.extend({ emoji: z.string().min(1).max(64) });
 
-/** A player in a path. */
+/** Path parameters of a player in a channel. */
 export const MemberParams = z.object({
   channelId,
   playerId: z.string().max(NAMED_MAX).meta({ description: "UUID, or ext: and the externalUserId" }),
@@ -88,7 +88,7 @@ export const ChatChannelBody = z
   })
   .meta({ id: "ChatChannel" });
 
-/** A channel of two, as the caller that opens it sees it. */
+/** A direct channel, as seen by the caller that opens it. */
 export const DirectChannelBody = ChatChannelBody.extend({
   lastSeq: z.int().optional().meta({ description: "Only for a caller that may read the channel" }),
 }).meta({ id: "DirectChannel" });
@@ -136,6 +136,6 @@ export const MarkRead = ReadBody.extend({ playerId: ActingPlayer });
 export const MemberPatch = z.strictObject({
   role: z.enum(CHAT_ROLES).optional(),
   notify: z.enum(NOTIFY).optional(),
-  /** Who changes it; in the path is whose it is. */
+  /** The acting player; the path names the message's author. */
   actingPlayerId: ActingPlayer,
 });

@@ -38,13 +38,13 @@ const common = { tag: "Chat", project: "caller" } as const;
 const read = { ...common, access: { scope: "chat:read", roles: EVERY_ROLE } } as const;
 const manage = { ...common, access: { scope: "chat:moderate", roles: ADMINS } } as const;
 
-/** The channel that a path names, which may be none. @throws DomainError NOT_FOUND */
+/** Resolves the channel named in a path. @throws DomainError NOT_FOUND */
 export const channelRefOf = async (work: Work, projectId: string, channel: string): Promise<ChannelRef> => ({
   projectId,
   channelId: await getChannelId(work, projectId, channel),
 });
 
-/** Makes the operation that gives a channel a status. */
+/** Creates the operation that sets a channel's status. */
 const statusRoute = (step: string, status: ChannelStatus, texts: { id: string; summary: string }) =>
   route({
     ...manage,

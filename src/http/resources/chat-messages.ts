@@ -72,7 +72,7 @@ const placeOf = async (work: Work, asked: Asked): Promise<Place> => ({
   ref: await channelRefOf(work, asked.projectId, asked.channelId),
 });
 
-/** Numbers have no gaps, so that a page begins at a known one. */
+/** Seqs have no gaps, so a page can begin at a known one. */
 const rangeOf = async (
   work: Work,
   { actor, ref }: Place,
@@ -85,7 +85,7 @@ const rangeOf = async (
 };
 
 /**
- * Counts a send before its transaction, and has the word lists ready for it.
+ * Rate-limits a send before its transaction, and loads the word lists for it.
  * @throws RateLimited, and as readChannel
  */
 const admit = async (app: App, asked: Asked, send: { content: string; clientMsgId?: string | undefined }) => {

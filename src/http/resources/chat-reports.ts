@@ -51,7 +51,7 @@ export const chatReportRoutes = [
     run: (app, { projectId, params, body }) =>
       app.transact(async (work) => {
         const ref = await channelRefOf(work, projectId, params.channelId);
-        // What becomes of it, and of whom it is about, is not the reporter's to know.
+        // The outcome, and the reported author, are not disclosed to the reporter.
         const { id, createdAt } = await reportMessage(work, ref, { ...body, seq: params.seq });
         return { id, createdAt };
       }),

@@ -17,7 +17,7 @@ import { updateProject } from "../../domain/accounts/projects/projects.ts";
 import { SettingsPatch, SettingsShape } from "../../domain/accounts/projects/settings.ts";
 import { route } from "../route.ts";
 
-/** Bytes of a document. */
+/** Maximum bytes of a document. */
 const DOCUMENT_LIMIT = 5 * 1024 * 1024;
 
 const Change = z.object({
@@ -39,7 +39,7 @@ const ImportBody = DiffBody.extend({
   dryRun: z.boolean().default(false).meta({ description: "As /config/diff" }),
 });
 
-/** Reads a body whose `document` is read in slices. */
+/** Parses a body whose `document` is read in slices. */
 const inSlices =
   <S extends z.ZodObject>(schema: S) =>
   async (raw: unknown): Promise<z.output<S>> => {
@@ -53,7 +53,7 @@ const inSlices =
     }
   };
 
-/** What a document would change; compared when nothing of the database is held any more. */
+/** Computes what a document would change; compared without holding database resources. */
 const changesOf = async (app: App, projectId: string, wanted: { document: ConfigDocument; prune: boolean }) =>
   diffConfig(await app.transact((work) => exportConfig(work, projectId)), wanted);
 

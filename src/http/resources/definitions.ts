@@ -28,20 +28,20 @@ const ListQuery = PageQuery.extend({
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** What the operations of a kind have in common. */
+/** Properties shared by the operations of a kind. */
 type Common = {
   kind: DefinitionKind;
   read: typeof readers & { tag: string };
   write: typeof writers & { tag: string };
   /** `Badge`, as in operation ids. */
   name: string;
-  /** Of one definition. */
+  /** Path of a single definition. */
   path: string;
   params: z.ZodObject<Record<string, z.ZodString>>;
-  /** What `{…Id}` of a path says: the UUID or the key. */
+  /** Returns the UUID or key in a path's `{…Id}`. */
   refOf(params: unknown): string;
   body: z.ZodObject;
-  /** As the API shows them. */
+  /** Converts definitions to their API form. */
   showAll(work: Work, definitions: readonly Definition[]): Promise<never[]>;
   show(work: Work, definition: Definition): Promise<never>;
 };
@@ -134,7 +134,7 @@ const getRoute = ({ kind, read, name, path, params, refOf, body, show }: Common)
       ),
   });
 
-/** What is left out of a change stays as it is; it does not become the default. */
+/** A field omitted from a change keeps its value instead of becoming the default. */
 const withoutDefault = (field: z.ZodType): z.ZodType =>
   field instanceof z.ZodDefault ? (field.unwrap() as z.ZodType) : field;
 

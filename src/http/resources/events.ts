@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IsoTime } from "../../domain/kernel/iso-time.ts";
 import type { App } from "../../app.ts";
 import { DEVELOPERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
 import { type Actor, type Caller, tenantOf } from "../../domain/kernel/caller.ts";
@@ -35,7 +36,7 @@ const effectsLeftOut = z
   .optional()
   .meta({ description: "How many more there are: an answer holds 1 MiB of effects" });
 
-/** What the sender of an event is told. */
+/** The response for the sender of an event. */
 export const EventResult = z
   .object({
     eventId: z.uuid().nullable(),
@@ -101,11 +102,11 @@ const SingleEvent = EventInput.partial().extend({
     .meta({ description: "Id or externalUserId of the player, instead of externalUserId" }),
 });
 
-/** The events of a user may be of several projects, which the request as a whole does not name. */
+/** A user's events may belong to several projects, which the request as a whole does not name. */
 const within = ({ transactAs }: App, actor: Actor, projectIds: readonly string[]): Transact =>
   transactAs({ role: "web", tenantId: tenantOf(actor.caller), projectIds, by: actor });
 
-/** The player is one of the project that the event itself may name, so that is what is looked into. */
+/** Looks the player up in the project that the event itself may name. */
 const byAlias = async (
   app: App,
   { actor, projectId }: { actor: Actor; projectId: string | undefined },
@@ -124,7 +125,7 @@ const byAlias = async (
   return event;
 };
 
-/** Stores the good ones of `inputs`; with `wait`, the outcome comes after the commit. */
+/** Stores the valid ones of `inputs`; with `wait`, returns the outcome after the commit. */
 const track = async (
   app: App,
   actor: Actor,
@@ -253,8 +254,8 @@ export const eventRoutes = [
         .meta({ description: "Id of the player, or ext: and the externalUserId" }),
       source: z.enum(EVENT_SOURCES).optional(),
       status: z.enum(STATUSES).optional(),
-      from: z.iso.datetime({ offset: true }).optional().meta({ description: "timestamp from, inclusive" }),
-      to: z.iso.datetime({ offset: true }).optional().meta({ description: "timestamp until, exclusive" }),
+      from: IsoTime.optional().meta({ description: "timestamp from, inclusive" }),
+      to: IsoTime.optional().meta({ description: "timestamp until, exclusive" }),
     }),
     response: z.object({
       data: z.array(TrackedEvent),

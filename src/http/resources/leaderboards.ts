@@ -50,7 +50,7 @@ const common = { tag: "Leaderboards", project: "caller" } as const;
 const read = { ...common, access: { scope: "leaderboards:read", roles: EVERY_ROLE } } as const;
 const manage = { ...common, access: { scope: "leaderboards:manage", roles: DESIGNERS } } as const;
 
-/** Frees the rank index of a period that is over. It is only memory: a failure is logged and nothing else. */
+/** Frees the rank index of a closed period. It only uses memory: a failure is just logged. */
 const dropIndex = async (app: App, projectId: string, periodId: string): Promise<void> => {
   try {
     await app.ranks.drop(projectId, periodId);

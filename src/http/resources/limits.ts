@@ -100,7 +100,7 @@ const rate = ({ points, seconds, name }: Bucket, unit: Limit["unit"], appliesTo:
   windowSeconds: seconds,
 });
 
-/** What is a number in a plan; what has none is without limit there. */
+/** Numeric limits of a plan; a missing one means unlimited. */
 const PLAN_TEXTS: Readonly<Record<keyof PlanLimits, string>> = {
   requestsPerMinute: "requests by all API keys of a project in a minute",
   projects: "projects of the tenant; sandboxes do not count",
@@ -121,7 +121,7 @@ const planLimits = (plan: Plan): Limit[] =>
     return [{ ...limit(`plan.${plan}.${name}`, value, "requests", appliesTo), windowSeconds: 60 }];
   });
 
-/** The limits that callers meet, as the code that keeps them states them. */
+/** The limits that apply to callers, as stated by the code that enforces them. */
 export const LIMITS: readonly Limit[] = [
   limit("request.body", BODY_LIMIT, "bytes", "the body of a request, unless another limit is named"),
   limit("request.body.parts", BODY_PARTS_MAX, "items", "names and values in the JSON of a body"),

@@ -7,7 +7,7 @@ const SEARCH_MAX = 100;
 const TIME_MIN_MS = 0;
 const TIME_MAX_MS = Date.UTC(9999, 0);
 
-/** The fields that queries of lists share. */
+/** Fields shared by list queries. */
 export const Order = z.enum(["asc", "desc"]).default("desc");
 export const Search = z.string().min(1).max(SEARCH_MAX).optional();
 
@@ -18,7 +18,7 @@ export const Flag = z
   .transform((text) => (text === undefined ? undefined : text === "true"))
   .meta({ override: { type: "boolean" } });
 
-/** Within what the database can compare; OpenAPI shows the text, not the Date that it is read into. */
+/** Within the range that the database can compare; OpenAPI shows the text, not the parsed Date. */
 const AnyTime = z.iso
   .datetime({ offset: true })
   .transform((text) => new Date(text))
@@ -28,15 +28,15 @@ const AnyTime = z.iso
 const Time = AnyTime.optional();
 const TIME_FIELD = { type: "string", format: "date-time" } as const;
 
-/** A moment that a query must name. */
+/** A required time in a query. */
 export const Moment = AnyTime.meta({ override: TIME_FIELD });
 
-/** The span of a list by time. */
+/** The time range of a list. */
 export const Span = z.object({
   from: Time.meta({ description: "At this time or later", override: TIME_FIELD }),
   to: Time.meta({ description: "Before this time", override: TIME_FIELD }),
 });
 
-/** A page, with the header that tells an estimated total. */
+/** Builds a page, with the header that marks an estimated total. */
 export const pageReply = <T>(data: T[], { total, isEstimated }: Total, query: PageQuery): Reply<Page<T>> =>
   new Reply(200, pageOf(data, total, query), isEstimated ? { "X-Total-Estimated": "true" } : {});

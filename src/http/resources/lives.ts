@@ -6,7 +6,7 @@ import { getPlayer } from "../../domain/progression/players/players.ts";
 import { route } from "../route.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 
-/** Seconds of unlimited lives that one grant may give. */
+/** Maximum seconds of unlimited lives per grant. */
 const UNLIMITED_SECONDS_MAX = 2_592_000;
 
 /** Lives as the API shows them. */

@@ -40,7 +40,7 @@ const ListQuery = z.looseObject({
   projectId: z.uuid().optional(),
 });
 
-/** The `meta.…` of a query by key; other parameters that nobody knows are refused. */
+/** Returns the `meta.…` parameters of a query by key; other unknown parameters are refused. */
 const metaOf = (query: Record<string, unknown>): Record<string, string> => {
   const rest = Object.entries(query).filter(([name]) => !(name in ListQuery.shape));
   if (rest.length > META_MAX) throw invalid("meta", `at most ${META_MAX} may be asked for`);

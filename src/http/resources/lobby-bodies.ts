@@ -118,13 +118,13 @@ export const readsLobbies = {
 } as const;
 export const writesLobbies = { ...common, access: { scope: "lobbies:write", roles: ADMINS } } as const;
 
-/** An id that is none is of no lobby. @throws DomainError NOT_FOUND */
+/** Parses the reference to a lobby; an invalid id is treated as unknown. @throws DomainError NOT_FOUND */
 export const lobbyRef = (projectId: string, lobbyId: string): LobbyRef => {
   if (!isId(lobbyId)) throw notFound("lobby");
   return { projectId, lobbyId };
 };
 
-/** Who acts: the player who is named, else the server or the console. @throws DomainError NOT_FOUND */
+/** Returns the actor: the named player, otherwise the server or the console. @throws DomainError NOT_FOUND */
 export const lobbyActor = async (
   work: Work,
   { caller, projectId }: { caller: Caller; projectId: string },
@@ -141,11 +141,11 @@ export type Commanding = {
   caller: Caller;
   projectId: string;
   params: { lobbyId: string };
-  /** Who acts, by a player's id. */
+  /** The acting player's id. */
   acting: string | undefined;
 };
 
-/** Does a command that REST and rooms share. */
+/** Executes a command that REST and rooms share. */
 export const runCommand = <B extends z.ZodType>(
   app: App,
   command: LobbyCommand<B>,

@@ -8,7 +8,7 @@ import { Acting, LobbyBody, LobbyParams, lobbyRef, runCommand, writesLobbies } f
 
 type Described = { path: string; id: string; summary: string; description?: string };
 
-/** A command whose body names the player who acts. */
+/** A command whose body names the acting player. */
 const byPlayer = <S extends z.core.$ZodLooseShape>(
   { path, ...described }: Described,
   command: LobbyCommand<z.ZodObject<S>>,
@@ -28,7 +28,7 @@ const byPlayer = <S extends z.core.$ZodLooseShape>(
     },
   });
 
-/** A command whose body names the player whom it is about. */
+/** A command whose body names the affected player. */
 const aboutPlayer = <S extends z.core.$ZodLooseShape>(
   { path, ...described }: Described,
   command: LobbyCommand<z.ZodObject<S>>,

@@ -3,7 +3,7 @@ import type { App } from "../../app.ts";
 import { invalid } from "../../domain/kernel/errors.ts";
 import { Reply } from "../route.ts";
 
-/** With the prefix a browser lets nobody but this host set it, and only over TLS. */
+/** With this prefix, browsers allow only this host to set the cookie, and only over TLS. */
 export const cookieOf = ({ config }: App) => {
   const secure = config.publicUrl.startsWith("https:");
   const name = secure ? "__Host-laurel-oauth" : "laurel-oauth";
@@ -13,7 +13,7 @@ export const cookieOf = ({ config }: App) => {
   return { read, set, clear: () => set("", 0) };
 };
 
-/** Addresses with secrets in them go nowhere else: not into a cache, not into a Referer. */
+/** Keeps addresses with secrets out of caches and Referer headers. */
 export const redirect = (location: string, cookie?: string): Reply<undefined> =>
   new Reply(302, undefined, {
     Location: location,
@@ -22,7 +22,7 @@ export const redirect = (location: string, cookie?: string): Reply<undefined> =>
     ...(cookie === undefined ? {} : { "Set-Cookie": cookie }),
   });
 
-/** @throws VALIDATION_ERROR for a parameter that is there twice */
+/** @throws VALIDATION_ERROR for a repeated parameter */
 export const answerOf = (query: Record<string, unknown>): URLSearchParams => {
   const answer = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) {

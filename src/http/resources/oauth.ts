@@ -70,7 +70,7 @@ const partsOf = (app: App): CompleteParts => {
     defaultPlan,
     disposableEmail,
     report: ({ code, cause }) => {
-      // Of a provider's failure no more than its text: the error may hold tokens.
+      // Only the text of a provider's failure: the error may contain tokens.
       if (code !== "server_error")
         log.warn({ error: code, causes: causesOf(cause) }, "OAuth provider failed");
       else log.error({ err: cause }, "OAuth sign-in failed");
@@ -215,7 +215,7 @@ export const oauthRoutes = [
     description: "Where a provider sends the browser back to; register this address there.",
     access: "public",
     params: Params,
-    // Providers may send parameters that nobody has heard of yet.
+    // Providers may send unknown parameters.
     query: z.looseObject({ state: z.string().max(SECRET_MAX).optional() }),
     status: 302,
     response: z.undefined(),

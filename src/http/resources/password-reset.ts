@@ -18,10 +18,10 @@ const MailedToken = z
   .meta({ description: "The token of the mail's link" });
 const accepted = { accepted: true } as const;
 
-/** Answers leave at multiples of this, counted from the request. */
+/** Responses are sent at multiples of this time after the request. */
 const ANSWER_STEP_MS = 100;
 
-/** How long the work took must not tell whether an address is known. */
+/** Hides the duration of the work, which would reveal whether an address is known. */
 const hidingTime = async (run: () => Promise<void>): Promise<typeof accepted> => {
   const startMs = performance.now();
   await run();

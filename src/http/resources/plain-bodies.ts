@@ -1,5 +1,5 @@
 import { z } from "zod";
 
-/** The answers of what has no record to show. */
+/** Responses without a record. */
 export const Accepted = z.object({ accepted: z.literal(true) });
 export const Deleted = z.object({ deleted: z.literal(true) });

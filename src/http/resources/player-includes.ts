@@ -19,7 +19,7 @@ const PlayerRank = z
   })
   .meta({ id: "PlayerRank" });
 
-/** What `include` adds to a player. */
+/** Fields that `include` adds to a player. */
 export const IncludedBody = z.object({
   badges: z.array(PlayerBadgeBody).optional().meta({ description: "Held and in progress, 100 of each" }),
   streaks: z.array(PlayerStreakBody).optional(),

@@ -7,8 +7,8 @@ const playerId = z
   .max(300)
   .meta({ description: "The player's UUID, or ext: and the externalUserId" });
 
-/** Paths of what belongs to a player. */
+/** Path parameters of a player's resources. */
 export const PlayerParams = z.object({ playerId });
 
-/** The cause of what a caller of the API does to a player. */
+/** Returns the cause recorded for an API caller's change to a player. */
 export const causeOf = (caller: Caller): Cause => ({ kind: "API", actor: actorOf(caller) });

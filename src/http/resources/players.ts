@@ -23,7 +23,7 @@ import { causeOf, PlayerParams } from "./player-params.ts";
 
 const Level = z.coerce.number().int().min(1).optional();
 
-/** `provider:externalId` of a query. */
+/** A `provider:externalId` parameter. */
 const IdentityRef = z
   .string()
   .max(320)

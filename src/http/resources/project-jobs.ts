@@ -14,7 +14,7 @@ import { JsonText } from "../long-json.ts";
 import { route } from "../route.ts";
 import { pageReply } from "./list-bodies.ts";
 
-/** What the operations that start long work answer. */
+/** The response of operations that start long-running work. */
 export const JobBody = z
   .object({
     id: z.uuid(),

@@ -63,7 +63,7 @@ export const ProjectBody = z
 
 const ProjectParams = z.object({ projectId: z.string() });
 
-/** "none": the project is what is read or changed here, not where the operation takes place. */
+/** "none": these operations read or change the project itself; they do not take place in it. */
 const common = { tag: "Projects", project: "none" } as const;
 
 const plainRoutes = [

@@ -11,10 +11,10 @@ import { route } from "../route.ts";
 import { pageReply } from "./list-bodies.ts";
 import { causeOf, PlayerParams } from "./player-params.ts";
 
-/** Pieces of one purchase or grant. */
+/** Maximum quantity of one purchase or grant. */
 const QUANTITY_MAX = 100;
 const CODE_LENGTH_MAX = 200;
-/** 10,000 codes of 200 characters, as JSON. */
+/** Enough for 10,000 codes of 200 characters, as JSON. */
 const CODES_BODY_LIMIT = 5 * 1024 * 1024;
 
 const PlayerRewardBody = z

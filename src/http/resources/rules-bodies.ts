@@ -3,7 +3,7 @@ import { DESIGNERS, EVERY_ROLE } from "../../domain/kernel/access.ts";
 import { StoredRule } from "../../domain/evaluation/language/document.ts";
 import { RULE_STATUSES } from "../../domain/evaluation/running/rule-status.ts";
 
-/** What operations on rules share. */
+/** Properties shared by operations on rules. */
 
 export const readRules = {
   tag: "Rules",
@@ -20,7 +20,7 @@ export const RuleParams = z.object({
   ruleId: z.string().max(64).meta({ description: "The rule's UUID or its key", example: "weekend-double" }),
 });
 
-/** A rule as the documentation shows it. */
+/** The example rule of the documentation. */
 export const RULE_EXAMPLE = {
   key: "weekend-double",
   name: "Weekend lessons pay double",
@@ -67,7 +67,7 @@ export const RuleBody = z
   })
   .meta({ id: "Rule" });
 
-/** A rule that runs again: with what may not be as meant. */
+/** A published rule, with warnings about possible mistakes. */
 export const PublishedRuleBody = RuleBody.extend({
   warnings: z.array(z.string()).meta({
     description: "Circles in which rules set one another off, and that a limit of theirs ends",

@@ -4,7 +4,7 @@ import type { EventTrace } from "../../domain/evaluation/trace/trace.ts";
 import { SHOWN_JSON_MAX, SHOWN_TEXT_MAX } from "../../domain/evaluation/language/shown-value.ts";
 import { JsonObject } from "./rules-bodies.ts";
 
-/** How evaluation is explained: by simulation, by stored traces, by samples of a backtest. */
+/** Explanations of evaluations: by simulation, by stored traces, by samples of a backtest. */
 
 const SHOWN =
   `What the condition saw. Of a long value, as of \`expected\`, a text of its beginning that ends in "…": ` +

@@ -30,7 +30,7 @@ const SyncBody = z.object({
     .meta({ description: "What stays in the sandbox as it is, and why" }),
 });
 
-/** Rank indexes are memory: one that stays is only never read again. */
+/** Frees rank indexes, which only use memory: one that stays is simply never read again. */
 const dropIndexes = async (app: App, projectId: string, periodIds: readonly string[]): Promise<void> => {
   try {
     for (const periodId of periodIds) await app.ranks.drop(projectId, periodId);

@@ -44,7 +44,7 @@ const BatchScoreBody = z
   })
   .meta({ id: "BatchScore" });
 
-/** Refused before anything is known of its player. */
+/** Whether a score was refused before its player was looked up. */
 const isRefused = ({ error, playerId }: BatchScore): boolean => error !== null && playerId === null;
 const inBrief = ({ error }: BatchScore) => ({ error: error && { code: error.code } });
 

@@ -86,7 +86,7 @@ const write = {
   response: PlayerStreakBody,
 } as const;
 
-/** Within what the database can compare, whole periods around it included. */
+/** Within the range that the database can compare, including whole periods around it. */
 const Day = z.iso
   .date()
   .refine((text) => text >= "1000" && text < "9999", "must be a date of the years 1000 to 9998");

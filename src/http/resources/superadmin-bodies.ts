@@ -2,9 +2,9 @@ import { z } from "zod";
 
 export const REASON_MAX = 500;
 
-/** What all operations of super-admins share. */
+/** Properties shared by all super-admin operations. */
 export const superadmin = { tag: "Super-admin", project: "none" } as const;
-/** Of people: platform tokens have no use of them. */
+/** Only for people, not for platform tokens. */
 export const PEOPLE = { admin: "*" } as const;
 
 export const ReasonBody = z.object({

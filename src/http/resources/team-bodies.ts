@@ -2,7 +2,7 @@ import { z } from "zod";
 import { MEMBER_STATUSES, type Role, ROLES } from "../../domain/kernel/caller.ts";
 import { INVITATION_STATUSES } from "../../domain/accounts/team/invitation.ts";
 
-/** A role as callers may write it: MEMBER is another name of VIEWER. */
+/** A role as callers may write it: MEMBER is an alias of VIEWER. */
 export const RoleInput = z
   .enum([...ROLES, "MEMBER"])
   .transform((role): Role => (role === "MEMBER" ? "VIEWER" : role))

@@ -54,7 +54,7 @@ const TenantBody = z
 const common = { tag: "Tenant", project: "none" } as const;
 const byOwner = { ...common, access: { roles: ["OWNER"] } } as const;
 
-/** Answers with the caller's tenant after a change. */
+/** Returns the caller's tenant after a change. */
 const answerTenant = (app: App, change: (work: Work) => Promise<Tenant>) =>
   app.transact(async (work) => {
     const tenant = await change(work);

@@ -6,7 +6,7 @@ import { WEBHOOK_STATUSES } from "../../domain/delivery/webhooks/webhook.ts";
 const DESCRIPTION_MAX = 255;
 const PATTERN_MAX = 120;
 
-/** Webhooks are for approved tenants whose plan has them. */
+/** Webhooks require an approved tenant with a plan that includes them. */
 export const NEEDS_WEBHOOKS = { approval: true, feature: "webhooks" } as const;
 
 export const Url = z

@@ -76,7 +76,7 @@ const targetOf = (caller: Caller, params: { webhookId: string; deliveryId: strin
   ...params,
 });
 
-/** What receivers are sent tells of players, and what they answer may repeat it. */
+/** Hides request and response bodies from callers who may not see players' data, which they contain. */
 const shownTo = (caller: Caller, delivery: DeliveryDetail): DeliveryDetail => {
   if (userOf(caller).role !== "DESIGNER") return delivery;
   const attempts = delivery.attempts.map((attempt) => ({ ...attempt, responseBody: null }));
@@ -126,7 +126,7 @@ const readRoutes = [
   }),
 ];
 
-/** Tests of a tenant on their way from a process at once: more would take the room of deliveries. */
+/** Maximum number of concurrent tests per tenant and process: more would take capacity from deliveries. */
 const TESTS_AT_ONCE = 4;
 const testsOnTheirWay = new Map<string, number>();
 
@@ -140,7 +140,7 @@ const requestOf = (app: App, planned: PlannedTest, at: Date): WebhookRequest | u
   }
 };
 
-/** Sends nothing where too many are on their way: its owner is told. */
+/** Sends a test, unless too many are in flight, which its owner is informed of. */
 const tryTest = async (app: App, planned: PlannedTest, at: Date): Promise<WebhookOutcome> => {
   const { tenantId } = planned.webhook;
   const count = testsOnTheirWay.get(tenantId) ?? 0;

@@ -1,30 +1,30 @@
 import { connect as connectTcp, type LookupFunction, isIPv6, type Socket } from "node:net";
 import { connect as connectTls, createSecureContext } from "node:tls";
 import { Fault, Refused } from "./faults.ts";
-import type { Names } from "./names.ts";
+import type { NameResolver } from "./names.ts";
 import type { Guard, Target } from "./url.ts";
 
-/** TCP and TLS, in ms. */
+/** Time limit for TCP and TLS, in ms. */
 const CONNECT_MS = 10_000;
-/** Before the next address of a name is tried. */
+/** Delay before the next address of a name is tried, in ms. */
 const ADDRESS_MS = 2_500;
-/** Addresses of a name that are tried. */
+/** Maximum number of addresses tried per name. */
 const ADDRESSES_MAX = 4;
 
 export type Connect = (target: Target, signal: AbortSignal) => Promise<Socket>;
 export type ConnectOptions = {
   guard: Guard;
-  names: Names;
-  /** Certificates to trust, PEM; those that Node.js brings without. */
+  names: NameResolver;
+  /** Trusted certificates, PEM; by default those of Node.js. */
   ca: string | undefined;
 };
 
 /**
- * Connects to targets by addresses that have been checked, all of them: a name is looked up once, and what
- * was checked is what is connected to. The address that was reached is checked again before anything is sent.
+ * Connects to targets by addresses that have all been checked: a name is looked up once, and the checked
+ * addresses are the ones used. The connected address is checked again before anything is sent.
  */
 export const createConnect = ({ guard, names, ca }: ConnectOptions): Connect => {
-  // Reading all authorities costs milliseconds: once.
+  // Created once, because reading all authorities costs milliseconds.
   const secureContext = createSecureContext({ minVersion: "TLSv1.2", ...(ca === undefined ? {} : { ca }) });
 
   const addressesOf = async (
@@ -32,7 +32,7 @@ export const createConnect = ({ guard, names, ca }: ConnectOptions): Connect => 
     signal: AbortSignal,
   ): Promise<readonly string[]> => {
     const addresses = isAddress ? [host] : await names.resolve(host, signal);
-    // One that is not public among others is an attack, or a mistake.
+    // A non-public address among others is an attack, or a mistake.
     if (!addresses.every(guard.isAllowed)) throw new Refused();
     return addresses.slice(0, ADDRESSES_MAX);
   };
@@ -41,11 +41,11 @@ export const createConnect = ({ guard, names, ca }: ConnectOptions): Connect => 
     const secured = connectTls({
       socket,
       secureContext,
-      // What the certificate has to be for.
+      // The name that the certificate must match.
       host,
       ...(isAddress ? {} : { servername: host }),
       ALPNProtocols: ["http/1.1"],
-      // Whatever the environment says.
+      // Regardless of the environment.
       rejectUnauthorized: true,
     });
     return connected(secured, "secureConnect");
@@ -97,7 +97,7 @@ const connected = (socket: Socket, event: "connect" | "secureConnect"): Promise<
     const isClosed = () => reject(new Fault("the connection was closed while it was made"));
     const isThere = () => {
       socket.off("error", reject).off("close", isClosed);
-      // Until the next one listens.
+      // Until the next listener is attached.
       socket.on("error", () => undefined);
       resolve(socket);
     };

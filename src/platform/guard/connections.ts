@@ -3,16 +3,16 @@ import { type buildConnector, Client, errors } from "undici";
 import type { Connect } from "./connect.ts";
 import type { Target } from "./url.ts";
 
-/** Connections that wait for the next request, to one origin and in all; the oldest are closed first. */
+/** Maximum number of idle connections, per origin and in total; the oldest are closed first. */
 const IDLE_PER_ORIGIN = 16;
 const IDLE_MAX = 256;
-/** Servers close what is idle for 5 seconds or more, as they say in their answers. */
+/** Servers close idle connections after 5 seconds or more, according to their responses. */
 const IDLE_MS = 4_000;
 const IDLE_MS_MAX = 30_000;
-/** Then the name is looked up again, however busy the connection is. */
+/** Maximum age of a connection; then the name is looked up again, however busy the connection is. */
 const AGE_MS_MAX = 300_000;
 const HEADER_BYTES_MAX = 16_384;
-/** One for all: making an error, with its stack, costs more than closing a connection. */
+/** Shared instance: creating an error, with its stack, costs more than closing a connection. */
 const ENDED = new errors.ClientDestroyedError();
 
 /** One connection to one origin, used by one request at a time. */
@@ -22,22 +22,24 @@ export type Connection = {
   bornMs: number;
   /** Bytes received on it so far. */
   received(): number;
-  /** Ends it, also while it is made. */
+  /** Ends the connection, also while it is being opened. */
   end(): void;
 };
 
 export type Connections = {
-  /** One that was kept after an answer; its server may just be closing it. */
+  /** Returns a connection kept after a response, if any; its server may just be closing it. */
   takeIdle(origin: string): Connection | undefined;
-  /** A new one, which connects with its first request. */
+  /** Creates a connection that opens with its first request. */
   open(target: Target): Connection;
-  /** After an answer that was read to its end. */
+  /** Returns a connection after its response was read to the end. */
   giveBack(connection: Connection): void;
-  /** Ends those that are idle, and all others as they are given back. */
+  /** Ends idle connections at once, and all others when they are returned. */
   close(): void;
 };
 
-/** Connections over `connect` alone: undici has no say in where they go, it follows nothing. */
+/**
+ * Creates a pool over `connect` alone: undici does not decide where connections go, and follows no redirects.
+ */
 export const createConnections = (connect: Connect): Connections => {
   // In the order in which they became idle.
   const idle = new Set<Connection>();
@@ -73,7 +75,7 @@ export const createConnections = (connect: Connect): Connections => {
   return {
     open,
     takeIdle: (origin) => {
-      // The one that was used last: the others may end.
+      // The most recently used one: the others may expire.
       const connection = idleOf.get(origin)?.at(-1);
       if (connection) forget(connection);
       return connection;
@@ -99,7 +101,8 @@ export const createConnections = (connect: Connect): Connections => {
 const newClient = ({ origin }: Target, connect: () => Promise<Socket>): Client =>
   new Client(origin, {
     connect: (_options, callback) => {
-      // What undici asserts in its callback must not end the process: the time limit ends the request.
+      // A failed assertion of undici in its callback must not end the process: the time limit ends the
+      // request.
       establish(connect, callback).catch(() => undefined);
     },
     pipelining: 1,

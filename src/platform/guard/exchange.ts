@@ -3,20 +3,20 @@ import { RESPONSE_BODY_MAX } from "../../domain/delivery/webhooks/delivering/sen
 import type { Connection } from "./connections.ts";
 import { codeOf, Fault } from "./faults.ts";
 
-/** Answers of 1xx before the real one. */
+/** Maximum number of 1xx responses before the final one. */
 const PROVISIONAL_MAX = 20;
 
 export type Message = { path: string; headers: string[]; body: string };
 
-/** What has come of an answer. */
+/** The received part of a response. */
 export type Answer = {
-  /** null: none came. */
+  /** null if none arrived. */
   status: number | null;
   retryAfter: string | undefined;
   parts: readonly Buffer[];
-  /** The body went on beyond `parts`. */
+  /** Whether the body is longer than `parts`. */
   isCut: boolean;
-  /** Why the exchange is not complete. */
+  /** Why the exchange is incomplete. */
   error: unknown;
 };
 
@@ -44,18 +44,18 @@ export class Exchange implements Dispatcher.DispatchHandler {
     }
   }
 
-  /** Bytes of the answer so far, with all that is not its body. */
+  /** Bytes of the response so far, including everything but its body. */
   get received(): number {
     return this.connection.received() - this.#receivedBefore;
   }
 
-  /** Ends it, unless it is over. */
+  /** Ends the exchange with an error, unless it is over. */
   fail(error: unknown): void {
     this.#end(false, error);
   }
 
   onRequestStart(): void {
-    // undici insists on it.
+    // Required by undici.
   }
 
   onResponseStart(_: Dispatcher.DispatchController, status: number, headers: Record<string, unknown>): void {
@@ -94,5 +94,5 @@ export class Exchange implements Dispatcher.DispatchHandler {
 
 const CLOSED = new Set(["UND_ERR_SOCKET", "UND_ERR_DESTROYED", "ECONNRESET", "EPIPE"]);
 
-/** The connection was closed before anything of an answer came. */
+/** Whether the connection was closed before any part of a response arrived. */
 export const isStale = ({ status, error }: Answer): boolean => status === null && CLOSED.has(codeOf(error));

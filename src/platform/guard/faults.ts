@@ -1,15 +1,15 @@
 import { errors } from "undici";
 import { NOT_PUBLIC } from "./url.ts";
 
-/** The address may not be asked. */
+/** Thrown for an address that requests may not go to. */
 export class Refused extends Error {
-  /** @param problem a predicate, as `Judged` has it */
+  /** @param problem a predicate, as `UrlVerdict` has it */
   constructor(problem = NOT_PUBLIC) {
     super(`the address ${problem} (URL_NOT_ALLOWED)`);
   }
 }
 
-/** What stopped an exchange, in words for the owner of the endpoint: they hold nothing of the request. */
+/** The cause of a failed exchange, worded for the endpoint's owner: it contains nothing of the request. */
 export class Fault extends Error {}
 
 const TEXTS: Readonly<Record<string, string>> = {
@@ -42,7 +42,10 @@ const TLS_CODE = /^(ERR_SSL_|ERR_TLS_|EPROTO$)/;
 export const codeOf = (error: unknown): string =>
   error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "";
 
-/** Why an exchange failed. Messages of errors are not passed on: they may quote what was sent, and where. */
+/**
+ * Returns why an exchange failed. Messages of errors are not passed on: they may quote the request and its
+ * address.
+ */
 export const faultText = (error: unknown): string => {
   if (error instanceof Refused || error instanceof Fault) return error.message;
   if (error instanceof errors.HTTPParserError) return "the answer is not HTTP/1.1";

@@ -1,36 +1,36 @@
 import { lookup, Resolver } from "node:dns/promises";
 import { codeOf, Fault } from "./faults.ts";
 
-/** One question to one DNS server, in ms; then the next server, and once more. */
+/** Time limit for one query to one DNS server, in ms; then the next server is tried, and all once more. */
 const QUESTION_MS = 2_000;
 const QUESTION_TRIES = 2;
-/** One name in all. */
+/** Time limit for one name as a whole, in ms. */
 const NAME_MS = 8_000;
 /** How long the addresses of one family wait for those of the other. */
 const OTHER_FAMILY_MS = 1_000;
 
-export type Names = {
+export type NameResolver = {
   /**
-   * The addresses of a name, IPv4 first, at least one. Asked anew each time.
-   * @throws when there are none, or none in time; ended by `signal`
+   * Resolves a name to its addresses, IPv4 first, at least one. Queried anew each time.
+   * @throws when there are none, or none in time; cancelled by `signal`
    */
   resolve(name: string, signal: AbortSignal): Promise<readonly string[]>;
 };
 
-export type NamesOptions = {
-  /** Also names that only this machine knows. */
+export type NameResolverOptions = {
+  /** Whether to resolve names that only this machine knows as well. */
   isLocal: boolean;
-  /** Addresses of DNS servers, with ports; those of the system without. */
+  /** Addresses of DNS servers, with ports; by default the system's. */
   servers: readonly string[] | undefined;
 };
 
 /**
- * Looks names up with DNS alone. `dns.lookup` would do it in the process's four threads for files and
- * passwords, and a few names whose servers are silent would hold up everything that needs those.
+ * Resolves names with DNS alone. `dns.lookup` would use the process's four threads for files and passwords,
+ * and a few names with silent servers would block everything that needs those.
  */
-export const createNames = ({ isLocal, servers }: NamesOptions): Names => {
+export const createNameResolver = ({ isLocal, servers }: NameResolverOptions): NameResolver => {
   const ask = async (name: string, signal: AbortSignal): Promise<readonly string[]> => {
-    // One for each name: it can be cancelled by itself, and reads the system's settings as they are now.
+    // One per name: it can be cancelled by itself, and reads the system's current settings.
     const resolver = new Resolver({ timeout: QUESTION_MS, tries: QUESTION_TRIES });
     if (servers) resolver.setServers(servers);
     const cancel = () => resolver.cancel();
@@ -65,7 +65,7 @@ export const createNames = ({ isLocal, servers }: NamesOptions): Names => {
   };
 };
 
-/** A name that is not there is told from servers that do not answer. */
+/** Distinguishes NXDOMAIN from resolver failure. */
 const failureOf = (families: readonly PromiseSettledResult<string[]>[]): unknown => {
   const errors: unknown[] = families.flatMap((one) => (one.status === "rejected" ? [one.reason] : []));
   const isSilent = errors.find((error) => !["ENOTFOUND", "ENODATA"].includes(codeOf(error)));

@@ -2,28 +2,28 @@ import { isIP } from "node:net";
 import type { OutboundSettings } from "../../config.ts";
 import { isPublicAddress, LOCAL_NETWORKS } from "./address.ts";
 
-/** Where a request goes, after its address has passed. */
+/** Destination of a request whose address has been checked. */
 export type Target = {
-  /** Scheme, host and port: what connections are shared by. */
+  /** Scheme, host and port: connections are shared per origin. */
   origin: string;
   isTls: boolean;
   /** A name in ASCII, or an IP address without brackets. */
   host: string;
   isAddress: boolean;
   port: number;
-  /** With the query. */
+  /** Including the query. */
   path: string;
 };
 
-/** A URL is asked, or there is something wrong with it: a predicate, such as "must start with https://". */
-export type Judged = { target: Target; problem?: never } | { target?: never; problem: string };
+/** The verdict on a URL: a target, or a problem as a predicate, such as "must start with https://". */
+export type UrlVerdict = { target: Target; problem?: never } | { target?: never; problem: string };
 
-/** What guards a process's requests to strangers. */
+/** Checks where a process's requests to foreign servers may go. */
 export type Guard = {
-  judge(url: string): Judged;
+  judge(url: string): UrlVerdict;
   /** Whether connections to an IP address are allowed. */
   isAllowed(address: string): boolean;
-  /** Development: names that only this machine knows are looked up as well. */
+  /** Development: names that only this machine knows are resolved as well. */
   isLocal: boolean;
 };
 
@@ -33,19 +33,19 @@ const LABEL = /^(?!-)[a-z0-9_-]{1,63}(?<!-)$/;
 /** Parsers disagree on these, or drop them silently. */
 // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
 const AMBIGUOUS = /[\u0000-\u0020\u007f\\]/;
-/** Names of networks of one's own, which public DNS does not have. */
+/** Names of private networks, which public DNS does not have. */
 const PRIVATE_NAME =
   /(^|\.)(localhost|localdomain|local|internal|intranet|private|corp|home|lan|home\.arpa)$/;
-/** URLs whose judgement is kept. */
+/** Maximum number of URLs whose verdict is cached. */
 const KEPT_MAX = 1_000;
 
 export const NOT_PUBLIC = "is not public";
 
-/** Judges by OUTBOUND_ALLOW_CIDRS, OUTBOUND_PORTS and WEBHOOKS_ALLOW_LOCAL. */
+/** Creates a guard from OUTBOUND_ALLOW_CIDRS, OUTBOUND_PORTS and WEBHOOKS_ALLOW_LOCAL. */
 export const createGuard = ({ allowCidrs, allowLocal, ports }: OutboundSettings): Guard => {
   const allow = allowLocal ? [...allowCidrs, ...LOCAL_NETWORKS] : allowCidrs;
   const isAllowed = (address: string): boolean => isPublicAddress(address, allow);
-  // Who allows private networks means the names in them too: their addresses decide.
+  // Allowing private networks includes the names in them: their addresses decide.
   const areNamesPublic = allow.length === 0;
 
   const hostProblem = (host: string): string | undefined => {
@@ -66,7 +66,7 @@ export const createGuard = ({ allowCidrs, allowLocal, ports }: OutboundSettings)
     return undefined;
   };
 
-  const judge = (text: string): Judged => {
+  const judge = (text: string): UrlVerdict => {
     if (text.length > URL_LENGTH_MAX) return { problem: `must have at most ${URL_LENGTH_MAX} characters` };
     if (AMBIGUOUS.test(text)) return { problem: "must not hold spaces, control characters or backslashes" };
     const url = URL.parse(text);
@@ -77,10 +77,10 @@ export const createGuard = ({ allowCidrs, allowLocal, ports }: OutboundSettings)
     return problem === undefined ? { target: targetOf(url, host) } : { problem };
   };
 
-  return { judge: remembered(judge), isAllowed, isLocal: allowLocal };
+  return { judge: cached(judge), isAllowed, isLocal: allowLocal };
 };
 
-/** What stands between the slashes; "" without them. */
+/** Returns the authority part between the slashes; "" without one. */
 const authorityOf = (text: string): string => /^[a-z]+:\/\/([^/?#]*)/i.exec(text)?.[1] ?? "";
 
 const targetOf = (url: URL, host: string): Target => {
@@ -95,9 +95,9 @@ const targetOf = (url: URL, host: string): Target => {
   };
 };
 
-/** The same few URLs are asked again and again. The oldest of KEPT_MAX is forgotten. */
-const remembered = (judge: Guard["judge"]): Guard["judge"] => {
-  const kept = new Map<string, Judged>();
+/** Caches verdicts, because the same few URLs recur. The oldest of KEPT_MAX is evicted. */
+const cached = (judge: Guard["judge"]): Guard["judge"] => {
+  const kept = new Map<string, UrlVerdict>();
   return (url) => {
     const known = kept.get(url);
     if (known) return known;

@@ -1,11 +1,11 @@
 import type { Exchange } from "./exchange.ts";
 import { Fault } from "./faults.ts";
 
-/** The time limit of one request, whatever it waits for: its turn, names, a connection, an answer. */
+/** The time limit of one request, over all its phases: queueing, name look-up, connection, response. */
 export class Deadline {
   /** Why the time is over; undefined while it is not. */
   fault: Fault | undefined;
-  /** Told when it is over: what the request waits for at the moment. */
+  /** Called when it is over; set by whatever the request waits for at the moment. */
   onOver: ((fault: Fault) => void) | undefined;
   readonly #timer: NodeJS.Timeout;
   readonly #signal: AbortSignal | undefined;
@@ -33,8 +33,8 @@ export class Deadline {
   }
 }
 
-/** Lets so many requests in; the others wait outside, the first one in front, until their time is over. */
-export class Line {
+/** Admits a limited number of requests; the others queue in order until their time is over. */
+export class AdmissionQueue {
   readonly #max: number;
   #inside = 0;
   readonly #outside = new Set<() => void>();
@@ -43,7 +43,7 @@ export class Line {
     this.#max = max;
   }
 
-  /** @returns whether it is in; who is in has to leave */
+  /** @returns whether the request is admitted; an admitted one must leave */
   enter(deadline: Deadline): boolean | Promise<boolean> {
     if (deadline.fault) return false;
     if (this.#inside < this.#max) {
@@ -66,17 +66,20 @@ export class Line {
       this.#inside -= 1;
       return;
     }
-    // Its place is taken over.
+    // The free slot passes to it.
     this.#outside.delete(next.value);
     next.value();
   }
 }
 
-/** Bytes of an answer with its headers, the frames of its chunks and the provisional answers before it. */
+/**
+ * Maximum bytes of a response with its headers, the framing of its chunks and the provisional responses
+ * before it.
+ */
 const RECEIVED_MAX = 1_048_576;
 const FLOOD_CHECK_MS = 500;
 
-/** Ends exchanges that receive much of what is no body, which nothing else counts. */
+/** Ends exchanges that receive many bytes outside the body, which nothing else counts. */
 export class FloodWatch {
   readonly #watched = new Set<Exchange>();
   #timer: NodeJS.Timeout | undefined;

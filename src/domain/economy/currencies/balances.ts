@@ -4,10 +4,10 @@ import { type LedgerEntryView, showEntry } from "../ledger/entries.ts";
 import { keyOfReference, type PlayerKey } from "../../progression/reference.ts";
 import type { Player } from "../../players/player.ts";
 import { stateOfPlayer } from "../../progression/players/show.ts";
-import { changePlans, changePlayer } from "../../progression/change.ts";
+import { changePlayer } from "../../progression/change.ts";
 import { loadStates } from "../../progression/load-states.ts";
 import { balances, lots } from "../../progression/parts/balances.ts";
-import { readPlan } from "../../progression/plan.ts";
+import { projectPlans, readPlan } from "../../progression/plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import { adjustCurrency, type CurrencyChanged } from "../../evaluation/currencies/adjust.ts";
 import { availableOf, balanceNow, type Purse } from "../../evaluation/currencies/balance.ts";
@@ -46,7 +46,7 @@ export const showBalance = (purse: Purse, currencyKey: string): BalanceView => {
 
 /** Balances of all currencies of the project, and of archived ones that the player has had, by key. */
 export const listBalances = async (work: Work, player: Player): Promise<BalanceView[]> => {
-  const project = await readPlan(work, player.projectId, changePlans);
+  const project = await readPlan(work, player.projectId, projectPlans);
   const state = stateOfPlayer(player);
   await loadStates(work, [state], [project], [balances, lots]);
   const purse = { player: state, project, nowMs: work.now.getTime() };

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IsoTime } from "../../kernel/iso-time.ts";
 import { Metric } from "../metrics/metric.ts";
 import { RewardBundle } from "../rewards/bundle.ts";
 import { Key } from "../language/syntax.ts";
@@ -53,8 +54,8 @@ export const badgeShape = z.strictObject({
   maxAwards: z.int().min(1).max(AWARDS_MAX).optional().meta({
     description: "A limited edition: this many awards among all players, each with a serial number",
   }),
-  availableFrom: z.iso.datetime({ offset: true }).optional(),
-  availableUntil: z.iso.datetime({ offset: true }).optional(),
+  availableFrom: IsoTime.optional(),
+  availableUntil: IsoTime.optional(),
 });
 type BadgeShape = z.output<typeof badgeShape>;
 

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IsoTime } from "../../kernel/iso-time.ts";
 import { Cron } from "../language/cron.ts";
 import { Zone } from "../language/syntax.ts";
 import { NOT_SUPPORTED } from "./unknown-fields.ts";
@@ -30,13 +31,12 @@ const closing = {
   closeGraceSeconds: CloseGraceSeconds.default(CLOSE_GRACE_SECONDS_DEFAULT),
   keepPeriods: KeepPeriods.default(KEEP_PERIODS_DEFAULT),
 };
-const Moment = z.iso.datetime({ offset: true });
 
 const periodic = <K extends string>(kind: K) =>
   z.strictObject({ kind: z.literal(kind), ...closing }, NOT_SUPPORTED);
 
 const Fixed = z
-  .strictObject({ kind: z.literal("FIXED"), startsAt: Moment, endsAt: Moment, ...closing }, NOT_SUPPORTED)
+  .strictObject({ kind: z.literal("FIXED"), startsAt: IsoTime, endsAt: IsoTime, ...closing }, NOT_SUPPORTED)
   .superRefine(({ startsAt, endsAt }, context) => {
     const lasts = Date.parse(endsAt) - Date.parse(startsAt);
     const refuse = (message: string): void => context.addIssue({ code: "custom", path: ["endsAt"], message });

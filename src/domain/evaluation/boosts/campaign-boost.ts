@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IsoTime } from "../../kernel/iso-time.ts";
 import type { Live } from "../live.ts";
 import type { BoostView } from "../../kernel/events/events.ts";
 import { Key } from "../language/syntax.ts";
@@ -11,7 +12,7 @@ export const BoostTarget = z
   });
 export const BoostFactor = z.number().gt(0).max(100);
 
-const Time = z.iso.datetime({ offset: true }).refine((text) => Date.parse(text) < Date.UTC(9999, 0), {
+const Time = IsoTime.refine((text) => Date.parse(text) < Date.UTC(9999, 0), {
   error: "must be a time before the year 9999",
 });
 

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IsoTime } from "../../kernel/iso-time.ts";
 import { PATCH_MORE_BYTES, RULE_MAX_BYTES } from "../../kernel/limits.ts";
 import { boundBytes } from "../../kernel/oversize.ts";
 import { ActionSchema, type Action } from "../actions/action-kinds.ts";
@@ -88,8 +89,8 @@ const Rollout = z.strictObject({
 /** By the event's time, from inclusive to exclusive. */
 const Schedule = z
   .strictObject({
-    activeFrom: z.iso.datetime({ offset: true }).optional(),
-    activeUntil: z.iso.datetime({ offset: true }).optional(),
+    activeFrom: IsoTime.optional(),
+    activeUntil: IsoTime.optional(),
   })
   .refine(
     ({ activeFrom, activeUntil }) =>

@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { IsoTime } from "../../kernel/iso-time.ts";
 import { isHeardType } from "../../kernel/events/event-types.ts";
 import { EventPattern, Path } from "../language/syntax.ts";
 import { CALENDAR_UNITS } from "../../kernel/zones.ts";
@@ -22,7 +23,7 @@ export const MetricWindow = z
         timezone: z.enum(["PLAYER", "PROJECT"]).default("PLAYER"),
       }),
       z.strictObject({ type: z.literal("ROLLING"), seconds: z.int().min(MINUTE_SECONDS).max(YEAR_SECONDS) }),
-      z.strictObject({ type: z.literal("SINCE"), at: z.iso.datetime({ offset: true }) }),
+      z.strictObject({ type: z.literal("SINCE"), at: IsoTime }),
     ],
     { error: "must have a type of LIFETIME, CALENDAR, ROLLING or SINCE" },
   )

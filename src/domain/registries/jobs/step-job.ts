@@ -21,90 +21,90 @@ const ATTEMPTS_MAX = RETRY_DELAYS_MS.length + 1;
 /** When a step whose process has died is tried again, in ms after it began. */
 export const LEASE_MS = 60_000;
 
-/**
- * Does one step of the job that has waited longest of the tenant whose turn it is, and keeps what it came to
- * in the same transaction. The try is counted before, in a transaction of its own, so that a step that takes
- * its process along does so `ATTEMPTS_MAX` times at most. A step that throws is undone and tried again later;
- * an outage counts as no try, and where the try cannot be taken back for it either, that is made up for
- * first. It does count when the step has computed for so long that PostgreSQL may have ended its transaction
- * for that.
- * @returns whether there was one
- * @throws the outage that undid a step
- */
-export const stepJob = async (
-  transact: Transact,
-  onError: (error: unknown, jobId: string) => void,
-  kinds: readonly JobKind[] = JOB_KINDS,
-): Promise<boolean> => {
-  await takeBack(transact);
-  const turns = turnsOf(transact);
-  const claimed = await transact((work) => claimNext(work, turns));
-  if (!claimed) return false;
-  const startedMs = performance.now();
-  try {
-    await tryStep(transact, claimed.row, { onError, kinds });
-  } finally {
-    turns.took(claimed.tenantId, performance.now() - startedMs);
+export type JobStepParts = {
+  transact: Transact;
+  onError: (error: unknown, jobId: string) => void;
+  kinds?: readonly JobKind[];
+};
+
+/** Does the steps of projects' long work, tenants in turns. */
+export class JobSteps {
+  readonly #parts: Required<JobStepParts>;
+  readonly #turns = new JobTurns();
+  /** Claims whose step an outage has undone and whose try is still counted. */
+  #undone: Row[] = [];
+
+  constructor(parts: JobStepParts) {
+    this.#parts = { kinds: JOB_KINDS, ...parts };
   }
-  return true;
-};
 
-const allTurns = new WeakMap<Transact, JobTurns>();
-
-/** The turns of a process. */
-const turnsOf = (transact: Transact): JobTurns => {
-  const known = allTurns.get(transact) ?? new JobTurns();
-  allTurns.set(transact, known);
-  return known;
-};
-
-type Tried = { onError: (error: unknown, jobId: string) => void; kinds: readonly JobKind[] };
-
-const tryStep = async (transact: Transact, claimed: Row, { onError, kinds }: Tried): Promise<void> => {
-  const sinceMs = threadCpuMs();
-  try {
-    if (claimed.attempts > ATTEMPTS_MAX)
-      throw new DomainError(
-        "INTERNAL_ERROR",
-        `the process has died in this step; it was tried ${ATTEMPTS_MAX} times`,
-      );
-    await transact(async (work) => {
-      const row = await lockClaimed(work, claimed);
-      if (!row) return;
-      const step = await runStep(work, row, kinds);
-      await ("state" in step ? goOn(work, row, step) : finish(work, row, await textOf(step)));
-    });
-  } catch (error) {
-    const isOutage = outageOf(error) !== undefined;
-    const ms = isOutage ? starvedMs(sinceMs) : undefined;
-    if (isOutage && ms === undefined) {
-      undone.set(transact, [...(undone.get(transact) ?? []), claimed]);
-      throw error;
+  /**
+   * Does one step of the job that has waited longest of the tenant whose turn it is, and keeps its result in
+   * the same transaction. The try is counted before, in a transaction of its own, so that a step that ends
+   * its process does so `ATTEMPTS_MAX` times at most. A step that throws is undone and tried again later; an
+   * outage counts as no try, and where the try cannot be taken back for it either, that is made up for
+   * first. It does count when the step has computed for so long that PostgreSQL may have ended its
+   * transaction for that.
+   * @returns whether there was one
+   * @throws the outage that undid a step
+   */
+  async step(): Promise<boolean> {
+    await this.#takeBack();
+    const { transact } = this.#parts;
+    const claimed = await transact((work) => claimNext(work, this.#turns));
+    if (!claimed) return false;
+    const startedMs = performance.now();
+    try {
+      await this.#try(claimed.row);
+    } finally {
+      this.#turns.took(claimed.tenantId, performance.now() - startedMs);
     }
-    onError(error, claimed.id);
-    const cause = ms === undefined ? error : new Error(tookTooLong(ms));
-    await transact((work) => giveUpOrRetry(work, claimed, cause));
+    return true;
   }
-};
+
+  async #try(claimed: Row): Promise<void> {
+    const { transact, onError, kinds } = this.#parts;
+    const sinceMs = threadCpuMs();
+    try {
+      if (claimed.attempts > ATTEMPTS_MAX)
+        throw new DomainError(
+          "INTERNAL_ERROR",
+          `the process has died in this step; it was tried ${ATTEMPTS_MAX} times`,
+        );
+      await transact(async (work) => {
+        const row = await lockClaimed(work, claimed);
+        if (!row) return;
+        const step = await runStep(work, row, kinds);
+        await ("state" in step ? goOn(work, row, step) : finish(work, row, await textOf(step)));
+      });
+    } catch (error) {
+      const isOutage = outageOf(error) !== undefined;
+      const ms = isOutage ? starvedMs(sinceMs) : undefined;
+      if (isOutage && ms === undefined) {
+        this.#undone.push(claimed);
+        throw error;
+      }
+      onError(error, claimed.id);
+      const cause = ms === undefined ? error : new Error(tookTooLong(ms));
+      await transact((work) => giveUpOrRetry(work, claimed, cause));
+    }
+  }
+
+  /** Uncounts the tries of an outage and makes their jobs due; those that others have gone on with stay. */
+  async #takeBack(): Promise<void> {
+    if (this.#undone.length === 0) return;
+    await this.#parts.transact(async ({ db, now }) => {
+      for (const row of this.#undone)
+        await sql`
+          update project_jobs set attempts = attempts - 1, due_at = ${now.toISOString()}::timestamptz
+          where ${isStill(row)}`.execute(db);
+    });
+    this.#undone = [];
+  }
+}
 
 const tookTooLong = (ms: number): string =>
   `the step computed for ${Math.round(ms)} ms, and its transaction was lost meanwhile`;
-
-/** Claims whose step an outage has undone and whose try is counted still, of each process. */
-const undone = new WeakMap<Transact, readonly Row[]>();
-
-/** Makes the tries of an outage uncounted, and their jobs due; those that others have gone on with stay. */
-const takeBack = async (transact: Transact): Promise<void> => {
-  const rows = undone.get(transact) ?? [];
-  if (rows.length === 0) return;
-  await transact(async ({ db, now }) => {
-    for (const row of rows)
-      await sql`
-        update project_jobs set attempts = attempts - 1, due_at = ${now.toISOString()}::timestamptz
-        where ${isStill(row)}`.execute(db);
-  });
-  undone.delete(transact);
-};
 
 /** Claims a job of whoever comes first; others may just have taken the last one of a project. */
 const claimNext = async (work: Work, own: JobTurns): Promise<{ row: Row; tenantId: string } | undefined> => {

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from "node:util";
 import { z } from "zod";
+import { IsoTime } from "../../kernel/iso-time.ts";
 import { invalid, notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import { isHeardType } from "../../kernel/events/event-types.ts";
@@ -44,7 +45,7 @@ export const Simulation = z.strictObject({
       .record(z.string(), z.unknown())
       .refine((properties) => bytesOf(properties) <= PROPERTIES_MAX_BYTES, "must be at most 16 KiB of JSON")
       .default({}),
-    timestamp: z.iso.datetime({ offset: true }).optional(),
+    timestamp: IsoTime.optional(),
     ruleKey: Key.optional().describe("With system.schedule: the rule that it is for"),
   }),
   player: z.union([
