@@ -36,14 +36,14 @@ export type PlayerBadge = {
   progress: number;
   /** Threshold of the next tier that has one. */
   nextThreshold: number | null;
-  /** Of the way to `nextThreshold`, rounded down; 100 where every tier is held. */
+  /** Progress towards `nextThreshold`, rounded down; 100 when every tier is held. */
   percent: number;
   timesAwarded: number;
   serialNo: number | null;
   firstEarnedAt: string | null;
   lastEarnedAt: string | null;
   revokedAt: string | null;
-  /** Null where there are too many players to count. */
+  /** Null when there are too many players to count. */
   earnedByPercent: number | null;
 };
 
@@ -70,7 +70,7 @@ const progressOf = ({ tiers }: Badge, tier: number, progress: number) => {
   return { nextThreshold: next, percent: Math.min(100, Math.floor((progress / next) * 100)) };
 };
 
-/** What the definition says of the badge to a player who holds `tier`. */
+/** Returns the definition's view of the badge for a player who holds `tier`. */
 const describe = ({ id: badgeId, definition: badge }: Row, tier: number) => {
   const held = tier === 0 ? undefined : badge.tiers[tier - 1];
   return {
@@ -108,7 +108,7 @@ const show = (row: Row, percents: ReadonlyMap<string, number>): PlayerBadge => {
 export const BADGE_STATES = ["HELD", "IN_PROGRESS", "ALL"] as const;
 export type BadgeState = (typeof BADGE_STATES)[number];
 
-/** Held ones are shown for ever, others while there is such a badge. */
+/** Held badges are always shown, others only while the badge exists. */
 const STATES: Readonly<Record<BadgeState, RawBuilder<unknown>>> = {
   HELD: sql`b.tier > 0`,
   IN_PROGRESS: sql`d.status = 'ACTIVE' and b.tier = 0 and b.progress > 0`,
@@ -126,7 +126,7 @@ const select = ({ projectId, id }: Whose, where: RawBuilder<unknown>, page: RawB
 
 export type ListPlayerBadges = PageQuery & { state: BadgeState; category?: string | undefined };
 
-/** A page of a player's badges, by key; ALL has those of the project that the player does not hold too. */
+/** Lists a player's badges by key; ALL includes the project's badges that the player does not hold. */
 export const listPlayerBadges = async (
   work: Work,
   player: Whose,
@@ -143,11 +143,11 @@ export const listPlayerBadges = async (
   return { badges: rows.map((row) => show(row, percents)), total };
 };
 
-/** Behind the last page there is no row to tell the number of rows. */
+/** Beyond the last page there is no row that carries the total. */
 const countAll = async ({ db }: Work, player: Whose, where: RawBuilder<unknown>): Promise<number> =>
   Number((await select(player, where, sql`limit 1`).execute(db)).rows[0]?.total ?? 0);
 
-/** One badge as a player has it. */
+/** Returns one badge as a player has it. */
 const getPlayerBadge = async (work: Work, player: Whose, key: string): Promise<PlayerBadge> => {
   const { rows } = await select(player, sql`d.key = ${key}`, sql``).execute(work.db);
   return show(rows[0]!, await earnedByPercent(work, player.projectId, [key]));
@@ -190,7 +190,7 @@ const newKey = (): string => `api:${newId()}`;
 export type AwardByHand = { badge: string; tier?: number | undefined; cause: Cause };
 
 /**
- * Awards a badge by REST. One that is held already and is not repeatable stays as it is.
+ * Awards a badge by REST. A held badge that is not repeatable stays unchanged.
  * @throws DomainError NOT_FOUND; VALIDATION_ERROR; CONFLICT: OUT_OF_STOCK, NOT_AVAILABLE, INVALID_STATE,
  * PLAYER_INACTIVE
  */
@@ -217,7 +217,7 @@ export const progressByHand = (work: Work, player: Whose, progress: ProgressByHa
     return progressBadge(turn, { badgeKey, amount, cause, key: newKey() });
   });
 
-/** Takes a badge away by REST. @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE */
+/** Revokes a badge by REST. @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE */
 export const revokeByHand = (
   work: Work,
   player: Whose,

@@ -4,20 +4,20 @@ import { loadPublished } from "../../progression/published-rules.ts";
 import { mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 
-/** Rules named in the message. */
+/** Maximum number of rules named in the message. */
 const NAMED_MAX = 5;
 
-/** A definition by its name. */
+/** A definition by its kind and key. */
 type Named = { kind: string; key: string };
 
 /**
- * A definition that rules which run still name stays: they would fail or do nothing, with nobody told.
+ * Refuses to archive a definition that running rules still name: they would fail or do nothing, unnoticed.
  * @throws DomainError CONFLICT: IN_USE, naming the rules
  */
 export const refuseInUse = async (work: Work, projectId: string, definition: Named): Promise<void> =>
   (await createInUse(work, projectId))(definition);
 
-/** `refuseInUse` for many definitions, with the rules read once. */
+/** Like `refuseInUse` for many definitions, reading the rules once. */
 export const createInUse = async (work: Work, projectId: string): Promise<(definition: Named) => void> => {
   const users = new Map<string, Set<string>>();
   await mapInSlices(await loadPublished(work, projectId), (rule) => {

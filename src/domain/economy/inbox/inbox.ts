@@ -54,14 +54,14 @@ const show = (row: Row): InboxMessage => ({
 
 type Whose = { projectId: string; id: string };
 
-/** The messages of a player that have not ended. */
+/** A player's messages that have not expired. */
 const current = ({ projectId, id }: Whose, now: Date) => sql`
   project_id = ${projectId} and player_id = ${id}
     and (expires_at is null or expires_at > ${now.toISOString()}::timestamptz)`;
 
 export type ListInbox = PageQuery & { unread?: boolean | undefined };
 
-/** A page of a player's messages, newest first. */
+/** Lists a player's messages, newest first. */
 export const listInbox = async (
   work: Work,
   player: Whose,
@@ -87,9 +87,8 @@ export type MessageByHand = {
 };
 
 /**
- * Sends a player a message by REST, with a reward to claim if one is named: it waits as long as the message.
- * @throws DomainError VALIDATION_ERROR; CONFLICT: NOT_AVAILABLE, OUT_OF_STOCK, LIMIT_REACHED,
- * PLAYER_INACTIVE
+ * Sends a player a message by REST, optionally with a reward to claim, which expires with the message.
+ * @throws DomainError VALIDATION_ERROR; CONFLICT: NOT_AVAILABLE, OUT_OF_STOCK, LIMIT_REACHED, PLAYER_INACTIVE
  */
 export const sendByHand = async (
   work: Work,
@@ -119,7 +118,7 @@ const expiryOf = (expiresAt: string, nowMs: number): number => {
   return expiresMs;
 };
 
-/** @returns the id of the grant that waits */
+/** @returns the id of the pending grant */
 const enclose = (turn: Turn, rewardKey: string, expiresMs: number | null, cause: Cause): string => {
   const seconds = expiresMs === null ? {} : { expiresInSeconds: Math.ceil((expiresMs - turn.nowMs) / 1_000) };
   const order = { rewardKey, quantity: 1, delivery: "CLAIM" as const, cause, key: `api:${newId()}` };
@@ -135,7 +134,7 @@ const getMessage = async ({ db, now }: Work, player: Whose, messageId: string): 
   return show(found.rows[0]);
 };
 
-/** Marks a message as read; the first time stays. @throws DomainError NOT_FOUND */
+/** Marks a message as read; the time of the first reading is kept. @throws DomainError NOT_FOUND */
 export const readMessage = async (work: Work, player: Whose, messageId: string): Promise<InboxMessage> => {
   if (!isId(messageId)) throw notFound("message");
   const now = work.now.toISOString();

@@ -20,7 +20,7 @@ import {
 type Whose = { projectId: string; id: string };
 
 /**
- * Claims a reward that waits: gives what is in a bundle, or assigns a code. Claiming again changes nothing.
+ * Claims a pending reward: grants a bundle's contents, or assigns a code. Idempotent.
  * @throws DomainError NOT_FOUND; CONFLICT: CLAIM_EXPIRED, OUT_OF_STOCK, INVALID_STATE, PLAYER_INACTIVE
  */
 export const claimReward = async (work: Work, of: Whose, grantId: string): Promise<PlayerReward> => {
@@ -40,8 +40,9 @@ export const claimReward = async (work: Work, of: Whose, grantId: string): Promi
 };
 
 /**
- * Says that a prize was handed over. Saying so again changes nothing.
- * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE for what is no prize, or waits to be claimed
+ * Marks a prize as handed over. Idempotent.
+ * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE for anything but a prize, or one that is still to be
+ * claimed
  */
 export const fulfilReward = async (work: Work, of: Whose, grantId: string): Promise<PlayerReward> => {
   const player = await lockPlayerRow(work, of);
@@ -56,7 +57,7 @@ export const fulfilReward = async (work: Work, of: Whose, grantId: string): Prom
 type Settled = { row: GrantRow; status: GrantStatus; code: string | null };
 type Told = { id: string; rewardKey: string; contents: RewardBundle; cause: GrantRow["cause"] };
 
-/** Gives a grant its new status, tells it, and then does `more`. */
+/** Sets a grant's new status, emits its event, and then runs `more`. */
 const settle = async (
   work: Work,
   { projectId, id }: Whose,
