@@ -3,7 +3,7 @@ import type { Json } from "../kernel/events/events.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Ranked } from "../evaluation/boards/ranks.ts";
 
-/** Who has a place, as everybody may see it. */
+/** A ranked player, as everybody may see them. */
 export type Name = { externalUserId: string; displayName: string | null; avatarUrl: string | null };
 
 type NameRow = {
@@ -22,7 +22,7 @@ const nameOf = (row: NameRow): Name => ({
 const uuids = (standings: readonly Pick<Ranked, "playerId">[]): string =>
   `{${standings.map(({ playerId }) => playerId).join(",")}}`;
 
-/** Names by player id; players who are banned, deleted, merged or erased are not shown and have none. */
+/** Returns names by player id; banned, deleted, merged or erased players are hidden and have none. */
 export const readNames = async (
   { db }: Work,
   projectId: string,
@@ -36,7 +36,7 @@ export const readNames = async (
   return new Map(result.rows.map((row) => [row.id, nameOf(row)]));
 };
 
-/** What a list keeps of a player beside the score: the ranks last told, and what came with the score. */
+/** Data of a player in a list beside the score: the ranks of the last notices, and the score's metadata. */
 export type Kept = { name: Name; told: number | null; toldBefore: number | null; meta: Json | null };
 
 type KeptRow = NameRow & {
@@ -47,7 +47,7 @@ type KeptRow = NameRow & {
 
 const numberOf = (value: string | number | null): number | null => (value === null ? null : Number(value));
 
-/** As `readNames`, with what a list keeps of each. */
+/** As `readNames`, with each player's data in the list. */
 export const readKept = async (
   { db }: Work,
   { projectId, periodId }: { projectId: string; periodId: string },

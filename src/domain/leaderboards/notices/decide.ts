@@ -5,7 +5,7 @@ import type { NoticeList } from "./notice-lists.ts";
 import type { SeenRanks } from "./seen-ranks.ts";
 import { type Lead, leadChange, type Significance, significanceOf } from "./significance.ts";
 
-/** A player and what the list remembers of telling him; ranks and times are null before the first. */
+/** A player and the list's record of notices to them; ranks and times are null before the first. */
 export type Known = {
   playerId: string;
   externalUserId: string;
@@ -16,13 +16,13 @@ export type Known = {
   dueAtMs: number | null;
 };
 
-/** What the list remembers from now on. */
+/** The list's new record. */
 export type Remembered = Pick<Known, "playerId" | "rank" | "previousRank" | "toldAtMs" | "dueAtMs">;
 
 export type Decision = {
   list: NoticeList;
   remembered: Remembered[];
-  /** The leader to name from now on, where that changes. */
+  /** The newly announced leader, if that changes. */
   leader: Lead | undefined;
   changes: Events["leaderboard.rank_changed"][];
   newLeader: Events["leaderboard.new_leader"] | undefined;
@@ -35,7 +35,7 @@ const boardPeriodOf = ({ leaderboardKey, leaderboardId, periodKey, board }: Noti
   board,
 });
 
-/** Decides what is told of a list, to whom, and what waits until a player may be told again. */
+/** Decides which notices of a list are sent, to whom, and which wait until a player may get another one. */
 export const decide = (seen: SeenRanks, known: ReadonlyMap<string, Known>, nowMs: number): Decision => {
   const remembered: Remembered[] = [];
   const changes: Events["leaderboard.rank_changed"][] = [];
@@ -57,7 +57,7 @@ type Judged = {
 
 const NOTHING: Judged = { next: undefined, change: undefined };
 
-/** What waited has come to nothing. */
+/** Clears a pending notice that has become obsolete. */
 const withoutDue = (one: Known): Remembered | undefined =>
   one.dueAtMs === null ? undefined : remember(one, { dueAtMs: null });
 
@@ -72,16 +72,16 @@ const judgeStanding = (seen: SeenRanks, one: Known, at: { standing: Standing; no
   const hasChanged = changed.has(one.playerId);
   const found = significanceOf(list.rule, one.rank, rank);
   if (one.rank === null) {
-    // Whom others have moved before he was ever looked at has entered some time before.
+    // A player whom others have moved before the first evaluation had entered some time ago.
     if (found && hasChanged) return tell(seen, one, { ...at, found });
     return { ...NOTHING, next: remember(one, { rank, dueAtMs: null }) };
   }
-  // Whom others have moved is told of the edges of bands only; what waits for him stays.
+  // A player whom others have moved is notified only at the edges of bands; a pending notice stays.
   if (!hasChanged && found?.reason !== "BAND") return NOTHING;
   return found ? tell(seen, one, { ...at, found }) : { ...NOTHING, next: withoutDue(one) };
 };
 
-/** Tells a change, or has it wait until the player may be told again. */
+/** Issues a notice, or defers it until the player may get another one. */
 const tell = (
   { list, participants }: SeenRanks,
   one: Known,
@@ -137,6 +137,6 @@ const decideLeader = (
   return { leader: change.leader, newLeader };
 };
 
-/** How far ahead, without the noise of binary fractions. */
+/** The lead over the other score, without the noise of binary fractions. */
 const marginOf = (score: number, other: number, decimals: number): number =>
   Number(Math.abs(score - other).toFixed(decimals));

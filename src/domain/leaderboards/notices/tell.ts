@@ -31,7 +31,7 @@ const knownOf = (row: KnownRow): Known => ({
   dueAtMs: msOf(row.due_at),
 });
 
-/** What the lists remember of the players who may have to be told. */
+/** Reads the lists' records of the players who may have to be notified. */
 const readKnown = async (
   { db }: Work,
   seen: readonly SeenRanks[],
@@ -58,14 +58,15 @@ const readKnown = async (
   return known;
 };
 
-/** What was told and what is remembered of each list; undefined when the ranks that were seen are old. */
+/** Notices and records of each list; undefined when the ranks that were read are stale. */
 export type Told = { known: ReadonlyMap<string, ReadonlyMap<string, Known>>; decisions: Decision[] };
 
 /**
- * Tells players of changes of rank, and boards of new leaders, from ranks that were seen. What is told is
- * remembered in the same commit as the outbox rows that tell it, so each thing is told once whoever dies.
- * @returns undefined, having done nothing, when somebody has told of a list since it was read: what was seen
- * may be older than that
+ * Sends notices of rank changes to players, and of new leaders to boards, based on the ranks that were read.
+ * The record is written in the same commit as the notices' outbox rows, so each notice is sent once, even
+ * after a crash.
+ * @returns undefined, without any effect, when another transaction has sent notices of a list since it was
+ * read: the ranks may be older than those
  */
 export const tellRanks = async (work: Work, seen: readonly SeenRanks[]): Promise<Told | undefined> => {
   if (seen.length === 0) return { known: new Map(), decisions: [] };
@@ -96,7 +97,7 @@ const noticeRowsOf = ({ list: { ref }, remembered }: Decision) =>
     d: isoOf(dueAtMs),
   }));
 
-/** Emits what is told, and answers its lines in the feeds of the boards. */
+/** Emits the notices, and returns their lines in the feeds of the boards. */
 const emit = (work: Work, { list: { ref, leaderboardId }, changes, newLeader }: Decision): FeedRow[] => {
   const { projectId } = ref;
   const line = (type: FeedRow["type"], data: unknown): FeedRow => ({
@@ -113,7 +114,7 @@ const emit = (work: Work, { list: { ref, leaderboardId }, changes, newLeader }: 
     lines.push(line("leaderboard.rank_changed", data));
   }
   if (!newLeader) return lines;
-  // It names two players, so it is kept as no player's: erasing either finds it there.
+  // It names two players, so it is stored as no player's: erasing either finds it there.
   work.emit(projectId, "leaderboard.new_leader", newLeader);
   const { leader, previousLeader, ...rest } = newLeader;
   const before = previousLeader && { playerId: previousLeader.playerId, score: previousLeader.score };
@@ -127,8 +128,8 @@ const newestOfEach = (lines: readonly FeedRow[]): FeedRow[] =>
   [...Map.groupBy(lines, ({ l }) => l).values()].flatMap((ofBoard) => ofBoard.slice(-FEED_MAX));
 
 /**
- * Writes what is told and remembered in one statement. Lines of a feed that are too old are found before any
- * is locked: locking on the way would lock all that are kept as well, once for each.
+ * Writes notices and records in one statement. Expired lines of a feed are found before any is locked:
+ * otherwise all kept lines would be locked as well, once for each.
  */
 const write = async (work: Work, decisions: readonly Decision[]): Promise<void> => {
   const notices = decisions.flatMap(noticeRowsOf);

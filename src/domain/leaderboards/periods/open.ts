@@ -6,10 +6,10 @@ import { graceMsOf } from "../../evaluation/boards/period.ts";
 import { periodIdOf } from "../../evaluation/boards/period-ids.ts";
 import { nextStart, type Timed, type Window, windowAt } from "../../evaluation/boards/windows.ts";
 
-/** Projects of one sweep. */
+/** Maximum number of projects per sweep. */
 const PROJECTS_MAX = 1_000;
 
-/** Projects with a board whose next window has begun. A new board has one at once. */
+/** Returns projects with a board whose next window has begun. A new board has one at once. */
 export const projectsToOpen = async ({ db, now }: Work): Promise<string[]> => {
   const found = await sql<{ project_id: string }>`
     select project_id from leaderboards
@@ -40,7 +40,10 @@ const newList = (leaderboard: Leaderboard, { key, startsAtMs, endsAtMs }: Window
   c: isoOfMs(endsAtMs === null ? null : endsAtMs + graceMsOf(leaderboard.definition.period)),
 });
 
-/** Makes the rows of lists, or finds those that a score has made. @returns ids of those not told before */
+/**
+ * Creates the rows of lists, or finds those that a score has created. @returns ids of those not announced
+ * before
+ */
 const openLists = async (
   { db, now }: Work,
   projectId: string,
@@ -48,7 +51,7 @@ const openLists = async (
 ): Promise<Set<string>> => {
   if (lists.length === 0) return new Set();
   const time = sql`${now.toISOString()}::timestamptz`;
-  // In one order with the batches that make such rows, so that they cannot wait for one another in a ring.
+  // In the same order as the batches that create such rows, to prevent deadlocks.
   const told = await sql<{ id: string }>`
     insert into leaderboard_periods (project_id, id, leaderboard_id, period_key, starts_at, ends_at, close_at,
       is_told, created_at, written_at)
@@ -62,8 +65,8 @@ const openLists = async (
 };
 
 /**
- * Opens the window of a board that runs now, whether or not anybody scores in it, and tells
- * `leaderboard.period_started`. One that is paused opens when it is resumed.
+ * Opens the current window of a board, whether or not anybody scores in it, and emits
+ * `leaderboard.period_started`. The window of a paused board opens when it is resumed.
  */
 export const openBoard = async (work: Work, leaderboard: Leaderboard): Promise<void> => {
   if (leaderboard.status === "ACTIVE") await openBoards(work, leaderboard.projectId, [leaderboard]);
@@ -101,11 +104,11 @@ const tellStart = (work: Work, { projectId, id, key, resets }: Leaderboard, list
 };
 
 /**
- * Opens the windows of a project's active boards that have begun, and tells each start once. Windows that
- * came and went while no worker ran are not opened: those that somebody scored in have rows of their own.
+ * Opens the windows of a project's active boards that have begun, and announces each start once. Windows that
+ * passed while no worker ran are not opened: those with scores have rows of their own.
  */
 export const openWindows = async (work: Work, projectId: string): Promise<void> => {
-  // A reset waits meanwhile, or has been: boards are read behind it.
+  // A reset waits meanwhile, or is finished: boards are read after it.
   await shareConfig(work, [projectId]);
   const due = { projectId, status: "ACTIVE" as const, opensAt: { $lte: work.now } };
   await openBoards(work, projectId, await work.em.find(Leaderboard, due, { orderBy: { id: "asc" } }));
