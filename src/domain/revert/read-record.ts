@@ -18,7 +18,7 @@ import type { CounterStarts } from "./reverse-counters.ts";
 import { controlsOf, type FiredRules, firingKey } from "./reverse-firings.ts";
 import type { BoardStarts } from "./reverse-scores.ts";
 
-/** Rows of several events and players, to be told apart. */
+/** Rows of several events and players, with their owners. */
 type Of<T> = T & { eventId: string; playerId: string };
 
 export type Caused = {
@@ -27,8 +27,8 @@ export type Caused = {
   firings: Of<CausedFiring>[];
   told: Of<CausedTold>[];
   /**
-   * Of the badges that the events have awarded: what they did; besides, with `eventId` null or another, the
-   * last time that each was revoked, and the highest tier that something else has awarded since.
+   * Awards of the badges that the events have awarded: their own; also, with `eventId` null or another, the
+   * last revocation of each badge, and the highest tier that something else has awarded since.
    */
   awards: (LoggedAward & { eventId: string | null; playerId: string })[];
 };
@@ -58,10 +58,15 @@ const eventOf = (row: EventRow): RevertedEvent => {
 
 const COLUMNS = sql.raw("e.id, e.event_type, e.external_user_id, e.properties, e.occurred_at, e.received_at");
 
-/** Events that one event may have sent to others in turn; more are too much for one transaction. */
+/**
+ * Maximum number of events that one event may have sent directly and indirectly; more are too much for one
+ * transaction.
+ */
 export const SENT_EVENTS_MAX = 1_000;
 
-/** An event and all that it has sent to other players or to later times, and these in turn. */
+/**
+ * Reads an event and all events that it has sent to other players or later times, directly and indirectly.
+ */
 export const readEvents = async (
   { db }: Work,
   projectId: string,
@@ -81,12 +86,15 @@ export const readEvents = async (
   return found.rows.map(eventOf);
 };
 
-/** Rows of a kind that what is taken back together may have caused: what two floods of one event are. */
+/**
+ * Maximum number of rows of a kind that the reverted events may have caused together: those of two floods of
+ * one event.
+ */
 export const CAUSED_ROWS_MAX = 20_000;
-/** Bytes of what events have told, as PostgreSQL keeps it. */
+/** Maximum bytes of emitted events, as PostgreSQL stores them. */
 export const CAUSED_BYTES_MAX = 32 * 1024 * 1024;
 
-/** Whether events have caused no more than one transaction can take back. Counts no further than that. */
+/** Whether events have caused no more than one transaction can revert. Counts no further than that. */
 export const isBounded = async (
   { db }: Work,
   projectId: string,
@@ -108,7 +116,7 @@ export const isBounded = async (
   return found.rows[0]!.ok;
 };
 
-/** Everything that events have caused, as far as it was kept and has not been taken back yet. */
+/** Reads everything that events have caused, as far as it was stored and has not been reverted yet. */
 export const readCaused = async (
   work: Work,
   projectId: string,
@@ -140,7 +148,7 @@ export const readCaused = async (
   };
 };
 
-/** A log may be as long as a badge can be awarded again: only what decides about it is read. */
+/** A log may contain any number of repeated awards: only the decisive ones are read. */
 const readAwards = async (
   { db }: Work,
   projectId: string,
@@ -178,7 +186,7 @@ type LineRow = Omit<Of<CausedLine>, "seq" | "amount" | "cause"> & {
   cause: Cause;
 };
 
-/** The lines of events, and those of their rewards that were claimed later. */
+/** Reads the ledger entries of events, and those of their rewards that were claimed later. */
 const readLines = async (
   { db }: Work,
   projectId: string,
@@ -203,7 +211,7 @@ const readLines = async (
   return found.rows.map((row) => ({ ...row, seq: Number(row.seq), amount: Number(row.amount) }));
 };
 
-/** The rules that fired, as they were then, and what of their actions cannot be taken back. */
+/** Reads the rules that fired, in the version of that time, and which of their actions cannot be reverted. */
 export const readRules = async (
   { db }: Work,
   projectId: string,
@@ -239,8 +247,8 @@ const leftBy = ({ actions }: RuleDocument): string[] =>
   });
 
 /**
- * When the counters of a project began: with the first definition that asks for them, unless what came before
- * was counted afterwards.
+ * Returns when the counters of a project began: with the first definition that uses them, unless earlier
+ * events were counted afterwards.
  */
 export const readCounterStarts = async (
   { db }: Work,
@@ -270,14 +278,14 @@ export const readCounterStarts = async (
   return starts;
 };
 
-/** When boards were made, by id. */
+/** Returns when boards were created, by id. */
 export const readBoardStarts = async ({ db }: Work, projectId: string): Promise<BoardStarts> => {
   const found = await sql<{ id: string; at: Date | string }>`
     select id, created_at as at from leaderboards where project_id = ${projectId}`.execute(db);
   return new Map(found.rows.map(({ id, at }) => [id, new Date(at).getTime()]));
 };
 
-/** The longest runs that are archived of a player's streaks. */
+/** Reads the longest archived runs of a player's streaks. */
 export const readLongestRuns = async (
   { db }: Work,
   projectId: string,
