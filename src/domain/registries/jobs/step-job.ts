@@ -11,25 +11,24 @@ import { type DueProject, dueProjects, JobTurns } from "./job-turns.ts";
 import { JOB_KINDS } from "./kinds.ts";
 import type { JobRow } from "../../long-work/project-jobs.ts";
 
-/** `due`: since when, exactly. */
+/** `due`: exact time since when. */
 type Row = JobRow & { due: string };
 
-/** Waits before another try of a step that threw, in ms; after the last one the job is FAILED. */
+/** Delays before a failed step is retried, in ms; after the last one the job is FAILED. */
 const RETRY_DELAYS_MS = [1_000, 10_000, 60_000];
-/** Tries of one step. */
+/** Maximum number of attempts per step. */
 const ATTEMPTS_MAX = RETRY_DELAYS_MS.length + 1;
-/** When a step whose process has died is tried again, in ms after it began. */
+/** Time after which a step whose process has died is retried, in ms after it began. */
 export const LEASE_MS = 60_000;
 
 /**
- * Does one step of the job that has waited longest of the tenant whose turn it is, and keeps what it came to
- * in the same transaction. The try is counted before, in a transaction of its own, so that a step that takes
- * its process along does so `ATTEMPTS_MAX` times at most. A step that throws is undone and tried again later;
- * an outage counts as no try, and where the try cannot be taken back for it either, that is made up for
- * first. It does count when the step has computed for so long that PostgreSQL may have ended its transaction
- * for that.
+ * Performs one step of the next tenant's longest waiting job, and stores its result in the same transaction.
+ * The attempt is counted before, in a transaction of its own, so that a step that crashes its process does so
+ * `ATTEMPTS_MAX` times at most. A step that throws is rolled back and retried later; an outage does not count
+ * as an attempt, and if it prevents taking the attempt back too, that is made up for first. It does count
+ * when the step has computed for so long that PostgreSQL may have ended its transaction for that.
  * @returns whether there was one
- * @throws the outage that undid a step
+ * @throws the outage that rolled a step back
  */
 export const stepJob = async (
   transact: Transact,
@@ -51,7 +50,7 @@ export const stepJob = async (
 
 const allTurns = new WeakMap<Transact, JobTurns>();
 
-/** The turns of a process. */
+/** The fair queue of a process. */
 const turnsOf = (transact: Transact): JobTurns => {
   const known = allTurns.get(transact) ?? new JobTurns();
   allTurns.set(transact, known);
@@ -90,10 +89,10 @@ const tryStep = async (transact: Transact, claimed: Row, { onError, kinds }: Tri
 const tookTooLong = (ms: number): string =>
   `the step computed for ${Math.round(ms)} ms, and its transaction was lost meanwhile`;
 
-/** Claims whose step an outage has undone and whose try is counted still, of each process. */
+/** Claims whose step was rolled back by an outage while their attempt is still counted, of each process. */
 const undone = new WeakMap<Transact, readonly Row[]>();
 
-/** Makes the tries of an outage uncounted, and their jobs due; those that others have gone on with stay. */
+/** Uncounts the attempts of an outage, and makes their jobs due; jobs that others have continued stay. */
 const takeBack = async (transact: Transact): Promise<void> => {
   const rows = undone.get(transact) ?? [];
   if (rows.length === 0) return;
@@ -106,7 +105,7 @@ const takeBack = async (transact: Transact): Promise<void> => {
   undone.delete(transact);
 };
 
-/** Claims a job of whoever comes first; others may just have taken the last one of a project. */
+/** Claims the next tenant's job; others may just have taken the last one of a project. */
 const claimNext = async (work: Work, own: JobTurns): Promise<{ row: Row; tenantId: string } | undefined> => {
   for (const due of own.order(await dueProjects(work))) {
     const row = await claim(work, due);
@@ -115,7 +114,10 @@ const claimNext = async (work: Work, own: JobTurns): Promise<{ row: Row; tenantI
   return undefined;
 };
 
-/** Counts a try and keeps others away for the lease; longer while the step has the row locked. */
+/**
+ * Counts an attempt and locks the job for the duration of the lease; longer while the step has the row
+ * locked.
+ */
 const claim = async ({ db, now }: Work, { projectId }: DueProject): Promise<Row | undefined> => {
   const leaseEnd = new Date(now.getTime() + LEASE_MS).toISOString();
   const found = await sql<Row>`
@@ -130,7 +132,7 @@ const claim = async ({ db, now }: Work, { projectId }: DueProject): Promise<Row 
   return found.rows[0];
 };
 
-/** Which job it is, as long as nobody has gone on with it or cancelled it since it was claimed. */
+/** Matches the job as long as nobody has continued or cancelled it since it was claimed. */
 const isStill = ({ project_id, id, attempts, due }: Row) => sql`
   project_id = ${project_id} and id = ${id} and status in ('QUEUED', 'RUNNING')
     and attempts = ${attempts} and due_at = ${due}::timestamptz`;
@@ -167,7 +169,7 @@ const finish = async ({ db, now }: Work, { id, project_id }: Row, text: string):
     where project_id = ${project_id} and id = ${id}`.execute(db);
 };
 
-/** Due at the end of the line, so that jobs take turns. */
+/** Requeued last, so that jobs alternate. */
 const goOn = (
   { db, now }: Work,
   { id, project_id }: Row,

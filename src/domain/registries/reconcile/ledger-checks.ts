@@ -6,7 +6,7 @@ import { type Sum, sumLedgers } from "./ledger-sums.ts";
 
 type Tip = { id: string; xp: string | number; ledger_seq: string | number; ledger_hash: string | null };
 
-/** I1 to I5: XP and balances are what the ledger says, which has no gap and whose chain holds. */
+/** I1 to I5: XP and balances equal the ledger, which has no gap and whose chain is valid. */
 export const checkLedger: Check = async (work, page, repair) => {
   const sums = await sumLedgers(work, page);
   const tips = await sql<Tip>`
