@@ -11,10 +11,10 @@ import { isHidden, type MessageRow, readRows, showMessage } from "./message-view
 import { readScene } from "./scene.ts";
 import type { ChatActor, ChatLine, ChatMessage } from "../../kernel/events/chat-views.ts";
 
-/** What a change answers its caller, and what readers are told once it is committed. */
+/** A change's reply to its caller, and the lines for readers, sent once it is committed. */
 export type ChatChange<R = unknown> = { reply: R; lines: ChatLine[] };
 
-/** Code points of former texts that are kept of one message. */
+/** Maximum code points of former texts that are kept per message. */
 const ORIGINAL_MAX = 10_000;
 
 /** Locks a message. @throws DomainError NOT_FOUND */
@@ -36,7 +36,7 @@ export const lockMessage = async (
   return row;
 };
 
-/** Tells the channel's readers, by room at once and by the outbox for sure. */
+/** Sends lines to the channel's readers: immediately through its room, reliably through the outbox. */
 export const tellReaders = <R>(
   work: Work,
   { projectId, id }: Pick<Channel, "projectId" | "id">,
@@ -60,9 +60,9 @@ const checkEditable = (work: Work, { channel }: Admission, row: MessageRow, acto
 };
 
 /**
- * Its sender changes the text of a message, which is judged as a new one is; former texts are kept for
- * moderators. Nobody's inbox is told of whom it mentions now.
- * @throws DomainError FORBIDDEN NOT_SENDER, CONFLICT INVALID_STATE, and what a send throws
+ * Changes the text of a message by its sender; it is moderated like a new one, and former texts are kept for
+ * moderators. Newly mentioned players get no inbox message.
+ * @throws DomainError FORBIDDEN NOT_SENDER, CONFLICT INVALID_STATE, and the errors of a send
  */
 export const editMessage = async (
   work: Work,
@@ -88,7 +88,7 @@ export const editMessage = async (
   if (verdict.outcome === "HELD")
     throw invalid("content", "a moderator would have to see this first: send it anew", "MESSAGE_BLOCKED");
   const mentions = resolveMentions(scene, channel, { content }).map(({ id }) => id);
-  // What was said first stays first; what a mask hides comes after it.
+  // The original text stays first; text hidden by a mask follows.
   const hidden = verdict.content === verdict.text ? null : verdict.text;
   await sql`
     update chat_messages set content = ${verdict.content}, moderation = ${verdict.outcome},
@@ -105,8 +105,8 @@ export const editMessage = async (
 };
 
 /**
- * Deletes a message: its sender at any time, a moderator as one who removes it. Its place stays; the text
- * stays for moderators until the retention ends. One that is deleted already stays as it is.
+ * Deletes a message: by its sender at any time, by a moderator as a removal. Its seq stays; the text is kept
+ * for moderators until the retention ends. Idempotent.
  * @throws DomainError FORBIDDEN NOT_SENDER
  */
 export const deleteMessage = async (
@@ -132,7 +132,7 @@ export const deleteMessage = async (
   return tellReaders(work, channel, showMessage(channel.id, deleted!, viewer), lines);
 };
 
-/** Empties a message that is locked. @returns what readers are to be told */
+/** Clears a locked message. @returns the lines for readers */
 export const removeMessage = async (
   { db, now }: Work,
   { projectId, id }: Pick<Channel, "projectId" | "id">,

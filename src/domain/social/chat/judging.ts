@@ -10,7 +10,7 @@ import { readContent } from "./text.ts";
 import { screenAhead } from "./moderation/words.ts";
 import type { ChannelSettings, ChatActor } from "../../kernel/events/chat-views.ts";
 
-/** What every text of one channel is judged by, read once for a group. */
+/** Everything that texts of one channel are moderated by, read once for a group. */
 export type Court = {
   now: Date;
   channel: Channel;
@@ -19,7 +19,7 @@ export type Court = {
 };
 
 /**
- * By what was read for the scene; in no statement, or some after a change of the project's word lists.
+ * Uses what was read for the scene; needs no statement, or a few after a change of the project's word lists.
  * @throws FilterUnready if told to
  */
 export const openCourt = async (
@@ -33,7 +33,7 @@ export const openCourt = async (
   filter: await filterOf(work, channel.projectId, listsVersion, whenUnready),
 });
 
-/** Who speaks: `sender` for a player. */
+/** The author; `sender` for a player. */
 export type Speaker = { actor: ChatActor; sender: SceneSender | undefined };
 
 const contextOf = (court: Court, { actor, sender }: Speaker): JudgeContext => {
@@ -59,7 +59,7 @@ const contextOf = (court: Court, { actor, sender }: Speaker): JudgeContext => {
   };
 };
 
-/** @throws DomainError NOT_FOUND for who is not of the channel, CONFLICT PLAYER_INACTIVE */
+/** @throws DomainError NOT_FOUND for a player outside the channel, CONFLICT PLAYER_INACTIVE */
 export const checkSpeaker = ({ channel, now }: Court, { actor, sender }: Speaker): void => {
   if (channel.status === "ARCHIVED") throw forbidden("CHANNEL_RESTRICTED", "the channel is archived");
   if (actor.kind !== "PLAYER") return;
@@ -69,12 +69,12 @@ export const checkSpeaker = ({ channel, now }: Court, { actor, sender }: Speaker
   if (!isMember({ kind, closedMs, ...sender }, now.getTime())) throw notFound("channel");
 };
 
-/** A verdict that lets the text through. */
+/** A verdict that accepts the text. */
 export type Passed = Exclude<Verdict, { error: DomainError }>;
 
 /**
- * Cleans a text and has it judged. Servers may use all of CONTENT_MAX.
- * @throws DomainError VALIDATION_ERROR, and whatever the verdict says
+ * Cleans a text and moderates it. Servers may use all of CONTENT_MAX.
+ * @throws DomainError VALIDATION_ERROR, and the error of a refusing verdict
  */
 export const passText = (court: Court, speaker: Speaker, text: string): Passed & { text: string } => {
   const isServer = speaker.actor.kind !== "PLAYER";
@@ -84,7 +84,7 @@ export const passText = (court: Court, speaker: Speaker, text: string): Passed &
   return { ...verdict, text: content };
 };
 
-/** Does what it can of `passText` before the transaction, for a text that waits for it; never throws. */
+/** Performs part of `passText` before the transaction, for a text that waits for it; never throws. */
 export const prepareText = (
   projectId: string,
   { profanity, maxLength }: Pick<ChannelSettings, "profanity" | "maxLength">,
@@ -93,6 +93,6 @@ export const prepareText = (
   try {
     screenAhead(guessFilter(projectId), profanity, readContent(text, maxLength));
   } catch {
-    // A text that cannot be sent at all is refused in its turn.
+    // An invalid text is refused later, when it is sent.
   }
 };

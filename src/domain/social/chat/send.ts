@@ -23,10 +23,10 @@ import type { ChatActor, ChatLine, ChatMessage, ChatSend } from "../../kernel/ev
 
 /** One send of a group. */
 export type Sending = { actor: ChatActor; send: ChatSend };
-/** What became of it: the message as its sender sees it (of before, for a duplicate), or why not. */
+/** Its outcome: the message as its sender sees it (the earlier one, for a duplicate), or the error. */
 export type Sent = { message: ChatMessage; isDuplicate: boolean } | { error: DomainError };
 
-/** A message that was accepted, before it is written. */
+/** An accepted message before it is written. */
 type Accepted = {
   /** As its sender sees it. */
   message: ChatMessage;
@@ -35,7 +35,7 @@ type Accepted = {
   isForEveryone: boolean;
 };
 
-/** What is made of a send: a new message, one of before by its seq, one of this group, or a refusal. */
+/** Outcome of a send: a new message, an earlier one by its seq, one of this group, or a refusal. */
 type Decision =
   | { accepted: Accepted; isDuplicate: boolean }
   | { knownSeq: number; viewer: Viewer }
@@ -79,7 +79,7 @@ const shownSender = (sender: SceneSender | undefined): ChatMessage["sender"] => 
   return { playerId, externalUserId, displayName, role: role ?? "MEMBER" };
 };
 
-/** @throws DomainError for what is refused */
+/** @throws DomainError for a refused send */
 const accept = ({ court, scene, lastSeq }: Deciding, { actor, send }: Sending): Accepted => {
   const sender = actor.kind === "PLAYER" ? scene.senders.get(actor.playerId) : undefined;
   const speaker: Speaker = { actor, sender };
@@ -88,7 +88,7 @@ const accept = ({ court, scene, lastSeq }: Deciding, { actor, send }: Sending): 
     throw forbidden("CHANNEL_RESTRICTED", "players of this project do not write to one another");
   const verdict = passText(court, speaker, send.content);
   const { replyTo = null } = send;
-  // One of this very group has a number that is not stored yet: its sender cannot know it.
+  // A message of this very group has no stored seq yet: its sender cannot know it.
   if (replyTo !== null && !scene.replies.has(replyTo)) throw invalid("replyTo", "there is no such message");
   const people = resolveMentions(scene, court.channel, send);
   const message: ChatMessage = {
@@ -110,7 +110,7 @@ const accept = ({ court, scene, lastSeq }: Deciding, { actor, send }: Sending): 
   return { message, verdict, people, isForEveryone: checkEveryone(court, speaker, send.content) };
 };
 
-/** Decides in order, in slices; one that is refused takes no number. */
+/** Decides in order, in slices; a refused send takes no seq. */
 const decide = (court: Court, scene: Scene, sendings: readonly Sending[]): Promise<Decision[]> => {
   const fresh = new Map<string, Accepted>();
   let { lastSeq } = court.channel;
@@ -120,7 +120,7 @@ const decide = (court: Court, scene: Scene, sendings: readonly Sending[]): Promi
     const key =
       send.clientMsgId === undefined ? undefined : clientKey(court.channel.id, playerId, send.clientMsgId);
     const knownSeq = key === undefined ? undefined : scene.known.get(key);
-    // Whoever names a message of before by its id has sent it.
+    // The sender of an earlier message repeats its id.
     if (knownSeq !== undefined) return { knownSeq, viewer: { playerId, isModerator: playerId === null } };
     const twin = key === undefined ? undefined : fresh.get(key);
     if (twin) return { accepted: twin, isDuplicate: true };
@@ -136,7 +136,7 @@ const decide = (court: Court, scene: Scene, sendings: readonly Sending[]): Promi
   });
 };
 
-/** What readers are told: the message, or its place and the message for its sender alone. */
+/** Returns the lines for readers: the message, or its placeholder and the message for its sender alone. */
 const linesOf = ({ message, verdict }: Accepted): ChatLine[] => {
   const { clientMsgId: _, ...told } = message;
   if (!verdict.isShadowed && verdict.outcome !== "HELD") return [{ name: "chat.message", data: told }];
@@ -145,7 +145,7 @@ const linesOf = ({ message, verdict }: Accepted): ChatLine[] => {
   return [tombstone, { name: "chat.message", data: message, forPlayer: message.sender.playerId }];
 };
 
-/** One statement for the rows and the channel's count. */
+/** Writes the rows and the channel's counters in one statement. */
 const write = async ({ db, now }: Work, channel: Channel, accepted: readonly Accepted[]): Promise<void> => {
   const { projectId, id } = channel;
   const at = sql`${now.toISOString()}::timestamptz`;
@@ -177,12 +177,12 @@ const write = async ({ db, now }: Work, channel: Channel, accepted: readonly Acc
   );
 };
 
-/** The flag of a message that a moderator has written to everybody. */
+/** Flag of a message that a moderator has addressed to everybody. */
 const EVERYONE_FLAG = "everyone";
 
 /**
- * Webhooks are told what every player may read, and the channel's readers alone of the rest. Rows have the
- * messages' ids, by which they are found when a text must go.
+ * Emits events: webhooks get what every player may read, and only the channel's readers the rest. Rows have
+ * the messages' ids, by which they are found when a text must be erased.
  */
 const tell = (work: Work, channel: Channel, accepted: readonly Accepted[]): ChatLine[] => {
   const { projectId, id } = channel;
@@ -207,7 +207,7 @@ const tellModerated = (work: Work, projectId: string, { message, verdict }: Acce
   work.emit(projectId, "chat.message_moderated", { channelId, seq, action, by: "AUTO", flags });
 };
 
-/** Messages of before that duplicates ask for, as each sender sees them. */
+/** Reads the earlier messages of duplicates, as each sender sees them. */
 const readKnown = async (
   work: Work,
   channel: Channel,
@@ -228,9 +228,9 @@ const readKnown = async (
 };
 
 /**
- * Commits a group of sends to one channel, in as many statements for 200 as for one: seq without gaps, in the
- * order given. One that is refused takes no seq and does not harm the others.
- * @returns outcomes in order, and the lines to tell the channel's readers once the commit is durable
+ * Commits a group of sends to one channel, in as many statements for 200 as for one: seqs without gaps, in
+ * the given order. A refused send takes no seq and does not affect the others.
+ * @returns outcomes in order, and the lines for the channel's readers once the commit is durable
  * @throws FilterUnready if told to
  */
 export const sendMessages = async (

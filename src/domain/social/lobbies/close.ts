@@ -3,11 +3,11 @@ import { playersOf } from "./state.ts";
 import { type LobbyTurn, tell, touch } from "./turn.ts";
 import type { LobbyCloseReason, LobbyResult, LobbyStatus } from "../../kernel/events/lobby-views.ts";
 
-/** Whole seconds of a game; null when none began. */
+/** Duration of a game in whole seconds; null when none began. */
 export const secondsSince = (startedAt: Date | null, now: Date): number | null =>
   startedAt && Math.round((now.getTime() - startedAt.getTime()) / 1_000);
 
-/** Closes a lobby for good; all seats are free. `lobby.ended` tells it, and nothing after it. */
+/** Closes a lobby permanently; all seats become free. Emits `lobby.ended` as its last event. */
 export const closeLobby = (turn: LobbyTurn, reason: LobbyCloseReason, results?: LobbyResult[]): void => {
   const { lobby, work } = turn;
   const { now } = work;

@@ -25,15 +25,15 @@ export { quickplay, Quickplay } from "./quickplay.ts";
 export { findLobbyId, readLobby, readLobbyVersions } from "./read.ts";
 export { advanceLobby } from "./timers.ts";
 
-/** A change of one lobby, the same by REST and by room. Throws DomainError for what is not allowed. */
+/** A change of one lobby, the same by REST and by room. Throws DomainError if it is not allowed. */
 export type LobbyCommand<B extends z.ZodType = z.ZodType> = {
   body: B;
   /**
-   * What must come before the transaction of `run`, whose body is the answer: hashing. The body was checked
-   * for hostile values (`refuseHostile`) and by the schema before.
+   * Runs before the transaction of `run`, which receives its result as the body: hashing. The body was
+   * checked for hostile values (`refuseHostile`) and by the schema before.
    */
   prepare?(passwords: Passwords, body: z.output<B>): Promise<z.output<B>>;
-  /** `lobby` of the answer has `privateData`: see `lobbyFor` for who may see that. */
+  /** The result's `lobby` includes `privateData`: see `lobbyFor` for who may see that. */
   run(work: Work, ref: LobbyRef, actor: LobbyActor, body: z.output<B>): Promise<LobbyChange>;
 };
 
@@ -100,7 +100,7 @@ const end = command(GameEnd, async (turn, actor, body) => {
 
 const heartbeat = command(Nothing, (turn, actor) => {
   const member = actingMember(turn.lobby, actor);
-  // A socket that is there says more.
+  // A connected socket takes precedence.
   if (member.presence === "API" || member.status === "DISCONNECTED") setPresent(turn, member, "API");
 });
 
@@ -109,7 +109,7 @@ const update: LobbyCommand<typeof LobbyPatch> = {
   prepare: (passwords, body) => hashPasscode(passwords, body),
 };
 
-/** Every command by the name of its message. */
+/** Every command by its message name. */
 export const LOBBY_COMMANDS = {
   "lobby.leave": leave,
   "lobby.ready": ready,

@@ -28,7 +28,7 @@ const banFrom = async (
 };
 
 /**
- * Puts a member out, who is told. The host may do so until the game begins.
+ * Removes a member, who is notified. The host may do so until the game begins.
  * @throws DomainError FORBIDDEN NOT_HOST; CONFLICT: NOT_IN_LOBBY, INVALID_STATE
  */
 export const kickMember = async (

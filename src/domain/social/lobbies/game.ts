@@ -31,12 +31,12 @@ export const GameEnd = z.object({
   results: z
     .array(Result)
     .min(1)
-    // Players may have come and gone.
+    // Players may have joined and left.
     .max(LOBBY_PLAYERS_MAX * 10),
 });
 export type GameEnd = z.output<typeof GameEnd>;
 
-/** The type of the tracked event that a result is for its player. */
+/** Type of the tracked event that carries a player's result. */
 export const RESULT_EVENT = "lobby.result";
 
 type Match = { players: string[]; endedAt: Date | string | null };
@@ -71,8 +71,8 @@ const readResults = (given: GameEnd["results"], people: People): LobbyResult[] =
 };
 
 /**
- * Ends the game that a lobby plays: its results become events of the players, and the lobby closes or, with
- * allowRematch, opens again. Results of a match are taken once: a second end changes nothing.
+ * Ends a lobby's game: its results become events of the players, and the lobby closes or, with allowRematch,
+ * opens again. Results of a match are accepted once: a second end changes nothing.
  * @throws DomainError VALIDATION_ERROR; CONFLICT: MATCH_UNKNOWN, INVALID_STATE
  */
 export const endGame = async (turn: LobbyTurn, { matchId, results: given }: GameEnd): Promise<void> => {
@@ -116,7 +116,7 @@ const finish = (turn: LobbyTurn, results: LobbyResult[]): void => {
   else closeLobby(turn, "COMPLETED", results);
 };
 
-/** Nobody is ready for the next game; who is away has the time that is left of the last one's grace. */
+/** Resets everybody's readiness for the next game; absent members keep the rest of their grace period. */
 const reopen = (turn: LobbyTurn): void => {
   const { lobby, work } = turn;
   Object.assign(lobby, { status: "OPEN", matchId: null, startedAt: null, seed: null });
@@ -144,7 +144,7 @@ const eventOf = ({ now }: Work, lobby: LobbyState, result: LobbyResult): NewEven
   const { projectId, id: lobbyId, matchId, mode, startedAt } = lobby;
   const { playerId, externalUserId, ...of } = result;
   const durationSeconds = secondsSince(startedAt, now);
-  // Keys of properties are kept in order, as ingestion has them.
+  // Keys of properties are kept sorted, as ingestion does.
   const properties: Json = { durationSeconds, lobbyId, matchId, mode, ...of };
   const json = JSON.stringify(inOrder(properties));
   return {

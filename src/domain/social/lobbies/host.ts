@@ -11,7 +11,7 @@ export const setHost = (turn: LobbyTurn, { playerId }: Member): void => {
   tell(turn, "lobby.host_changed", { lobbyId: lobby.id, previousHost, newHost: playerId });
 };
 
-/** The host has gone: another of those who are there, or else of those who are away; or the lobby closes. */
+/** Replaces a host who has left: by a present member, or else by an absent one; or closes the lobby. */
 export const migrateHost = (turn: LobbyTurn): void => {
   const { lobby } = turn;
   const { hostMigration } = lobby.settings;

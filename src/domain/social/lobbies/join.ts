@@ -13,17 +13,17 @@ export type Joining = {
   playerId: string;
   asSpectator?: boolean | undefined;
   data?: Json | undefined;
-  /** What `checkPasscode` has answered. */
+  /** Result of `checkPasscode`. */
   verifiedHash?: string | null | undefined;
-  /** Has been invited, and needs no passcode. */
+  /** Whether the player was invited, and needs no passcode. */
   isInvited?: boolean;
 };
 
 /**
- * Gives a player a seat in a lobby, or a place to watch from. Who has it already keeps it, and is there again
- * if they were away.
+ * Gives a player a seat in a lobby, or a place as a spectator. A member keeps the existing one, and becomes
+ * present again.
  * @throws DomainError NOT_FOUND; FORBIDDEN: PLAYER_BANNED, INVALID_PASSCODE; CONFLICT: LOBBY_NOT_OPEN,
- *   LOBBY_FULL, ALREADY_IN_LOBBY, PLAYER_INACTIVE
+ * LOBBY_FULL, ALREADY_IN_LOBBY, PLAYER_INACTIVE
  */
 export const joinLobby = async (work: Work, ref: LobbyRef, joining: Joining): Promise<LobbyChange> => {
   const player = await lockSeatPlayer(work, ref.projectId, joining.playerId);
@@ -50,7 +50,7 @@ const enter = async (turn: LobbyTurn, player: SeatPlayer, joining: Joining): Pro
   await seatPlayer(turn, player, joining);
 };
 
-/** @throws DomainError as joinLobby, but for what is about the lobby's door */
+/** @throws DomainError as joinLobby, except for bans and passcodes of the lobby */
 export const seatPlayer = async (
   turn: LobbyTurn,
   player: SeatPlayer,
@@ -66,7 +66,7 @@ export const seatPlayer = async (
   if (isLate) await addToMatch(work, lobby, playerId);
 };
 
-/** The lobby's door: its own bans. @throws DomainError FORBIDDEN PLAYER_BANNED */
+/** Checks the lobby's own bans. @throws DomainError FORBIDDEN PLAYER_BANNED */
 const refuseBanned = async ({ db }: Work, { projectId, id }: LobbyState, playerId: string): Promise<void> => {
   const { rows } = await sql`
     select from lobby_bans
@@ -74,13 +74,13 @@ const refuseBanned = async ({ db }: Work, { projectId, id }: LobbyState, playerI
   if (rows.length > 0) throw forbidden("PLAYER_BANNED", "the player is banned from the lobby");
 };
 
-/** What was checked before the transaction must still be the lobby's passcode. */
+/** Checks that the passcode verified before the transaction is still the lobby's. */
 const checkHash = ({ passcodeHash, status }: LobbyState, { verifiedHash, isInvited }: Joining): void => {
   if (status === "CLOSED" || passcodeHash === null || isInvited === true) return;
   if (verifiedHash !== passcodeHash) throw invalidPasscode();
 };
 
-/** Who comes late plays the match too. */
+/** Adds a late player to the match. */
 const addToMatch = async ({ db }: Work, { projectId, matchId }: LobbyState, playerId: string) => {
   const added = JSON.stringify([playerId]);
   await sql`

@@ -5,8 +5,8 @@ import { memberOf } from "./state.ts";
 import { saveTurn, takeLobby } from "./turn.ts";
 
 /**
- * Takes a player out of all lobbies, as when they are banned, merged or erased. The player is locked, so that
- * no other seat is taken meanwhile.
+ * Removes a player from all lobbies, for example when they are banned, merged or erased. The player is
+ * locked, so that no other seat is taken meanwhile.
  */
 export const leaveLobbies = async (
   work: Work,

@@ -8,7 +8,7 @@ import { type LobbyState, type Member, playersOf } from "./state.ts";
 import { autoStart, recheckCountdown } from "./start.ts";
 import { type LobbyTurn, tell, touch } from "./turn.ts";
 
-/** Who takes a seat, and how. */
+/** A player taking a seat, and how. */
 export type Seat = PlayerRef & {
   displayName: string | null;
   seatKey: string;
@@ -32,14 +32,14 @@ const checkRoom = (lobby: LobbyState, role: Seat["role"]): void => {
   if (players >= maxPlayers) throw conflict("LOBBY_FULL", `the lobby has ${maxPlayers} players`);
 };
 
-/** The lowest number from 1 that is not taken. */
+/** Returns the lowest free number from 1. */
 const lowestFree = (taken: readonly (number | null)[]): number => {
   let slot = 1;
   while (taken.includes(slot)) slot++;
   return slot;
 };
 
-/** The lowest free place of a team, or of a lobby without teams. */
+/** Returns the lowest free slot of a team, or of a lobby without teams. */
 export const freeSlot = (lobby: LobbyState, team: number | null): number =>
   lowestFree(
     playersOf(lobby)
@@ -47,7 +47,7 @@ export const freeSlot = (lobby: LobbyState, team: number | null): number =>
       .map(({ slot }) => slot),
   );
 
-/** A late player goes to the smallest team; before a game teams are chosen or given. */
+/** Assigns a late player to the smallest team; before a game teams are chosen or assigned. */
 const placeOf = (lobby: LobbyState): { team: number | null; slot: number | null } => {
   const { teams } = lobby.settings;
   if (!teams) return { team: null, slot: freeSlot(lobby, null) };
@@ -61,7 +61,7 @@ const placeOf = (lobby: LobbyState): { team: number | null; slot: number | null 
 };
 
 /**
- * Gives a player a seat, or a place to watch from.
+ * Gives a player a seat, or a place as a spectator.
  * @throws DomainError CONFLICT: LOBBY_NOT_OPEN, LOBBY_FULL
  */
 export const seatMember = (turn: LobbyTurn, { role, ...seat }: Seat): Member => {
@@ -89,7 +89,7 @@ export const seatMember = (turn: LobbyTurn, { role, ...seat }: Seat): Member => 
 
 export type LeaveReason = "LEFT" | "KICKED" | "TIMEOUT";
 
-/** Takes a member out, and does what follows: another host, no countdown, the end of an empty lobby. */
+/** Removes a member, and handles the consequences: another host, no countdown, the end of an empty lobby. */
 export const removeMember = (turn: LobbyTurn, member: Member, reason: LeaveReason): void => {
   const { lobby } = turn;
   lobby.members = lobby.members.filter((other) => other !== member);
@@ -104,7 +104,7 @@ export const removeMember = (turn: LobbyTurn, member: Member, reason: LeaveReaso
   recheckCountdown(turn, "MEMBER_LEFT");
 };
 
-/** A member is away: the seat is kept for the grace of the lobby's state. */
+/** Marks a member as away: the seat is kept for the grace period of the lobby's state. */
 export const setAway = (turn: LobbyTurn, member: Member): void => {
   const { settings, status } = turn.lobby;
   const seconds = status === "IN_GAME" ? settings.inGameGraceSeconds : settings.graceSeconds;
@@ -112,7 +112,7 @@ export const setAway = (turn: LobbyTurn, member: Member): void => {
   touch(turn, Object.assign(member, { status: "DISCONNECTED", graceUntil }));
 };
 
-/** A member is there, by a socket or by a heartbeat. */
+/** Marks a member as present, by a socket or by a heartbeat. */
 export const setPresent = (turn: LobbyTurn, member: Member, presence: Member["presence"]): void => {
   const wasAway = member.status === "DISCONNECTED";
   const isBeat = presence === "API";

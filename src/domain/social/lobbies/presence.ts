@@ -18,8 +18,8 @@ const changePresence = async (
 };
 
 /**
- * A member's first socket is there: from now on sockets tell whether the member is. Changes nothing for
- * others to see when the member was not away, and nothing at all for one who is no member.
+ * Handles a member's first socket: from now on sockets determine the member's presence. Publishes nothing
+ * when the member was not away, and does nothing at all for a non-member.
  */
 export const connectMember = (
   work: Work,
@@ -29,8 +29,8 @@ export const connectMember = (
   changePresence(work, { ...ref, playerId }, (turn, member) => setPresent(turn, member, "SOCKET"));
 
 /**
- * A member's last socket has gone without a leave: grace begins. Nothing for one who has had no socket, or is
- * away already, or is no member.
+ * Handles the end of a member's last socket without a leave: the grace period begins. Does nothing for a
+ * player who has had no socket, or is away already, or is no member.
  */
 export const disconnectMember = (
   work: Work,

@@ -28,7 +28,10 @@ const hasTeams = (lobby: LobbyState): boolean => {
 
 const isFull = (lobby: LobbyState): boolean => playersOf(lobby).length >= lobby.maxPlayers;
 
-/** Why a game cannot begin; undefined when it can. A lobby that starts by itself when full asks nobody. */
+/**
+ * Returns why a game cannot begin; undefined when it can. A lobby that starts automatically when full ignores
+ * readiness.
+ */
 const startProblem = (lobby: LobbyState): string | undefined => {
   const { minPlayers, settings } = lobby;
   if (playersOf(lobby).length < minPlayers) return `it takes ${minPlayers} players`;
@@ -38,7 +41,7 @@ const startProblem = (lobby: LobbyState): string | undefined => {
 };
 
 /**
- * Begins the countdown; one of no seconds is a game at once.
+ * Begins the countdown; with zero seconds the game begins at once.
  * @throws DomainError CONFLICT: LOBBY_NOT_OPEN, LOBBY_NOT_READY
  */
 export const startCountdown = (turn: LobbyTurn, countdownSeconds?: number): void => {
@@ -65,7 +68,7 @@ const fillTeams = (turn: LobbyTurn, seed: string): void => {
   for (const player of playersOf(lobby)) touch(turn, Object.assign(player, places.get(player.playerId)));
 };
 
-/** Teams that are given at the start are given anew at the next. */
+/** Clears teams that are assigned at the start, so that the next start assigns them again. */
 export const clearTeams = (turn: LobbyTurn): void => {
   const { teams } = turn.lobby.settings;
   if (!teams || teams.assignment === "MANUAL") return;
@@ -88,7 +91,7 @@ export const recheckCountdown = (turn: LobbyTurn, by: CancelledBy): void => {
   if (lobby.status === "STARTING" && startProblem(lobby) !== undefined) cancelCountdown(turn, by);
 };
 
-/** Starts a lobby that starts by itself: when it is full, or with ALL when everybody is ready. */
+/** Starts a lobby with automatic start: when it is full, or with ALL when everybody is ready. */
 export const autoStart = (turn: LobbyTurn): void => {
   const { lobby } = turn;
   const { autoStart: isAutomatic, readyPolicy } = lobby.settings;
@@ -105,7 +108,7 @@ const teamsOf = (lobby: LobbyState): { team: number; playerIds: string[] }[] => 
   });
 };
 
-/** The countdown is over: a match begins. */
+/** Begins a match after the countdown. */
 export const beginGame = (turn: LobbyTurn): void => {
   const { lobby, work } = turn;
   const matchId = newId();

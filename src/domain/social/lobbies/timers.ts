@@ -8,17 +8,17 @@ import { beginGame } from "./start.ts";
 import { type LobbyTurn, saveTurn, takeLobby } from "./turn.ts";
 import type { LobbyChange } from "../../kernel/events/lobby-views.ts";
 
-/** Lobbies of one look of a sweep. */
+/** Maximum number of lobbies per read of a sweep. */
 export const DUE_AT_ONCE = 100;
 
 const isDue = (time: Date | null, now: Date): boolean => time !== null && time <= now;
 
-/** Who has sent no heartbeat is away, and who has been away too long has left. */
+/** Marks members without a heartbeat as away, and removes those whose grace period is over. */
 const endGraces = (turn: LobbyTurn): void => {
   const { lobby, work } = turn;
   const due: Member[] = lobby.members.filter(({ graceUntil }) => isDue(graceUntil, work.now));
   for (const member of due) {
-    // One who left before may have closed the lobby.
+    // The removal of an earlier one may have closed the lobby.
     if (turn.lobby.status === "CLOSED") return;
     if (member.status === "DISCONNECTED") removeMember(turn, member, "TIMEOUT");
     else setAway(turn, member);
@@ -35,9 +35,9 @@ const advance = (turn: LobbyTurn): void => {
 };
 
 /**
- * Does what time has brought to a lobby: the start of a game, the end of somebody's grace, of a game or of
- * the lobby. Whoever comes second finds nothing due.
- * @param lock "skip" passes over a lobby that another transaction has in hand
+ * Applies a lobby's due time-based change: the start of a game, the end of a grace period, of a game or of
+ * the lobby. A concurrent second call finds nothing due.
+ * @param lock "skip" skips a lobby that another transaction has locked
  * @returns undefined when nothing was due
  */
 export const advanceLobby = async (
@@ -52,7 +52,7 @@ export const advanceLobby = async (
   return turn.isChanged ? change : undefined;
 };
 
-/** The lobbies of all projects for which something is due, longest first. */
+/** Returns the lobbies of all projects with a due change, longest overdue first. */
 export const findDueLobbies = async ({ db, now }: Work): Promise<LobbyRef[]> => {
   const { rows } = await sql<LobbyRef>`
     select project_id as "projectId", id as "lobbyId" from lobbies

@@ -10,21 +10,21 @@ import type { LobbyChange, LobbyOccurrence, Occurrence } from "../../kernel/even
 import { writeLobby, type NewMatch } from "./write.ts";
 
 /**
- * A change of one lobby in hand: its row is locked, and everything is done to `lobby` in memory until it is
- * saved as the next version.
+ * A change of one lobby in progress: its row is locked, and everything is applied to `lobby` in memory until
+ * it is saved as the next version.
  */
 export type LobbyTurn = {
   work: Work;
   lobby: LobbyState;
-  /** As it was when it was taken. */
+  /** Whether it was listed before the change. */
   wasListed: boolean;
   wasClosed: boolean;
-  /** What happened, in order. */
+  /** Occurrences, in order. */
   occurrences: Occurrence[];
-  /** Members whose rows are to be written, also those who have left. */
+  /** Members whose rows are to be written, including those who have left. */
   touched: Map<string, Member>;
   match: NewMatch | undefined;
-  /** Whether there is something for others to see: a new version. */
+  /** Whether there is a visible change: a new version. */
   isChanged: boolean;
 };
 
@@ -39,26 +39,26 @@ export const turnOf = (work: Work, lobby: LobbyState): LobbyTurn => ({
   isChanged: false,
 });
 
-/** Marks the lobby, and members, as changed for all to see. */
+/** Marks the lobby, and members, as visibly changed. */
 export const touch = (turn: LobbyTurn, ...members: readonly Member[]): void => {
   turn.isChanged = true;
   for (const member of members) turn.touched.set(member.playerId, member);
 };
 
-/** Tells rooms what happened. */
+/** Adds an occurrence for rooms. */
 export const occur = (turn: LobbyTurn, name: LobbyOccurrence, data: Json): void =>
   void turn.occurrences.push({ name, data });
 
 type Told = Exclude<keyof LobbyEvents, "lobby.created" | "lobby.changed">;
 
-/** Tells rooms and integrators what happened. */
+/** Adds an event for rooms and integrators. */
 export const tell = <T extends Told>(turn: LobbyTurn, name: T, data: LobbyEvents[T]): void => {
   occur(turn, name, data);
   turn.work.emit(turn.lobby.projectId, name, data as never);
 };
 
 /**
- * Changes a lobby under its lock: at most one new version, saved and told in the commit of `work`.
+ * Changes a lobby under its lock: at most one new version, saved and announced in the commit of `work`.
  * @throws DomainError NOT_FOUND, and what `run` throws
  */
 export const changeLobby = async (
@@ -72,13 +72,16 @@ export const changeLobby = async (
   return saveTurn(turn);
 };
 
-/** Locks a lobby for a change; undefined when there is none, or with "skip" when another has it in hand. */
+/**
+ * Locks a lobby for a change; undefined when there is none, or with "skip" when another transaction has
+ * locked it.
+ */
 export const takeLobby = async (work: Work, ref: LobbyRef, lock?: Lock): Promise<LobbyTurn | undefined> => {
   const lobby = await lockLobby(work, ref, lock);
   return lobby && turnOf(work, lobby);
 };
 
-/** Writes what a turn has changed, and answers the lobby as its members see it. */
+/** Writes the changes of a turn, and returns the lobby as its members see it. */
 export const saveTurn = async (turn: LobbyTurn): Promise<LobbyChange> => {
   const { work, lobby, occurrences, isChanged } = turn;
   if (isChanged) {

@@ -22,7 +22,7 @@ export const LobbyPatch = z.object({
 });
 export type LobbyPatch = z.output<typeof LobbyPatch>;
 
-/** Hashes begin so: a passcode that comes as it was typed is a bug. */
+/** Prefix of hashes: a passcode in plain text here is a bug. */
 const HASHED = /^\$argon2/;
 
 const setPasscode = (lobby: LobbyState, passcode: string | null | undefined): void => {
@@ -31,7 +31,7 @@ const setPasscode = (lobby: LobbyState, passcode: string | null | undefined): vo
   lobby.passcodeHash = passcode;
 };
 
-/** Places of teams that are no more are nobody's. */
+/** Clears slots in teams that no longer exist. */
 const fitTeams = (turn: LobbyTurn): void => {
   const { lobby } = turn;
   const { teams } = lobby.settings;
@@ -60,9 +60,9 @@ const changeSize = (lobby: LobbyState, { maxPlayers, settings }: LobbyPatch): vo
 };
 
 /**
- * Changes what a lobby is; `patch.passcode` is hashed already.
+ * Changes a lobby's properties; `patch.passcode` is hashed already.
  * @throws DomainError VALIDATION_ERROR; FORBIDDEN NOT_HOST; CONFLICT: VERSION_CONFLICT, LOBBY_NOT_OPEN,
- *   LOBBY_FULL
+ * LOBBY_FULL
  */
 export const updateLobby = (turn: LobbyTurn, actor: LobbyActor, patch: LobbyPatch): void => {
   const { lobby } = turn;
@@ -97,7 +97,7 @@ const targetOf = (lobby: LobbyState, actor: LobbyActor, playerId: string | undef
   return member;
 };
 
-/** Teams and slots are chosen before a game, where they are not given. */
+/** Teams and slots can be chosen before a game, unless they are assigned. */
 const refusePlacing = ({ status, settings }: LobbyState, { role }: Member, patch: MemberPatch): void => {
   if (role === "SPECTATOR") throw invalid("team", "spectators have none");
   if (status !== "OPEN") throw conflict("LOBBY_NOT_OPEN", `the lobby is ${status}`);
@@ -107,7 +107,7 @@ const refusePlacing = ({ status, settings }: LobbyState, { role }: Member, patch
     throw invalid("team", "is no team of the lobby");
 };
 
-/** The free slot that is asked for, or the lowest one of the team. */
+/** Returns the requested free slot, or the lowest one of the team. */
 const slotIn = (
   lobby: LobbyState,
   member: Member,
@@ -135,9 +135,9 @@ const place = (lobby: LobbyState, member: Member, patch: MemberPatch): void => {
 };
 
 /**
- * Changes a member's place or data: the member's own, or by the host.
+ * Changes a member's place or data: by the member, or by the host.
  * @throws DomainError VALIDATION_ERROR; FORBIDDEN NOT_HOST; CONFLICT: NOT_IN_LOBBY, LOBBY_NOT_OPEN,
- *   TEAM_FULL, SLOT_TAKEN
+ * TEAM_FULL, SLOT_TAKEN
  */
 export const updateMember = (turn: LobbyTurn, actor: LobbyActor, patch: MemberPatch): void => {
   const { lobby } = turn;

@@ -10,16 +10,16 @@ import { auditModerator, moderatorOf } from "./moderator.ts";
 
 type Whose = Pick<Channel, "projectId" | "id">;
 
-/** Sees everything, and nothing of it is theirs. */
+/** Sees everything, without being the author of anything. */
 export const MODERATOR: Viewer = { playerId: null, isModerator: true };
 
-/** The flag of a message that players' reports have held. */
+/** Flag of a message that is held because of players' reports. */
 const REPORTED_FLAG = "reports";
 
 const ofMessage = ({ projectId, id }: Whose, seq: number) => sql`
   project_id = ${projectId} and channel_id = ${id} and seq = ${seq}::bigint`;
 
-/** Holds a message that is locked and that others can read; they are shown that it is gone. */
+/** Holds a locked message that others can read; for them it disappears. */
 export const holdMessage = async (work: Work, channel: Whose, row: MessageRow): Promise<void> => {
   if (isHidden(row) || row.deleted_at !== null) return;
   const seq = Number(row.seq);
@@ -32,7 +32,7 @@ export const holdMessage = async (work: Work, channel: Whose, row: MessageRow): 
   tellReaders(work, channel, undefined, [{ name: "chat.deleted", data: gone }]);
 };
 
-/** A moderator empties a message; one that is deleted stays as it is. @throws DomainError NOT_FOUND */
+/** Clears a message by a moderator; one that is deleted stays unchanged. @throws DomainError NOT_FOUND */
 export const removeReported = async (work: Work, channel: Whose, seq: number): Promise<void> => {
   const row = await lockModerated(work, channel, seq);
   if (row.deleted_at !== null) return;
@@ -55,8 +55,8 @@ const tellModerated = (work: Work, { projectId, id }: Whose, { seq, action }: Mo
 type Restored = { content: string; moderation: Moderation };
 
 /**
- * Lets a HELD message through as others were to read it, or shows a MASKED one as it was sent. A held message
- * that is masked too stays masked: it is restored again for that.
+ * Releases a HELD message as others were to read it, or shows a MASKED one in its original form. A held
+ * message that is masked too stays masked: restoring it again removes the mask.
  * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE when there is nothing to restore
  */
 export const restoreMessage = async (work: Work, ref: ChannelRef, seq: number): Promise<ChatMessage> => {
@@ -79,7 +79,7 @@ export const restoreMessage = async (work: Work, ref: ChannelRef, seq: number): 
 
 const writeRestored = async (work: Work, channel: Whose, row: MessageRow): Promise<Restored> => {
   const seq = Number(row.seq);
-  // The texts of before an edit are kept in one, so what the mask hid is not known any more.
+  // All texts before an edit are stored together, so the masked one cannot be recovered.
   if (row.moderation === "MASKED" && row.edited_at !== null)
     throw conflict("INVALID_STATE", "the message was edited since it was masked");
   const values =
