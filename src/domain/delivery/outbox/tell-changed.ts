@@ -15,17 +15,19 @@ import type { PlayerNotice } from "../../kernel/events/realtime-events.ts";
 import { type MessageFor, noticeTopic, type Topics } from "../../kernel/events/topics.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 
-/** How long a relay waits for ranks, in ms: a large index that is being built takes longer. */
+/** How long a relay waits for ranks, in ms: building a large index takes longer. */
 const RANKS_PATIENCE_MS = 500;
-/** Another relay tells of the same lists: ranks are read again this often, then left to the sweep. */
+/**
+ * Attempts to read ranks when another relay sends notices of the same lists; then they are left to the sweep.
+ */
 const TRIES = 3;
 
 type Parts = { transact: Transact; ranks: RankStore; topics: Topics };
 
-/** What was read with the rows of a round: whose entries changed, and which lists tell of it. */
+/** Data read with the rows of a round: players whose entries changed, and lists with notices. */
 export type Changed = { changed: readonly ChangedList[]; lists: readonly NoticeList[] };
 
-/** The ranks of all lists; undefined when they cannot be read now. */
+/** Returns the ranks of all lists; undefined when they cannot be read now. */
 const seeInTime = async (ranks: RankStore, { changed, lists }: Changed): Promise<SeenRanks[] | undefined> => {
   const players = new Map(changed.map(({ periodId, playerIds }) => [periodId, playerIds]));
   const seen = Promise.all(lists.map((list) => seeRanks(ranks, list, players.get(list.ref.periodId)!)));
@@ -38,14 +40,15 @@ const seeInTime = async (ranks: RankStore, { changed, lists }: Changed): Promise
     throw error;
   } finally {
     patience.abort();
-    // Whoever was too late is heard no more.
+    // A late failure is ignored.
     seen.catch(() => undefined);
   }
 };
 
 /**
- * Tells what a round has changed in ranks, in one transaction with `finish`, which lets the round's rows go:
- * a crash before repeats both, and none comes after. Where ranks cannot be read they are told by the sweep.
+ * Sends notices of a round's rank changes, in one transaction with `finish`, which removes the round's rows:
+ * a crash before it repeats both, and a crash after it neither. If ranks cannot be read, the sweep sends
+ * them.
  */
 export const tellChanged = async (
   { transact, ranks, topics }: Parts,
@@ -72,7 +75,7 @@ export const tellChanged = async (
 
 type PlaceNotice = Extract<PlayerNotice, { name: "leaderboard.me" }>;
 
-/** Tells players on their own streams where they are now. Nothing is lost when this is. */
+/** Publishes players' current places on their own streams. Losing such a message is harmless. */
 const publishPlaces = async (
   topics: Topics,
   seen: readonly SeenRanks[],

@@ -2,10 +2,10 @@ import { sql } from "kysely";
 import type { Work } from "../../../kernel/work.ts";
 import { IS_SERVED } from "./claim.ts";
 
-/** How long what is due may wait for a webhook that is not sent to. */
+/** How long due deliveries may wait for a webhook that is not delivered to. */
 const WAIT_MAX_MS = 72 * 3_600_000;
 
-/** A webhook that is not sent to although something is due, and why. */
+/** A webhook that is not delivered to although it has due deliveries, and why. */
 export type Held = { id: string; isDeleted: boolean; status: string };
 
 const errorOf = ({ isDeleted, status }: Held): string => {
@@ -15,7 +15,7 @@ const errorOf = ({ isDeleted, status }: Held): string => {
   return "It waited 72 h while the account was suspended or its plan had no webhooks";
 };
 
-/** Webhooks that are not sent to, with something due: the next ones behind `after`, by id. */
+/** Returns webhooks with due deliveries that are not delivered to: the next ones after `after`, by id. */
 export const findHeld = async ({ db, now }: Work, after: string, limit: number): Promise<Held[]> => {
   const { rows } = await sql<Held>`
     select w.id, w.deleted_at is not null as "isDeleted", w.status
@@ -28,8 +28,8 @@ export const findHeld = async ({ db, now }: Work, after: string, limit: number):
 };
 
 /**
- * Gives up what has been due for 72 h, or what is due of a webhook that was deleted.
- * @returns how many were given up
+ * Fails deliveries that have been due for 72 h, or any due one of a deleted webhook.
+ * @returns how many were failed
  */
 export const failLongWaiting = async ({ db, now }: Work, held: Held, limit: number): Promise<number> => {
   const before = new Date(now.getTime() - (held.isDeleted ? 0 : WAIT_MAX_MS)).toISOString();
