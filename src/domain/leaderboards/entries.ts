@@ -7,7 +7,7 @@ import type { Board } from "../evaluation/boards/board.ts";
 import { boardOf, type Leaderboard } from "../progression/leaderboard.ts";
 import { getLeaderboard } from "./leaderboards.ts";
 import type { ListStatus } from "../evaluation/boards/list.ts";
-import { type Kept, readKept } from "./names.ts";
+import { type ListedPlayer, readListedPlayers } from "./names.ts";
 import { type Places, readPlace, readPlaces } from "./places.ts";
 import type { PeriodRef, RankStore, Standing } from "../evaluation/boards/ranks.ts";
 import { fromRankScore, reachedUs } from "../evaluation/boards/scoring.ts";
@@ -81,7 +81,7 @@ export const periodOf = ({ projectId, periodId, definition }: Leaderboard): Peri
   ties: definition.ties,
 });
 
-type Asked = {
+type EntriesRequest = {
   leaderboard: Leaderboard;
   list: BoardList;
   scope: Scope | undefined;
@@ -92,7 +92,11 @@ type Asked = {
 
 type BoardName = { projectId: string; ref: string };
 
-const ask = async (work: Work, { projectId, ref }: BoardName, query: EntriesQuery): Promise<Asked> => {
+const ask = async (
+  work: Work,
+  { projectId, ref }: BoardName,
+  query: EntriesQuery,
+): Promise<EntriesRequest> => {
   const leaderboard = await getLeaderboard(work, projectId, ref);
   const list = await findList(work, leaderboard, query);
   const scope = scopeOf(query.scope);
@@ -124,7 +128,7 @@ export const readEntries = async (
   const places = await readPlaces(source, { ...query, scope, around });
   const mine = me === undefined ? undefined : await readPlace(source, me);
   const standings = mine ? [...places.standings, mine] : places.standings;
-  const kept = await transact((work) => readKept(work, list.ref, standings));
+  const kept = await transact((work) => readListedPlayers(work, list.ref, standings));
   const show = (standing: Standing) =>
     showEntry(boardOf(leaderboard), standing, { kept, me, isOpen: !isOver(list) });
   return {
@@ -182,14 +186,14 @@ export const readEntry = async (
     ask(work, { projectId, ref: leaderboardRef }, query),
   );
   const mine = await readPlace({ transact, ranks, list }, me!);
-  const kept = mine && (await transact((work) => readKept(work, list.ref, [mine])));
+  const kept = mine && (await transact((work) => readListedPlayers(work, list.ref, [mine])));
   const entry =
     mine && showEntry(boardOf(leaderboard), mine, { kept: kept!, me: undefined, isOpen: !isOver(list) });
   if (!entry) throw notFound("entry of this player");
   return entry;
 };
 
-type Shown = { kept: ReadonlyMap<string, Kept>; me: string | undefined; isOpen: boolean };
+type Shown = { kept: ReadonlyMap<string, ListedPlayer>; me: string | undefined; isOpen: boolean };
 
 const showEntry = (
   board: Board,
@@ -198,14 +202,14 @@ const showEntry = (
 ): LeaderboardEntry | undefined => {
   const found = kept.get(playerId);
   if (!found) return undefined;
-  const { name, told, toldBefore, meta } = found;
+  const { name, notified, notifiedBefore, meta } = found;
   return {
     rank,
     playerId,
     ...name,
     score: fromRankScore(board, rankScore),
     reachedAt: new Date(Math.floor(reachedUs(board, rankTie) / 1_000)).toISOString(),
-    previousRank: isOpen ? (told === rank ? toldBefore : told) : null,
+    previousRank: isOpen ? (notified === rank ? notifiedBefore : notified) : null,
     ...(meta === null ? {} : { meta }),
     ...(playerId === me ? { isMe: true } : {}),
   };

@@ -33,7 +33,7 @@ export const aliasPlayer = async (
   if (!known) {
     // Before the name, because batches lock the players they know before they create others.
     await lockKnown(work, projectId, source.id);
-    const isTaken = await takeName(work, projectId, externalUserId);
+    const isTaken = await reserveName(work, projectId, externalUserId);
     if (isTaken) return { player: await rename(work, source, { externalUserId, cause }), merged: false };
   }
   const target = known ?? (await findPlayer(work, projectId, `ext:${externalUserId}`));
@@ -54,7 +54,11 @@ export const aliasPlayer = async (
 /**
  * Reserves a name until commit, as the row of a merged player without a target yet; false when it is taken.
  */
-const takeName = async ({ db, now }: Work, projectId: string, externalUserId: string): Promise<boolean> => {
+const reserveName = async (
+  { db, now }: Work,
+  projectId: string,
+  externalUserId: string,
+): Promise<boolean> => {
   const made = await sql`
     insert into players (project_id, id, external_user_id, status, created_at, updated_at)
     values (${projectId}, ${newId()}, ${externalUserId}, 'MERGED', ${now.toISOString()}::timestamptz,

@@ -5,7 +5,7 @@ import { eraseLobbies } from "../social/lobbies/personal.ts";
 import type { Work } from "../kernel/work.ts";
 import { PERSONAL_TABLES } from "./personal-tables.ts";
 import { type Person, texts, uuids } from "../players/person.ts";
-import { tellEntries } from "./visibility.ts";
+import { updateRankEntries } from "./visibility.ts";
 
 /** Number of rows by table that an erasure has changed or deleted. */
 export type Counts = Record<string, number>;
@@ -138,7 +138,7 @@ const eraseFailures = async (work: Work, person: Person, ids: readonly string[])
 /** Erases the player's own rows: everything that a typical person has, in one transaction. */
 export const eraseOwnRows = async (work: Work, person: Person, rows: Counts): Promise<void> => {
   const { projectId, playerId, ids } = person;
-  await tellEntries(work, { projectId, id: playerId }, true);
+  await updateRankEntries(work, { projectId, id: playerId }, true);
   add(rows, "lobbies", await eraseLobbies(work, person));
   for (const one of PERSONAL_TABLES) {
     if (one.onErase !== "DELETED" || one.table === "event_traces") continue;

@@ -12,7 +12,7 @@ const CLOCKS_MS = 60_000;
 
 type Row = { id: string; type: string | null; data: Json };
 
-type Who = { ids: ReadonlySet<string>; name: string };
+type PersonNames = { ids: ReadonlySet<string>; name: string };
 
 /** Replaces a person's named record: their places and teams stay, anonymously. */
 const nobody = ({ stats: _stats, ...named }: Json, name: string): Json => ({
@@ -23,7 +23,7 @@ const nobody = ({ stats: _stats, ...named }: Json, name: string): Json => ({
 });
 
 /** Returns the value without the names and data of a person, wherever it contains them. */
-const withoutPerson = (value: unknown, who: Who): unknown => {
+const withoutPerson = (value: unknown, who: PersonNames): unknown => {
   if (Array.isArray(value)) return value.map((one) => withoutPerson(one, who));
   if (!isJsonObject(value)) return value;
   const { playerId } = value;
@@ -41,12 +41,12 @@ const withoutTexts = (data: Json): Json => ({
 
 type Occurred = { name: string; data: Json };
 
-const erasedOf = (type: string, data: Json, who: Who): Json => {
-  const told = withoutPerson(data, who) as Json;
-  if (!type.startsWith("lobby.")) return told;
-  const occurrences = told["occurrences"] as Occurred[] | undefined;
-  if (!occurrences) return withoutTexts(told);
-  return { ...told, occurrences: occurrences.map((one) => ({ ...one, data: withoutTexts(one.data) })) };
+const erasedOf = (type: string, data: Json, who: PersonNames): Json => {
+  const changed = withoutPerson(data, who) as Json;
+  if (!type.startsWith("lobby.")) return changed;
+  const occurrences = changed["occurrences"] as Occurred[] | undefined;
+  if (!occurrences) return withoutTexts(changed);
+  return { ...changed, occurrences: occurrences.map((one) => ({ ...one, data: withoutTexts(one.data) })) };
 };
 
 /** Lines that may name a person begin when the oldest of the person's players was created. */
@@ -91,7 +91,7 @@ export const eraseShared = async (
   { after, name }: { after: string | undefined; name: string },
 ): Promise<{ count: number; after: string | undefined }> => {
   const page = await readPage(work, person, after ?? (await firstOf(work, person)));
-  const who: Who = { ids: new Set(person.ids), name };
+  const who: PersonNames = { ids: new Set(person.ids), name };
   const changed = page.flatMap(({ id, type, data }) =>
     type === null ? [] : [{ i: id, d: erasedOf(type, data, who) }],
   );

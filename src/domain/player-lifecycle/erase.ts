@@ -4,7 +4,7 @@ import { ADMINS } from "../kernel/access.ts";
 import { audit } from "../accounts/audit/audit.ts";
 import { tenantOf } from "../kernel/caller.ts";
 import { holdEvents } from "../kernel/config-lock.ts";
-import { eraseLetters, eraseMentions } from "../social/chat/erase-mentions.ts";
+import { eraseInboxMessages, eraseMentions } from "../social/chat/erase-mentions.ts";
 import { eraseChat } from "../social/chat/personal.ts";
 import type { Json } from "../kernel/events/events.ts";
 import { partitionOf } from "../kernel/ids.ts";
@@ -115,7 +115,7 @@ const begin = async (work: Work, job: JobInHand<Params>): Promise<Step> => {
   });
   const player = state!;
   const person = await findPerson(work, { projectId, playerId: player.id });
-  if (player.status === "ERASED") return takeUp(work, job, person);
+  if (player.status === "ERASED") return resume(work, job, person);
   if (person.names.some((name) => !before.names.includes(name)))
     throw new Error("another player was merged into this one meanwhile");
   const erasedAt = work.now.toISOString();
@@ -143,7 +143,7 @@ const begin = async (work: Work, job: JobInHand<Params>): Promise<Step> => {
 };
 
 /** Continues the work of an earlier job that was cancelled or has failed. */
-const takeUp = async (
+const resume = async (
   work: Work,
   { id, projectId, params }: JobInHand<Params>,
   person: Person,
@@ -174,7 +174,7 @@ const PHASES: Readonly<Record<State["phase"], Phase>> = {
   CHAT: async (work, person, { rows }) => {
     const { count, isMore } = await eraseChat(work, person);
     add(rows, "chat_messages", count);
-    const areMoreLetters = await eraseLetters(work, person);
+    const areMoreLetters = await eraseInboxMessages(work, person);
     return isMore || areMoreLetters ? [] : undefined;
   },
   MENTIONS: async (work, person, { state, rows }) => {

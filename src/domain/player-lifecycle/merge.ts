@@ -20,7 +20,7 @@ import { emptySummary, type MergeStrategy, type MergeSummary } from "../kernel/e
 import { mergeAttributes, mergeDoc } from "./merge-progress.ts";
 import { mergedProfile, moveRows, snapshotOf, writeMerge } from "./merge-rows.ts";
 import { readColumns, takeColumns, writeColumns } from "../players/profile.ts";
-import { tellEntries } from "./visibility.ts";
+import { updateRankEntries } from "./visibility.ts";
 
 export type Merge = {
   projectId: string;
@@ -78,7 +78,7 @@ export const mergePlayers = async (work: Work, merge: Merge): Promise<Merged> =>
   await several.save();
   await writeColumns(work, projectId, [{ id: target.id, profile, zoneChangedMs: target.zoneChangedMs }]);
   await leaveLobbies(work, { projectId, playerId: source.id }, "LEFT");
-  await tellEntries(work, source, true);
+  await updateRankEntries(work, source, true);
   await moveRows(work, { projectId, mergeId, targetId: target.id, sourceId: source.id });
   await writeMerge(work, { merging, snapshot, createdBy: merge.cause.actor ?? "system" });
   await auditDefinition(work, "player.merged", { projectId, id: target.id });

@@ -8,7 +8,7 @@ import { takePlayers } from "../progression/several.ts";
 import type { Work } from "../kernel/work.ts";
 import type { Player } from "../players/player.ts";
 import { lockKnown, refreshPlayer } from "../progression/players/players.ts";
-import { tellEntries } from "./visibility.ts";
+import { updateRankEntries } from "./visibility.ts";
 
 /** Statuses that can be set by hand. */
 export const SETTABLE_STATUSES = ["ACTIVE", "SUSPENDED", "BANNED"] as const;
@@ -76,6 +76,6 @@ const change = async (
     update players set status = ${status}, deleted_at = ${isDeleted ? now : null}::timestamptz
     where project_id = ${projectId} and id = ${id}`.execute(work.db);
   if (isHidden(player)) await leaveLobbies(work, { projectId, playerId: id }, "KICKED");
-  if (isHidden(player) !== wasHidden) await tellEntries(work, { projectId, id }, isHidden(player));
+  if (isHidden(player) !== wasHidden) await updateRankEntries(work, { projectId, id }, isHidden(player));
   return refreshPlayer(work, projectId, id);
 };

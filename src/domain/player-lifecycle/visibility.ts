@@ -14,7 +14,7 @@ type EntryRow = {
  * Updates every entry of a player in the rank index, as visible or hidden. The entries themselves stay, so
  * that a player who returns has the earlier scores. The player's row is locked.
  */
-export const tellEntries = async (
+export const updateRankEntries = async (
   work: Work,
   { projectId, id }: { projectId: string; id: string },
   isHidden: boolean,

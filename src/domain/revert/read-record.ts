@@ -10,7 +10,7 @@ import type {
   CausedFiring,
   CausedGrant,
   CausedLine,
-  CausedTold,
+  CausedEvent,
   LoggedAward,
   RevertedEvent,
 } from "./record.ts";
@@ -19,13 +19,13 @@ import { controlsOf, type FiredRules, firingKey } from "./reverse-firings.ts";
 import type { BoardStarts } from "./reverse-scores.ts";
 
 /** Rows of several events and players, with their owners. */
-type Of<T> = T & { eventId: string; playerId: string };
+type Owned<T> = T & { eventId: string; playerId: string };
 
 export type Caused = {
-  ledger: Of<CausedLine>[];
-  grants: Of<CausedGrant>[];
-  firings: Of<CausedFiring>[];
-  told: Of<CausedTold>[];
+  ledger: Owned<CausedLine>[];
+  grants: Owned<CausedGrant>[];
+  firings: Owned<CausedFiring>[];
+  emitted: Owned<CausedEvent>[];
   /**
    * Awards of the badges that the events have awarded: their own; also, with `eventId` null or another, the
    * last revocation of each badge, and the highest tier that something else has awarded since.
@@ -124,18 +124,18 @@ export const readCaused = async (
 ): Promise<Caused> => {
   const { db } = work;
   const ids = sql`any(${idsOf(eventIds)}::uuid[])`;
-  const grants = await sql<Of<CausedGrant>>`
+  const grants = await sql<Owned<CausedGrant>>`
     select id, reward_key as "rewardKey", quantity, status, idempotency_key as key, code,
       event_id as "eventId", player_id as "playerId"
     from reward_grants where project_id = ${projectId} and event_id = ${ids}
       and status not in ('REVOKED', 'EXPIRED')`.execute(db);
-  const firings = await sql<Of<CausedFiring>>`
+  const firings = await sql<Owned<CausedFiring>>`
     select rule_id as "ruleId", rule_version as "ruleVersion", event_id as "eventId", player_id as "playerId"
     from rule_executions
     where project_id = ${projectId} and event_id = ${ids} and mode = 'LIVE' and reverted_at is null`.execute(
     db,
   );
-  const told = await sql<Of<CausedTold>>`
+  const emitted = await sql<Owned<CausedEvent>>`
     select type, data, event_id as "eventId", player_id as "playerId" from outbox
     where project_id = ${projectId} and event_id = ${ids} and player_id is not null
     order by player_seq, id`.execute(db);
@@ -143,7 +143,7 @@ export const readCaused = async (
     ledger: await readLines(work, projectId, { eventIds, grants: grants.rows }),
     grants: grants.rows,
     firings: firings.rows,
-    told: told.rows,
+    emitted: emitted.rows,
     awards: await readAwards(work, projectId, eventIds),
   };
 };
@@ -180,7 +180,7 @@ type AwardRow = Omit<Caused["awards"][number], "serialNo"> & { serialNo: string 
 
 const toNumber = (value: string | number | null): number | null => (value === null ? null : Number(value));
 
-type LineRow = Omit<Of<CausedLine>, "seq" | "amount" | "cause"> & {
+type LineRow = Omit<Owned<CausedLine>, "seq" | "amount" | "cause"> & {
   seq: string | number;
   amount: string | number;
   cause: Cause;
@@ -190,8 +190,8 @@ type LineRow = Omit<Of<CausedLine>, "seq" | "amount" | "cause"> & {
 const readLines = async (
   { db }: Work,
   projectId: string,
-  { eventIds, grants }: { eventIds: readonly string[]; grants: readonly Of<CausedGrant>[] },
-): Promise<Of<CausedLine>[]> => {
+  { eventIds, grants }: { eventIds: readonly string[]; grants: readonly Owned<CausedGrant>[] },
+): Promise<Owned<CausedLine>[]> => {
   const claimed = grants
     .filter(({ status }) => status === "CLAIMED" || status === "FULFILLED")
     .map(({ playerId, key, eventId }) => ({ i: playerId, k: `${key}:`, e: eventId }));

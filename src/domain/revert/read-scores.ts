@@ -17,13 +17,13 @@ import { type BoardStarts, isFrom } from "./reverse-scores.ts";
 const EVENTS_READ_MAX = 50_000;
 const STEPS_READ_MAX = 20_000_000;
 
-type Whose = { plan: ProjectPlan; player: PlayerState; event: RevertedEvent; starts: BoardStarts };
+type ScoredPlayer = { plan: ProjectPlan; player: PlayerState; event: RevertedEvent; starts: BoardStarts };
 
 /**
  * Computes the scores of the player's other events on boards whose entry the reverted event has made by
  * itself, by list. Omits boards on which the player has no other event: a place cannot be removed.
  */
-export const readOtherScores = async (work: Work, whose: Whose): Promise<Map<string, OtherScores>> => {
+export const readOtherScores = async (work: Work, whose: ScoredPlayer): Promise<Map<string, OtherScores>> => {
   const lists = listsOf(whose);
   const scores = new Map<string, OtherScores>();
   if (lists.size === 0) return scores;
@@ -45,7 +45,7 @@ export const readOtherScores = async (work: Work, whose: Whose): Promise<Map<str
 };
 
 /** The relevant lists, by board: an event is in one list of a board. */
-const listsOf = ({ plan, player, event, starts }: Whose): Map<Board, List> =>
+const listsOf = ({ plan, player, event, starts }: ScoredPlayer): Map<Board, List> =>
   new Map(
     plan.boardIndex.forEvent(event.type).flatMap(({ board, scoreOf }) => {
       const list = findList(board, player, event.at);
@@ -70,7 +70,10 @@ type Adding = {
   steps: StepBudget;
 };
 
-const addScores = ({ plan, player, starts }: Whose, { entries, lists, other, steps }: Adding): void => {
+const addScores = (
+  { plan, player, starts }: ScoredPlayer,
+  { entries, lists, other, steps }: Adding,
+): void => {
   for (const { board, scoreOf, steps: cost } of plan.boardIndex.forEvent(other.type)) {
     steps.spend(cost);
     // Ids are in order of arrival.

@@ -38,7 +38,7 @@ export type CausedGrant = {
 export type CausedFiring = { ruleId: string; ruleVersion: number };
 
 /** An event about the player that the reverted event has emitted. */
-export type CausedTold = { type: string; data: Json };
+export type CausedEvent = { type: string; data: Json };
 
 /** Everything that one event has caused for one player, as far as it was stored. */
 export type PlayerRecord = {
@@ -47,7 +47,7 @@ export type PlayerRecord = {
   awards: readonly LoggedAward[];
   grants: readonly CausedGrant[];
   firings: readonly CausedFiring[];
-  told: readonly CausedTold[];
+  emitted: readonly CausedEvent[];
   /** Lengths of the longest archived runs, by key of the streak. */
   longestRuns: ReadonlyMap<string, number>;
   /** Boards by id, with the score of the player's other events; see read-scores.ts. */

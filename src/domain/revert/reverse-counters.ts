@@ -3,7 +3,7 @@ import { type PastEvent, sampleOfEvent } from "../evaluation/metrics/count.ts";
 import { type CounterState, isReversible, subtractFromCounter } from "../evaluation/metrics/counters.ts";
 import type { Turn } from "../evaluation/turn.ts";
 import type { Pieces } from "../kernel/pace.ts";
-import type { CausedTold, Reversal } from "./record.ts";
+import type { CausedEvent, Reversal } from "./record.ts";
 
 /** When counters began, in ms, by id of the metric: earlier events are not counted in them. */
 export type CounterStarts = ReadonlyMap<string, number>;
@@ -11,8 +11,8 @@ export type CounterStarts = ReadonlyMap<string, number>;
 const CUSTOM = "custom.";
 
 /** Returns the events derived from the event, as far as they were emitted. */
-export const derivedOf = (told: readonly CausedTold[], at: number): PastEvent[] =>
-  told.flatMap(({ type, data }) => {
+export const derivedOf = (emitted: readonly CausedEvent[], at: number): PastEvent[] =>
+  emitted.flatMap(({ type, data }) => {
     if (!type.startsWith(CUSTOM)) return [{ type, at, properties: data }];
     const { eventType, properties } = data as { eventType: string; properties: PastEvent["properties"] };
     return [{ type: eventType, at, properties }];

@@ -50,11 +50,11 @@ export function* reverseXp(turn: Turn, lines: readonly CausedLine[], reversal: R
     player.xp = xp;
     reversal.xp -= change;
     const entry = append(turn, line, { amount: change, balanceAfter: xp, reversal });
-    if (change > 0) tellGain(turn, entry);
+    if (change > 0) emitGain(turn, entry);
   }
   const reached = levelOf(project.curve, player.xp);
   player.level = project.settings.allowLevelDown ? reached : Math.max(player.level, reached);
-  if (player.xp < before.xp) tellLoss(turn, before, reversal);
+  if (player.xp < before.xp) emitLoss(turn, before, reversal);
 }
 
 /** Reduces the day's sum for the soft cap, if the entry belongs to that day. */
@@ -67,13 +67,13 @@ const takeFromDay = ({ player, project, event }: Turn, { amount, cause }: Caused
   player.dirty.doc = true;
 };
 
-const tellGain = ({ player, emit }: Turn, { id: ledgerEntryId, amount, cause }: LedgerRow): void => {
+const emitGain = ({ player, emit }: Turn, { id: ledgerEntryId, amount, cause }: LedgerRow): void => {
   const { id: playerId, externalUserId, xp, level } = player;
   const granted = { amount, baseAmount: amount, boostFactor: 1, xp, level, ledgerEntryId, cause };
   emit("player.xp_granted", { playerId, externalUserId, ...granted });
 };
 
-const tellLoss = (
+const emitLoss = (
   { player, emit }: Turn,
   before: { xp: number; level: number },
   { cause }: Reversal,
@@ -104,7 +104,7 @@ const reverseCurrency = (turn: Turn, line: CausedLine, reversal: Reversal): void
   const change = line.amount > 0 ? -moved.amount : moved.amount;
   addTo(reversal.currencies, key, -change);
   const entry = append(turn, line, { amount: change, balanceAfter: balance, reversal });
-  tellCurrency(turn, { key, change, entry, expiresMs: moved.expiresMs }, reversal);
+  emitCurrency(turn, { key, change, entry, expiresMs: moved.expiresMs }, reversal);
 };
 
 type Moved = { amount: number; expiresMs?: number | undefined };
@@ -141,18 +141,18 @@ const putBack = ({ player, project, nowMs }: Turn, key: string, amount: number):
 
 type Changed = { key: string; change: number; entry: LedgerRow; expiresMs: number | undefined };
 
-const tellCurrency = (
+const emitCurrency = (
   { player, emit }: Turn,
   { key: currencyKey, change, entry, expiresMs }: Changed,
   { cause }: Reversal,
 ): void => {
   const { id: playerId, externalUserId } = player;
   const { balance } = player.balances.get(currencyKey)!;
-  const told = { playerId, externalUserId, currencyKey, balance, ledgerEntryId: entry.id, cause };
-  if (change < 0) emit("player.currency_spent", { ...told, amount: -change, reference: null });
+  const common = { playerId, externalUserId, currencyKey, balance, ledgerEntryId: entry.id, cause };
+  if (change < 0) emit("player.currency_spent", { ...common, amount: -change, reference: null });
   else {
     const expiresAt = expiresMs === undefined ? null : new Date(expiresMs).toISOString();
-    emit("player.currency_granted", { ...told, amount: change, expiresAt });
+    emit("player.currency_granted", { ...common, amount: change, expiresAt });
   }
 };
 

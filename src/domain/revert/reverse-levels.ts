@@ -1,5 +1,5 @@
 import type { Turn } from "../evaluation/turn.ts";
-import type { CausedTold, Reversal } from "./record.ts";
+import type { CausedEvent, Reversal } from "./record.ts";
 
 const LEVEL_KEY = /^lvl:(\d+)[:~]/;
 
@@ -15,10 +15,10 @@ export const levelOfKey = (key: string): number | undefined => {
  */
 export const takeLevelsBack = (
   { player }: Turn,
-  told: readonly CausedTold[],
+  emitted: readonly CausedEvent[],
   reversal: Reversal,
 ): ReadonlySet<number> => {
-  const reached = told
+  const reached = emitted
     .filter(({ type }) => type === "player.level_up")
     .flatMap(({ data }) => {
       const { previousLevel, newLevel } = data as { previousLevel: number; newLevel: number };

@@ -7,12 +7,12 @@ import type { CompiledStreak } from "../evaluation/streaks/compile.ts";
 import { deadlineAfter, periodAt, periodName } from "../evaluation/streaks/periods.ts";
 import { isEnough, statesOf } from "../evaluation/streaks/progress.ts";
 import { type Run, type Streak, without } from "../evaluation/streaks/state.ts";
-import type { CausedTold, PlayerRecord, Reversal } from "./record.ts";
+import type { CausedEvent, PlayerRecord, Reversal } from "./record.ts";
 
 type Extended = { streakKey: string; current: number; period: string; milestone: number | null };
 
-const extensionsOf = (told: readonly CausedTold[]): Extended[] =>
-  told.filter(({ type }) => type === "player.streak_extended").map(({ data }) => data as Extended);
+const extensionsOf = (emitted: readonly CausedEvent[]): Extended[] =>
+  emitted.filter(({ type }) => type === "player.streak_extended").map(({ data }) => data as Extended);
 
 /**
  * Removes the event from the streaks that counted it, and a period that it alone has completed, if that is
@@ -21,11 +21,11 @@ const extensionsOf = (told: readonly CausedTold[]): Extended[] =>
  */
 export const reverseStreaks = (
   turn: Turn,
-  { event, told, longestRuns }: PlayerRecord,
+  { event, emitted, longestRuns }: PlayerRecord,
   reversal: Reversal,
 ): ReadonlySet<string> => {
   const shortened = new Set<string>();
-  const extensions = new Map(extensionsOf(told).map((one) => [one.streakKey, one]));
+  const extensions = new Map(extensionsOf(emitted).map((one) => [one.streakKey, one]));
   for (const streak of turn.project.streaks.values()) {
     const { key } = streak.definition;
     const extended = extensions.get(key);
@@ -56,10 +56,10 @@ const isLatest = ({ definition }: CompiledStreak, { current, doc }: Streak, exte
   current === extended.current &&
   periodName(definition.period, doc.run.last) === extended.period;
 
-type Less = { state: Streak; states: readonly (AggregateState | null)[] };
+type StreakWithoutEvent = { state: Streak; states: readonly (AggregateState | null)[] };
 
 /** Returns the streak with its period's progress without the event; undefined where that is not known. */
-const withoutEvent = (streak: CompiledStreak, state: Streak, turn: Turn): Less | undefined => {
+const withoutEvent = (streak: CompiledStreak, state: Streak, turn: Turn): StreakWithoutEvent | undefined => {
   const { event } = turn;
   const { progress, zone } = state.doc;
   if (streak.definition.mode !== "PERIODIC" || !progress || zone === undefined) return undefined;

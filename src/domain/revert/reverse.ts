@@ -36,8 +36,8 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
   const { player, root } = turn;
   const { reversal } = context;
   const xpBefore = player.xp;
-  const { ledger, awards: log, told } = record;
-  yield ledger.length + log.length + told.length + STREAK_STEPS * turn.project.streaks.size;
+  const { ledger, awards: log, emitted } = record;
+  yield ledger.length + log.length + emitted.length + STREAK_STEPS * turn.project.streaks.size;
   const past = pastEvents(turn, record);
   yield* reverseCounters(turn, past, {
     starts: context.counterStarts,
@@ -50,7 +50,7 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
     return streakKey !== undefined && !shortened.has(streakKey);
   };
   yield* reverseXp(turn, linesOf(record, "XP", keptByStreak), reversal);
-  const lost = takeLevelsBack(turn, record.told, reversal);
+  const lost = takeLevelsBack(turn, record.emitted, reversal);
   const kept: Kept = (key) => keptByStreak(key) || isOfKeptLevel(key, lost);
   const awards = log.map((award) => (kept(award.key) ? { ...award, isOfEvent: false } : award));
   const fallen = reverseBadges(turn, awards, reversal);
@@ -79,10 +79,10 @@ export function* reversePlayer(turn: PlanTurn, record: PlayerRecord, context: Re
 const COUNTED_MAX = 2 * DERIVED_MAX;
 
 /** The counted events: the event itself, for its own player, and those derived from it. */
-const pastEvents = ({ project }: Turn, { event, told, isOwn }: PlayerRecord): PastEvent[] => {
+const pastEvents = ({ project }: Turn, { event, emitted, isOwn }: PlayerRecord): PastEvent[] => {
   const { type, at, properties } = event;
   const own = isOwn && !type.startsWith("system.") ? [{ type, at, properties }] : [];
-  const derived = derivedOf(told, at).filter((one) => project.hears(one.type));
+  const derived = derivedOf(emitted, at).filter((one) => project.hears(one.type));
   // Events cut off by the loop guard were emitted, but not counted.
   return [...own, ...derived.slice(0, COUNTED_MAX)];
 };

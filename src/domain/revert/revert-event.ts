@@ -189,7 +189,7 @@ const reverseAll = async (
   for (const event of done.toReversed())
     await reverseEvent(work, scene, { event, ownerId: event.id === root.id ? ownerId : undefined });
   checkShortfall(reversal, revert);
-  tellReverted(work, scene, { root, ownerId });
+  emitReverted(work, scene, { root, ownerId });
   const states = [...new Set(players.values())];
   const { effects, shared } = scene;
   await saveBatch(work, { players: states, effects, shared, verdicts: [], done: [] });
@@ -197,8 +197,8 @@ const reverseAll = async (
 };
 
 /** Emitted events are kept only for a time; ledger entries are kept permanently. */
-const noteForgotten = ({ ledger, told }: Caused, { left }: Reversal): void => {
-  if (ledger.length > 0 && told.length === 0)
+const noteForgotten = ({ ledger, emitted }: Caused, { left }: Reversal): void => {
+  if (ledger.length > 0 && emitted.length === 0)
     left.add("counters, levels and streaks of what the event brought about: it is no longer known");
 };
 
@@ -225,7 +225,7 @@ const checkShortfall = ({ shortfall }: Reversal, { onShortfall }: Revert): void 
     throw conflict("SHORTFALL", `not all of it is still there: ${missing.join(", ")} missing`);
 };
 
-const tellReverted = (
+const emitReverted = (
   work: Work,
   { plan, players, effects, shared, reversal }: Scene,
   { root, ownerId }: { root: RevertedEvent; ownerId: string | undefined },

@@ -75,13 +75,13 @@ const sorted = ({ awards, ...caused }: Caused, players: ReadonlyMap<string, Play
     let ofEvent = byEvent.get(eventId);
     if (!ofEvent) byEvent.set(eventId, (ofEvent = new Map()));
     let place = ofEvent.get(player);
-    if (!place) ofEvent.set(player, (place = { ledger: [], grants: [], firings: [], told: [] }));
+    if (!place) ofEvent.set(player, (place = { ledger: [], grants: [], firings: [], emitted: [] }));
     return place;
   };
   for (const row of caused.ledger) placeOf(row)?.ledger.push(row);
   for (const row of caused.grants) placeOf(row)?.grants.push(row);
   for (const row of caused.firings) placeOf(row)?.firings.push(row);
-  for (const row of caused.told) placeOf(row)?.told.push(row);
+  for (const row of caused.emitted) placeOf(row)?.emitted.push(row);
   for (const row of awards) placeOf(row);
   return { byEvent, logs: Map.groupBy(awards, ({ playerId }) => players.get(playerId)) };
 };
@@ -161,7 +161,7 @@ export const recordOf = async (
   { event, player, isOwn }: { event: RevertedEvent; player: PlayerState; isOwn: boolean },
 ): Promise<PlayerRecord> => ({
   event,
-  ...(caused.byEvent.get(event.id)?.get(player) ?? { ledger: [], grants: [], firings: [], told: [] }),
+  ...(caused.byEvent.get(event.id)?.get(player) ?? { ledger: [], grants: [], firings: [], emitted: [] }),
   awards: caused.logs.get(player) ?? [],
   longestRuns: isOwn ? await readLongestRuns(work, plan.projectId, player.id) : new Map(),
   scores: isOwn ? await readOtherScores(work, { plan, player, event, starts }) : new Map(),

@@ -9,10 +9,10 @@ import type { Mention, NamedKind } from "../evaluation/language/mention.ts";
 import { mentionsOf } from "../evaluation/language/mentions.ts";
 
 /** The part of a definition that rules depend on. `document` is null for an archived one. */
-type Known = { document: Json | null };
+type KnownDefinition = { document: Json | null };
 
 /** The definitions that rules name, by kind and key. */
-export type KnownByName = ReadonlyMap<string, Known>;
+export type KnownByName = ReadonlyMap<string, KnownDefinition>;
 
 const nameOf = (kind: NamedKind, key: string): string => `${kind} ${key}`;
 
@@ -35,7 +35,7 @@ export const loadNamed = async (
   return new Map(found.rows.map(({ kind, key, document }) => [nameOf(kind, key), { document }]));
 };
 
-const missing = ({ kind, key, path }: Mention, known: Known | undefined): FieldProblem[] => {
+const missing = ({ kind, key, path }: Mention, known: KnownDefinition | undefined): FieldProblem[] => {
   if (known?.document) return [];
   const why = known ? `the ${kind} is archived` : `there is no such ${kind}`;
   return [{ field: path, message: `${key}: ${why}` }];

@@ -41,7 +41,7 @@ export const finishRelay = async (
  * Types whose rows are no longer needed after relaying. Texts of chat are kept in its own tables, and deleted
  * from there.
  */
-const TOLD_ONCE: ReadonlySet<string> = new Set<EventType>([
+const RELAYED_ONCE: ReadonlySet<string> = new Set<EventType>([
   "leaderboard.entries_changed",
   "leaderboard.changed",
   "chat.changed",
@@ -70,14 +70,14 @@ const deleteRelayed = async (
     n: waiting,
     k: length,
   }));
-  const told = rows
-    .filter(({ type, id }) => TOLD_ONCE.has(type) && ids.has(id))
+  const relayed = rows
+    .filter(({ type, id }) => RELAYED_ONCE.has(type) && ids.has(id))
     .map(({ project_id, id }) => ({ p: project_id, i: id }));
   const gone = await kept(
     db,
     sql<Gone>`
-    with told as (
-      delete from outbox o using json_to_recordset(${JSON.stringify(told)}::json) as x(p uuid, i uuid)
+    with relayed as (
+      delete from outbox o using json_to_recordset(${JSON.stringify(relayed)}::json) as x(p uuid, i uuid)
       where o.project_id = x.p and o.id = x.i),
     x as materialized (
       select * from json_to_recordset(${JSON.stringify(keys)}::json)

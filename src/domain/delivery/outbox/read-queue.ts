@@ -3,7 +3,7 @@ import type { EventType } from "../../kernel/events/domain-events.ts";
 import type { Json } from "../../kernel/events/events.ts";
 import type { Work } from "../../kernel/work.ts";
 import { kept } from "../../kernel/statements.ts";
-import { BEFORE_ALL, type RelayTurns, type RoundPlan } from "./relay-turns.ts";
+import { BEFORE_ALL, type RelaySchedule, type RoundPlan } from "./relay-schedule.ts";
 
 /** Limits of a round: commits per partition, projects, and minimum commits per project. */
 const RELAY_COMMITS = 50;
@@ -38,20 +38,28 @@ export type Taken = { queued: TakenCommit[]; rows: OutboxRow[]; again: number[] 
 export const takeRows = async (
   work: Work,
   parts: readonly number[],
-  { plan, turns, seen }: { plan: RoundPlan; turns: RelayTurns; seen: (projects: Set<string>) => void },
+  {
+    plan,
+    schedule,
+    seen,
+  }: { plan: RoundPlan; schedule: RelaySchedule; seen: (projects: Set<string>) => void },
 ): Promise<Taken> => {
-  const queue = await readQueue(work, parts, { plan, turns });
+  const queue = await readQueue(work, parts, { plan, schedule });
   seen(new Set(queue.map(({ project_id }) => project_id)));
   const lanes = [...Map.groupBy(queue, ({ part, project_id }) => `${part}:${project_id}`).values()];
-  const taken = await readRows(work, takeTurns(lanes, plan.rows), plan.bytes);
-  if (plan.only !== undefined || turns.hasReady) return { ...taken, again: [...parts] };
-  return { ...taken, again: partsAgain(parts, { turns, lanes, ...taken }) };
+  const taken = await readRows(work, alternate(lanes, plan.rows), plan.bytes);
+  if (plan.only !== undefined || schedule.hasReady) return { ...taken, again: [...parts] };
+  return { ...taken, again: partsAgain(parts, { schedule, lanes, ...taken }) };
 };
 
 /** Returns the partitions in which more may wait; also sets where the next round of each begins. */
 const partsAgain = (
   parts: readonly number[],
-  { turns, lanes, queued }: { turns: RelayTurns; lanes: readonly QueueRow[][]; queued: TakenCommit[] },
+  {
+    schedule,
+    lanes,
+    queued,
+  }: { schedule: RelaySchedule; lanes: readonly QueueRow[][]; queued: TakenCommit[] },
 ): number[] => {
   const found = Map.groupBy(lanes.flat(), ({ part }) => part);
   const whole = Map.groupBy(
@@ -61,8 +69,8 @@ const partsAgain = (
   return parts.filter((part) => {
     const here = lanes.filter(([first]) => first!.part === part);
     const isFull = here.length >= RELAY_PROJECTS;
-    const hadBefore = turns.placeOf(part) !== BEFORE_ALL;
-    turns.goOnBehind(part, isFull ? here.at(-1)![0]!.project_id : undefined);
+    const hadBefore = schedule.placeOf(part) !== BEFORE_ALL;
+    schedule.goOnBehind(part, isFull ? here.at(-1)![0]!.project_id : undefined);
     const commits = found.get(part)?.length ?? 0;
     const hasRest = commits > (whole.get(part)?.length ?? 0);
     // Maximum number of commits per project.
@@ -75,9 +83,9 @@ const partsAgain = (
 const readQueue = async (
   { db }: Work,
   parts: readonly number[],
-  { plan: { only, without }, turns }: { plan: RoundPlan; turns: RelayTurns },
+  { plan: { only, without }, schedule }: { plan: RoundPlan; schedule: RelaySchedule },
 ): Promise<QueueRow[]> => {
-  const asked = JSON.stringify(parts.map((part) => ({ p: part, a: turns.placeOf(part) })));
+  const asked = JSON.stringify(parts.map((part) => ({ p: part, a: schedule.placeOf(part) })));
   const from = sql`json_to_recordset(${asked}::json) as x(p smallint, a uuid)`;
   // One index step per project.
   const next = (part: string, after: string) => sql`(select q.project_id from outbox_q q
@@ -110,14 +118,14 @@ const readQueue = async (
 };
 
 /** A row of a round before it is read: `lane` and `commit` are indexes into lists. */
-type Asked = { lane: number; commit: QueueRow; id: string };
+type RequestedRow = { lane: number; commit: QueueRow; id: string };
 
 /**
  * Selects up to `rowsMax` rows: those of the first commit of each lane, of the second of each, and so on. The
  * last commit may be taken in part.
  */
-const takeTurns = (lanes: readonly QueueRow[][], rowsMax: number): Asked[] => {
-  const asked: Asked[] = [];
+const alternate = (lanes: readonly QueueRow[][], rowsMax: number): RequestedRow[] => {
+  const asked: RequestedRow[] = [];
   for (let turn = 0; turn < RELAY_COMMITS; turn++) {
     for (const [lane, commits] of lanes.entries()) {
       const commit = commits[turn];
@@ -129,7 +137,7 @@ const takeTurns = (lanes: readonly QueueRow[][], rowsMax: number): Asked[] => {
 };
 
 /** A row found by its index, with a null id where it no longer exists. */
-type Found = { place: number } & (OutboxRow | { id: null });
+type FoundRow = { place: number } & (OutboxRow | { id: null });
 
 /**
  * Reads rows up to a number of bytes: the lane with the fewest bytes so far comes first, and each lane gets
@@ -137,14 +145,14 @@ type Found = { place: number } & (OutboxRow | { id: null });
  */
 const readRows = async (
   { db }: Work,
-  asked: readonly Asked[],
+  asked: readonly RequestedRow[],
   bytesMax: number,
 ): Promise<{ queued: TakenCommit[]; rows: OutboxRow[] }> => {
   if (asked.length === 0) return { queued: [], rows: [] };
   const places = asked.map(({ lane, commit, id }, n) => ({ n, l: lane, p: commit.project_id, i: id }));
   const found = await kept(
     db,
-    sql<Found>`
+    sql<FoundRow>`
     with r as (
       select r.n as place, r.l as lane, o.*, coalesce(o.bytes, octet_length(o.data::text), 0) as size
       from json_to_recordset(${JSON.stringify(places)}::json) as r(n int, l int, p uuid, i uuid)

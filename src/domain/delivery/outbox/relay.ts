@@ -5,9 +5,9 @@ import type { RankStore } from "../../evaluation/boards/ranks.ts";
 import { finishRelay, happened, projectsOfWebhooks } from "./finish-relay.ts";
 import { publishToRooms } from "./publish-to-rooms.ts";
 import { type OutboxRow, type Taken, type TakenCommit, takeRows } from "./read-queue.ts";
-import { RelayTurns, type RoundSize } from "./relay-turns.ts";
+import { RelaySchedule, type RoundSize } from "./relay-schedule.ts";
 import { messageOf } from "./stream.ts";
-import { type Changed, tellChanged } from "./tell-changed.ts";
+import { type Changed, notifyChanged } from "./notify-changed.ts";
 import { type MessageFor, periodTopic, playerTopic, type Topics } from "../../kernel/events/topics.ts";
 import { eventsFor, type PlannedEvent } from "../webhooks/plan.ts";
 import { readSubscribers } from "../webhooks/subscribers.ts";
@@ -21,7 +21,7 @@ export type RelayParts = {
   ranks: RankStore;
   topics: Topics;
   /** Schedules rounds fairly; absent: without memory. */
-  turns?: RelayTurns;
+  schedule?: RelaySchedule;
   /** Called with partitions that are finished before the others, and those in which `more` may wait. */
   onRelayed?: (parts: readonly number[], more: readonly number[]) => void;
 };
@@ -34,23 +34,23 @@ export type Relayed = { rows: number; again: readonly number[] };
  * topics, then, in one commit, rank notices and the removal of the queue rows. Partitions without rank
  * changes do not wait for these. The cost of a round hardly depends on the number of partitions. A crash in
  * between publishes the rows again: the index keeps versions and players' rooms keep sequence numbers, so
- * repetition is harmless. `turns` decides what is tried after a failed round.
+ * repetition is harmless. `schedule` decides what is tried after a failed round.
  */
 export const relayPartitions = async (relay: RelayParts, parts: readonly number[]): Promise<Relayed> => {
-  const { turns = new RelayTurns() } = relay;
-  const plan = turns.next();
+  const { schedule = new RelaySchedule() } = relay;
+  const plan = schedule.next();
   let projects = new Set<string>();
   const had: RoundSize = { rows: plan.rows, bytes: plan.bytes };
   try {
     const seen = (found: Set<string>) => void (projects = found);
-    const round = await readRound(relay, parts, { plan, turns, seen });
+    const round = await readRound(relay, parts, { plan, schedule, seen });
     had.rows = round.rows.length;
     had.bytes = sumBytes(round.rows);
     const relayed = round.queued.length === 0 ? { rows: 0, again: round.again } : await send(relay, round);
-    turns.done(plan, relayed.rows);
+    schedule.done(plan, relayed.rows);
     return relayed;
   } catch (error) {
-    turns.failed(plan, projects, had);
+    schedule.failed(plan, projects, had);
     throw error;
   }
 };
@@ -68,7 +68,7 @@ const send = async (
     finishRelay(work, commits, { rows, planned });
   const [ranking, others] = splitByPeriods(queued, periods);
   if (ranking.length === 0 || others.length === 0) {
-    await tellChanged({ transact, ranks, topics }, round, (work) => finish(work, queued));
+    await notifyChanged({ transact, ranks, topics }, round, (work) => finish(work, queued));
     return { rows: rows.length, again };
   }
   await transact((work) => finish(work, others));
@@ -77,7 +77,7 @@ const send = async (
     [...free],
     again.filter((part) => free.has(part)),
   );
-  await tellChanged({ transact, ranks, topics }, round, (work) => finish(work, ranking));
+  await notifyChanged({ transact, ranks, topics }, round, (work) => finish(work, ranking));
   return { rows: rows.length, again: again.filter((part) => !free.has(part)) };
 };
 
@@ -110,8 +110,8 @@ const readRound = async (
       playerIds: new Set(entries.keys()),
     }));
     const lists = await readNoticeLists(work, changed);
-    const told = await readSubscribers(work, projectsOfWebhooks(taken.rows));
-    return { ...taken, periods, round: { changed, lists }, subscribers: told, now: work.now };
+    const receivers = await readSubscribers(work, projectsOfWebhooks(taken.rows));
+    return { ...taken, periods, round: { changed, lists }, subscribers: receivers, now: work.now };
   });
   return { ...read, planned: await eventsFor(subscribers, read.rows.map(happened), now) };
 };
@@ -159,7 +159,7 @@ const publishToPlayers = async (topics: Topics, rows: readonly OutboxRow[]): Pro
     rows.filter(({ player_id: playerId, player_seq: seq }) => playerId !== null && seq !== null),
     (row) => playerTopic(row.project_id, row.player_id!),
   );
-  await topics.publishToListeners(
+  await topics.publishIfSubscribed(
     [...rowsOf].flatMap(([topic, own]) =>
       inMessages(own).map((some): MessageFor => [
         topic,

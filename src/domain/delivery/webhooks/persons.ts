@@ -37,7 +37,7 @@ type Columns = Record<"projectId" | "type" | "players" | "createdAt", RawBuilder
  * Condition: whether an event concerns a person who was erased after it. It looks players up by their ids, so
  * that it applies from the commit that erases on, however long the rest of the erasure takes.
  */
-export const tellsOfErased = ({ projectId, type, players, createdAt }: Columns): RawBuilder<boolean> => sql`(
+export const concernsErased = ({ projectId, type, players, createdAt }: Columns): RawBuilder<boolean> => sql`(
   ${type} <> ${sql.lit(ERASURE_TYPE)} and exists (
     select from unnest(${players}) as n(id) join players p on p.project_id = ${projectId} and p.id = n.id
     where p.external_user_id = 'erased:' || n.id::text

@@ -4,7 +4,7 @@ import { mapInSlices } from "../../kernel/slices.ts";
 import type { Work } from "../../kernel/work.ts";
 import { type Happened, webhookBody } from "./body.ts";
 import { isSubscribed, isWebhookType } from "./catalogue/event-types.ts";
-import { playersOf, tellsOfErased } from "./persons.ts";
+import { playersOf, concernsErased } from "./persons.ts";
 import type { Subscribers } from "./subscribers.ts";
 
 /** Id of one webhook's delivery of one event: the same whoever plans it, sorted by the event's time. */
@@ -20,7 +20,7 @@ export type PlannedEvent = {
 };
 
 /** Whether an event `e` is about a person who was erased since it was committed: it is not delivered. */
-const IS_OF_ERASED = tellsOfErased({
+const IS_OF_ERASED = concernsErased({
   projectId: sql`e.project`,
   type: sql`e.type`,
   players: sql`e.players`,

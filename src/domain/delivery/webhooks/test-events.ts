@@ -9,7 +9,7 @@ import type { Work } from "../../kernel/work.ts";
 import { type Happened, webhookBody } from "./body.ts";
 import { sampleOf, TEST_TYPE } from "./catalogue/samples.ts";
 import { deliveryId, eventsFor, planWebhooks } from "./plan.ts";
-import { attemptOf } from "./delivering/note.ts";
+import { attemptOf } from "./delivering/record-results.ts";
 import { auditWebhook, lockWebhook } from "./registration.ts";
 import { liveSecrets } from "./secrets.ts";
 import type { WebhookOutcome, WebhookRequest } from "./delivering/sender.ts";
@@ -113,7 +113,7 @@ export const testRequest = (
 };
 
 /** Records the outcome of a test, which does not affect the webhook's health. */
-export const noteTest = async (
+export const recordTest = async (
   { db, now }: Work,
   { webhook, deliveryId: id }: PlannedTest,
   { outcome, at }: { outcome: WebhookOutcome; at: Date },

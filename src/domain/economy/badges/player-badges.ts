@@ -115,9 +115,13 @@ const STATES: Readonly<Record<BadgeState, RawBuilder<unknown>>> = {
   ALL: sql`(d.status = 'ACTIVE' or b.tier > 0)`,
 };
 
-type Whose = { projectId: string; id: string };
+type PlayerKey = { projectId: string; id: string };
 
-const select = ({ projectId, id }: Whose, where: RawBuilder<unknown>, page: RawBuilder<unknown>) => sql<Row>`
+const select = (
+  { projectId, id }: PlayerKey,
+  where: RawBuilder<unknown>,
+  page: RawBuilder<unknown>,
+) => sql<Row>`
   select d.id, d.definition, b.tier, b.progress, b.times_awarded, b.serial_no, b.first_earned_at,
     b.last_earned_at, b.revoked_at, count(*) over () as total
   from definitions d left join player_badges b
@@ -129,7 +133,7 @@ export type ListPlayerBadges = PageQuery & { state: BadgeState; category?: strin
 /** Lists a player's badges by key; ALL includes the project's badges that the player does not hold. */
 export const listPlayerBadges = async (
   work: Work,
-  player: Whose,
+  player: PlayerKey,
   query: ListPlayerBadges,
 ): Promise<{ badges: PlayerBadge[]; total: number }> => {
   const { state, category = null } = query;
@@ -144,11 +148,11 @@ export const listPlayerBadges = async (
 };
 
 /** Beyond the last page there is no row that carries the total. */
-const countAll = async ({ db }: Work, player: Whose, where: RawBuilder<unknown>): Promise<number> =>
+const countAll = async ({ db }: Work, player: PlayerKey, where: RawBuilder<unknown>): Promise<number> =>
   Number((await select(player, where, sql`limit 1`).execute(db)).rows[0]?.total ?? 0);
 
 /** Returns one badge as a player has it. */
-const getPlayerBadge = async (work: Work, player: Whose, key: string): Promise<PlayerBadge> => {
+const getPlayerBadge = async (work: Work, player: PlayerKey, key: string): Promise<PlayerBadge> => {
   const { rows } = await select(player, sql`d.key = ${key}`, sql``).execute(work.db);
   return show(rows[0]!, await earnedByPercent(work, player.projectId, [key]));
 };
@@ -173,7 +177,12 @@ const errorOf = (problem: BadgeProblem, badgeKey: string): DomainError => {
 type Change = (turn: Turn, badgeKey: string) => BadgeProblem | undefined;
 
 /** `ref`: the badge's UUID or key. */
-const changeBadge = async (work: Work, player: Whose, ref: string, change: Change): Promise<PlayerBadge> => {
+const changeBadge = async (
+  work: Work,
+  player: PlayerKey,
+  ref: string,
+  change: Change,
+): Promise<PlayerBadge> => {
   const { projectId, id } = player;
   const { key: badgeKey } = await getDefinition(work, projectId, { kind: "badge" }, ref);
   const of = { playerIds: [id], gives: [{ badges: [{ badgeKey }] }] };
@@ -194,7 +203,7 @@ export type AwardByHand = { badge: string; tier?: number | undefined; cause: Cau
  * @throws DomainError NOT_FOUND; VALIDATION_ERROR; CONFLICT: OUT_OF_STOCK, NOT_AVAILABLE, INVALID_STATE,
  * PLAYER_INACTIVE
  */
-export const awardByHand = (work: Work, player: Whose, award: AwardByHand): Promise<PlayerBadge> =>
+export const awardByHand = (work: Work, player: PlayerKey, award: AwardByHand): Promise<PlayerBadge> =>
   changeBadge(work, player, award.badge, (turn, badgeKey) => {
     checkActive(turn.player);
     return awardBadge(turn, { badgeKey, tier: award.tier, cause: award.cause, key: newKey() });
@@ -209,7 +218,11 @@ export type ProgressByHand = {
 };
 
 /** Changes progress by REST. @throws DomainError as awardByHand */
-export const progressByHand = (work: Work, player: Whose, progress: ProgressByHand): Promise<PlayerBadge> =>
+export const progressByHand = (
+  work: Work,
+  player: PlayerKey,
+  progress: ProgressByHand,
+): Promise<PlayerBadge> =>
   changeBadge(work, player, progress.badge, (turn, badgeKey) => {
     checkActive(turn.player);
     const { add, set, cause } = progress;
@@ -220,7 +233,7 @@ export const progressByHand = (work: Work, player: Whose, progress: ProgressByHa
 /** Revokes a badge by REST. @throws DomainError NOT_FOUND; CONFLICT: INVALID_STATE */
 export const revokeByHand = (
   work: Work,
-  player: Whose,
+  player: PlayerKey,
   { badge, cause }: { badge: string; cause: Cause },
 ): Promise<PlayerBadge> =>
   changeBadge(work, player, badge, (turn, badgeKey) => revokeBadge(turn, { badgeKey, cause, key: newKey() }));

@@ -8,7 +8,7 @@ import { freeHeld } from "./holds.ts";
 export const DUE_LOTS = { table: "currency_lots" } as const;
 export const DUE_HOLDS = { table: "currency_holds", where: sql`status = 'HELD'` } as const;
 
-type Held = { player_id: string; currency_key: string; amount: string | number };
+type HoldRow = { player_id: string; currency_key: string; amount: string | number };
 
 const NOTHING = async (): Promise<undefined> => undefined;
 
@@ -31,9 +31,9 @@ export const expirePlayersHolds = (work: Work, players: PlayersOf): Promise<void
   );
 
 /** The players are locked, so that no other transaction settles their holds. */
-const endHolds = async ({ db, now }: Work, { projectId, playerIds }: PlayersOf): Promise<Held[]> => {
+const endHolds = async ({ db, now }: Work, { projectId, playerIds }: PlayersOf): Promise<HoldRow[]> => {
   const at = now.toISOString();
-  const { rows } = await sql<Held>`
+  const { rows } = await sql<HoldRow>`
     update currency_holds set status = 'EXPIRED', settled_at = ${at}::timestamptz
     where project_id = ${projectId} and player_id = any(${`{${playerIds.join(",")}}`}::uuid[])
       and status = 'HELD' and expires_at <= ${at}::timestamptz

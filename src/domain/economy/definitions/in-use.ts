@@ -8,17 +8,20 @@ import type { Work } from "../../kernel/work.ts";
 const NAMED_MAX = 5;
 
 /** A definition by its kind and key. */
-type Named = { kind: string; key: string };
+type DefinitionName = { kind: string; key: string };
 
 /**
  * Refuses to archive a definition that running rules still name: they would fail or do nothing, unnoticed.
  * @throws DomainError CONFLICT: IN_USE, naming the rules
  */
-export const refuseInUse = async (work: Work, projectId: string, definition: Named): Promise<void> =>
+export const refuseInUse = async (work: Work, projectId: string, definition: DefinitionName): Promise<void> =>
   (await createInUse(work, projectId))(definition);
 
 /** Like `refuseInUse` for many definitions, reading the rules once. */
-export const createInUse = async (work: Work, projectId: string): Promise<(definition: Named) => void> => {
+export const createInUse = async (
+  work: Work,
+  projectId: string,
+): Promise<(definition: DefinitionName) => void> => {
   const users = new Map<string, Set<string>>();
   await mapInSlices(await loadPublished(work, projectId), (rule) => {
     for (const { kind, key } of mentionsOf(rule.definition)) {

@@ -52,10 +52,10 @@ const show = (row: Row): InboxMessage => ({
   createdAt: new Date(row.created_at).toISOString(),
 });
 
-type Whose = { projectId: string; id: string };
+type PlayerKey = { projectId: string; id: string };
 
 /** A player's messages that have not expired. */
-const current = ({ projectId, id }: Whose, now: Date) => sql`
+const current = ({ projectId, id }: PlayerKey, now: Date) => sql`
   project_id = ${projectId} and player_id = ${id}
     and (expires_at is null or expires_at > ${now.toISOString()}::timestamptz)`;
 
@@ -64,7 +64,7 @@ export type ListInbox = PageQuery & { unread?: boolean | undefined };
 /** Lists a player's messages, newest first. */
 export const listInbox = async (
   work: Work,
-  player: Whose,
+  player: PlayerKey,
   query: ListInbox,
 ): Promise<Total & { messages: InboxMessage[] }> => {
   const read =
@@ -92,7 +92,7 @@ export type MessageByHand = {
  */
 export const sendByHand = async (
   work: Work,
-  player: Whose,
+  player: PlayerKey,
   message: MessageByHand,
 ): Promise<InboxMessage> => {
   const { projectId } = player;
@@ -127,7 +127,7 @@ const enclose = (turn: Turn, rewardKey: string, expiresMs: number | null, cause:
   return given.grant.id;
 };
 
-const getMessage = async ({ db, now }: Work, player: Whose, messageId: string): Promise<InboxMessage> => {
+const getMessage = async ({ db, now }: Work, player: PlayerKey, messageId: string): Promise<InboxMessage> => {
   const found = await sql<Row>`
     select * from inbox_messages where ${current(player, now)} and id = ${messageId}`.execute(db);
   if (!found.rows[0]) throw notFound("message");
@@ -135,7 +135,11 @@ const getMessage = async ({ db, now }: Work, player: Whose, messageId: string): 
 };
 
 /** Marks a message as read; the time of the first reading is kept. @throws DomainError NOT_FOUND */
-export const readMessage = async (work: Work, player: Whose, messageId: string): Promise<InboxMessage> => {
+export const readMessage = async (
+  work: Work,
+  player: PlayerKey,
+  messageId: string,
+): Promise<InboxMessage> => {
   if (!isId(messageId)) throw notFound("message");
   const now = work.now.toISOString();
   await sql`

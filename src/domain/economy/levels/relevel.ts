@@ -47,11 +47,11 @@ const State = z.object({
   lowered: z.int().default(0),
 });
 
-type Seen = { id: string; differs: boolean };
+type Candidate = { id: string; differs: boolean };
 
-const nextPage = async (work: Work, projectId: string, after: string | null): Promise<Seen[]> => {
+const nextPage = async (work: Work, projectId: string, after: string | null): Promise<Candidate[]> => {
   const { thresholds } = await getCurve(work, projectId);
-  const found = await sql<Seen>`
+  const found = await sql<Candidate>`
     select id, level <> width_bucket(xp, ${`{${thresholds.join(",")}}`}::bigint[]) as differs from players
     where project_id = ${projectId} and status not in ('MERGED', 'ERASED')
       and (${after}::uuid is null or id > ${after}::uuid)

@@ -70,7 +70,7 @@ export function* cycleThrough(
     const node = waiting[i]!;
     for (const target of edges[node]!) {
       if (++looked % REST_EVERY === 0) yield;
-      if (target === start) return wayTo(from, node, start);
+      if (target === start) return pathTo(from, node, start);
       if (!allowed.has(target) || from.has(target)) continue;
       from.set(target, node);
       waiting.push(target);
@@ -79,7 +79,7 @@ export function* cycleThrough(
   return [];
 }
 
-const wayTo = (from: ReadonlyMap<number, number>, last: number, start: number): number[] => {
+const pathTo = (from: ReadonlyMap<number, number>, last: number, start: number): number[] => {
   const way = [start];
   for (let node = last; node !== start; node = from.get(node)!) way.unshift(node);
   return [start, ...way];

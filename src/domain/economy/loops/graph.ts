@@ -48,7 +48,7 @@ export type RuleGraph = { nodes: GraphNode[]; edges: GraphEdge[]; cycles: Cycle[
 type Net = { rules: readonly LinkedRule[]; names: string[]; edges: number[][]; causes: Set<string>[] };
 
 /** Subscribers of a pattern: the node of rules without a key, and the rules that require one. */
-type Heard = {
+type Subscribers = {
   isOfReserved: boolean;
   any: number | undefined;
   keyed: number[];
@@ -62,7 +62,7 @@ const matchesReserved = (pattern: string): boolean =>
     ? [...RESERVED_EVENT_TYPES].some((type) => type.startsWith(pattern.slice(0, -1)))
     : isReservedType(pattern);
 
-const nobodyYet = (pattern: string): Heard => ({
+const noSubscribers = (pattern: string): Subscribers => ({
   isOfReserved: matchesReserved(pattern),
   any: undefined,
   keyed: [],
@@ -78,18 +78,18 @@ const netOf = function* (rules: readonly LinkedRule[], definitions: Definitions)
     names.push(name);
     return edges.push([]) - 1;
   };
-  const heard = new Map<string, Heard>();
+  const subscribers = new Map<string, Subscribers>();
   for (const [rule, { links }] of rules.entries()) {
     yield;
-    for (const pattern of links.hears) {
-      const nodes = heard.get(pattern) ?? nobodyYet(pattern);
-      heard.set(pattern, nodes);
+    for (const pattern of links.listensTo) {
+      const nodes = subscribers.get(pattern) ?? noSubscribers(pattern);
+      subscribers.set(pattern, nodes);
       if (links.subjects && nodes.isOfReserved) nodes.keyed.push(rule);
       else edges[(nodes.any ??= newNode(""))]!.push(rule);
     }
   }
   const subjects = rules.map(({ links }) => links.subjects && new Set(links.subjects));
-  const keyedNode = ({ keyed, byKey }: Heard, key: unknown): number | undefined => {
+  const keyedNode = ({ keyed, byKey }: Subscribers, key: unknown): number | undefined => {
     if (byKey.has(key)) return byKey.get(key);
     const asking = key === ANY_KEY ? keyed : keyed.filter((rule) => subjects[rule]!.has(key));
     const node = asking.length === 0 ? undefined : newNode("");
@@ -97,10 +97,10 @@ const netOf = function* (rules: readonly LinkedRule[], definitions: Definitions)
     byKey.set(key, node);
     return node;
   };
-  const hearersOf = (cause: string): number[] => {
+  const subscribersOf = (cause: string): number[] => {
     const { type, key } = partsOf(cause);
     return patternsOf(type).flatMap((pattern) => {
-      const nodes = heard.get(pattern);
+      const nodes = subscribers.get(pattern);
       return nodes
         ? [nodes.any, keyedNode(nodes, isCustom(type) ? ANY_KEY : key)].filter((node) => node !== undefined)
         : [];
@@ -112,7 +112,7 @@ const netOf = function* (rules: readonly LinkedRule[], definitions: Definitions)
     if (known !== undefined) return known;
     const node = newNode(partsOf(cause).type);
     nodes.set(cause, node);
-    edges[node] = hearersOf(cause);
+    edges[node] = subscribersOf(cause);
     return node;
   };
   const causesOf = createCauses(definitions);
@@ -167,7 +167,7 @@ const nodesOf = function* ({ rules, causes }: Net): Steps<GraphNode[]> {
       key,
       name: links.name,
       status,
-      listensTo: [...links.hears],
+      listensTo: [...links.listensTo],
       causes: [...new Set(Array.from(causes[i]!, (cause) => partsOf(cause).type))].toSorted(),
     });
   }

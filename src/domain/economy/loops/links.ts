@@ -6,7 +6,7 @@ import { directCauses } from "./causes.ts";
 export type RuleLinks = {
   name: string;
   /** Patterns of event types that trigger it. */
-  hears: readonly string[];
+  listensTo: readonly string[];
   /** The keys that it requires at its top level, for example when it reacts to a single badge. */
   subjects: readonly unknown[] | undefined;
   /** What its actions cause directly. */
@@ -17,7 +17,7 @@ export type RuleLinks = {
 
 export const linksOf = (rule: RuleDocument): RuleLinks => ({
   name: rule.name,
-  hears: patternsHeard(rule),
+  listensTo: patternsOf(rule),
   subjects: subjectsOf(rule),
   direct: directCauses(rule),
   isBounded: isBounded(rule),
@@ -40,7 +40,7 @@ const isBounded = ({ limits, stopOnMatch }: RuleDocument): boolean => {
 };
 
 /** A scheduled rule is triggered by no event. */
-const patternsHeard = ({ triggers }: RuleDocument): string[] => [
+const patternsOf = ({ triggers }: RuleDocument): string[] => [
   ...new Set(triggers.flatMap((trigger) => ("eventTypes" in trigger ? trigger.eventTypes : []))),
 ];
 

@@ -18,7 +18,7 @@ import {
 import { getGrant, type PlayerReward } from "./player-rewards.ts";
 import type { Reward } from "../../evaluation/rewards/reward.ts";
 
-type Whose = { projectId: string; id: string };
+type PlayerKey = { projectId: string; id: string };
 
 const errorOf = (problem: RewardProblem, rewardKey: string): DomainError => {
   switch (problem) {
@@ -44,7 +44,7 @@ export type RewardOrder = { reward: string; quantity: number; cause: Cause };
  */
 export const grantByHand = (
   work: Work,
-  player: Whose,
+  player: PlayerKey,
   order: RewardOrder & { delivery: RewardGrant["delivery"] },
 ): Promise<PlayerReward> => handOut(work, player, order, () => undefined);
 
@@ -52,13 +52,13 @@ export const grantByHand = (
  * Sells a reward to a player for its price.
  * @throws DomainError as grantByHand; CONFLICT: INSUFFICIENT_FUNDS, NOT_FOR_SALE
  */
-export const purchaseReward = (work: Work, player: Whose, order: RewardOrder): Promise<PlayerReward> =>
+export const purchaseReward = (work: Work, player: PlayerKey, order: RewardOrder): Promise<PlayerReward> =>
   handOut(work, player, { ...order, delivery: "AUTO" }, pay);
 
 type Order = RewardOrder & { delivery: RewardGrant["delivery"] };
 type Pay = (turn: Turn, reward: Reward, order: { key: string; quantity: number; cause: Cause }) => void;
 
-const handOut = async (work: Work, player: Whose, order: Order, pay: Pay): Promise<PlayerReward> => {
+const handOut = async (work: Work, player: PlayerKey, order: Order, pay: Pay): Promise<PlayerReward> => {
   const { projectId } = player;
   const { quantity, cause, delivery } = order;
   const { key: rewardKey, definition } = await getDefinition(
@@ -95,7 +95,7 @@ const handOut = async (work: Work, player: Whose, order: Order, pay: Pay): Promi
 };
 
 /** Reserves a code for an imminent grant. The player's lock comes first, as everywhere. */
-const keepCode = async (work: Work, player: Whose, rewardKey: string) => {
+const keepCode = async (work: Work, player: PlayerKey, rewardKey: string) => {
   await lockPlayerRow(work, player);
   const grantId = newId();
   return { grantId, code: await takeCode(work, player.projectId, { rewardKey, grantId }) };

@@ -67,7 +67,7 @@ export const showGrant = (row: GrantRow, now: Date): PlayerReward => ({
   updatedAt: new Date(row.updated_at).toISOString(),
 });
 
-type Whose = { projectId: string; id: string };
+type PlayerKey = { projectId: string; id: string };
 
 const select = (where: RawBuilder<unknown>, rest: RawBuilder<unknown>) => sql<GrantRow>`
   select g.*, d.name, d.definition ->> 'kind' as kind, d.definition ->> 'fulfilment' as fulfilment
@@ -76,7 +76,7 @@ const select = (where: RawBuilder<unknown>, rest: RawBuilder<unknown>) => sql<Gr
   where ${where} ${rest}`;
 
 /** Returns one grant, locked until commit. @throws DomainError NOT_FOUND */
-export const lockGrant = async ({ db }: Work, player: Whose, grantId: string): Promise<GrantRow> => {
+export const lockGrant = async ({ db }: Work, player: PlayerKey, grantId: string): Promise<GrantRow> => {
   const where = sql`g.project_id = ${player.projectId} and g.player_id = ${player.id} and g.id = ${grantId}`;
   const found = isId(grantId) ? await select(where, sql`for update of g`).execute(db) : { rows: [] };
   const [row] = found.rows;
@@ -84,7 +84,7 @@ export const lockGrant = async ({ db }: Work, player: Whose, grantId: string): P
   return row;
 };
 
-export const getGrant = async (work: Work, player: Whose, grantId: string): Promise<PlayerReward> =>
+export const getGrant = async (work: Work, player: PlayerKey, grantId: string): Promise<PlayerReward> =>
   showGrant(await lockGrant(work, player, grantId), work.now);
 
 export type ListPlayerRewards = PageQuery & {
@@ -102,7 +102,7 @@ const statusIs = (status: GrantStatus | undefined, now: Date): RawBuilder<unknow
 /** Lists the rewards granted to a player, newest first. */
 export const listPlayerRewards = async (
   work: Work,
-  player: Whose,
+  player: PlayerKey,
   query: ListPlayerRewards,
 ): Promise<Total & { rewards: PlayerReward[] }> => {
   const { rewardKey = null } = query;

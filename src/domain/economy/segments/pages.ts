@@ -22,7 +22,7 @@ export const FIRST_PLAYER = "00000000-0000-0000-0000-000000000000";
 /** Sorts after every id. */
 export const LAST_PLAYER = "ffffffff-ffff-ffff-ffff-ffffffffffff";
 
-export type Looked = {
+export type Evaluated = {
   /** Players who were evaluated, and those of them who entered or left a segment. */
   evaluated: number;
   moved: number;
@@ -76,7 +76,7 @@ export const refreshPage = async (
   work: Work,
   plan: ProjectPlan,
   { after, which }: { after: string; which: "ALL" | "TIMED" },
-): Promise<Looked> => {
+): Promise<Evaluated> => {
   const page = await readPage(work, plan, { after });
   const steps = new PacedBudget(PAGE_STEPS_MAX);
   const looked: PlayerState[] = [];

@@ -8,7 +8,7 @@ import { segmentRefresh } from "./refresh-job.ts";
 /** Interval at which time-dependent segments are evaluated, in ms. */
 export const SWEEP_EVERY_MS = 15 * 60_000;
 /** Maximum number of projects per run. */
-const NOTICED_MAX = 100;
+const PROJECTS_MAX = 100;
 
 /**
  * Finds projects whose dynamic segments differ from those with which their players were last evaluated,
@@ -16,7 +16,7 @@ const NOTICED_MAX = 100;
  * each. Works over all projects.
  * @returns the number of projects found
  */
-export const noticeSegments = async (work: Work): Promise<number> => {
+export const queueSegmentRefreshes = async (work: Work): Promise<number> => {
   const found = await sql<{ project_id: string; digest: string }>`
     with d as (
       select project_id, md5(string_agg(id::text || ':' || version, ',' order by id)) as digest
@@ -26,7 +26,7 @@ export const noticeSegments = async (work: Work): Promise<number> => {
     join projects p on p.id = d.project_id and p.deleted_at is null
     left join segment_sweeps s on s.project_id = d.project_id
     where s.definitions is distinct from d.digest
-    order by d.project_id limit ${NOTICED_MAX}`.execute(work.db);
+    order by d.project_id limit ${PROJECTS_MAX}`.execute(work.db);
   for (const { project_id: projectId, digest } of found.rows) await queueRefresh(work, projectId, digest);
   return found.rows.length;
 };

@@ -20,10 +20,10 @@ import { missedPeriods, repair, repairable, reset } from "../../evaluation/strea
 import { type PlayerStreak, showStreak } from "./show.ts";
 import { NO_STEPS, type LostRun, type Settled, type Streak } from "../../evaluation/streaks/state.ts";
 
-type Whose = { player: PlayerState; project: Game };
+type StreakHolder = { player: PlayerState; project: Game };
 
 /** Reads a player's streaks without changing them. */
-export const readStreaks = async (work: Work, player: Player): Promise<Whose> => {
+export const readStreaks = async (work: Work, player: Player): Promise<StreakHolder> => {
   const project = await readPlan(work, player.projectId, changePlans);
   const state = stateOfPlayer(player);
   await loadStates(work, [state], [project], [streaksPart]);
@@ -31,7 +31,7 @@ export const readStreaks = async (work: Work, player: Player): Promise<Whose> =>
 };
 
 /** Returns one streak as of now. */
-export const showNow = (whose: Whose, streak: CompiledStreak, nowMs: number): PlayerStreak => {
+export const showNow = (whose: StreakHolder, streak: CompiledStreak, nowMs: number): PlayerStreak => {
   const { state } = settledAt(streak, whose, nowMs);
   return showStreak(streak, state, { nowMs, zone: zoneOf(streak, whose).zone });
 };

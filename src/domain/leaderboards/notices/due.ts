@@ -3,7 +3,7 @@ import type { Transact, Work } from "../../kernel/work.ts";
 import type { RankStore } from "../../evaluation/boards/ranks.ts";
 import { type ChangedList, lockNoticeLists, type NoticeList, readNoticeLists } from "./notice-lists.ts";
 import { seeRanks } from "./seen-ranks.ts";
-import { tellRanks } from "./tell.ts";
+import { sendNotices } from "./send.ts";
 
 /** Maximum number of players per transaction. */
 const DUE_AT_ONCE = 1_000;
@@ -41,7 +41,7 @@ const forget = async ({ db }: Work, lists: readonly ChangedList[]): Promise<void
  * @returns whether more may be due
  * @throws DomainError SERVICE_UNAVAILABLE while a rank index is being built
  */
-export const tellDueRanks = async ({
+export const sendDueNotices = async ({
   transact,
   ranks,
 }: {
@@ -61,8 +61,8 @@ export const tellDueRanks = async ({
         return list ? [seeRanks(ranks, list, playerIds)] : [];
       }),
     );
-    const told = await transact(async (work) => {
-      const done = await tellRanks(work, seen);
+    const sent = await transact(async (work) => {
+      const done = await sendNotices(work, seen);
       if (done)
         await forget(
           work,
@@ -70,13 +70,13 @@ export const tellDueRanks = async ({
         );
       return done;
     });
-    if (told) return due.reduce((sum, { playerIds }) => sum + playerIds.size, 0) === DUE_AT_ONCE;
+    if (sent) return due.reduce((sum, { playerIds }) => sum + playerIds.size, 0) === DUE_AT_ONCE;
   }
   return true;
 };
 
 /** Schedules changed players for an early evaluation, when their ranks cannot be read now. */
-export const tellLater = async (
+export const deferNotices = async (
   work: Work,
   lists: readonly NoticeList[],
   changed: readonly ChangedList[],

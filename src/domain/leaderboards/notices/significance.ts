@@ -37,7 +37,7 @@ export const significanceOf = (
 export type Lead = { playerId: string; rankScore: number };
 
 /** The outcome for the lead: who is announced from now on, and whether that is a notice. */
-export type LeadChange = { leader: Lead; isTold: boolean };
+export type LeadChange = { leader: Lead; isAnnounced: boolean };
 
 /**
  * Compares the last announced leader with the current first place. A leader who merely disappeared causes no
@@ -50,10 +50,10 @@ export const leadChange = (
   { named, still, first }: { named: Lead | undefined; still: Lead | undefined; first: Lead | undefined },
 ): LeadChange | undefined => {
   if (!first) return undefined;
-  if (!named) return { leader: first, isTold: true };
+  if (!named) return { leader: first, isAnnounced: true };
   if (first.playerId === named.playerId)
-    return first.rankScore === named.rankScore ? undefined : { leader: first, isTold: false };
-  if (!still) return { leader: first, isTold: first.rankScore < named.rankScore };
+    return first.rankScore === named.rankScore ? undefined : { leader: first, isAnnounced: false };
+  if (!still) return { leader: first, isAnnounced: first.rankScore < named.rankScore };
   if (first.rankScore === still.rankScore && ties !== "LATEST") return undefined;
-  return { leader: first, isTold: true };
+  return { leader: first, isAnnounced: true };
 };

@@ -13,7 +13,7 @@ import { isoOf, type PeriodRow } from "./period-row.ts";
 import type { PrizeStatus } from "./prizes.ts";
 
 /** The ranked player; null if banned, deleted or erased by now. */
-export type Whose = (Name & { playerId: string }) | null;
+export type RankedPlayer = (Name & { playerId: string }) | null;
 
 /** A list of a board: one window, and one value of its breakdown. Times are ISO 8601. */
 export type BoardPeriod = {
@@ -25,10 +25,10 @@ export type BoardPeriod = {
   endsAt: string | null;
   closedAt: string | null;
   participants: number;
-  leader: { player: Whose; score: number } | null;
+  leader: { player: RankedPlayer; score: number } | null;
 };
 
-const whoseOf = (names: ReadonlyMap<string, Name>, playerId: string): Whose => {
+const rankedPlayerOf = (names: ReadonlyMap<string, Name>, playerId: string): RankedPlayer => {
   const name = names.get(playerId);
   return name ? { playerId, ...name } : null;
 };
@@ -58,7 +58,7 @@ const show = (leaderboard: Leaderboard, row: PeriodRow, { head, names }: Shown):
   closedAt: isoOf(row.closed_at),
   participants: head.participants,
   leader: head.leader && {
-    player: whoseOf(names, head.leader.playerId),
+    player: rankedPlayerOf(names, head.leader.playerId),
     score: fromRankScore(boardOf(leaderboard), head.leader.rankScore),
   },
 });
@@ -120,7 +120,7 @@ export const readPeriods = async (
 /** A place of a closed list. */
 export type FinalEntry = {
   rank: number;
-  player: Whose;
+  player: RankedPlayer;
   score: number;
   reachedAt: string;
   /** Index of the board's prize that it has won, from 0, and its status. */
@@ -167,7 +167,7 @@ export const readResults = async (work: Work, projectId: string, query: ResultsQ
   const board = boardOf(leaderboard);
   const places = rows.map((place): FinalEntry => ({
     rank: Number(place.rank),
-    player: whoseOf(names, place.player_id),
+    player: rankedPlayerOf(names, place.player_id),
     score: fromRankScore(board, Number(place.rank_score)),
     reachedAt: new Date(Math.floor(reachedUs(board, Number(place.rank_tie)) / 1_000)).toISOString(),
     prize: place.prize,

@@ -52,7 +52,7 @@ const openLists = async (
   if (lists.length === 0) return new Set();
   const time = sql`${now.toISOString()}::timestamptz`;
   // In the same order as the batches that create such rows, to prevent deadlocks.
-  const told = await sql<{ id: string }>`
+  const announced = await sql<{ id: string }>`
     insert into leaderboard_periods (project_id, id, leaderboard_id, period_key, starts_at, ends_at, close_at,
       is_told, created_at, written_at)
     select ${projectId}::uuid, id, b, k, s, e, c, true, ${time}, ${time}
@@ -61,7 +61,7 @@ const openLists = async (
     order by id
     on conflict (project_id, id) do update set is_told = true where not leaderboard_periods.is_told
     returning id`.execute(db);
-  return new Set(told.rows.map(({ id }) => id));
+  return new Set(announced.rows.map(({ id }) => id));
 };
 
 /**
@@ -78,12 +78,12 @@ const openBoards = async (work: Work, projectId: string, boards: readonly Leader
     const window = windowAt(timedOf(board), nowMs);
     return window ? [{ board, list: newList(board, window) }] : [];
   });
-  const told = await openLists(
+  const announced = await openLists(
     work,
     projectId,
     opened.map(({ list }) => list),
   );
-  for (const { board, list } of opened) if (told.has(list.id)) tellStart(work, board, list);
+  for (const { board, list } of opened) if (announced.has(list.id)) emitStart(work, board, list);
   for (const board of boards) {
     const next = nextStart(timedOf(board), nowMs);
     board.opensAt = next === undefined ? null : new Date(next);
@@ -91,7 +91,7 @@ const openBoards = async (work: Work, projectId: string, boards: readonly Leader
 };
 
 /** The first list of a board without periods is as old as the board, and starts nothing. */
-const tellStart = (work: Work, { projectId, id, key, resets }: Leaderboard, list: NewList): void => {
+const emitStart = (work: Work, { projectId, id, key, resets }: Leaderboard, list: NewList): void => {
   if (list.e === null && resets === 0) return;
   work.emit(projectId, "leaderboard.period_started", {
     leaderboardKey: key,

@@ -4,7 +4,7 @@ import type { ListStatus } from "../../evaluation/boards/list.ts";
 import type { Ties } from "../../evaluation/boards/ranks.ts";
 
 /** An entry's position in storage order; the player id is the final tie-breaker. */
-export type Place = { player_id: string; rank_score: number; rank_tie: number };
+export type EntryPosition = { player_id: string; rank_score: number; rank_tie: number };
 
 /** Progress of closing a list: first the final order is written, then prizes are given. */
 export type Closing = {
@@ -12,7 +12,7 @@ export type Closing = {
   /** As they were when closing began: all chunks must be ranked alike. */
   ties: Ties;
   /** The last entry that was read; null before the first. */
-  after: Place | null;
+  after: EntryPosition | null;
   /** Number of written places. */
   count: number;
   /** Rank of the last written place. */

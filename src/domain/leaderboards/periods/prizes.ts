@@ -123,15 +123,15 @@ type Giving = { row: PeriodRow; leaderboard: Leaderboard };
 type Mark = { n: number; i: number; s: PrizeStatus };
 
 /** Thrown when a winner was merged since the places were read: the step is repeated. */
-class Moved extends Error {}
+class WinnerMerged extends Error {}
 
-/** @throws Moved */
+/** @throws WinnerMerged */
 const giveTo = async (work: Work, giving: Giving, winners: readonly Winner[]): Promise<Mark[]> => {
   const byId = new Map(winners.map((winner) => [winner.playerId, winner]));
   const options = { playerIds: [...byId.keys()], gives: winners.map(({ rewards }) => rewards) };
   const changed = await changePlayers(work, giving.row.project_id, options, (turn): Mark => {
     const winner = byId.get(turn.player.id);
-    if (!winner) throw new Moved("a winner was merged meanwhile");
+    if (!winner) throw new WinnerMerged("a winner was merged meanwhile");
     return { n: winner.position, i: winner.prize, s: giveOne(turn, giving, winner) };
   });
   return changed.map(({ value }) => value);
@@ -144,7 +144,7 @@ const giveEach = async (work: Work, giving: Giving, winners: readonly Winner[]):
     try {
       marks.push(...(await savepoint(work, () => giveTo(work, giving, [winner]))));
     } catch (error) {
-      if (error instanceof Moved || outageOf(error) !== undefined) throw error;
+      if (error instanceof WinnerMerged || outageOf(error) !== undefined) throw error;
       marks.push(failed);
     }
   }

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Work } from "../../kernel/work.ts";
 import type { Ties } from "../../evaluation/boards/ranks.ts";
-import type { Closing, PeriodOf, Place } from "./period-row.ts";
+import type { Closing, PeriodOf, EntryPosition } from "./period-row.ts";
 
 /** Number of entries per step: each reads all remaining entries of the list to find the first of them. */
 export const RESULTS_CHUNK = 10_000;
@@ -30,7 +30,7 @@ const rankBy = ({ ties, count, rank, rankScore }: Closing): RawBuilder<unknown> 
 type Written = {
   read: string | number;
   kept: string | number;
-  last: Place | null;
+  last: EntryPosition | null;
   tail: { rank: number; rank_score: number } | null;
 };
 

@@ -88,7 +88,7 @@ const update = async (draft: Draft, kind: DefinitionKind, definition: Defined): 
 };
 
 /** A definition that references others which do not exist yet: `open` of them. */
-type Waiting = WantedDefinition & { error: UnknownReference; open: number };
+type Unresolved = WantedDefinition & { error: UnknownReference; open: number };
 
 /**
  * Adds all definitions to the draft, each after those that it references: one with missing references waits
@@ -96,15 +96,15 @@ type Waiting = WantedDefinition & { error: UnknownReference; open: number };
  * @throws the error of the last one whose references are never resolved
  */
 const draftAll = async (draft: Draft, wanted: readonly WantedDefinition[]): Promise<void> => {
-  const waitingFor = new Map<string, Waiting[]>();
-  const waiting = new Set<Waiting>();
+  const waitingFor = new Map<string, Unresolved[]>();
+  const waiting = new Set<Unresolved>();
   const queue = [...wanted];
   let startMs = performance.now();
   for (const one of queue) {
     const missing = await tryOne(draft, one);
     if (missing) {
       const names = new Set(missing.missing.map(nameOf));
-      const waits: Waiting = { ...one, error: missing, open: names.size };
+      const waits: Unresolved = { ...one, error: missing, open: names.size };
       waiting.add(waits);
       for (const name of names) waitingFor.set(name, [...(waitingFor.get(name) ?? []), waits]);
     } else {
@@ -123,7 +123,7 @@ const draftAll = async (draft: Draft, wanted: readonly WantedDefinition[]): Prom
   refuseWaiting(wanted, waiting);
 };
 
-const refuseWaiting = (wanted: readonly WantedDefinition[], waiting: ReadonlySet<Waiting>): void => {
+const refuseWaiting = (wanted: readonly WantedDefinition[], waiting: ReadonlySet<Unresolved>): void => {
   if (waiting.size === 0) return;
   const errors = new Map([...waiting].map(({ change, error }) => [change, error]));
   const { change } = wanted.findLast((one) => errors.has(one.change))!;

@@ -149,8 +149,8 @@ const applySingle = async (work: Work, projectId: string, { change, given }: Ste
     await putCurve(work, projectId, { curve: levelCurve!, recalculate: "NONE", actor: given.actor });
     return;
   }
-  const told = change.section === "timezone" ? { timezone } : { settings };
-  await updateProject(work, given.tenantId, projectId, told);
+  const patch = change.section === "timezone" ? { timezone } : { settings };
+  await updateProject(work, given.tenantId, projectId, patch);
 };
 
 /** Fields of a board that may change; with another meaning of its scores it is another board. */

@@ -7,7 +7,7 @@ import { outageOf } from "../../kernel/outages.ts";
 import { inSlices } from "../../kernel/slices.ts";
 import type { Transact, Work } from "../../kernel/work.ts";
 import type { JobKind, Step } from "../../long-work/job-kind.ts";
-import { type DueProject, dueProjects, JobTurns } from "./job-turns.ts";
+import { type DueProject, dueProjects, JobSchedule } from "./job-schedule.ts";
 import { JOB_KINDS } from "./kinds.ts";
 import type { JobRow } from "../../long-work/project-jobs.ts";
 
@@ -36,7 +36,7 @@ export const stepJob = async (
   kinds: readonly JobKind[] = JOB_KINDS,
 ): Promise<boolean> => {
   await takeBack(transact);
-  const turns = turnsOf(transact);
+  const turns = scheduleOf(transact);
   const claimed = await transact((work) => claimNext(work, turns));
   if (!claimed) return false;
   const startedMs = performance.now();
@@ -48,12 +48,12 @@ export const stepJob = async (
   return true;
 };
 
-const allTurns = new WeakMap<Transact, JobTurns>();
+const schedules = new WeakMap<Transact, JobSchedule>();
 
 /** The fair queue of a process. */
-const turnsOf = (transact: Transact): JobTurns => {
-  const known = allTurns.get(transact) ?? new JobTurns();
-  allTurns.set(transact, known);
+const scheduleOf = (transact: Transact): JobSchedule => {
+  const known = schedules.get(transact) ?? new JobSchedule();
+  schedules.set(transact, known);
   return known;
 };
 
@@ -106,7 +106,10 @@ const takeBack = async (transact: Transact): Promise<void> => {
 };
 
 /** Claims the next tenant's job; others may just have taken the last one of a project. */
-const claimNext = async (work: Work, own: JobTurns): Promise<{ row: Row; tenantId: string } | undefined> => {
+const claimNext = async (
+  work: Work,
+  own: JobSchedule,
+): Promise<{ row: Row; tenantId: string } | undefined> => {
   for (const due of own.order(await dueProjects(work))) {
     const row = await claim(work, due);
     if (row) return { row, tenantId: due.tenantId };

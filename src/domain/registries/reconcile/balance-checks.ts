@@ -69,7 +69,7 @@ const findingsOf = (
   { projectId }: Page,
   { playerId, currencyKey, balance, held, total, holds }: Compared,
 ): Finding[] => {
-  const told = (invariant: string, message: string): Finding => ({
+  const finding = (invariant: string, message: string): Finding => ({
     invariant,
     projectId,
     playerId,
@@ -77,8 +77,8 @@ const findingsOf = (
     isRepairable: true,
   });
   const findings: Finding[] = [];
-  if (balance !== total) findings.push(told("I2", `the balance is ${balance}, the ledger says ${total}`));
-  if (held !== holds) findings.push(told("I5", `${held} are held, open holds hold ${holds}`));
+  if (balance !== total) findings.push(finding("I2", `the balance is ${balance}, the ledger says ${total}`));
+  if (held !== holds) findings.push(finding("I5", `${held} are held, open holds hold ${holds}`));
   return findings;
 };
 

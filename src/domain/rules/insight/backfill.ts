@@ -68,7 +68,7 @@ const State = z.object({
 });
 
 /** Whether a metric counts derived events, which are not stored as tracked events are. */
-const hearsDerived = ({ eventTypes }: Metric): boolean =>
+const countsDerived = ({ eventTypes }: Metric): boolean =>
   [...DERIVED_EVENT_TYPES].some((type) => patternsOf(type).some((pattern) => eventTypes.includes(pattern)));
 
 /** Returns the counters that a rule reads, as far as they can be computed from stored events. */
@@ -77,8 +77,8 @@ const countersOf = ({ rules }: ProjectPlan, ruleId: string) => {
   const metrics = rule ? needsOf(rule.definition).metrics : [];
   return {
     isRunning: rule !== undefined,
-    counters: metrics.filter((metric) => !hearsDerived(metric)).map((metric) => compileMetric(metric)),
-    notRebuilt: metrics.filter(hearsDerived).map(({ eventTypes }) => eventTypes.join(", ")),
+    counters: metrics.filter((metric) => !countsDerived(metric)).map((metric) => compileMetric(metric)),
+    notRebuilt: metrics.filter(countsDerived).map(({ eventTypes }) => eventTypes.join(", ")),
   };
 };
 

@@ -117,9 +117,9 @@ const replayedPlayer = (state: ReplayState, shared: SharedCounters, player: Play
 
 /** Whether evaluation must be traced: only for events that can trigger the rule. */
 const isWatched = ({ rules }: ProjectPlan, type: string): boolean =>
-  rules.listeners(type).length > 0 || rules.all.some(hearsPlayer);
+  rules.listeners(type).length > 0 || rules.all.some(followsPlayer);
 
-const hearsPlayer = ({ definition }: ProjectPlan["rules"]["all"][number]): boolean =>
+const followsPlayer = ({ definition }: ProjectPlan["rules"]["all"][number]): boolean =>
   definition.triggers.some(
     (trigger) => "eventTypes" in trigger && trigger.eventTypes.some((type) => type.startsWith("player.")),
   );

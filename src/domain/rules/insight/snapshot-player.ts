@@ -106,8 +106,8 @@ export const imaginePlayer = (plan: ProjectPlan, snapshot: Snapshot, { now, atMs
   };
 };
 
-type Place = { atMs: number; zone: string };
-type Places = Place & { projectZone: string };
+type SnapshotContext = { atMs: number; zone: string };
+type Places = SnapshotContext & { projectZone: string };
 
 const holdingsOf = ({ streaks }: ProjectPlan, snapshot: Snapshot, place: Places) => ({
   balances: new Map(
@@ -163,7 +163,7 @@ const streakOf = (
 const counterOf = (
   { aggregate, window }: CompiledMetric,
   value: number,
-  { atMs, zone }: Place,
+  { atMs, zone }: SnapshotContext,
 ): CounterState => {
   const state = aggregateOf(aggregate, value, atMs);
   if (window.type === "CALENDAR") return [[windowNumber(window.unit, zone, atMs), state]];

@@ -43,7 +43,7 @@ export const createRuleWatch = (max: number): RuleWatch => {
  * Pauses a rule that exhausts the steps of one event after another, and reports it. In a transaction of its
  * own, as pauseLoopingRule.
  */
-export const pauseDearRule = async (
+export const pauseExpensiveRule = async (
   work: Work,
   { projectId, rootEventId, spender }: StepsHit,
 ): Promise<void> => {

@@ -68,18 +68,18 @@ const findInOrder = async ({ em }: Work, projectId: string, refs: readonly strin
   return refs.map((ref) => byRef.get(ref)!);
 };
 
-type Place = { field: string; priority: number };
+type PriorityField = { field: string; priority: number };
 
 /**
  * Returns a document with another priority. One that exceeds the size limit already may stay, but not grow.
  */
-const placed = (document: RuleDocument, { field, priority }: Place): RuleDocument => {
+const placed = (document: RuleDocument, { field, priority }: PriorityField): RuleDocument => {
   const changed = { ...document, priority };
   if (bytesOf(changed) > bytesOf(document)) checkSize(field, changed, RULE_MAX_BYTES);
   return changed;
 };
 
-const prioritise = async (work: Work, rule: Rule, place: Place): Promise<void> => {
+const prioritise = async (work: Work, rule: Rule, place: PriorityField): Promise<void> => {
   const { priority } = place;
   if (rule.draft.priority !== priority) {
     rule.draft = placed(rule.draft, place);

@@ -39,7 +39,7 @@ export type Runnable = {
   warnings: string[];
 };
 
-type Place = { projectId: string; ref: string };
+type RuleRef = { projectId: string; ref: string };
 
 /** Maximum number of checks without the lock; if definitions keep changing, the last one is under it. */
 const FREE_CHECKS_MAX = 3;
@@ -54,7 +54,7 @@ class Stale extends Error {}
  * @throws DomainError NOT_FOUND; CONFLICT INVALID_STATE; VALIDATION_ERROR: the document's names must exist,
  * and rules must not trigger one another endlessly (its reason is then RULE_LOOP)
  */
-export const lockRunnable = async (work: Work, place: Place, choose: Choose): Promise<Runnable> => {
+export const lockRunnable = async (work: Work, place: RuleRef, choose: Choose): Promise<Runnable> => {
   awaitConfigTurn(work, place.projectId);
   await work.em.flush();
   for (let tries = 0; tries < FREE_CHECKS_MAX; tries++) {
@@ -75,7 +75,7 @@ export const lockRunnable = async (work: Work, place: Place, choose: Choose): Pr
 type Checked = { found: FoundRule; definition: RuleDocument; warnings: string[] };
 
 /** A refusal counts only if nothing has changed during the check. */
-const checkFreely = async (work: Work, place: Place, choose: Choose): Promise<Checked> => {
+const checkFreely = async (work: Work, place: RuleRef, choose: Choose): Promise<Checked> => {
   const found = await findAsIs(work, place);
   try {
     return await check(work, place, found, choose);
@@ -85,7 +85,7 @@ const checkFreely = async (work: Work, place: Place, choose: Choose): Promise<Ch
   }
 };
 
-const lockAs = async (work: Work, { projectId, ref }: Place, { found }: Checked): Promise<Rule> => {
+const lockAs = async (work: Work, { projectId, ref }: RuleRef, { found }: Checked): Promise<Rule> => {
   await changeConfig(work, projectId);
   const locked = await findAsIs(work, { projectId, ref });
   // The lock itself counts as one change.
@@ -101,7 +101,7 @@ const isSame = (a: FoundRule, b: FoundRule): boolean =>
 type Row = Omit<FoundRule, "configVersion"> & { configVersion: string | number };
 
 /** Uses a statement instead of an entity: a managed entity would not be read again under the lock. */
-const findAsIs = async ({ db }: Work, { projectId, ref }: Place): Promise<FoundRule> => {
+const findAsIs = async ({ db }: Work, { projectId, ref }: RuleRef): Promise<FoundRule> => {
   const id = isId(ref) ? ref : null;
   const { rows } = await sql<Row>`
     select r.id, r.key, r.status, r.draft, r.draft_version as "draftVersion",
@@ -117,7 +117,7 @@ const findAsIs = async ({ db }: Work, { projectId, ref }: Place): Promise<FoundR
 
 const check = async (
   work: Work,
-  { projectId }: Place,
+  { projectId }: RuleRef,
   found: FoundRule,
   choose: Choose,
 ): Promise<Checked> => {

@@ -54,7 +54,7 @@ export type Standings = ChannelRow & {
 };
 
 /** A player in a channel; null: no particular player. */
-export type Asked = { channelId: string; playerId: string | null };
+export type PlayerInChannel = { channelId: string; playerId: string | null };
 
 /**
  * Selects the standings requested by `rows`: numbers, channels and players. `project` is that of a row `r`.
@@ -96,7 +96,7 @@ const inOrder = async (
 export const findStandings = (
   work: Work,
   projectId: string,
-  asked: readonly Asked[],
+  asked: readonly PlayerInChannel[],
 ): Promise<(Standings | undefined)[]> => {
   const rows = asked.map(({ channelId, playerId }, n) => ({ n, c: channelId, p: playerId }));
   return inOrder(work, asked.length, standings(sql`${projectId}`, rows, work.now));
@@ -105,7 +105,7 @@ export const findStandings = (
 /** As `findStandings`, over several projects. */
 export const findStandingsAnywhere = (
   work: Work,
-  asked: readonly (ChannelRef & Asked)[],
+  asked: readonly (ChannelRef & PlayerInChannel)[],
 ): Promise<(Standings | undefined)[]> => {
   const rows = asked.map(({ projectId, channelId, playerId }, n) => ({
     n,
@@ -143,7 +143,7 @@ export const readerIdOf = (actor: ChatActor): string | null =>
  * member nor a moderator; FORBIDDEN PLAYER_BANNED
  */
 export const admit = async (work: Work, ref: ChannelRef, actor: ChatActor): Promise<Admission> =>
-  judge(ref.projectId, await findStanding(work, ref, readerIdOf(actor)), { actor, now: work.now });
+  admitByStanding(ref.projectId, await findStanding(work, ref, readerIdOf(actor)), { actor, now: work.now });
 
 /**
  * Admits `actor` to send to a channel: as `admit`, but a server also sends to PRIVATE channels that it may
@@ -151,21 +151,24 @@ export const admit = async (work: Work, ref: ChannelRef, actor: ChatActor): Prom
  * @throws DomainError as `admit`
  */
 export const admitSending = async (work: Work, ref: ChannelRef, actor: ChatActor): Promise<Admission> =>
-  judgeAny(ref.projectId, await findStanding(work, ref, readerIdOf(actor)), { actor, now: work.now });
+  admitAnyByStanding(ref.projectId, await findStanding(work, ref, readerIdOf(actor)), {
+    actor,
+    now: work.now,
+  });
 
 export const isPrivate = ({ kind }: Pick<Channel, "kind">): boolean => CHANNEL_PRIVACY[kind] === "PRIVATE";
 
-type Judging = { actor: ChatActor; now: Date };
+type Admitting = { actor: ChatActor; now: Date };
 
 /** As `admit`, given the actor's standing. */
-export const judge = (projectId: string, row: Standings, judging: Judging): Admission => {
-  const admission = judgeAny(projectId, row, judging);
+export const admitByStanding = (projectId: string, row: Standings, admitting: Admitting): Admission => {
+  const admission = admitAnyByStanding(projectId, row, admitting);
   const { playerId, isModerator } = admission.viewer;
   if (playerId === null && !isModerator && isPrivate(admission.channel)) throw notFound("channel");
   return admission;
 };
 
-const judgeAny = (projectId: string, row: Standings, { actor, now }: Judging): Admission => {
+const admitAnyByStanding = (projectId: string, row: Standings, { actor, now }: Admitting): Admission => {
   const playerId = readerIdOf(actor);
   const channel = channelOf(projectId, row);
   if (playerId !== null) checkPlayer(row, channel, now.getTime());

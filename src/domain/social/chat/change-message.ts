@@ -5,7 +5,7 @@ import { unanswered } from "../../kernel/statements.ts";
 import { admit, type Admission, type Viewer } from "./access.ts";
 import { auditChat } from "./audit-chat.ts";
 import type { Channel, ChannelRef } from "./channel-row.ts";
-import { checkSpeaker, openCourt, passText } from "./judging.ts";
+import { checkAuthor, openModeration, passText } from "./moderating.ts";
 import { mentionedIn, resolveMentions } from "./mentions.ts";
 import { isHidden, type MessageRow, readRows, showMessage } from "./message-view.ts";
 import { readScene } from "./scene.ts";
@@ -37,7 +37,7 @@ export const lockMessage = async (
 };
 
 /** Sends lines to the channel's readers: immediately through its room, reliably through the outbox. */
-export const tellReaders = <R>(
+export const publishToReaders = <R>(
   work: Work,
   { projectId, id }: Pick<Channel, "projectId" | "id">,
   reply: R,
@@ -82,9 +82,9 @@ export const editMessage = async (
     mentionedNames: mentionedIn(content),
   });
   const sender = playerId === null ? undefined : scene.senders.get(playerId);
-  const court = await openCourt(work, scene);
-  checkSpeaker(court, { actor, sender });
-  const verdict = passText(court, { actor, sender }, content);
+  const scope = await openModeration(work, scene);
+  checkAuthor(scope, { actor, sender });
+  const verdict = passText(scope, { actor, sender }, content);
   if (verdict.outcome === "HELD")
     throw invalid("content", "a moderator would have to see this first: send it anew", "MESSAGE_BLOCKED");
   const mentions = resolveMentions(scene, channel, { content }).map(({ id }) => id);
@@ -101,7 +101,7 @@ export const editMessage = async (
   const [edited] = await readRows(work, channel, viewer, sql`m.seq = ${seq}::bigint`);
   const reply = showMessage(channel.id, edited!, viewer);
   const data = { channelId: channel.id, seq, content: verdict.content, editedAt: reply.editedAt! };
-  return tellReaders(work, channel, reply, isHidden(edited!) ? [] : [{ name: "chat.edited", data }]);
+  return publishToReaders(work, channel, reply, isHidden(edited!) ? [] : [{ name: "chat.edited", data }]);
 };
 
 /**
@@ -129,7 +129,7 @@ export const deleteMessage = async (
     await auditChat(work, "chat_message.removed", ref, { seq });
   }
   const [deleted] = await readRows(work, channel, viewer, sql`m.seq = ${seq}::bigint`);
-  return tellReaders(work, channel, showMessage(channel.id, deleted!, viewer), lines);
+  return publishToReaders(work, channel, showMessage(channel.id, deleted!, viewer), lines);
 };
 
 /** Clears a locked message. @returns the lines for readers */

@@ -6,7 +6,7 @@ import { renameIn } from "./text.ts";
 /** Number of a project's messages examined per step. */
 const LOOKED_AT_ONCE = 5_000;
 /** Number of inbox messages deleted per step. */
-const LETTERS_AT_ONCE = 1_000;
+const INBOX_AT_ONCE = 1_000;
 /** Replacement for a name: `@erased`. */
 const ERASED = "erased";
 const FIRST = ["00000000-0000-0000-0000-000000000000", 0] as const;
@@ -83,7 +83,7 @@ export const eraseMentions = async (
  * their seqs.
  * @returns whether there may be more
  */
-export const eraseLetters = async (
+export const eraseInboxMessages = async (
   { db }: Work,
   { projectId, ids }: { projectId: string; ids: readonly string[] },
 ): Promise<boolean> => {
@@ -91,15 +91,13 @@ export const eraseLetters = async (
     delete from inbox_messages where ctid = any(array(
       select ctid from inbox_messages
       where project_id = ${projectId} and type = ${sql.lit(MENTION_TYPE)}
-        and data->>'playerId' = any(${texts(ids)}) limit ${LETTERS_AT_ONCE})) returning 1`.execute(db);
+        and data->>'playerId' = any(${texts(ids)}) limit ${INBOX_AT_ONCE})) returning 1`.execute(db);
   const told = await sql`
     update outbox set data = data || '{"title": "erased", "body": null, "data": {}}'
     where ctid = any(array(
       select ctid from outbox
       where project_id = ${projectId} and type = 'inbox.message'
         and data->>'type' = ${sql.lit(MENTION_TYPE)}
-        and data->'data'->>'playerId' = any(${texts(ids)}) limit ${LETTERS_AT_ONCE})) returning 1`.execute(
-    db,
-  );
-  return Math.max(letters.rows.length, told.rows.length) === LETTERS_AT_ONCE;
+        and data->'data'->>'playerId' = any(${texts(ids)}) limit ${INBOX_AT_ONCE})) returning 1`.execute(db);
+  return Math.max(letters.rows.length, told.rows.length) === INBOX_AT_ONCE;
 };

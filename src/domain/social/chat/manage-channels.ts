@@ -3,7 +3,7 @@ import { conflict } from "../../kernel/errors.ts";
 import { newId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 import { auditChat } from "./audit-chat.ts";
-import { tellReaders } from "./change-message.ts";
+import { publishToReaders } from "./change-message.ts";
 import {
   type Channel,
   channelOf,
@@ -77,9 +77,11 @@ const save = async ({ db, now }: Work, channel: Channel): Promise<void> => {
 };
 
 /** Readers only receive the fields that they depend on. */
-const tellChannel = (work: Work, channel: Channel): void => {
+const publishChannel = (work: Work, channel: Channel): void => {
   const { id: channelId, status, settings } = channel;
-  tellReaders(work, channel, undefined, [{ name: "chat.channel", data: { channelId, status, settings } }]);
+  publishToReaders(work, channel, undefined, [
+    { name: "chat.channel", data: { channelId, status, settings } },
+  ]);
 };
 
 /** Changes the name and individual settings of a channel; absent ones stay. @throws DomainError NOT_FOUND */
@@ -97,7 +99,7 @@ export const updateChannel = async (
     settings: settingsFor(before.kind, given),
   };
   await save(work, after);
-  tellChannel(work, after);
+  publishChannel(work, after);
   await auditChat(work, "chat_channel.updated", ref, {
     ...(name === undefined ? {} : { name }),
     ...settings,
@@ -124,7 +126,7 @@ export const setChannelStatus = async (
   if (before.status === status) return showChannel(before);
   const after: Channel = { ...before, status };
   await save(work, after);
-  tellChannel(work, after);
+  publishChannel(work, after);
   await auditChat(work, ACTION[status], ref);
   return showChannel(after);
 };

@@ -67,18 +67,18 @@ export const resolveMentions = (
 export type Mentioning = { message: ChatMessage; people: readonly ScenePerson[] };
 
 /** Creates inbox messages for the mentioned players, all in one batch. */
-export const tellMentioned = async (
+export const notifyMentioned = async (
   work: Work,
   channel: Channel,
   { mentionings, locked }: { mentionings: readonly Mentioning[]; locked: ReadonlySet<string> },
 ): Promise<void> => {
-  const told = mentionings.flatMap(({ message, people }) =>
+  const notified = mentionings.flatMap(({ message, people }) =>
     people
       .filter(({ id, notify }) => notify !== "NONE" && id !== message.sender?.playerId && locked.has(id))
       .map(({ id }) => ({ id, message })),
   );
-  if (told.length === 0) return;
-  const byPlayer = Map.groupBy(told, ({ id }) => id);
+  if (notified.length === 0) return;
+  const byPlayer = Map.groupBy(notified, ({ id }) => id);
   await changePlayers(work, channel.projectId, { playerIds: [...byPlayer.keys()] }, (turn) => {
     for (const { message } of byPlayer.get(turn.player.id) ?? []) sendMessage(turn, noteOf(message, channel));
   });

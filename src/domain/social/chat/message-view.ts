@@ -127,9 +127,9 @@ const senderOf = (row: MessageRow): ChatMessage["sender"] =>
 
 /** Builds the placeholder of a message that not everybody may see: its seq, without any content. */
 export const tombstoneOf = (message: ChatMessage, isShadowed: boolean): ChatMessage => {
-  const { clientMsgId: _, ...told } = message;
+  const { clientMsgId: _, ...shared } = message;
   return {
-    ...told,
+    ...shared,
     content: "",
     mentions: [],
     replyTo: null,

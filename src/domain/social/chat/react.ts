@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { conflict, forbidden, invalid, notFound } from "../../kernel/errors.ts";
 import type { Work } from "../../kernel/work.ts";
 import { admit, type Admission, isModeratorRole } from "./access.ts";
-import { type ChatChange, lockMessage, tellReaders } from "./change-message.ts";
+import { type ChatChange, lockMessage, publishToReaders } from "./change-message.ts";
 import type { Channel, ChannelRef } from "./channel-row.ts";
 import { isHidden, isHiddenFrom, type MessageRow, readRows, showMessage } from "./message-view.ts";
 import { findSanctions } from "./moderation/sanctions.ts";
@@ -90,5 +90,5 @@ export const react = async (
   const { reactions } = showMessage(channel.id, after!, viewer);
   if (!hasChanged || isHidden(row)) return { reply: { seq, reactions }, lines: [] };
   const data = { channelId: channel.id, seq, emoji, playerId, op, count: countOf(reactions, emoji) };
-  return tellReaders(work, channel, { seq, reactions }, [{ name: "chat.reaction", data }]);
+  return publishToReaders(work, channel, { seq, reactions }, [{ name: "chat.reaction", data }]);
 };

@@ -4,7 +4,7 @@ import type { Work } from "../../kernel/work.ts";
 import { kept, unansweredKept } from "../../kernel/statements.ts";
 import { type Channel, channelOf, type ChannelRef, type ChannelRow, foundOrGlobal } from "./channel-row.ts";
 import { listsVersion } from "./moderation/filters.ts";
-import type { ActiveSanction } from "./moderation/judge.ts";
+import type { ActiveSanction } from "./moderation/moderate.ts";
 import { sanctionsByPlayer, sanctionsOf, type SanctionRow } from "./moderation/sanctions.ts";
 import type { ChatRole, Notify } from "../../kernel/events/chat-views.ts";
 

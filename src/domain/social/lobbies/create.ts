@@ -12,7 +12,7 @@ import { DEFAULT_LOBBY_SETTINGS, mergeSettings, SettingsPatch } from "./settings
 import { playerRef } from "./show.ts";
 import type { LobbyState } from "./state.ts";
 import { seatPlayer } from "./join.ts";
-import { saveTurn, touch, turnOf } from "./turn.ts";
+import { saveEdit, touch, turnOf } from "./edit.ts";
 import type { LobbyChange } from "../../kernel/events/lobby-views.ts";
 
 export const Mode = z
@@ -75,11 +75,11 @@ export const createLobby = async (
   await refuseTooMany(work, projectId);
   lobby.channelId = await openLobbyChannel(work, projectId, lobby.id, lobby.name);
   await insertLobby(work, lobby);
-  const turn = turnOf(work, lobby);
-  touch(turn);
-  tellCreated(work, lobby, host);
-  if (host) await seatPlayer(turn, host, {});
-  return saveTurn(turn);
+  const edit = turnOf(work, lobby);
+  touch(edit);
+  emitCreated(work, lobby, host);
+  if (host) await seatPlayer(edit, host, {});
+  return saveEdit(edit);
 };
 
 const newLobby = ({ now }: Work, projectId: string, input: NewLobby): LobbyState => ({
@@ -142,7 +142,7 @@ const insertLobby = async ({ db }: Work, lobby: LobbyState): Promise<void> => {
   throw new DomainError("SERVICE_UNAVAILABLE", "No code is free; try again");
 };
 
-const tellCreated = (work: Work, lobby: LobbyState, host: SeatPlayer | undefined): void =>
+const emitCreated = (work: Work, lobby: LobbyState, host: SeatPlayer | undefined): void =>
   work.emit(lobby.projectId, "lobby.created", {
     lobbyId: lobby.id,
     code: lobby.code,

@@ -9,7 +9,7 @@ import { INVITE_MS, INVITES_AT_ONCE, INVITES_OPEN_MAX } from "./limits.ts";
 import { actingMember } from "./rights.ts";
 import { playerRef } from "./show.ts";
 import type { LobbyRef, LobbyState } from "./state.ts";
-import type { LobbyTurn } from "./turn.ts";
+import type { LobbyEdit } from "./edit.ts";
 import type { LobbyActor, LobbyChange } from "../../kernel/events/lobby-views.ts";
 
 export const Invitation = z.object({ playerIds: z.array(PlayerText).min(1).max(INVITES_AT_ONCE) });
@@ -51,7 +51,7 @@ const refuseTooMany = async (
  * @throws DomainError NOT_FOUND; CONFLICT: LOBBY_NOT_OPEN, NOT_IN_LOBBY, INVITE_LIMIT
  */
 export const invitePlayers = async (
-  { work, lobby }: LobbyTurn,
+  { work, lobby }: LobbyEdit,
   actor: LobbyActor,
   { playerIds }: z.output<typeof Invitation>,
 ): Promise<void> => {

@@ -6,7 +6,7 @@ import { seatMember } from "./membership.ts";
 import { invalidPasscode } from "./passcodes.ts";
 import { lockSeatPlayer, refuseSeated, type SeatPlayer, seatKeyOf } from "./seat-player.ts";
 import { type LobbyRef, type LobbyState, type Member, memberOf } from "./state.ts";
-import { type LobbyTurn, saveTurn, takeLobby, touch } from "./turn.ts";
+import { type LobbyEdit, saveEdit, takeLobby, touch } from "./edit.ts";
 import type { LobbyChange } from "../../kernel/events/lobby-views.ts";
 
 export type Joining = {
@@ -27,42 +27,42 @@ export type Joining = {
  */
 export const joinLobby = async (work: Work, ref: LobbyRef, joining: Joining): Promise<LobbyChange> => {
   const player = await lockSeatPlayer(work, ref.projectId, joining.playerId);
-  const turn = await takeLobby(work, ref);
-  if (!turn) throw notFound("lobby");
-  const member = memberOf(turn.lobby, player.playerId);
-  if (member) comeBack(turn, member, joining);
-  else await enter(turn, player, joining);
-  return saveTurn(turn);
+  const edit = await takeLobby(work, ref);
+  if (!edit) throw notFound("lobby");
+  const member = memberOf(edit.lobby, player.playerId);
+  if (member) comeBack(edit, member, joining);
+  else await enter(edit, player, joining);
+  return saveEdit(edit);
 };
 
-const comeBack = (turn: LobbyTurn, member: Member, { asSpectator = false, data }: Joining): void => {
+const comeBack = (edit: LobbyEdit, member: Member, { asSpectator = false, data }: Joining): void => {
   if (asSpectator !== (member.role === "SPECTATOR"))
     throw conflict("ALREADY_IN_LOBBY", "the player is in the lobby in another role");
-  if (data !== undefined) touch(turn, Object.assign(member, { data }));
+  if (data !== undefined) touch(edit, Object.assign(member, { data }));
   if (member.status !== "DISCONNECTED" || member.presence !== "API") return;
-  touch(turn, Object.assign(member, { status: member.isReady ? "READY" : "JOINED", graceUntil: null }));
+  touch(edit, Object.assign(member, { status: member.isReady ? "READY" : "JOINED", graceUntil: null }));
 };
 
-const enter = async (turn: LobbyTurn, player: SeatPlayer, joining: Joining): Promise<void> => {
-  const { lobby } = turn;
-  await refuseBanned(turn.work, lobby, player.playerId);
+const enter = async (edit: LobbyEdit, player: SeatPlayer, joining: Joining): Promise<void> => {
+  const { lobby } = edit;
+  await refuseBanned(edit.work, lobby, player.playerId);
   checkHash(lobby, joining);
-  await seatPlayer(turn, player, joining);
+  await seatPlayer(edit, player, joining);
 };
 
 /** @throws DomainError as joinLobby, except for bans and passcodes of the lobby */
 export const seatPlayer = async (
-  turn: LobbyTurn,
+  edit: LobbyEdit,
   player: SeatPlayer,
   { asSpectator = false, data = {} }: Pick<Joining, "asSpectator" | "data">,
 ): Promise<void> => {
-  const { lobby, work } = turn;
+  const { lobby, work } = edit;
   const { playerId, externalUserId, displayName } = player;
   const seatKey = seatKeyOf(player, lobby.mode, lobby.id);
   const role = asSpectator ? "SPECTATOR" : "PLAYER";
   const isLate = lobby.status === "IN_GAME" && role === "PLAYER";
   if (role === "PLAYER") await refuseSeated(work, lobby.projectId, { playerId, seatKey });
-  seatMember(turn, { playerId, externalUserId, displayName, seatKey, role, data });
+  seatMember(edit, { playerId, externalUserId, displayName, seatKey, role, data });
   if (isLate) await addToMatch(work, lobby, playerId);
 };
 

@@ -1,20 +1,20 @@
 import type { Work } from "../../kernel/work.ts";
 import { setAway, setPresent } from "./membership.ts";
 import { type LobbyRef, type Member, memberOf } from "./state.ts";
-import { type LobbyTurn, saveTurn, takeLobby } from "./turn.ts";
+import { type LobbyEdit, saveEdit, takeLobby } from "./edit.ts";
 import type { LobbyChange } from "../../kernel/events/lobby-views.ts";
 
 const changePresence = async (
   work: Work,
   { playerId, ...ref }: LobbyRef & { playerId: string },
-  run: (turn: LobbyTurn, member: Member) => void,
+  run: (edit: LobbyEdit, member: Member) => void,
 ): Promise<LobbyChange | undefined> => {
-  const turn = await takeLobby(work, ref);
-  const member = turn && memberOf(turn.lobby, playerId);
-  if (!turn || !member) return undefined;
-  run(turn, member);
-  const change = await saveTurn(turn);
-  return turn.isChanged ? change : undefined;
+  const edit = await takeLobby(work, ref);
+  const member = edit && memberOf(edit.lobby, playerId);
+  if (!edit || !member) return undefined;
+  run(edit, member);
+  const change = await saveEdit(edit);
+  return edit.isChanged ? change : undefined;
 };
 
 /**
@@ -26,7 +26,7 @@ export const connectMember = (
   ref: LobbyRef,
   playerId: string,
 ): Promise<LobbyChange | undefined> =>
-  changePresence(work, { ...ref, playerId }, (turn, member) => setPresent(turn, member, "SOCKET"));
+  changePresence(work, { ...ref, playerId }, (edit, member) => setPresent(edit, member, "SOCKET"));
 
 /**
  * Handles the end of a member's last socket without a leave: the grace period begins. Does nothing for a
@@ -37,6 +37,6 @@ export const disconnectMember = (
   ref: LobbyRef,
   playerId: string,
 ): Promise<LobbyChange | undefined> =>
-  changePresence(work, { ...ref, playerId }, (turn, member) => {
-    if (member.presence === "SOCKET" && member.status !== "DISCONNECTED") setAway(turn, member);
+  changePresence(work, { ...ref, playerId }, (edit, member) => {
+    if (member.presence === "SOCKET" && member.status !== "DISCONNECTED") setAway(edit, member);
   });

@@ -11,7 +11,7 @@ import { seatPlayer } from "./join.ts";
 import { LOBBY_DATA_MAX_BYTES, LOBBY_PLAYERS_MAX, MEMBER_DATA_MAX_BYTES } from "./limits.ts";
 import { lockSeatPlayer, refuseSeated, type SeatPlayer } from "./seat-player.ts";
 import { SettingsPatch } from "./settings.ts";
-import { saveTurn, takeLobby } from "./turn.ts";
+import { saveEdit, takeLobby } from "./edit.ts";
 import type { LobbyChange } from "../../kernel/events/lobby-views.ts";
 
 export const Quickplay = z.object({
@@ -127,9 +127,9 @@ export const quickplay = async (
   if (player.onePerMode) await refuseSeated(work, projectId, { playerId: player.playerId, seatKey: mode });
   const lobbyId = await findLobby(work, { ...wish, projectId, player });
   if (lobbyId !== undefined) {
-    const turn = (await takeLobby(work, { projectId, lobbyId }))!;
-    await seatPlayer(turn, player, { data });
-    return { ...(await saveTurn(turn)), created: false };
+    const edit = (await takeLobby(work, { projectId, lobbyId }))!;
+    await seatPlayer(edit, player, { data });
+    return { ...(await saveEdit(edit)), created: false };
   }
   if (!wish.createIfNone) throw notFound("a lobby with room");
   const made = await createLobby(

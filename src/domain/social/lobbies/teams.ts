@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import type { LobbyTeams } from "../../kernel/events/lobby-views.ts";
 
 export type TeamPlayer = { playerId: string; rating: number };
-export type Place = { team: number; slot: number };
+export type TeamSlot = { team: number; slot: number };
 
 /** Returns a number below `n` derived from the seed and a step. */
 const pick = (seed: string, step: number, n: number): number =>
@@ -81,7 +81,7 @@ export const assignTeams = (
   players: readonly TeamPlayer[],
   { count, assignment }: LobbyTeams,
   seed: string,
-): Map<string, Place> => {
+): Map<string, TeamSlot> => {
   const teams = assignment === "RANDOM" ? deal(shuffle(players, seed), count) : balance(players, count);
   return new Map(
     teams.flatMap((team, t) =>

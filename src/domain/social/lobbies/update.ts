@@ -7,7 +7,7 @@ import { freeSlot } from "./membership.ts";
 import { actingMember, notInLobby, requireHost } from "./rights.ts";
 import { mergeSettings, SettingsPatch } from "./settings.ts";
 import { findMember, type LobbyState, type Member, playersOf } from "./state.ts";
-import { type LobbyTurn, touch } from "./turn.ts";
+import { type LobbyEdit, touch } from "./edit.ts";
 import type { LobbyActor } from "../../kernel/events/lobby-views.ts";
 
 export const LobbyPatch = z.object({
@@ -32,8 +32,8 @@ const setPasscode = (lobby: LobbyState, passcode: string | null | undefined): vo
 };
 
 /** Clears slots in teams that no longer exist. */
-const fitTeams = (turn: LobbyTurn): void => {
-  const { lobby } = turn;
+const fitTeams = (edit: LobbyEdit): void => {
+  const { lobby } = edit;
   const { teams } = lobby.settings;
   for (const player of playersOf(lobby)) {
     const { team, slot } = player;
@@ -41,7 +41,7 @@ const fitTeams = (turn: LobbyTurn): void => {
     if (isFit && (teams || slot !== null)) continue;
     Object.assign(player, { team: null, slot: null });
     if (!teams) player.slot = freeSlot(lobby, null);
-    touch(turn, player);
+    touch(edit, player);
   }
 };
 
@@ -64,8 +64,8 @@ const changeSize = (lobby: LobbyState, { maxPlayers, settings }: LobbyPatch): vo
  * @throws DomainError VALIDATION_ERROR; FORBIDDEN NOT_HOST; CONFLICT: VERSION_CONFLICT, LOBBY_NOT_OPEN,
  * LOBBY_FULL
  */
-export const updateLobby = (turn: LobbyTurn, actor: LobbyActor, patch: LobbyPatch): void => {
-  const { lobby } = turn;
+export const updateLobby = (edit: LobbyEdit, actor: LobbyActor, patch: LobbyPatch): void => {
+  const { lobby } = edit;
   requireHost(lobby, actor);
   if (lobby.status === "CLOSED") throw conflict("LOBBY_NOT_OPEN", "the lobby is CLOSED");
   if (patch.version !== lobby.version)
@@ -77,8 +77,8 @@ export const updateLobby = (turn: LobbyTurn, actor: LobbyActor, patch: LobbyPatc
   );
   Object.assign(lobby, Object.fromEntries(given));
   setPasscode(lobby, patch.passcode);
-  fitTeams(turn);
-  touch(turn);
+  fitTeams(edit);
+  touch(edit);
 };
 
 export const MemberPatch = z.object({
@@ -139,10 +139,10 @@ const place = (lobby: LobbyState, member: Member, patch: MemberPatch): void => {
  * @throws DomainError VALIDATION_ERROR; FORBIDDEN NOT_HOST; CONFLICT: NOT_IN_LOBBY, LOBBY_NOT_OPEN,
  * TEAM_FULL, SLOT_TAKEN
  */
-export const updateMember = (turn: LobbyTurn, actor: LobbyActor, patch: MemberPatch): void => {
-  const { lobby } = turn;
+export const updateMember = (edit: LobbyEdit, actor: LobbyActor, patch: MemberPatch): void => {
+  const { lobby } = edit;
   const member = targetOf(lobby, actor, patch.playerId);
   if (patch.team !== undefined || patch.slot !== undefined) place(lobby, member, patch);
   if (patch.data !== undefined) member.data = patch.data;
-  touch(turn, member);
+  touch(edit, member);
 };

@@ -1,7 +1,7 @@
 import { sql } from "kysely";
 import { hasFeature, PLANS } from "../../../kernel/plans.ts";
 import type { Work } from "../../../kernel/work.ts";
-import { ERASED_ERROR, tellsOfErased } from "../persons.ts";
+import { ERASED_ERROR, concernsErased } from "../persons.ts";
 import { SEND_TIMEOUT_MS } from "./sender.ts";
 import type { Webhook } from "../webhook.ts";
 
@@ -99,7 +99,7 @@ type Row = {
 export const dateOf = (at: Date | string | null): Date | null => (at === null ? null : new Date(at));
 
 /** Of a delivery with its event `e`, if that is kept. */
-const IS_ERASED = sql`(e.seq is not null and (e.body is null or ${tellsOfErased({
+const IS_ERASED = sql`(e.seq is not null and (e.body is null or ${concernsErased({
   projectId: sql`e.project_id`,
   type: sql`e.type`,
   players: sql`e.players`,

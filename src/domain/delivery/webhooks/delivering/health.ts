@@ -21,7 +21,7 @@ export type Health = Pick<
 >;
 
 /** The effect of an attempt on the health of its webhook. */
-export type Sign = {
+export type HealthSignal = {
   isSuccess: boolean;
   at: Date;
   /** Whether the delivery was given up. */
@@ -31,7 +31,7 @@ export type Sign = {
   error: string | null;
 };
 
-const afterSuccess = (health: Health, { at }: Sign): Health => ({
+const afterSuccess = (health: Health, { at }: HealthSignal): Health => ({
   ...health,
   status: health.status === "FAILED" ? "ACTIVE" : health.status,
   lastSuccessAt: at,
@@ -39,7 +39,7 @@ const afterSuccess = (health: Health, { at }: Sign): Health => ({
   exhausted: 0,
 });
 
-const afterFailure = (health: Health, { at, isExhausted, isGone }: Sign): Health => {
+const afterFailure = (health: Health, { at, isExhausted, isGone }: HealthSignal): Health => {
   const failingSince = health.failingSince ?? at;
   const exhausted = health.exhausted + (isExhausted ? 1 : 0);
   const next = { ...health, lastFailureAt: at, failingSince, exhausted };
@@ -53,14 +53,14 @@ const afterFailure = (health: Health, { at, isExhausted, isGone }: Sign): Health
 };
 
 /** Returns the health of a webhook after attempts, in the order of their ends. */
-export const healthAfter = (health: Health, signs: readonly Sign[]): Health =>
+export const healthAfter = (health: Health, signs: readonly HealthSignal[]): Health =>
   signs.reduce(
     (next, sign) => (sign.isSuccess ? afterSuccess(next, sign) : afterFailure(next, sign)),
     health,
   );
 
 /** Whether a success must be recorded, according to the state at the claim. */
-export const isNews = (
+export const mustRecord = (
   { status, failingSince, lastSuccessAt }: Pick<Webhook, "status" | "failingSince" | "lastSuccessAt">,
   at: Date,
 ): boolean =>
@@ -129,11 +129,11 @@ export const saveHealth = async (
       "lastSuccessAt" timestamptz, "lastFailureAt" timestamptz, "failingSince" timestamptz, exhausted int)
     where w.id = x.id`.execute(work.db);
   for (const { webhook, health, error } of changed) {
-    if (health.status !== webhook.health.status) await tell(work, mail, { webhook, health, error });
+    if (health.status !== webhook.health.status) await notifyTeam(work, mail, { webhook, health, error });
   }
 };
 
-const tell = async (
+const notifyTeam = async (
   work: Work,
   mail: Mail,
   { webhook, health, error }: { webhook: LockedWebhook; health: Health; error: string },

@@ -4,7 +4,7 @@ import type { SecretBox } from "../../../kernel/secret-box.ts";
 const KEPT_MAX = 2_000;
 
 /** Wraps a secret box with a cache: every delivery of a webhook decrypts the same texts. */
-export const rememberOpened = (box: SecretBox): SecretBox => {
+export const cacheOpened = (box: SecretBox): SecretBox => {
   const opened = new Map<string, string>();
   return {
     seal: box.seal,

@@ -131,7 +131,7 @@ export const readFilter = async (work: Work, projectId: string): Promise<WordFil
   filterOf(work, projectId, await readVersion(work, projectId));
 
 /**
- * As `readFilter`, given the `listsVersion` that this transaction has read. @throws FilterUnready if told to
+ * As `readFilter`, given the `listsVersion` that this transaction has read. @throws FilterUnready for "throw"
  */
 export const filterOf = async (
   work: Pick<Work, "db">,

@@ -107,9 +107,9 @@ const show = (row: MessageRow): ReviewedMessage => ({
   createdAt: timeOf(row.created_at),
 });
 
-type Place = { projectId: string; channelId: string; seq: number };
+type MessageRef = { projectId: string; channelId: string; seq: number };
 
-const readAround = async ({ db }: Work, place: Place): Promise<ReviewedMessage[]> => {
+const readAround = async ({ db }: Work, place: MessageRef): Promise<ReviewedMessage[]> => {
   const { projectId, channelId, seq } = place;
   const of = sql`project_id = ${projectId} and channel_id = ${channelId}`;
   const { rows } = await sql<MessageRow>`

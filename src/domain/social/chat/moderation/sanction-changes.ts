@@ -71,17 +71,22 @@ export const addSanction = async (
   const id = newId();
   const expiresAt =
     durationSeconds === undefined ? null : new Date(work.now.getTime() + durationSeconds * 1_000);
-  const told = { id, player, kind, channelId: channelId ?? null, isInPrivate, reason, expiresAt };
-  await insert(work, projectId, told, isAutomatic ?? false);
-  tell(work, projectId, told);
-  const data = { kind, playerId: player.id, channelId: told.channelId };
+  const event = { id, player, kind, channelId: channelId ?? null, isInPrivate, reason, expiresAt };
+  await insert(work, projectId, event, isAutomatic ?? false);
+  emitSanction(work, projectId, event);
+  const data = { kind, playerId: player.id, channelId: event.channelId };
   if (isAutomatic === undefined)
     await auditModerator(work, { action: "chat_sanction.created", projectId, id, data });
   return getSanction(work, projectId, id);
 };
 
-const insert = async (work: Work, projectId: string, told: Told, isAutomatic: boolean): Promise<void> => {
-  const { id, player, kind, channelId, reason, expiresAt } = told;
+const insert = async (
+  work: Work,
+  projectId: string,
+  event: SanctionEvent,
+  isAutomatic: boolean,
+): Promise<void> => {
+  const { id, player, kind, channelId, reason, expiresAt } = event;
   await sql`
     insert into chat_sanctions
       (project_id, id, player_id, channel_id, kind, reason, is_automatic, expires_at, created_by, created_at)
@@ -90,7 +95,7 @@ const insert = async (work: Work, projectId: string, told: Told, isAutomatic: bo
       ${work.now.toISOString()}::timestamptz)`.execute(work.db);
 };
 
-type Told = {
+type SanctionEvent = {
   id: string;
   player: { id: string; externalUserId: string };
   kind: SanctionKind;
@@ -105,10 +110,10 @@ type Told = {
  * Notifies integrators of a sanction, for a private channel without the channel and the moderator's reason;
  * the player's own sockets get both.
  */
-const tell = (work: Work, projectId: string, told: Told): void => {
-  const { id, player, kind, channelId, isInPrivate, reason } = told;
+const emitSanction = (work: Work, projectId: string, event: SanctionEvent): void => {
+  const { id, player, kind, channelId, isInPrivate, reason } = event;
   const { id: playerId, externalUserId } = player;
-  const expiresAt = told.expiresAt?.toISOString() ?? null;
+  const expiresAt = event.expiresAt?.toISOString() ?? null;
   const where = isInPrivate ? { channelId: null, reason: null } : { channelId, reason };
   const data = { playerId, externalUserId, sanctionId: id, kind, isInPrivateChannel: isInPrivate, expiresAt };
   work.emit(projectId, "chat.player_sanctioned", { ...data, ...where }, { playerId });

@@ -1,7 +1,7 @@
 import { type RawBuilder, sql } from "kysely";
 import type { Work } from "../../../kernel/work.ts";
 import type { SanctionKind } from "../../../kernel/events/chat-views.ts";
-import type { ActiveSanction } from "./judge.ts";
+import type { ActiveSanction } from "./moderate.ts";
 
 /** A sanction as `sanctionsOf` reads it. */
 export type SanctionRow = {

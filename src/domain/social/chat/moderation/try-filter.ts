@@ -3,7 +3,7 @@ import type { Work } from "../../../kernel/work.ts";
 import { admit } from "../access.ts";
 import { settingsFor } from "../settings.ts";
 import { readFilter } from "./filters.ts";
-import { judge, type Verdict } from "./judge.ts";
+import { moderate, type Verdict } from "./moderate.ts";
 import { findForeignLink, findLinks } from "./links.ts";
 import { screenWords, type WordMatch } from "./words.ts";
 
@@ -35,7 +35,7 @@ export const tryFilter = async (
       : (await admit(work, { projectId, channelId }, { kind: "SERVER", isModerator: true })).channel.settings;
   const filter = await readFilter(work, projectId);
   const { now } = work;
-  const verdict = judge(
+  const verdict = moderate(
     {
       now,
       channel: { id: channelId ?? "", kind: "PROJECT", status: "ACTIVE", settings, readOnlyAt: null },

@@ -39,7 +39,7 @@ const halved = (value: number, least: number): number => Math.max(least, Math.fl
  * successful round is followed by one twice as large. Its state only determines what is tried next, and may
  * be lost.
  */
-export class RelayTurns {
+export class RelaySchedule {
   readonly #nowMs: () => number;
   readonly #apart = new Map<string, Apart>();
   /** The project after which the next round of a partition begins. */

@@ -20,7 +20,7 @@ export type ActiveSanction = {
 };
 
 /** Inputs of a verdict besides the text; all of them are read before, in the send's transaction. */
-export type JudgeContext = {
+export type ModerationContext = {
   now: Date;
   channel: Pick<ChatChannel, "id" | "kind" | "status" | "settings"> & {
     /** When players lose the right to send: in the channel of a closed lobby. */
@@ -68,7 +68,7 @@ const longest = (sanctions: readonly ActiveSanction[], kind: SanctionKind): Acti
   return first;
 };
 
-const ofSanctions = ({ sanctions, now }: JudgeContext): DomainError | undefined => {
+const ofSanctions = ({ sanctions, now }: ModerationContext): DomainError | undefined => {
   const ban = longest(sanctions, "BAN");
   if (ban) return forbidden("PLAYER_BANNED", `the player is banned ${until(ban)}`);
   const mute = longest(sanctions, "MUTE");
@@ -80,7 +80,7 @@ const ofSanctions = ({ sanctions, now }: JudgeContext): DomainError | undefined 
   });
 };
 
-const ofChannel = ({ channel, sender, now }: JudgeContext): DomainError | undefined => {
+const ofChannel = ({ channel, sender, now }: ModerationContext): DomainError | undefined => {
   const { status, settings, readOnlyAt } = channel;
   if (status === "ARCHIVED") return restricted("the channel is archived");
   // Servers and console users may send where players only read.
@@ -94,7 +94,7 @@ const ofChannel = ({ channel, sender, now }: JudgeContext): DomainError | undefi
 
 const ofStanding = (
   { minLevelToPost, minAccountAgeSeconds }: ChannelSettings,
-  { level, createdAt }: JudgeContext["sender"],
+  { level, createdAt }: ModerationContext["sender"],
   now: Date,
 ): DomainError | undefined => {
   if (level < minLevelToPost) return restricted(`players post here from level ${minLevelToPost}`);
@@ -103,7 +103,7 @@ const ofStanding = (
   return undefined;
 };
 
-const ofLinks = ({ channel: { settings } }: JudgeContext, text: string): DomainError | undefined => {
+const ofLinks = ({ channel: { settings } }: ModerationContext, text: string): DomainError | undefined => {
   if (settings.links === "ALLOW") return undefined;
   const link =
     settings.links === "BLOCK" ? findLinks(text)[0] : findForeignLink(text, settings.allowedDomains);
@@ -113,7 +113,7 @@ const ofLinks = ({ channel: { settings } }: JudgeContext, text: string): DomainE
 };
 
 /** Applies the word lists to a text: the strongest of the matching actions. */
-const ofWords = ({ filter, channel }: JudgeContext, text: string, isShadowed: boolean): Verdict => {
+const ofWords = ({ filter, channel }: ModerationContext, text: string, isShadowed: boolean): Verdict => {
   const { matches } = screenWords(filter, channel.settings.profanity, text);
   if (matches.some(({ action }) => action === "BLOCK"))
     return { error: invalid("content", "has words that are not allowed here", "MESSAGE_BLOCKED") };
@@ -138,7 +138,7 @@ const flagsOf = (matches: readonly WordMatch[]): string[] => [
  * Texts of servers and console users are accepted unchanged. Pure, total for any string, and linear in its
  * length. Rates are the limiter's: see spam.ts.
  */
-export const judge = (context: JudgeContext, text: string): Verdict => {
+export const moderate = (context: ModerationContext, text: string): Verdict => {
   const isPlayer = context.sender.kind === "PLAYER";
   const early = (isPlayer ? ofSanctions(context) : undefined) ?? ofChannel(context);
   if (early) return { error: early };

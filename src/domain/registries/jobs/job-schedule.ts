@@ -12,7 +12,7 @@ const LEAST_MS = 1;
  * joined (start-time fair queueing), whatever others have queued. Its state only determines the order, and
  * may be lost.
  */
-export class JobTurns {
+export class JobSchedule {
   /** By tenant: when its next step would start, in ms, if all tenants were served concurrently. */
   readonly #startsAt = new Map<string, number>();
   #waiting: ReadonlySet<string> = new Set();

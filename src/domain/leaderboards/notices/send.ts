@@ -2,7 +2,7 @@ import { sql } from "kysely";
 import { newId } from "../../kernel/ids.ts";
 import type { Work } from "../../kernel/work.ts";
 import { kept } from "../../kernel/statements.ts";
-import { decide, type Decision, type Known } from "./decide.ts";
+import { decide, type Decision, type NotifiedPlayer } from "./decide.ts";
 import { FEED_MAX, type FeedRow } from "./feed.ts";
 import { lockNoticeLists } from "./notice-lists.ts";
 import type { SeenRanks } from "./seen-ranks.ts";
@@ -21,13 +21,13 @@ type KnownRow = {
 const numberOf = (value: string | number | null): number | null => (value === null ? null : Number(value));
 const msOf = (at: Date | string | null): number | null => (at === null ? null : new Date(at).getTime());
 
-const knownOf = (row: KnownRow): Known => ({
+const knownOf = (row: KnownRow): NotifiedPlayer => ({
   playerId: row.player_id,
   externalUserId: row.external_user_id,
   displayName: row.display_name,
   rank: numberOf(row.rank),
   previousRank: numberOf(row.previous_rank),
-  toldAtMs: msOf(row.told_at),
+  notifiedAtMs: msOf(row.told_at),
   dueAtMs: msOf(row.due_at),
 });
 
@@ -35,7 +35,7 @@ const knownOf = (row: KnownRow): Known => ({
 const readKnown = async (
   { db }: Work,
   seen: readonly SeenRanks[],
-): Promise<Map<string, Map<string, Known>>> => {
+): Promise<Map<string, Map<string, NotifiedPlayer>>> => {
   const asked = seen.flatMap(({ list: { ref, named }, changed, standings }) => {
     const ids = new Set([...standings.keys(), ...changed, ...(named ? [named.playerId] : [])]);
     return [...ids].map((playerId) => ({ p: ref.projectId, w: ref.periodId, i: playerId }));
@@ -50,16 +50,19 @@ const readKnown = async (
     left join leaderboard_notices n on n.project_id = r.p and n.period_id = r.w
       and n.player_id = r.i`,
   );
-  const known = new Map<string, Map<string, Known>>();
+  const known = new Map<string, Map<string, NotifiedPlayer>>();
   for (const row of found.rows) {
-    const ofList = known.get(row.period_id) ?? new Map<string, Known>();
+    const ofList = known.get(row.period_id) ?? new Map<string, NotifiedPlayer>();
     known.set(row.period_id, ofList.set(row.player_id, knownOf(row)));
   }
   return known;
 };
 
 /** Notices and records of each list; undefined when the ranks that were read are stale. */
-export type Told = { known: ReadonlyMap<string, ReadonlyMap<string, Known>>; decisions: Decision[] };
+export type SentNotices = {
+  known: ReadonlyMap<string, ReadonlyMap<string, NotifiedPlayer>>;
+  decisions: Decision[];
+};
 
 /**
  * Sends notices of rank changes to players, and of new leaders to boards, based on the ranks that were read.
@@ -68,7 +71,10 @@ export type Told = { known: ReadonlyMap<string, ReadonlyMap<string, Known>>; dec
  * @returns undefined, without any effect, when another transaction has sent notices of a list since it was
  * read: the ranks may be older than those
  */
-export const tellRanks = async (work: Work, seen: readonly SeenRanks[]): Promise<Told | undefined> => {
+export const sendNotices = async (
+  work: Work,
+  seen: readonly SeenRanks[],
+): Promise<SentNotices | undefined> => {
   if (seen.length === 0) return { known: new Map(), decisions: [] };
   const { open, isOld } = await lockNoticeLists(
     work,
@@ -87,13 +93,13 @@ export const tellRanks = async (work: Work, seen: readonly SeenRanks[]): Promise
 const isoOf = (ms: number | null): string | null => (ms === null ? null : new Date(ms).toISOString());
 
 const noticeRowsOf = ({ list: { ref }, remembered }: Decision) =>
-  remembered.map(({ playerId, rank, previousRank, toldAtMs, dueAtMs }) => ({
+  remembered.map(({ playerId, rank, previousRank, notifiedAtMs, dueAtMs }) => ({
     p: ref.projectId,
     w: ref.periodId,
     i: playerId,
     r: rank,
     b: previousRank,
-    t: isoOf(toldAtMs),
+    t: isoOf(notifiedAtMs),
     d: isoOf(dueAtMs),
   }));
 

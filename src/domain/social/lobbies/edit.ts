@@ -13,7 +13,7 @@ import { writeLobby, type NewMatch } from "./write.ts";
  * A change of one lobby in progress: its row is locked, and everything is applied to `lobby` in memory until
  * it is saved as the next version.
  */
-export type LobbyTurn = {
+export type LobbyEdit = {
   work: Work;
   lobby: LobbyState;
   /** Whether it was listed before the change. */
@@ -28,7 +28,7 @@ export type LobbyTurn = {
   isChanged: boolean;
 };
 
-export const turnOf = (work: Work, lobby: LobbyState): LobbyTurn => ({
+export const turnOf = (work: Work, lobby: LobbyState): LobbyEdit => ({
   work,
   lobby,
   wasListed: isListed(lobby),
@@ -40,21 +40,21 @@ export const turnOf = (work: Work, lobby: LobbyState): LobbyTurn => ({
 });
 
 /** Marks the lobby, and members, as visibly changed. */
-export const touch = (turn: LobbyTurn, ...members: readonly Member[]): void => {
-  turn.isChanged = true;
-  for (const member of members) turn.touched.set(member.playerId, member);
+export const touch = (edit: LobbyEdit, ...members: readonly Member[]): void => {
+  edit.isChanged = true;
+  for (const member of members) edit.touched.set(member.playerId, member);
 };
 
 /** Adds an occurrence for rooms. */
-export const occur = (turn: LobbyTurn, name: LobbyOccurrence, data: Json): void =>
-  void turn.occurrences.push({ name, data });
+export const addOccurrence = (edit: LobbyEdit, name: LobbyOccurrence, data: Json): void =>
+  void edit.occurrences.push({ name, data });
 
-type Told = Exclude<keyof LobbyEvents, "lobby.created" | "lobby.changed">;
+type AnnouncedEvent = Exclude<keyof LobbyEvents, "lobby.created" | "lobby.changed">;
 
 /** Adds an event for rooms and integrators. */
-export const tell = <T extends Told>(turn: LobbyTurn, name: T, data: LobbyEvents[T]): void => {
-  occur(turn, name, data);
-  turn.work.emit(turn.lobby.projectId, name, data as never);
+export const announce = <T extends AnnouncedEvent>(edit: LobbyEdit, name: T, data: LobbyEvents[T]): void => {
+  addOccurrence(edit, name, data);
+  edit.work.emit(edit.lobby.projectId, name, data as never);
 };
 
 /**
@@ -64,26 +64,26 @@ export const tell = <T extends Told>(turn: LobbyTurn, name: T, data: LobbyEvents
 export const changeLobby = async (
   work: Work,
   ref: LobbyRef,
-  run: (turn: LobbyTurn) => Promise<void> | void,
+  run: (edit: LobbyEdit) => Promise<void> | void,
 ): Promise<LobbyChange> => {
-  const turn = await takeLobby(work, ref);
-  if (!turn) throw notFound("lobby");
-  await run(turn);
-  return saveTurn(turn);
+  const edit = await takeLobby(work, ref);
+  if (!edit) throw notFound("lobby");
+  await run(edit);
+  return saveEdit(edit);
 };
 
 /**
  * Locks a lobby for a change; undefined when there is none, or with "skip" when another transaction has
  * locked it.
  */
-export const takeLobby = async (work: Work, ref: LobbyRef, lock?: Lock): Promise<LobbyTurn | undefined> => {
+export const takeLobby = async (work: Work, ref: LobbyRef, lock?: Lock): Promise<LobbyEdit | undefined> => {
   const lobby = await lockLobby(work, ref, lock);
   return lobby && turnOf(work, lobby);
 };
 
 /** Writes the changes of a turn, and returns the lobby as its members see it. */
-export const saveTurn = async (turn: LobbyTurn): Promise<LobbyChange> => {
-  const { work, lobby, occurrences, isChanged } = turn;
+export const saveEdit = async (edit: LobbyEdit): Promise<LobbyChange> => {
+  const { work, lobby, occurrences, isChanged } = edit;
   if (isChanged) {
     lobby.version += 1;
     lobby.updatedAt = work.now;
@@ -91,14 +91,14 @@ export const saveTurn = async (turn: LobbyTurn): Promise<LobbyChange> => {
   const due = dueAt(lobby);
   const isRescheduled = due?.getTime() !== lobby.dueAt?.getTime();
   lobby.dueAt = due;
-  if (isChanged || isRescheduled || turn.touched.size > 0) await writeLobby(turn);
-  if (isChanged) tellChange(turn);
-  if (!turn.wasClosed && lobby.status === "CLOSED") await closeChannel(work, lobby);
+  if (isChanged || isRescheduled || edit.touched.size > 0) await writeLobby(edit);
+  if (isChanged) publishChange(edit);
+  if (!edit.wasClosed && lobby.status === "CLOSED") await closeChannel(work, lobby);
   const people = await readPeople(work, [lobby]);
   return { lobby: showLobby(lobby, { people, isPrivate: true }), occurrences };
 };
 
-const tellChange = ({ work, lobby, occurrences, wasListed }: LobbyTurn): void => {
+const publishChange = ({ work, lobby, occurrences, wasListed }: LobbyEdit): void => {
   const { id, projectId, version } = lobby;
   const shown = wasListed || isListed(lobby);
   work.emit(projectId, "lobby.changed", { lobbyId: id, version, occurrences, isListed: shown });

@@ -3,7 +3,14 @@ import type { Mail } from "../../../accounts/email/mail.ts";
 import type { Work } from "../../../kernel/work.ts";
 import type { ClaimedDelivery } from "./claim.ts";
 import { type Attempt, ATTEMPTS_KEPT, type DeliveryStatus } from "./delivery.ts";
-import { healthAfter, isNews, type LockedWebhook, lockWebhooks, saveHealth, type Sign } from "./health.ts";
+import {
+  healthAfter,
+  mustRecord,
+  type LockedWebhook,
+  lockWebhooks,
+  saveHealth,
+  type HealthSignal,
+} from "./health.ts";
 import { waitAfter } from "./schedule.ts";
 import type { WebhookOutcome } from "./sender.ts";
 
@@ -53,18 +60,18 @@ export const attemptOf = (attempt: number, at: Date, outcome: WebhookOutcome): A
  * is ours: otherwise another process is sending the delivery, or it was restarted.
  * @returns the number of deliveries given up
  */
-export const noteResults = async (work: Work, mail: Mail, results: readonly Result[]): Promise<number> => {
+export const recordResults = async (work: Work, mail: Mail, results: readonly Result[]): Promise<number> => {
   if (results.length === 0) return 0;
   const counted = results.filter(({ delivery: { isTest, body } }) => !isTest && body !== null);
   const failing = new Set(
     counted.filter(({ outcome }) => !outcome.isSuccess).map(({ delivery }) => delivery.webhook.id),
   );
   const locked = await lockWebhooks(work, failing);
-  await noteSuccesses(
+  await recordSuccesses(
     work,
     counted.filter(({ delivery }) => !failing.has(delivery.webhook.id)),
   );
-  const noted = await noteDeliveries(work, results);
+  const noted = await recordDeliveries(work, results);
   await saveHealth(work, mail, changesOf(locked, counted, noted));
   return results.filter((result) => isGivenUp(result, noted)).length;
 };
@@ -76,7 +83,7 @@ const isGivenUp = (result: Result, noted: ReadonlySet<string>): boolean =>
   noted.has(keyOfResult(result)) && verdictOf(result).status === "failed";
 
 /** @returns the keys of those that were recorded */
-const noteDeliveries = async (
+const recordDeliveries = async (
   { db, now }: Work,
   results: readonly Result[],
 ): Promise<ReadonlySet<string>> => {
@@ -109,10 +116,10 @@ const noteDeliveries = async (
  * Records successes of webhooks without a failure among the results: only at intervals while they are
  * healthy.
  */
-const noteSuccesses = async ({ db, now }: Work, results: readonly Result[]): Promise<void> => {
+const recordSuccesses = async ({ db, now }: Work, results: readonly Result[]): Promise<void> => {
   const latest = new Map<string, Date>();
   for (const { delivery, endedAt } of results) {
-    if (isNews(delivery.webhook, endedAt)) latest.set(delivery.webhook.id, endedAt);
+    if (mustRecord(delivery.webhook, endedAt)) latest.set(delivery.webhook.id, endedAt);
   }
   if (latest.size === 0) return;
   const rows = [...latest].map(([w, at]) => ({ w, at }));
@@ -142,7 +149,7 @@ const changesOf = (
   });
 };
 
-const signOf = (result: Result, noted: ReadonlySet<string>): Sign[] => {
+const signOf = (result: Result, noted: ReadonlySet<string>): HealthSignal[] => {
   const { outcome, endedAt } = result;
   const { isSuccess, error } = outcome;
   if (!isSuccess && !noted.has(keyOfResult(result))) return [];

@@ -2,7 +2,7 @@
  * Round-robin over tenants, and over each tenant's webhooks, so that no tenant benefits from having many, and
  * none waits for another's.
  */
-export class Turns {
+export class RoundRobin {
   /** Webhooks by tenant. Maps and sets keep the order of insertion: a served one is moved to the end. */
   readonly #tenants = new Map<string, Set<string>>();
 

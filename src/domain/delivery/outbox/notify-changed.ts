@@ -1,14 +1,14 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { DomainError } from "../../kernel/errors.ts";
-import { tellLater } from "../../leaderboards/notices/due.ts";
+import { deferNotices } from "../../leaderboards/notices/due.ts";
 import {
   type ChangedList,
   type NoticeList,
   readNoticeLists,
 } from "../../leaderboards/notices/notice-lists.ts";
-import type { Known } from "../../leaderboards/notices/decide.ts";
+import type { NotifiedPlayer } from "../../leaderboards/notices/decide.ts";
 import { type SeenRanks, seeRanks } from "../../leaderboards/notices/seen-ranks.ts";
-import { type Told, tellRanks } from "../../leaderboards/notices/tell.ts";
+import { type SentNotices, sendNotices } from "../../leaderboards/notices/send.ts";
 import type { RankStore, Standing } from "../../evaluation/boards/ranks.ts";
 import { fromRankScore } from "../../evaluation/boards/scoring.ts";
 import type { PlayerNotice } from "../../kernel/events/realtime-events.ts";
@@ -50,7 +50,7 @@ const seeInTime = async (ranks: RankStore, { changed, lists }: Changed): Promise
  * a crash before it repeats both, and a crash after it neither. If ranks cannot be read, the sweep sends
  * them.
  */
-export const tellChanged = async (
+export const notifyChanged = async (
   { transact, ranks, topics }: Parts,
   round: Changed,
   finish: (work: Work) => Promise<void>,
@@ -61,14 +61,14 @@ export const tellChanged = async (
   let lists = round.lists;
   for (let tried = 1; tried <= TRIES; tried++) {
     const seen = tried < TRIES ? await seeInTime(ranks, { changed, lists }) : undefined;
-    const told = await transact(async (work) => {
-      const done = seen ? await tellRanks(work, seen) : "LATER";
-      if (done === "LATER") await tellLater(work, lists, changed);
+    const sent = await transact(async (work) => {
+      const done = seen ? await sendNotices(work, seen) : "LATER";
+      if (done === "LATER") await deferNotices(work, lists, changed);
       if (done) await finish(work);
       return done;
     });
-    if (told && told !== "LATER") await publishPlaces(topics, seen!, told);
-    if (told) return;
+    if (sent && sent !== "LATER") await publishPlaces(topics, seen!, sent);
+    if (sent) return;
     lists = await transact((work) => readNoticeLists(work, changed));
   }
 };
@@ -79,27 +79,27 @@ type PlaceNotice = Extract<PlayerNotice, { name: "leaderboard.me" }>;
 const publishPlaces = async (
   topics: Topics,
   seen: readonly SeenRanks[],
-  { known, decisions }: Told,
+  { known, decisions }: SentNotices,
 ): Promise<void> => {
-  const toldOf = new Map(
+  const sentOf = new Map(
     decisions.map(({ list, changes }) => [list.ref.periodId, changes.map(({ playerId }) => playerId)]),
   );
   const notices = seen.flatMap((one) => {
     const { projectId, periodId } = one.list.ref;
-    const playerIds = new Set([...one.changed, ...(toldOf.get(periodId) ?? [])]);
+    const playerIds = new Set([...one.changed, ...(sentOf.get(periodId) ?? [])]);
     return [...playerIds].flatMap((playerId): MessageFor[] => {
       const standing = one.standings.get(playerId);
       const before = known.get(periodId)?.get(playerId);
       return standing ? [[noticeTopic(projectId, playerId), () => placeOf(one, standing, before)]] : [];
     });
   });
-  await topics.publishToListeners(notices);
+  await topics.publishIfSubscribed(notices);
 };
 
 const placeOf = (
   { list, participants }: SeenRanks,
   { rank, rankScore }: Standing,
-  before: Known | undefined,
+  before: NotifiedPlayer | undefined,
 ): PlaceNotice => ({
   name: "leaderboard.me",
   data: {
