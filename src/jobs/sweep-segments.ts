@@ -1,4 +1,4 @@
-import { noticeSegments, sweepSegments } from "../domain/economy/segments/sweeps.ts";
+import { queueSegmentRefreshes, sweepSegments } from "../domain/economy/segments/sweeps.ts";
 import { STEP } from "../domain/kernel/patience.ts";
 import type { Job } from "./job.ts";
 
@@ -9,7 +9,7 @@ export const sweepDynamicSegments: Job = {
   concurrency: 1,
   everyMs: 2_000,
   run: async (app) => {
-    await app.transact(noticeSegments);
+    await app.transact(queueSegmentRefreshes);
     while (await app.transact(sweepSegments)) await app.limits.pause?.();
   },
 };

@@ -135,7 +135,7 @@ const makeDataDir = async (dataDir: string): Promise<void> => {
 export type PostgresOptions = {
   /** Whether to watch the connections, over an additional one. */
   isWatched?: boolean;
-  /** Patience of statements that specify none. */
+  /** Timeouts of statements that specify none. */
   patience?: Patience;
   log?: Logger;
 };

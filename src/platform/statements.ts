@@ -96,8 +96,8 @@ const limitsOf = ({ statementMs, lockMs, idleMs }: Patience): string =>
  * `begin` is sent with the first statement; marked ones are reported as done as soon as they are sent, so the
  * next one, or `commit`, follows at once. PostgreSQL runs them in order and, after a failure, none until
  * `rollback`: the failure is raised by the next awaited statement, `commit` at the latest. Those that are
- * marked as kept are prepared. Transactions whose patience differs from `usual`, which the sessions have, set
- * their own; every statement is awaited within the patience of where it was sent.
+ * marked as kept are prepared. Transactions whose timeouts differ from `usual`, which the sessions have, set
+ * their own; every statement is awaited within the timeouts of where it was sent.
  */
 export const pipelineStatements = (pool: ClientPool, usual: Patience): void => {
   pool.Client = class extends pool.Client {

@@ -37,7 +37,7 @@ export const topicsOver = (
   };
   return {
     publish,
-    publishToListeners: async (messages) => {
+    publishIfSubscribed: async (messages) => {
       const answers = await ask(messages.map(([topic]) => topic));
       await mapInSlices(messages, ([topic, make], n) => {
         if (answers[n]) publish(topic, make());

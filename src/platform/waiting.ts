@@ -31,7 +31,7 @@ export class Waiting {
     this.#client = client;
   }
 
-  /** Records a sent statement; the newest one's patience applies. */
+  /** Records a sent statement; the newest one's timeouts apply. */
   expect(answer: Promise<unknown>, patience: Patience): void {
     if (this.#owed++ === 0) this.#waitedMs = 0;
     this.#patience = patience;
@@ -44,7 +44,7 @@ export class Waiting {
     answer.then(answered, answered);
   }
 
-  /** The patience of the awaited answer; undefined when none is due. */
+  /** The timeouts of the awaited answer; undefined when none is due. */
   get owedTo(): Patience | undefined {
     return this.#owed > 0 ? this.#patience : undefined;
   }

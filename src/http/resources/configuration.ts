@@ -113,8 +113,8 @@ export const configurationRoutes = [
       const document = given as ConfigDocument;
       if (dryRun) return { applied: false, changes: await changesOf(app, projectId, { document, prune }) };
       const actor = actorOf(caller);
-      const told = { document, prune, tenantId: tenantOf(caller), caller, actor, signal };
-      return { applied: true, changes: await app.transact((work) => importConfig(work, projectId, told)) };
+      const options = { document, prune, tenantId: tenantOf(caller), caller, actor, signal };
+      return { applied: true, changes: await app.transact((work) => importConfig(work, projectId, options)) };
     },
   }),
   route({

@@ -11,7 +11,7 @@ export type Topics = {
    * Publishes to the topics that somebody listens to now; no other message is made. Whoever begins to listen
    * while this runs may miss them, so a listener asks the database once its subscription is live.
    */
-  publishToListeners(messages: readonly MessageFor[]): Promise<void>;
+  publishIfSubscribed(messages: readonly MessageFor[]): Promise<void>;
   /** Resolves when the subscription is live; call the answer to end it. */
   subscribe(topic: string, listener: (message: never) => void): Promise<() => void>;
 };
