@@ -32,7 +32,7 @@ import { createMailer } from "./platform/mailer.ts";
 import { createOAuth } from "./platform/oauth.ts";
 import { createWebhookSender } from "./platform/webhook-sender.ts";
 import { within } from "./platform/within.ts";
-import { tellOtherSchema } from "./domain/kernel/other-schema.ts";
+import { reportOtherSchema } from "./domain/kernel/other-schema.ts";
 import type { Peers } from "./domain/kernel/peers.ts";
 
 /** Events that may wait for ingestion in one process before callers are told to come back. */
@@ -97,7 +97,7 @@ export type AppParts = {
 export const createApp = ({ config, log, metrics, platform, clock = clockOf(platform) }: AppParts): App => {
   const { queue, limits, topics } = platform;
   const transacting = transactPartsOf({ log, platform, clock });
-  const told = tellOtherSchema(async () =>
+  const told = reportOtherSchema(async () =>
     (await platform.database.migrationStates()).every(({ isApplied, isNewer }) => isApplied && !isNewer),
   );
   const transact = told(createTransact(transacting));

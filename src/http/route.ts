@@ -3,7 +3,7 @@ import type { App } from "../app.ts";
 import type { Access } from "../domain/kernel/access.ts";
 import type { Actor, Caller } from "../domain/kernel/caller.ts";
 import type { ErrorCode } from "../domain/kernel/errors.ts";
-import type { Patience } from "../domain/kernel/patience.ts";
+import type { Timeouts } from "../domain/kernel/timeouts.ts";
 import type { LimitName } from "../domain/accounts/rate-limits/limits.ts";
 
 type Shape = z.ZodType;
@@ -109,7 +109,7 @@ export type Route<
   /** POST only: takes no X-Idempotency-Key, because its work is not one transaction (signing in). */
   takesNoIdempotencyKey?: true;
   /** How long its work on the database may take; default: that of requests. */
-  patience?: Patience;
+  timeouts?: Timeouts;
   /** Announced to go; answers have X-Deprecated and Sunset. */
   deprecated?: { sunset: Date };
   /** Error codes that it may answer besides those that every operation has (USUAL_ERRORS in openapi.ts). */

@@ -1,5 +1,5 @@
 import type { App } from "../app.ts";
-import type { Patience } from "../domain/kernel/patience.ts";
+import type { Timeouts } from "../domain/kernel/timeouts.ts";
 
 /**
  * A job is a hint to look at `key`; the work itself is rows. Losing every hint costs only latency, because
@@ -10,7 +10,7 @@ export type Job = JobParts & { run(app: App, key: string): Promise<void> };
 type JobParts = {
   name: string;
   /** How long its statements and transactions may take; absent: as BATCH says. */
-  patience?: Patience;
+  timeouts?: Timeouts;
   /** Runs at the same time in one process; runs for one key never overlap in one process. */
   concurrency: number;
   /**

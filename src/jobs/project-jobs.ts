@@ -1,11 +1,11 @@
 import { stepJob } from "../domain/registries/jobs/step-job.ts";
-import { STEP } from "../domain/kernel/patience.ts";
+import { STEP } from "../domain/kernel/timeouts.ts";
 import type { Job } from "./job.ts";
 
 /** Does the steps of projects' long work until none is due. */
 export const projectJobs: Job = {
   name: "project-jobs",
-  patience: STEP,
+  timeouts: STEP,
   concurrency: 1,
   everyMs: 1_000,
   run: async (app) => {

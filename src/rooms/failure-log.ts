@@ -2,16 +2,16 @@ import { ServerError } from "@colyseus/core";
 import type { Logger } from "pino";
 import { DomainError } from "../domain/kernel/errors.ts";
 import { outageOf } from "../domain/kernel/outages.ts";
-import { type CalmWarning, calmWarnings } from "../domain/kernel/calm-log.ts";
+import { type ThrottledWarning, throttledWarnings } from "../domain/kernel/throttled-log.ts";
 import { errorObject } from "./errors.ts";
 
 /** The warnings of all rooms of a process, which an outage meets together. */
-const warnings = new WeakMap<Logger, CalmWarning>();
+const warnings = new WeakMap<Logger, ThrottledWarning>();
 
-const warningsOf = (log: Logger): CalmWarning => {
+const warningsOf = (log: Logger): ThrottledWarning => {
   const known = warnings.get(log);
   if (known) return known;
-  const warn = calmWarnings(log);
+  const warn = throttledWarnings(log);
   warnings.set(log, warn);
   return warn;
 };

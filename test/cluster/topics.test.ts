@@ -44,13 +44,13 @@ describe("topics over Redis", () => {
       ),
     );
     const { made, all } = messages(COUNT);
-    await publisherWith(heardOverRedis(redis)).publishHeard(all);
+    await publisherWith(heardOverRedis(redis)).publishIfSubscribed(all);
     assert.deepEqual(made, [3, 1_700, 2_499]);
     await eventuallyHolds(() => assert.deepEqual(heard, [3, 1_700, 2_499]));
     for (const end of ends) end();
     await eventuallyHolds(async () => assert.equal((await redis.pubsub("CHANNELS", `${prefix}*`)).length, 0));
     const later = messages(COUNT);
-    await publisherWith(heardOverRedis(redis)).publishHeard(later.all);
+    await publisherWith(heardOverRedis(redis)).publishIfSubscribed(later.all);
     assert.deepEqual(later.made, []);
   });
 
@@ -90,9 +90,9 @@ describe("topics over Redis", () => {
       throw new Error("Redis is away");
     });
     const [few, many] = [messages(5), messages(50)];
-    await publisher.publishHeard(few.all);
+    await publisher.publishIfSubscribed(few.all);
     assert.deepEqual([few.made.length, asked], [5, []]);
-    await publisher.publishHeard(many.all);
+    await publisher.publishIfSubscribed(many.all);
     assert.deepEqual([many.made.length, asked], [50, [50]]);
   });
 });

@@ -46,7 +46,7 @@ export type Domain = {
 
 const silent: Topics = {
   publish: () => undefined,
-  publishHeard: async () => undefined,
+  publishIfSubscribed: async () => undefined,
   subscribe: async () => () => undefined,
 };
 

@@ -90,7 +90,8 @@ export type NewEvent = {
 };
 
 /**
- * The context in which an event is checked. `resolve` returns undefined for a project that the caller cannot reach.
+ * The context in which an event is checked. `resolve` returns undefined for a project that the caller cannot
+ * reach.
  */
 export type ReadContext = {
   now: Date;

@@ -159,7 +159,7 @@ const publishToPlayers = async (topics: Topics, rows: readonly OutboxRow[]): Pro
     rows.filter(({ player_id: playerId, player_seq: seq }) => playerId !== null && seq !== null),
     (row) => playerTopic(row.project_id, row.player_id!),
   );
-  await topics.publishHeard(
+  await topics.publishIfSubscribed(
     [...rowsOf].flatMap(([topic, own]) =>
       inMessages(own).map((some): MessageFor => [
         topic,

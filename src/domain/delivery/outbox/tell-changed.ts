@@ -90,7 +90,7 @@ const publishPlaces = async (
       return standing ? [[noticeTopic(projectId, playerId), () => placeOf(one, standing, before)]] : [];
     });
   });
-  await topics.publishHeard(notices);
+  await topics.publishIfSubscribed(notices);
 };
 
 const placeOf = (

@@ -1,7 +1,7 @@
-import { isHeardType } from "../../kernel/events/event-types.ts";
+import { canTriggerRules } from "../../kernel/events/event-types.ts";
 
 /** Of the service's own events a rule can hear those that happen to a player; a prefix may name others. */
-export const isHearable = isHeardType;
+export const isHearable = canTriggerRules;
 
 /** Why a rule cannot hear a pattern. */
 export const unheard = (pattern: string): string =>

@@ -1,5 +1,5 @@
 import { z } from "zod";
-import { isHeardType } from "../../kernel/events/event-types.ts";
+import { canTriggerRules } from "../../kernel/events/event-types.ts";
 import { EventPattern, Path } from "../language/syntax.ts";
 import { CALENDAR_UNITS } from "../../kernel/zones.ts";
 import { AGGREGATES } from "./aggregates.ts";
@@ -9,7 +9,7 @@ export const EVENT_TYPES_MAX = 20;
 const MINUTE_SECONDS = 60;
 const YEAR_SECONDS = 31_536_000;
 
-const Source = EventPattern.refine(isHeardType, "is no event of a player");
+const Source = EventPattern.refine(canTriggerRules, "is no event of a player");
 
 export const MetricWindow = z
   .discriminatedUnion(
