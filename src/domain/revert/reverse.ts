@@ -82,7 +82,7 @@ const COUNTED_MAX = 2 * DERIVED_MAX;
 const pastEvents = ({ project }: Turn, { event, told, isOwn }: PlayerRecord): PastEvent[] => {
   const { type, at, properties } = event;
   const own = isOwn && !type.startsWith("system.") ? [{ type, at, properties }] : [];
-  const derived = derivedOf(told, at).filter((one) => project.hears(one.type));
+  const derived = derivedOf(told, at).filter((one) => project.hasListeners(one.type));
   // What the loop guard has cut was told, and counted nowhere.
   return [...own, ...derived.slice(0, COUNTED_MAX)];
 };

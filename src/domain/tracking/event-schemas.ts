@@ -78,11 +78,8 @@ const MANY: Validate = () => [
 /** @param bytesMax maximum memory of cached schemas */
 export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX): SchemaStore => {
   const heads = createSizedCache<Heads>({ items: PROJECTS_MAX, bytes: HEADS_BYTES_MAX });
-  const kept = createSizedCache<Compiled>({
-    items: Math.ceil(bytesMax / SCHEMA_BYTES),
-    bytes: bytesMax,
-  });
-  const line = new FairQueue();
+  const kept = createSizedCache<Compiled>({ items: Math.ceil(bytesMax / SCHEMA_BYTES), bytes: bytesMax });
+  const queue = new FairQueue();
 
   const headsOf = async ({ id, tenantId, stamp }: SchemaProject): Promise<Heads["byName"]> => {
     const known = heads.get(id);
@@ -103,7 +100,7 @@ export const createSchemaStore = (transact: Transact, bytesMax = KEPT_BYTES_MAX)
     });
 
   const compile = ({ id, tenantId }: SchemaProject, asked: readonly Head[], ready: Map<string, Compiled>) =>
-    line.run(tenantId, async (steps) => {
+    queue.run(tenantId, async (steps) => {
       // A request before this one may have loaded the same.
       const missing = takeKept({ id, tenantId, stamp: null }, asked, ready);
       for (const stored of missing.length === 0 ? [] : await readSchemas(transact, id, missing)) {

@@ -7,7 +7,7 @@ import type { Turn } from "../../evaluation/turn.ts";
 import type { Work } from "../../kernel/work.ts";
 import type { RewardBundle } from "../../evaluation/rewards/bundle.ts";
 import { takeCode } from "./codes.ts";
-import { giveContents, tellReward } from "../../evaluation/rewards/grant.ts";
+import { grantContents, publishReward } from "../../evaluation/rewards/grant.ts";
 import {
   type GrantRow,
   type GrantStatus,
@@ -35,7 +35,7 @@ export const claimReward = async (work: Work, of: Whose, grantId: string): Promi
     row.fulfilment === "CODE" ? await takeCode(work, player.projectId, { rewardKey, grantId: row.id }) : null;
   return settle(work, player, { row, status: "CLAIMED", code }, (turn, told) => {
     checkActive(turn.player);
-    giveContents(turn, { ...told, key: row.idempotency_key });
+    grantContents(turn, { ...told, key: row.idempotency_key });
   });
 };
 
@@ -70,7 +70,7 @@ const settle = async (
   const contents = row.contents as RewardBundle;
   const told: Told = { id: row.id, rewardKey: row.reward_key, contents, cause: row.cause };
   await changePlayers(work, projectId, { playerIds: [id], gives: [contents] }, (turn) => {
-    tellReward(turn, { ...told, status }, { kind: row.kind ?? "BUNDLE", code });
+    publishReward(turn, { ...told, status }, { kind: row.kind ?? "BUNDLE", code });
     more(turn, told);
   });
   return showGrant(await lockGrant(work, { projectId, id }, row.id), work.now);

@@ -44,7 +44,7 @@ const checkProperty = (
   if (aggregate !== "count" && property === undefined) refuse(`${aggregate} needs a property`);
 };
 
-/** What is counted of a player's events where something else decides about the window, such as a streak. */
+/** A counter of a player's events whose window is determined elsewhere, such as by a streak. */
 export const WindowlessMetric = z
   .strictObject(fields)
   .superRefine(checkProperty)
@@ -52,8 +52,8 @@ export const WindowlessMetric = z
 export type WindowlessMetric = z.output<typeof WindowlessMetric>;
 
 /**
- * What is counted of a player's events: all of them, those of a local calendar window, of a span of seconds,
- * or from a moment on.
+ * A counter of a player's events: all of them, or those of a local calendar window, of a span of seconds, or
+ * from a moment on.
  */
 export const Metric = z
   .strictObject({ ...fields, window: MetricWindow.default({ type: "LIFETIME" }) })
