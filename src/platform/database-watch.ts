@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Logger } from "pino";
 import { type DomainError, retryLater } from "../domain/kernel/errors.ts";
-import { chosenPatience, isOfOperators, isOfRequests, type Patience } from "../domain/kernel/patience.ts";
+import { chosenTimeouts, isOfOperators, isOfRequests, type Timeouts } from "../domain/kernel/timeouts.ts";
 import { databaseTime } from "./database-time.ts";
 import { CHECK_EVERY_MS, type Socketed, type Waiting } from "./waiting.ts";
 
@@ -86,7 +86,7 @@ const isAnswer = (error: unknown): boolean =>
  */
 export class DatabaseWatch {
   readonly #pool: WatchedPool;
-  readonly #usual: Patience;
+  readonly #usual: Timeouts;
   readonly #log: Logger | undefined;
   readonly #clients = new Set<PooledClient>();
   readonly #idle = new Set<PooledClient>();
@@ -106,7 +106,7 @@ export class DatabaseWatch {
   });
 
   /** @param usual the timeouts where none were chosen */
-  constructor(pool: WatchedPool, usual: Patience, log?: Logger) {
+  constructor(pool: WatchedPool, usual: Timeouts, log?: Logger) {
     this.#pool = pool;
     this.#usual = usual;
     this.#log = log;
@@ -146,7 +146,7 @@ export class DatabaseWatch {
   #guardConnect(): void {
     const connect = this.#pool.connect.bind(this.#pool);
     this.#pool.connect = (...args) => {
-      const isWeb = isOfRequests(chosenPatience() ?? this.#usual);
+      const isWeb = isOfRequests(chosenTimeouts() ?? this.#usual);
       if (!isWeb || args.length > 0) return connect(...args);
       return this.#isSilent ? Promise.reject(silence()) : this.#unlessSilent(connect());
     };

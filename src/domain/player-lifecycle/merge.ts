@@ -6,7 +6,7 @@ import { newId } from "../kernel/ids.ts";
 import { loadBoards } from "../progression/load-boards.ts";
 import { touchOpenLists } from "../leaderboards/open-lists.ts";
 import { leaveLobbies } from "../social/lobbies/leave-all.ts";
-import { tell } from "../evaluation/emit.ts";
+import { publish } from "../evaluation/emit.ts";
 import { lockPlayersById } from "../progression/load.ts";
 import { PacedBudget, paced, type Pieces } from "../kernel/pace.ts";
 import { PLAYER_PARTS } from "../progression/parts/parts.ts";
@@ -121,7 +121,7 @@ const announce = async (
   { target, source, mergeId, cause, summary }: Merging,
 ): Promise<void> => {
   const refOf = ({ id, externalUserId }: PlayerState) => ({ playerId: id, externalUserId });
-  tell(source, "player.updated", {
+  publish(source, "player.updated", {
     ...refOf(source.player),
     changed: ["status"],
     before: { status: "ACTIVE" },

@@ -10,7 +10,7 @@ import { balances, lots } from "../../progression/parts/balances.ts";
 import { projectPlans, readPlan } from "../../progression/plan.ts";
 import type { Work } from "../../kernel/work.ts";
 import { adjustCurrency, type CurrencyChanged } from "../../evaluation/currencies/adjust.ts";
-import { availableOf, balanceNow, type Purse } from "../../evaluation/currencies/balance.ts";
+import { availableOf, balanceNow, type BalanceContext } from "../../evaluation/currencies/balance.ts";
 
 /** Maximum number of lots shown with a balance. */
 const EXPIRING_MAX = 10;
@@ -32,7 +32,7 @@ export type BalanceView = {
 };
 
 /** Returns a player's balance. @throws Error for a currency that is neither the project's nor the player's */
-export const showBalance = (purse: Purse, currencyKey: string): BalanceView => {
+export const showBalance = (purse: BalanceContext, currencyKey: string): BalanceView => {
   const state = balanceNow(purse, currencyKey);
   if (!state) throw new Error(`there is no currency ${currencyKey}`);
   const { balance, held, earned, spent } = state;
@@ -93,7 +93,7 @@ export const changeBalance = async (
 };
 
 /** A gain with the same expiry as an open lot is added to that lot. */
-const checkLots = ({ player, nowMs }: Purse, currencyKey: string, expiresMs: number): void => {
+const checkLots = ({ player, nowMs }: BalanceContext, currencyKey: string, expiresMs: number): void => {
   const open = (player.lots.get(currencyKey) ?? []).filter(
     (lot) => lot.remaining > 0 && lot.expiresMs > nowMs,
   );

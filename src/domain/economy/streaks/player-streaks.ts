@@ -16,7 +16,7 @@ import type { Work } from "../../kernel/work.ts";
 import { grantFreezes, settledAt, zoneOf } from "../../evaluation/streaks/advance.ts";
 import { announce, keep } from "../../evaluation/streaks/announce.ts";
 import type { CompiledStreak } from "../../evaluation/streaks/compile.ts";
-import { missedPeriods, repair, repairable, reset } from "../../evaluation/streaks/mend.ts";
+import { missedPeriods, repair, repairable, reset } from "../../evaluation/streaks/repair.ts";
 import { type PlayerStreak, showStreak } from "./show.ts";
 import { NO_STEPS, type LostRun, type Settled, type Streak } from "../../evaluation/streaks/state.ts";
 

@@ -3,7 +3,7 @@ import { z } from "zod";
 import { IsoTime } from "../../kernel/iso-time.ts";
 import { invalid, notFound } from "../../kernel/errors.ts";
 import type { Json } from "../../kernel/events/events.ts";
-import { isHeardType } from "../../kernel/events/event-types.ts";
+import { canTriggerRules } from "../../kernel/events/event-types.ts";
 import { newId } from "../../kernel/ids.ts";
 import { PacedBudget, paced } from "../../kernel/pace.ts";
 import { showLives } from "../../evaluation/lives/lives.ts";
@@ -122,7 +122,7 @@ const eventOf = ({ now }: Work, plan: ProjectPlan, { event }: Simulation): RuleE
   const base = { id: newId(), type, at, properties, depth: 0 };
   if (type === SCHEDULE_TYPE) return { ...base, ruleId: scheduledRule(plan, ruleKey) };
   if (ruleKey !== undefined) throw invalid("event.ruleKey", `goes with ${SCHEDULE_TYPE}`);
-  if (!isHeardType(type)) throw invalid("event.eventType", `rules hear nothing of ${type}`);
+  if (!canTriggerRules(type)) throw invalid("event.eventType", `rules hear nothing of ${type}`);
   return base;
 };
 
